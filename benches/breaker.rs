@@ -1,5 +1,6 @@
-//! Cost of one call through a circuit breaker, beside the call itself, which does nothing: closed, and open, where the
-//! clock is read.
+//! Cost of one call through a circuit breaker, beside the call itself, which does nothing.
+//!
+//! It is measured closed, and open, where the clock is read.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use damper::CircuitBreaker;

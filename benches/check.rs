@@ -1,6 +1,7 @@
-//! Cost of one decision of a rate limiter, alone: allowed, denied and peeked at. The group `stopped clock` fixes the clock, so that
-//! only the word is measured; `default clock` adds one reading of the processor's counter. What callers do with the answer
-//! beyond asking whether it is `Ok` is not measured.
+//! Cost of one decision of a rate limiter, alone: allowed, denied and peeked at.
+//!
+//! The group `stopped clock` fixes the clock, so that only the word is measured; `default clock` adds one reading of
+//! the processor's counter. The caller only asks whether the answer is `Ok`.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use damper::{Clock, KeyedLimiter, Quota, RateLimiter};

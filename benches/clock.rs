@@ -1,5 +1,7 @@
-//! Cost of reading the clocks, and for comparison the floor of a decision: one reading of the default clock and one
-//! compare-and-swap. The coarse clock stands still: a refresh now and then costs its readers a cache miss each.
+//! Cost of reading the clocks, and the floor of a decision.
+//!
+//! The floor is one reading of the default clock and one compare-and-swap. The coarse clock stands still: a refresh now
+//! and then costs its readers a cache miss each.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;

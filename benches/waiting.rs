@@ -11,7 +11,7 @@ const WAITERS: u32 = 50;
 const RATE: u32 = 10_000;
 
 fn limiter() -> RateLimiter {
-    // A token for each of a few who come at once, and a place in the order for all.
+    // A burst for the first few callers, and a place in the queue for all of them.
     RateLimiter::new(Quota::per_second(RATE).burst(10).max_debt(2 * WAITERS))
 }
 
@@ -24,7 +24,7 @@ fn main() {
     report("threads", &threads(time), time);
 }
 
-/// What each task of one thread got.
+/// The tokens that each task of one thread got.
 fn tasks(time: Duration) -> Vec<u32> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("the system has timers");
     let limiter = std::sync::Arc::new(limiter());
@@ -51,7 +51,7 @@ fn tasks(time: Duration) -> Vec<u32> {
     })
 }
 
-/// What each thread got.
+/// The tokens that each thread got.
 fn threads(time: Duration) -> Vec<u32> {
     let limiter = limiter();
     let started = Instant::now();

@@ -1,4 +1,6 @@
-//! Two classes of calls on a small pool of workers, at about three times of what it can do: users are served, and a batch gets what is left.
+//! Two classes of calls on a small pool of workers, at about three times its capacity.
+//!
+//! Users are served, and a batch gets the rest.
 
 use damper::Deadline;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit};
@@ -8,12 +10,14 @@ use std::time::{Duration, Instant};
 /// The number of workers behind the gate, and the time that a job takes.
 const SLOTS: u32 = 4;
 const JOB: Duration = Duration::from_millis(10);
-/// Threads that call again and again: users want about half of the slots, the batch wants more than all.
+/// Threads that call again and again.
+///
+/// Users want about half of the slots, the batch wants more than all.
 const USERS: usize = 4;
 const BATCH: usize = 10;
 const RUN: Duration = Duration::from_millis(600);
 
-/// Makes calls of a class, with a pause after each, and returns how many came and how many were answered.
+/// Makes calls of a class, with a pause after each, and returns how many came and were answered.
 fn calls(gate: &Admission<FixedLimit>, criticality: Criticality, pause: Duration, until: Instant) -> (u32, u32) {
     let (mut came, mut answered) = (0, 0);
     while Instant::now() < until {

@@ -1,4 +1,6 @@
-//! An async client that waits its turn: tasks that call a server as fast as its limit allows, and are never refused.
+//! An async client that waits its turn.
+//!
+//! Its tasks call a server as fast as its limit allows, and are never refused.
 
 use bytes::Bytes;
 use damper::{Clock, Monotonic, Quota, RateLimiter};
@@ -14,7 +16,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// What the server allows its clients.
+/// The server's limit for its clients.
 static LIMIT: RateLimiter = RateLimiter::new(Quota::per_second(50).burst(5));
 
 async fn page(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {

@@ -1,5 +1,6 @@
-//! An axum server with a limit for all, one for each user, and one for a single route, and a client that runs into each
-//! of them: over a real socket.
+//! An axum server with a limit for all, one for each user, and one for a single route.
+//!
+//! A client runs into each of them, over a real socket.
 
 use axum::extract::Request;
 use axum::middleware::{self, Next};
@@ -21,7 +22,7 @@ use tokio::net::TcpListener;
 #[derive(Clone, Hash)]
 struct User(Arc<str>);
 
-/// Stands for what checks a token or a cookie: whoever says to be somebody is.
+/// Stands in for the check of a token or a cookie: it believes any name that a client claims.
 async fn authenticate(mut request: Request, next: Next) -> Response {
     let name = request.headers().get("x-user").and_then(|name| name.to_str().ok());
     if let Some(user) = name.map(|name| User(name.into())) {
@@ -30,7 +31,7 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// `None` for all that are nobody: they share a limit.
+/// `None` for requests without a user, which share one limit.
 fn user(head: &Head<'_>) -> Option<User> {
     head.extensions.get().cloned()
 }
@@ -42,7 +43,7 @@ fn app() -> Result<Router, Box<dyn Error>> {
     let each_client = RateLimitLayer::per_client(Quota::per_hour(120).burst(10))
         .exempt(|head| head.uri.path() == "/healthz")
         .on_limited(|head, limited| println!("    {:?} of {}: {limited}", head.peer(), head.uri));
-    // What is added last is asked first.
+    // The layer that is added last is asked first.
     Ok(Router::new()
         .route("/", get(|| async { "home\n" }))
         .route("/report", get(|| async { "expensive\n" }).layer(report))
@@ -76,12 +77,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (ok, too_many) = (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS);
 
     assert_eq!([get("/report", "alice").await?, get("/report", "bob").await?], [ok, ok]);
-    assert_eq!(get("/report", "carol").await?, too_many, "two reports a minute, whoever asks");
+    assert_eq!(get("/report", "carol").await?, too_many, "two reports a minute for all users");
     for expected in [ok, ok, ok, too_many] {
         assert_eq!(get("/", "alice").await?, expected, "four requests of one user at once, the report among them");
     }
     assert_eq!([get("/", "bob").await?, get("/", "bob").await?, get("/", "bob").await?], [ok; 3]);
-    assert_eq!(get("/", "dave").await?, too_many, "ten of one address, whoever they are of");
+    assert_eq!(get("/", "dave").await?, too_many, "ten from one address, whichever user sends them");
     assert_eq!(get("/healthz", "nobody").await?, ok, "never");
     Ok(())
 }

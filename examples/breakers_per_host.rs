@@ -1,10 +1,12 @@
-//! A circuit breaker per host, for as many hosts as there is room for: one that is down stops no call to another.
+//! A circuit breaker per host, for as many hosts as there is room for.
+//!
+//! A host that is down stops no call to another.
 
 use damper::{BreakerConfig, CallError, KeyedCircuitBreaker, ManualClock, State};
 use std::error::Error;
 use std::time::Duration;
 
-/// What is called: one of the hosts is down.
+/// The upstream: one of the hosts is down.
 fn fetch(host: &str) -> Result<&'static str, &'static str> {
     if host == "down.example.com" { Err("connection refused") } else { Ok("200 OK") }
 }

@@ -1,7 +1,9 @@
-//! A limit on bytes whose number is known only afterwards: check that something is left, answer, then charge what it was.
+//! A limit on bytes whose number is known only afterwards.
 //!
-//! An answer may cost more than is left. The rest is debt, and whoever owes is refused until it is repaid: in the long run
-//! nobody gets more than the rate, and no answer is cut in half.
+//! Check that something is left, answer, then charge the bytes of the answer.
+//!
+//! An answer may cost more than is left. The rest is debt, and calls are refused until it is repaid. In the long run no
+//! client gets more than the rate, and no answer is cut in half.
 
 use damper::{Clock, Denied, ManualClock, Quota, RateLimiter, TokenBucket};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use std::time::Duration;
 /// A megabyte a second; no download leaves more than 20 MB of debt, which are 20 seconds.
 const DOWNLOADS: Quota = Quota::per_second(1_000_000).burst(4_000_000).max_debt(20_000_000);
 
-/// Answers if nothing is owed; the answer tells how many bytes it was.
+/// Answers if nothing is owed, and returns the size of the answer in bytes.
 fn serve<C: Clock>(bytes: &RateLimiter<TokenBucket, C>, answer: impl FnOnce() -> u32) -> Result<u32, Denied> {
     bytes.check()?; // Is anything left? This takes one byte.
     let sent = answer();
@@ -43,7 +45,7 @@ fn main() -> Result<(), Denied> {
     println!("later 10 bytes are sent, {} bytes of debt", bytes.debt());
     assert_eq!(bytes.debt(), 9);
 
-    // What goes beyond the deepest debt is not booked: choose it larger than the largest answer.
+    // Bytes beyond the deepest debt are not booked: choose it larger than the largest answer.
     clock.advance(Duration::from_secs(1));
     serve(&bytes, || 30_000_000)?;
     assert_eq!(bytes.debt(), 20_000_000);

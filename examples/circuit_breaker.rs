@@ -3,7 +3,7 @@
 use damper::{BreakerConfig, BreakerConfigError, CallError, CircuitBreaker, ManualClock, State};
 use std::time::Duration;
 
-/// What is called: down until told otherwise.
+/// The upstream, which is up or down as the caller says.
 fn database(up: bool) -> Result<&'static str, &'static str> {
     if up { Ok("42 rows") } else { Err("connection refused") }
 }
@@ -25,7 +25,7 @@ fn main() -> Result<(), BreakerConfigError> {
     println!("The database goes down:");
     call(false);
     call(false);
-    assert_eq!(call(false), State::Open, "the third failure in a row trips the breaker");
+    assert_eq!(call(false), State::Open, "the third consecutive failure trips the breaker");
     call(false);
     clock.advance(Duration::from_secs(20));
     call(false);

@@ -1,4 +1,6 @@
-//! A client with all its parts, in whatever order they are named: what it does before a server that fails, one that hangs, and a healthy one.
+//! A client with all its parts, in whatever order they are named.
+//!
+//! It calls a server that fails, one that hangs, and a healthy one.
 
 use axum::{Router, http::StatusCode, routing::get};
 use damper::http::{BoxedClient, StackError, StackPart, client_stack};
@@ -53,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     println!("{} after {} requests", pages.get().await?, REQUESTS.load(Ordering::Relaxed)); // 200 OK after 3 requests
     println!("{} after {} requests", pages.get().await?, REQUESTS.load(Ordering::Relaxed)); // 502 Bad Gateway after …
     let error = pages.get().await.unwrap_err().downcast::<StackError>()?;
-    println!("{}: {error}", error.part()); // breaker: circuit open, next probe in 30 s
+    println!("{error:#}"); // call refused by the breaker: circuit open, next probe in 30 s
     assert!(error.part() == StackPart::Breaker && CircuitOpen::find_in(&*error).is_some());
     assert!(error.retry_after().is_some() && REQUESTS.load(Ordering::Relaxed) == 6);
     Ok(())

@@ -1,8 +1,8 @@
-//! An axum server whose limit per client comes from a file, changes with the file, and keeps its state.
+//! An axum server whose stack comes from a file, changes with the file, and keeps its state.
 
 use axum::{Router, http::StatusCode, routing::get};
+use damper::CircuitBreaker;
 use damper::config::{ConfigError, Reloader, Sources};
-use damper::http::RateLimitLayer;
 use std::error::Error;
 use std::fs;
 use std::net::SocketAddr;
@@ -31,13 +31,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Variables such as APP__SERVER__HTTP__RATELIMIT__QUOTA="5/s" override the file.
     let reloader = Reloader::new(Sources::new().file(&file).environment("APP"))?;
     let settings = reloader.settings();
-    println!("the breaker stays open for {:?}", settings.client.http.circuit_breaker.config().cooldown());
-    let limit = settings.server.http.ratelimit.limit()?;
-    let reloader = Arc::new(reloader.bind(|settings| &settings.server.http.ratelimit, limit.clone()));
+    // The parts that `server.http.stack` names: a deadline and a rate limit by default.
+    let server = settings.server.http.server_stack()?;
+    let breaker = Arc::new(CircuitBreaker::new(settings.client.http.circuit_breaker.config()));
+    let reloader = reloader
+        .bind(|settings| &settings.server.http, server.clone())
+        .bind(|settings| &settings.client.http.circuit_breaker, Arc::clone(&breaker));
+    let reloader = Arc::new(reloader);
     let (sender, reloads) = mpsc::channel();
     let watch = reloader.watch(Duration::from_millis(20), move |result| _ = sender.send(result))?;
 
-    let app = Router::new().route("/", get(|| async { "page" })).layer(RateLimitLayer::new(limit));
+    let app = Router::new().route("/", get(|| async { "page" })).layer(server);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/", listener.local_addr()?);
     let service = app.into_make_service_with_connect_info::<SocketAddr>();
@@ -58,8 +62,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     write(&file, &SETTINGS.replace("100/day burst 3", "200/day burst 4"))?;
     assert_eq!(reloads.recv()??.len(), 1);
     assert_eq!(get().await?, StatusCode::OK);
+    // An open breaker stays open, for a shorter time.
+    breaker.trip();
+    write(&file, &SETTINGS.replace("100/day burst 3", "200/day burst 4").replace("10s", "2s"))?;
+    assert_eq!(reloads.recv()??.len(), 1);
+    println!("{}, next probe in {:?}", breaker.state(), breaker.status().next_probe_in());
     // A mistake changes nothing, and neither does a change that needs a restart.
-    for text in [SETTINGS.replace("\"100/day burst 3\"", "\"unlimited\""), SETTINGS.replace("10s", "20s")] {
+    let restart = format!("{SETTINGS}max_hosts = 64\n");
+    for text in [SETTINGS.replace("\"100/day burst 3\"", "\"unlimited\""), restart] {
         write(&file, &text)?;
         println!("refused: {}", reloads.recv()?.err().ok_or("the reload is refused")?);
     }

@@ -1,4 +1,6 @@
-//! A limiter on a hardware timer of 32 bits that wraps: `ExtendedTimer` counts it on to the 64 bits of a `Clock`.
+//! A limiter on a hardware timer of 32 bits that wraps.
+//!
+//! `ExtendedTimer` counts it on to the 64 bits of a `Clock`.
 
 use damper::time::{ExtendedTimer, Timer};
 use damper::{Quota, RateLimiter, TokenBucket};

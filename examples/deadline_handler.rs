@@ -1,5 +1,7 @@
-//! A handler that checks its deadline before each costly step. The layer drops a handler that waits; what computes on a
-//! thread of its own has to look itself, or it goes on for a client that has left.
+//! A handler that checks its deadline before each costly step.
+//!
+//! The layer drops a handler that waits; what computes on a thread of its own has to look itself, or it goes on for a
+//! client that has left.
 
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -32,7 +34,7 @@ fn build_report(deadline: Deadline) -> Result<String, DeadlineExceeded> {
     Ok(report)
 }
 
-/// What a handler returns by `?`.
+/// The error that a handler returns by `?`.
 struct Failure(StatusCode, String);
 
 impl From<DeadlineExceeded> for Failure {

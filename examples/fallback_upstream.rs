@@ -1,5 +1,6 @@
-//! A second upstream, for as long as the circuit of the first is open: callers do not wait for a server that is known to
-//! be down.
+//! A second upstream, for as long as the circuit of the first is open.
+//!
+//! Callers do not wait for a server that is known to be down.
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use damper::tower::{BreakerLayer, BreakerService, One};
@@ -48,7 +49,7 @@ struct Upstreams {
 }
 
 impl Upstreams {
-    /// Gets the page, and who answered.
+    /// Gets the page, and returns which upstream answered.
     async fn get(&mut self) -> reqwest::Result<(&'static str, StatusCode)> {
         let request = self.http.get(&self.primary_url).build()?;
         let called = match self.primary.ready().await {

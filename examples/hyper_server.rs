@@ -1,4 +1,6 @@
-//! A hyper server behind a limit per client, without tower, and a client that runs into it: over a real socket.
+//! A hyper server behind a limit per client, without tower.
+//!
+//! A client runs into the limit, over a real socket.
 
 use bytes::Bytes;
 use damper::Quota;

@@ -1,5 +1,7 @@
-//! A limit that another task keeps, asked over a channel: what a store that several servers share looks like to a
-//! server. It stands behind client addresses, a header and a closure, in three hyper servers, over real sockets.
+//! A limit that another task keeps, asked over a channel.
+//!
+//! So a store that several servers share looks to a server. The limit stands behind client addresses, a header and a
+//! closure, in three hyper servers, over real sockets.
 
 use bytes::Bytes;
 use damper::http::{

@@ -1,14 +1,18 @@
-//! A budget of language model tokens: reserve an estimate before the call, and settle when the bill comes.
+//! A budget of language model tokens.
 //!
-//! The estimate is the prompt plus the longest answer allowed. Most answers are shorter: the rest is refunded, and whoever waits
-//! for tokens gets them sooner. Some estimates are too low: the excess is charged, into debt if it has to be.
+//! Reserve an estimate before the call, and settle when the bill comes.
+//!
+//! The estimate is the prompt plus the longest answer allowed. Most answers are shorter: the rest is refunded, and callers that
+//! wait for tokens get them sooner. Some estimates are too low: the excess is charged, into debt if necessary.
 
 use damper::{Clock, Denied, ManualClock, Quota, RateLimiter, TokenBucket};
 use std::time::Duration;
 
 const MODEL: Quota = Quota::per_minute(60_000).burst(10_000);
 
-/// Calls the model when the budget allows it, if that is within `patience`. The call tells how many tokens it used.
+/// Calls the model when the budget allows it, if that is within `patience`.
+///
+/// `call` returns how many tokens it used.
 fn ask<C: Clock>(
     budget: &RateLimiter<TokenBucket, C>,
     estimate: u32,

@@ -1,6 +1,9 @@
-//! Login attempts: five wrong passwords at once, then one a minute, and a page that tells how many are left.
+//! Login attempts: five wrong passwords at once, then one a minute.
 //!
-//! Looking takes nothing, so the form can say what is left before anybody tries; a right password gives its attempt back.
+//! The page shows how many are left.
+//!
+//! `peek` takes nothing, so the form can show how many attempts are left before the first one. A correct password gives its
+//! attempt back.
 
 use damper::{Clock, Denied, ManualClock, Quota, RateLimiter, TokenBucket};
 use std::time::Duration;

@@ -1,11 +1,12 @@
-//! Middleware of one's own, for a framework that nobody has adapted: `check` before what serves, `try_acquire` before
-//! what calls.
+//! Middleware of one's own, for a framework without an adapter.
+//!
+//! It calls `check` before a handler, `try_acquire` before an upstream.
 
 use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, Denied, KeyedLimiter, Quota, Verdict};
 use std::error::Error;
 use std::net::IpAddr;
 
-/// What some framework calls its handlers; the answer is a status, and a text.
+/// The handler of some framework; its answer is a status and a text.
 trait Handler {
     fn handle(&self, from: IpAddr, path: &str) -> (u16, String);
 }
@@ -16,7 +17,7 @@ impl<F: Fn(IpAddr, &str) -> (u16, String)> Handler for F {
     }
 }
 
-/// A server's side: who is over the limit is answered, and the handler is not called.
+/// The server's side: a client over the limit gets a refusal, and the handler is not called.
 struct Limited<H> {
     handler: H,
     limits: KeyedLimiter<IpAddr>,

@@ -1,10 +1,12 @@
-//! A limiter in a `static`: check, ask how much is left, and be told when to come back.
+//! A limiter in a `static`: check, ask how much is left, and learn when to retry.
 
 use damper::{Monotonic, Quota, RateLimiter};
 use std::thread;
 use std::time::Instant;
 
-/// Five logins at once, then ten a second, for the whole process. No lock, no thread, nothing to initialize.
+/// Five logins at once, then ten a second, for the whole process.
+///
+/// No lock, no thread, nothing to initialize.
 static LOGINS: RateLimiter = RateLimiter::new(Quota::per_second(10).burst(5));
 
 fn main() {
@@ -24,7 +26,7 @@ fn main() {
     println!("used {} of {}, all back in {:?}", usage.used(), usage.limit(), usage.resets_in());
     assert_eq!(usage.limit(), 5);
 
-    // The wait is exact: after it the same call succeeds, if nobody else takes the token.
+    // The wait is exact: after it the same call succeeds, if no other caller takes the token.
     let since = Instant::now();
     thread::sleep(denied.retry_after().expect("one token is less than the burst"));
     assert!(LOGINS.check().is_ok());

@@ -1,4 +1,6 @@
-//! `reqwest::Client` as it is behind a breaker per host: the requests and responses stay those of reqwest.
+//! `reqwest::Client` as it is behind a breaker per host.
+//!
+//! The requests and responses stay those of reqwest.
 
 use axum::{Router, http::StatusCode, routing::get};
 use damper::tower::BreakerLayer;

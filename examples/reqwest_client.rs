@@ -1,4 +1,6 @@
-//! reqwest behind a breaker per host, retries within a budget and a limit of its own, with a deadline for each call.
+//! reqwest behind a breaker per host, retries within a budget and a limit of its own.
+//!
+//! Each call has a deadline.
 
 use axum::{Router, http::StatusCode, http::header::RETRY_AFTER, response::IntoResponse, routing::get};
 use damper::http::{CircuitBreakerLayer, ClientDeadlineLayer, RetryLayer};
@@ -15,7 +17,7 @@ use tower::{Service, ServiceBuilder, ServiceExt};
 /// Retries of all callers: for 20 % of first attempts, and 10 a second.
 static BUDGET: RetryBudget = RetryBudget::DEFAULT;
 
-/// What this client sends at most. It is inside of the retries, so each attempt counts.
+/// The most that this client sends. It is inside of the retries, so each attempt counts.
 static LIMIT: RateLimiter = RateLimiter::new(Quota::per_second(100));
 
 static REQUESTS: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,6 @@
-//! An axum server with a deadline and limits in the one right order, and a client that runs into each of them.
+//! An axum server with a deadline and limits in the one right order.
+//!
+//! A client runs into each of them.
 
 use axum::http::{HeaderName, StatusCode};
 use axum::{Router, routing::get};

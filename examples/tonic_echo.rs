@@ -1,5 +1,7 @@
-//! gRPC with tonic: a server with a limit per client, and a client whose own retry stands inside of a breaker, over
-//! real sockets. With `--serve` it tells its address and serves until it is ended, for clients in other languages.
+//! gRPC with tonic: a server with a limit per client, and a client with a breaker around its own retry.
+//!
+//! They talk over real sockets. With `--serve` it prints its address and serves until it is ended, for clients in other
+//! languages.
 
 use damper::http::{CircuitBreakerLayer, RateLimitLayer, Single};
 use damper::tonic::AtTrailers;
@@ -121,7 +123,7 @@ fn channel(address: SocketAddr) -> Result<Channel, Box<dyn Error>> {
     Ok(Endpoint::from_shared(format!("http://{address}"))?.connect_lazy())
 }
 
-/// Three calls at once pass, and the fourth is told how long to wait.
+/// Three calls at once pass, and the refusal of the fourth says how long to wait.
 async fn run_into_the_limit(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     let mut client = EchoClient::new(channel(address)?);
     for _ in 0..3 {
@@ -136,7 +138,9 @@ async fn run_into_the_limit(address: SocketAddr) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Calls of a sick server fail after three tries each; after two calls, the breaker makes no more of them.
+/// Calls of a sick server fail after three tries each.
+///
+/// After two calls, the breaker makes no more of them.
 async fn run_into_the_breaker(address: SocketAddr, calls: &AtomicUsize) -> Result<(), Box<dyn Error>> {
     let config = BreakerConfig::builder().failure_threshold(2).build()?;
     let breaker = Single::builder(config).on_state_change(|change| println!("{change}")).build();
@@ -158,7 +162,7 @@ async fn run_into_the_breaker(address: SocketAddr, calls: &AtomicUsize) -> Resul
 async fn main() -> Result<(), Box<dyn Error>> {
     let incoming = TcpIncoming::bind(([127, 0, 0, 1], 0).into())?;
     let address = incoming.local_addr()?;
-    // For each client address three calls at once, then two a minute; who asks for its health passes.
+    // For each client address three calls at once, then two a minute. Health checks always pass.
     let limit = RateLimitLayer::per_client(Quota::per_minute(2).burst(3))
         .exempt(|head| head.uri.path() == "/damper.test.Health/Check");
     let server = Server::builder()

@@ -1,5 +1,6 @@
-//! Two limits in one decision: ten a second and a thousand an hour. All of it is taken or none, and the refusal names the
-//! limit.
+//! Two limits in one decision: ten a second and a thousand an hour.
+//!
+//! All of it is taken or none, and the refusal names the limit.
 
 use damper::{LimitSet, ManualClock, Quota};
 use std::time::Duration;
@@ -11,7 +12,7 @@ fn main() {
     let clock = ManualClock::new(); // leave it out, use `LimitSet::new`, and real time passes
     let api = LimitSet::with_clock(LIMITS, &clock);
 
-    // Somebody who asks 20 times a second, for two minutes.
+    // A client that calls 20 times a second, for two minutes.
     let (mut allowed, mut refused_by) = (0, [0; 2]);
     for _ in 0..20 * 120 {
         match api.check() {
@@ -30,7 +31,7 @@ fn main() {
     // The hour's thousand, and what came in during two minutes.
     assert_eq!(allowed, 1_000 + 1_000 * 120 / 3_600);
 
-    // What one limit refuses, the other gets back: the ten a second are all there.
+    // If one limit refuses, the other gets its tokens back: the ten a second are all there.
     let [second, hour] = api.peek();
     println!(
         "{} of {} left this second, {} of {} this hour",

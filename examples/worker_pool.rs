@@ -1,5 +1,7 @@
-//! A pool of workers that share one limit: each spends from a lease of its own, so that a job costs no atomic and no look at the clock, and
-//! sleeps when there is nothing to spend.
+//! A pool of workers that share one limit.
+//!
+//! Each spends from a lease of its own, so that a job costs no atomic and no look at the clock, and sleeps when there
+//! is nothing to spend.
 
 use damper::{LeasingBucket, Quota, RateLimiter};
 use std::sync::Mutex;

@@ -1,50 +1,107 @@
-//! Lock-free rate limiters and circuit breakers for hot request paths, edge devices and firmware.
+//! Rate limiters, circuit breakers, concurrency limits and retries for servers, clients and firmware.
 //!
-//! A limiter or a breaker is a plain value that decides on one atomic word, with no thread, allocation or runtime
-//! behind it. Put it in a `static`, a field or an `Arc`. (A limiter is some 340 bytes with its quota, which can be
-//! changed while it is used; a breaker is 160.)
+//! A limiter and a breaker are plain values that decide on one atomic word. They need no lock, no background thread and no
+//! runtime, so they can be a `static`, a field or the content of an `Arc`.
 //!
-#![cfg_attr(feature = "std", doc = "```")]
-#![cfg_attr(not(feature = "std"), doc = "```text")]
-//! use damper::{CircuitBreaker, KeyedLimiter, Quota, RateLimiter};
-//! use std::net::IpAddr;
+//! # A limiter
 //!
-//! // One limit for all.
+//! A [`Quota`] is a rate and a burst. A [`RateLimiter`] holds calls to it: in any stretch of time it allows at most the burst
+//! and the tokens that the rate adds meanwhile.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use damper::{Quota, RateLimiter};
+//!
 //! static LOGINS: RateLimiter = RateLimiter::new(Quota::per_minute(30).burst(5));
 //!
 //! match LOGINS.check() {
 //!     Ok(allowed) => println!("{} left", allowed.remaining()),
 //!     Err(denied) => println!("{denied}"), // rate limit exceeded, retry in 1.2 s
 //! }
+//! # }
+//! ```
 //!
-//! // One limit for each, in a fixed amount of memory.
-//! let limits = KeyedLimiter::<IpAddr>::builder(Quota::per_second(50).burst(100)).build()?;
+//! `LOGINS.acquire(1).wait()` blocks until there is a token, and `.await` does so in a future (feature `tokio`).
+//! `LOGINS.set_quota(quota)` changes the quota while the limiter is in use. [`guide::rates`] says how to choose one.
+//!
+//! # A limiter per key
+//!
+//! A [`KeyedLimiter`] has a limit for each client, user or tenant. Its memory is fixed at construction, so that a flood of new
+//! keys cannot exhaust it.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use damper::{KeyedLimiter, Quota};
+//! use std::net::IpAddr;
+//!
+//! let limits = KeyedLimiter::<IpAddr>::builder(Quota::per_second(50).burst(100)).capacity(100_000).build()?;
 //! limits.check(&IpAddr::from([192, 0, 2, 7]))?;
-//!
-//! // A breaker before something that may fail: 5 failures, 30 s, 1 probe.
-//! let breaker = CircuitBreaker::default();
-//! let reply = breaker.call(|| "pong".parse::<String>())?;
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | module | what it has |
+//! # In front of a server
+//!
+//! With the feature `axum` the same limit is a layer. It answers `429 Too Many Requests` with `Retry-After`. `damper::http` has the
+//! layers, for tower and hyper too.
+//!
+//! ```
+//! # #[cfg(feature = "axum")] {
+//! use axum::{Router, routing::get};
+//! use damper::{Quota, http::RateLimitLayer};
+//!
+//! let clients = RateLimitLayer::per_client(Quota::per_second(50).burst(100));
+//! let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(clients);
+//! # }
+//! ```
+//!
+//! # A call to another service
+//!
+//! A [`CircuitBreaker`] stops calls to a service that keeps failing. [`Retry`] repeats a failed call. Its [`RetryBudget`] is shared by all
+//! calls, so that retries cannot multiply the load in an outage.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use damper::{CircuitBreaker, Retry, RetryBudget};
+//!
+//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // a fifth of the calls, and 10 a second
+//!
+//! let breaker = CircuitBreaker::default(); // opens after 5 consecutive failures, for 30 s
+//! let retry = Retry::new(3).budget(&BUDGET);
+//! let answer = breaker.call(|| retry.call(|_attempt| "42".parse::<u32>()))?;
+//! assert_eq!(answer, 42);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! For an HTTP client `damper::http::client_stack` puts these into the right order. [`guide::retries`] has the reasons for it.
+//!
+//! # Where to go from here
+//!
+//! - [`guide`] compares the limits, and states what exactly each promises.
+//! - [`guide::coming_from`] has the names of other libraries beside damper's.
+//! - [`ManualClock`] moves time by hand, in tests of your own code.
+//!
+//! # Modules
+//!
+//! | module | contents |
 //! |---|---|
-//! | [`quota`] | [`Quota`]: what is allowed, in tokens per window and a burst |
+//! | [`quota`] | [`Quota`]: the allowed rate, in tokens per window, and a burst |
 //! | [`limit`] | [`RateLimiter`], and its answers |
 //! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
 //! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
 //! | [`store`] | [`LruStore`]: a bounded store of any value per key |
 //! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
-//! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject; `KeyedThrottle`: per key |
+//! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject; `KeyedThrottle`: per key; [`Pacer`](throttle::Pacer): sleeps before calls to a service with a limit |
 //! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`AdaptiveLimit`]: as the service's latency says; [`KeyedBulkhead`] and [`KeyedAdaptiveLimit`]: per key; `Admission`: and which calls |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
-//! | `http` | limits before HTTP servers, breakers and throttles before HTTP clients |
+//! | `http` | limits before HTTP servers, breakers, throttles and pacing before HTTP clients |
 //! | `tonic` | the same for gRPC |
 //! | `config` | settings of all these from files and the environment, checked and reloaded live |
 //! | `mesh` | documents of the protocol Mesh, limits of several scopes, a server and a client |
-//! | `tower` | breakers, throttles, limits and bulkheads before services of any request |
+//! | `tower` | breakers, throttles, pacing, limits and bulkheads before services of any request |
 //! | `wire` | headers: what a server says of its limits, and whom a request is from |
 //!
 //! # Features
@@ -62,18 +119,31 @@
 //! | `http` | | limits and breakers for HTTP (with `std`), to be used by one of the following |
 //! | `tower` | | these as layers and services of tower, and others for services of any request |
 //! | `hyper` | | these as services of hyper |
-//! | `axum` | | where axum tells the address of a request's peer (with `tower`) |
+//! | `axum` | | finds the address of a request's peer in axum (with `tower`) |
 //! | `tonic` | | these for gRPC, with tonic (with `tower`) |
 //! | `config` | | settings from TOML, JSON, YAML and environment variables, checked and reloaded live |
 //! | `mesh` | | documents of the protocol Mesh, and servers and clients that speak it over HTTP (with `http`) |
 //! | `metrics` | | counts of what limits and breakers for HTTP do (with `http`) |
 //! | `tracing` | | logs of what limits refuse and how breakers change (with `http`) |
 //!
-//! What is here is made of crates that have versions of their own: `damper-core` has all but `http`, `wire`, `tonic`, `mesh`, `config` and `tower`,
-//! without any protocol; these are `damper-http`, `damper-tonic`, `damper-mesh` and `damper-config`, and `tower` is `damper-tower`.
+//! # Crates
 //!
-//! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware
-//! provides a `critical-section` implementation; those of [`word32`] are not.
+//! This crate re-exports others, which have versions of their own. Firmware and middleware can depend on one of them alone.
+//!
+//! | crate | here |
+//! |---|---|
+//! | [`damper-core`](https://docs.rs/damper-core) | all that needs no protocol |
+//! | [`damper-http`](https://docs.rs/damper-http) | `http`, `wire` |
+//! | [`damper-tonic`](https://docs.rs/damper-tonic) | `tonic` |
+//! | [`damper-tower`](https://docs.rs/damper-tower) | `tower` |
+//! | [`damper-mesh`](https://docs.rs/damper-mesh) | `mesh` |
+//! | [`damper-config`](https://docs.rs/damper-config) | `config` |
+//!
+//! # Targets without 64-bit atomics
+//!
+//! There a change of a 64-bit word takes a critical section, which the firmware implements with the crate `critical-section`. The types of
+//! [`word32`] need none.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
 

@@ -1,10 +1,10 @@
-//! Adaptive limits: permits and their outcomes, waiting, and rules of one's own.
+//! Adaptive limits: permits and their outcomes, waiting, and custom rules.
 
 #![cfg(feature = "std")]
 
 use damper::concurrency::{
-    Aimd, BulkheadPermit, Gradient2, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient, Vegas,
-    WindowPlan, WindowSummary,
+    Aimd, BoundedRule, BulkheadPermit, Gradient2, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient,
+    Vegas, WindowPlan, WindowSummary,
 };
 use damper::{AdaptiveLimit, ManualClock};
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ fn limit(clock: &ManualClock) -> Limit<'_> {
     AdaptiveLimit::with_clock(LimitBounds::DEFAULT, clock)
 }
 
-/// So many calls at once, of this latency, again and again for some seconds.
+/// Makes `at_once` concurrent calls of this latency, again and again for this many seconds.
 fn calls<R: LimitRule>(
     limit: &AdaptiveLimit<R, &ManualClock>,
     clock: &ManualClock,
@@ -37,11 +37,11 @@ fn calls<R: LimitRule>(
 }
 
 #[test]
-fn a_limit_that_is_reached_grows_while_calls_are_fast() {
+fn limit_in_full_use_grows_while_calls_are_fast() {
     let clock = ManualClock::new();
     let limit = limit(&clock);
     calls(&limit, &clock, 5, 10 * MS, 5);
-    assert_eq!(limit.limit(), 20, "the callers are the limit");
+    assert_eq!(limit.limit(), 20, "too few callers to reach the limit");
     let baseline = limit.baseline().unwrap().as_secs_f64();
     assert!((baseline / 0.01 - 1.0).abs() < 0.01, "{baseline}");
     calls(&limit, &clock, 500, 10 * MS, 10);
@@ -49,7 +49,7 @@ fn a_limit_that_is_reached_grows_while_calls_are_fast() {
 }
 
 #[test]
-fn a_limit_that_is_reached_shrinks_while_calls_are_slow() {
+fn limit_in_full_use_shrinks_while_calls_are_slow() {
     let clock = ManualClock::new();
     let limit = limit(&clock);
     calls(&limit, &clock, 5, 10 * MS, 5);
@@ -57,9 +57,9 @@ fn a_limit_that_is_reached_shrinks_while_calls_are_slow() {
     assert!(limit.limit() < 20, "{limit:?}");
 }
 
-/// Many calls wait, and no others come: each completion starts the next one.
+/// Many calls wait and no new ones arrive. Each completion starts the next one.
 #[test]
-fn queue_that_is_drained_is_a_limit_that_is_reached() {
+fn calls_from_the_queue_count_towards_reaching_the_limit() {
     let clock = ManualClock::new();
     let limit = limit(&clock).queue(5_000);
     let sleep = |_| std::future::pending::<()>();
@@ -81,7 +81,7 @@ fn queue_that_is_drained_is_a_limit_that_is_reached() {
 }
 
 #[test]
-fn permits_that_say_nothing_change_nothing() {
+fn permits_without_an_outcome_leave_the_limit_unchanged() {
     let clock = ManualClock::new();
     let limit = limit(&clock);
     for _ in 0..10_000 {
@@ -94,9 +94,9 @@ fn permits_that_say_nothing_change_nothing() {
     assert_eq!((limit.limit(), limit.in_flight(), limit.baseline()), (20, 0, None));
 }
 
-/// The dashboard's look at Hystrix changed its state.
+/// Reading Hystrix's metrics for a dashboard changed its state.
 #[test]
-fn looking_changes_nothing() {
+fn reading_the_limit_leaves_its_rule_unchanged() {
     let (one, other) = (ManualClock::new(), ManualClock::new());
     let (looked_at, unseen) = (limit(&one), limit(&other));
     for _ in 0..200 {
@@ -128,7 +128,7 @@ fn never_more_calls_in_flight_than_the_limit() {
     let limit = limit(&clock);
     let permits: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).collect();
     assert_eq!((permits.len(), limit.in_flight()), (20, 20));
-    assert_eq!(limit.try_acquire().unwrap_err().to_string(), "bulkhead full, limit 20");
+    assert_eq!(limit.try_acquire().unwrap_err().to_string(), "too many calls in flight, limit 20");
     drop(permits);
     assert_eq!(limit.in_flight(), 0);
 }
@@ -143,12 +143,14 @@ fn owned_permits_outlive_their_borrow() {
     assert_eq!(limit.in_flight(), 0);
 }
 
-/// What a rule was shown.
+/// The windows that the rule has received.
 static SEEN: Mutex<Vec<WindowSummary>> = Mutex::new(Vec::new());
 
-/// The latency of calls does not count their time in the queue, and a call that has waited makes the window full.
+/// A latency starts at the permit, so it excludes the time in the queue.
+///
+/// A window in which a call waited counts as full.
 #[test]
-fn calls_are_timed_from_their_permit_on() {
+fn latency_is_measured_from_the_permit() {
     #[derive(Clone, Copy, Debug)]
     struct Watching;
     impl LimitRule for Watching {
@@ -181,13 +183,15 @@ fn calls_are_timed_from_their_permit_on() {
     assert!(window.is_full(1));
 }
 
-/// The waker of a call that a higher limit lets in panics: the rule, its plan and its limit belong together all the same.
+/// A raised limit grants a waiting call, and its waker panics.
+///
+/// The rule and the limit still match.
 #[test]
 fn rule_and_limit_stay_together_when_a_waker_panics() {
     struct Trap;
     impl Wake for Trap {
         fn wake(self: Arc<Self>) {
-            panic!("a waker panics");
+            panic!("the waker panics");
         }
     }
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -214,9 +218,9 @@ fn rule_and_limit_stay_together_when_a_waker_panics() {
     assert_eq!((limit.in_flight(), limit.queued()), (0, 0));
 }
 
-/// At 0 no call would end, and nothing would raise it.
+/// At 0 no call would ever complete, so nothing would raise the limit again.
 #[test]
-fn limits_of_any_rule_are_at_least_one() {
+fn every_rule_keeps_its_limit_above_zero() {
     #[derive(Clone, Copy, Debug)]
     struct Zero;
     impl LimitRule for Zero {
@@ -234,10 +238,10 @@ fn limits_of_any_rule_are_at_least_one() {
     assert_eq!(limit.limit(), 1);
 }
 
-/// Where the latency rises with the calls in flight, every rule but AIMD finds a place.
+/// Where the latency rises with the calls in flight, every rule but AIMD settles near the capacity.
 #[test]
-fn rules_stay_near_what_a_service_can_take() {
-    // Ten workers, 10 ms.
+fn rules_settle_near_the_capacity_of_a_service() {
+    // Ten workers, 10 ms a call.
     fn settled<R: LimitRule>(rule: R) -> u32 {
         let clock = ManualClock::new();
         let limit = AdaptiveLimit::with_rule(rule, &clock);
@@ -250,7 +254,7 @@ fn rules_stay_near_what_a_service_can_take() {
     }
     let bounds = LimitBounds::new(1, 1_000).unwrap();
     let limits = [settled(ProbedGradient::new(bounds)), settled(Vegas::new(bounds)), settled(Gradient2::new(bounds))];
-    // One of them may be measuring at half of its limit.
+    // A rule that probes the unloaded latency may be at half of its limit.
     assert!(limits.iter().all(|limit| (4..=40).contains(limit)), "{limits:?}");
     assert_eq!(settled(Aimd::new(bounds)), 1_000, "no call was overloaded");
 }
@@ -265,4 +269,91 @@ fn bounds_out_of_their_range_are_refused() {
     assert_eq!(start.to_string(), "the limit starts at 6, it must be 2 to 5");
     assert_eq!(LimitBounds::new(30, 50).unwrap().start(), 30);
     assert_eq!(LimitBounds::new(3, 5).unwrap().start(), 5);
+}
+
+/// Under every rule the limit stays within the new bounds from then on.
+#[test]
+fn changed_bounds_hold_at_once_and_later() {
+    fn holds<R: BoundedRule>(rule: R) {
+        let clock = ManualClock::new();
+        let limit = AdaptiveLimit::with_rule(rule, &clock);
+        calls(&limit, &clock, 40, 10 * MS, 5);
+        for (min, max) in [(1, 5), (30, 35), (200, 300), (1, 2)] {
+            limit.set_bounds(LimitBounds::new(min, max).unwrap());
+            assert!(limit.limit() <= max, "{} is above {max}", limit.limit());
+            calls(&limit, &clock, max + 10, 10 * MS, 20);
+            assert!(limit.limit() <= max, "{} is above {max}", limit.limit());
+        }
+        limit.set_bounds(LimitBounds::new(400, 500).unwrap());
+        calls(&limit, &clock, 10, 10 * MS, 90);
+        assert!((400..=500).contains(&limit.limit()), "{}", limit.limit());
+    }
+    holds(ProbedGradient::new(LimitBounds::DEFAULT));
+    holds(Aimd::new(LimitBounds::DEFAULT));
+    holds(Vegas::new(LimitBounds::DEFAULT));
+    holds(Gradient2::new(LimitBounds::DEFAULT));
+}
+
+#[test]
+fn raised_bounds_let_queued_calls_in() {
+    let limit = AdaptiveLimit::new(LimitBounds::new(1, 1).unwrap()).queue(2);
+    let permit = limit.try_acquire().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| limit.acquire().wait().is_ok());
+        while limit.queued() == 0 {
+            std::thread::yield_now();
+        }
+        limit.set_bounds(LimitBounds::new(2, 3).unwrap());
+        assert!(waiting.join().unwrap());
+    });
+    drop(permit);
+}
+
+/// A rule whose bounds are set by a function.
+#[derive(Clone, Copy)]
+struct SetBy(u32, fn(&mut u32));
+
+impl LimitRule for SetBy {
+    fn first(&self) -> WindowPlan {
+        WindowPlan::new(self.0)
+    }
+    fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+        WindowPlan::new(self.0)
+    }
+}
+
+impl BoundedRule for SetBy {
+    fn set_bounds(&mut self, _: LimitBounds, _: u32) -> u32 {
+        (self.1)(&mut self.0);
+        self.0
+    }
+}
+
+#[test]
+fn rule_may_look_at_its_own_limit() {
+    use std::sync::OnceLock;
+    use std::sync::mpsc::channel;
+
+    static LIMIT: OnceLock<AdaptiveLimit<SetBy>> = OnceLock::new();
+    let limit = LIMIT.get_or_init(|| {
+        let look = |limit: &mut u32| *limit += LIMIT.get().map_or(0, |own| own.rule().0 + own.limit());
+        AdaptiveLimit::with_rule(SetBy(10, look), damper::Monotonic)
+    });
+    let (sender, done) = channel();
+    std::thread::spawn(move || {
+        limit.set_bounds(LimitBounds::DEFAULT);
+        sender.send(limit.limit())
+    });
+    assert_eq!(done.recv_timeout(Duration::from_secs(20)), Ok(30), "it waits for itself");
+}
+
+#[test]
+fn rule_that_panics_stays_as_it_was() {
+    let half_way = |limit: &mut u32| {
+        *limit = 99;
+        panic!("half way");
+    };
+    let limit = AdaptiveLimit::with_rule(SetBy(10, half_way), damper::Monotonic);
+    assert!(catch_unwind(AssertUnwindSafe(|| limit.set_bounds(LimitBounds::DEFAULT))).is_err());
+    assert_eq!((limit.rule().0, limit.limit()), (10, 10));
 }

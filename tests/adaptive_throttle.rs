@@ -1,4 +1,4 @@
-//! The adaptive throttle: what it refuses in outages, recoveries and ordinary traffic, and a slow model of it.
+//! The adaptive throttle in outages, recoveries and ordinary traffic, and against a slow model.
 #![cfg(feature = "alloc")]
 
 use damper::throttle::{AdaptiveThrottle, MultiplierError, Throttled};
@@ -33,7 +33,7 @@ struct Client {
     random: Random,
 }
 
-/// What became of the calls of a while.
+/// The calls of one run.
 #[derive(Debug, Default)]
 struct Calls {
     made: u32,
@@ -48,7 +48,7 @@ impl Client {
         Self { clock, throttle, interval: Duration::from_secs(1) / calls_per_second, random: Random(seed) }
     }
 
-    /// Makes calls for so long to a service that accepts this percentage of them.
+    /// Makes calls for `duration` to a service that accepts `accepted` percent of them.
     fn run(&mut self, duration: Duration, accepted: u64) -> Calls {
         let mut calls = Calls::default();
         let mut in_flight = VecDeque::new();
@@ -82,7 +82,7 @@ fn settle(permit: damper::throttle::ThrottlePermit<Arc<AdaptiveThrottle<Arc<Manu
     }
 }
 
-/// Calls per second, with seeds: one is enough where so many calls are made.
+/// Calls per second, with seeds. One seed is enough at the highest rate.
 const RATES: [(u32, u64); 7] = [(5, 1), (5, 2), (5, 3), (50, 1), (50, 2), (50, 3), (1_000, 1)];
 
 fn seconds(seconds: u64) -> Duration {
@@ -90,7 +90,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[test]
-fn after_five_seconds_of_an_outage_one_call_in_a_hundred_is_sent_and_one_a_second() {
+fn outage_of_five_seconds_leaves_one_call_in_a_hundred_and_one_a_second() {
     for (rate, seed) in RATES {
         let mut client = Client::new(rate, seed);
         let healthy = client.run(seconds(120), 100);
@@ -106,9 +106,9 @@ fn after_five_seconds_of_an_outage_one_call_in_a_hundred_is_sent_and_one_a_secon
 }
 
 #[test]
-fn fifteen_seconds_after_a_recovery_the_service_gets_its_calls() {
+fn service_gets_its_calls_fifteen_seconds_after_a_recovery() {
     for (rate, seed) in RATES {
-        // What of a long outage is remembered does not depend on the rate.
+        // At 1,000 calls a second the long outage is left out: the window is the same at every rate.
         let outages: &[u64] = if rate < 1_000 { &[10, 60, 600] } else { &[10, 60] };
         for &outage in outages {
             let mut client = Client::new(rate, seed);
@@ -123,7 +123,7 @@ fn fifteen_seconds_after_a_recovery_the_service_gets_its_calls() {
 }
 
 #[test]
-fn at_ninety_percent_success_one_call_in_a_hundred_is_refused_at_most() {
+fn ninety_percent_success_refuses_at_most_one_call_in_a_hundred() {
     for (rate, seed) in RATES {
         let duration = seconds(600.min(200_000 / u64::from(rate)));
         let calls = Client::new(rate, seed).run(duration, 90);
@@ -131,27 +131,27 @@ fn at_ninety_percent_success_one_call_in_a_hundred_is_refused_at_most() {
     }
 }
 
-/// A day of a service that has a bad minute in each hour: whoever calls in the other minutes is not refused.
+/// A service has a bad minute in each hour. Calls in the other minutes are not refused.
 #[test]
-fn an_ordinary_day_with_bad_minutes_refuses_nothing_beside_them() {
+fn day_with_bad_minutes_refuses_nothing_between_them() {
     let mut client = Client::new(5, 1);
     let mut refused_beside = 0;
     for _ in 0..24 {
         client.run(seconds(60), 30);
-        client.run(seconds(30), 99); // the window still shows the bad minute
+        client.run(seconds(30), 99); // the window still contains the bad minute
         let good = client.run(seconds(3_510), 99);
         refused_beside += good.made - good.sent;
     }
     assert_eq!(refused_beside, 0);
 }
 
-/// A service that accepts 100 calls a second, and a client that wants to make 400: it sends twice what is accepted.
+/// A service accepts 100 calls a second, and a client wants to make 400. It sends 200.
 #[test]
-fn service_with_a_limit_gets_twice_what_it_accepts() {
+fn service_with_a_limit_gets_twice_the_calls_it_accepts() {
     let client = Client::new(400, 1);
     let mut calls = Calls::default();
     for second in 0..120 {
-        // Of each second's calls the first hundred are accepted.
+        // The service accepts the first hundred calls of each second.
         let mut left = 100;
         for _ in 0..400 {
             client.clock.advance(client.interval);
@@ -173,9 +173,9 @@ fn service_with_a_limit_gets_twice_what_it_accepts() {
     assert!((60 * 180..60 * 220).contains(&calls.sent), "{calls:?}");
 }
 
-/// A service that never answers: each call ends by its timeout.
+/// A service never answers, so each call ends by its timeout.
 #[test]
-fn timeouts_of_a_dead_service_are_believed_however_long_they_are() {
+fn timeouts_of_any_length_count_as_rejections() {
     for timeout in [6, 29, 31, 60, 300] {
         let client = Client::new(50, 1);
         let mut in_flight = VecDeque::new();
@@ -198,14 +198,14 @@ fn timeouts_of_a_dead_service_are_believed_however_long_they_are() {
 }
 
 #[test]
-fn call_is_sent_whenever_none_was_for_a_second() {
+fn at_least_one_call_a_second_is_sent() {
     let mut client = Client::new(2, 3);
     client.run(seconds(60), 0);
     let calls = client.run(seconds(100), 0);
     assert!((95..=110).contains(&calls.sent), "{calls:?}");
 }
 
-/// A clock that a test sets, also back.
+/// A clock that the test sets, forwards or backwards.
 struct SetClock(AtomicU64);
 
 impl Clock for SetClock {
@@ -218,9 +218,9 @@ impl Clock for SetClock {
     }
 }
 
-/// A thread that has read the clock just before another one sent a call finds that call in the future.
+/// A thread reads the clock just before another one sends a call, so that call lies in its future.
 #[test]
-fn reading_a_little_behind_the_last_call_that_was_sent_is_no_second_without_one() {
+fn clock_reading_just_before_the_last_sent_call_sends_no_extra_call() {
     let clock = SetClock(AtomicU64::new(0));
     let throttle = AdaptiveThrottle::with_clock(&clock, 1);
     for _ in 0..10 {
@@ -230,7 +230,7 @@ fn reading_a_little_behind_the_last_call_that_was_sent_is_no_second_without_one(
     throttle.try_acquire().unwrap().rejected();
     clock.0.store(1_999_999, Relaxed);
     let sent = (0..100).filter(|_| throttle.try_acquire().is_ok()).count();
-    assert!(sent <= 5, "{sent} of 100 where one is drawn");
+    assert!(sent <= 5, "{sent} of 100 although about one is drawn");
 }
 
 #[test]
@@ -245,12 +245,12 @@ fn dropped_permit_leaves_no_trace() {
 }
 
 #[test]
-fn calls_return_what_they_made_or_the_refusal() {
+fn calls_return_their_result_or_the_refusal() {
     let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);
     assert_eq!(throttle.call(|| Ok::<_, ()>(1)), Ok(1));
     assert_eq!(throttle.call_with(|| Err::<(), _>("404"), |_| Verdict::Success), Err(CallError::Failed("404")));
     assert_eq!(throttle.status().accepted(), 2);
-    // A call that was accepted recently is no outage, so many more have to fail.
+    // A call was accepted recently, so it takes many more failures until the throttle refuses.
     let refused = (0..10_000).find_map(|_| match throttle.call(|| Err::<(), _>("503")) {
         Err(CallError::Refused(throttled)) => Some(throttled),
         _ => None,
@@ -304,7 +304,7 @@ fn multipliers_out_of_range_are_refused() {
 /// The throttle's rule over a plain list of calls, in floating point.
 #[derive(Default)]
 struct Model {
-    /// The bucket in which each call began, whether it was sent, and whether it was accepted, once it has ended.
+    /// The bucket in which each call began, whether it was sent, and its verdict once it has one.
     calls: Vec<(u64, bool, Option<bool>)>,
     phase: ModelPhase,
 }
@@ -354,9 +354,9 @@ impl Model {
     }
 }
 
-/// Random histories of calls, verdicts that come late, and pauses.
+/// Random histories of calls, late verdicts and pauses.
 #[test]
-fn refuses_the_share_that_a_slow_model_does() {
+fn refused_share_matches_a_slow_model() {
     for seed in 0..150 {
         let mut random = Random(seed);
         let clock = ManualClock::new();
@@ -366,7 +366,7 @@ fn refuses_the_share_that_a_slow_model_does() {
         let mut in_flight = Vec::new();
         for step in 0..400 {
             if step % 40 == 0 {
-                // Another way for the service to be.
+                // Shifts the sequence of random numbers.
                 random.next();
             }
             let pause = match random.next() % 40 {
@@ -383,10 +383,10 @@ fn refuses_the_share_that_a_slow_model_does() {
                     let is_accepted = random.is_within(health);
                     let oldest = (now.as_micros() as u64 / 1_250_000).saturating_sub(23);
                     if !is_accepted {
-                        // A rejection from before the window counts at its beginning.
+                        // A rejection from before the window counts at the window's beginning.
                         model.calls[call].0 = model.calls[call].0.max(oldest);
                     }
-                    // A verdict counts unless a later call was counted in its bucket.
+                    // A verdict is dropped if a later call was counted in the same bucket.
                     let bucket: u64 = model.calls[call].0;
                     let is_reused = model.calls.iter().any(|&(began, is_sent, verdict)| {
                         began > bucket && began % 24 == bucket % 24 && (!is_sent || verdict.is_some())

@@ -37,7 +37,7 @@ fn gate(limit: u32, places: u16) -> (Arc<Fixed>, Manual) {
     (Arc::new(gate), clock)
 }
 
-/// How often a call was woken.
+/// Counts the wake-ups of a call.
 #[derive(Debug, Default)]
 struct WakeUps(AtomicU32);
 
@@ -47,12 +47,12 @@ impl Wake for WakeUps {
     }
 }
 
-/// Panics.
+/// A waker that panics.
 struct Trap;
 
 impl Wake for Trap {
     fn wake(self: Arc<Self>) {
-        panic!("a waker panics");
+        panic!("the waker panics");
     }
 }
 
@@ -60,7 +60,7 @@ fn poll(future: &mut Future, waker: &Waker) -> Poll<Result<Held, NotAdmitted>> {
     future.as_mut().poll(&mut Context::from_waker(waker))
 }
 
-/// A call that does not sleep: it is polled by hand.
+/// A call that is polled by hand and never sleeps.
 fn future(gate: &Arc<Fixed>, request: AdmissionRequest) -> Future {
     Box::pin(gate.admit_owned(request).sleeping_by(|_| pending()))
 }
@@ -88,12 +88,12 @@ fn granted(mut future: Future) -> Held {
     }
 }
 
-/// A deadline so far ahead.
+/// A request whose deadline is this far ahead.
 fn within(time: Duration, clock: &Manual) -> AdmissionRequest {
     REQUEST.by(&Deadline::with_clock(time, clock))
 }
 
-/// Makes calls that take so long.
+/// Makes calls that take this long, so that the gate learns their service time.
 fn teach(gate: &Arc<Fixed>, clock: &Manual, time: Duration) {
     for _ in 0..200 {
         let permit = gate.try_admit(REQUEST).unwrap();
@@ -102,7 +102,7 @@ fn teach(gate: &Arc<Fixed>, clock: &Manual, time: Duration) {
     }
 }
 
-/// A call that waits.
+/// A waiting call.
 struct Waiting {
     name: usize,
     future: Future,
@@ -111,18 +111,18 @@ struct Waiting {
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A call of a class and a tenant comes, with so many milliseconds; it waits, or does not.
+    /// A call arrives with this many milliseconds left. It either waits or does not.
     Arrive {
         class: usize,
         tenant: u32,
         left: Option<u64>,
         waits: bool,
     },
-    /// One of those that wait is polled.
+    /// A waiting call is polled.
     Ask(usize),
-    /// One of those that wait gives up.
+    /// A waiting call is cancelled.
     GiveUp(usize),
-    /// One of those in flight ends, with success or without.
+    /// A call in flight ends, successfully or not.
     End(usize, bool),
     SetLimit(u32),
     Pass(u64),
@@ -142,7 +142,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..120)
 }
 
-/// Picks one of these, if there are any.
+/// Picks one of the items, if there are any.
 fn one_of<T>(items: &[T], by: usize) -> Option<usize> {
     (!items.is_empty()).then(|| by % items.len())
 }
@@ -150,8 +150,10 @@ fn one_of<T>(items: &[T], by: usize) -> Option<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Calls of all classes and several tenants come, wait, become late, give up and end under limits that change: each is admitted,
-    /// queued or refused as the model says, for the same reason, and each waiter is woken once, when its fate is decided.
+    /// The gate admits, queues and refuses the calls that the model does.
+    ///
+    /// Calls of all classes and several tenants arrive, wait, become late, give up and end while the limit changes. The
+    /// gate refuses for the model's reason, and wakes each waiter once, when its fate is decided.
     #[test]
     fn gate_decides_as_the_model(limit in 0..5u32, places in 0..6u16, events in events()) {
         let (gate, clock) = gate(limit, places);
@@ -193,7 +195,7 @@ proptest! {
                     let Some(index) = one_of(&waiting, by) else { continue };
                     let call = &mut waiting[index];
                     let standing = model.ask(call.name, now, needed());
-                    // A call that goes on waiting is woken by the new waker.
+                    // A call that keeps waiting is woken by its new waker.
                     let wake_ups = Arc::new(WakeUps::default());
                     match poll(&mut call.future, &Waker::from(Arc::clone(&wake_ups))) {
                         Poll::Pending => {
@@ -253,7 +255,7 @@ fn free_slot_is_taken_whoever_calls() {
 }
 
 #[test]
-fn highest_class_then_fewest_starts_then_newest_goes_first() {
+fn highest_class_then_fewest_starts_then_newest_is_granted_first() {
     let (gate, _) = gate(2, 8);
     let of = |class: usize, tenant: u32| queued(&gate, REQUEST.criticality(Criticality::ALL[class]).tenant(&tenant));
     let mut permits = vec![gate.try_admit_owned(REQUEST).unwrap(), gate.try_admit_owned(REQUEST).unwrap()];
@@ -262,7 +264,7 @@ fn highest_class_then_fewest_starts_then_newest_goes_first() {
     permits.push(granted(second_of_one));
     let of_two = of(1, 2);
     drop(permits.pop());
-    // Tenant 1 has had a slot.
+    // Tenant 1 has already had a slot.
     permits.push(granted(of_two));
     let top = of(0, 1);
     drop(permits.pop());
@@ -272,7 +274,7 @@ fn highest_class_then_fewest_starts_then_newest_goes_first() {
 }
 
 #[test]
-fn lowest_class_then_most_queued_then_oldest_gives_way() {
+fn lowest_class_then_most_queued_then_oldest_is_displaced() {
     let (gate, _) = gate(3, 8);
     let permits = [(); 3].map(|()| gate.try_admit(REQUEST).unwrap());
     let of = |class: usize, tenant: u32| future(&gate, REQUEST.criticality(Criticality::ALL[class]).tenant(&tenant));
@@ -281,15 +283,15 @@ fn lowest_class_then_most_queued_then_oldest_gives_way() {
         call
     };
     let (lonely, older, newer) = (wait(of(2, 1)), wait(of(2, 2)), wait(of(2, 2)));
-    assert_eq!(refused(of(3, 9)).cause(), RefusalCause::QueueFull, "the newcomer is of the lowest class");
+    assert_eq!(refused(of(3, 9)).cause(), RefusalCause::QueueFull, "the newcomer has the lowest class");
     let third = wait(of(2, 1));
     assert_eq!(
         refused(lonely).cause(),
         RefusalCause::Displaced,
-        "with the newcomer both have two, and it is the oldest"
+        "both tenants then have two calls, and this is the oldest"
     );
     let top = wait(of(0, 1));
-    assert_eq!(refused(older).cause(), RefusalCause::Displaced, "of the tenant with two");
+    assert_eq!(refused(older).cause(), RefusalCause::Displaced, "its tenant has two calls queued");
     drop((newer, third, top, permits));
     assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
 }
@@ -325,7 +327,7 @@ fn call_that_cannot_end_in_time_is_refused_where_others_wait() {
     assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
 }
 
-/// A service becomes slower than every deadline, so that no call succeeds any more.
+/// A service becomes slower than every deadline, so all calls fail.
 #[test]
 fn median_rises_while_every_call_is_ended_at_its_deadline() {
     let (gate, clock) = gate(2, 8);
@@ -338,19 +340,21 @@ fn median_rises_while_every_call_is_ended_at_its_deadline() {
         }
         gate.median_service_time()
     };
-    assert_eq!(ends(MS, 300), Some(10 * MS), "a refusal of the service behind says nothing");
-    assert_eq!(ends(100 * MS, 300), Some(100 * MS), "such a call takes longer than that");
+    assert_eq!(ends(MS, 300), Some(10 * MS), "an early failure is no sample");
+    assert_eq!(ends(100 * MS, 300), Some(100 * MS), "a call ended at its deadline takes at least that long");
     let permits = [(); 2].map(|()| gate.try_admit_owned(REQUEST).unwrap());
     let call = queued(&gate, within(115 * MS, &clock));
     clock.advance(100 * MS);
     drop(permits);
-    assert_eq!(refused(call).cause(), RefusalCause::Late, "15 ms are too short");
+    assert_eq!(refused(call).cause(), RefusalCause::Late, "15 ms are left");
     assert_eq!(gate.in_flight(), 0);
 }
 
-/// After an incident the median is longer than any call has time: as calls find slots free, it is learnt anew.
+/// After an incident the median exceeds every deadline.
+///
+/// Calls that find a free slot lower it again.
 #[test]
-fn median_longer_than_every_deadline_is_learnt_anew() {
+fn median_longer_than_every_deadline_recovers() {
     let (gate, clock) = gate(4, 8);
     teach(&gate, &clock, Duration::from_secs(5));
     for _ in 0..300 {
@@ -369,7 +373,7 @@ fn median_longer_than_every_deadline_is_learnt_anew() {
 }
 
 #[test]
-fn refusals_say_when_to_come_again() {
+fn refusals_name_a_wait() {
     let (gate, clock) = gate(2, 2);
     let permits = [gate.try_admit(REQUEST).unwrap(), gate.try_admit(REQUEST).unwrap()];
     let unknown = gate.try_admit(REQUEST).unwrap_err();
@@ -412,7 +416,7 @@ fn permit_has_the_deadline_of_the_request() {
     assert!(gate.try_admit(REQUEST.by(&Deadline::NEVER)).unwrap().deadline().is_never());
 }
 
-/// A slow error.
+/// An error that is either the deadline's or the work's own.
 #[derive(Debug, PartialEq)]
 enum Failed {
     Exceeded(DeadlineExceeded),
@@ -440,7 +444,7 @@ fn work_is_ended_at_its_deadline() {
     };
     let sleep = {
         let clock = Arc::clone(&clock);
-        // A timer that is early.
+        // The timer fires early.
         move |time: Duration| {
             clock.advance(time.min(7 * MS));
             ready(())
@@ -460,7 +464,7 @@ fn work_is_ended_at_its_deadline() {
     assert_eq!(gate.median_service_time(), None);
 }
 
-/// The timer's clock is not the gate's, say.
+/// For example because the timer's clock is not the gate's.
 #[test]
 fn sleep_that_is_ready_at_once_does_not_hold_the_thread() {
     let (gate, clock) = gate(1, 4);
@@ -481,21 +485,21 @@ fn sleep_that_is_ready_at_once_does_not_hold_the_thread() {
     let mut call = Box::pin(gate.admit_owned(within(Duration::from_secs(1), &clock)).sleeping_by(sleep()));
     let mut work = Box::pin(permit.run_sleeping_by(pending::<Result<(), Failed>>(), sleep()));
     for poll in 1..=2 {
-        assert!(call.as_mut().poll(&mut context).is_pending(), "the thread is free again");
-        assert!(work.as_mut().poll(&mut context).is_pending(), "the thread is free again");
-        assert_eq!(wake_ups.0.load(Ordering::Relaxed), 2 * poll, "and comes back");
+        assert!(call.as_mut().poll(&mut context).is_pending(), "poll returns");
+        assert!(work.as_mut().poll(&mut context).is_pending(), "poll returns");
+        assert_eq!(wake_ups.0.load(Ordering::Relaxed), 2 * poll, "and asks to be polled again");
     }
     assert!(sleeps.load(Ordering::Relaxed) <= 8);
 }
 
 #[test]
-fn granted_call_that_comes_after_its_deadline_passes_its_slot_on() {
+fn call_granted_but_polled_after_its_deadline_passes_its_slot_on() {
     let (gate, clock) = gate(2, 4);
     let (permit, other) = (gate.try_admit(REQUEST).unwrap(), gate.try_admit(REQUEST).unwrap());
     let behind = queued(&gate, REQUEST);
     let hasty = queued(&gate, within(100 * MS, &clock).criticality(Criticality::CriticalPlus));
     drop(permit);
-    assert_eq!((gate.in_flight(), gate.queued()), (2, 1), "the slot is that of the hasty call");
+    assert_eq!((gate.in_flight(), gate.queued()), (2, 1), "the slot went to the call of the higher class");
     clock.advance(100 * MS);
     assert_eq!(refused(hasty).cause(), RefusalCause::Late);
     drop((granted(behind), other));
@@ -507,14 +511,14 @@ fn work_is_not_polled_after_its_deadline() {
     let (gate, clock) = gate(1, 1);
     let permit = gate.try_admit_owned(within(30 * MS, &clock)).unwrap();
     clock.advance(30 * MS);
-    let work = async { panic!("the call begins after its deadline") };
+    let work = async { panic!("the work is polled after its deadline") };
     let mut run = Box::pin(permit.run_sleeping_by::<_, (), Failed, _>(work, |_| pending::<()>()));
     let result = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(result, Poll::Ready(Err(Failed::Exceeded(_)))), "{result:?}");
     assert_eq!((gate.in_flight(), gate.median_service_time()), (0, None));
 }
 
-/// Whenever its caller learns it.
+/// The cause does not depend on when the caller polls the call.
 #[test]
 fn refused_call_keeps_the_cause_of_its_refusal() {
     let (gate, clock) = gate(1, 1);
@@ -525,11 +529,47 @@ fn refused_call_keeps_the_cause_of_its_refusal() {
     clock.advance(61 * MS);
     drop(permit);
     let displaced = refused(displaced);
-    assert_eq!(displaced.cause(), RefusalCause::Displaced, "too little time is left only now");
+    assert_eq!(displaced.cause(), RefusalCause::Displaced, "it was displaced before it became late");
     assert!(displaced.retry_after().is_some());
     teach(&gate, &clock, Duration::from_nanos(1));
     let late = refused(late);
-    assert_eq!((late.cause(), late.retry_after()), (RefusalCause::Late, None), "there was too little time");
+    assert_eq!((late.cause(), late.retry_after()), (RefusalCause::Late, None), "it was late when it was refused");
+}
+
+/// A call with a longest wait but no deadline is queued even if calls take longer than that.
+#[test]
+fn call_waits_for_its_longest_wait() {
+    let (gate, clock) = gate(1, 1);
+    teach(&gate, &clock, 50 * MS);
+    let permit = gate.try_admit(REQUEST).unwrap();
+    let mut waiting = queued(&gate, REQUEST.wait_at_most(20 * MS));
+    clock.advance(19 * MS);
+    assert!(poll(&mut waiting, Waker::noop()).is_pending());
+    clock.advance(MS);
+    let timed_out = refused(waiting);
+    assert_eq!((timed_out.cause(), gate.queued(), gate.in_flight()), (RefusalCause::TimedOut, 0, 1));
+    let estimate = timed_out.retry_after().expect("the gate knows how long calls take");
+    let message = timed_out.to_string();
+    assert!(message.starts_with("not admitted, limit 1 reached, no slot in time, retry in "), "{message} {estimate:?}");
+    let refused_at_once = refused(future(&gate, REQUEST.wait_at_most(Duration::ZERO)));
+    assert_eq!(refused_at_once.cause(), RefusalCause::TimedOut);
+    // A deadline still applies.
+    let late = refused(future(&gate, within(40 * MS, &clock).wait_at_most(20 * MS)));
+    assert_eq!(late.cause(), RefusalCause::Late);
+    // A slot that was granted in time is kept, however late the call is polled.
+    let waiting = queued(&gate, REQUEST.wait_at_most(20 * MS));
+    drop(permit);
+    clock.advance(60 * MS);
+    drop(granted(waiting));
+    assert_eq!((gate.queued(), gate.in_flight()), (0, 0));
+}
+
+#[test]
+fn blocked_thread_waits_for_its_longest_wait() {
+    let gate = Admission::fixed(1);
+    let _permit = gate.try_admit(REQUEST).unwrap();
+    let refused = gate.admit(REQUEST.wait_at_most(5 * MS)).wait().unwrap_err();
+    assert_eq!((refused.cause(), gate.queued()), (RefusalCause::TimedOut, 0));
 }
 
 #[test]
@@ -542,9 +582,9 @@ fn gate_without_a_queue_has_no_slot() {
     }
 }
 
-/// Calls that have their slots and were not polled since keep their places, half of all or more.
+/// Granted calls that were not polled since keep their places: half of the queue or more.
 #[test]
-fn lower_class_gives_way_where_granted_calls_fill_the_queue() {
+fn lower_class_is_displaced_where_granted_calls_fill_the_queue() {
     for more in [0, 1] {
         let (gate, _) = gate(8, 4);
         let low = || queued(&gate, REQUEST.criticality(Criticality::Sheddable));
@@ -600,13 +640,13 @@ fn adaptive_limit_follows_the_calls() {
     assert!(gate.limit() < risen / 2, "{} after {risen}", gate.limit());
 }
 
-/// Many calls wait, and no others come: each completion starts the next one.
+/// Many calls wait and no new ones arrive. Each completion starts the next one.
 #[test]
-fn queue_that_is_drained_is_a_limit_that_is_reached() {
+fn calls_from_the_queue_count_towards_reaching_the_limit() {
     let clock = Arc::new(ManualClock::new());
     let gate = Admission::with_clock(LimitBounds::DEFAULT, Arc::clone(&clock));
     let mut context = Context::from_waker(Waker::noop());
-    // As long as the limit. The first calls find slots free.
+    // The queue is as long as the limit. The first calls find free slots.
     let mut permits: VecDeque<_> = (0..20).map(|_| gate.try_admit(REQUEST).unwrap()).collect();
     for _ in 0..50 {
         let sleep = |_| pending::<()>();
@@ -629,7 +669,7 @@ fn queue_that_is_drained_is_a_limit_that_is_reached() {
 
 /// A waker that panics loses no slot, and the others are woken.
 #[test]
-fn waker_that_panics_loses_nothing() {
+fn panicking_waker_loses_no_slot() {
     let (gate, _) = gate(4, 8);
     let permits = [(); 4].map(|()| gate.try_admit_owned(REQUEST).unwrap());
     let trap = Waker::from(Arc::new(Trap));
@@ -640,7 +680,7 @@ fn waker_that_panics_loses_nothing() {
     }
     gate.set_limit(4);
     assert!(catch_unwind(AssertUnwindSafe(|| gate.set_limit(5))).is_err(), "the newest call's");
-    // A newcomer displaces a call whose waker panics: it leaves no place behind.
+    // A newcomer displaces a call whose waker panics. The newcomer's place is freed.
     let calls_before = gate.queued();
     let mut newcomers: Vec<_> = (0..6).map(|_| future(&gate, REQUEST)).collect();
     let panics = newcomers
@@ -694,7 +734,7 @@ impl Drop for DropTrap {
     }
 }
 
-/// A call comes for its permit before it is woken, and its waker panics as it is dropped.
+/// A granted call is polled before its wake-up, and its waker panics when it is dropped.
 #[test]
 fn granted_call_that_a_waker_unwinds_frees_its_slot() {
     let (gate, _) = gate(1, 2);
@@ -712,7 +752,7 @@ fn granted_call_that_a_waker_unwinds_frees_its_slot() {
     assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
 }
 
-/// So many that some meet in one group of counters: none is lost.
+/// With so many tenants some share a group of counters.
 #[test]
 fn more_tenants_than_counters_are_served() {
     let (gate, _) = gate(2_000, 2_000);
@@ -775,4 +815,22 @@ async fn future_gives_up_at_its_deadline_and_work_is_ended() {
     assert_eq!((refused.cause(), gate.in_flight(), gate.queued()), (RefusalCause::Late, 1, 0));
     assert!(permit.run(pending::<Result<(), DeadlineExceeded>>()).await.is_err());
     assert_eq!(gate.in_flight(), 0);
+}
+
+#[test]
+fn bounds_of_an_adaptive_gate_change_while_it_is_used() {
+    let gate = Admission::new(LimitBounds::new(1, 100).unwrap());
+    assert_eq!(gate.limit(), 20);
+    gate.set_bounds(LimitBounds::new(1, 1).unwrap());
+    let permit = gate.try_admit(AdmissionRequest::new()).unwrap();
+    assert!(gate.try_admit(AdmissionRequest::new()).is_err());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| gate.admit(AdmissionRequest::new()).wait().is_ok());
+        while gate.queued() == 0 {
+            thread::yield_now();
+        }
+        gate.set_bounds(LimitBounds::new(2, 3).unwrap());
+        assert!(waiting.join().unwrap());
+    });
+    drop(permit);
 }

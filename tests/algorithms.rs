@@ -1,4 +1,6 @@
-//! The algorithms beside the token bucket, through the public API: examples, and properties against slow models.
+//! The algorithms other than the token bucket, through the public API.
+//!
+//! Examples, and properties against slow models.
 
 mod models {
     pub(crate) mod queue;
@@ -17,7 +19,7 @@ use models::windows::Windows;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// From one in 30 days to 10^9 a second, with limits that histories reach, and any.
+/// Rates from one in 30 days to 10^9 a second, with limits that histories reach and any others.
 fn quotas(largest: u32) -> impl Strategy<Value = Quota> {
     let limit = prop_oneof![1 => Just(0), 6 => 1..20u32, 2 => 1..=largest];
     let window = prop_oneof![
@@ -41,14 +43,14 @@ fn frequencies() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// How the clock moves before a call.
+/// How far the clock moves before a call.
 #[derive(Clone, Copy, Debug)]
 enum Move {
-    /// By so many ticks.
+    /// By this many ticks.
     Pass(u64),
-    /// By so many parts of a window, of 2^16.
+    /// By this many 65,536ths of a window.
     Parts(u64),
-    /// To the beginning of the next window, or so many ticks off it.
+    /// To the start of the next window, plus or minus this many ticks.
     Boundary(i8),
 }
 
@@ -65,27 +67,29 @@ fn moves() -> impl Strategy<Value = Vec<(Move, u32)>> {
     proptest::collection::vec((step, cost), 1..150)
 }
 
-/// The tick after a move, counted from the beginning of a window.
+/// The tick after a move, counted from the start of a window.
 fn moved(model: &Windows, tick: i128, by: Move) -> i128 {
     let to = match by {
-        // Never half a circle of a window's number in all.
+        // In all less than half of the cycle of a window number.
         Move::Pass(ticks) => tick + i128::from(ticks).min(model.ticks() << 22),
         Move::Parts(parts) => tick + ((model.ticks() * i128::from(parts)) >> 16),
         Move::Boundary(off) => model.next(tick) + i128::from(off),
     };
-    // Where windows are no whole number of ticks, the last tick of one may count as the next one's: models are compared
-    // elsewhere.
+    // Skips ticks that the limiter and the model may count in different windows: the last one of a window, where
+    // windows are no whole number of ticks.
     let unclear = |tick: i128| !model.is_aligned() && model.number(tick) != model.number(tick + 1);
     (to.max(tick)..to.max(tick) + 4).find(|&tick| !unclear(tick)).unwrap()
 }
 
-/// A clock at a tick counted from `start`.
+/// A clock at this tick, counted from `start`.
 fn set(clock: &ManualClock, start: u64, tick: i128) {
     clock.set_ticks(start.wrapping_add(u64::try_from(tick).unwrap()));
 }
 
-/// A wait in ticks, rounded down, which undoes the rounding up to nanoseconds; and how many ticks it may be too long,
-/// because a frequency travels with 26 significant bits, rounded down.
+/// Converts a wait to ticks, rounding down, which undoes the rounding up to nanoseconds.
+///
+/// Also returns how many ticks too long the wait may be, because a frequency is passed on with 26 significant bits,
+/// rounded down.
 fn ticks_of(wait: Duration, frequency: u64) -> (i128, i128) {
     let ticks = i128::try_from(wait.as_nanos() * u128::from(frequency) / 1_000_000_000).unwrap();
     let rounded = frequency.trailing_zeros() + 26 < 64 - frequency.leading_zeros();
@@ -113,7 +117,9 @@ fn first_window_begins_with_the_first_request() {
     assert_eq!((limiter.peek().used(), limiter.peek().resets_in()), (0, Some(Duration::ZERO)));
 }
 
-/// What the docs say of the fixed window: the limit twice, and never more, in a time however short around a boundary.
+/// The guarantee in the docs of the fixed window.
+///
+/// Around a boundary it admits twice the limit in an arbitrarily short time, and never more.
 #[test]
 fn fixed_window_allows_at_most_twice_its_limit_at_a_boundary() {
     let clock = ManualClock::new();
@@ -125,11 +131,11 @@ fn fixed_window_allows_at_most_twice_its_limit_at_a_boundary() {
     let after = (0..1_000).filter(|_| limiter.check().is_ok()).count();
     assert_eq!((before, after), (100, 100));
     clock.advance(Duration::from_mins(1) - Duration::from_nanos(1));
-    assert!(limiter.check().is_err(), "nothing until the next");
+    assert!(limiter.check().is_err(), "none left until the next window");
 }
 
 #[test]
-fn windows_are_aligned_as_asked() {
+fn windows_follow_the_configured_alignment() {
     let at = |alignment| {
         let clock = ManualClock::new();
         clock.advance(Duration::from_secs(130));
@@ -139,7 +145,7 @@ fn windows_are_aligned_as_asked() {
     };
     assert_eq!(at(Alignment::FirstRequest), Duration::from_mins(1));
     assert_eq!(at(Alignment::ClockOrigin), Duration::from_secs(50));
-    // Tick 0 was 25 s past the full minute, and so it is 35 s past one.
+    // Tick 0 was 25 s after a full minute, so tick 10 is 35 s after it.
     assert_eq!(at(Alignment::OriginAt(Duration::from_secs(60 * 29_000_000 + 25))), Duration::from_secs(25));
 }
 
@@ -151,7 +157,7 @@ fn windows_follow_the_wall_clock() {
         FixedWindow::new(Quota::per_hour(1)).aligned_to(Alignment::WallClock),
         damper::Monotonic,
     );
-    // Where the hour is full between the calls, again.
+    // Repeats if an hour starts between the calls.
     for _ in 0..3 {
         let _ = PER_HOUR.check();
         if let Err(denied) = PER_HOUR.check() {
@@ -161,7 +167,7 @@ fn windows_follow_the_wall_clock() {
             return;
         }
     }
-    panic!("three full hours in a row");
+    panic!("three full hours, one after another");
 }
 
 #[test]
@@ -191,7 +197,7 @@ fn fixed_window_keeps_its_count_when_the_quota_changes() {
     limiter.set_quota(Quota::per_minute(5)).unwrap();
     let denied = limiter.check().unwrap_err();
     assert_eq!((denied.remaining(), limiter.peek().used()), (0, 5));
-    // Half of the window is left, and windows take a minute now.
+    // Half of the window is left, and windows now take a minute.
     let wait = denied.retry_after().unwrap();
     assert!((Duration::from_secs(30)..Duration::from_millis(30_001)).contains(&wait), "{wait:?}");
     clock.advance(wait);
@@ -220,13 +226,15 @@ fn limit_set_rolls_back_windows_only_in_the_same_window() {
     assert_eq!(both.peek().map(|usage| usage.used()), [5, 15]);
 }
 
-/// A clock that steps back within its promise finds the window of the others; one that does more waits for at most two.
+/// A clock that steps back within its stated bound stays in the others' window.
+///
+/// After a larger step a caller waits for at most two windows.
 #[test]
 fn fixed_window_admits_again_soon_after_the_clock_steps_back() {
     let clock = ManualClock::new();
     clock.set_ticks(1 << 40);
     let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(2)), &clock);
-    limiter.check_n(0).unwrap(); // from where on windows are exact
+    limiter.check_n(0).unwrap(); // windows are exact from here on
     clock.advance(Duration::from_hours(10));
     limiter.check_n(2).unwrap();
     clock.step_back(Duration::from_millis(1));
@@ -240,7 +248,9 @@ fn fixed_window_admits_again_soon_after_the_clock_steps_back() {
     assert!(limiter.check_n(2).is_ok());
 }
 
-/// It steps back by some windows, as it said it may: who has to wait is told the very end of the window that is full.
+/// A clock that steps back by some windows, within its stated bound.
+///
+/// A caller that has to wait gets the exact end of the full window.
 #[test]
 fn fixed_window_reports_its_end_after_the_clock_steps_back() {
     for (skew, back, wait) in [
@@ -250,19 +260,19 @@ fn fixed_window_reports_its_end_after_the_clock_steps_back() {
         (10_000, 2_500, 3_250),
         (10_000, 3_250, 4_000),
         (1_000, 2_000, 2_750),
-        // Further than it said: the window after this one.
+        // Beyond the bound: the window after this one.
         (1_000, 2_500, 1_250),
     ] {
-        // In ticks, of which it has a thousand a second.
+        // In ticks of a millisecond.
         let clock = Skewed(ManualClock::with_frequency(1_000), Duration::from_nanos(skew));
         clock.0.set_ticks(1 << 40);
         let limiter = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(2)), &clock);
-        limiter.check_n(0).unwrap(); // from where on windows are exact
+        limiter.check_n(0).unwrap(); // windows are exact from here on
         clock.0.advance(Duration::from_millis(10_250));
         limiter.check_n(2).unwrap();
         clock.0.step_back(Duration::from_millis(back));
-        let told = limiter.check().unwrap_err().retry_after().unwrap();
-        assert_eq!(told, Duration::from_millis(wait), "{back} ms back");
+        let stated = limiter.check().unwrap_err().retry_after().unwrap();
+        assert_eq!(stated, Duration::from_millis(wait), "{back} ms back");
         clock.0.advance(Duration::from_millis(wait - 1));
         assert!(limiter.check().is_err());
         clock.0.advance(Duration::from_millis(1));
@@ -270,8 +280,9 @@ fn fixed_window_reports_its_end_after_the_clock_steps_back() {
     }
 }
 
-/// A clock that steps back and forth over the same boundaries gets a window's limit for a window's time forward, no
-/// more.
+/// A clock that swings across a boundary opens no second window.
+///
+/// It admits one limit for each window of forward motion.
 #[test]
 fn swinging_clock_keeps_each_window_within_its_limit() {
     fn swing<A: Algorithm>(algorithm: A) -> u32 {
@@ -283,7 +294,7 @@ fn swinging_clock_keeps_each_window_within_its_limit() {
         for _ in 0..100 {
             allowed += u32::from(limiter.check().is_ok());
             clock.set_ticks(clock.now() - 1_001);
-            // The last tick of a window, the first of the next, and that of the one where the step was.
+            // The last tick of a window, the first of the next, and that of the window before the step.
             for forward in [0, 1, 1_000] {
                 clock.advance_ticks(forward);
                 allowed += u32::from(limiter.check().is_ok());
@@ -296,7 +307,7 @@ fn swinging_clock_keeps_each_window_within_its_limit() {
     assert!(swing(SlidingCounter::new(quota).unwrap()) <= 102);
 }
 
-/// The number of a window is 32 bits wide: windows go on while it wraps.
+/// A window's number has 32 bits. Windows continue when it wraps.
 #[test]
 fn fixed_window_survives_a_wrap_of_its_number() {
     let clock = ManualClock::with_frequency(1_000);
@@ -306,7 +317,7 @@ fn fixed_window_survives_a_wrap_of_its_number() {
     for around in [1u64 << 31, 1 << 32, 1 << 33] {
         clock.set_ticks((around - 3) * 4);
         for _ in 0..6 {
-            // The first of these may count what was taken half a circle ago.
+            // The first of these may count tokens taken half a cycle ago.
             while limiter.check_n(3).is_err() {
                 clock.advance_ticks(4);
             }
@@ -336,7 +347,7 @@ fn sliding_counter_weighs_the_previous_window() {
     within_a_tick(limiter.check_n(10).unwrap_err().retry_after().unwrap(), 2_000);
     clock.advance(Duration::from_millis(1_100) - Duration::from_nanos(1));
     assert!(limiter.check().is_err());
-    // One for each tenth of the window that has passed.
+    // One token for each tenth of the window that has passed.
     clock.advance(Duration::from_nanos(1));
     within_a_tick(limiter.peek().resets_in().unwrap(), 900);
     for _ in 0..9 {
@@ -386,7 +397,7 @@ fn sliding_counter_admits_again_soon_after_the_clock_steps_back() {
     limiter.check_n(2).unwrap();
     clock.step_back(Duration::from_hours(1));
     let wait = limiter.check_n(2).unwrap_err().retry_after().unwrap();
-    assert_eq!(wait, Duration::from_secs(3), "the rest of this window, the next one, and that its count is gone");
+    assert_eq!(wait, Duration::from_secs(3), "the rest of this window, the next one, and until its count has expired");
     clock.advance(wait);
     assert!(limiter.check_n(2).is_ok());
 }
@@ -400,11 +411,11 @@ fn sliding_counter_keeps_its_counts_when_the_quota_changes() {
     limiter.check_n(2).unwrap();
     limiter.set_quota(Quota::per_minute(5)).unwrap();
     let denied = limiter.check().unwrap_err();
-    // Half of the window before counts still: 4, and 2 are taken. They are 2 when three quarters of this window are
-    // over.
+    // Half of the previous window still counts: 4, plus 2 taken in this one. The previous window counts 2 when three
+    // quarters of this window are over.
     assert_eq!((denied.remaining(), limiter.peek().used()), (0, 5));
     let wait = denied.retry_after().unwrap();
-    // A tick times as many as windows have grown by is 60 ns.
+    // A tick, scaled by the growth of the window, is 60 ns.
     assert!(wait.abs_diff(Duration::from_secs(15)) <= Duration::from_nanos(60), "{wait:?}");
     clock.advance(wait);
     assert_eq!(limiter.check().unwrap().remaining(), 0);
@@ -458,22 +469,22 @@ fn leaky_queue_without_a_rate_admits_one() {
     assert_eq!((all.enter_n(u32::MAX), all.level()), (Ok(Duration::ZERO), 0));
 }
 
-/// Threads that enter while time passes are told moments that are one interval apart, each once.
+/// Threads that enter while time passes get distinct times, one interval apart.
 #[test]
 fn racing_threads_leave_the_leaky_queue_one_by_one() {
     let clock = ManualClock::new();
     let queue = LeakyQueue::with_clock(Quota::per_second(1_000).burst(1_000), &clock);
     let waits = || (0..250).map(|_| queue.enter().unwrap()).collect::<Vec<_>>();
-    let mut told: Vec<_> = std::thread::scope(|scope| {
+    let mut delays: Vec<_> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..4).map(|_| scope.spawn(waits)).collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
-    told.sort();
-    assert_eq!(told, (0..1_000).map(Duration::from_millis).collect::<Vec<_>>());
+    delays.sort();
+    assert_eq!(delays, (0..1_000).map(Duration::from_millis).collect::<Vec<_>>());
     assert!(queue.enter().is_err());
 }
 
-/// The number of a window has only 16 bits here: windows go on while it wraps.
+/// A window's number has only 16 bits here. Windows continue when it wraps.
 #[test]
 fn sliding_counter_survives_a_wrap_of_its_number() {
     let clock = ManualClock::with_frequency(1_000);
@@ -488,13 +499,13 @@ fn sliding_counter_survives_a_wrap_of_its_number() {
     }
 }
 
-/// Threads race on a clock that moves through many windows: each window gives exactly its limit.
+/// Threads race on a clock that moves through many windows, and each window admits exactly its limit.
 #[test]
 fn racing_threads_take_exactly_the_limit_of_each_window() {
     let clock = ManualClock::new();
     race(&clock, &RateLimiter::with_algorithm(FixedWindow::new(Quota::per_second(50)), &clock), Duration::from_secs(1));
     let counter = SlidingCounter::new(Quota::per_second(50)).unwrap();
-    // Every other window, so that the one before is empty.
+    // Only every other window is used, so that the previous one is empty.
     race(&clock, &RateLimiter::with_algorithm(counter, &clock), Duration::from_secs(2));
 }
 
@@ -523,7 +534,7 @@ proptest! {
         clock.set_ticks(start);
         let limiter = RateLimiter::with_algorithm(FixedWindow::new(quota), &clock);
         limiter.check_n(0).unwrap();
-        // The line starts a tick earlier where the clock is just about to wrap.
+        // Windows start a tick earlier if the clock is about to wrap.
         let early = i128::from(start == u64::MAX);
         let mut tick = early;
         for (by, n) in moves {
@@ -553,7 +564,7 @@ proptest! {
         }
     }
 
-    /// By the formula, nothing late, and nothing more than a tick early.
+    /// As in the formula: never late, and at most a tick early.
     #[test]
     fn sliding_counter_matches_its_model(quota in quotas((1 << 24) - 1), frequency in frequencies(), start: u64, moves in moves()) {
         let mut model = Windows::new(quota, frequency);
@@ -567,7 +578,7 @@ proptest! {
         let mut idle = 0;
         for (by, n) in moves {
             let to = moved(&model, tick, by);
-            // Of a number of 16 bits at the least.
+            // A window's number has at least 16 bits.
             idle += (to - tick) / model.ticks() + 1;
             if idle >= 1 << 15 {
                 break;
@@ -589,11 +600,11 @@ proptest! {
                     if let Some(wait) = denied.retry_after() {
                         let (wait, slack) = ticks_of(wait, frequency);
                         set(&clock, start, tick - early + wait);
-                        prop_assert!(limiter.peek().remaining() >= n, "{wait} is enough");
+                        prop_assert!(limiter.peek().remaining() >= n, "{wait} suffices");
                         let shorter = wait - 2 - slack;
                         if shorter > 0 {
                             set(&clock, start, tick - early + shorter);
-                            prop_assert!(limiter.peek().remaining() < n, "{shorter} is not");
+                            prop_assert!(limiter.peek().remaining() < n, "{shorter} suffices too");
                         }
                     }
                 }
@@ -601,8 +612,9 @@ proptest! {
         }
     }
 
-    /// Whatever a clock does: the limit for each whole window of forward motion, and one for the beginning and the end
-    /// each.
+    /// On a clock that steps back by any amount.
+    ///
+    /// It admits the limit once for each whole window of forward motion, once at the start and once at the end.
     #[test]
     fn clock_that_steps_back_opens_each_fixed_window_once(
         limit in 1..20u32,
@@ -644,8 +656,9 @@ proptest! {
         }
     }
 
-    /// Each leaves when the one before has, and who does not fit is refused; to within a tick, or what `enter_n` tells
-    /// of deep debts.
+    /// Each call leaves when the previous one has, and a call that does not fit is refused.
+    ///
+    /// The model is matched to within a tick, or to what `enter_n` states for deep debts.
     #[test]
     fn leaky_queue_matches_its_model(
         quota in quotas(u32::MAX),
@@ -660,10 +673,10 @@ proptest! {
         clock.set_ticks(start);
         let queue = LeakyQueue::with_clock(quota, &clock);
         let mut model = Queue::new(quota, frequency);
-        // Where a tick lets more leave than the burst, there is no order to be seen.
+        // If more than a burst leaves in a tick, the order cannot be observed.
         prop_assume!(model.interval_in_ticks() > 0);
         prop_assert_eq!(queue.enter_n(0), Ok(Duration::ZERO));
-        // Three units, where they are longer than a tick: for rounding, and for the multiplier's own bits.
+        // Three units, if they are longer than a tick: for rounding and for the multiplier's precision.
         let deepest_debt = 11 * i128::from(quota.burst_size());
         let early = 1 + ((i128::from(model.interval_in_ticks()) * deepest_debt) >> 58);
         for (ticks, parts, n) in moves {

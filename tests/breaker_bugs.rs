@@ -1,13 +1,12 @@
-//! Bugs that were seen in other circuit breakers, each against damper and against a small copy of the bug: the copy
-//! must fail, so that the test is known to be able to.
+//! Bugs seen in other circuit breakers, each reproduced by a small copy that must fail its test.
 //!
-//! | bug | what was seen | test | copy in `breaker_bugs/` |
+//! | bug | effect | test | copy in `breaker_bugs/` |
 //! |---|---|---|---|
 //! | half-open admits everyone | 64 of 64 calls | `probes_at_once_are_limited` | `admits_everyone` |
-//! | a fixed rule where a number of successes was wanted | closed by the first of three | `closing_takes_the_configured_successes` | `first_success_closes` |
-//! | a result is credited to whatever the state is by then | a stale failure re-opens, a stale success closes | `result_from_before_the_trip_is_discarded` | `no_generation` |
+//! | a fixed rule replaces the configured number of successes | closed by the first of three | `closing_takes_the_configured_successes` | `first_success_closes` |
+//! | a late result counts in the current state | a stale failure re-opens, a stale success closes | `result_from_before_the_trip_is_discarded` | `no_generation` |
 //! | a probe that unwinds or is cancelled keeps its place | half-open for ever | `probe_without_a_result_frees_its_place` | `never_given_back` |
-//! | a place is given back that was not taken | more probes than allowed | `permit_from_before_the_trip_frees_no_place` | `given_back_twice` |
+//! | a permit returns a place that it did not take | more probes than allowed | `permit_from_before_the_trip_frees_no_place` | `given_back_twice` |
 //! | the state is computed without reading the clock | open after the cooldown | `state_is_half_open_after_the_cooldown` | `state_without_time` |
 //! | a cooldown that doubles without a bound | a product that does not fit | `cooldown_stays_bounded_while_probes_fail` | `doubles_for_ever` |
 //! | a count window that never slides | 10,000 failures needed after 10,000 successes | `window_of_calls_forgets_old_successes` | `never_slides` |
@@ -55,19 +54,19 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Of those that are tripped by consecutive failures, in milliseconds.
+/// The cooldown of the breakers tripped by consecutive failures, in milliseconds.
 const COOLDOWN: u64 = 1_000;
 
-/// How a call ended.
+/// How a call ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Success,
     Failure,
-    /// Its permit was dropped.
+    /// The caller drops its permit.
     Dropped,
 }
 
-/// A breaker that one failure trips, and that is given the time in milliseconds.
+/// A breaker that one failure trips. Callers pass the time in milliseconds.
 trait Probed {
     type Permit<'a>
     where
@@ -78,25 +77,25 @@ trait Probed {
     fn state(&self, now: u64) -> State;
 }
 
-/// A breaker whose cooldown is a second, and doubles each time that its probe fails, up to an hour.
+/// A breaker whose cooldown starts at a second and doubles with each failed probe, up to an hour.
 trait Cooling {
     fn new() -> Self;
-    /// Trips it, or fails its probe; how many milliseconds it is open then.
+    /// Trips the breaker or fails its probe, and returns for how many milliseconds it is open.
     fn fail(&mut self) -> u64;
 }
 
-/// A window that trips when half of its calls fail, of ten at the least.
+/// A window that trips when half of at least ten calls fail.
 trait Windowed {
-    /// Records a call at a time in milliseconds, and returns whether it trips.
+    /// Records a call at a time in milliseconds, and returns whether the breaker trips.
     fn record(&mut self, now: u64, failed: bool) -> bool;
 }
 
-/// The last calls.
+/// A window of the last calls.
 trait OfCalls: Windowed {
     fn new(calls: u32) -> Self;
 }
 
-/// The last so many milliseconds.
+/// A window of the last milliseconds.
 #[cfg(feature = "alloc")]
 trait OfTime: Windowed {
     fn new(millis: u64) -> Self;
@@ -107,7 +106,7 @@ struct Damper {
     now: Rc<Cell<u64>>,
 }
 
-/// A clock of milliseconds that shows what it was set to.
+/// A clock in milliseconds that the test sets.
 struct HostListener(Rc<Cell<u64>>);
 
 impl Clock for HostListener {
@@ -200,7 +199,7 @@ impl Windowed for Damper {
     }
 }
 
-/// Trips it at the time 0.
+/// Trips the breaker at time 0.
 fn trip(breaker: &impl Probed) {
     let permit = breaker.acquire(0).unwrap();
     breaker.record(permit, Outcome::Failure, 0);
@@ -213,7 +212,7 @@ fn panics(what: impl FnOnce()) -> bool {
 
 #[test]
 fn probes_at_once_are_limited() {
-    /// Of 64 calls that ask for a permit when the cooldown is over, while none ends.
+    /// How many of 64 calls get a permit after the cooldown while none of them ends.
     fn held<B: Probed>() -> usize {
         let breaker = B::new(3, 1);
         trip(&breaker);
@@ -226,7 +225,7 @@ fn probes_at_once_are_limited() {
 
 #[test]
 fn closing_takes_the_configured_successes() {
-    /// How many it takes where three were asked for.
+    /// How many successes close the breaker if three are configured.
     fn taken<B: Probed>() -> u32 {
         let breaker = B::new(1, 3);
         trip(&breaker);
@@ -239,12 +238,12 @@ fn closing_takes_the_configured_successes() {
             .unwrap()
     }
     assert_eq!(taken::<Damper>(), 3);
-    assert_eq!(taken::<FirstSuccessCloses>(), 1, "whatever was asked for");
+    assert_eq!(taken::<FirstSuccessCloses>(), 1, "the setting has no effect");
 }
 
 #[test]
 fn result_from_before_the_trip_is_discarded() {
-    /// The state after such a result of a call that was made before the trip arrives while a probe is out.
+    /// The state after a result from before the trip arrives while a probe is in flight.
     fn state_after<B: Probed>(outcome: Outcome) -> State {
         let breaker = B::new(1, 1);
         let late = breaker.acquire(0).unwrap();
@@ -256,12 +255,12 @@ fn result_from_before_the_trip_is_discarded() {
     assert_eq!(state_after::<Damper>(Outcome::Failure), State::HalfOpen);
     assert_eq!(state_after::<Damper>(Outcome::Success), State::HalfOpen);
     assert_eq!(state_after::<NoGeneration>(Outcome::Failure), State::Open, "a recovering breaker opens again");
-    assert_eq!(state_after::<NoGeneration>(Outcome::Success), State::Closed, "one that nobody has probed closes");
+    assert_eq!(state_after::<NoGeneration>(Outcome::Success), State::Closed, "closes without a successful probe");
 }
 
 #[test]
 fn probe_without_a_result_frees_its_place() {
-    /// Whether another may probe, ever.
+    /// Whether the breaker ever admits another probe.
     fn is_probed_again<B: Probed>() -> bool {
         let breaker = B::new(1, 1);
         trip(&breaker);
@@ -275,7 +274,7 @@ fn probe_without_a_result_frees_its_place() {
 
 #[test]
 fn permit_from_before_the_trip_frees_no_place() {
-    /// How many probes are out, of one that is allowed.
+    /// How many probes are in flight, of one allowed.
     fn out<B: Probed>() -> usize {
         let breaker = B::new(1, 1);
         let late: Vec<_> = (0..5).map(|_| breaker.acquire(0).unwrap()).collect();
@@ -288,7 +287,7 @@ fn permit_from_before_the_trip_frees_no_place() {
         probes.len()
     }
     assert_eq!(out::<Damper>(), 1);
-    assert_eq!(out::<GivenBackTwice>(), 6, "each of the five gave a place");
+    assert_eq!(out::<GivenBackTwice>(), 6, "each of the five frees a place");
 }
 
 #[test]
@@ -299,12 +298,12 @@ fn state_is_half_open_after_the_cooldown() {
         breaker.state(COOLDOWN)
     }
     assert_eq!(state::<Damper>(), State::HalfOpen);
-    assert_eq!(state::<StateWithoutTime>(), State::Open, "until somebody asks");
+    assert_eq!(state::<StateWithoutTime>(), State::Open, "until the next call");
 }
 
 #[test]
 fn cooldown_stays_bounded_while_probes_fail() {
-    /// The longest time that it is open.
+    /// The longest time for which it is open.
     fn longest<B: Cooling>() -> u64 {
         let mut breaker = B::new();
         (0..100).map(|_| breaker.fail()).max().unwrap()
@@ -315,7 +314,7 @@ fn cooldown_stays_bounded_while_probes_fail() {
 
 #[test]
 fn window_of_calls_forgets_old_successes() {
-    /// How many it takes to trip a window of 20 calls after 10,000 successes.
+    /// How many failures trip a window of 20 calls after 10,000 successes.
     fn needed<B: OfCalls>() -> u32 {
         let mut window = B::new(20);
         (0..10_000).for_each(|_| assert!(!window.record(0, false)));
@@ -328,13 +327,13 @@ fn window_of_calls_forgets_old_successes() {
 #[cfg(feature = "alloc")]
 #[test]
 fn window_of_900_ms_works() {
-    /// How many failures, one each 20 ms, trip it.
+    /// How many failures, one every 20 ms, trip it.
     fn needed<B: OfTime>() -> Option<u64> {
         let mut window = B::new(900);
         (1..1_000).find(|call| window.record(call * 20, true))
     }
     assert_eq!(needed::<Damper>(), Some(10));
-    assert_eq!(needed::<WholeSeconds>(), None, "of no calls in 0 s none ever fails");
+    assert_eq!(needed::<WholeSeconds>(), None, "a window of 0 s is always empty");
 }
 
 #[cfg(feature = "alloc")]
@@ -351,21 +350,21 @@ fn window_of_four_milliseconds_works() {
 #[cfg(feature = "alloc")]
 #[test]
 fn window_uses_the_given_clock() {
-    /// Whether failures of an hour ago trip a window of ten seconds.
+    /// Whether failures from an hour ago trip a window of ten seconds.
     fn trips<B: OfTime>() -> bool {
         let mut window = B::new(10_000);
         (0..9).for_each(|_| assert!(!window.record(0, true)));
         window.record(3_600_000, true)
     }
     assert!(!trips::<Damper>());
-    assert!(trips::<ClockOfItsOwn>(), "on the system's clock no hour went by");
+    assert!(trips::<ClockOfItsOwn>(), "the system's clock has not advanced");
 }
 
 #[test]
 fn window_of_no_calls_is_refused() {
     let refused = BreakerConfig::builder().window(Window::last_calls(0)).build();
-    assert!(matches!(refused, Err(BreakerConfigError::WindowCalls { .. })), "it is refused, by name");
+    assert!(matches!(refused, Err(BreakerConfigError::WindowCalls { .. })), "the error names it");
     let ring = RingOfNothing::new(0);
     assert!(panics(|| _ = ring.record(true)), "a remainder by zero");
-    assert_eq!(ring.record(true), None, "and then the lock is held for ever");
+    assert_eq!(ring.record(true), None, "the lock is then held for ever");
 }

@@ -1,9 +1,9 @@
-//! What the breaker layers of HTTP and gRPC have in common, without sockets, on a clock that is moved by hand.
+//! Properties shared by the breaker layers of HTTP and gRPC, without sockets, on a manual clock.
 //!
 //! | file | property |
 //! |---|---|
-//! | `panics` | a call that panics has failed |
-//! | `readiness` | an open breaker does not poll the readiness of the service, and loses none |
+//! | `panics` | a call that panics counts as a failure |
+//! | `readiness` | an open breaker does not poll the service's readiness, and loses none |
 //! | `streams` | the first message of a stream makes it a successful probe |
 #![cfg(all(feature = "hyper", feature = "tower"))]
 

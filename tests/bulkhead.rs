@@ -29,7 +29,7 @@ fn on_manual_clock(limit: u32, places: u16) -> (Arc<Bulkhead<Manual>>, Manual) {
     (Arc::new(Bulkhead::with_clock(limit, Arc::clone(&clock)).queue(places)), clock)
 }
 
-/// How often a call was woken.
+/// Counts the wake-ups of a call.
 #[derive(Debug, Default)]
 struct WakeUps(AtomicU32);
 
@@ -43,7 +43,7 @@ fn poll(future: &mut Future, waker: &Waker) -> Poll<Result<Held, BulkheadFull>> 
     future.as_mut().poll(&mut Context::from_waker(waker))
 }
 
-/// A call that does not sleep: it is polled by hand.
+/// A call that is polled by hand and never sleeps.
 fn future(bulkhead: &Arc<Bulkhead<Manual>>, longest: Option<Duration>) -> Future {
     let acquire = bulkhead.acquire_owned();
     let acquire = match longest {
@@ -53,7 +53,7 @@ fn future(bulkhead: &Arc<Bulkhead<Manual>>, longest: Option<Duration>) -> Future
     Box::pin(acquire.sleeping_by(|_| pending()))
 }
 
-/// A call that waits.
+/// A waiting call.
 struct Waiting {
     name: usize,
     future: Future,
@@ -63,13 +63,13 @@ struct Waiting {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     TryAcquire,
-    /// A call comes, and waits for so many seconds at most.
+    /// A call arrives, and waits for at most this many seconds.
     Arrive(Option<u64>),
-    /// One of those that wait is polled.
+    /// A waiting call is polled.
     Ask(usize),
-    /// One of those that wait gives up.
+    /// A waiting call is cancelled.
     GiveUp(usize),
-    /// One of those in flight ends.
+    /// A call in flight ends.
     End(usize),
     SetLimit(u32),
     Pass(u64),
@@ -89,7 +89,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..80)
 }
 
-/// Picks one of these, if there are any.
+/// Picks one of the items, if there are any.
 fn one_of<T>(items: &[T], by: usize) -> Option<usize> {
     (!items.is_empty()).then(|| by % items.len())
 }
@@ -97,8 +97,10 @@ fn one_of<T>(items: &[T], by: usize) -> Option<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Calls come, wait, time out, give up and end under limits that change: each is admitted, queued or
-    /// refused as the model says, for the same reason, and each waiter is woken once, when its fate is decided.
+    /// The bulkhead admits, queues and refuses the calls that the model does.
+    ///
+    /// Calls arrive, wait, time out, give up and end while the limit changes. The bulkhead refuses for the model's
+    /// reason, and wakes each waiter once, when its fate is decided.
     #[test]
     fn bulkhead_decides_as_the_model(limit in 0..4u32, places in 0..5u16, is_newest_first: bool, events in events()) {
         let clock = Arc::new(ManualClock::new());
@@ -139,7 +141,7 @@ proptest! {
                     let Some(index) = one_of(&waiting, by) else { continue };
                     let call = &mut waiting[index];
                     let standing = model.ask(call.name, now);
-                    // A call that goes on waiting is woken by the new waker.
+                    // A call that keeps waiting is woken by its new waker.
                     let wake_ups = Arc::new(WakeUps::default());
                     match poll(&mut call.future, &Waker::from(Arc::clone(&wake_ups))) {
                         Poll::Pending => {
@@ -190,7 +192,7 @@ fn static_bulkhead_admits_up_to_its_limit() {
     // Without a queue no call waits.
     let full = POOL.acquire().within(SECOND).wait().unwrap_err();
     assert_eq!(full.cause(), FullCause::NoQueue);
-    assert_eq!(full.to_string(), "bulkhead full, limit 2, no queue to wait in");
+    assert_eq!(full.to_string(), "too many calls in flight, limit 2, no queue to wait in");
     drop(permits);
     assert!(POOL.acquire().wait().is_ok());
     assert_eq!(POOL.in_flight(), 0);
@@ -206,20 +208,20 @@ fn limit_above_the_most_counts_as_the_most() {
 }
 
 #[test]
-fn refusals_say_why() {
+fn refusals_name_their_cause() {
     let (bulkhead, clock) = on_manual_clock(1, 1);
     let says = |bulkhead: &Arc<Bulkhead<Manual>>, longest| match poll(&mut future(bulkhead, longest), Waker::noop()) {
         Poll::Ready(Err(full)) => full.to_string(),
         other => panic!("{other:?}"),
     };
     let permit = bulkhead.try_acquire().unwrap();
-    assert_eq!(bulkhead.try_acquire().unwrap_err().to_string(), "bulkhead full, limit 1");
-    assert_eq!(says(&bulkhead, Some(Duration::ZERO)), "bulkhead full, limit 1, no slot in time");
+    assert_eq!(bulkhead.try_acquire().unwrap_err().to_string(), "too many calls in flight, limit 1");
+    assert_eq!(says(&bulkhead, Some(Duration::ZERO)), "too many calls in flight, limit 1, no slot in time");
     let mut queued = future(&bulkhead, Some(SECOND));
     assert!(poll(&mut queued, Waker::noop()).is_pending());
-    assert_eq!(says(&bulkhead, None), "bulkhead full, limit 1, queue full");
+    assert_eq!(says(&bulkhead, None), "too many calls in flight, limit 1, queue full");
     clock.advance(SECOND);
-    let Poll::Ready(Err(full)) = poll(&mut queued, Waker::noop()) else { panic!("its time is over") };
+    let Poll::Ready(Err(full)) = poll(&mut queued, Waker::noop()) else { panic!("its wait is over") };
     assert_eq!(full.cause(), FullCause::TimedOut);
     drop(permit);
 
@@ -227,11 +229,11 @@ fn refusals_say_why() {
     let _permit = pool.try_acquire().unwrap();
     let (mut oldest, mut newest) = (future(&pool, None), future(&pool, None));
     assert!(poll(&mut oldest, Waker::noop()).is_pending() && poll(&mut newest, Waker::noop()).is_pending());
-    let Poll::Ready(Err(full)) = poll(&mut oldest, Waker::noop()) else { panic!("it is displaced") };
-    assert_eq!(full.to_string(), "bulkhead full, limit 1, displaced by a newer call");
+    let Poll::Ready(Err(full)) = poll(&mut oldest, Waker::noop()) else { panic!("the oldest call is displaced") };
+    assert_eq!(full.to_string(), "too many calls in flight, limit 1, displaced by a newer call");
 }
 
-/// A call waits until the earlier of two ends.
+/// A wait ends at the earlier of the deadline and the longest wait.
 #[test]
 fn wait_ends_by_the_deadline_or_within_its_time() {
     let (bulkhead, clock) = on_manual_clock(0, 4);
@@ -246,25 +248,25 @@ fn wait_ends_by_the_deadline_or_within_its_time() {
         })
     };
     assert_eq!(ends_after(acquire().by(&deadline)), Some(2));
-    assert_eq!(ends_after(acquire().by(&deadline)), Some(0), "it has passed");
+    assert_eq!(ends_after(acquire().by(&deadline)), Some(0), "the deadline has passed");
     let deadline = Deadline::with_clock(2 * SECOND, &clock);
     assert_eq!(ends_after(acquire().by(&deadline).within(SECOND)), Some(1));
     let deadline = Deadline::with_clock(2 * SECOND, &clock);
     assert_eq!(ends_after(acquire().within(5 * SECOND).by(&deadline)), Some(2));
     assert_eq!(ends_after(acquire().by(&Deadline::never(&clock))), None);
-    // Of two deadlines the earlier one counts, in either order.
+    // Of two deadlines the earlier one applies, in either order.
     for [first, second] in [[2, 5], [5, 2]] {
         let [first, second] = [first, second].map(|seconds| Deadline::with_clock(seconds * SECOND, &clock));
         assert_eq!(ends_after(acquire().by(&first).by(&second)), Some(2));
     }
     let deadline = Deadline::with_clock(2 * SECOND, &clock);
     assert_eq!(ends_after(acquire().by(&deadline).by(&Deadline::never(&clock))), Some(2));
-    // A slot that is free is taken, whatever time is left.
+    // A free slot is taken, however little time is left.
     bulkhead.set_limit(1);
     assert_eq!(ends_after(acquire().within(Duration::ZERO)), Some(0));
 }
 
-/// More calls are let in at once than wakers are taken under one lock.
+/// A raised limit admits more calls than the bulkhead wakes under one lock.
 #[test]
 fn raised_limit_wakes_all_that_fit() {
     let (bulkhead, _) = on_manual_clock(0, 100);
@@ -314,7 +316,7 @@ fn blocked_threads_are_served_and_never_exceed_the_limit() {
 }
 
 #[test]
-fn blocked_thread_gives_up_when_its_time_is_over() {
+fn blocked_thread_gives_up_after_its_longest_wait() {
     let bulkhead = Bulkhead::new(1).queue(1);
     let _permit = bulkhead.try_acquire().unwrap();
     let full = bulkhead.acquire().within(Duration::from_millis(20)).wait().unwrap_err();
@@ -342,7 +344,9 @@ async fn future_times_out() {
     assert_eq!((full.cause(), bulkhead.queued()), (FullCause::TimedOut, 0));
 }
 
-/// A sleep that ends at once never ends the wait, and does not keep the thread either: each poll returns.
+/// A sleep that ends at once neither ends the wait nor blocks the thread.
+///
+/// Each poll returns and wakes the task.
 #[test]
 fn sleep_that_ends_at_once_only_wakes_its_task() {
     let (bulkhead, clock) = on_manual_clock(0, 1);
@@ -355,7 +359,7 @@ fn sleep_that_ends_at_once_only_wakes_its_task() {
     }
     clock.advance(SECOND);
     let Poll::Ready(Err(full)) = future.as_mut().poll(&mut Context::from_waker(&waker)) else {
-        panic!("its time is over")
+        panic!("its wait is over")
     };
     assert_eq!(full.cause(), FullCause::TimedOut);
 }
@@ -367,7 +371,7 @@ fn call_holds_a_slot_while_it_is_made() {
     assert_eq!(pool.call(|| Err::<(), _>("down")), Err(CallError::Failed("down")));
     let refused = pool.call(|| pool.call(|| Ok::<_, &str>(())).map_err(|error| error.refusal().copied()));
     let Err(CallError::Failed(Some(full))) = refused else { panic!("{refused:?}") };
-    assert_eq!((full.cause(), pool.queued()), (FullCause::NoSlot, 0), "it never waits");
+    assert_eq!((full.cause(), pool.queued()), (FullCause::NoSlot, 0), "`call` never waits");
     let panicked = catch_unwind(AssertUnwindSafe(|| pool.call(|| -> Result<(), &str> { panic!("in the call") })));
     assert!(panicked.is_err());
     assert_eq!(pool.in_flight(), 0);
@@ -378,7 +382,7 @@ fn future_holds_a_slot_while_it_runs() {
     let pool = Bulkhead::new(1);
     let mut first = Box::pin(pool.run(pending::<Result<(), &str>>()));
     let mut second = Box::pin(pool.run(async { Ok::<_, &str>(pool.in_flight()) }));
-    assert_eq!(pool.in_flight(), 0, "nothing was polled");
+    assert_eq!(pool.in_flight(), 0, "the future was not polled");
     let mut context = Context::from_waker(Waker::noop());
     assert!(first.as_mut().poll(&mut context).is_pending());
     let Poll::Ready(Err(error)) = second.as_mut().poll(&mut context) else { panic!("the slot is taken") };
@@ -391,7 +395,7 @@ fn future_holds_a_slot_while_it_runs() {
 }
 
 #[test]
-fn status_is_of_one_moment() {
+fn status_is_consistent() {
     let (bulkhead, _) = on_manual_clock(1, 2);
     let permit = bulkhead.try_acquire().unwrap();
     let mut queued = future(&bulkhead, None);
@@ -402,7 +406,7 @@ fn status_is_of_one_moment() {
     drop(permit);
 }
 
-/// Panics when it wakes a call.
+/// A waker that panics.
 struct Panics;
 
 impl Wake for Panics {
@@ -416,9 +420,11 @@ fn panics(act: impl FnOnce()) {
     assert_eq!(payload.downcast_ref(), Some(&"in the waker"));
 }
 
-/// One waker panics, among more than are taken under one lock: all other calls are woken, and no slot is lost.
+/// One of the wakers panics, with more wakers than one lock covers.
+///
+/// All other calls are woken, and no slot is lost.
 #[test]
-fn panicking_waker_keeps_no_other_call_asleep() {
+fn panicking_waker_does_not_stop_other_wake_ups() {
     for at in [0, 3, 7, 8, 19] {
         let (bulkhead, _) = on_manual_clock(0, 20);
         let wake_ups = Arc::new(WakeUps::default());
@@ -436,7 +442,9 @@ fn panicking_waker_keeps_no_other_call_asleep() {
     }
 }
 
-/// The call whose place a newcomer took has a waker that panics: the newcomer's call is not left in the queue.
+/// A newcomer displaces a call whose waker panics.
+///
+/// The newcomer's own call does not stay in the queue.
 #[test]
 fn newcomer_that_a_waker_unwinds_leaves_the_queue() {
     let pool = Arc::new(Bulkhead::new(1).queue(1).newest_first());
@@ -456,10 +464,10 @@ fn newcomer_that_a_waker_unwinds_leaves_the_queue() {
 
     let displaced = oldest();
     panics(|| _ = pool.acquire().wait());
-    assert_eq!(pool.queued(), 0, "the thread is not");
+    assert_eq!(pool.queued(), 0, "the blocked thread left the queue");
     drop((displaced, permit));
     assert_eq!(pool.in_flight(), 0);
-    assert!(pool.try_acquire().is_ok(), "no slot went to a call that is gone");
+    assert!(pool.try_acquire().is_ok(), "no slot went to a dropped call");
 }
 
 /// Polls a call when it is woken.
@@ -472,7 +480,9 @@ impl Wake for Polls {
     }
 }
 
-/// A call comes for its permit while calls behind it are to be woken, and the waker of one of these panics: its slot is not lost.
+/// A call takes its permit while the bulkhead wakes others, and one of their wakers panics.
+///
+/// The slot is not lost.
 #[test]
 fn granted_call_that_a_waker_unwinds_frees_its_slot() {
     let (bulkhead, _) = on_manual_clock(0, 20);
@@ -492,7 +502,7 @@ fn granted_call_that_a_waker_unwinds_frees_its_slot() {
     assert_eq!((bulkhead.in_flight(), bulkhead.queued()), (0, 0));
 }
 
-/// Panics when it is dropped.
+/// A sleep that panics when it is dropped.
 struct Sleeping;
 
 impl core::future::Future for Sleeping {

@@ -1,20 +1,21 @@
-//! The circuit breaker through its public API: examples of what each setting does, and a property against a plain
-//! model.
+//! The circuit breaker through its public API: examples of each setting, and a plain model.
 //!
-//! | file in `breaking/` | about |
+//! | file in `breaking/` | covers |
 //! |---|---|
 //! | `tripping` | consecutive failures, rates, the minimum number of calls |
 //! | `windows` | the last calls exactly, the last seconds by buckets, intervals, and what they take |
-//! | `cooling` | how long it stays open |
-//! | `probing` | half-open |
+//! | `cooling` | the length of the cooldown |
+//! | `probing` | the half-open state |
 //! | `calls` | `call`, `run`, permits, errors |
 //! | `controlling` | forced states, resets, the listener and the status |
-//! | `settings` | what is refused |
-//! | `timing` | when the clock is read |
+//! | `settings` | invalid settings |
+//! | `changing` | settings changed while in use, and manual trips |
+//! | `timing` | when the breaker reads the clock |
 //! | `racing` | eight threads |
 
 mod breaking {
     mod calls;
+    mod changing;
     mod controlling;
     mod cooling;
     mod probing;
@@ -32,12 +33,12 @@ mod models {
 }
 
 use damper::breaker::{BreakerConfigBuilder, OnStateChange};
-use damper::{BreakerConfig, CircuitBreaker, ManualClock, Verdict};
+use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock, Verdict};
 use models::breaker::{self, Control, Due, Outcome, Plan, Step, WindowOf};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// The default one.
+/// The default cooldown.
 const COOLDOWN: Duration = Duration::from_secs(30);
 
 fn micros(micros: u64) -> Duration {
@@ -56,26 +57,26 @@ fn build(configure: impl FnOnce(BreakerConfigBuilder) -> BreakerConfigBuilder) -
     configure(BreakerConfig::builder()).build().unwrap()
 }
 
-/// That trips by rates alone.
+/// A configuration that trips by rates alone.
 fn by_rate(configure: impl FnOnce(BreakerConfigBuilder) -> BreakerConfigBuilder) -> BreakerConfig {
     configure(BreakerConfig::builder().failure_threshold(u32::MAX)).build().unwrap()
 }
 
-fn trip<L: OnStateChange>(breaker: &CircuitBreaker<&ManualClock, L>) {
+fn trip<C: Clock, L: OnStateChange>(breaker: &CircuitBreaker<C, L>) {
     while let Ok(permit) = breaker.try_acquire() {
         permit.failure();
     }
 }
 
 /// Makes calls that end at once.
-fn make<L: OnStateChange>(breaker: &CircuitBreaker<&ManualClock, L>, calls: usize, is_failure: impl Fn(usize) -> bool) {
+fn make<C: Clock, L: OnStateChange>(breaker: &CircuitBreaker<C, L>, calls: usize, is_failure: impl Fn(usize) -> bool) {
     for call in 0..calls {
         let permit = breaker.try_acquire().unwrap();
         permit.record(Verdict::failure_if(is_failure(call)));
     }
 }
 
-/// Half-open, with no probe out yet.
+/// A half-open breaker without a probe in flight.
 fn half_open(config: BreakerConfig, clock: &ManualClock) -> CircuitBreaker<&ManualClock> {
     let breaker = CircuitBreaker::with_clock(config, clock);
     trip(&breaker);
@@ -147,8 +148,8 @@ prop_compose! {
     }
 }
 
-/// Steps of which so many in a hundred are failures.
-fn steps(failing: u32) -> impl Strategy<Value = Vec<Step>> {
+/// Fewer than `most` steps. `failing` percent of the outcomes are failures.
+fn steps(failing: u32, most: usize) -> impl Strategy<Value = Vec<Step>> {
     let outcome = move || {
         prop_oneof![
             failing => Just(Outcome::Failure),
@@ -164,6 +165,8 @@ fn steps(failing: u32) -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Control::Disable),
         2 => Just(Control::MetricsOnly),
         3 => Just(Control::Reset),
+        1 => Just(Control::Trip),
+        1 => times().prop_map(Control::TripFor),
     ];
     let due = prop_oneof![
         6 => Just(Due::Cooldown),
@@ -180,7 +183,7 @@ fn steps(failing: u32) -> impl Strategy<Value = Vec<Step>> {
         10 => (due, -1..=1i8).prop_map(|(due, off)| Step::PassUntil(due, off)),
         1 => control.prop_map(Step::Control),
     ];
-    proptest::collection::vec(step, 1..500)
+    proptest::collection::vec(step, 1..most)
 }
 
 proptest! {
@@ -189,8 +192,18 @@ proptest! {
     #[test]
     fn breaker_matches_the_model(
         plan in plans(),
-        steps in prop_oneof![Just(0u32), 1..100u32, Just(40)].prop_flat_map(steps),
+        steps in prop_oneof![Just(0u32), 1..100u32, Just(40)].prop_flat_map(|failing| steps(failing, 500)),
     ) {
         breaker::compare(plan, steps);
+    }
+
+    #[test]
+    fn breaker_matches_the_model_while_its_settings_change(
+        plan in plans(),
+        first in (1..100u32).prop_flat_map(|failing| steps(failing, 40)),
+        changes in proptest::collection::vec((plans(), (1..100u32).prop_flat_map(|failing| steps(failing, 60))), 1..7),
+    ) {
+        let later = changes.into_iter().flat_map(|(plan, steps)| [Step::SetConfig(plan)].into_iter().chain(steps));
+        breaker::compare(plan, first.into_iter().chain(later));
     }
 }

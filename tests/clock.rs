@@ -38,7 +38,7 @@ fn coarse_clock_saturates() {
     }
 }
 
-/// A burst below `rate · resolution` caps the rate at `burst / resolution`, as the documentation says.
+/// A burst below `rate · resolution` caps the rate at `burst / resolution`, as documented.
 #[test]
 fn tokens_arrive_in_steps_of_the_resolution() {
     for (burst, each_step) in [(20, 10), (10, 10), (5, 5)] {
@@ -53,7 +53,7 @@ fn tokens_arrive_in_steps_of_the_resolution() {
 }
 
 proptest! {
-    /// Against the definition; and no reading is smaller than one before it.
+    /// Readings match the definition, and none is smaller than the one before it.
     #[test]
     fn refreshes_add_up_and_never_step_back(refreshes in prop::collection::vec((any::<bool>(), 0..1u64 << 40), 0..50)) {
         let clock = CoarseClock::new();
@@ -71,12 +71,13 @@ proptest! {
     }
 }
 
-/// The true time, of which a timer shows the lowest bits, and what interrupts its reader: how far the time moves
-/// before the count is read, and how far until the reading is used.
+/// The true time, of which a timer shows the lowest bits, and the interrupts of its reader.
+///
+/// Each interrupt is how far the time moves before the count is read, and how far until the reading is used.
 #[derive(Debug, Default)]
 struct Hardware {
     time: Cell<u64>,
-    /// When it was read last, by whoever was not interrupted meanwhile.
+    /// The latest reading that no interrupt delayed.
     read_at: Cell<u64>,
     interrupts: RefCell<Vec<(u64, u64)>>,
 }
@@ -84,12 +85,14 @@ struct Hardware {
 #[derive(Debug)]
 struct Register<'a, const BITS: u32> {
     hardware: &'a Hardware,
-    /// What the interrupts read, the same as everybody.
+    /// The clock, which interrupts read too.
     clock: &'a Cell<Option<&'a ExtendedTimer<Register<'a, BITS>>>>,
 }
 
 impl<const BITS: u32> Register<'_, BITS> {
-    /// Interrupts come, so that no more than half a period passes between two readings, and each knows the time.
+    /// Runs interrupts so that at most half a period passes between two readings.
+    ///
+    /// Each of them must read the right time.
     fn interrupt(&self, ticks: u64) {
         let Some(clock) = self.clock.get() else { return };
         let Hardware { time, read_at, .. } = self.hardware;
@@ -119,8 +122,9 @@ impl<const BITS: u32> Timer for Register<'_, BITS> {
     }
 }
 
-/// A timer of `BITS` bits beside the true time, through steps of at most half of its period and whatever comes between
-/// the loads of a reading.
+/// Compares a timer of `BITS` bits with the true time, in steps of at most half its period.
+///
+/// Interrupts may run between the loads of a reading.
 fn extends<const BITS: u32>(steps: &[(u64, [(u64, u64); 3])]) {
     let hardware = Hardware::default();
     let this = Cell::new(None);
@@ -130,7 +134,7 @@ fn extends<const BITS: u32>(steps: &[(u64, [(u64, u64); 3])]) {
     assert_eq!(clock.now(), 0);
     for (step, interrupts) in steps {
         hardware.time.update(|time| time + step % (period / 2 + 1));
-        // Up to three periods long, all of them.
+        // Interrupts of up to three periods in all.
         let long = |(before, after): &(u64, u64)| (before % (3 * period), after % (3 * period));
         *hardware.interrupts.borrow_mut() = interrupts.iter().map(long).collect();
         let at_least = hardware.time.get();
@@ -143,7 +147,7 @@ fn extends<const BITS: u32>(steps: &[(u64, [(u64, u64); 3])]) {
 }
 
 proptest! {
-    /// Short steps and short interrupts as often as long ones.
+    /// Short steps and short interrupts are as frequent as long ones.
     #[test]
     fn extended_timer_shows_the_true_time(
         steps in prop::collection::vec(
@@ -187,7 +191,7 @@ fn extended_timer_starts_within_its_first_period() {
     assert_eq!(<ExtendedTimer<&Count<32>> as FixedFrequency>::HERTZ, 32_768);
 }
 
-/// As its documentation says: whole periods are lost, and nothing is gained.
+/// As documented: whole periods are lost, and none is gained.
 #[test]
 fn unread_extended_timer_loses_periods() {
     let count = Count::<8>(Cell::new(0));
@@ -200,7 +204,7 @@ fn unread_extended_timer_loses_periods() {
     assert_eq!(clock.now(), u64::from(true_time) - 256, "back by less than a period");
 }
 
-/// Every half of the timer's period is counted, 2^32 of them; then it starts over.
+/// Counts the halves of the timer's period, 2^32 of them. Then the clock starts over.
 #[test]
 fn extended_timer_adds_31_bits() {
     let count = Count::<2>(Cell::new(0));
@@ -222,7 +226,7 @@ mod with_std {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// Returns when `condition` holds; a machine on which that takes a minute has other problems.
+    /// Waits until `condition` holds. Panics after a minute.
     fn wait_until(mut condition: impl FnMut() -> bool) {
         let started = Instant::now();
         while !condition() {
@@ -283,7 +287,7 @@ mod with_std {
         let _ticker = CoarseTicker::start(Arc::clone(&clock), MILLI).unwrap();
         let ready = Instant::now();
         for _ in 0..20 {
-            // It arrives wherever the real time is now, and is never ahead of it.
+            // The ticker catches up with the real time, and is never ahead of it.
             let now = ready.elapsed();
             wait_until(|| elapsed(&clock) >= now);
             let read = elapsed(&clock);
@@ -321,7 +325,7 @@ mod with_std {
         }
     }
 
-    /// A coarse clock that counts how often its ticker looks at it.
+    /// A coarse clock that counts how often its ticker reads it.
     #[derive(Clone, Default)]
     struct Watched(Arc<(CoarseClock, AtomicUsize)>);
 
@@ -334,8 +338,9 @@ mod with_std {
         }
     }
 
-    /// The first refresh of a ticker moves the clock, however far the clock was before. A ticker that counts from zero
-    /// would leave it where it is for an hour.
+    /// The first refresh of a ticker advances the clock, wherever the clock was before.
+    ///
+    /// A ticker that counted from zero would leave the clock unchanged for an hour.
     #[test]
     fn ticker_resumes_from_the_clock() {
         let clock = Watched::default();
@@ -343,10 +348,10 @@ mod with_std {
         let an_hour = Duration::from_hours(1);
         shared.0.advance(an_hour);
         let ticker = CoarseTicker::start(clock.clone(), MILLI).unwrap();
-        // One look may be that of the start; when the third is taken, a refresh is complete.
+        // One reading may be that of the start. At the third a refresh is complete.
         wait_until(|| shared.1.load(Ordering::SeqCst) >= 3);
         ticker.stop();
-        assert!(elapsed(&shared.0) > an_hour, "the ticker moves the clock on");
+        assert!(elapsed(&shared.0) > an_hour, "the ticker advances the clock");
     }
 
     #[test]
@@ -367,7 +372,7 @@ mod with_std {
             last
         };
         let last = watch(0, 30 * MILLI);
-        // The other carries on where the first leaves off.
+        // The second ticker continues where the first stops.
         first.stop();
         watch(last, 60 * MILLI);
         second.stop();

@@ -1,15 +1,14 @@
-//! Bugs of other adaptive limits, each against damper and against a small copy of the bug: the copy must fail, so that the
-//! test is known to be able to.
+//! Bugs seen in other adaptive limits, each reproduced by a small copy that must fail its test.
 //!
 //! | bug | where it was seen | test | copy in `concurrency_bugs/` |
 //! |---|---|---|---|
 //! | the limit grows for as long as an overload lasts | Netflix concurrency-limits 134 | `lasting_overload` | `drifting_gradient` |
 //! | the lowest latency drifts up | Netflix concurrency-limits 165 | `lasting_overload_of_one_worker` | `drifting_vegas` |
-//! | a large service is used slowly or never | Netflix concurrency-limits 35 | `large_service` | `drifting_vegas` |
+//! | a large service reaches its capacity late or never | Netflix concurrency-limits 35 | `large_service` | `drifting_vegas` |
 //! | a long incident becomes the baseline | failsafe-go 127 | `long_incident` | `drifting_baseline` |
 //! | probes stop nearly all calls | Envoy 46532 | `steady_load` | `pinned_probe` |
 //! | the limit falls to 0 and stays there | Vector, pull request 21344 | `outage` | `no_floor` |
-//! | services share what was measured | Vector, pull request 21725 | `a_fast_service_beside_a_slow_one` | `mixed_keys` |
+//! | services share one measured latency | Vector, pull request 21725 | `a_fast_service_beside_a_slow_one` | `mixed_keys` |
 //!
 //! `sim/` has more scenarios, and whole copies of the rules.
 
@@ -67,7 +66,7 @@ impl<'a> Limit for &'a Damper<'_> {
     }
 }
 
-/// How many times as long as unloaded calls take after ten minutes at a tenth more than 20 workers can do.
+/// Returns the slowdown after ten minutes at 110 % of the capacity of 20 workers.
 fn lasting_overload(clock: &ManualClock, limit: &impl Limit) -> f64 {
     let mut service = Service::new(clock, limit, 20, Work::Exponential(0.1), 220.0);
     service.run(600);
@@ -88,7 +87,7 @@ fn drifting_gradient_grows() {
     assert!(slower > 3.0, "{slower} times");
 }
 
-/// How many times as long as unloaded calls take after ten minutes at ten times what one worker can do.
+/// Returns the slowdown after ten minutes at ten times the capacity of one worker.
 fn lasting_overload_of_one_worker(clock: &ManualClock, limit: &impl Limit) -> f64 {
     let mut service = Service::new(clock, limit, 1, Work::Constant(0.1), 100.0);
     service.run(600);
@@ -109,7 +108,7 @@ fn baseline_of_drifting_vegas_becomes_the_queue() {
     assert!(slower > 6.0, "{slower} times");
 }
 
-/// What share of 200 workers is used between 10 s and 40 s after the start.
+/// Returns the share of 200 workers that is in use between 10 s and 40 s after the start.
 fn large_service(clock: &ManualClock, limit: &impl Limit) -> f64 {
     let mut service = Service::new(clock, limit, 200, Work::Exponential(0.2), 3_000.0);
     service.run(10);
@@ -117,7 +116,7 @@ fn large_service(clock: &ManualClock, limit: &impl Limit) -> f64 {
 }
 
 #[test]
-fn large_services_are_used_soon() {
+fn large_services_reach_their_capacity_soon() {
     let clock = ManualClock::new();
     let share = large_service(&clock, &&damper(&clock));
     assert!(share > 0.9, "{share}");
@@ -130,7 +129,7 @@ fn large_services_starve_behind_drifting_vegas() {
     assert!(share < 0.5, "{share}");
 }
 
-/// How many times as long as unloaded calls take at the end of an hour in which 3 of 10 workers are left.
+/// Returns the slowdown at the end of an hour in which 3 of 10 workers are left.
 fn long_incident(clock: &ManualClock, limit: &impl Limit) -> f64 {
     let mut service = Service::new(clock, limit, 10, Work::Exponential(0.1), 80.0);
     service.run(300);
@@ -153,7 +152,9 @@ fn incidents_become_the_drifting_baseline() {
     assert!(slower > 4.0, "{slower} times");
 }
 
-/// What share of 50 workers is used in the worst second of ten minutes, at three times what they can do.
+/// Returns the lowest throughput in any second of ten minutes, as a share of 50 workers.
+///
+/// The load is three times their capacity.
 fn steady_load(clock: &ManualClock, limit: &impl Limit) -> f64 {
     let mut service = Service::new(clock, limit, 50, Work::Exponential(0.1), 1_500.0);
     service.run(60);
@@ -168,14 +169,15 @@ fn probes_leave_a_third_of_the_calls() {
 }
 
 #[test]
-fn pinned_probes_leave_next_to_none() {
+fn pinned_probes_stop_nearly_all_calls() {
     let clock = ManualClock::new();
     let share = steady_load(&clock, &Peer::new(&clock, PinnedProbe::new()));
     assert!(share < 0.15, "{share}");
 }
 
-/// What share of 50 workers is used a minute after ten minutes in which all calls time out. (At a limit of 1 a window takes
-/// five seconds.)
+/// Returns the share of 50 workers in use a minute after an outage of ten minutes.
+///
+/// In the outage all calls time out. At a limit of 1 a window takes five seconds.
 fn outage(clock: &ManualClock, limit: &impl Limit) -> f64 {
     let mut service = Service::new(clock, limit, 50, Work::Exponential(0.1), 1_500.0);
     service.run(60);
@@ -201,7 +203,9 @@ fn outages_without_a_floor_do_not_end() {
     assert!(share < 0.001, "{share}");
 }
 
-/// What share of 20 slow workers is used beside a service of 20 fast ones, in turns of a second.
+/// Returns the share of 20 slow workers in use beside a service of 20 fast ones.
+///
+/// The two services run in turns of a second.
 fn a_fast_service_beside_a_slow_one<L: Limit>(clock: [&ManualClock; 2], [fast, slow]: [&L; 2]) -> f64 {
     let mut fast = Service::new(clock[0], fast, 20, Work::Constant(0.01), 6_000.0);
     let mut slow = Service::new(clock[1], slow, 20, Work::Constant(0.1), 600.0);

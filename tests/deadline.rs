@@ -43,11 +43,11 @@ fn child_leaves_the_margin_to_its_parent() {
     clock.advance(Duration::from_millis(500));
     let child = deadline.child(Duration::from_millis(200));
     assert_eq!((child.specified(), child.elapsed()), (Duration::from_millis(1_300), Duration::ZERO));
-    assert!(deadline.child(Duration::from_secs(3)).is_expired(), "less is left than the margin");
+    assert!(deadline.child(Duration::from_secs(3)).is_expired(), "less time is left than the margin");
 }
 
 #[test]
-fn earlier_is_the_one_that_passes_first() {
+fn earlier_returns_the_deadline_that_passes_first() {
     let clock = ManualClock::new();
     let set_first = Deadline::with_clock(Duration::from_secs(3), &clock);
     clock.advance(Duration::from_secs(2));
@@ -76,7 +76,7 @@ fn stopped_clock_reaches_no_deadline() {
 }
 
 proptest! {
-    /// At every frequency, wherever the clock starts, also where it wraps or steps back.
+    /// At every frequency and from any start, also where the clock wraps or steps back.
     #[test]
     fn agrees_with_rationals(
         start: u64,
@@ -106,5 +106,102 @@ proptest! {
             }
             prop_assert!((0.0..=1.0).contains(&deadline.utilization()));
         }
+    }
+}
+
+#[cfg(feature = "tokio")]
+mod detached {
+    use damper::{Deadline, DeadlineExceeded};
+    use std::future::{Future, poll_fn};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Poll;
+    use std::time::Duration;
+    use tokio::time::sleep;
+
+    const SHORT: Duration = Duration::from_millis(20);
+
+    /// Work that takes five times `SHORT`, and counts when it has ended.
+    async fn work(ended: Arc<AtomicUsize>) -> &'static str {
+        sleep(SHORT * 5).await;
+        ended.fetch_add(1, Ordering::SeqCst);
+        "written"
+    }
+
+    async fn eventually_one(ended: &AtomicUsize) {
+        for _ in 0..200 {
+            if ended.load(Ordering::SeqCst) == 1 {
+                return;
+            }
+            sleep(SHORT).await;
+        }
+        panic!("the work never ended");
+    }
+
+    #[tokio::test]
+    async fn work_that_ends_in_time_has_its_result() {
+        let ended = Arc::new(AtomicUsize::new(0));
+        for deadline in [Deadline::NEVER, Deadline::after(Duration::from_secs(60))] {
+            assert_eq!(deadline.detach(work(Arc::clone(&ended))).await, Ok("written"));
+        }
+        assert_eq!(ended.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn detached_work_continues_after_the_deadline() {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let (go, gate) = tokio::sync::oneshot::channel();
+        let (counted, done) = (Arc::clone(&ended), work(Arc::default()));
+        let gated = async move {
+            _ = gate.await;
+            done.await;
+            counted.fetch_add(1, Ordering::SeqCst);
+        };
+        let result: Result<_, DeadlineExceeded> = Deadline::after(SHORT).detach(gated).await;
+        assert_eq!(result.unwrap_err().specified(), SHORT);
+        assert_eq!(ended.load(Ordering::SeqCst), 0);
+        go.send(()).unwrap();
+        eventually_one(&ended).await;
+    }
+
+    /// A server drops its handler, before and after the first poll.
+    #[tokio::test]
+    async fn detached_work_outlives_the_handler_that_is_dropped() {
+        for polled in [false, true] {
+            let ended = Arc::new(AtomicUsize::new(0));
+            let mut detached = Box::pin(Deadline::NEVER.detach(work(Arc::clone(&ended))));
+            if polled {
+                poll_fn(|context| {
+                    assert!(detached.as_mut().poll(context).is_pending());
+                    Poll::Ready(())
+                })
+                .await;
+            }
+            drop(detached);
+            eventually_one(&ended).await;
+        }
+    }
+
+    /// A panic in `Drop` would lose the work in silence.
+    #[test]
+    fn detaching_outside_of_a_runtime_panics_before_there_is_work_to_lose() {
+        for deadline in [Deadline::NEVER, Deadline::after(Duration::ZERO)] {
+            let detaching = std::panic::catch_unwind(|| drop(deadline.detach(std::future::pending::<()>())));
+            assert!(detaching.is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_is_not_polled_again() {
+        let polls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&polls);
+        let work = async move {
+            counted.fetch_add(1, Ordering::SeqCst);
+            panic!("the work panics");
+        };
+        let handler = tokio::spawn(async move { Deadline::NEVER.detach(work).await });
+        assert!(handler.await.unwrap_err().is_panic());
+        tokio::task::yield_now().await;
+        assert_eq!(polls.load(Ordering::SeqCst), 1);
     }
 }

@@ -1,5 +1,6 @@
-//! Clocks at the ends of what a `Clock` may say: any frequency, any reading, any skew. Nothing panics, also with overflow
-//! checks, and decisions stay right where the clock can show the time at all.
+//! Clocks at the extremes of `Clock`: any frequency, any reading, any skew.
+//!
+//! Nothing panics, even with overflow checks. Decisions stay right wherever the clock can represent the time.
 
 use damper::time::FixedFrequency;
 use damper::word32::Word32Error;
@@ -43,7 +44,7 @@ impl Clock for Extreme {
     }
 }
 
-/// The same with a frequency and a skew that are known when the program is compiled.
+/// The same clock with a frequency and a skew known at compile time.
 #[derive(Debug)]
 struct Fixed<const HERTZ: u64, const SKEW: u64>(Cell<u64>);
 
@@ -83,7 +84,7 @@ fn half_open_ends_on_a_clock_of_unbounded_skew() {
     assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(MICROSECOND));
 }
 
-/// A cooldown that is over is over, whenever the next call comes.
+/// A cooldown that has ended stays ended, however late the next call is.
 #[test]
 fn cooldown_ends_on_a_clock_of_unbounded_skew() {
     let cooldown = Duration::from_secs(30);
@@ -99,7 +100,9 @@ fn cooldown_ends_on_a_clock_of_unbounded_skew() {
     }
 }
 
-/// Where a clock starts does not matter, and its ticks may wrap: in microseconds neither of these readings fits 64 bits.
+/// The first reading of a clock does not matter, and its ticks may wrap.
+///
+/// In microseconds neither reading fits 64 bits.
 #[test]
 fn cooldown_ends_wherever_the_ticks_start() {
     let cooldown = Duration::from_secs(30);
@@ -144,7 +147,7 @@ fn breaker32_refuses_a_clock_that_wraps_too_soon() {
     );
 }
 
-/// The wait for a token is more than 2^64 ticks: none that can be given, and never a short one.
+/// The wait for a token exceeds 2^64 ticks. The limiter names no wait rather than a short one.
 #[test]
 fn limiter32_returns_no_short_wait_where_a_token_takes_all_ticks() {
     let clock = Fixed::<{ (1 << 63) + 1 }, 0>(Cell::new(0));
@@ -154,7 +157,9 @@ fn limiter32_returns_no_short_wait_where_a_token_takes_all_ticks() {
     assert_eq!(limiter.check().unwrap_err().retry_after(), None);
 }
 
-/// A window that has more ticks than a reading has is one that does not end: all calls are in the first.
+/// A window of more ticks than a reading can hold never ends.
+///
+/// All calls are in the first window.
 #[test]
 fn window_longer_than_all_ticks_aligns_without_overflow() {
     let longest = Duration::from_nanos(u64::MAX);
@@ -173,7 +178,7 @@ fn window_longer_than_all_ticks_aligns_without_overflow() {
     }
 }
 
-/// Values at the ends, around powers of two and of ten, and any others.
+/// Values at both ends of the range, around powers of two and of ten, and arbitrary ones.
 fn extremes() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => prop::sample::select(vec![0, 1, 2, 999, 1_000, 1_000_000, 1_000_000_000, 1_000_000_000_000]),
@@ -213,7 +218,7 @@ fn breaker_configs() -> impl Strategy<Value = BreakerConfig> {
     )
 }
 
-/// All that reads the clock of a limiter.
+/// Calls every method that reads the limiter's clock.
 fn use_limiter<A: damper::limit::Algorithm>(limiter: &RateLimiter<A, &Extreme>, ticks: &[u64], clock: &Extreme) {
     for (ticks, n) in ticks.iter().zip([1, 2, u32::MAX].into_iter().cycle()) {
         for answer in [limiter.check().map(|_| ()), limiter.check_n(n).map(|_| ())] {

@@ -1,4 +1,4 @@
-//! The gate before HTTP and gRPC servers: classes, tenants and deadlines.
+//! Admission gates before HTTP and gRPC servers: classes, tenants and deadlines.
 #![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
 #[path = "http/support.rs"]
@@ -26,7 +26,7 @@ use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Waits until this is so.
+/// Waits until the condition holds.
 async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -43,7 +43,7 @@ fn get(path: &str) -> Request<Empty<Bytes>> {
     Request::get(format!("http://test.example{path}")).body(Empty::new()).unwrap()
 }
 
-/// The first part of the path is the class, and the second the tenant.
+/// The first segment of the path is the class, and the second the tenant.
 fn class_of(head: &Head<'_>) -> Criticality {
     match head.uri.path().split('/').nth(1) {
         Some("top") => Criticality::CriticalPlus,
@@ -56,11 +56,11 @@ fn tenant_of(head: &Head<'_>) -> Option<String> {
     head.uri.path().split('/').nth(2).map(str::to_owned)
 }
 
-/// A server whose calls end when the test says so.
+/// A server whose calls end when the test lets them.
 struct Server {
     gate: Arc<Admission<FixedLimit>>,
     go: Arc<Semaphore>,
-    /// The paths that were called, in order.
+    /// The paths of the calls, in order.
     called: Arc<Mutex<Vec<String>>>,
     address: SocketAddr,
 }
@@ -86,13 +86,13 @@ impl Server {
         Self { gate, go, called, address }
     }
 
-    /// Sends a request in a task of its own.
+    /// Sends a request in a separate task.
     fn get(&self, path: &'static str) -> JoinHandle<Response<Bytes>> {
         let address = self.address;
         tokio::spawn(async move { Client::of(address).await.get(path).await })
     }
 
-    /// Sends a request, and waits until so many calls are in flight or queued.
+    /// Sends a request, and waits until this many calls are in flight or queued.
     async fn get_as(&self, calls: u32, path: &'static str) -> JoinHandle<Response<Bytes>> {
         let call = self.get(path);
         eventually(path, || self.gate.in_flight() + self.gate.queued() == calls).await;
@@ -127,16 +127,16 @@ async fn lower_class_gives_way_in_a_full_queue() {
     let top = server.get("/top/3");
     let refusal = low.await.unwrap();
     assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(refusal.headers()["retry-after"], "1", "the layer's own, while the gate knows none");
+    assert_eq!(refusal.headers()["retry-after"], "1", "the layer's default, because the gate has no estimate yet");
     assert_eq!(refusal.body(), "not admitted, limit 1 reached, displaced from the queue\n");
     server.go.add_permits(2);
     assert_eq!((first.await.unwrap().status(), top.await.unwrap().status()), (StatusCode::OK, StatusCode::OK));
     assert_eq!(*server.called.lock().unwrap(), ["/x/1", "/top/3"]);
 }
 
-/// The newest of a class would be served first, and `b` last, if all were one tenant's.
+/// If all calls were of one tenant, the newest of a class would go first and `b` last.
 #[tokio::test]
-async fn tenants_of_a_class_take_turns() {
+async fn tenants_of_a_class_alternate() {
     let server = Server::start(4).await;
     let mut calls = Vec::new();
     for (number, path) in
@@ -157,12 +157,12 @@ async fn tenants_of_a_class_take_turns() {
 }
 
 #[tokio::test]
-async fn client_that_goes_away_gives_up_its_place() {
+async fn disconnected_client_frees_its_place() {
     let server = Server::start(1).await;
     let first = server.get_as(1, "/x/1").await;
     let given_up = server.get_as(2, "/x/2").await;
     given_up.abort();
-    eventually("its place is free", || server.gate.queued() == 0).await;
+    eventually("its place in the queue is free", || server.gate.queued() == 0).await;
     server.go.add_permits(1);
     assert_eq!(first.await.unwrap().status(), StatusCode::OK);
     eventually("the slot is free", || server.gate.in_flight() == 0).await;
@@ -171,7 +171,7 @@ async fn client_that_goes_away_gives_up_its_place() {
 
 type Clocked = Arc<Admission<FixedLimit, Arc<ManualClock>>>;
 
-/// A gate of one slot on a clock of its own, whose calls take four seconds.
+/// A gate of one slot on its own clock, whose calls take four seconds.
 fn gate_of_slow_calls() -> (Arc<ManualClock>, Clocked) {
     let clock = Arc::new(ManualClock::new());
     let gate = Arc::new(Admission::fixed_with_clock(1, Arc::clone(&clock)));
@@ -195,9 +195,9 @@ fn typical_latency_of_a_gate_is_its_median() {
     assert!(permit.typical_latency().is_some_and(|latency| latency > SECOND));
 }
 
-/// The gate's own estimate is the wait of a refusal.
-#[test]
-fn refusal_says_when_the_gate_has_room() {
+/// The refusal's wait is the gate's own estimate.
+#[tokio::test]
+async fn refusal_names_the_wait_until_the_gate_has_room() {
     let (_, gate) = gate_of_slow_calls();
     let mut service = AdmissionLayer::new(gate).criticality(class_of).layer(service_fn(never::<Empty<Bytes>>));
     let mut calls: Vec<_> = (0..2).map(|_| Box::pin(service.call(get("/x/1")))).collect();
@@ -211,7 +211,7 @@ fn refusal_says_when_the_gate_has_room() {
 }
 
 #[tokio::test]
-async fn request_that_cannot_be_answered_in_time_is_refused() {
+async fn request_that_cannot_finish_in_time_is_refused() {
     let (_, gate) = gate_of_slow_calls();
     let _busy = gate.try_admit(AdmissionRequest::new()).unwrap();
     let service = AdmissionLayer::new(Arc::clone(&gate)).layer(service_fn(never::<Empty<Bytes>>));
@@ -223,7 +223,36 @@ async fn request_that_cannot_be_answered_in_time_is_refused() {
     assert_eq!(text, "not admitted, too little time is left before its deadline\n");
 }
 
-/// With a deadline layer outside, which ends the work.
+#[tokio::test]
+async fn request_without_a_deadline_does_not_wait_for_ever() {
+    let gate = Arc::new(Admission::fixed(1));
+    let _held = gate.try_admit_owned(AdmissionRequest::new()).unwrap();
+    let layer = AdmissionLayer::new(Arc::clone(&gate)).longest_wait(Duration::from_millis(20));
+    let service = layer.layer(hyper::service::service_fn(done));
+    let mut waiting = Box::pin(hyper::service::Service::call(&service, get("/")));
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    assert_eq!(gate.queued(), 1);
+    let response = tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap().unwrap();
+    assert_eq!((response.status(), gate.queued()), (StatusCode::SERVICE_UNAVAILABLE, 0));
+    let text = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(text, "not admitted, limit 1 reached, no slot in time\n");
+}
+
+/// A longest wait below the service time still queues the call.
+///
+/// The refusal keeps the gate's estimate.
+#[tokio::test]
+async fn longest_wait_is_not_the_time_that_a_call_may_take() {
+    let (_, gate) = gate_of_slow_calls();
+    let _held = gate.try_admit_owned(AdmissionRequest::new()).unwrap();
+    let layer = AdmissionLayer::new(Arc::clone(&gate)).longest_wait(SECOND);
+    let mut service = layer.layer(service_fn(never::<Empty<Bytes>>));
+    let mut waiting = Box::pin(service.call(get("/")));
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    assert_eq!(gate.queued(), 1);
+}
+
+/// A deadline layer outside ends the work.
 #[tokio::test]
 async fn work_ends_at_its_deadline_and_frees_its_slot() {
     let gate = Arc::new(Admission::fixed(1));
@@ -252,9 +281,9 @@ async fn settings_are_those_of_a_concurrency_layer() {
     assert!(text.starts_with(b"<p>not admitted, the limit is 0"), "{text:?}");
 }
 
-/// The time of an ignored response is no service time.
+/// The duration of an ignored response does not count as service time.
 #[tokio::test]
-async fn classify_says_which_responses_count() {
+async fn classify_chooses_the_responses_that_count() {
     let classify = |outcome: Outcome| move |_: Result<&ResponseHead, &Infallible>| outcome;
     for (outcome, has_median) in [(Outcome::Ignored, false), (Outcome::Success, true)] {
         let gate = Arc::new(Admission::fixed(1));

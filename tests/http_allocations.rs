@@ -1,5 +1,6 @@
-//! Requests that pass a limit or a breaker allocate nothing. A binary of its own, because it replaces the allocator by
-//! one that counts.
+//! Requests that pass a limit or a breaker allocate nothing.
+//!
+//! A separate binary, because it replaces the allocator by a counting one.
 #![cfg(all(feature = "hyper", feature = "tower"))]
 
 use allocation_counter::measure;

@@ -1,4 +1,4 @@
-//! Request bodies that keep what was read of them.
+//! Request bodies that buffer the data already read, for further attempts.
 #![cfg(all(feature = "tokio", feature = "tower"))]
 
 use bytes::Bytes;
@@ -22,7 +22,7 @@ const LIMIT: usize = 1024;
 
 type Frames = mpsc::UnboundedSender<Result<Frame<Bytes>, io::Error>>;
 
-/// A body whose frames come when they are sent.
+/// A body whose frames the test sends.
 fn channel() -> (Frames, impl Body<Data = Bytes, Error = io::Error> + Unpin + Send + 'static) {
     let (sender, mut receiver) = mpsc::unbounded_channel();
     (sender, StreamBody::new(stream::poll_fn(move |context| receiver.poll_recv(context))))
@@ -40,7 +40,7 @@ fn trailers() -> HeaderMap {
     HeaderMap::from_iter([(http::header::ETAG, HeaderValue::from_static("end"))])
 }
 
-/// Returns the next data that is there; `None` while none is there.
+/// Returns the next data that is ready, or `None`.
 fn poll<B: Body<Data = Bytes> + Unpin>(body: &mut B) -> Option<Result<Bytes, B::Error>> {
     poll_with(body, Waker::noop())
 }
@@ -99,7 +99,7 @@ async fn attempt_continues_with_the_stream_where_the_kept_data_ends() {
 #[test]
 fn data_beyond_the_limit_reaches_its_attempt_and_ends_all_others() {
     let (sender, body) = channel();
-    // A frame takes its data, and 32 bytes for itself.
+    // Each frame costs its data plus 32 bytes.
     let mut first = BufferedBody::new(body, 2 * 32 + 6);
     let kept = first.try_clone().unwrap();
     let mut behind = kept.try_clone().unwrap();
@@ -114,12 +114,12 @@ fn data_beyond_the_limit_reaches_its_attempt_and_ends_all_others() {
         assert_eq!(next(&mut first), text);
         assert!(!kept.is_replayable());
         assert!(kept.try_clone().is_none());
-        assert!(kept.restart_if(|| panic!("a retry is taken from the budget")).is_none());
+        assert!(kept.restart_if(|| panic!("a retry was withdrawn from the budget")).is_none());
     }
     assert_eq!(poll(&mut behind).unwrap().unwrap_err().to_string(), "the request's body is read by another attempt");
 }
 
-/// Counts the data that exists.
+/// Counts the existing frames.
 struct Counted(Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Counted {
@@ -163,13 +163,13 @@ fn new_attempt_ends_the_one_that_it_replaces() {
     let wakes = Arc::new(Wakes::default());
     assert!(poll_with(&mut first, &Arc::clone(&wakes).into()).is_none());
     let mut second = kept.restart_if(|| true).unwrap();
-    assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "it learns of it");
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "it is woken");
     poll(&mut first).unwrap().unwrap_err();
     assert!(!first.is_end_stream());
     assert!(poll(&mut second).is_none());
 }
 
-/// The response that is then returned may still need the rest of the request.
+/// The response that is returned instead may still need the rest of the request.
 #[test]
 fn attempt_that_may_not_start_replaces_no_other() {
     let (sender, body) = channel();
@@ -180,7 +180,7 @@ fn attempt_that_may_not_start_replaces_no_other() {
     assert_eq!(next(&mut first), "a");
 }
 
-/// Takes the lock when it is dropped.
+/// A body that takes the lock when it is dropped.
 struct DropsBody<B: Body + Unpin>(#[expect(dead_code, reason = "its drop is what counts")] Option<BufferedBody<B>>);
 
 impl<B: Body + Unpin + Send + 'static> Wake for DropsBody<B> {
@@ -203,7 +203,7 @@ fn waker_is_dropped_without_the_lock() {
 }
 
 #[test]
-fn attempts_beside_each_other_are_all_woken() {
+fn concurrent_attempts_are_all_woken() {
     let (sender, body) = channel();
     let mut first = BufferedBody::new(body, LIMIT);
     let mut second = first.try_clone().unwrap();
@@ -223,7 +223,7 @@ fn attempts_beside_each_other_are_all_woken() {
     assert!(poll_with(&mut first, &registered[0]).is_none());
     assert!(poll_with(&mut second, &registered[1]).is_none());
     drop(second);
-    assert_eq!(count()[0], 2, "it polls the stream in the place of the one that is gone");
+    assert_eq!(count()[0], 2, "it polls the stream in place of the dropped attempt");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn size_is_that_of_the_data_that_is_left() {
     assert!(BufferedBody::new(Full::<Bytes>::default(), LIMIT).is_end_stream());
 }
 
-/// Two threads read as fast as they can.
+/// Two threads read concurrently.
 #[test]
 fn attempts_on_two_threads_read_the_same_data() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
@@ -270,7 +270,7 @@ fn attempts_on_two_threads_read_the_same_data() {
 
 type Upload = StreamBody<stream::BoxStream<'static, Result<Frame<Bytes>, io::Error>>>;
 
-/// A server that is unavailable at first, after it has read this many frames.
+/// A server that is unavailable at first, after reading this many frames.
 fn unavailable_once(
     frames: usize,
     bodies: &Arc<Mutex<Vec<Bytes>>>,
@@ -307,7 +307,7 @@ async fn layer_that_buffers_retries_streams() -> Result<(), Box<dyn Error>> {
         let bodies = bodies.lock().unwrap();
         match expected {
             StatusCode::OK => assert_eq!(*bodies, ["abc"]),
-            _ => assert!(bodies.is_empty(), "too much was sent"),
+            _ => assert!(bodies.is_empty(), "more attempts than expected"),
         }
     }
     Ok(())

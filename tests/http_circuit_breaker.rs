@@ -1,10 +1,10 @@
-//! Breakers before HTTP clients, over real sockets, on a clock that is moved by hand.
+//! Breakers before HTTP clients, over real sockets, on a manual clock.
 //!
 //! | what peers get wrong | test |
 //! |---|---|
 //! | permits taken in `poll_ready` starve others | `readiness_takes_no_probe` in `breaker_layers/readiness.rs` |
 //! | half-open admits everyone | `half_open_admits_max_probes` |
-//! | one sick host shuts off the healthy ones | `hosts_have_separate_breakers` |
+//! | one failing host blocks the healthy ones | `hosts_have_separate_breakers` |
 #![cfg(all(feature = "hyper", feature = "tower"))]
 
 #[path = "breaker_layers/support.rs"]
@@ -16,10 +16,13 @@ mod support;
 
 use breakers::{BoxError, COOLDOWN, clocked, clocked_with, let_probe};
 use bytes::Bytes;
-use damper::http::{AtHead, CircuitBreakerLayer, Head, PerHost, ResponseHead, ServerErrors, Single};
+use damper::deadline::UsualLatency;
+use damper::http::{AtHead, CircuitBreakerLayer, Head, MinBudget, PerHost, ResponseHead, ServerErrors, Single};
+use damper::store::LruStore;
 use damper::{
     BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock, State, Verdict, Window,
 };
+use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
@@ -33,6 +36,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use std::{hint, thread};
 use support::{Upstream, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -67,8 +71,10 @@ where
     Ok(head.status)
 }
 
-/// Responses with a 5xx trip the breaker and reach the caller unchanged. An open breaker does not call the service.
-/// After the cooldown one probe is called: its failure restarts the cooldown, and its success closes the breaker.
+/// Responses with a 5xx trip the breaker and reach the caller unchanged.
+///
+/// An open breaker does not call the service. After the cooldown one probe is called: its failure restarts the
+/// cooldown, and its success closes the breaker.
 #[tokio::test]
 async fn server_errors_trip_and_probe_closes() {
     let (clock, breaker) = clocked(5);
@@ -87,7 +93,7 @@ async fn server_errors_trip_and_probe_closes() {
     assert_eq!(breaker.state(), State::HalfOpen);
     assert_eq!(status(&mut client, &upstream).await.unwrap(), StatusCode::SERVICE_UNAVAILABLE, "the probe");
     clock.advance(Duration::from_secs(29));
-    assert!(status(&mut client, &upstream).await.is_err(), "the cooldown began again");
+    assert!(status(&mut client, &upstream).await.is_err(), "the cooldown restarted");
     assert_eq!(upstream.hits(), 6);
     clock.advance(Duration::from_secs(1));
     upstream.answer(StatusCode::OK);
@@ -97,7 +103,7 @@ async fn server_errors_trip_and_probe_closes() {
     for _ in 0..4 {
         status(&mut client, &upstream).await.unwrap();
     }
-    assert_eq!(breaker.state(), State::Closed, "counted from nothing");
+    assert_eq!(breaker.state(), State::Closed, "counting started from zero");
 }
 
 #[tokio::test]
@@ -132,7 +138,7 @@ async fn transport_errors_trip_and_reach_the_caller() {
     assert!(matches!(get().await, Err(CallError::Refused(_))));
 }
 
-/// A failing host does not shut off others.
+/// A failing host does not block others.
 #[tokio::test]
 async fn hosts_have_separate_breakers() {
     let (sick, healthy) = (Upstream::start().await, Upstream::start().await);
@@ -151,6 +157,73 @@ async fn hosts_have_separate_breakers() {
 }
 
 #[test]
+fn breakers_of_a_layer_are_controlled_from_outside() {
+    let (hosts, single) = (PerHost::builder(config(9)).build().unwrap(), Single::builder(config(9)).build());
+    let service = tower::service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(()))));
+    let per_host = CircuitBreakerLayer::new(hosts.clone()).layer(service);
+    let shared = CircuitBreakerLayer::new(single.clone()).layer(service);
+    let request = |host: &str| Request::get(format!("http://{host}/")).body(()).unwrap();
+    hosts.breaker("sick.example.com:80").force_open();
+    single.breaker().force_open();
+    let refused = |host| per_host.clone().call(request(host)).now_or_never().unwrap().is_err();
+    assert_eq!([refused("Sick.example.com."), refused("api.example.com")], [true, false]);
+    assert!(shared.clone().call(request("api.example.com")).now_or_never().unwrap().is_err());
+    hosts.breaker("sick.example.com:80").reset();
+    single.breaker().reset();
+    assert!(!refused("sick.example.com"));
+    assert!(shared.clone().call(request("api.example.com")).now_or_never().unwrap().is_ok());
+}
+
+/// A host's first call races with a change of the configuration of all hosts.
+///
+/// The new breaker gets the new configuration.
+#[test]
+fn new_host_gets_the_changed_configuration() {
+    let hosts = PerHost::builder(config(9)).capacity(1).build().unwrap();
+    let service = tower::service_fn(|request: Request<()>| {
+        let status = if request.uri().path() == "/down" { 503 } else { 200 };
+        ready(Ok::<_, Infallible>(Response::builder().status(status).body(()).unwrap()))
+    });
+    let client = CircuitBreakerLayer::new(hosts.clone()).layer(service);
+    // The rounds begun, and the rounds whose change is complete.
+    let (begun, changed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let reaches = |count: &AtomicUsize, round| {
+        while count.load(Ordering::Acquire) < round {
+            thread::yield_now();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                reaches(&begun, round);
+                // At a different moment of the call in each round.
+                (0..round % 256).for_each(|_| hint::spin_loop());
+                hosts.set_config(&config(1)).unwrap();
+                changed.store(round, Ordering::Release);
+            }
+        });
+        let mut tripped = 0;
+        for round in 1..=ROUNDS {
+            // Capacity one, so every round's host is new.
+            let call = |path| {
+                let request = Request::get(format!("http://host-{round}/{path}")).body(()).unwrap();
+                client.clone().call(request).now_or_never().unwrap()
+            };
+            hosts.set_config(&config(9)).unwrap();
+            begun.store(round, Ordering::Release);
+            call("up").unwrap();
+            reaches(&changed, round);
+            call("down").unwrap();
+            tripped += usize::from(matches!(call("down"), Err(CallError::Refused(_))));
+        }
+        assert_eq!(tripped, ROUNDS, "one failure trips each");
+    });
+}
+
+/// Without the second check of a new host, one in a thousand runs failed.
+const ROUNDS: usize = 3_000;
+
+#[test]
 fn capacity_out_of_range_is_an_error() {
     for capacity in [0, (1 << 28) + 1, usize::MAX] {
         let error = PerHost::builder(config(1)).capacity(capacity).build().unwrap_err();
@@ -159,7 +232,9 @@ fn capacity_out_of_range_is_an_error() {
     assert!(PerHost::builder(config(1)).capacity(1).build().is_ok());
 }
 
-/// What decides is built once: whatever is set on the layer afterwards, all its services share the breaker.
+/// The breaker is built once.
+///
+/// All services of the layer share it, whichever settings follow.
 #[tokio::test]
 async fn settings_of_a_layer_keep_its_breaker() {
     let layer = CircuitBreakerLayer::single(config(1));
@@ -170,7 +245,7 @@ async fn settings_of_a_layer_keep_its_breaker() {
     assert!(matches!(set_later.call(empty()).await, Err(CallError::Refused(_))));
 }
 
-/// The layer creates breakers in the caller's store by canonical host, from the target or from `Host`.
+/// The layer creates breakers in the caller's store by canonical host, from the target or `Host`.
 #[tokio::test]
 async fn layer_uses_the_callers_keyed_breaker() {
     let clock = Arc::new(ManualClock::new());
@@ -191,7 +266,9 @@ fn failing<B>(_: Request<B>) -> Ready<Result<Response<()>, Infallible>> {
     ready(Ok(Response::builder().status(503).body(()).unwrap()))
 }
 
-/// Of the window of the settings, whichever its size: four failures in a hundred calls are one in twenty-five.
+/// Each host's breaker has the window of its settings, whatever its size.
+///
+/// Four failures in a hundred calls are also one in twenty-five.
 #[tokio::test]
 async fn breakers_of_hosts_have_the_window_of_their_settings() {
     let upstream = Upstream::start().await;
@@ -245,7 +322,7 @@ async fn half_open_admits_max_probes() {
     while refused < 61 {
         let outcome = futures_util::StreamExt::next(&mut outcomes).await.unwrap().unwrap();
         let open = CircuitOpen::find_in(outcome.as_ref().unwrap_err()).expect("refused by the breaker");
-        assert_eq!(open.retry_after(), None, "a probe is in progress");
+        assert_eq!(open.retry_after(), None, "a probe is in flight");
         refused += 1;
     }
     release.send_replace(true);
@@ -271,7 +348,7 @@ impl Error for Wrapped {
     }
 }
 
-/// Judges errors in boxes as others.
+/// Classifies boxed errors like others.
 fn judge_box(response: Result<&ResponseHead<'_>, &BoxError>) -> Verdict {
     ServerErrors::judge(response.map_err(|error| &**error as _))
 }
@@ -297,7 +374,7 @@ async fn refusal_is_found_in_every_chain_of_sources() {
     assert!(CircuitOpen::find_in(&*error).is_some());
 }
 
-/// Makes so many attempts.
+/// Makes this many attempts.
 #[derive(Clone)]
 struct Attempts(u32);
 
@@ -365,8 +442,10 @@ async fn answering(bytes: &'static [u8]) -> SocketAddr {
     address
 }
 
-/// With `when_body_ends`, a body that fails after a 200 is a failure, one that is read to its end is a success, and one
-/// that is dropped before its end records no verdict.
+/// With `when_body_ends` the verdict comes at the end of the body, not at the head.
+///
+/// A body that fails after a 200 is a failure, one that is read to its end is a success, and one that is dropped before
+/// its end records no verdict.
 #[tokio::test]
 async fn verdict_is_made_at_the_end_of_the_body() {
     let broken = answering(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello").await;
@@ -391,7 +470,7 @@ async fn verdict_is_made_at_the_end_of_the_body() {
     let answer = client.clone().oneshot(get(whole)).await.unwrap();
     assert!(client.clone().oneshot(get(whole)).await.is_err(), "the probe lasts as long as its body");
     drop(answer);
-    assert_eq!(breaker.state(), State::HalfOpen, "dropped early, without a verdict");
+    assert_eq!(breaker.state(), State::HalfOpen, "the body was dropped before a verdict");
     let answer = client.clone().oneshot(get(whole)).await.unwrap();
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
     assert_eq!(breaker.state(), State::Closed);
@@ -402,8 +481,10 @@ async fn verdict_is_made_at_the_end_of_the_body() {
     assert_eq!(breaker.state(), State::Closed, "there is no body to wait for");
 }
 
-/// A server that forwards a body does not poll it again once `is_end_stream` says that the last frame was read. So that
-/// frame settles the call. Any data would settle a probe, so this call is not a probe.
+/// The last frame settles the call.
+///
+/// A server that forwards a body does not poll it again once `is_end_stream` reports the last frame. Any data would
+/// settle a probe, so this call is not a probe.
 #[tokio::test]
 async fn last_frame_settles_the_call() {
     let (_, breaker) = clocked(2);
@@ -411,13 +492,13 @@ async fn last_frame_settles_the_call() {
     let answer = async |_: Request<()>| Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("hello"))));
     let client = CircuitBreakerLayer::new(Arc::clone(&breaker)).when_body_ends().layer(tower::service_fn(answer));
     let mut body = client.oneshot(empty()).await.unwrap().into_body();
-    assert_eq!(breaker.status().consecutive_failures(), 1, "the body is not read yet");
+    assert_eq!(breaker.status().consecutive_failures(), 1, "the body has not been read");
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "hello");
     assert!(http_body::Body::is_end_stream(&body));
     assert_eq!(breaker.status().consecutive_failures(), 0, "settled by the last frame");
 }
 
-/// A closure decides what is a failure.
+/// A closure decides which responses are failures.
 #[tokio::test]
 async fn closure_classifies_responses() {
     let (_, breaker) = clocked(1);
@@ -544,31 +625,31 @@ async fn custom_breakers_choose_by_request() {
     assert!(client.call(Request::get("/").body(()).unwrap()).await.is_ok());
 }
 
-/// Responds after a while, which the request has in its path, with its status there.
+/// Responds after the time in the request's path, with the status in it.
 async fn slow(request: Request<()>) -> Result<Response<()>, std::io::Error> {
     let (millis, status) = request.uri().path()[1..].split_once('/').unwrap();
     tokio::time::sleep(Duration::from_millis(millis.parse().unwrap())).await;
     match status {
-        "error" => Err(std::io::Error::other("the time is over")),
+        "error" => Err(std::io::Error::other("the time has passed")),
         status => Ok(Response::builder().status(status).body(()).unwrap()),
     }
 }
 
 #[tokio::test]
-async fn deadline_that_was_too_short_is_no_failure_of_the_server() {
+async fn too_short_a_deadline_is_no_failure_of_the_server() {
     const MIN_BUDGET: Duration = Duration::from_millis(200);
     let long = Some(Duration::from_secs(60));
     let short = Some(Duration::from_millis(40));
     for (path, given, is_failure) in [
-        // 504, whoever it was that found it too long.
+        // 504 counts as the caller's short deadline, whichever server sent it.
         ("/0/504", short, false),
         ("/0/504", long, true),
         ("/0/504", None, true),
-        // Another error, once the time is over.
+        // Another error, after the deadline.
         ("/60/error", short, false),
         ("/60/503", short, false),
         ("/60/error", long, true),
-        // In time.
+        // Before the deadline.
         ("/0/error", short, true),
         ("/0/503", short, true),
     ] {
@@ -586,9 +667,9 @@ async fn deadline_that_was_too_short_is_no_failure_of_the_server() {
     }
 }
 
-/// A probe with too little time decides nothing, and gives its place back.
+/// A probe with too little time records no verdict and frees its place.
 #[tokio::test]
-async fn probe_that_was_given_too_little_time_frees_its_place() {
+async fn probe_with_too_little_time_frees_its_place() {
     let (clock, breaker) = clocked(1);
     let_probe(&clock, &breaker);
     let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).min_budget(Duration::from_secs(1));
@@ -598,7 +679,7 @@ async fn probe_that_was_given_too_little_time_frees_its_place() {
     assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::HalfOpen, 0));
 }
 
-/// A burst over the client's own limit, and a bulkhead that is full, say nothing about the host.
+/// A burst over the client's own limit or a full bulkhead says nothing about the host.
 #[cfg(feature = "tokio")]
 #[tokio::test]
 async fn refusals_behind_the_breaker_do_not_open_it() {
@@ -623,7 +704,7 @@ async fn refusals_behind_the_breaker_do_not_open_it() {
 
 /// Of errors in boxes, the server's failures count and refusals do not.
 #[tokio::test]
-async fn errors_in_boxes_are_judged_by_what_is_in_them() {
+async fn boxed_errors_are_classified_by_their_content() {
     fn error(is_refusal: bool) -> BoxError {
         if is_refusal { damper::Bulkhead::new(0).try_acquire().unwrap_err().into() } else { "down".into() }
     }
@@ -637,7 +718,64 @@ async fn errors_in_boxes_are_judged_by_what_is_in_them() {
     }
 }
 
-/// The setting stands, whatever is set after it.
+/// Sends a request with this much time to a slow server. Returns whether the breaker opened.
+async fn opens(min_budget: impl Into<MinBudget>, host: &str, path: &str, given: Duration) -> bool {
+    let breaker = Arc::new(CircuitBreaker::new(config(1)));
+    let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).min_budget(min_budget);
+    let mut request = Request::get(format!("http://{host}{path}")).body(()).unwrap();
+    request.extensions_mut().insert(damper::Deadline::after(given));
+    _ = tokio::time::timeout(given, layer.layer(tower::service_fn(slow)).call(request)).await;
+    breaker.state() == State::Open
+}
+
+/// Nor one that hangs for that long: the call is dropped at its deadline.
+#[tokio::test]
+async fn deadline_before_the_usual_latency_is_no_failure_of_the_server() {
+    let given = Duration::from_millis(500);
+    for path in ["/0/504", "/60000/200"] {
+        for (usual, is_failure) in [(Duration::from_secs(60), false), (Duration::from_millis(1), true)] {
+            let known = Arc::new(UsualLatency::new().starting_with(usual));
+            assert_eq!(opens(known, "sick.example.com", path, given).await, is_failure, "{path}, usually {usual:?}");
+        }
+        let unknown = Arc::new(UsualLatency::new());
+        assert!(opens(unknown, "sick.example.com", path, given).await, "each counts without a history");
+    }
+}
+
+#[tokio::test]
+async fn usual_latency_is_that_of_the_host() {
+    let hosts = Arc::new(LruStore::new(10).unwrap());
+    hosts.get_or_insert_with("slow.example.com:80", || UsualLatency::new().starting_with(Duration::from_secs(60)));
+    let second = Duration::from_secs(1);
+    assert!(!opens(Arc::clone(&hosts), "SLOW.example.com.", "/0/504", second).await);
+    assert!(opens(Arc::clone(&hosts), "fast.example.com", "/0/504", second).await);
+    assert!(opens(MinBudget::usual_per_host(), "slow.example.com", "/0/504", second).await, "nothing is known of it");
+    assert_eq!(hosts.len(), 2);
+}
+
+#[tokio::test]
+async fn layer_measures_successes_and_counts_failures_of_calls_with_enough_time() {
+    let usual = Arc::new(UsualLatency::new());
+    let layer = CircuitBreakerLayer::new(Arc::new(CircuitBreaker::<_>::default())).min_budget(Arc::clone(&usual));
+    let mut client = layer.layer(tower::service_fn(slow));
+    let recorded = |usual: &UsualLatency| format!("{usual:?}");
+    let unused = recorded(&usual);
+    // Too little time: neither success nor failure.
+    let mut request = Request::get("/0/504").body(()).unwrap();
+    request.extensions_mut().insert(damper::Deadline::after(Duration::ZERO));
+    _ = client.call(request).await;
+    // The caller went away.
+    let hangs = client.call(Request::get("/60000/200").body(()).unwrap());
+    assert!(tokio::time::timeout(Duration::from_millis(5), hangs).await.is_err());
+    assert_eq!(recorded(&usual), unused);
+    for path in ["/10/200", "/0/503", "/0/error"] {
+        let before = recorded(&usual);
+        _ = client.call(Request::get(path).body(()).unwrap()).await;
+        assert_ne!(recorded(&usual), before, "{path}");
+    }
+}
+
+/// `min_budget` stays in force, whatever is set after it.
 #[tokio::test]
 async fn min_budget_may_come_before_the_completion() {
     let (_, breaker) = clocked(1);
@@ -649,7 +787,9 @@ async fn min_budget_may_come_before_the_completion() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// A host that hangs: the call is dropped when its deadline passes, by the deadline layer or by its caller.
+/// A host hangs.
+///
+/// The deadline layer or the caller drops the call when its deadline passes.
 #[tokio::test]
 async fn call_that_hangs_until_its_deadline_is_a_failure() {
     let short = Duration::from_millis(20);
@@ -677,7 +817,7 @@ async fn call_that_hangs_until_its_deadline_is_a_failure() {
     }
 }
 
-/// The server had data ready; the caller did not take it in time.
+/// The server had data ready, but the caller did not read it in time.
 #[tokio::test]
 async fn slow_reader_is_no_failure_of_the_server() {
     let (_, breaker) = clocked(1);

@@ -1,5 +1,4 @@
-//! The layers of a client together, in the order that the guide draws, over real sockets:
-//! deadline, breaker, retry, transport.
+//! All layers of a client in the guide's order, over real sockets.
 #![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
 #[path = "http/support.rs"]
@@ -37,7 +36,7 @@ use tower::{Service, ServiceBuilder, ServiceExt};
 
 const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
 const DEADLINE: Duration = Duration::from_millis(600);
-/// Between two attempts.
+/// The wait between two attempts.
 const WAIT: Duration = Duration::from_millis(150);
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -54,10 +53,12 @@ fn request(server: SocketAddr) -> Request<Empty<Bytes>> {
     Request::get(format!("http://{server}/")).body(Empty::new()).unwrap()
 }
 
-/// The timeouts that came to a server, in milliseconds.
+/// The timeouts that reached a server, in milliseconds.
 type Timeouts = Arc<Mutex<Vec<u64>>>;
 
-/// A server that is not ready for so many requests. Then it sends a head and one frame, and nothing else.
+/// A server that is unavailable for this many requests.
+///
+/// Then it sends a head and one frame, and stalls.
 async fn stalling_after(failures: usize) -> (SocketAddr, Timeouts) {
     let timeouts = Timeouts::default();
     let seen = Arc::clone(&timeouts);
@@ -76,7 +77,9 @@ async fn stalling_after(failures: usize) -> (SocketAddr, Timeouts) {
     (address, timeouts)
 }
 
-/// Two attempts fail, and the third one's body stalls: there is no timeout of the body alone that could start anew.
+/// Two attempts fail, and the body of the third stalls.
+///
+/// No separate timeout of the body starts anew.
 #[tokio::test]
 async fn retried_call_and_its_body_share_one_deadline() {
     let (server, timeouts) = stalling_after(2).await;
@@ -95,12 +98,12 @@ async fn retried_call_and_its_body_share_one_deadline() {
     let exceeded = DeadlineExceeded::find_in(&*error).unwrap();
     assert_eq!(exceeded.specified(), DEADLINE);
     assert!(elapsed >= DEADLINE, "{elapsed:?}");
-    // A deadline that began anew with the third attempt would have begun two waits after the call.
+    // A deadline restarted by the third attempt would begin two waits after the call.
     assert!(elapsed < exceeded.elapsed() + 2 * WAIT, "{elapsed:?}, {exceeded}");
 }
 
 #[tokio::test]
-async fn each_attempt_of_a_retry_inside_sends_what_is_left() {
+async fn each_attempt_of_an_inner_retry_sends_the_remaining_time() {
     let (server, timeouts) = stalling_after(2).await;
     let margin = Duration::from_millis(20);
     let mut client = ServiceBuilder::new()
@@ -115,7 +118,7 @@ async fn each_attempt_of_a_retry_inside_sends_what_is_left() {
     assert!(timeouts.windows(2).all(|pair| pair[0] >= pair[1] + wait), "{timeouts:?}");
 }
 
-/// That of the policy passes first.
+/// The deadline of the policy passes first.
 #[tokio::test]
 async fn earlier_deadline_of_the_retry_is_sent() {
     let (server, timeouts) = stalling_after(0).await;
@@ -142,13 +145,13 @@ async fn no_attempt_begins_within_the_margin() {
     assert_eq!(error.attempts() as usize, attempts);
 }
 
-/// A second layer of deadlines below the retry tells the server what is left at each attempt.
+/// A second deadline layer, below the retry, sends the remaining time with each attempt.
 #[tokio::test]
-async fn each_attempt_sends_what_is_left() {
+async fn each_attempt_sends_the_remaining_time() {
     let (server, timeouts) = stalling_after(2).await;
     let mut client = ServiceBuilder::new()
         .layer(ClientDeadlineLayer::new(DEADLINE))
-        // Boxed errors are no `Error`s, and so is a `RetryError` of them.
+        // Boxed errors do not implement `Error`, and neither does a `RetryError` of them.
         .map_err(RetryError::into_boxed)
         .layer(RetryLayer::new(retry(3, WAIT)).when(TransientFailures::judge_boxed))
         .layer(ClientDeadlineLayer::propagating().header(TIMEOUT, TimeoutUnit::Milliseconds))
@@ -160,9 +163,9 @@ async fn each_attempt_sends_what_is_left() {
     assert!(timeouts.windows(2).all(|pair| pair[0] >= pair[1] + wait), "{timeouts:?}");
 }
 
-/// A hedge is sent later than the first attempt, and tells the server that less is left.
+/// A hedge starts later than the first attempt, so it sends a shorter timeout.
 #[tokio::test]
-async fn each_hedge_sends_what_is_left() {
+async fn each_hedge_sends_the_remaining_time() {
     let timeouts = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&timeouts);
     let server = tower::service_fn(move |request: Request<()>| {
@@ -186,8 +189,10 @@ async fn each_hedge_sends_what_is_left() {
     assert!(timeouts.len() == 2 && timeouts[0] >= timeouts[1] + WAIT.as_millis() as u64, "{timeouts:?}");
 }
 
-/// The whole order: deadline, breaker, retry, hedge, throttle, limit, bulkhead, timeout of one attempt. The first request fails, so its hedge
-/// is sent at once; that hangs until its timeout. The retry's request hangs too, and its hedge is answered.
+/// The whole order: deadline, breaker, retry, hedge, throttle, limit, bulkhead, timeout of one attempt.
+///
+/// The first request fails, so its hedge is sent at once; that hangs until its timeout. The retry's request hangs too,
+/// and its hedge is answered.
 #[tokio::test]
 async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
     let timeouts = Timeouts::default();
@@ -236,22 +241,22 @@ async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
     assert!(timeouts.is_sorted_by(|earlier, later| earlier >= later), "{timeouts:?}");
     let waited = (2 * WAIT + WAIT).as_millis() as u64; // the timeout of the first hedge, and the retry's
     assert!(timeouts[1] >= timeouts[2] + waited, "{timeouts:?}");
-    assert_eq!(limit.peek().remaining(), 0, "the limit has seen every request");
-    assert_eq!(breaker.state(), State::Closed, "the breaker has seen one success");
+    assert_eq!(limit.peek().remaining(), 0, "the limit counted every request");
+    assert_eq!(breaker.state(), State::Closed, "the breaker counted one success");
     // The first request was rejected, the first hedge timed out, the second was answered; the retry's request was dropped.
     let status = throttle.status();
-    assert_eq!((status.requests(), status.accepted()), (3, 1), "the throttle has seen every verdict");
-    assert_eq!(bulkhead.in_flight(), 0, "the dropped request gave its permit back too");
-    // The next call is over the limit: it is not tried again, and the server is not blamed.
+    assert_eq!((status.requests(), status.accepted()), (3, 1), "the throttle counted every verdict");
+    assert_eq!(bulkhead.in_flight(), 0, "the dropped request freed its permit too");
+    // The next call exceeds the limit. It is not retried and does not count against the server.
     let error = client.ready().await.unwrap().call(request(server)).await.unwrap_err();
     assert!(damper::is_refusal(&*error), "{error}");
     assert_eq!(breaker.state(), State::Closed);
-    assert_eq!(throttle.status().requests(), 3, "the limit refused, and not the server");
+    assert_eq!(throttle.status().requests(), 3, "the limit refused, not the server");
 }
 
-/// The caller's error says how the call was given up, and has the transport's error in its chain.
+/// The caller's error says how the retries gave up, and has the transport's error in its chain.
 #[tokio::test]
-async fn errors_in_boxes_keep_what_the_retry_says() {
+async fn boxed_errors_keep_the_retry_error() {
     let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let mut client = ServiceBuilder::new()
         .layer(ClientDeadlineLayer::new(DEADLINE))
@@ -266,7 +271,7 @@ async fn errors_in_boxes_keep_what_the_retry_says() {
     assert!(transports.is_some_and(legacy::Error::is_connect));
 }
 
-/// A refusal is found through the boxes, and is not tried again.
+/// A refusal is found inside boxes, and is not retried.
 #[tokio::test]
 async fn refusals_in_boxes_are_found_and_not_retried() {
     let upstream = Upstream::start().await;
@@ -284,7 +289,9 @@ async fn refusals_in_boxes_are_found_and_not_retried() {
     assert!(error.to_string().starts_with("gave up after 1 attempt in "), "{error}");
 }
 
-/// No attempt starts whose wait would pass the deadline: the caller gets the last response at once.
+/// A retry whose wait would pass the deadline does not start.
+///
+/// The caller gets the last response at once.
 #[tokio::test]
 async fn retry_that_cannot_end_in_time_is_not_begun() {
     let upstream = Upstream::start().await;
@@ -301,7 +308,9 @@ async fn retry_that_cannot_end_in_time_is_not_begun() {
     assert!(began.elapsed() < Duration::from_secs(10));
 }
 
-/// Three attempts that fail are one failure for the breaker outside, and then it costs neither an attempt nor a wait.
+/// Three failed attempts count as one failure for the breaker outside.
+///
+/// Once open, the breaker costs neither an attempt nor a wait.
 #[tokio::test]
 async fn call_that_used_up_its_retries_is_one_failure() {
     let upstream = Upstream::start().await;
@@ -325,7 +334,7 @@ async fn call_that_used_up_its_retries_is_one_failure() {
     assert_eq!(upstream.hits(), 6);
 }
 
-/// A breaker in the wrong place, below the retry: its refusal ends the call at once, without a backoff.
+/// With the breaker below the retry, which is the wrong place, a refusal still skips the backoff.
 #[tokio::test]
 async fn open_breaker_below_a_retry_costs_no_backoff() {
     let upstream = Upstream::start().await;
@@ -345,7 +354,9 @@ async fn open_breaker_below_a_retry_costs_no_backoff() {
     assert!(began.elapsed() < Duration::from_secs(10));
 }
 
-/// A host that accepts connections and never answers: the deadline layer ends the calls, and the breaker learns it.
+/// A host accepts connections and never responds.
+///
+/// The deadline layer ends the calls, and the breaker records failures.
 #[tokio::test]
 async fn black_hole_opens_the_breaker_inside_of_the_deadline() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

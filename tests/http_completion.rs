@@ -1,4 +1,4 @@
-//! When a call has ended, and how, told to an observer that is no breaker: the permit of a limit of calls in flight.
+//! The end of a call, as reported to an observer other than a breaker: a permit of a bulkhead.
 #![cfg(feature = "tower")]
 
 #[path = "breaker_layers/support.rs"]
@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 use support::{Asked, Script, Step, panic, panics, polled, request};
 use tower::Service;
 
-/// What happened to the calls of a bulkhead, in order.
+/// Events of the calls of a bulkhead, in order.
 #[derive(Debug, PartialEq, Eq)]
 enum Event {
     Ended(Verdict),
@@ -58,7 +58,7 @@ impl Drop for Place {
     }
 }
 
-/// A service whose calls take a place each.
+/// A service whose calls each take a place.
 struct Bulkhead<S, W> {
     service: S,
     completion: W,
@@ -70,7 +70,7 @@ impl<S, W> Bulkhead<S, W> {
         Self { service, completion, events: Rc::default() }
     }
 
-    /// What happened since this was last asked.
+    /// Returns the events since the previous call.
     fn events(&self) -> Vec<Event> {
         self.events.take()
     }
@@ -96,13 +96,13 @@ where
 
 type Answer = io::Result<Response<Script>>;
 
-/// Answers with this status and these steps of a body.
+/// Responds with this status and these steps of a body.
 fn answering(status: u16, steps: impl IntoIterator<Item = Step>) -> impl FnMut(Asked) -> Ready<Answer> {
     let mut answer = Some(Response::builder().status(status).body(Script::of(steps)).unwrap());
     move |_| ready(Ok(answer.take().expect("called once")))
 }
 
-/// A body with data, and whatever ends it.
+/// A body with data, followed by this end.
 fn data_then(end: Step) -> [Step; 3] {
     [Step::Data(b"hello"), Step::Data(b"again"), end]
 }
@@ -119,7 +119,7 @@ fn head_ends_a_call() {
         let answer = polled(service.call(request())).unwrap();
         assert_eq!((answer.status().as_u16(), service.events()), (status, vec![Ended(verdict), Released]));
         assert!(polled(answer.into_body().collect()).is_err());
-        assert_eq!(service.events(), [], "the body is not looked at");
+        assert_eq!(service.events(), [], "the body is not observed");
     }
 }
 
@@ -129,19 +129,19 @@ fn body_ends_a_call() {
     for (end, verdict) in [(trailers(), Verdict::Success), (Step::Fail, Verdict::Failure)] {
         let mut service = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answering(200, data_then(end))));
         let mut body = polled(service.call(request())).unwrap().into_body();
-        assert_eq!(service.events(), [], "the call goes on");
+        assert_eq!(service.events(), [], "the call is still in flight");
         assert_eq!(next_frame(&mut body), Poll::Ready(Some(true)));
         assert_eq!(service.events(), [FirstData]);
         assert_eq!(next_frame(&mut body), Poll::Ready(Some(true)));
-        assert_eq!(service.events(), [], "only the first");
+        assert_eq!(service.events(), [], "only the first data counts");
         assert_eq!(next_frame(&mut body), Poll::Ready(Some(verdict == Verdict::Success)));
         assert_eq!(service.events(), [Ended(verdict), Released]);
         drop(body);
-        assert_eq!(service.events(), [], "an observer learns one end");
+        assert_eq!(service.events(), [], "an observer sees one end");
     }
 }
 
-/// A failure in the head ends a call, although the body goes on.
+/// A failure in the head ends a call, although its body continues.
 #[test]
 fn failed_head_ends_a_call_before_its_body() {
     let mut service = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answering(500, data_then(Step::Panic))));
@@ -187,10 +187,10 @@ fn abandoned_call_releases_its_place_without_a_verdict() {
     assert_eq!(silent.events(), [Abandoned, Released], "while its body is pending");
 
     drop(CallGuard::new(Place(Rc::clone(&hanging.events)), AtHead::new()));
-    assert_eq!(hanging.events(), [Released], "before it was made");
+    assert_eq!(hanging.events(), [Released], "before the first poll");
 }
 
-/// The caller panics while it polls the call, which is dropped as the caller unwinds.
+/// The caller panics while it polls the call, and the call is dropped during the unwinding.
 #[test]
 fn panic_of_the_caller_is_no_panic_of_the_call() {
     let mut hanging = Bulkhead::new(AtHead::new(), tower::service_fn(|_: Asked| pending::<Answer>()));
@@ -233,7 +233,7 @@ where
     assert_eq!(service.events(), [Panicked, Released], "{place}");
 }
 
-/// A response whose body is over with its head, such as one to HEAD, ends the call.
+/// A response whose body is empty, such as one to HEAD, ends the call with its head.
 #[test]
 fn empty_body_ends_a_call_with_the_head() {
     let empty = |_: Asked| ready(Ok::<_, io::Error>(Response::new(http_body_util::Empty::<bytes::Bytes>::new())));

@@ -51,7 +51,7 @@ type BoxBody = UnsyncBoxBody<Bytes, Infallible>;
 
 type Answer = Result<Response<BoxBody>, Infallible>;
 
-/// Waits until this is so.
+/// Waits until the condition holds.
 async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -60,11 +60,11 @@ async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A handler whose slow calls end when the test says so.
+/// A handler whose slow calls end when the test lets them.
 #[derive(Clone)]
 struct Handler {
     go: Arc<Semaphore>,
-    /// The paths that were called, in order.
+    /// The paths of the calls, in order.
     called: Arc<Mutex<Vec<String>>>,
 }
 
@@ -73,7 +73,7 @@ impl Handler {
         Self { go: Arc::new(Semaphore::new(0)), called: Arc::default() }
     }
 
-    /// Lets so many slow calls end.
+    /// Lets this many slow calls end.
     fn release(&self, calls: usize) {
         self.go.add_permits(calls);
     }
@@ -82,7 +82,10 @@ impl Handler {
         self.called.lock().unwrap().clone()
     }
 
-    /// Answers `/fast` at once, panics on `/panic`, waits within the body on `/stream`, and before the response otherwise.
+    /// Responds to a path.
+    ///
+    /// `/fast` responds at once, `/panic` panics, `/stream` waits within the body, and other paths wait before the
+    /// response.
     async fn answer<B>(self, request: Request<B>) -> Answer {
         let path = request.uri().path().to_owned();
         self.called.lock().unwrap().push(path.clone());
@@ -102,7 +105,7 @@ impl Handler {
         Ok(Response::new(Full::from("done").boxed_unsync()))
     }
 
-    /// Serves it behind a layer.
+    /// Serves the handler behind a layer.
     async fn serve<L>(&self, layer: ConcurrencyLayer<L>) -> SocketAddr
     where
         L: ConcurrencyLimit<Permit: Send, Future: Send> + Send + Sync + 'static,
@@ -117,7 +120,7 @@ impl Handler {
     }
 }
 
-/// Sends a request in a task of its own.
+/// Sends a request in a separate task.
 fn spawn_get(server: SocketAddr, path: &'static str) -> JoinHandle<StatusCode> {
     tokio::spawn(async move { Client::of(server).await.get(path).await.status() })
 }
@@ -134,7 +137,7 @@ fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// By HTTP/1.1 and by HTTP/2.
+/// Over HTTP/1.1 and HTTP/2.
 #[tokio::test]
 async fn request_over_the_limit_gets_503_with_retry_after() {
     let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(2)));
@@ -147,7 +150,7 @@ async fn request_over_the_limit_gets_503_with_retry_after() {
         assert_eq!(refusal.headers()["retry-after"], "1");
         assert_eq!(refusal.headers()["cache-control"], "no-store");
         assert_eq!(refusal.headers()["content-type"], "text/plain; charset=utf-8");
-        assert_eq!(refusal.body(), "bulkhead full, limit 2\n");
+        assert_eq!(refusal.body(), "too many calls in flight, limit 2\n");
     }
     assert_eq!((handler.called().len(), pool.in_flight()), (2, 2));
     handler.release(2);
@@ -172,9 +175,9 @@ async fn slot_is_held_until_the_body_has_streamed() {
     eventually("the slot is free", || pool.in_flight() == 0).await;
 }
 
-/// Before the response begins, and within its body.
+/// The client disconnects before the response begins, or within its body.
 #[tokio::test]
-async fn client_that_goes_away_frees_the_slot() {
+async fn disconnected_client_frees_the_slot() {
     let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(1)));
     let server = handler.serve(ConcurrencyLayer::new(Arc::clone(&pool))).await;
     for (calls, path) in [(1, "/slow"), (2, "/stream")] {
@@ -190,7 +193,7 @@ async fn client_that_goes_away_frees_the_slot() {
     }
 }
 
-/// The connection goes on.
+/// The connection stays open.
 #[tokio::test]
 async fn http2_reset_frees_the_slot() {
     let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(1)));
@@ -245,7 +248,7 @@ async fn waiting_requests_are_served_in_their_order() {
     }
     let refusal = Client::of(server).await.get("/4").await;
     assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(refusal.body(), "bulkhead full, limit 1, queue full\n");
+    assert_eq!(refusal.body(), "too many calls in flight, limit 1, queue full\n");
     handler.release(4);
     for call in calls {
         assert_eq!(call.await.unwrap(), StatusCode::OK);
@@ -254,7 +257,7 @@ async fn waiting_requests_are_served_in_their_order() {
 }
 
 #[tokio::test]
-async fn client_that_goes_away_gives_up_its_place_in_the_queue() {
+async fn disconnected_client_leaves_the_queue() {
     let (handler, pool) = (Handler::new(), Arc::new(Bulkhead::new(1).queue(2)));
     let server = handler.serve(ConcurrencyLayer::new(Arc::clone(&pool)).waiting(LONG)).await;
     let first = spawn_get(server, "/first");
@@ -263,7 +266,7 @@ async fn client_that_goes_away_gives_up_its_place_in_the_queue() {
     eventually("it waits", || pool.queued() == 1).await;
     let patient = spawn_get(server, "/patient");
     eventually("both wait", || pool.queued() == 2).await;
-    // The task of the connection goes on without a sender, and closes the connection.
+    // The task of the connection continues without a sender, and closes the connection.
     given_up.abort();
     eventually("one waits", || pool.queued() == 1).await;
     handler.release(2);
@@ -286,13 +289,13 @@ async fn request_waits_for_the_set_time_and_no_longer_than_its_deadline() {
         let refusal = layer.layer(service).oneshot(request).await.unwrap();
         assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
         let text = refusal.into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(text, "bulkhead full, limit 1, no slot in time\n");
+        assert_eq!(text, "too many calls in flight, limit 1, no slot in time\n");
         assert!(began.elapsed() >= SHORT * 9 / 10 && began.elapsed() < LONG, "{:?}", began.elapsed());
         assert_eq!(pool.queued(), 0);
     }
 }
 
-/// A limit that a layer builds has a queue, for requests that wait.
+/// A limit that a layer builds has a queue for waiting requests.
 #[tokio::test]
 async fn built_in_limits_have_queues() {
     let handler = Handler::new();
@@ -333,7 +336,7 @@ async fn adaptive_limit_grows_under_a_healthy_server() {
     eventually("all slots are free", || limit.in_flight() == 0).await;
 }
 
-/// Takes each call as a window, and keeps its latency.
+/// A rule that treats each call as a window, and records its latency.
 #[derive(Clone, Copy, Debug)]
 struct EachCall(&'static Mutex<Vec<Duration>>);
 
@@ -348,13 +351,13 @@ impl LimitRule for EachCall {
     }
 }
 
-/// The client reads its large body late, and the slot is taken until then.
+/// The client reads its large body late, and the slot is held until then.
 #[tokio::test]
 async fn slow_reader_does_not_count_as_a_slow_server() {
     const SIZE: usize = 32 << 20;
     static LATENCIES: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
     let limit = Arc::new(AdaptiveLimit::with_rule(EachCall(&LATENCIES), Monotonic));
-    // The first call begins the first window, and is in none.
+    // The first call starts the first window, and belongs to none.
     limit.try_acquire().unwrap().success();
     let layer = ConcurrencyLayer::new(Arc::clone(&limit));
     let server = serve(move |_| {
@@ -406,7 +409,7 @@ async fn slow_host_takes_no_slots_from_others() {
     assert_eq!(call(slow_server, "/fast").await.unwrap().status(), StatusCode::OK);
 }
 
-/// The permits of a layer with an adaptive limit per host or per key learn from the calls of this host or key.
+/// A layer's adaptive limit per host or per key learns from the calls of that host or key.
 #[tokio::test]
 async fn adaptive_limit_of_a_key_learns_from_its_own_calls() {
     static LATENCIES: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
@@ -430,7 +433,7 @@ async fn adaptive_limit_of_a_key_learns_from_its_own_calls() {
     let key = |head: &Head<'_>| head.uri.path().to_owned();
     let layer = ConcurrencyLayer::new(ByKey::new(key, Arc::clone(&routes)));
     let mut client = Client::of(Handler::new().serve(layer).await).await;
-    // The first call begins the first window, and is in none.
+    // The first call starts the first window, and belongs to none.
     for (path, latencies) in [("/fast", 0), ("/stream", 0), ("/fast", 1)] {
         if path == "/stream" {
             let another = routes.try_acquire(path).unwrap();
@@ -454,7 +457,7 @@ async fn adaptive_limit_of_a_key_learns_from_its_own_calls() {
     assert_eq!(first.await.unwrap().unwrap().status(), StatusCode::OK);
 }
 
-/// A host that the breaker protects is healthy, and a retry would be refused in the same way.
+/// A refusal of the client's own limit says nothing about the host, and a retry would be refused too.
 #[tokio::test]
 async fn refusal_of_a_client_is_not_retried_and_no_failure() {
     let pool = Arc::new(Bulkhead::new(0));
@@ -470,7 +473,7 @@ async fn refusal_of_a_client_is_not_retried_and_no_failure() {
     assert!(breaker.try_acquire().is_ok());
 }
 
-/// What happened to a permit.
+/// An event of a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Recorded(Outcome),
@@ -479,7 +482,7 @@ enum Event {
 
 use Event::{Freed, Recorded};
 
-/// A limit without an end, whose permits keep a record.
+/// An unlimited limit whose permits record their events.
 #[derive(Clone, Default)]
 struct Watched {
     events: Arc<Mutex<Vec<Event>>>,
@@ -515,9 +518,55 @@ impl ConcurrencyLimit for Watched {
 }
 
 impl Watched {
-    /// The events since this was last asked.
+    /// Returns the events since the previous call.
     fn events(&self) -> Vec<Event> {
         std::mem::take(&mut self.events.lock().unwrap())
+    }
+}
+
+/// A permit that does not learn from outcomes.
+struct Unlearning(Arc<AtomicUsize>);
+
+impl ConcurrencyPermit for Unlearning {
+    fn learns(&self) -> bool {
+        false
+    }
+
+    fn record(&mut self, _: Outcome) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct NothingLearnt(Arc<AtomicUsize>);
+
+impl ConcurrencyLimit for NothingLearnt {
+    type Permit = Unlearning;
+    type Refusal = BulkheadFull;
+    type Future = Ready<Result<Unlearning, BulkheadFull>>;
+
+    fn acquire(&self, _: &Head<'_>) -> Acquisition<Unlearning, BulkheadFull, Self::Future> {
+        Acquisition::Now(Ok(Unlearning(Arc::clone(&self.0))))
+    }
+}
+
+#[tokio::test]
+async fn permit_that_does_not_learn_records_no_outcome() {
+    let recorded = Arc::default();
+    for status in [StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE] {
+        let judged = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&judged);
+        let layer = ConcurrencyLayer::new(NothingLearnt(Arc::clone(&recorded))).classify(
+            move |_: Result<&ResponseHead<'_>, &Infallible>| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                Outcome::Overloaded
+            },
+        );
+        let service = layer.layer(service_fn(move |_: Request<Empty<Bytes>>| {
+            ready(Ok::<_, Infallible>(Response::builder().status(status).body(Full::<Bytes>::from("done")).unwrap()))
+        }));
+        let response = service.oneshot(Request::new(Empty::new())).await.unwrap();
+        response.into_body().collect().await.unwrap();
+        assert_eq!((judged.load(Ordering::Relaxed), recorded.load(Ordering::Relaxed)), (0, 0));
     }
 }
 
@@ -532,7 +581,7 @@ fn grpc_status(code: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(http::HeaderName::from_static("grpc-status"), HeaderValue::from_static(code))])
 }
 
-/// The events of a call that is answered so, whose body is read to its end.
+/// Returns the events of a call with this response, whose body is read to its end.
 fn events_of(response: Response<ScriptedBody>) -> Vec<Event> {
     let limit = Watched::default();
     let mut response = Some(response);
@@ -614,12 +663,12 @@ fn grpc_statuses_of_overload_are_read_where_grpc_has_them() {
 }
 
 #[test]
-fn body_that_fails_frees_the_slot_and_says_nothing() {
+fn body_that_fails_frees_the_slot_without_an_outcome() {
     let response = Response::new(frames([Err(io::Error::other("broken"))]));
     assert_eq!(events_of(response), [Recorded(Outcome::Success), Freed]);
 }
 
-/// The latency is measured when the head is there, and the slot held until the body is dropped.
+/// The latency is measured at the head, and the slot is held until the body is dropped.
 #[test]
 fn outcome_is_recorded_at_the_head() {
     let limit = Watched::default();
@@ -634,7 +683,7 @@ fn outcome_is_recorded_at_the_head() {
     assert_eq!(limit.events(), [Recorded(Outcome::Success)]);
     assert!(poll_once(response.body_mut().frame()).is_pending());
     drop(response);
-    assert_eq!(limit.events(), [Freed], "a stream that ends by its deadline is no overload");
+    assert_eq!(limit.events(), [Freed], "a stream that its deadline ends is no overload");
 }
 
 /// A request with this much time left.
@@ -644,9 +693,11 @@ fn with_time_left(left: Duration) -> Request<Empty<Bytes>> {
     request
 }
 
-/// A call that was given enough time, by the setting, or by what the limit knows. One that had none left never counts.
+/// Whether the call had enough time depends on the setting, or on the limit's own baseline.
+///
+/// A call that began without any time never counts.
 #[tokio::test]
-async fn call_dropped_after_its_deadline_is_overload_if_it_was_given_enough_time() {
+async fn call_dropped_after_a_sufficient_deadline_is_overload() {
     const GIVEN: Duration = Duration::from_millis(20);
     let enough = vec![Recorded(Outcome::Overloaded), Freed];
     for (left, typical_latency, min_budget, expected) in [
@@ -681,9 +732,9 @@ async fn call_dropped_after_its_deadline_is_overload_if_it_was_given_enough_time
     }
 }
 
-/// A server that takes the caller's deadline for its own answers 504 just before. 503 it said itself.
+/// A server that honours the caller's deadline sends 504 just before it. A 503 is its own.
 #[tokio::test]
-async fn gateway_timeout_of_a_call_that_was_given_too_little_time_is_ignored() {
+async fn gateway_timeout_after_too_short_a_deadline_is_ignored() {
     let limit = Watched::default();
     for (min_budget, status, outcome) in
         [(Duration::ZERO, 504, Outcome::Overloaded), (LONG, 504, Outcome::Ignored), (LONG, 503, Outcome::Overloaded)]
@@ -711,7 +762,7 @@ async fn gateway_timeout_of_a_call_that_was_given_too_little_time_is_ignored() {
     }
 }
 
-/// A rule that knows its baseline.
+/// A rule that has a baseline.
 #[derive(Clone, Copy, Debug)]
 struct Known;
 
@@ -737,7 +788,7 @@ fn typical_latency_of_an_adaptive_limit_is_its_baseline() {
     assert_eq!(Arc::new(Bulkhead::new(1)).try_acquire_owned().unwrap().typical_latency(), None);
 }
 
-/// The status behind an adaptive limit, whether it is marked, and what the limit learns.
+/// The status behind an adaptive limit, whether it is marked, and the outcome that the limit records.
 async fn outcome_of<S, R>(inner: S) -> (u16, bool, Vec<Event>)
 where
     S: Service<Request<Empty<Bytes>>, Response = Response<R>, Error = Infallible> + Clone,
@@ -750,7 +801,7 @@ where
     (status, is_marked, limit.events())
 }
 
-/// Refusals of layers inside, in this process, though their statuses are those of overload.
+/// Refusals by inner layers of this process, although their statuses are those of overload.
 #[tokio::test]
 async fn refusal_of_an_inner_layer_is_no_sign_of_overload() {
     let answer = |status: u16| {
@@ -775,12 +826,11 @@ async fn refusal_of_an_inner_layer_is_no_sign_of_overload() {
     assert_eq!(outcome_of(answer(503)).await, (503, false, overloaded));
 }
 
-/// With a slot free, of a server and of a client.
+/// At a server and at a client, with a slot free.
 #[tokio::test]
 async fn request_whose_deadline_has_passed_is_not_made() {
     let pool = Arc::new(Bulkhead::new(1).queue(1));
-    let service =
-        service_fn(|_: Request<Empty<Bytes>>| -> Ready<Answer> { unreachable!("nothing is left of its time") });
+    let service = service_fn(|_: Request<Empty<Bytes>>| -> Ready<Answer> { unreachable!("its deadline has passed") });
     let server = ConcurrencyLayer::new(Arc::clone(&pool)).waiting(LONG).layer(service);
     let refusal = server.oneshot(with_time_left(Duration::ZERO)).await.unwrap();
     assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -791,7 +841,7 @@ async fn request_whose_deadline_has_passed_is_not_made() {
     assert_eq!((pool.in_flight(), pool.queued()), (0, 0));
 }
 
-/// A limit that cannot be cloned, whose settings are changed.
+/// A limit that is not `Clone`, whose layer's settings are changed.
 #[tokio::test]
 async fn settings_share_a_limit_and_need_no_clone_of_it() {
     #[derive(Debug)]
@@ -829,7 +879,7 @@ async fn settings_share_a_limit_and_need_no_clone_of_it() {
     assert!(client.layer(service).oneshot(get("/")).await.is_err());
 }
 
-/// With the two layers in their order.
+/// With the two layers in either order.
 #[tokio::test]
 async fn call_that_its_deadline_ends_is_overload() {
     let limit = Watched::default();
@@ -869,7 +919,7 @@ async fn errors_are_ignored_except_timeouts() {
         assert_eq!(error.into_failed().unwrap().to_string(), message);
         assert_eq!(limit.events(), [Recorded(outcome), Freed], "{message}");
     }
-    // In a box, as those of an inner deadline layer are.
+    // Boxed, as the errors of an inner deadline layer are.
     let limit = Watched::default();
     let client = ServiceBuilder::new()
         .layer(ClientConcurrencyLayer::new(limit.clone()).classify(LoadSigns::judge_boxed))
@@ -906,8 +956,7 @@ async fn refusals_have_the_body_and_the_wait_that_were_set() {
     assert_eq!(refusal.headers()["retry-after"], "3", "rounded up");
     assert_eq!(refusal.headers()["content-type"], "application/problem+json");
     let text = refusal.into_body().collect().await.unwrap().to_bytes();
-    let expected =
-        r#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"bulkhead full, limit 0"}"#;
+    let expected = r#"{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"too many calls in flight, limit 0"}"#;
     assert_eq!(text, expected);
     let layer = layer.body(|head, full| ("text/html", format!("<p>{}: {full}", head.uri.path())));
     let refusal = layer.layer(service).oneshot(get("/report")).await.unwrap();
@@ -915,7 +964,10 @@ async fn refusals_have_the_body_and_the_wait_that_were_set() {
         (refusal.status(), &refusal.headers()["content-type"]),
         (StatusCode::SERVICE_UNAVAILABLE, &"text/html".parse().unwrap())
     );
-    assert_eq!(refusal.into_body().collect().await.unwrap().to_bytes(), "<p>/report: bulkhead full, limit 0");
+    assert_eq!(
+        refusal.into_body().collect().await.unwrap().to_bytes(),
+        "<p>/report: too many calls in flight, limit 0"
+    );
 }
 
 #[tokio::test]
@@ -957,7 +1009,7 @@ async fn readiness_takes_no_permit() {
     assert_eq!(pool.in_flight(), 0);
 }
 
-/// A closure need not be pure: a request waits for the limit that it found full.
+/// A closure need not be pure, so a waiting request keeps the limit that it found full.
 #[tokio::test]
 async fn key_of_a_waiting_request_is_read_once() {
     let reads = Arc::new(AtomicUsize::new(0));
@@ -974,9 +1026,9 @@ async fn key_of_a_waiting_request_is_read_once() {
     assert_eq!(call.await.unwrap().status(), StatusCode::OK);
 }
 
-/// Of a client, whose call is dropped, and whose service panics after the wait.
+/// At a client. One waiting call is dropped, and the service of another panics after the wait.
 #[tokio::test]
-async fn waiting_call_of_a_client_gives_up_its_place_and_its_slot() {
+async fn dropped_or_panicking_call_of_a_client_frees_its_place_and_slot() {
     let pool = Arc::new(Bulkhead::new(1).queue(1));
     let panics = service_fn(async |_: Request<Empty<Bytes>>| -> Answer { panic!("as scripted") });
     let client = ClientConcurrencyLayer::new(Arc::clone(&pool)).waiting(LONG).layer(panics);

@@ -28,7 +28,7 @@ use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
 const INSTANT: HeaderName = HeaderName::from_static("x-deadline-unix-ms");
 const SHORT: Duration = Duration::from_millis(150);
-/// A deadline, and the part of it that a head takes whose body stalls.
+/// A deadline, and the part of it that the head takes before the body stalls.
 const DEADLINE: Duration = Duration::from_millis(400);
 const HEAD: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
@@ -60,16 +60,16 @@ impl Drop for DropFlag {
     }
 }
 
-/// One frame, and then nothing, without an end.
+/// A body of one frame that then stalls for ever.
 fn stalled_body(dropped: Arc<AtomicBool>) -> impl http_body::Body<Data = Bytes, Error = Infallible> + Send {
     let flag = DropFlag(dropped);
     let frames = stream::iter([Ok(Frame::data(Bytes::from("first")))]).chain(stream::pending());
     StreamBody::new(frames.inspect(move |_| _ = &flag))
 }
 
-/// Answers with the deadline that the handler got.
-#[allow(clippy::needless_pass_by_value, reason = "a service's function")]
-fn tell_deadline<B>(request: Request<B>) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
+/// Responds with the deadline that the handler received.
+#[allow(clippy::needless_pass_by_value, reason = "the signature of a service function")]
+fn respond_with_deadline<B>(request: Request<B>) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
     let deadline = request.extensions().get::<Deadline>().unwrap();
     ready(Ok(Response::new(Full::from(deadline.specified().as_millis().to_string()))))
 }
@@ -80,13 +80,13 @@ async fn text<B: http_body::Body<Data = Bytes, Error: std::fmt::Debug>>(response
 
 #[tokio::test]
 async fn handler_gets_the_smaller_of_header_and_default() {
-    let service = server(Duration::from_secs(2)).layer(service_fn(tell_deadline));
+    let service = server(Duration::from_secs(2)).layer(service_fn(respond_with_deadline));
     for (header, expected) in [
         (None, "2000"),
         (Some("500"), "500"),
         (Some(" 500 "), "500"),
         (Some("5000"), "2000"),
-        // Malformed ones change nothing.
+        // Malformed values are ignored.
         (Some(""), "2000"),
         (Some("+500"), "2000"),
         (Some("-1"), "2000"),
@@ -104,7 +104,7 @@ async fn each_unit_of_a_header_is_read_and_written() {
     for (unit, sent) in
         [(TimeoutUnit::Seconds, "7"), (TimeoutUnit::Milliseconds, "7000"), (TimeoutUnit::Microseconds, "7000000")]
     {
-        let service = DeadlineLayer::new(LONG).header(TIMEOUT, unit).layer(service_fn(tell_deadline));
+        let service = DeadlineLayer::new(LONG).header(TIMEOUT, unit).layer(service_fn(respond_with_deadline));
         assert_eq!(text(service.oneshot(request(Some(sent))).await.unwrap()).await, "7000");
         let seen = sent_timeout(ClientDeadlineLayer::new(LONG).header(TIMEOUT, unit), request(Some(sent))).await;
         let (seen, sent): (u64, u64) = (seen.unwrap().unwrap(), sent.parse().unwrap());
@@ -115,17 +115,17 @@ async fn each_unit_of_a_header_is_read_and_written() {
 #[tokio::test]
 async fn inner_layer_cannot_lengthen_the_deadline() {
     let inner = ServiceBuilder::new().layer(server(Duration::from_secs(2))).layer(server(LONG));
-    let response = inner.service_fn(tell_deadline).oneshot(request(None)).await.unwrap();
+    let response = inner.service_fn(respond_with_deadline).oneshot(request(None)).await.unwrap();
     assert_eq!(text(response).await, "2000");
 }
 
 #[tokio::test]
-async fn request_that_arrives_expired_is_answered_without_a_call() {
+async fn expired_request_gets_a_response_without_a_call() {
     let hits = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&hits);
     let service = server(LONG).layer(service_fn(move |request| {
         counted.fetch_add(1, Ordering::SeqCst);
-        tell_deadline::<Empty<Bytes>>(request)
+        respond_with_deadline::<Empty<Bytes>>(request)
     }));
     let response = service.oneshot(request(Some("0"))).await.unwrap();
     assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
@@ -134,9 +134,9 @@ async fn request_that_arrives_expired_is_answered_without_a_call() {
     assert_eq!(hits.load(Ordering::SeqCst), 0);
 }
 
-/// By HTTP/1.1 and by HTTP/2, over real sockets.
+/// Over real sockets, by HTTP/1.1 and HTTP/2.
 #[tokio::test]
-async fn slow_handler_is_dropped_and_answered_504() {
+async fn slow_handler_is_dropped_with_a_504() {
     let dropped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&dropped);
     let address = serve(move |_| {
@@ -160,7 +160,7 @@ async fn slow_handler_is_dropped_and_answered_504() {
     }
 }
 
-/// A handler that blocks its thread is ready when it is looked at again.
+/// A handler that blocks its thread is ready at the next poll.
 #[tokio::test]
 async fn late_result_is_discarded() {
     let service = service_fn(|_: Request<Empty<Bytes>>| async {
@@ -173,7 +173,7 @@ async fn late_result_is_discarded() {
     assert_eq!(DeadlineExceeded::find_in(&*error).unwrap().specified(), SHORT);
 }
 
-/// The head takes most of the time, so a timeout of the body alone would last longer.
+/// The head takes most of the time, so a separate timeout of the body would last longer.
 #[tokio::test]
 async fn stalled_body_is_cut_off_by_the_deadline_of_its_head() {
     let dropped = Arc::new(AtomicBool::new(false));
@@ -226,13 +226,13 @@ async fn response_that_is_ready_needs_no_timer() {
     let service = ServiceBuilder::new()
         .layer(ClientDeadlineLayer::sleeping_by(LONG, sleep.clone()))
         .layer(DeadlineLayer::sleeping_by(LONG, sleep))
-        .service_fn(tell_deadline);
+        .service_fn(respond_with_deadline);
     assert_eq!(text(service.oneshot(request(None)).await.unwrap()).await, "60000");
     assert_eq!(sleeps.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
-async fn sleep_that_ends_early_cuts_nothing_off_early() {
+async fn early_timer_does_not_end_the_call() {
     let layer = DeadlineLayer::sleeping_by(SHORT, |duration: Duration| tokio::time::sleep(duration / 3));
     let began = Instant::now();
     let service = service_fn(|_: Request<Empty<Bytes>>| pending::<Result<Response<Full<Bytes>>, Infallible>>());
@@ -260,8 +260,9 @@ async fn spawned_work_outlives_the_deadline() {
     assert_eq!(receiver.await.unwrap(), "audited");
 }
 
-/// What a server gets in the header, if the request is sent.
-/// A request with a deadline as an instant, in milliseconds from now.
+/// Sends a request whose deadline is an instant, this many milliseconds from now.
+///
+/// Returns the timeout that the server receives, if the request is sent.
 fn request_by(millis: i64) -> Request<Empty<Bytes>> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as i64;
     let mut request = request(None);
@@ -271,10 +272,10 @@ fn request_by(millis: i64) -> Request<Empty<Bytes>> {
 
 #[tokio::test]
 async fn instant_is_read_as_the_time_that_is_left() {
-    let service = server(Duration::from_secs(2)).instant_header(INSTANT).layer(service_fn(tell_deadline));
+    let service = server(Duration::from_secs(2)).instant_header(INSTANT).layer(service_fn(respond_with_deadline));
     for (millis, least, most) in [(1_500, 1_300, 1_500), (5_000, 2_000, 2_000), (i64::MAX / 4, 2_000, 2_000)] {
-        let told: u64 = text(service.clone().oneshot(request_by(millis)).await.unwrap()).await.parse().unwrap();
-        assert!((least..=most).contains(&told), "{told} of {millis}");
+        let received: u64 = text(service.clone().oneshot(request_by(millis)).await.unwrap()).await.parse().unwrap();
+        assert!((least..=most).contains(&received), "{received} of {millis}");
     }
     for malformed in ["", "-1", "soon"] {
         let mut request = request(None);
@@ -284,14 +285,14 @@ async fn instant_is_read_as_the_time_that_is_left() {
 }
 
 #[tokio::test]
-async fn instants_that_have_passed_are_refused_until_too_many_have() {
+async fn expired_instants_are_refused_until_there_are_too_many() {
     let guard = Arc::new(SkewGuard::new());
-    let believing = server(Duration::from_secs(2)).instant_header(INSTANT).layer(service_fn(tell_deadline));
+    let believing = server(Duration::from_secs(2)).instant_header(INSTANT).layer(service_fn(respond_with_deadline));
     let guarded = server(Duration::from_secs(2)).skew_guard(Arc::clone(&guard)).instant_header(INSTANT);
-    let guarded = guarded.layer(service_fn(tell_deadline));
+    let guarded = guarded.layer(service_fn(respond_with_deadline));
     let (mut served, mut served_by_own) = (0, 0);
     for _ in 0..200 {
-        // The clock of all clients is behind by more than they wait.
+        // The clocks of all clients are behind by more than their timeouts.
         let response = believing.clone().oneshot(request_by(-1_000)).await.unwrap();
         assert_eq!(response.status(), StatusCode::GATEWAY_TIMEOUT);
         let response = guarded.clone().oneshot(request_by(-1_000)).await.unwrap();
@@ -300,18 +301,18 @@ async fn instants_that_have_passed_are_refused_until_too_many_have() {
             served_by_own += u64::from(text(response).await == "2000");
         }
     }
-    assert!(served >= 150, "49 are refused at once, and then a fifth: {served}");
+    assert!(served >= 150, "49 are refused at once, then a fifth: {served}");
     assert_eq!((served_by_own, guard.served_expired()), (served, served));
-    // A timeout that has passed needs no clock, and is refused whatever the guard says.
+    // An expired timeout needs no clock, and is refused whatever the guard decides.
     assert_eq!(guarded.oneshot(request(Some("0"))).await.unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
 }
 
-/// The deadline of the layer is in the extensions of what it sends, so that retries inside keep to it.
+/// The layer puts its deadline in the extensions of the request, so retries inside honour it.
 #[tokio::test]
 async fn retries_inside_keep_to_the_clients_deadline() {
     let attempts = AtomicUsize::new(0);
     let seen = Mutex::new(Vec::new());
-    // Without jitter, so that no wait ends by chance where the deadline does.
+    // Without jitter, so that no wait ends at the deadline by chance.
     let wait = Backoff::constant(Duration::from_millis(60)).jitter(Jitter::None);
     let retry = Retry::new(100).backoff(wait).budget(Unlimited);
     let service = ServiceBuilder::new().layer(client(SHORT)).layer(RetryLayer::new(retry)).service_fn(
@@ -322,7 +323,7 @@ async fn retries_inside_keep_to_the_clients_deadline() {
             ready(Ok::<_, std::io::Error>(Response::builder().status(status).body(Full::<Bytes>::default()).unwrap()))
         },
     );
-    // The last response: no retry waits for longer than the deadline leaves.
+    // The last response is returned, because no retry waits past the deadline.
     let response = service.oneshot(request(None)).await.unwrap();
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!((2..=3).contains(&attempts.load(Ordering::SeqCst)), "{attempts:?}");
@@ -346,7 +347,7 @@ async fn sent_timeout(
 }
 
 #[tokio::test]
-async fn client_sends_the_smallest_of_what_is_left() {
+async fn client_sends_the_smallest_remaining_time() {
     let of = |millis| Deadline::after(Duration::from_millis(millis));
     for (own, header, extension, least, most) in [
         (2_000, None, None, 1_900, 2_000),
@@ -370,7 +371,7 @@ async fn client_subtracts_the_margin() {
     let layer = client(Duration::from_secs(2)).margin(Duration::from_millis(500));
     let sent = sent_timeout(layer.clone(), request(None)).await.unwrap().unwrap();
     assert!((1_400..1_500).contains(&sent), "{sent}");
-    // What is left is no more than the margin.
+    // The remaining time does not exceed the margin.
     let error = sent_timeout(layer, request(Some("500"))).await.unwrap_err();
     assert_eq!(DeadlineExceeded::find_in(&*error).unwrap().specified(), Duration::from_millis(500));
 }
@@ -402,7 +403,7 @@ async fn client_sends_nothing_once_the_deadline_has_passed() {
     assert!(exceeded.elapsed() >= SHORT);
 }
 
-/// The server has no deadlines: it sends its head, and then nothing.
+/// The server has no deadlines. It sends its head and then stalls.
 #[tokio::test]
 async fn client_cuts_off_calls_and_bodies_by_one_deadline() {
     let is_silent = Arc::new(AtomicBool::new(true));

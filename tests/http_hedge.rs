@@ -1,4 +1,4 @@
-//! Hedged calls before HTTP clients: on tokio's paused time, and over real sockets.
+//! Hedges before HTTP clients: on tokio's paused time, and over real sockets.
 #![cfg(all(feature = "tokio", feature = "tower"))]
 
 #[path = "http/support.rs"]
@@ -10,8 +10,10 @@ mod models {
     pub(crate) mod tokio_clock;
 }
 
-use damper::http::{CircuitBreakerLayer, HedgeLayer, Idempotent, ReplayableBody, ResponseHead, RetryLayer};
-use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter};
+use damper::http::{
+    CircuitBreakerLayer, HedgeLayer, HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer,
+};
+use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter, RetryBudgetConfig};
 use damper::{Backoff, BreakerConfig, CircuitBreaker, Deadline, Quota, RateLimiter, Retry, State};
 use http::{Method, Request, Response, StatusCode};
 use models::tokio_clock::TokioClock;
@@ -57,10 +59,10 @@ impl Drop for Alive {
     }
 }
 
-/// How a server responds: after this time, or never.
+/// When a server responds: after this time, or never.
 type Script = (Option<Duration>, io::Result<Response<()>>);
 
-/// A server that follows a script: the response to each call by its number, counted from 1.
+/// A server that follows a script: the response to each call by its number, starting at 1.
 struct Server {
     script: Arc<dyn Fn(usize) -> Script + Send + Sync>,
     calls: Arc<AtomicUsize>,
@@ -75,7 +77,7 @@ impl Server {
         Self { script: Arc::new(script), calls, in_flight, clones, is_ready: false }
     }
 
-    /// Responds after these times, and from then on after the last; `None` is never.
+    /// Responds to each call after its time, or never for `None`. The last time repeats.
     fn after<const N: usize>(times: [Option<Duration>; N]) -> Self {
         Self::new(move |number| (times[(number - 1).min(N - 1)], Ok(response(200))))
     }
@@ -115,8 +117,8 @@ impl<Q> Service<Request<Q>> for Server {
     }
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        assert!(std::mem::take(&mut self.is_ready), "a service was called that was not ready");
-        assert!(request.headers().contains_key("x-test"), "an attempt has the whole request");
+        assert!(std::mem::take(&mut self.is_ready), "the service was called before it was ready");
+        assert!(request.headers().contains_key("x-test"), "each attempt has the whole request");
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let ((after, outcome), in_flight) = ((self.script)(number), Alive::new(&self.in_flight));
         Box::pin(async move {
@@ -152,7 +154,7 @@ where
     (response.status().as_u16(), began.elapsed().as_millis())
 }
 
-/// Makes a call of this very service.
+/// Makes a call of this service itself, without a clone.
 async fn made<S, Q>(client: &mut S, request: Request<Q>)
 where
     S: Service<Request<Q>, Error: std::fmt::Debug>,
@@ -160,7 +162,7 @@ where
     client.ready().await.unwrap().call(request).await.unwrap();
 }
 
-/// One call in a hundred takes a second, the others 10 ms; all of it times `slower`.
+/// Each call takes 10 ms, one in a hundred a second, all times `slower`.
 fn bimodal(seed: usize, slower: &Arc<AtomicUsize>) -> Server {
     let slower = Arc::clone(slower);
     Server::new(move |number| {
@@ -173,13 +175,15 @@ fn bimodal(seed: usize, slower: &Arc<AtomicUsize>) -> Server {
     })
 }
 
-/// What one call in a thousand exceeds.
+/// Returns the latency that one call in a thousand exceeds.
 fn p999(mut latencies: Vec<u128>) -> u128 {
     latencies.sort_unstable();
     latencies[latencies.len() * 999 / 1_000]
 }
 
-/// Extra requests over intervals of calls: whichever interval, they are at most 2 % of its calls, and 10.
+/// Checks extra requests over intervals of calls.
+///
+/// In every interval there are at most 2 % of its calls, plus 10.
 #[derive(Default)]
 struct ExtraRequests {
     calls: usize,
@@ -191,14 +195,16 @@ impl ExtraRequests {
     fn check(&mut self, requests: usize) {
         self.calls += 1;
         let (calls, extra) = (self.calls as i64, (requests - self.calls) as i64);
-        // The call at which the interval ends counts in it.
+        // An interval includes the call at its end.
         let height = 100 * extra - 2 * calls;
         assert!(height - self.least <= 10 * 100, "more than 2 % and 10 in an interval up to call {calls}");
         self.least = self.least.min(height);
     }
 }
 
-/// p99.9 falls by nine tenths at least. Then all of it takes 50 times as long, and the extra requests keep to their bound.
+/// Hedges cut p99.9 by at least nine tenths.
+///
+/// Then everything takes 50 times as long, and the extra requests stay within their bound.
 #[tokio::test(start_paused = true)]
 async fn hedging_cuts_the_tail_and_adds_little_when_everything_slows() {
     for seed in 1..=3 {
@@ -210,14 +216,14 @@ async fn hedging_cuts_the_tail_and_adds_little_when_everything_slows() {
         for call in 0..20_000 {
             let (_, millis) = timed(client.clone(), get()).await;
             extra.check(server.calls());
-            // The first calls teach it what is slow.
+            // The first calls teach the hedge which latency is slow.
             if call >= 2_000 {
                 latencies.push(millis);
             }
         }
         let p999 = p999(latencies);
         assert!(p999 <= 100, "p99.9 is {p999} ms, and 1 s without hedges");
-        assert!(server.calls() - 20_000 >= 100, "of 1 % slow calls most are hedged");
+        assert!(server.calls() - 20_000 >= 100, "most of the 1 % of slow calls are hedged");
         slower.store(50, Ordering::Relaxed);
         for _ in 0..2_000 {
             timed(client.clone(), get()).await;
@@ -227,7 +233,9 @@ async fn hedging_cuts_the_tail_and_adds_little_when_everything_slows() {
     }
 }
 
-/// What a loser held, a connection or a permit, is free when the caller has the response, before the future is dropped.
+/// A loser's connection or permit is free when the caller gets the response.
+///
+/// The caller need not drop the future first.
 #[tokio::test(start_paused = true)]
 async fn first_response_wins_and_drops_the_others() {
     let server = Server::after([None, None, Some(5 * MILLISECOND)]);
@@ -239,7 +247,7 @@ async fn first_response_wins_and_drops_the_others() {
     drop(call);
 }
 
-/// As a refusal of the first attempt does, although a hedge is in flight.
+/// A refusal of the first attempt is such a failure, even with a hedge in flight.
 #[tokio::test(start_paused = true)]
 async fn fatal_failure_of_the_first_attempt_ends_the_call() {
     let server = Server::new(|number| {
@@ -249,7 +257,7 @@ async fn fatal_failure_of_the_first_attempt_ends_the_call() {
     });
     let began = Instant::now();
     let call = HedgeLayer::new(fixed(2)).layer(server.clone()).oneshot(get());
-    tokio::time::timeout(SECOND, call).await.expect("it does not wait for the hedge").unwrap_err();
+    tokio::time::timeout(SECOND, call).await.expect("the call does not wait for the hedge").unwrap_err();
     assert_eq!((began.elapsed(), server.calls(), server.in_flight()), (20 * MILLISECOND, 2, 0));
 }
 
@@ -271,7 +279,7 @@ impl ReplayableBody for Stream {
     }
 }
 
-/// Neither by their service nor by the hedge.
+/// The service is not cloned for them, and the hedge does not count them.
 #[tokio::test(start_paused = true)]
 async fn requests_that_cannot_be_sent_twice_pass_uncounted() {
     let server = Server::after([Some(50 * MILLISECOND)]);
@@ -284,7 +292,7 @@ async fn requests_that_cannot_be_sent_twice_pass_uncounted() {
     }
     assert_eq!((server.calls(), server.clones.load(Ordering::Relaxed)), (300, clones));
     sleep(SECOND).await;
-    assert_eq!(hedge.delay(), None, "300 calls would be enough");
+    assert_eq!(hedge.delay(), None, "300 counted calls would give a delay");
 
     let server = Server::after([None, Some(MILLISECOND)]);
     let mut marked = request(Method::POST);
@@ -301,7 +309,7 @@ async fn transient_failure_starts_the_next_attempt_at_once() {
     assert_eq!(timed(HedgeLayer::new(fixed(3)).layer(server.clone()), get()).await, (200, 3));
 }
 
-/// The last failure is the call's. A wait that the server asks for is the retry's business.
+/// The call returns its last failure. A wait that the server asks for is left to the retry.
 #[tokio::test(start_paused = true)]
 async fn failures_reach_the_caller_unchanged() {
     for (status, retry_after, calls) in
@@ -321,7 +329,7 @@ async fn failures_reach_the_caller_unchanged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closure_says_what_does_not_end_a_call() {
+async fn closure_chooses_failures_that_do_not_end_the_call() {
     let server = Server::new(|number| (Some(MILLISECOND), Ok(response(if number == 1 { 409 } else { 200 }))));
     let layer = HedgeLayer::new(fixed(2)).when(|response: Result<&ResponseHead<'_>, &io::Error>| {
         response.is_ok_and(|head| head.status == StatusCode::CONFLICT).then_some(Failure::TRANSIENT)
@@ -339,7 +347,7 @@ async fn dropped_call_drops_all_attempts_and_makes_no_other() {
     assert_eq!(server.calls(), 2);
 }
 
-/// What a caller waited for in vain is a latency, too.
+/// The time until a caller gives up counts as a latency.
 #[tokio::test(start_paused = true)]
 async fn dropped_calls_count_as_slow() {
     let hedge = Arc::new(hedge(HedgeConfig::DEFAULT));
@@ -355,7 +363,7 @@ async fn dropped_calls_count_as_slow() {
     assert!(hedge.delay().expect("330 calls") >= 200 * MILLISECOND);
 }
 
-/// A service inside, such as a limit of this process, refuses the second call.
+/// An inner service, such as a local limit, refuses the second call.
 #[tokio::test(start_paused = true)]
 async fn refused_hedge_leaves_the_first_attempt_alone() {
     let limit = Arc::new(RateLimiter::with_clock(Quota::per_hour(1), clock()));
@@ -372,7 +380,7 @@ async fn refused_hedge_leaves_the_first_attempt_alone() {
     assert_eq!(server.calls(), 1);
 }
 
-/// A service whose clones become ready as the function says; it is ready itself.
+/// A service that is ready itself, and whose clones become ready as the function says.
 struct Unready(Server, fn() -> Poll<io::Result<()>>, bool);
 
 impl Clone for Unready {
@@ -428,7 +436,7 @@ fn retry(clock: TokioClock) -> Retry<TokioClock> {
     Retry::with_clock(3, clock, 1).backoff(Backoff::DEFAULT.jitter(Jitter::None))
 }
 
-/// Two hedges and a retry take all of a budget of three. The call counts once.
+/// Two hedges and a retry use up a budget of three. The call counts once.
 #[tokio::test(start_paused = true)]
 async fn retries_and_hedges_share_a_budget() {
     let budget = Arc::new(Allowance { left: 3.into(), calls: 0.into() });
@@ -441,9 +449,27 @@ async fn retries_and_hedges_share_a_budget() {
     assert_eq!((server.calls(), budget.calls.load(Ordering::Relaxed)), (4, 1));
 }
 
-/// The one deadline of the request ends the call, with both attempts.
+/// Two hedges and a retry use up one host's reserve of three. The other host keeps its own.
 #[tokio::test(start_paused = true)]
-async fn deadline_of_the_retry_around_ends_all_attempts() {
+async fn retries_and_hedges_of_a_host_share_its_budget() {
+    let config = RetryBudgetConfig::builder().reserve(3).floor(0).ratio(0.0).build().unwrap();
+    let budgets = HostBudgets::new(config, 8).unwrap();
+    let server = Server::new(|_| (Some(MILLISECOND), Ok(response(503))));
+    let client = tower::ServiceBuilder::new()
+        .layer(RetryLayer::new(retry(clock())).budgets(budgets.clone()))
+        .layer(HedgeLayer::new(fixed(2)).budgets(budgets))
+        .service(server.clone());
+    for (host, calls) in [("http://a/", 4), ("http://a/", 5), ("http://b/", 9)] {
+        let mut request = get();
+        *request.uri_mut() = host.parse().unwrap();
+        assert_eq!(timed(client.clone(), request).await.0, 503);
+        assert_eq!(server.calls(), calls, "after {host}");
+    }
+}
+
+/// The request's only deadline ends the call and both attempts.
+#[tokio::test(start_paused = true)]
+async fn deadline_of_the_outer_retry_ends_all_attempts() {
     let clock = clock();
     let server = Server::after([None]);
     let client = tower::ServiceBuilder::new()
@@ -467,7 +493,7 @@ async fn no_hedge_begins_after_the_deadline() {
     assert_eq!(server.calls(), 1);
 }
 
-/// The breaker inside trips on the first failure.
+/// The inner breaker trips on the first failure.
 #[tokio::test(start_paused = true)]
 async fn breakers_see_no_failure_in_a_loser() {
     let config = BreakerConfig::builder().failure_threshold(1).build().unwrap();
@@ -485,7 +511,7 @@ async fn breakers_see_no_failure_in_a_loser() {
     assert_eq!((outside.state(), inside.state()), (State::Closed, State::Closed));
 }
 
-/// Two attempts that fail are one failure outside, and two inside.
+/// Two failed attempts are one failure outside and two inside.
 #[tokio::test(start_paused = true)]
 async fn breaker_outside_counts_one_call() {
     let config = BreakerConfig::builder().failure_threshold(4).build().unwrap();
@@ -503,7 +529,7 @@ async fn breaker_outside_counts_one_call() {
     assert_eq!(outside.state(), State::Open);
 }
 
-/// Latencies of two services are in the histogram of one hedge.
+/// One hedge's histogram holds the latencies of two services.
 #[tokio::test(start_paused = true)]
 async fn layers_share_a_hedge() {
     let hedge = Arc::new(hedge(HedgeConfig::DEFAULT));
@@ -518,7 +544,7 @@ async fn layers_share_a_hedge() {
     assert!((10 * MILLISECOND..=11 * MILLISECOND).contains(&delay), "{delay:?}");
 }
 
-/// As the other futures of layers.
+/// The futures of all layers behave like this.
 #[tokio::test(start_paused = true)]
 async fn future_that_was_ready_stays_pending() {
     let server = Server::after([Some(MILLISECOND)]);
@@ -604,7 +630,7 @@ mod sockets {
         Request::get(format!("http://{address}/")).body(Empty::new()).unwrap()
     }
 
-    /// One request in a hundred takes a second. Extra requests are counted where they arrive.
+    /// One request in a hundred takes a second. The upstream counts extra requests on arrival.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn upstream_gets_few_extra_requests() {
         const CALLERS: usize = 20;
@@ -628,7 +654,7 @@ mod sockets {
         assert!(extra > 0 && hedge.delay().is_some(), "some calls are hedged");
     }
 
-    /// The upstream sees the connection of the loser close, and ends its work.
+    /// The upstream sees the loser's connection close, and stops its work.
     #[tokio::test]
     async fn connection_of_a_loser_is_freed() {
         let (address, hits, in_flight) =

@@ -1,4 +1,4 @@
-//! Limits per key: which keys a limit of one's own is asked about, and the capacity of those that layers build.
+//! Limits per key: custom keyed limits, and the capacity of limits that layers build.
 #![cfg(feature = "tower")]
 
 use damper::http::{
@@ -23,7 +23,7 @@ use tower::Service;
 
 const USER: HeaderName = HeaderName::from_static("x-user");
 
-/// A request from this address, on behalf of alice.
+/// A request from this address, sent by alice.
 fn from(address: &str) -> Request<()> {
     let mut request = Request::get("/path").header("x-user", "alice").header("x-forwarded-for", "2001:db8::7");
     request.extensions_mut().unwrap().insert(PeerAddress((address.parse::<IpAddr>().unwrap(), 5_000).into()));
@@ -34,7 +34,9 @@ fn respond(_: Request<()>) -> Ready<Result<Response<Empty<bytes::Bytes>>, Infall
     ready(Ok(Response::default()))
 }
 
-/// The head of a layer's response to a request: ready at once, or at the second poll if the decision takes one.
+/// Returns the head of a layer's response to a request.
+///
+/// The response is ready at the first poll, or at the second if the decision takes one.
 fn respond_by<L: Limit>(layer: &RateLimitLayer<L>, request: Request<()>) -> Response<()> {
     let mut call = pin!(layer.layer(tower::service_fn(respond)).call(request));
     let context = &mut Context::from_waker(Waker::noop());
@@ -43,11 +45,12 @@ fn respond_by<L: Limit>(layer: &RateLimitLayer<L>, request: Request<()>) -> Resp
             return response.unwrap().map(drop);
         }
     }
-    panic!("a decision takes one poll more");
+    panic!("the decision needs more than one further poll");
 }
 
-/// A limit elsewhere, which keeps the keys that it is asked about, and whose decisions are not ready when they are
-/// first polled.
+/// A remote limit that records the keys it is asked about.
+///
+/// Its decisions are pending at the first poll.
 #[derive(Clone)]
 struct Elsewhere {
     asked: Arc<Mutex<Vec<String>>>,
@@ -81,10 +84,11 @@ fn standing() -> Standing {
     Standing::new(Quota::per_minute(5), 3, Some(Duration::from_secs(20)))
 }
 
-/// The same limit is asked about the address of a client, grouped by its prefix and found behind proxies, about the
-/// value of a header, and about the key of a closure.
+/// A remote limit is asked about an address, a header value, or the key of a closure.
+///
+/// The address is grouped by its prefix and found behind proxies.
 #[test]
-fn limit_elsewhere_is_asked_about_each_kind_of_key() {
+fn remote_limit_is_asked_about_each_kind_of_key() {
     let elsewhere = Elsewhere::new(|detail| Ok(detail.then(standing)));
 
     let clients = RateLimitLayer::new(PerClient::new(elsewhere.clone())).headers(Headers::OnAllResponses);
@@ -105,7 +109,7 @@ fn limit_elsewhere_is_asked_about_each_kind_of_key() {
 }
 
 #[test]
-fn limit_elsewhere_refuses_fails_or_lets_pass() {
+fn remote_limit_refuses_fails_or_admits() {
     let status = |answer| {
         let errors = Arc::new(AtomicU32::new(0));
         let seen = Arc::clone(&errors);
@@ -119,9 +123,11 @@ fn limit_elsewhere_refuses_fails_or_lets_pass() {
     assert_eq!(status(|_| Ok(None)), (200, 0));
 }
 
-/// A limit elsewhere has no table, and a request without an address is refused before the limit is asked.
+/// A remote limit has no local table, so it has no status.
+///
+/// A request without an address is refused before the limit is asked.
 #[test]
-fn limit_elsewhere_has_no_status_and_is_not_asked_without_a_key() {
+fn remote_limit_has_no_status_and_is_not_asked_without_a_key() {
     let elsewhere = Elsewhere::new(|_| Ok(None));
     let clients = PerClient::new(&elsewhere);
     assert!(clients.keyed().is_empty());
@@ -130,7 +136,7 @@ fn limit_elsewhere_has_no_status_and_is_not_asked_without_a_key() {
     assert!(elsewhere.asked().is_empty());
 }
 
-/// The capacity of a layer's limiter, as the layer shows it.
+/// Returns the capacity of a layer's limiter, from the layer's `Debug` output.
 fn capacity_of<L: Debug>(layer: &RateLimitLayer<L>) -> usize {
     let text = format!("{layer:?}");
     let (_, rest) = text.split_once("capacity: ").expect("a keyed limiter shows its capacity");
@@ -144,11 +150,11 @@ fn layer_builds_its_limiter_with_a_capacity() {
     let clients = RateLimitLayer::per_client(QUOTA).capacity(100).unwrap();
     assert_eq!(capacity_of(&clients), 100);
     let statuses = [(); 3].map(|()| respond_by(&clients, from("192.0.2.7")).status().as_u16());
-    assert_eq!(statuses, [200, 200, 429], "the quota stays");
+    assert_eq!(statuses, [200, 200, 429], "the quota is unchanged");
 
     assert_eq!(capacity_of(&RateLimitLayer::by_header(USER, QUOTA).capacity(101).unwrap()), 101);
     assert_eq!(capacity_of(&RateLimitLayer::by(|head| head.version, QUOTA).capacity(102).unwrap()), 102);
-    // After other settings, and twice.
+    // A capacity may be set twice, and after other settings.
     let layer = RateLimitLayer::per_client(QUOTA).named("clients").unwrap().prefix(48, QUOTA).capacity(1).unwrap();
     assert_eq!(capacity_of(&layer.capacity(103).unwrap()), 103);
     assert_eq!(capacity_of(&RateLimitLayer::per_client(QUOTA)), 8_192);
@@ -166,9 +172,11 @@ fn capacity_out_of_range_is_the_limiters_error() {
     }
 }
 
-/// Setting a capacity builds a limiter anew, so it is refused while anything else uses the one that there is.
+/// Setting a capacity fails while anything else uses the limiter.
+///
+/// It would replace the limiter.
 #[test]
-fn shared_limiter_is_not_built_anew() {
+fn shared_limiter_is_not_replaced() {
     let shared = |layer: RateLimitLayer<PerClient>| layer.capacity(100).unwrap_err() == RateLimitCapacityError::Shared;
 
     let layer = RateLimitLayer::per_client(QUOTA);
@@ -176,7 +184,7 @@ fn shared_limiter_is_not_built_anew() {
     assert!(shared(layer));
     assert_eq!(capacity_of(&clone.capacity(100).unwrap()), 100, "a layer without clones shares nothing");
 
-    // Other setters copy the settings. They share the limiter all the same.
+    // Other setters copy the settings, but still share the limiter.
     let layer = RateLimitLayer::per_client(QUOTA);
     let stricter = layer.clone().exempt(|_| false);
     assert!(shared(stricter));
@@ -193,7 +201,7 @@ fn shared_limiter_is_not_built_anew() {
 }
 
 #[test]
-fn limiter_of_the_caller_is_not_built_anew() {
+fn limiter_of_the_caller_is_not_replaced() {
     let limits = || Arc::new(KeyedLimiter::builder(QUOTA).capacity(7).build().unwrap());
     let layer = RateLimitLayer::new(PerClient::new(limits())).named("clients").unwrap();
     let error = layer.capacity(100).unwrap_err();
@@ -206,7 +214,9 @@ fn limiter_of_the_caller_is_not_built_anew() {
     assert_eq!(layer.capacity(100).unwrap_err(), RateLimitCapacityError::Given);
 }
 
-/// Every setter leaves the clones that were made before as they are, and all of them take from one limit.
+/// Every setter leaves earlier clones unchanged.
+///
+/// All of them share one limit.
 #[test]
 fn setters_change_no_earlier_clone_and_share_the_limit() {
     type Layer = RateLimitLayer<PerClient>;

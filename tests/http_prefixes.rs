@@ -1,4 +1,4 @@
-//! Limits per client together with limits of the networks that clients are in.
+//! Limits per client combined with limits per network.
 #![cfg(feature = "tower")]
 
 use bytes::Bytes;
@@ -48,13 +48,14 @@ fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// The network of 64 bits with this number, in the network of 48 bits with that one.
+/// The /64 network with this number within the /48 network with that one.
 fn in_network(network: u16, subnet: u16) -> IpAddr {
     Ipv6Addr::new(0x2001, 0xdb8, network, subnet, 0, 0, 0, 1).into()
 }
 
-/// An attacker rotates through all 65,536 /64 networks that it owns, for 20 seconds. It gets the limit of its /48, and
-/// clients elsewhere get everything they ask for.
+/// An attacker rotates through all 65,536 /64 networks that it owns, for 20 seconds.
+///
+/// It gets the limit of its /48, and clients elsewhere get everything they ask for.
 #[test]
 fn network_prefix_bounds_an_attacker_with_many_subnets() {
     let clock = Arc::new(ManualClock::new());
@@ -72,10 +73,12 @@ fn network_prefix_bounds_an_attacker_with_many_subnets() {
         assert!(passed <= envelope, "{passed} passed, the /48 may have {envelope}");
         clock.advance(step);
     }
-    assert!(passed >= 1_000 + 500 * 19, "{passed}: it gets the whole limit");
+    assert!(passed >= 1_000 + 500 * 19, "{passed}: the /48 gets its whole limit");
 }
 
-/// IPv4 networks have limits of their own, whatever form the address has. The families have separate limits.
+/// IPv4 networks have separate limits from IPv6 networks.
+///
+/// The form of the address does not matter.
 #[test]
 fn ipv4_networks_have_limits() {
     let clock = Arc::new(ManualClock::new());
@@ -112,7 +115,7 @@ fn prefixes_are_capped_at_the_address_length() {
     }
 }
 
-/// A refusal gives back the tokens of the narrower limits, so that every limit counts only what passed.
+/// A refusal returns the tokens of the narrower limits, so every limit counts only passed requests.
 #[test]
 fn refused_request_returns_tokens_to_all_limits() {
     let clock = Arc::new(ManualClock::new());
@@ -129,7 +132,9 @@ fn refused_request_returns_tokens_to_all_limits() {
     }
 }
 
-/// Headers report the limit with the fewest tokens left, or of those that refuse the one with the longest wait.
+/// Headers report the limit with the fewest tokens left.
+///
+/// If several limits refuse, headers report the one with the longest wait.
 #[tokio::test]
 async fn headers_report_the_tightest_limit() {
     let clock = Arc::new(ManualClock::new());
@@ -155,7 +160,7 @@ async fn headers_report_the_tightest_limit() {
     let limited = limited(ask(&limit, in_network(0, 0)));
     assert_eq!(limited.retry_after, Some(Duration::from_secs(20)));
     clock.advance(Duration::from_secs(20));
-    assert!(passes(&limit, in_network(0, 0)), "after so long it passes");
+    assert!(passes(&limit, in_network(0, 0)), "the request passes after the stated wait");
 }
 
 /// The layer creates the limiters itself.
@@ -176,7 +181,7 @@ fn layer_creates_limits_of_wider_prefixes() {
     assert_eq!(statuses, [200, 200, 429, 200, 429]);
 }
 
-/// With several threads, no limit allows more than its burst, and each has counted exactly what passed.
+/// Across threads no limit exceeds its burst, and each counts exactly the passed requests.
 #[test]
 fn threads_stay_within_the_burst_of_every_prefix() {
     let clock = Arc::new(ManualClock::new());
@@ -204,7 +209,7 @@ fn threads_stay_within_the_burst_of_every_prefix() {
 }
 
 proptest! {
-    /// The model counts what passed in each network, while the clock stands still.
+    /// The model counts the passed requests in each network, while the clock stands still.
     #[test]
     fn decisions_match_the_model(
         bursts in prop::array::uniform3(0..6u32),

@@ -1,12 +1,12 @@
-//! Limits before HTTP servers, over real sockets, on a clock that is moved by hand.
+//! Limits before HTTP servers, over real sockets, on a manual clock.
 //!
 //! | what peers get wrong | test |
 //! |---|---|
-//! | permits taken in `poll_ready` starve others | `readiness_takes_nothing` |
+//! | permits taken in `poll_ready` starve others | `readiness_takes_no_token` |
 //! | a limiter per connection lets 1,500 through a cap of 5 a second | `connections_share_the_limit` |
-//! | the leftmost `X-Forwarded-For` is believed | `forged_forwarded_header_keeps_the_clients_address` |
-//! | addresses with ports are refused | `forwarded_addresses_may_have_ports` |
-//! | IPv6 clients have as many limits as addresses | `ipv6_is_grouped_by_prefix` |
+//! | the leftmost `X-Forwarded-For` is trusted | `forged_forwarded_header_keeps_the_clients_address` |
+//! | addresses with ports are rejected | `forwarded_addresses_may_have_ports` |
+//! | an IPv6 client gets a limit for each of its addresses | `ipv6_is_grouped_by_prefix` |
 //! | `Retry-After: 0` | `two_a_second_refuses_three_of_five` |
 //! | `per_second(n)` means one per n seconds | `two_a_second_refuses_three_of_five` |
 #![cfg(all(feature = "hyper", feature = "tower"))]
@@ -55,8 +55,9 @@ fn is_healthz(head: &Head<'_>) -> bool {
     head.uri.path() == "/healthz"
 }
 
-/// The scenario of the specification, by HTTP/1.1 and by HTTP/2: a limit of two a second, five rapid requests, three of
-/// them refused.
+/// The scenario of the specification, over HTTP/1.1 and HTTP/2.
+///
+/// A limit of two a second refuses three of five rapid requests.
 #[tokio::test]
 async fn two_a_second_refuses_three_of_five() {
     for is_http2 in [false, true] {
@@ -124,7 +125,7 @@ async fn connections_share_the_limit() {
 
 /// A caller that polls for readiness and goes away takes no token.
 #[tokio::test]
-async fn readiness_takes_nothing() {
+async fn readiness_takes_no_token() {
     let (_, limiter) = clocked(Quota::per_second(1));
     let layer = RateLimitLayer::new(Arc::clone(&limiter));
     for _ in 0..10 {
@@ -136,7 +137,9 @@ async fn readiness_takes_nothing() {
     assert_eq!(service.oneshot(Request::new(())).await.unwrap().status(), StatusCode::OK);
 }
 
-/// The first poll returns the refusal. The service is not called, and the body of the request is not read.
+/// The first poll returns the refusal.
+///
+/// The service is not called, and the body of the request is not read.
 #[test]
 fn refusal_is_ready_at_first_poll() {
     struct Untouchable;
@@ -177,8 +180,9 @@ async fn retry_after_is_absent_if_no_wait_helps() {
     assert_eq!(response.headers()["ratelimit-policy"], r#""default";q=1"#);
 }
 
-/// A request without a peer address neither passes nor shares a bucket. The callback learns what the operator has to
-/// add; the client does not.
+/// A request without a peer address neither passes nor shares a bucket.
+///
+/// The callback explains to the operator what to add. The client does not see it.
 #[tokio::test]
 async fn missing_peer_address_is_explained_to_the_operator_only() {
     let errors = Arc::new(AtomicUsize::new(0));
@@ -235,7 +239,9 @@ async fn statuses(layer: RateLimitLayer<PerClient<Clients>>, forwarded: &[&str])
     statuses
 }
 
-/// The client's own entries are to the left of the proxy's. Without trusted proxies the header is not read.
+/// The client's own entries are to the left of the proxy's.
+///
+/// Without trusted proxies the header is ignored.
 #[tokio::test]
 async fn forged_forwarded_header_keeps_the_clients_address() {
     let forged = ["1.1.1.1, 192.0.2.7", "2.2.2.2, 192.0.2.7", "3.3.3.3, 192.0.2.7"];
@@ -379,10 +385,10 @@ async fn refusals_forbid_caching() {
     }
     let allowing = RateLimitLayer::global(Quota::per_second(1)).layer(tower::service_fn(hello::<()>));
     let response = allowing.oneshot(Request::new(())).await.unwrap();
-    assert!(!response.headers().contains_key(CACHE_CONTROL), "the service's own response is unchanged");
+    assert!(!response.headers().contains_key(CACHE_CONTROL), "the service's response is unchanged");
 }
 
-/// Whatever decides without a key: in stripes, in 32 bits, or chosen at run time.
+/// Limiters without keys: striped, with a 32-bit word, or chosen at run time.
 #[tokio::test]
 async fn every_limiter_stands_behind_a_layer() {
     async fn check(limit: impl Limit + 'static) {
@@ -409,7 +415,7 @@ async fn every_limiter_stands_behind_a_layer() {
     check(chosen).await;
     check(RateLimiter32::new(quota, &TIME).unwrap()).await;
 
-    // Headers show the bucket without what is set aside for stripes.
+    // Headers show the bucket without the tokens reserved for stripes.
     let striped = Striped::with_stripes(Quota::per_hour(3), 1, 1, Arc::clone(&clock)).unwrap();
     let striped = RateLimitLayer::new(Arc::new(striped));
     let mut statuses = Vec::new();
@@ -420,8 +426,9 @@ async fn every_limiter_stands_behind_a_layer() {
     assert_eq!(statuses, [200, 200, 429, 429], "the bucket has two tokens, and time brings the third");
 }
 
-/// A burst that refills within a second does not show the rate, so headers state the quota itself, for every kind of
-/// limit.
+/// Headers state the quota itself where the burst does not show the rate, for every kind of limit.
+///
+/// A burst that refills within a second does not show it.
 #[tokio::test]
 async fn policy_reports_the_rate_of_a_small_burst() {
     let clock = Arc::new(ManualClock::new());
@@ -439,7 +446,7 @@ async fn policy_reports_the_rate_of_a_small_burst() {
         assert_eq!(answer.headers()["ratelimit-policy"], r#""default";q=1000;w=1"#);
         assert_eq!(answer.headers()["ratelimit"], r#""default";r=49;t=1"#);
     }
-    // A quota per minute keeps its minute.
+    // A quota per minute keeps its window of a minute.
     let (_, limiter) = clocked(Quota::per_minute(100).burst(1));
     let service = RateLimitLayer::new(limiter).headers(Headers::OnAllResponses).layer(tower::service_fn(hello::<()>));
     let answer = service.oneshot(Request::new(())).await.unwrap();
@@ -471,7 +478,7 @@ async fn quota_changes_while_serving() {
     let mut client = Client::of(server).await;
     assert_eq!(client.passes(3).await, 1);
     limiter.set_quota(Quota::per_second(4)).unwrap();
-    assert_eq!(client.passes(5).await, 3, "what was taken stays taken");
+    assert_eq!(client.passes(5).await, 3, "tokens already taken stay taken");
 }
 
 /// hyper-util's server takes a tower service, and so does axum.
@@ -500,8 +507,8 @@ async fn axum_routes_and_clients_have_separate_limits() {
     let server = support::serve_axum(app).await;
     let mut client = Client::of(server).await;
     assert_eq!(client.get("/search").await.status(), StatusCode::OK);
-    assert_eq!(client.get("/search").await.status(), StatusCode::TOO_MANY_REQUESTS, "the route's limit");
-    assert_eq!(client.passes(3).await, 2, "and the client's, which counts both");
+    assert_eq!(client.get("/search").await.status(), StatusCode::TOO_MANY_REQUESTS, "the route's limit refuses");
+    assert_eq!(client.passes(3).await, 2, "the client's limit counts both routes");
     assert_eq!(client.get("/healthz").await.status(), StatusCode::OK);
     let mut other = Client::from(NEIGHBOUR, server).await;
     assert_eq!(other.get("/search").await.status(), StatusCode::TOO_MANY_REQUESTS);

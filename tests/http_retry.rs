@@ -37,12 +37,12 @@ fn clock() -> TokioClock {
     TokioClock(Instant::now())
 }
 
-/// Three attempts on tokio's time, 100 and 200 ms apart.
+/// Up to three attempts on tokio's time, 100 and 200 ms apart.
 fn retry(clock: TokioClock) -> Retry<TokioClock> {
     Retry::with_clock(3, clock, 1).backoff(Backoff::DEFAULT.jitter(Jitter::None))
 }
 
-/// A request body: text, a stream, or one that turns out to be spent when it is to be sent again.
+/// A request body: text, a stream, or one that turns out to be spent at the second attempt.
 #[derive(Debug, PartialEq)]
 enum Upload {
     Text(&'static str),
@@ -67,7 +67,7 @@ impl ReplayableBody for Upload {
     }
 }
 
-/// Counts values that exist, such as responses: it is their body.
+/// A response body that counts the existing ones.
 struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
@@ -91,19 +91,20 @@ impl fmt::Debug for Alive {
 
 type Outcome = io::Result<Response<()>>;
 
-/// What came to a server.
+/// The requests that reached a server.
 #[derive(Default)]
 struct Log {
     at: Vec<Duration>,
     bodies: Vec<Upload>,
-    /// Those that had the header `x-test`.
+    /// The requests with the header `x-test`.
     headers: usize,
-    /// How many responses the client held when each call came.
+    /// The number of responses that the client held at each call.
     alive: Vec<usize>,
 }
 
-/// A server that follows a script: the outcome of each call by its number, counted from 1. `None` is a call that never
-/// ends.
+/// A server that follows a script: the outcome of each call by its number, starting at 1.
+///
+/// `None` is a call that never ends.
 struct Server {
     script: Arc<dyn Fn(usize) -> Option<Outcome> + Send + Sync>,
     log: Arc<Mutex<Log>>,
@@ -125,12 +126,12 @@ impl Server {
         }
     }
 
-    /// Answers with these statuses, and from then on with the last.
+    /// Responds with these statuses in order. The last one repeats.
     fn statuses<const N: usize>(statuses: [u16; N]) -> Self {
         Self::new(move |number| Some(Ok(response(statuses[(number - 1).min(N - 1)]))))
     }
 
-    /// When the calls came, in milliseconds.
+    /// The time of each call, in milliseconds.
     fn millis(&self) -> Vec<u128> {
         self.log.lock().unwrap().at.iter().map(Duration::as_millis).collect()
     }
@@ -170,7 +171,7 @@ impl Service<Request<Upload>> for Server {
     }
 
     fn call(&mut self, request: Request<Upload>) -> Self::Future {
-        assert!(std::mem::take(&mut self.is_ready), "a service was called that was not ready");
+        assert!(std::mem::take(&mut self.is_ready), "the service was called before it was ready");
         let mut log = self.log.lock().unwrap();
         log.at.push(self.start.elapsed());
         log.alive.push(self.alive.load(Ordering::Relaxed));
@@ -210,7 +211,7 @@ where
     client.oneshot(request).await.map(|response| response.status())
 }
 
-/// Sends a request three times at most, and returns the outcome.
+/// Sends a request up to three times, and returns the outcome.
 async fn sent(server: &Server, request: Request<Upload>) -> Result<StatusCode, RetryError<io::Error>> {
     send(RetryLayer::new(retry(clock())).layer(server.clone()), request).await
 }
@@ -237,7 +238,7 @@ async fn transient_and_throttled_responses_are_retried_and_others_returned() {
     }
 }
 
-/// The backoff is that of the policy. Each attempt has the whole request.
+/// The backoff is the policy's. Each attempt has the whole request.
 #[tokio::test(start_paused = true)]
 async fn last_response_is_returned_unchanged() {
     let server =
@@ -348,7 +349,7 @@ async fn failure_counts_in_the_budget_although_its_request_is_not_sent_again() {
     }
 }
 
-/// The attempt that is not begun is neither withdrawn nor counted.
+/// An attempt that does not start is neither withdrawn nor counted.
 #[tokio::test(start_paused = true)]
 async fn spent_body_takes_nothing_from_the_budget() {
     let budget = allowance(1);
@@ -359,7 +360,7 @@ async fn spent_body_takes_nothing_from_the_budget() {
     assert_eq!(budget.left.load(Ordering::Relaxed), 1);
 }
 
-/// The setters that follow the budgets share them.
+/// The setters after the budgets share them.
 #[tokio::test(start_paused = true)]
 async fn budgets_need_not_be_cloneable() {
     #[derive(Default)]
@@ -395,12 +396,12 @@ async fn budgets_need_not_be_cloneable() {
     assert_eq!(buffering.layer(uploads).oneshot(Request::default()).await.unwrap().status(), StatusCode::OK);
 }
 
-/// One retry, for ever.
+/// A budget of one retry that never refills.
 fn one_retry() -> RetryBudgetConfig {
     RetryBudgetConfig::builder().ratio(0.0).floor(0).reserve(1).build().unwrap()
 }
 
-/// Sends requests to these hosts of a server that is always unavailable, and returns how often each was sent.
+/// Sends requests to these hosts of an unavailable server, and returns the attempts of each.
 async fn attempts<S, const N: usize>(server: &Server, client: S, hosts: [&str; N]) -> [usize; N]
 where
     S: Service<Request<Upload>, Response = Response<Alive>, Error = RetryError<io::Error>> + Clone,
@@ -424,7 +425,7 @@ async fn each_host_has_its_own_budget() {
     assert_eq!(attempts(&server, client, hosts).await, [2, 1, 2, 2, 1]);
 }
 
-/// A host that comes back after others begins anew: what it had was dropped.
+/// A host whose budget was evicted starts with a full one.
 #[tokio::test(start_paused = true)]
 async fn memory_for_budgets_of_hosts_is_bounded() {
     let server = Server::statuses([503]);
@@ -449,7 +450,9 @@ async fn calls_fill_the_budget_of_their_host() {
     assert_eq!(attempts(&server, client, ["b.example", "a.example", "a.example"]).await, [1, 2, 1]);
 }
 
-/// A refused connection has brought the server nothing, so a POST is safe too. The first retry of a call is free.
+/// A refused connection delivered nothing to the server, so even a POST is safe to retry.
+///
+/// The first retry of a call is free.
 #[tokio::test(start_paused = true)]
 async fn refused_connection_is_retried_for_every_method() {
     let refused = || io::Error::other(io::Error::from(io::ErrorKind::ConnectionRefused));
@@ -463,7 +466,7 @@ async fn refused_connection_is_retried_for_every_method() {
     assert_eq!((error.reason(), server.calls()), (GaveUp::NotRetryable, 1));
 }
 
-/// Of a breaker inside, in whatever it is wrapped.
+/// The refusal of an inner breaker, however it is wrapped.
 #[tokio::test(start_paused = true)]
 async fn own_refusals_are_never_retried() {
     let server = Server::new(|_| {
@@ -476,7 +479,7 @@ async fn own_refusals_are_never_retried() {
     assert!(CircuitOpen::find_in(&error).is_some());
 }
 
-/// Never earlier, and at most a tenth or the backoff's base later.
+/// Never earlier, and at most a tenth of it or the backoff's base later.
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_kept_to_in_both_forms() {
     for (name, value) in [("date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("x-date", "")] {
@@ -490,9 +493,11 @@ async fn retry_after_is_kept_to_in_both_forms() {
     }
 }
 
-/// All were refused at the same moment and told "60 s". None comes earlier, and they do not come together.
+/// All are refused at the same moment with a wait of 60 s.
+///
+/// None returns earlier, and they do not return together.
 #[tokio::test(start_paused = true)]
-async fn hundred_refused_clients_come_back_one_after_the_other() {
+async fn hundred_refused_clients_do_not_return_together() {
     let server = Server::new(|number| {
         let response = Response::builder().header("retry-after", "60");
         Some(Ok(response.status(if number <= 100 { 429 } else { 200 }).body(()).unwrap()))
@@ -509,10 +514,10 @@ async fn hundred_refused_clients_come_back_one_after_the_other() {
     let (first, last) = (returned[0], returned[99]);
     assert!(first >= 60_000 && last <= 66_001, "from {first} to {last} ms");
     assert!(last - first >= 5_000, "from {first} to {last} ms");
-    assert!(returned.windows(10).all(|ten| ten[9] > ten[0]), "they come one by one: {returned:?}");
+    assert!(returned.windows(10).all(|ten| ten[9] > ten[0]), "they return one by one: {returned:?}");
 }
 
-/// A wait that is longer than the deadline leaves is not begun.
+/// A wait that would pass the deadline does not start.
 #[tokio::test(start_paused = true)]
 async fn no_wait_outlasts_the_deadline() {
     let clock = clock();
@@ -559,7 +564,7 @@ async fn late_timer_sends_nothing_after_the_deadline() {
     assert_eq!(server.calls(), 1);
 }
 
-/// The outcome becomes ready together with the timer. The budget learns of it.
+/// The outcome is ready together with the timer, and still counts in the budget.
 #[tokio::test(start_paused = true)]
 async fn no_result_follows_the_deadline() {
     for (outcome, tokens) in [(Ok(200), 10_000), (Ok(503), 9_000), (Err("late"), 9_000)] {
@@ -574,6 +579,28 @@ async fn no_result_follows_the_deadline() {
         assert_eq!(error.error().map(ToString::to_string), outcome.err().map(str::to_owned));
         assert_eq!(throttle.thousandths(), tokens, "{outcome:?}");
     }
+}
+
+/// The second attempt fails at the moment of the deadline.
+#[tokio::test(start_paused = true)]
+async fn attempt_that_fails_at_the_deadline_keeps_the_previous_error() {
+    let clock = clock();
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let failing = service_fn(move |_: Request<Upload>| {
+        let is_first = attempts.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            if is_first {
+                return Err::<Response<Alive>, _>(io::Error::other("first"));
+            }
+            tokio::time::sleep(900 * MILLISECOND).await;
+            Err(io::Error::other("second"))
+        }
+    });
+    let mut client = RetryLayer::new(retry(clock)).layer(failing);
+    let error = client.ready().await.unwrap().call(due(SECOND, clock)).await.unwrap_err();
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::Deadline { hint: None }, 2));
+    assert_eq!(error.error().unwrap().to_string(), "second");
+    assert_eq!(error.previous_error().unwrap().to_string(), "first");
 }
 
 #[tokio::test(start_paused = true)]
@@ -602,7 +629,7 @@ async fn dropped_call_drops_its_attempt_and_makes_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closure_says_what_is_retried() {
+async fn closure_chooses_what_is_retried() {
     let layer =
         RetryLayer::new(retry(clock())).when(|response: Result<&ResponseHead<'_>, &io::Error>| match response {
             Ok(head) if head.status == StatusCode::CONFLICT => Some(Failure::TRANSIENT),
@@ -657,7 +684,7 @@ async fn deadline_ends_a_wait_for_readiness() {
     assert_eq!((server.calls(), clock.0.elapsed()), (1, SECOND));
 }
 
-/// A service that is called once needs no clone for retries, of one attempt or of a stream.
+/// A call without retries, or of a stream, needs no clone of the service.
 #[tokio::test(start_paused = true)]
 async fn service_is_cloned_only_for_retries() {
     struct Counted(Arc<AtomicUsize>);
@@ -736,8 +763,9 @@ mod sockets {
         Retry::new(attempts).backoff(Backoff::constant(MILLISECOND))
     }
 
-    /// 1,000 callers at once of a server that always answers with 503: without a budget it would get three requests for
-    /// each call.
+    /// 1,000 callers use a server that always responds with 503.
+    ///
+    /// Without a budget it would receive three requests for each call.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn dead_upstream_gets_no_more_retries_than_the_budget_allows() {
         const CALLERS: usize = 1_000;
@@ -767,7 +795,7 @@ mod sockets {
         assert!(retries >= calls / 10, "{retries} retries, the budget allows more");
     }
 
-    /// A call that used up its attempts is one failure. An open breaker answers without a wait.
+    /// A call that used up its attempts is one failure. An open breaker responds without a wait.
     #[tokio::test]
     async fn breaker_outside_counts_calls_and_costs_no_backoff() {
         let upstream = Upstream::start().await;
@@ -787,7 +815,7 @@ mod sockets {
         assert_eq!(upstream.hits(), 6);
     }
 
-    /// Each attempt is refused, the last one is the error of the call.
+    /// Each attempt is refused, and the call returns the last refusal.
     #[tokio::test]
     async fn post_is_retried_while_its_connection_is_refused() {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();

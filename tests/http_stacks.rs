@@ -1,5 +1,6 @@
-//! Stacks of a client and of a server: any order of the setters, every subset of the parts, and what a refusal says. Over real
-//! sockets, but where a service has to be watched closely.
+//! Stacks of a client and of a server: any order of setters, every subset of parts, and refusals.
+//!
+//! The tests use real sockets, except where they observe a service closely.
 #![cfg(all(feature = "hyper", feature = "tokio", feature = "axum"))]
 
 #[path = "http/support.rs"]
@@ -52,7 +53,7 @@ fn transport() -> Client<HttpConnector, Empties> {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
-/// Retries without a wait that matters.
+/// Retries with a negligible wait.
 fn quick(attempts: u32) -> Retry {
     Retry::new(attempts).backoff(Backoff::constant(Duration::from_millis(1)).jitter(Jitter::None))
 }
@@ -70,7 +71,7 @@ fn two_requests() -> Quota {
     Quota::per_hour(1).burst(2)
 }
 
-/// A server whose first requests are never answered.
+/// A server that never responds to its first requests.
 async fn hanging_first(requests: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let hits = Arc::new(AtomicUsize::new(0));
     let of_server = Arc::clone(&hits);
@@ -101,10 +102,10 @@ where
     client.ready().await?.call(request).await
 }
 
-/// The name of a layer when a request comes to it.
+/// The names of the layers, in the order in which a request reaches them.
 type Events = Arc<Mutex<Vec<&'static str>>>;
 
-/// A layer that says when a request comes to it.
+/// A layer that logs when a request reaches it.
 #[derive(Clone)]
 struct Logged(&'static str, Events);
 
@@ -139,7 +140,7 @@ fn answered<B>(_: Request<B>) -> Ready<Result<Response<Empties>, Infallible>> {
     ready(Ok(Response::new(Empty::new())))
 }
 
-/// The order is that of the guide, whichever setter is called first.
+/// The order is the guide's, whichever setter is called first.
 #[tokio::test]
 async fn every_order_of_the_setters_makes_the_guides_order() {
     let events = Events::default();
@@ -148,6 +149,7 @@ async fn every_order_of_the_setters_makes_the_guides_order() {
         .deadline_layer(log("deadline"))
         .breaker_layer(log("breaker"))
         .retry_layer(log("retry"))
+        .pacing_layer(log("pacing"))
         .hedge_layer(log("hedge"))
         .throttle_layer(log("throttle"))
         .limit_layer(log("limit"))
@@ -160,6 +162,7 @@ async fn every_order_of_the_setters_makes_the_guides_order() {
         .limit_layer(log("limit"))
         .throttle_layer(log("throttle"))
         .hedge_layer(log("hedge"))
+        .pacing_layer(log("pacing"))
         .retry_layer(log("retry"))
         .breaker_layer(log("breaker"))
         .deadline_layer(log("deadline"))
@@ -172,6 +175,7 @@ async fn every_order_of_the_setters_makes_the_guides_order() {
         .limit_layer(log("limit"))
         .breaker_layer(log("breaker"))
         .concurrency_layer(log("concurrency"))
+        .pacing_layer(log("pacing"))
         .retry_layer(log("retry"))
         .throttle_layer(log("throttle"))
         .boxed(service_fn(answered));
@@ -179,14 +183,14 @@ async fn every_order_of_the_setters_makes_the_guides_order() {
         send(client, Request::new(Empty::new())).await.unwrap();
         assert_eq!(
             std::mem::take(&mut *events.lock().unwrap()),
-            ["deadline", "breaker", "retry", "hedge", "throttle", "limit", "concurrency", "attempt timeout"]
+            ["deadline", "breaker", "retry", "pacing", "hedge", "throttle", "limit", "concurrency", "attempt timeout"]
         );
     }
 }
 
-/// What one call of `layers_in_the_guides_order_make_one_call_of_four_requests` does, in `tests/http_client_stack.rs`: the first
-/// request fails, so its hedge is sent at once; that hangs until its timeout. The retry's request hangs too, and its hedge is
-/// answered.
+/// The stack does the same as the layers in `tests/http_client_stack.rs`.
+///
+/// There `layers_in_the_guides_order_make_one_call_of_four_requests` describes the four requests.
 #[tokio::test]
 async fn two_orders_of_the_setters_make_one_call_of_the_same_four_requests() {
     const WAIT: Duration = Duration::from_millis(150);
@@ -241,15 +245,15 @@ async fn two_orders_of_the_setters_make_one_call_of_the_same_four_requests() {
         assert!(timeouts.is_sorted_by(|earlier, later| earlier >= later), "{timeouts:?}");
         let waited = (2 * WAIT + WAIT).as_millis() as u64; // the timeout of the first hedge, and the retry's
         assert!(timeouts[1] >= timeouts[2] + waited, "{timeouts:?}");
-        assert_eq!(limit.peek().remaining(), 0, "the limit has seen every request");
-        assert_eq!(breaker.state(), State::Closed, "the breaker has seen one success");
+        assert_eq!(limit.peek().remaining(), 0, "the limit counted every request");
+        assert_eq!(breaker.state(), State::Closed, "the breaker counted one success");
         let error = send(&mut client, request_to(server)).await.unwrap_err();
         assert_eq!((error.part(), error.attempts()), (StackPart::Limit, Some(1)), "{error}");
-        assert_eq!(breaker.state(), State::Closed, "a refusal of the limit inside is not the server's failure");
+        assert_eq!(breaker.state(), State::Closed, "a refusal of the inner limit is no failure of the server");
     }
 }
 
-/// Makes a boxed client of every subset of these setters.
+/// Makes a boxed client for every subset of these setters.
 macro_rules! subsets {
     ($stack:expr, $clients:ident;) => {
         $clients.extend([$stack.boxed(transport())]);
@@ -261,13 +265,16 @@ macro_rules! subsets {
 }
 
 #[tokio::test]
-async fn every_subset_of_the_parts_answers() {
+async fn every_subset_of_the_parts_responds() {
     let upstream = Upstream::start().await;
     let mut clients: Vec<BoxedClient<Empties>> = Vec::new();
     subsets!(client_stack(), clients;
         attempt_timeout(LONG) deadline(LONG) retry(quick(2)) limit(Quota::per_second(1_000))
         hedge(hedge_after(LONG)) breaker_per_host(BreakerConfig::default()) throttle_per_host());
-    let all = client_stack().throttle_per_host().concurrency_layer(BulkheadLayer::new(Arc::new(Bulkhead::new(1))));
+    let all = client_stack()
+        .pacing_per_host(Quota::per_second(1_000))
+        .throttle_per_host()
+        .concurrency_layer(BulkheadLayer::new(Arc::new(Bulkhead::new(1))));
     subsets!(all.clone(), clients; retry(quick(2)) hedge(hedge_after(LONG)));
     assert_eq!(clients.len(), 132);
     for (number, client) in clients.iter_mut().enumerate() {
@@ -278,7 +285,7 @@ async fn every_subset_of_the_parts_answers() {
     assert_eq!(upstream.hits(), 132);
 }
 
-/// A connection that is refused is the transport's error, which can be downcast, whichever parts there are.
+/// With any parts, a refused connection is the transport's error and can be downcast.
 #[tokio::test]
 async fn every_subset_of_the_parts_keeps_the_transports_error() {
     let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
@@ -298,6 +305,52 @@ async fn every_subset_of_the_parts_keeps_the_transports_error() {
     }
 }
 
+/// The messages of an error and of its sources.
+fn sentences(error: &StackError) -> Vec<String> {
+    std::iter::successors(Some(error as &(dyn Error + 'static)), |&error| error.source())
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[tokio::test]
+async fn chain_of_sources_repeats_no_message() {
+    let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let upstream = Upstream::start().await;
+    let mut errors = Vec::new();
+    errors.push(send(&mut client_stack().retry(quick(2)).service(transport()), request_to(dead)).await.unwrap_err());
+    errors.push(send(&mut client_stack().service(transport()), request_to(dead)).await.unwrap_err());
+    let mut limited = client_stack().limit(Quota::per_minute(0)).service(transport());
+    errors.push(send(&mut limited, upstream.request()).await.unwrap_err());
+    let mut late = client_stack().deadline(Duration::ZERO).service(transport());
+    errors.push(send(&mut late, upstream.request()).await.unwrap_err());
+    let mut hanging = client_stack().retry(quick(1).deadline(Deadline::after(SHORT))).service(transport());
+    errors.push(send(&mut hanging, request_to(hanging_first(1).await.0)).await.unwrap_err());
+    for error in errors {
+        let sentences = sentences(&error);
+        for (number, sentence) in sentences.iter().enumerate() {
+            let earlier = sentences.get(..number).unwrap();
+            assert!(!earlier.iter().any(|earlier| earlier.contains(sentence)), "{sentences:?}");
+        }
+        assert_eq!(format!("{error:#}"), sentences.join(": "));
+    }
+}
+
+/// The first attempt finds no server, and the client's own limit refuses the second.
+#[tokio::test]
+async fn retry_that_a_limit_refuses_keeps_the_servers_failure() {
+    let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let mut client = client_stack().retry(quick(3)).limit(Quota::per_hour(1)).service(transport());
+    let error = send(&mut client, request_to(dead)).await.unwrap_err();
+    assert_eq!((error.part(), error.attempts(), error.is_refusal()), (StackPart::Limit, Some(2), true));
+    let previous = error.previous_attempt().unwrap();
+    assert_eq!(previous.part(), StackPart::Transport);
+    let text = format!("{error:#}");
+    assert!(text.starts_with("call refused by the rate limit in attempt 2: rate limit exceeded, "), "{text}");
+    assert!(text.contains(" (after: call failed: ") && text.contains("refused (os error"), "{text}");
+    let error = send(&mut client, request_to(dead)).await.unwrap_err();
+    assert!(error.previous_attempt().is_none(), "the first attempt was refused");
+}
+
 #[tokio::test]
 async fn deadline_alone_is_named() {
     let (server, _) = hanging_first(9).await;
@@ -305,7 +358,8 @@ async fn deadline_alone_is_named() {
     let error = send(&mut client, request_to(server)).await.unwrap_err();
     assert_eq!((error.part(), error.retry_after(), error.attempts()), (StackPart::Deadline, None, None));
     assert_eq!(DeadlineExceeded::find_in(&error).unwrap().specified(), SHORT);
-    assert!(error.to_string().starts_with("deadline of 100 ms exceeded, "), "{error}");
+    let text = format!("{error:#}");
+    assert!(text.starts_with("call ended by its deadline: deadline of 100 ms exceeded, "), "{text}");
 }
 
 #[tokio::test]
@@ -315,13 +369,14 @@ async fn breaker_alone_is_named_with_its_wait() {
     let mut client = client_stack().breaker_per_host(failures(2)).service(transport());
     for _ in 0..2 {
         let response = send(&mut client, upstream.request()).await.unwrap();
-        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR, "the answer is the server's");
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR, "the response is the server's");
     }
     let error = send(&mut client, upstream.request()).await.unwrap_err();
     assert_eq!((error.part(), error.is_refusal(), upstream.hits()), (StackPart::Breaker, true, 2));
     assert_eq!(error.retry_after(), CircuitOpen::find_in(&error).unwrap().retry_after());
     assert!(error.retry_after().is_some_and(|wait| !wait.is_zero() && wait <= Duration::from_secs(30)));
-    assert!(error.to_string().starts_with("circuit open, next probe in "), "{error}");
+    let text = format!("{error:#}");
+    assert!(text.starts_with("call refused by the breaker: circuit open, next probe in "), "{text}");
 }
 
 #[tokio::test]
@@ -339,7 +394,8 @@ async fn throttle_alone_is_named_with_its_wait() {
     assert_eq!((error.part(), error.is_refusal()), (StackPart::Throttle, true));
     assert_eq!(error.retry_after(), Throttled::find_in(&error).map(Throttled::retry_after));
     assert!(error.retry_after().is_some_and(|wait| wait <= Duration::from_secs(1)));
-    assert!(error.to_string().starts_with("throttled, "), "{error}");
+    let text = format!("{error:#}");
+    assert!(text.starts_with("call refused by the throttle: throttled, "), "{text}");
 }
 
 #[tokio::test]
@@ -351,7 +407,9 @@ async fn bulkhead_alone_is_named_and_a_dropped_call_gives_its_permit_back() {
     assert!(tokio::time::timeout(SHORT, &mut hanging).await.is_err());
     let error = send(&mut client, request_to(server)).await.unwrap_err();
     assert_eq!((error.part(), error.is_refusal()), (StackPart::Concurrency, true));
-    assert_eq!((error.to_string().as_str(), error.retry_after()), ("bulkhead full, limit 1", None));
+    let text = format!("{error:#}");
+    assert_eq!(text, "call refused by the concurrency limit: too many calls in flight, limit 1");
+    assert_eq!(error.retry_after(), None);
     drop(hanging);
     assert_eq!(send(&mut client, request_to(server)).await.unwrap().status(), StatusCode::OK);
 }
@@ -365,7 +423,8 @@ async fn limit_alone_is_named_with_its_wait() {
     assert_eq!((error.part(), error.is_refusal(), upstream.hits()), (StackPart::Limit, true, 1));
     assert!(error.retry_after().is_some_and(|wait| wait > Duration::from_secs(30) && wait <= LONG), "{error}");
     assert!(error.source().unwrap().is::<Denied>());
-    assert!(error.to_string().starts_with("rate limit exceeded, retry in "), "{error}");
+    let text = format!("{error:#}");
+    assert!(text.starts_with("call refused by the rate limit: rate limit exceeded, retry in "), "{text}");
 }
 
 #[tokio::test]
@@ -377,7 +436,7 @@ async fn attempt_timeout_alone_is_named() {
     assert!(began.elapsed() >= SHORT);
     assert_eq!((error.part(), error.is_refusal()), (StackPart::AttemptTimeout, false));
     assert_eq!(AttemptTimedOut::find_in(&error).unwrap().timeout(), SHORT);
-    assert_eq!(error.to_string(), "attempt timed out after 100 ms");
+    assert_eq!(format!("{error:#}"), "attempt ended by its timeout: attempt timed out after 100 ms");
 }
 
 #[tokio::test]
@@ -391,7 +450,7 @@ async fn tower_timeout_in_the_place_of_the_attempt_timeout_is_named() {
     assert_eq!(hits.load(Ordering::SeqCst), 1);
 }
 
-/// The timeout is that of an attempt: another one is made.
+/// The timeout is that of an attempt, so another attempt follows.
 #[tokio::test]
 async fn attempt_that_times_out_is_tried_again() {
     let (server, hits) = hanging_first(2).await;
@@ -401,7 +460,7 @@ async fn attempt_that_times_out_is_tried_again() {
 }
 
 #[tokio::test]
-async fn hedge_alone_answers_a_call_that_hangs() {
+async fn hedge_alone_completes_a_hanging_call() {
     let (server, hits) = hanging_first(1).await;
     let mut client = client_stack().hedge(hedge_after(SHORT)).service(transport());
     assert_eq!(send(&mut client, request_to(server)).await.unwrap().status(), StatusCode::OK);
@@ -409,7 +468,7 @@ async fn hedge_alone_answers_a_call_that_hangs() {
 }
 
 #[tokio::test]
-async fn retries_that_are_used_up_are_named_with_their_number() {
+async fn exhausted_retries_are_named_with_their_number() {
     let (server, hits) = hanging_first(9).await;
     let mut client = client_stack().retry(quick(2)).attempt_timeout(SHORT).service(transport());
     let error = send(&mut client, request_to(server)).await.unwrap_err();
@@ -417,12 +476,14 @@ async fn retries_that_are_used_up_are_named_with_their_number() {
     let gave_up = error.source().unwrap().downcast_ref::<RetryError<StackError>>().unwrap();
     assert_eq!(gave_up.reason(), GaveUp::Attempts);
     assert_eq!(gave_up.error().unwrap().part(), StackPart::AttemptTimeout);
-    let text = error.to_string();
-    assert!(text.starts_with("gave up after 2 attempts in ") && text.ends_with(": no attempts left"), "{text}");
+    let text = format!("{error:#}");
+    assert!(text.starts_with("call given up by the retries: gave up after 2 attempts in "), "{text}");
+    let end = ": no attempts left: attempt ended by its timeout: attempt timed out after 100 ms";
+    assert!(text.contains(end), "{text}");
     assert_eq!(hits.load(Ordering::SeqCst), 2);
 }
 
-/// All attempts are used up: the caller gets the last response, as without a stack.
+/// All attempts are used up. The caller gets the last response, as without a stack.
 #[tokio::test]
 async fn last_response_reaches_the_caller_when_the_retries_give_up() {
     let upstream = Upstream::start().await;
@@ -432,7 +493,7 @@ async fn last_response_reaches_the_caller_when_the_retries_give_up() {
     assert_eq!((response.status(), upstream.hits()), (StatusCode::SERVICE_UNAVAILABLE, 3));
 }
 
-/// A request that may not be sent again fails with the transport's error, not with that of the retries.
+/// A request that may not be repeated fails with the transport's error, not with the retry's.
 #[tokio::test]
 async fn error_that_is_not_retried_is_named_after_the_part_that_returned_it() {
     let (server, hits) = hanging_first(9).await;
@@ -443,7 +504,9 @@ async fn error_that_is_not_retried_is_named_after_the_part_that_returned_it() {
     assert_eq!(hits.load(Ordering::SeqCst), 1);
 }
 
-/// Three attempts that fail are one failure for the breaker outside, and then it costs neither an attempt nor a wait.
+/// Three failed attempts count as one failure for the breaker outside.
+///
+/// Once open, the breaker costs neither an attempt nor a wait.
 #[tokio::test]
 async fn call_that_used_up_its_retries_is_one_failure() {
     let upstream = Upstream::start().await;
@@ -458,7 +521,7 @@ async fn call_that_used_up_its_retries_is_one_failure() {
     assert_eq!((error.part(), error.attempts(), upstream.hits()), (StackPart::Breaker, None, 6));
 }
 
-/// The same with errors in place of responses: the classifiers see through the stack's error.
+/// The same with errors instead of responses: the classifiers look inside the stack's error.
 #[tokio::test]
 async fn errors_of_the_transport_count_once_at_the_breaker_and_refusals_never() {
     let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
@@ -480,7 +543,7 @@ async fn errors_of_the_transport_count_once_at_the_breaker_and_refusals_never() 
     assert_eq!((breaker.status().consecutive_failures(), breaker.state()), (1, State::Closed));
 }
 
-/// A server that streams for ever.
+/// A server that streams without end.
 #[tokio::test]
 async fn deadline_ends_the_body() {
     let server = serve(move |_| {
@@ -499,7 +562,7 @@ async fn deadline_ends_the_body() {
     assert!(DeadlineExceeded::find_in(&*error).is_some(), "{error}");
 }
 
-/// The retry and the deadline layer outside of it see the same deadline.
+/// The retry and the deadline layer outside it see the same deadline.
 #[tokio::test]
 async fn deadline_ends_waits_and_attempts() {
     let (server, hits) = hanging_first(9).await;
@@ -508,12 +571,12 @@ async fn deadline_ends_waits_and_attempts() {
     let began = Instant::now();
     let error = send(&mut client, request_to(server)).await.unwrap_err();
     assert!(began.elapsed() < LONG / 2);
-    // The retries may see before that no attempt fits any more.
+    // The retries may notice earlier that no further attempt fits.
     assert!(matches!(error.part(), StackPart::Deadline | StackPart::Retry), "{error}");
     assert!((1..=2).contains(&hits.load(Ordering::SeqCst)));
 }
 
-/// The layer's rules: a closure that names the error of the stack, and `min_budget`.
+/// The layer keeps its settings: a closure that names the stack's error type, and `min_budget`.
 #[tokio::test]
 async fn custom_layers_keep_their_rules() {
     let upstream = Upstream::start().await;
@@ -533,7 +596,7 @@ async fn custom_layers_keep_their_rules() {
     assert_eq!((upstream.hits(), breaker.state()), (2, State::Open));
 }
 
-/// With every part, readiness is that of the client behind the stack.
+/// With every part, readiness is that of the innermost client.
 #[tokio::test]
 async fn stack_is_ready_when_its_client_is() {
     #[derive(Clone)]
@@ -549,7 +612,7 @@ async fn stack_is_ready_when_its_client_is() {
         }
 
         fn call(&mut self, _: Request<Empties>) -> Self::Future {
-            unreachable!("it is never ready")
+            unreachable!("the client is never ready")
         }
     }
 
@@ -564,14 +627,15 @@ async fn stack_is_ready_when_its_client_is() {
         .service(Busy);
     let mut context = Context::from_waker(Waker::noop());
     assert!(client.poll_ready(&mut context).is_pending());
-    // An open breaker for all requests does not ask the client.
+    // An open breaker for all requests does not poll the client.
     breaker.force_open();
     assert!(matches!(client.poll_ready(&mut context), Poll::Ready(Ok(()))));
     let error = client.call(Request::new(Empty::new())).await.unwrap_err();
-    assert_eq!((error.part(), error.to_string().as_str()), (StackPart::Breaker, "circuit forced open"));
+    assert_eq!(error.part(), StackPart::Breaker);
+    assert_eq!(format!("{error:#}"), "call refused by the breaker: circuit forced open");
 }
 
-/// An error of the client's readiness is the transport's.
+/// An error of the client's `poll_ready` is the transport's.
 #[tokio::test]
 async fn client_that_fails_to_become_ready_is_named() {
     #[derive(Clone)]
@@ -587,7 +651,7 @@ async fn client_that_fails_to_become_ready_is_named() {
         }
 
         fn call(&mut self, _: Request<Empties>) -> Self::Future {
-            unreachable!("it is never ready")
+            unreachable!("the client is never ready")
         }
     }
 
@@ -600,13 +664,13 @@ async fn client_that_fails_to_become_ready_is_named() {
         .attempt_timeout(LONG)
         .service(Broken);
     let error = poll_fn(|context| client.poll_ready(context)).await.unwrap_err();
-    assert_eq!((error.part(), error.to_string().as_str()), (StackPart::Transport, "closed"));
+    assert_eq!((error.part(), format!("{error:#}").as_str()), (StackPart::Transport, "call failed: closed"));
     assert!(error.source().unwrap().is::<std::io::Error>());
 }
 
-/// The place of a probe, and the transport's call, are given back by a call that is dropped.
+/// A dropped call gives back the probe's place and the transport's call.
 #[tokio::test]
-async fn dropped_call_gives_everything_back() {
+async fn dropped_call_frees_all_its_resources() {
     static IN_FLIGHT: AtomicUsize = AtomicUsize::new(0);
     struct Held;
     impl Drop for Held {
@@ -656,12 +720,12 @@ async fn clones_of_a_boxed_client_share_the_parts() {
     send(&mut first.client, upstream.request()).await.unwrap();
     send(&mut second.client, upstream.request()).await.unwrap();
     assert_eq!(send(&mut first.client, upstream.request()).await.unwrap_err().part(), StackPart::Limit);
-    // So do the services that one stack makes.
+    // Services made by one stack share them too.
     let mut third = stack.service(transport());
     assert_eq!(send(&mut third, upstream.request()).await.unwrap_err().part(), StackPart::Limit);
 }
 
-/// Inside of other layers of tower, and from one task to another.
+/// Within other layers of tower, and across tasks.
 #[tokio::test]
 async fn stack_is_a_layer_of_tower() {
     let upstream = Upstream::start().await;
@@ -672,7 +736,7 @@ async fn stack_is_a_layer_of_tower() {
     assert_eq!(status.await.unwrap(), Ok(StatusCode::OK));
 }
 
-/// A stack around a stack: the inner part is named.
+/// In a stack around a stack, the inner part is named.
 #[tokio::test]
 async fn error_of_a_stack_within_a_stack_keeps_its_part() {
     let upstream = Upstream::start().await;
@@ -694,13 +758,13 @@ fn error_of_a_stack_is_one_pointer() {
 #[test]
 fn parts_have_names() {
     use StackPart::*;
-    let parts = [Deadline, Breaker, Retry, Hedge, Throttle, Limit, Concurrency, AttemptTimeout, Transport];
+    let parts = [Deadline, Breaker, Retry, Pacing, Hedge, Throttle, Limit, Concurrency, AttemptTimeout, Transport];
     let names: std::collections::BTreeSet<_> = parts.into_iter().map(StackPart::as_str).collect();
     assert_eq!(names.len(), parts.len());
     assert_eq!(Breaker.to_string(), "breaker");
 }
 
-/// The handler of a server, and how often it was called.
+/// A server's handler, and the number of its calls.
 fn counted() -> (axum::Router, Arc<AtomicUsize>) {
     let hits = Arc::new(AtomicUsize::new(0));
     let of_handler = Arc::clone(&hits);
@@ -735,15 +799,15 @@ async fn expired_request_takes_no_token_and_limited_request_reaches_no_handler()
         assert_eq!((expired.status(), limit.peek().remaining()), (StatusCode::GATEWAY_TIMEOUT, 1));
         assert_eq!(hits.load(Ordering::SeqCst), 0);
         assert_eq!((client.get("/").await.status(), limit.peek().remaining()), (StatusCode::OK, 0));
-        // The client has another token, all clients together have not.
+        // The client still has a token, but the limit for all clients has none.
         assert_eq!(client.get("/").await.status(), StatusCode::TOO_MANY_REQUESTS);
-        // Now the client's own limit refuses.
+        // The client's own limit refuses.
         assert_eq!(client.get("/").await.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(hits.load(Ordering::SeqCst), 1);
     }
 }
 
-/// The order of all places, by layers that say when a request comes to them.
+/// The order of all parts, as seen by layers that log each request.
 #[tokio::test]
 async fn every_order_of_a_servers_setters_makes_the_same_order() {
     let events = Events::default();
@@ -766,7 +830,9 @@ async fn every_order_of_a_servers_setters_makes_the_same_order() {
     }
 }
 
-/// A limit for each client comes before the one for all: a client that sends too much takes nothing from the others.
+/// The limit for each client comes before the limit for all.
+///
+/// A client over its own limit takes nothing from the others.
 #[tokio::test]
 async fn client_over_its_limit_takes_nothing_from_the_others() {
     let limit = Arc::new(RateLimiter::new(Quota::per_hour(1).burst(10)));
@@ -783,7 +849,7 @@ async fn client_over_its_limit_takes_nothing_from_the_others() {
     assert_eq!((statuses.as_slice(), limit.peek().remaining()), (&[200, 200, 429, 429, 429][..], 8));
 }
 
-/// A server of hyper, which says the peer of each connection.
+/// A hyper server that reports the peer of each connection.
 #[tokio::test]
 async fn hyper_serves_a_stack_for_each_peer() {
     let stack = server_stack().deadline(LONG).limit(Quota::per_second(100)).limit_per_client(two_requests());
@@ -793,7 +859,7 @@ async fn hyper_serves_a_stack_for_each_peer() {
     assert_eq!(support::Client::from(support::NEIGHBOUR, server).await.passes(5).await, 2);
 }
 
-/// The names of the plain limits are in their headers, metrics and logs.
+/// The names of the plain limits appear in headers, metrics and logs.
 #[tokio::test]
 async fn plain_limits_of_a_server_have_names() {
     let mut server = server_stack().limit(Quota::per_hour(1).burst(1)).service(service_fn(answered));
@@ -804,7 +870,7 @@ async fn plain_limits_of_a_server_have_names() {
     assert!(refused.headers()["ratelimit"].to_str().unwrap().starts_with("\"server\";"), "{:?}", refused.headers());
 }
 
-/// The error of the service is the handler's, as it is.
+/// The service's error is the handler's, unchanged.
 #[tokio::test]
 async fn error_of_the_handler_is_that_of_the_server() {
     #[derive(Debug, PartialEq)]
@@ -819,8 +885,9 @@ async fn error_of_the_handler_is_that_of_the_server() {
     assert_eq!(result.unwrap_err(), HandlerError(7));
 }
 
-/// A client with a deadline of 100 ms before a server whose handler takes longer: the client's stack sends it, the server's stack
-/// keeps it, and the handler is dropped.
+/// A client with a deadline of 100 ms calls a server whose handler takes longer.
+///
+/// The client's stack sends the deadline, the server's stack enforces it, and the handler is dropped.
 #[tokio::test]
 async fn deadline_of_a_clients_stack_ends_the_handler_of_a_servers_stack() {
     let dropped = Arc::new(());
@@ -840,7 +907,7 @@ async fn deadline_of_a_clients_stack_ends_the_handler_of_a_servers_stack() {
         .deadline_layer(ClientDeadlineLayer::new(SHORT).header(TIMEOUT, TimeoutUnit::Milliseconds))
         .service(transport());
     let error = send(&mut client, request_to(server)).await.map(|response| response.status());
-    // The server's 504 may come before the client's own end.
+    // The server's 504 may arrive before the client's own deadline.
     match error {
         Ok(status) => assert_eq!(status, StatusCode::GATEWAY_TIMEOUT),
         Err(error) => assert_eq!(error.part(), StackPart::Deadline, "{error}"),
@@ -853,7 +920,7 @@ async fn deadline_of_a_clients_stack_ends_the_handler_of_a_servers_stack() {
     tokio::time::timeout(LONG, &mut waiting).await.expect("the handler is dropped");
 }
 
-/// reqwest's own requests and responses.
+/// reqwest has its own requests and responses.
 #[tokio::test]
 async fn reqwest_is_a_client_behind_a_stack() {
     let upstream = Upstream::start().await;
@@ -868,9 +935,9 @@ async fn reqwest_is_a_client_behind_a_stack() {
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "upstream");
 }
 
-/// reqwest knows no relative addresses. That is the caller's fault, and no attempt.
+/// reqwest rejects relative addresses. That is the caller's mistake and no attempt.
 #[tokio::test]
-async fn request_that_cannot_be_made_says_nothing_about_the_server() {
+async fn invalid_request_does_not_count_against_the_server() {
     let (breaker, throttle) = (Arc::new(CircuitBreaker::new(failures(1))), Arc::new(AdaptiveThrottle::new()));
     let mut client = client_stack()
         .retry(quick(3))
@@ -880,13 +947,13 @@ async fn request_that_cannot_be_made_says_nothing_about_the_server() {
         .service(HttpClient::new(reqwest::Client::new()));
     let error = client.ready().await.unwrap().call(Request::get("/").body(Bytes::new()).unwrap()).await.unwrap_err();
     assert_eq!((error.part(), error.attempts()), (StackPart::Transport, Some(1)), "{error}");
-    assert_eq!(error.to_string(), "request could not be made");
+    assert_eq!(error.source().unwrap().to_string(), "request could not be made");
     assert!(RequestNotMade::find_in(&error).unwrap().source().is_some());
     assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 0));
     assert_eq!(throttle.status().requests(), 0);
 }
 
-/// Without a stack too.
+/// The same without a stack.
 #[tokio::test]
 async fn retry_layer_does_not_repeat_a_request_that_cannot_be_made() {
     let mut client = ServiceBuilder::new()
@@ -897,7 +964,7 @@ async fn retry_layer_does_not_repeat_a_request_that_cannot_be_made() {
     assert!(error.error().unwrap().is::<RequestNotMade>());
 }
 
-/// A refusal that the retries repeat names its wait when they give up.
+/// If the retries give up after a refusal, the error keeps the refusal's wait.
 #[tokio::test]
 async fn wait_of_the_last_refusal_is_kept_when_the_retries_give_up() {
     let retries = RetryLayer::new(quick(2))
@@ -923,17 +990,17 @@ async fn hedge_that_is_refused_does_not_replace_the_response_of_the_server() {
     let response = send(&mut client, upstream.request()).await.unwrap();
     assert_eq!((response.status(), upstream.hits()), (StatusCode::SERVICE_UNAVAILABLE, 2), "the hedge got the slot");
     assert_eq!(pool.in_flight(), 1);
-    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "upstream", "of the last attempt");
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "upstream", "the body is the last attempt's");
     assert_eq!(pool.in_flight(), 0);
     // A limit of one request an hour refuses the hedge.
     let mut client = client_stack().hedge(hedge_after(LONG)).limit(Quota::per_hour(1)).service(transport());
     let response = send(&mut client, upstream.request()).await.unwrap();
     assert_eq!((response.status(), upstream.hits()), (StatusCode::SERVICE_UNAVAILABLE, 3));
     assert!(!response.headers().contains_key("content-length"));
-    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "", "it was given up");
+    assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "", "the response was discarded");
 }
 
-/// Each plain limit of a client's calls in flight, around a server that hangs.
+/// Each simple limit on a client's calls in flight, with a server that hangs.
 #[tokio::test]
 async fn call_over_a_clients_limit_is_refused_before_it_is_sent() {
     type MakeClient = fn() -> BoxedClient<Empties>;
@@ -958,7 +1025,7 @@ async fn call_over_a_clients_limit_is_refused_before_it_is_sent() {
         assert!(hits.load(Ordering::SeqCst) <= 1);
         assert_eq!(send(&mut client, upstream.request()).await.is_ok(), is_per_host);
         drop(first);
-        // Until the body has ended.
+        // The slot is held until the body has ended.
         let response = send(&mut client, upstream.request()).await.unwrap();
         assert_eq!(send(&mut client, upstream.request()).await.unwrap_err().part(), StackPart::Concurrency);
         drop(response);
@@ -967,7 +1034,7 @@ async fn call_over_a_clients_limit_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn limit_of_calls_in_flight_that_is_set_twice_is_the_last_one() {
+async fn last_limit_of_calls_in_flight_replaces_the_others() {
     let upstream = Upstream::start().await;
     let mut client =
         client_stack().bulkhead(0).adaptive(LimitBounds::DEFAULT).bulkhead_per_host(1).service(transport());
@@ -975,7 +1042,10 @@ async fn limit_of_calls_in_flight_that_is_set_twice_is_the_last_one() {
     let mut client =
         client_stack().bulkhead(9).adaptive_per_host(LimitBounds::DEFAULT).bulkhead(0).service(transport());
     let error = send(&mut client, upstream.request()).await.map(|_| ()).unwrap_err();
-    assert_eq!((error.to_string().as_str(), upstream.hits()), ("bulkhead full, limit 0", 1));
+    assert_eq!(
+        (error.source().unwrap().to_string().as_str(), upstream.hits()),
+        ("too many calls in flight, limit 0", 1)
+    );
     let waiting = ClientConcurrencyLayer::bulkhead(1).waiting(SHORT);
     let mut client = client_stack().bulkhead(0).concurrency_layer(waiting).service(transport());
     let _held = send(&mut client, upstream.request()).await.unwrap();
@@ -990,7 +1060,7 @@ async fn limit_of_calls_in_flight_that_is_set_twice_is_the_last_one() {
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
 }
 
-/// A gate says when it has a slot again.
+/// A gate's refusal names the time until it has a slot.
 #[tokio::test]
 async fn refusal_of_a_gate_names_the_wait() {
     let clock = ManualClock::new();
@@ -1014,7 +1084,9 @@ async fn refusal_of_a_gate_names_the_wait() {
     assert_eq!(NotAdmitted::find_in(&error), Some(&refused));
 }
 
-/// Each plain limit of a server's requests in flight: the one over it gets a 503, and the others their answers.
+/// Each simple limit on a server's requests in flight.
+///
+/// The request over the limit gets a 503, and the others get their responses.
 #[tokio::test]
 async fn request_over_a_servers_limit_is_refused() {
     let one = LimitBounds::new(1, 1).unwrap();

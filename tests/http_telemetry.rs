@@ -1,14 +1,14 @@
-//! What is counted and logged.
+//! Metrics and logs of the layers.
 #![cfg(all(feature = "metrics", feature = "tower", feature = "tracing"))]
 
 use damper::deadline::SkewGuard;
 use damper::http::{
     Answer, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer,
-    Decision, Detail, Head, KeyedStatus, Limit, LimitError, Limited, PeerAddress, PerClient, PerHost, RateLimitLayer,
-    Refusal, ThrottleLayer,
+    Decision, Detail, Head, KeyedStatus, Limit, LimitError, Limited, PacingLayer, PeerAddress, PerClient, PerHost,
+    RateLimitLayer, Refusal, ThrottleLayer,
 };
-use damper::throttle::AdaptiveThrottle;
-use damper::{BreakerConfig, Bulkhead, KeyedLimiter, ManualClock, Quota, WhenFull};
+use damper::throttle::{AdaptiveThrottle, NoPacing, PacedRetry, Pacer, RemainingDecrease};
+use damper::{BreakerConfig, Bulkhead, Deadline, KeyedLimiter, ManualClock, Quota, WhenFull};
 use futures_util::stream;
 use http::{Request, Response};
 use http_body_util::{Empty, StreamBody};
@@ -67,8 +67,9 @@ fn lines(snapshotter: &Snapshotter) -> Vec<String> {
     lines
 }
 
-/// tracing caches the interest of its callsites for the whole process, so tests that install subscribers or recorders
-/// at the same time would disable one another's.
+/// Serializes tests that install subscribers or recorders.
+///
+/// tracing caches the interest of its callsites per process, so concurrent tests would disable one another's.
 fn lock_recorders() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -99,7 +100,7 @@ fn limit_metrics_carry_the_layers_name() {
             "damper_refused_total{limit=clients} 1".to_owned(),
         ];
         assert_eq!(lines(&snapshotter), expected);
-        // More than there are slots for.
+        // More calls than there are slots.
         for last in 2..100 {
             call(&mut service, from(last)).unwrap();
         }
@@ -110,7 +111,7 @@ fn limit_metrics_carry_the_layers_name() {
     });
 }
 
-/// The calls of a server and of a client, refusals by their causes, and the gauges when they are asked for.
+/// Calls of a server and of a client, refusals by cause, and gauges on demand.
 #[test]
 fn concurrency_metrics_carry_the_layers_name_its_side_and_the_cause() {
     let _lock = lock_recorders();
@@ -126,7 +127,11 @@ fn concurrency_metrics_carry_the_layers_name_its_side_and_the_cause() {
         assert_eq!(call(&mut server.layer(service_fn(answer)), get("/")).unwrap().status(), 503);
         assert!(call(&mut client.layer(service_fn(answer)), get("/")).is_err());
         let waiting = server.clone().waiting_by(Duration::from_secs(1), |_| ready(()));
-        assert_eq!(call(&mut waiting.layer(service_fn(answer)), get("/")).unwrap().status(), 503, "it has no queue");
+        assert_eq!(
+            call(&mut waiting.layer(service_fn(answer)), get("/")).unwrap().status(),
+            503,
+            "the gate has no queue"
+        );
         server.record_metrics();
         let expected = [
             "damper_concurrency_allowed_total{limit=pool,side=server} 1",
@@ -149,7 +154,7 @@ fn answer_pending(_: Request<()>) -> Ready<Result<Response<PendingBody>, Infalli
 
 type PendingBody = StreamBody<stream::Pending<Result<http_body::Frame<bytes::Bytes>, Infallible>>>;
 
-/// Metrics of each table carry the name of the layer and the prefix, for every way of handling newcomers.
+/// Metrics of each table carry the layer's name and the prefix, for every `WhenFull`.
 #[test]
 fn record_metrics_measures_every_keyed_table() {
     let _lock = lock_recorders();
@@ -172,7 +177,7 @@ fn record_metrics_measures_every_keyed_table() {
             for last in 1..100 {
                 call(&mut service, from(last)).unwrap();
             }
-            // A snapshot sets all of them back.
+            // A snapshot resets all of them.
             lines(&snapshotter);
             layer.record_metrics();
             let mut expected = Vec::new();
@@ -196,7 +201,7 @@ fn record_metrics_measures_every_keyed_table() {
     });
 }
 
-/// To gather them takes the table's locks, which no request should pay for.
+/// Gathering them takes the table's locks, which requests should not pay for.
 #[test]
 fn requests_never_gather_table_metrics() {
     #[derive(Clone)]
@@ -212,7 +217,7 @@ fn requests_never_gather_table_metrics() {
         }
 
         fn keyed(&self) -> Vec<KeyedStatus> {
-            panic!("a request asked")
+            panic!("a request gathered the metrics")
         }
     }
     let _lock = lock_recorders();
@@ -245,12 +250,12 @@ fn breaker_state_gauge_counts_breakers() {
             [
                 "damper_breaker_allowed_total{breaker=upstreams} 3",
                 "damper_breaker_refused_total{breaker=upstreams} 2",
-                // One of the two open ones had to make room.
+                // One of the two open breakers was evicted.
                 "damper_breaker_state{breaker=upstreams,state=open} 1",
             ]
         );
         drop((service, layer));
-        // A snapshot sets gauges back: this is the change since.
+        // A snapshot resets gauges, so this is the change since the last one.
         assert_eq!(lines(&snapshotter), ["damper_breaker_state{breaker=upstreams,state=open} -1"]);
     });
 }
@@ -261,7 +266,7 @@ fn throttle_metrics_carry_the_layers_name_and_refusals_are_logged() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
-        // Each is called by a client of its own: with this seed the first calls of an outage are refused.
+        // Each is called by a separate client. With this seed the first calls of an outage are refused.
         let throttle = || Arc::new(AdaptiveThrottle::with_clock(ManualClock::new(), 1));
         let mut service = ThrottleLayer::new(throttle()).named("search").layer(service_fn(answer));
         let log = logged(tracing::Level::DEBUG, || {
@@ -284,6 +289,42 @@ fn throttle_metrics_carry_the_layers_name_and_refusals_are_logged() {
     );
 }
 
+/// The calls sleep on a timer that is ready at once.
+#[test]
+fn pacing_metrics_carry_the_layers_name_and_rejections_are_logged() {
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let pacer = Arc::new(Pacer::with_strategy(NoPacing));
+        let rejecting = service_fn(|_: Request<()>| {
+            ready(Ok::<_, std::io::Error>(Response::builder().status(429).body(Empty::<bytes::Bytes>::new()).unwrap()))
+        });
+        let layer = PacingLayer::sleeping_by(pacer, |_| ready(())).retry(PacedRetry::new(2)).named("search");
+        let log = logged(tracing::Level::DEBUG, || {
+            call(&mut layer.layer(rejecting), get("/")).unwrap();
+        });
+        let line = "DEBUG damper: rejected by the server's limit pacing=\"search\" sleep=0ns";
+        assert_eq!(log, [line, line]);
+        let slow = RemainingDecrease::new(Quota::per_hour(4_500)).start(Duration::from_secs(8)).unwrap();
+        let layer = PacingLayer::sleeping_by(Arc::new(Pacer::with_strategy(slow)), |_| ready(()));
+        call(&mut layer.layer(service_fn(answer)), get("/")).unwrap();
+        let mut late = get("/");
+        late.extensions_mut().insert(Deadline::after(Duration::from_secs(1)));
+        call(&mut layer.layer(service_fn(answer)), late).unwrap_err();
+    });
+    let lines = lines(&snapshotter);
+    for expected in [
+        "damper_pacing_calls_total{pacing=default} 1",
+        "damper_pacing_calls_total{pacing=search} 1",
+        "damper_pacing_refused_total{pacing=default} 1",
+        "damper_pacing_rejected_total{pacing=search} 2",
+    ] {
+        assert!(lines.iter().any(|line| line == expected), "{lines:?}");
+    }
+    assert!(lines.iter().any(|line| line.starts_with("damper_pacing_sleep_seconds{pacing=default}")), "{lines:?}");
+}
+
 #[test]
 fn evictions_of_open_breakers_are_counted() {
     let _lock = lock_recorders();
@@ -296,7 +337,8 @@ fn evictions_of_open_breakers_are_counted() {
         for host in ["a", "b"] {
             _ = call(&mut service, get(&format!("http://{host}.example/down")));
         }
-        // The first has an open breaker evicted, the others the closed one of the host before; the last is not reported yet.
+        // The first host evicts an open breaker, the others the closed breaker of the host before. The last eviction is
+        // not reported yet.
         for host in ["c", "d", "e"] {
             call(&mut service, get(&format!("http://{host}.example/"))).unwrap();
         }
@@ -323,11 +365,13 @@ fn probes_are_counted() {
         let lines = lines(&snapshotter);
         assert!(lines.contains(&"damper_breaker_allowed_total{breaker=default} 2".to_owned()), "{lines:?}");
         assert!(lines.contains(&"damper_breaker_probes_total{breaker=default} 1".to_owned()), "{lines:?}");
-        assert!(lines.iter().all(|line| !line.contains("state")), "closed again: {lines:?}");
+        assert!(lines.iter().all(|line| !line.contains("state")), "the breaker closed again: {lines:?}");
     });
 }
 
-/// The cooldown ends between `poll_ready`, which did not ask the service, and `call`: the call is refused.
+/// The cooldown ends between `poll_ready`, which did not poll the service, and `call`.
+///
+/// The call is refused.
 #[test]
 fn call_refused_for_missing_readiness_is_counted_as_refused() {
     let _lock = lock_recorders();
@@ -349,7 +393,7 @@ fn call_refused_for_missing_readiness_is_counted_as_refused() {
     });
 }
 
-/// A breaker that judges gRPC by HTTP never trips on a status of gRPC: the log says so.
+/// A breaker that judges gRPC by the HTTP status never trips on a gRPC status, so it logs a hint.
 #[test]
 fn grpc_judged_by_http_is_logged() {
     let _lock = lock_recorders();
@@ -374,7 +418,7 @@ fn grpc_judged_by_http_is_logged() {
     assert!(logged(tracing::Level::INFO, work).is_empty());
 }
 
-/// Where log lines go.
+/// The destination of log lines.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -454,8 +498,9 @@ fn missing_peer_is_logged_as_an_error() {
     assert!(lines[0].contains("for_peer(address)"), "{lines:?}");
 }
 
-/// If a server passes no peer addresses, every request fails in the same way: the log reports the 1st, 2nd, 4th, 8th …
-/// Errors of other kinds may differ, so each is logged.
+/// If a server passes no peer addresses, every request fails in the same way.
+///
+/// The log reports the 1st, 2nd, 4th, 8th … Errors of other kinds may differ, so each is logged.
 #[test]
 fn repeated_missing_peer_is_logged_at_powers_of_two() {
     let _lock = lock_recorders();
@@ -504,7 +549,7 @@ fn error_counters_carry_the_cause() {
     );
 }
 
-/// A body that is there only once its deadline has passed.
+/// A body whose data is ready only after the deadline.
 struct Late;
 
 impl http_body::Body for Late {
@@ -522,7 +567,7 @@ impl http_body::Body for Late {
 
 const TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Never wakes: what is late is late when it is polled.
+/// Never wakes the task, so lateness is found at a poll.
 async fn no_sleep(_: Duration) {
     std::future::pending::<()>().await;
 }
@@ -539,7 +584,7 @@ fn deadlines_are_counted_and_logged_by_stage() {
             let late_body = |_: Request<()>| ready(Ok::<_, Infallible>(Response::new(Late)));
             let mut service = deadlines.clone().skew_guard(SkewGuard::new()).layer(service_fn(late_body));
             let expired = || Request::get("/").header(&instant, 1).body(()).unwrap();
-            // Of 60 requests without a clock in common, 49 are refused.
+            // Of 60 requests with an expired instant, 49 are refused.
             for _ in 0..60 {
                 call(&mut service, expired()).unwrap();
             }
@@ -567,7 +612,7 @@ fn deadlines_are_counted_and_logged_by_stage() {
         });
     });
     let count = |part: &str| log.iter().filter(|line| line.contains(part)).count();
-    assert_eq!(count("clocks differ"), 4, "the first, the second, the fourth, the eighth: {log:?}");
+    assert_eq!(count("clocks differ"), 4, "logged at 1, 2, 4 and 8: {log:?}");
     assert_eq!(count(r#"stage="arrival""#), 49);
     assert_eq!((count("deadline of 20 ms exceeded"), count(r#"side="client""#)), (3, 1), "{log:?}");
 }

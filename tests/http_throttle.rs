@@ -1,4 +1,4 @@
-//! Throttles before HTTP clients: over real sockets on a clock that is moved by hand, and before scripted services.
+//! Throttles before HTTP clients: over real sockets on a manual clock, and with scripted services.
 #![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
 #[path = "http/support.rs"]
@@ -58,7 +58,7 @@ fn request(server: SocketAddr) -> Asked {
     Request::get(format!("http://{server}/")).body(Empty::new()).unwrap()
 }
 
-/// The fates of calls.
+/// The outcomes of calls.
 #[derive(Debug, Default)]
 struct Calls {
     made: u32,
@@ -66,7 +66,7 @@ struct Calls {
     accepted: u32,
 }
 
-/// Calls of so many callers at the same time.
+/// The calls of this many concurrent callers.
 async fn crowd<S, R, E>(client: &S, callers: u32, request: impl Fn() -> Asked) -> Calls
 where
     S: Service<Asked, Response = Response<R>, Error = CallError<E, Throttled>> + Clone,
@@ -82,14 +82,14 @@ where
     calls
 }
 
-/// The port is closed: each call is a connection that is refused.
+/// The port is closed, so each call is a refused connection.
 #[tokio::test]
 async fn dead_upstream_gets_one_of_a_hundred_calls_of_a_thousand_callers() {
     let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let (clock, hosts) = hosts();
     let client = ThrottleLayer::new(Arc::clone(&hosts)).layer(transport());
     let (mut made, mut sent) = (0, 0);
-    // A thousand callers, each of which makes a call a second.
+    // A thousand callers make one call a second each.
     for tenth in 0..200 {
         let calls = crowd(&client, 100, || request(dead)).await;
         if tenth >= 50 {
@@ -99,8 +99,8 @@ async fn dead_upstream_gets_one_of_a_hundred_calls_of_a_thousand_callers() {
         clock.advance(SECOND / 10);
     }
     assert_eq!(made, 15_000);
-    assert!(sent <= made / 100 + 15, "{sent} of {made} were sent after 5 s");
-    assert!(sent >= 15, "{sent} were sent in 15 s");
+    // Each call is sent with a chance of 1 in 100, so the standard deviation is 12. These are five of them.
+    assert!((90..=210).contains(&sent), "{sent} of {made} were sent after 5 s");
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn recovered_upstream_gets_all_calls_within_15_seconds() {
 }
 
 #[tokio::test]
-async fn host_that_rejects_does_not_keep_calls_from_another() {
+async fn rejecting_host_leaves_another_unthrottled() {
     let (sick, sound) = (Upstream::start().await, Upstream::start().await);
     sick.answer(StatusCode::TOO_MANY_REQUESTS);
     let (_, hosts) = hosts();
@@ -138,11 +138,11 @@ async fn host_that_rejects_does_not_keep_calls_from_another() {
     assert!(sick.hits() < 30, "{} of 200", sick.hits());
     assert_eq!(sound.hits(), 200);
     assert_eq!(hosts.store().len(), 2);
-    let throttle = hosts.store().get(&sick.address.to_string()).expect("its key is the host and the port");
+    let throttle = hosts.store().get(&sick.address.to_string()).expect("the key is the host and port");
     assert!(throttle.status().share_refused() > 0.9);
 }
 
-/// On the default clock: the outage is seen at once, whatever the time is.
+/// On the default clock an outage is noticed at once, whatever the time is.
 #[tokio::test]
 async fn layers_without_settings_throttle() {
     let upstream = Upstream::start().await;
@@ -160,27 +160,27 @@ fn throttle() -> Arc<AdaptiveThrottle> {
     Arc::new(AdaptiveThrottle::new())
 }
 
-/// The calls that a throttle has counted, and those of them that were accepted.
+/// Returns the calls that a throttle has counted, and how many of them were accepted.
 fn counted(throttle: &AdaptiveThrottle) -> (u64, u64) {
     (throttle.status().requests(), throttle.status().accepted())
 }
 
 type Answer = Result<Response<Empty<Bytes>>, io::Error>;
 
-/// A service that always answers this.
+/// A service that always gives this response.
 fn answering(
     answer: impl Fn() -> Answer + Clone,
 ) -> impl Service<Asked, Response = Response<Empty<Bytes>>, Error = io::Error, Future = Ready<Answer>> + Clone {
     service_fn(move |_: Asked| ready(answer()))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it is what a service answers")]
+#[expect(clippy::unnecessary_wraps, reason = "the return type of a service")]
 fn status(status: u16) -> Answer {
     Ok(Response::builder().status(status).body(Empty::new()).unwrap())
 }
 
 #[tokio::test]
-async fn rejections_are_counted_and_other_answers_are_accepted() {
+async fn rejections_are_counted_and_other_responses_are_accepted() {
     for (code, is_accepted) in
         [(200, 1), (301, 1), (400, 1), (404, 1), (408, 1), (429, 0), (500, 1), (501, 1), (502, 0), (503, 0), (504, 0)]
     {
@@ -198,7 +198,7 @@ async fn rejections_are_counted_and_other_answers_are_accepted() {
     assert_eq!(counted(&throttle), (1, 0));
 }
 
-/// A bulkhead inside has refused the call: no server has seen it.
+/// An inner bulkhead refused the call, so no server saw it.
 #[tokio::test]
 async fn refusal_of_a_layer_inside_is_not_counted() {
     let throttle = throttle();
@@ -225,7 +225,7 @@ async fn classifier_decides_what_is_a_rejection() {
     }
 }
 
-/// A timeout inside is an error in a box.
+/// A timeout inside is a boxed error.
 #[tokio::test]
 async fn timeout_of_an_attempt_is_a_rejection() {
     let throttle = throttle();
@@ -253,7 +253,9 @@ async fn call_dropped_after_its_deadline_is_a_rejection() {
     }
 }
 
-/// The reader of a stream goes away, or its deadline ends it, while the server is healthy. Without data, the deadline is a rejection.
+/// A stream's reader goes away, or its deadline ends it, while the server is healthy.
+///
+/// Without data, an expired deadline is a rejection.
 #[tokio::test]
 async fn stream_is_accepted_at_its_first_data() {
     type Body = StreamBody<stream::BoxStream<'static, io::Result<Frame<Bytes>>>>;
@@ -296,7 +298,7 @@ async fn call_dropped_before_its_deadline_is_not_counted() {
     assert_eq!(counted(&throttle), (0, 0));
 }
 
-/// A caller that gives a server 5 ms cannot say that it is overloaded. 503 the server said itself.
+/// A server that had 5 ms for a call is not overloaded if it sends 504. A 503 is its own.
 #[tokio::test]
 async fn gateway_timeout_of_a_short_call_is_not_counted() {
     let throttle = throttle();
@@ -343,12 +345,12 @@ async fn completion_decides_when_a_call_has_ended() {
     let body = || StreamBody::new(stream::iter([Err::<Frame<Bytes>, _>(io::Error::other("reset"))]));
     let client = layer.layer(service_fn(move |_: Asked| ready(Ok::<_, io::Error>(Response::new(body())))));
     let response = client.oneshot(Asked::default()).await.unwrap();
-    assert_eq!(counted(&throttle), (0, 0), "it goes on in the body");
+    assert_eq!(counted(&throttle), (0, 0), "the call continues in the body");
     assert!(response.into_body().collect().await.is_err());
     assert_eq!(counted(&throttle), (1, 0));
 }
 
-/// Services of hyper, and throttles that are chosen by the request.
+/// Services of hyper, with throttles chosen by the request.
 #[tokio::test]
 async fn service_of_hyper_is_throttled_too() {
     #[derive(Clone, Default)]
@@ -374,7 +376,7 @@ async fn service_of_hyper_is_throttled_too() {
     assert_eq!([counted(&apart.0[0]).0, counted(&apart.0[1]).0], [0, 200]);
 }
 
-/// A service that is not ready makes the caller wait; its error is the caller's, and is not counted.
+/// A service that is not ready makes the caller wait. Its error reaches the caller and is not counted.
 #[tokio::test]
 async fn readiness_is_that_of_the_service() {
     #[derive(Clone)]
@@ -405,7 +407,9 @@ async fn readiness_is_that_of_the_service() {
     assert_eq!(counted(&throttle), (0, 0));
 }
 
-/// The guide's order: a retry counts each attempt, and a refusal is neither tried again nor blamed on the server.
+/// In the guide's order each attempt counts.
+///
+/// A refusal is neither retried nor counted against the server.
 #[tokio::test]
 async fn refusal_is_not_retried_and_no_failure_for_a_breaker() {
     let throttle = Arc::new(AdaptiveThrottle::with_clock(ManualClock::new(), 7));
@@ -423,12 +427,12 @@ async fn refusal_is_not_retried_and_no_failure_for_a_breaker() {
             ready(status(503))
         }));
     let error = client.ready().await.unwrap().call(Asked::default()).await.unwrap_err();
-    let throttled = *Throttled::find_in(&error).expect("it is in the chain");
+    let throttled = *Throttled::find_in(&error).expect("the refusal is in the chain");
     assert!(throttled.retry_after() <= SECOND);
     assert_eq!(throttled.to_string(), "throttled, 99 % of the calls are not sent");
     let gave_up = error.into_failed().unwrap();
     assert_eq!(gave_up.reason(), GaveUp::NotRetryable);
-    assert_eq!(gave_up.attempts(), requests.load(Ordering::Relaxed) + 1, "all but the refused one were sent");
+    assert_eq!(gave_up.attempts(), requests.load(Ordering::Relaxed) + 1, "all attempts but the refused one were sent");
     assert_eq!(throttle.status().requests(), u64::from(gave_up.attempts()));
     assert_eq!(breaker.state(), State::Closed);
 }

@@ -1,4 +1,4 @@
-//! Requests that wait for a token, in tokio's paused time.
+//! Requests that wait for a token, on tokio's paused time.
 #![cfg(all(feature = "tokio", feature = "tower"))]
 
 mod models {
@@ -33,7 +33,7 @@ fn server(
     })
 }
 
-/// At ten a second, requests pass first come, first served, 100 ms apart.
+/// At ten a second, requests pass in FIFO order, 100 ms apart.
 #[tokio::test(start_paused = true)]
 async fn requests_wait_in_fifo_order() {
     let start = Instant::now();
@@ -49,8 +49,9 @@ async fn requests_wait_in_fifo_order() {
     assert_eq!(limiter.debt(), 0);
 }
 
-/// A request that would have to wait longer is refused at its first poll. `Retry-After` is the wait that exceeds the
-/// layer's own.
+/// A request that would have to wait too long is refused at its first poll.
+///
+/// `Retry-After` is the part of the wait beyond the layer's own longest wait.
 #[tokio::test(start_paused = true)]
 async fn too_long_a_wait_is_refused_at_once() {
     let start = Instant::now();
@@ -68,7 +69,7 @@ async fn too_long_a_wait_is_refused_at_once() {
     }
 }
 
-/// A request waits no longer than its deadline leaves, and takes no token then.
+/// A request whose wait would pass its deadline is refused, and takes no token.
 #[tokio::test(start_paused = true)]
 async fn a_wait_past_the_deadline_is_refused_at_once() {
     let start = Instant::now();
@@ -82,7 +83,11 @@ async fn a_wait_past_the_deadline_is_refused_at_once() {
     let retry_after: u64 = refused.headers()[RETRY_AFTER].to_str().unwrap().parse().unwrap();
     assert!((3_540..=3_541).contains(&retry_after), "the wait beyond the deadline, {retry_after} s");
     assert_eq!(limiter.debt(), 0);
-    assert_eq!(client.call(Request::new(())).await.unwrap().headers()["at"], "3600000", "without a deadline it waits");
+    assert_eq!(
+        client.call(Request::new(())).await.unwrap().headers()["at"],
+        "3600000",
+        "a request without a deadline waits"
+    );
 }
 
 /// The layer calls a clone of a hyper service.
@@ -101,7 +106,7 @@ async fn hyper_services_wait() {
     }
 }
 
-/// A call that is dropped while it waits gives its place back and does not call the service.
+/// A call that is dropped while it waits frees its place and does not call the service.
 #[tokio::test(start_paused = true)]
 async fn dropped_wait_frees_its_place() {
     let start = Instant::now();
@@ -121,7 +126,7 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(std::task::Waker::noop()))
 }
 
-/// A limit whose decisions come through a channel.
+/// A limit whose decisions arrive through a channel.
 #[derive(Clone)]
 struct Remote(Arc<std::sync::Mutex<Vec<oneshot::Sender<Answer>>>>);
 
@@ -166,7 +171,7 @@ impl Service<Request<()>> for OncePerReady {
     }
 }
 
-/// The service that was ready is called when the decision arrives, and not before.
+/// The ready service is called when the decision arrives, and not before.
 #[tokio::test]
 async fn service_is_called_after_a_later_decision() {
     let remote = Remote(Arc::default());
@@ -193,6 +198,6 @@ async fn service_is_called_after_a_later_decision() {
     let failed = failed.await.unwrap();
     assert_eq!(failed.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let text = failed.into_body().collect().await.unwrap().to_bytes();
-    assert_eq!(&*text, b"the rate limit could not decide\n", "the client does not learn the cause");
+    assert_eq!(&*text, b"the rate limit could not decide\n", "the client does not see the cause");
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }

@@ -23,7 +23,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Hashes a `u64` to itself, so that a test can aim.
+/// Hashes a `u64` to itself, so that a test can choose where a key goes.
 #[derive(Clone, Copy, Default)]
 struct Identity(u64);
 
@@ -92,7 +92,9 @@ fn error_names_a_capacity_out_of_range() {
     assert!(limits.capacity() >= 8_192);
 }
 
-/// What a limiter with one set of four slots and one shared bucket admits of keys that come again and again at one instant.
+/// Returns how many tokens one set of four slots and one shared bucket admit.
+///
+/// A hundred keys call in turn, at one instant.
 fn admitted_of_many(
     when_full: WhenFull,
     calls: u64,
@@ -105,7 +107,7 @@ fn admitted_of_many(
         .hasher(BuildHasherDefault::default())
         .build()
         .unwrap();
-    // Others in between, and the first ones again.
+    // All other keys call before the first ones return.
     let admitted = (0..calls).map(|call| u64::from(limits.check(&(call % 100)).is_ok())).sum();
     (admitted, limits)
 }
@@ -114,7 +116,7 @@ fn admitted_of_many(
 #[test]
 fn evicted_key_passes_its_debt_to_the_newcomer() {
     let (admitted, limits) = admitted_of_many(WhenFull::EvictLeastIndebted, 1_000);
-    assert_eq!(admitted, 4 * 5, "what the four slots of the set hold, once");
+    assert_eq!(admitted, 4 * 5, "one burst for each of the four slots");
     assert_eq!((limits.len(), limits.overflows()), (4, 0));
     assert!(limits.evictions() > 0 && limits.refused_newcomers() > 0);
 }
@@ -122,12 +124,14 @@ fn evicted_key_passes_its_debt_to_the_newcomer() {
 #[test]
 fn keys_without_a_slot_share_a_bucket() {
     let (admitted, limits) = admitted_of_many(WhenFull::SharedOverflow, 1_000);
-    assert_eq!(admitted, 4 * 5 + 5, "one more bucket, shared by all the other keys");
+    assert_eq!(admitted, 4 * 5 + 5, "one more burst, for all other keys together");
     assert_eq!((limits.len(), limits.evictions(), limits.refused_newcomers()), (4, 0, 0));
     assert_eq!(limits.overflows(), 1_000 - 40);
 }
 
-/// By default there are two shared buckets for each key of the capacity, and a debt in one leaves the others full.
+/// By default there are two shared buckets for each key of the capacity.
+///
+/// A debt in one leaves the others full.
 #[test]
 fn shared_buckets_default_to_two_per_key() {
     let build = |buckets: Option<usize>| {
@@ -147,7 +151,9 @@ fn shared_buckets_default_to_two_per_key() {
     }
 }
 
-/// A shared bucket has a word for each tier, and a newcomer of any tier inherits the one that takes longest to be full.
+/// A newcomer of any tier inherits the debt in its shared bucket that takes longest to repay.
+///
+/// The bucket has a word for each tier.
 #[test]
 fn newcomers_inherit_the_longest_debt_of_all_tiers() {
     let clock = ManualClock::new();
@@ -157,14 +163,14 @@ fn newcomers_inherit_the_longest_debt_of_all_tiers() {
         .capacity(100)
         .shared_buckets(1)
         .clock(&clock)
-        // Under this seed the tags of the two keys that spend differ: one pair in sixteen has the same.
+        // Under this seed the tags of the two spending keys differ. One pair in sixteen shares a tag.
         .hasher(Seed::new(1, 2))
         .build()
         .unwrap();
-    // Two keys owe something in the bucket, so every newcomer inherits it.
+    // Two keys owe tokens in the bucket, so every newcomer inherits them.
     assert_eq!((limits.charge(&1, 1), limits.charge(&2, 3)), (1, 3), "four seconds");
     assert_eq!(limits.peek(&100).used(), 40, "tokens of the fast tier");
-    assert_eq!(limits.charge(&101, 10), 10, "on top of them: five seconds in all");
+    assert_eq!(limits.charge(&101, 10), 10, "added to the debt: five seconds in all");
     assert_eq!(limits.peek(&3).used(), 5, "tokens of the slow tier");
     assert_eq!(limits.check(&102).unwrap().remaining(), 49);
     assert_eq!(limits.check(&3).unwrap().remaining(), 4);
@@ -173,7 +179,9 @@ fn newcomers_inherit_the_longest_debt_of_all_tiers() {
     assert_eq!(limits.check(&4).unwrap().remaining(), 9);
 }
 
-/// A move from or to a tier without refill keeps the missing tokens; other moves keep the time to repay them.
+/// A move from or to a tier without refill keeps the missing tokens.
+///
+/// Other moves keep the time to repay them.
 #[test]
 fn moves_from_and_to_a_tier_without_refill_keep_the_tokens() {
     let clock = ManualClock::new();
@@ -189,7 +197,7 @@ fn moves_from_and_to_a_tier_without_refill_keep_the_tokens() {
     assert_eq!(limits.peek(&1).used(), 1);
 }
 
-/// A thousand moves leave the time in which a debt is repaid unchanged, to the tick.
+/// A thousand moves leave a debt's time to repay unchanged, to the tick.
 #[test]
 fn moves_between_tiers_keep_the_time_to_repay() {
     for (hertz, fast) in [(1, 3), (1_000, 10), (32_768, 7), (1_000_000_000, 1_000)] {
@@ -205,7 +213,7 @@ fn moves_between_tiers_keep_the_time_to_repay() {
     }
 }
 
-/// A permanent debt that is moved to a tier does not lengthen the lock-out of other keys there after a clock step.
+/// A permanent debt moved to a tier does not lengthen the lock-out of other keys after a clock step.
 #[test]
 fn permanent_debt_leaves_clock_recovery_of_a_tier_unchanged() {
     let lockout = |is_moved: bool| {
@@ -257,7 +265,7 @@ fn refused_during<K: ?Sized + std::hash::Hash>(
 }
 
 #[test]
-fn roll_back_of_a_free_call_returns_nothing() {
+fn roll_back_of_a_free_call_returns_no_token() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::UNLIMITED).clock(&clock).build().unwrap();
     refused_during(&limits, (&1, 5), || {
@@ -268,7 +276,7 @@ fn roll_back_of_a_free_call_returns_nothing() {
 }
 
 #[test]
-fn roll_back_after_clear_returns_nothing() {
+fn roll_back_after_clear_returns_no_token() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_hour(1).burst(5))
         .capacity(1)
@@ -287,7 +295,7 @@ fn roll_back_after_clear_returns_nothing() {
     assert!(limits.check(&2).is_err(), "five of five are taken");
 }
 
-/// A debt that one key alone owes in a shared bucket is inherited by that key only.
+/// A debt of a single key in a shared bucket is inherited by that key only.
 #[test]
 fn newcomer_ignores_the_debt_of_a_single_other_key() {
     let clock = ManualClock::new();
@@ -304,10 +312,10 @@ fn newcomer_ignores_the_debt_of_a_single_other_key() {
     assert!(limits.check(&4).is_err(), "15 tokens of two keys are owed");
     clock.advance(Duration::from_secs(15));
     assert_eq!(limits.charge(&5, 10), 10);
-    assert_eq!(limits.check(&4).unwrap().remaining(), 9, "all of 10 is of one key again");
+    assert_eq!(limits.check(&4).unwrap().remaining(), 9, "all 10 tokens belong to one key again");
 }
 
-/// A debt that lasts longer than any of a fast tier could survives a stay there.
+/// A debt too long for a faster tier survives a stay in it.
 #[test]
 fn debt_survives_a_stay_in_a_faster_tier() {
     fn moved<A: damper::limit::KeyedAlgorithm>(slow: Quota, fast: Quota) -> [Option<Duration>; 2] {
@@ -319,7 +327,7 @@ fn debt_survives_a_stay_in_a_faster_tier() {
         let there = limits.check(&1).map_err(|denied| denied.retry_after().unwrap());
         assert!(there.is_err(), "the debt counts in the fast tier");
         clock.advance(Duration::from_mins(10));
-        assert!(limits.check(&1).is_err(), "and goes on doing so");
+        assert!(limits.check(&1).is_err(), "the debt still counts afterwards");
         limits.set_tier(&1, 0).unwrap();
         [there.err(), limits.check_n(&1, slow.limit()).err().and_then(|denied| denied.retry_after())]
     }
@@ -356,11 +364,11 @@ fn deny_new_refuses_newcomers_until_a_slot_is_idle() {
     assert_eq!((denied.retry_after(), denied.remaining()), (Some(Duration::from_secs(1)), 0));
     assert_eq!((limits.refused_newcomers(), limits.len()), (1, 4));
     clock.advance(Duration::from_secs(1));
-    assert_eq!(limits.check(&4).unwrap().remaining(), 4, "the first is full, and gave its slot");
-    assert_eq!((limits.len(), limits.evictions()), (4, 0), "and lost nothing by it");
+    assert_eq!(limits.check(&4).unwrap().remaining(), 4, "the first key's bucket is full, so it gave up its slot");
+    assert_eq!((limits.len(), limits.evictions()), (4, 0), "no debt was evicted");
 }
 
-/// Calls that are always allowed, or never, are answered the same without a slot.
+/// Calls that always or never succeed get the same result without a slot.
 #[test]
 fn deny_new_reports_costs_above_the_burst() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5))
@@ -378,7 +386,7 @@ fn deny_new_reports_costs_above_the_burst() {
     assert_eq!((limits.len(), limits.refused_newcomers()), (4, 2));
 }
 
-/// A debt that is never repaid is inherited by newcomers of a tier that does refill.
+/// A permanent debt is inherited by newcomers of a tier that refills.
 #[test]
 fn permanent_debt_is_inherited_in_every_tier() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(0).burst(5))
@@ -393,7 +401,7 @@ fn permanent_debt_is_inherited_in_every_tier() {
     assert_eq!(limits.evictions(), 0);
 }
 
-/// A key that spent from the shared bucket and then gets a slot owes what the bucket owes.
+/// A key that gets a slot after using the shared bucket inherits the bucket's debt.
 #[test]
 fn slot_after_overflow_starts_with_the_shared_debt() {
     let clock = ManualClock::new();
@@ -404,15 +412,15 @@ fn slot_after_overflow_starts_with_the_shared_debt() {
     assert_eq!(limits.check_n(&9, 5).unwrap().remaining(), 0, "shared");
     assert!(limits.check(&9).is_err());
     clock.advance(Duration::from_secs(1));
-    // The others are full now; the newcomer gets a slot, and has what the shared bucket has.
+    // The other keys' buckets are full, so the newcomer gets a slot with the shared bucket's debt.
     assert_eq!(limits.check(&9).unwrap().remaining(), 0);
     assert_eq!(limits.len(), 4);
     assert!(limits.check(&9).is_err());
 }
 
-/// A flood of keys takes bounded memory and admits one burst a slot.
+/// A flood of keys takes bounded memory and admits one burst per slot.
 #[test]
-fn flood_admits_at_most_what_the_slots_hold() {
+fn flood_admits_at_most_one_burst_per_slot() {
     let clock = ManualClock::new();
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(3))
         .capacity(64)
@@ -435,7 +443,7 @@ fn evicted_idle_key_returns_with_a_full_bucket() {
         let _ = limits.check_n(&newcomer, 2);
     }
     clock.advance(Duration::from_secs(2));
-    assert_eq!(limits.check(&1).unwrap().remaining(), 1, "a full bucket again");
+    assert_eq!(limits.check(&1).unwrap().remaining(), 1, "the bucket is full again");
 }
 
 #[test]
@@ -445,7 +453,7 @@ fn refund_of_a_key_repays_its_debt() {
     limits.check_n("a", 2).unwrap();
     assert_eq!((limits.charge("a", 3), limits.refund("a", 1)), (3, 1));
     assert_eq!(limits.check("a").unwrap_err().retry_after(), Some(Duration::from_hours(3)));
-    // Also in a position of which many bits are the fraction of a token.
+    // Also with a word of which many bits are the fraction of a token.
     assert_eq!((limits.refund("a", 1 << 24), limits.peek("a").remaining()), (4, 2));
 }
 
@@ -460,8 +468,8 @@ fn all_operations_of_a_key() {
     assert_eq!((usage.limit(), usage.used(), usage.window()), (5, 4, Some(Duration::from_millis(500))));
     assert_eq!(usage.resets_in(), Some(Duration::from_millis(400)));
     assert_eq!((limits.refund("a", 2), limits.peek("a").used()), (2, 2));
-    assert_eq!((limits.refund("b", 2), limits.len()), (0, 1), "it has no slot");
-    assert_eq!(limits.charge("a", 100), 10, "the burst and 7 are the deepest debt");
+    assert_eq!((limits.refund("b", 2), limits.len()), (0, 1), "the key has no slot");
+    assert_eq!(limits.charge("a", 100), 10, "the burst plus 7 is the deepest debt");
     assert_eq!(limits.check("a").unwrap_err().retry_after(), Some(Duration::from_millis(800)));
     assert_eq!(limits.charge("b", 3), 3, "in the shared bucket");
     assert_eq!(limits.check("b").unwrap().remaining(), 1, "a newcomer inherits its debt");
@@ -483,7 +491,7 @@ fn refusal_by_the_limit_for_all_returns_the_keys_tokens() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(10)).clock(&clock).build().unwrap();
     let all = RateLimiter::with_clock(Quota::per_second(1).burst(5), &clock);
     let of_all = limits.check_n_with(&1, 3, &all).unwrap();
-    assert_eq!(of_all.remaining(), 2, "of ten and of five, the fewer");
+    assert_eq!(of_all.remaining(), 2, "the smaller of the two remainders");
     for (key, used) in [(1, 3), (2, 0)] {
         assert_eq!(limits.check_n_with(&key, 4, &all).unwrap_err().index(), 1);
         assert_eq!((limits.peek(&key).used(), all.peek().used()), (used, 3), "of key {key}");
@@ -491,7 +499,7 @@ fn refusal_by_the_limit_for_all_returns_the_keys_tokens() {
     limits.check_n_with(&1, 2, &all).unwrap();
     assert_eq!((limits.peek(&1).used(), all.peek().used()), (5, 5));
     let more = RateLimiter::with_clock(Quota::per_second(100), &clock);
-    assert_eq!(limits.check_n_with(&1, 1, &more).unwrap().remaining(), 4, "of five and of a hundred");
+    assert_eq!(limits.check_n_with(&1, 1, &more).unwrap().remaining(), 4, "4 of 5, fewer than of 100");
 }
 
 #[test]
@@ -504,8 +512,8 @@ fn tiers_and_overrides() {
         .unwrap();
     assert_eq!(limits.check_n(&10, 10).unwrap().remaining(), 0);
     assert_eq!(limits.check_n(&11, 10).unwrap().remaining(), 90);
-    assert_eq!(limits.check_n(&19, 10).unwrap().remaining(), 40, "beyond the last is the last");
-    // Ten seconds to refill, in either tier; in a hundred that is all of it.
+    assert_eq!(limits.check_n(&19, 10).unwrap().remaining(), 40, "a tier beyond the last counts as the last");
+    // A debt of ten seconds in either tier. In the tier of 100 tokens those are all of them.
     limits.set_tier(&10, 1).unwrap();
     assert!(limits.check(&10).is_err());
     clock.advance(Duration::from_secs(5));
@@ -522,13 +530,13 @@ fn tiers_and_overrides() {
     let refused = limits.set_tier_quota(2, too_large).unwrap_err();
     assert!(matches!(refused, TierError::Quota(SetQuotaError::TooLarge { .. })), "{refused:?}");
     assert_eq!(limits.tier_quota(2), Some(Quota::per_second(6).burst(60)));
-    // An override outlives the slot.
+    // An override outlives its slot.
     limits.set_tier(&20, 1).unwrap();
     limits.clear();
     assert_eq!(limits.check(&20).unwrap().remaining(), 99);
     let of =
         |others| KeyedLimiter::<u64>::builder(Quota::per_second(1)).tiers(vec![Quota::per_second(2); others], |_| 15);
-    assert_eq!(of(15).build().unwrap().peek(&0).limit(), 2, "of the last of 16");
+    assert_eq!(of(15).build().unwrap().peek(&0).limit(), 2, "the last of 16 tiers");
     assert_eq!(of(16).build().unwrap_err(), KeyedLimiterError::Tiers(17));
 }
 
@@ -539,7 +547,7 @@ fn client_addresses_are_grouped() {
     assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
     assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
     assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
-    // A NAT64 gateway's addresses too, however IPv6 is grouped; its neighbours are IPv6.
+    // Addresses of a NAT64 gateway count as IPv4, however IPv6 is grouped. Their neighbours count as IPv6.
     assert_eq!(of("64:ff9b::10.0.0.1"), of("10.0.0.1"));
     assert_ne!(of("64:ff9b::10.0.0.1"), of("64:ff9b::10.0.0.2"));
     assert_eq!(ClientAddress::with_ipv6_prefix(parse("64:ff9b::10.0.0.1"), 32), of("10.0.0.1"));
@@ -554,7 +562,7 @@ fn client_addresses_are_grouped() {
     assert_eq!(ClientAddress::from(socket), of("2001:db8::1"));
 }
 
-/// Clients whose addresses have equal low bits.
+/// Clients whose addresses share their low bits.
 #[test]
 fn client_groups_have_separate_limits() {
     let clock = ManualClock::new();
@@ -570,7 +578,9 @@ fn client_groups_have_separate_limits() {
     assert_eq!(limits.len(), 128);
 }
 
-/// A word further ahead than the deepest debt and the clock's largest step back can only be from long ago.
+/// A word further ahead than any valid one counts as expired.
+///
+/// The bound is the deepest debt plus the clock's largest step back.
 #[test]
 fn clock_step_within_its_bound_keeps_the_debt() {
     let clock = Skewed(ManualClock::new(), Duration::from_secs(2));
@@ -585,8 +595,9 @@ fn clock_step_within_its_bound_keeps_the_debt() {
     }
 }
 
-/// Threads check and flood while the quota changes: no key gets more than its envelope. Where keys are evicted, that holds
-/// for all slots together: a key that returns through its other set has a fresh burst.
+/// Threads check and flood while the quota changes, and no key exceeds its envelope.
+///
+/// With eviction that holds for all slots together: a key that returns through its other set has a fresh burst.
 #[test]
 fn each_key_stays_in_its_envelope_under_threads_and_floods() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
@@ -599,7 +610,7 @@ fn each_key_stays_in_its_envelope_under_threads_and_floods() {
             for step in 0..30_000u64 {
                 let key = (step * 7 + thread) % 4;
                 match (step + thread) % 8 {
-                    // Other keys, which evict what they can.
+                    // Other keys, which evict whenever they can.
                     0 | 1 => {
                         let is_taken = limits.check_n(&(100 + step % 50), 3).is_ok();
                         of_others.fetch_add(3 * u64::from(is_taken), Relaxed);
@@ -664,7 +675,7 @@ proptest! {
     fn each_key_matches_a_limiter_of_its_own(calls in proptest::collection::vec((1..=40u64, 0..200_000_000u64, 0..4u32), 1..400)) {
         let clock = ManualClock::new();
         let quota = Quota::per_second(10).burst(3);
-        // The identity spreads 40 keys evenly, two or three to a set.
+        // The identity hash spreads 40 keys evenly, two or three to a set.
         let limits = aimed(quota, 40, &clock);
         let mut own = HashMap::new();
         for (key, pass, n) in calls {
@@ -723,7 +734,9 @@ fn answer(found: Result<damper::Allowed, damper::Denied>, expected: Answer) -> A
 }
 
 proptest! {
-    /// A table that is large enough answers as a map of slow buckets does, whatever is done to keys and quotas.
+    /// A table that is large enough matches a map of slow buckets.
+    ///
+    /// That holds under every operation on keys and quotas.
     #[test]
     fn large_table_matches_a_map_of_buckets(
         tiers in [settings(), settings(), settings()],
@@ -737,7 +750,7 @@ proptest! {
             .shared_buckets(1)
             .when_full(if shares { WhenFull::SharedOverflow } else { WhenFull::DenyNew })
             .clock(&clock)
-            // By which these 13 keys have different tags in a shared bucket.
+            // With this hash the 13 keys have different tags in a shared bucket.
             .hasher(BuildHasherDefault::<Identity>::default())
             .build()
             .unwrap();
@@ -787,8 +800,10 @@ proptest! {
         }
     }
 
-    /// More than a year passes. Keys that come back after 104 or 208 days have full buckets. A key that comes back shortly before
-    /// its level has gone full circle, by less than the deepest debt takes to refill, owes what is left of the circle.
+    /// Keys return after more than a year.
+    ///
+    /// After 104 or 208 days their buckets are full. A key that returns just before its level has completed a cycle, by
+    /// less than the deepest debt takes to refill, owes the rest of the cycle.
     #[test]
     fn keys_that_return_after_months_have_full_buckets(
         rate_log2 in 0..=6u32,
@@ -798,7 +813,8 @@ proptest! {
         let settings = Settings { rate_log2, burst, max_debt };
         let clock = ManualClock::with_frequency(keys::FREQUENCY);
         let limits = KeyedLimiter::<u64>::builder(settings.quota()).clock(&clock).build().unwrap();
-        // A tick of the clock is four units; in a clock's ticks, as are the moments at which the buckets are full.
+        // A tick of the clock is four units. All values are in clock ticks, as are the moments at which buckets are
+        // full.
         let circle = 1i64 << 54;
         let token = (8 * CLOCK_TICKS as i64) >> rate_log2;
         let deepest = i64::from(burst + max_debt) * token;
@@ -807,7 +823,7 @@ proptest! {
         for (key, gap, n) in calls {
             let gap = match gap {
                 Gap::Pass(millis) => millis * CLOCK_TICKS as i64,
-                // To when this key's level has gone full circle, or near it.
+                // The moment at which this key's level completes its cycle, or near it.
                 Gap::Circle(off) => full_at.get(&key).map_or(0, |&at| (at + circle - now).rem_euclid(circle) + off * token).max(0),
             };
             now += gap;
@@ -834,9 +850,9 @@ proptest! {
 
 #[derive(Clone, Copy, Debug)]
 enum Gap {
-    /// Milliseconds.
+    /// This many milliseconds pass.
     Pass(i64),
-    /// Tokens before or after the end of the circle.
+    /// This many tokens before or after the end of the cycle.
     Circle(i64),
 }
 
@@ -872,12 +888,13 @@ fn few_keys_find_no_slot_at_capacity() {
         overflows += of_these;
     }
     println!("{overflows} of {keys}");
-    // 150 are expected, and 300 are twelve standard deviations off.
+    // 150 are expected, and 300 are twelve standard deviations above.
     assert!(overflows <= 300, "{overflows} of {keys} keys");
 }
 
-/// While an attacker rotates a hundred times as many keys as the table is built for, a key that calls all the time gets
-/// exactly its burst and its rate.
+/// A key that calls constantly gets exactly its burst and its rate beside an attacker.
+///
+/// The attacker rotates a hundred times as many keys as the table's capacity.
 #[test]
 fn busy_key_keeps_its_rate_under_a_flood() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew] {
@@ -896,12 +913,13 @@ fn busy_key_keeps_its_rate_under_a_flood() {
             others.by_ref().take(3).for_each(|key| _ = limits.check(&key));
             clock.advance(Duration::from_micros(100));
         }
-        assert_eq!(taken, 5 + 100, "{when_full:?}: ten seconds");
+        assert_eq!(taken, 5 + 100, "{when_full:?}: a burst and ten seconds");
     }
 }
 
-/// Threads check, refund, roll back and move keys between tiers of one quota, among more keys than slots: the net tokens of
-/// each key, from its slot and from the shared bucket, stay in its envelope.
+/// Each key's net tokens, from its slot and the shared bucket, stay within its envelope.
+///
+/// Threads check, refund, roll back and move keys between tiers of one quota, with more keys than slots.
 #[test]
 fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
     const KEYS: usize = 40;
@@ -921,7 +939,7 @@ fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
         let seed = seed();
         let counted = |thread: u64| {
             let mut taken = [0i64; KEYS];
-            // Not 0, of which xorshift makes 0 for ever.
+            // Not 0, which is a fixed point of xorshift.
             let mut random = (seed ^ thread << 32) | 1;
             for _ in 0..40_000 {
                 random ^= random << 13;

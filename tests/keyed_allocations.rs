@@ -1,8 +1,9 @@
-//! The memory of a keyed limiter under a flood of keys. A binary of its own, so that nothing else asks for memory
-//! meanwhile.
+//! The memory of a keyed limiter under a flood of keys.
 //!
-//! The crate forbids unsafe code, and with it an allocator that counts; so this looks at what the system says is
-//! resident.
+//! A separate binary, so that nothing else allocates meanwhile.
+//!
+//! The crate forbids unsafe code, which a counting allocator needs. The test reads the resident memory that the system
+//! reports instead.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 use damper::{KeyedLimiter, ManualClock, Quota, WhenFull};
@@ -10,14 +11,15 @@ use std::fs;
 
 const CAPACITY: usize = 10_000;
 
-/// In pages, of which none is smaller than 4 KiB.
+/// The resident pages of the process. No page is smaller than 4 KiB.
 fn resident() -> i64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap();
     statm.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// A million keys leave no more slots taken than there are, and no memory: a byte kept for each would be 244 pages, or
-/// 48 where it is only a fifth of them.
+/// A million keys take no more slots than there are, and no memory.
+///
+/// A byte kept for each key would be 244 pages, or 48 if only one key in five was kept.
 #[test]
 fn flood_of_keys_takes_no_memory() {
     let policies = [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted];

@@ -1,4 +1,4 @@
-//! A breaker for every key through its public API.
+//! A breaker for every key, through the public API.
 #![cfg(feature = "std")]
 
 use damper::{
@@ -15,7 +15,7 @@ fn config() -> BreakerConfig {
     BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_secs(30)).build().unwrap()
 }
 
-/// Of a future that is ready.
+/// Polls a future that is ready at once.
 fn block_on<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -37,7 +37,7 @@ fn every_key_has_its_own_breaker() {
     assert!(Arc::ptr_eq(&hosts.get_or_create("one"), &hosts.get_or_create("one")));
     assert_eq!(hosts.get_or_create("one").try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(30)));
     assert_eq!((hosts.store().len(), hosts.store().capacity()), (2, 16));
-    assert!(hosts.store().get("three").is_none(), "to look for one makes none");
+    assert!(hosts.store().get("three").is_none(), "a lookup creates no breaker");
 
     clock.advance(Duration::from_secs(30));
     assert_eq!(hosts.call("one", || Ok::<_, ()>(1)), Ok(1));
@@ -64,7 +64,7 @@ fn every_key_has_its_own_window() {
     for _ in 0..200 {
         hosts.call("three", || Ok::<_, ()>(())).unwrap();
     }
-    assert_eq!(hosts.get_or_create("three").status().calls(), 100, "as many as the window has");
+    assert_eq!(hosts.get_or_create("three").status().calls(), 100, "the window is full");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn open_breaker_survives_a_flood_of_keys() {
     clock.advance(Duration::from_secs(30));
     let probing = hosts.get_or_create("probing");
     let probe = probing.try_acquire().unwrap();
-    fail(&hosts, "down"); // a probe too
+    fail(&hosts, "down"); // a failed probe
     hosts.get_or_create("closed");
 
     let flood = |hosts: &KeyedCircuitBreaker<String, _>| {
@@ -121,7 +121,7 @@ fn open_breaker_survives_a_flood_of_keys() {
     for kept in ["down", "forced open", "forced closed", "disabled", "metrics only", "probing"] {
         assert!(hosts.store().get(kept).is_some(), "{kept}");
     }
-    // Whose cooldown is over, and whom nobody calls, would let the next call pass anyway.
+    // An idle breaker whose cooldown has ended would admit its next call anyway.
     for gone in ["closed", "abandoned"] {
         assert!(hosts.store().get(gone).is_none(), "{gone}");
     }
@@ -133,14 +133,14 @@ fn open_breaker_survives_a_flood_of_keys() {
     assert!(hosts.store().get("probing").is_none() && hosts.store().get("down").is_none());
 }
 
-/// Calls each of these hosts once; it fails.
+/// Makes one failing call to each of these hosts.
 fn flood(hosts: &KeyedCircuitBreaker<String, &ManualClock>, numbers: std::ops::Range<usize>) {
     for number in numbers {
         fail(hosts, &format!("{number}.flood.example.com"));
     }
 }
 
-/// A failure of a host is not enough to trip it, so that the flood is of closed breakers.
+/// One failure does not trip a breaker, so the breakers of the flood stay closed.
 #[test]
 fn open_breaker_survives_a_flood_of_failing_hosts() {
     let clock = ManualClock::new();
@@ -153,7 +153,7 @@ fn open_breaker_survives_a_flood_of_failing_hosts() {
     assert!(hosts.store().evictions() >= 3 * 1_024 && hosts.store().kept_evictions() == 0);
 }
 
-/// So many are open, side by side, that an eviction meets no other for long.
+/// So many adjacent entries are open that an eviction long finds no other.
 #[test]
 fn open_breakers_are_evicted_last() {
     let clock = ManualClock::new();
@@ -183,7 +183,7 @@ fn half_open_breaker_between_probes_is_kept() {
     assert_eq!(hosts.store().get("recovering").unwrap().status().probes_succeeded(), 1);
 }
 
-/// Every breaker of the flood trips: then open ones make room for one another, and that is counted.
+/// Every breaker of the flood trips, so open breakers evict one another, and are counted.
 #[test]
 fn memory_stays_bounded_where_all_breakers_are_open() {
     let clock = ManualClock::new();
@@ -193,11 +193,11 @@ fn memory_stays_bounded_where_all_breakers_are_open() {
     flood(&hosts, 100..4 * 1_024);
     assert_eq!(hosts.store().len(), 100);
     assert_eq!(hosts.store().evictions(), 4 * 1_024 - 100);
-    // The newest, too, was open when the next one came.
+    // The newest was open too when the next one arrived.
     assert_eq!(hosts.store().kept_evictions(), hosts.store().evictions());
 }
 
-/// Among open breakers those that nobody calls go first.
+/// Among open breakers the unused ones go first.
 #[test]
 fn open_breaker_in_use_survives_a_flood_of_open_ones() {
     let clock = ManualClock::new();
@@ -218,7 +218,7 @@ fn futures_and_permits_work_on_keyed_breakers() {
     assert_eq!(hosts.get_or_create("one").state(), State::Open);
     let refused = block_on(hosts.run("one", async { Ok::<_, ()>(1) }));
     assert!(refused.unwrap_err().is_refused());
-    // It borrows neither the breakers nor the key.
+    // The future borrows neither the breakers nor the key.
     let future = hosts.run(&"two".to_owned(), async { Err::<(), _>("down") });
     let task = std::thread::spawn(|| block_on(future));
     assert_eq!(task.join().unwrap(), Err(CallError::Failed("down")));
@@ -227,7 +227,7 @@ fn futures_and_permits_work_on_keyed_breakers() {
 }
 
 #[test]
-fn verdicts_of_ones_own_decide_per_key() {
+fn custom_verdicts_decide_per_key() {
     let clock = ManualClock::new();
     let hosts = KeyedCircuitBreaker::<String, _>::with_clock(config(), 16, &clock).unwrap();
     let unless_missing = |result: &Result<(), u16>| match result {
@@ -274,7 +274,7 @@ fn callback_gets_every_change_with_its_key() {
         ]
     );
     assert_eq!(hosts.store().capacity(), 64);
-    // The forced one is worth keeping, also with a listener.
+    // The forced breaker is kept, also with a listener.
     for number in 0..10_000 {
         hosts.call(&number.to_string(), || Ok::<_, ()>(())).unwrap();
     }
@@ -282,7 +282,7 @@ fn callback_gets_every_change_with_its_key() {
     assert_eq!(changes.lock().unwrap().len(), 5, "an eviction is no change");
 }
 
-/// Counts the listeners that there are.
+/// Counts the existing listeners.
 struct Counted(Arc<AtomicUsize>);
 
 impl OnStateChange for Counted {
@@ -296,7 +296,7 @@ impl Drop for Counted {
 }
 
 #[test]
-fn listener_is_made_and_dropped_with_its_breaker() {
+fn listener_is_created_and_dropped_with_its_breaker() {
     let (alive, made) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
     let hosts = {
         let (alive, made) = (Arc::clone(&alive), Arc::clone(&made));
@@ -318,7 +318,7 @@ fn listener_is_made_and_dropped_with_its_breaker() {
     assert_eq!(alive.load(Ordering::Relaxed), 0);
 }
 
-/// A listener may use the breakers, also the one that changed.
+/// A listener may use the breakers, including the one that changed.
 #[test]
 fn callback_may_use_other_breakers() {
     static HOSTS: std::sync::OnceLock<
@@ -339,4 +339,43 @@ fn callback_may_use_other_breakers() {
 fn breakers_without_listeners_are_no_larger() {
     let hosts = KeyedCircuitBreaker::<String>::new(config(), 10).unwrap();
     assert_eq!(size_of_val(&*hosts.get_or_create("one")), size_of::<CircuitBreaker>());
+}
+
+#[test]
+fn new_configuration_reaches_present_and_later_keys() {
+    let clock = ManualClock::new();
+    let hosts = KeyedCircuitBreaker::<String, _>::with_clock(BreakerConfig::DEFAULT, 16, &clock).unwrap();
+    fail(&hosts, "one");
+    fail(&hosts, "two");
+    hosts.get_or_create("two").set_config(&BreakerConfig::builder().failure_threshold(9).build().unwrap()).unwrap();
+    hosts.set_config(&BreakerConfig::builder().failure_threshold(2).build().unwrap()).unwrap();
+    for host in ["one", "two", "three", "three"] {
+        fail(&hosts, host);
+    }
+    for host in ["one", "two", "three"] {
+        assert_eq!(hosts.get_or_create(host).state(), State::Open, "{host}");
+    }
+}
+
+/// The listener is made after the breaker's configuration was looked up.
+#[test]
+fn breaker_that_is_created_during_a_change_has_the_new_configuration() {
+    type Hosts = KeyedCircuitBreaker<u32, damper::Monotonic, damper::time::Seed, Silent>;
+    struct Silent;
+    impl OnStateChange for Silent {
+        fn on_state_change(&self, _: StateChange) {}
+    }
+    static HOSTS: std::sync::OnceLock<Hosts> = std::sync::OnceLock::new();
+    static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+    let hosts = HOSTS.get_or_init(|| {
+        KeyedCircuitBreaker::<u32>::new(BreakerConfig::DEFAULT, 10).unwrap().with_listeners(|_| {
+            if LISTENERS.fetch_add(1, Ordering::Relaxed) == 0 {
+                HOSTS.get().unwrap().set_config(&config()).unwrap();
+            }
+            Silent
+        })
+    });
+    assert_eq!(hosts.call(&7, || Err::<(), _>("down")), Err(CallError::Failed("down")));
+    assert_eq!(hosts.get_or_create(&7).state(), State::Open);
+    assert_eq!(LISTENERS.load(Ordering::Relaxed), 2, "the first breaker was out of date");
 }

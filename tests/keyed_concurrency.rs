@@ -1,13 +1,14 @@
-//! Concurrency limits per key: no key ever exceeds its limit, whatever is evicted, and keys do not mix.
+//! Concurrency limits per key: no key exceeds its limit under eviction, and keys are independent.
 #![cfg(feature = "std")]
 
 use damper::concurrency::{FullCause, LimitBounds, Outcome, ProbedGradient};
 use damper::time::Seed;
 use damper::{AdaptiveLimit, CallError, KeyedAdaptiveLimit, KeyedBulkhead, ManualClock, Monotonic};
 use std::future::pending;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn keys_have_a_bulkhead_each() {
     assert_eq!(tenants.try_acquire("acme").unwrap_err().cause(), FullCause::NoSlot);
     assert!(tenants.try_acquire("initech").is_ok());
     let full = tenants.acquire("acme").within(Duration::ZERO).wait().unwrap_err();
-    assert_eq!(full.cause(), FullCause::TimedOut, "it has a queue");
+    assert_eq!(full.cause(), FullCause::TimedOut, "the bulkhead has a queue");
     drop(permit);
     assert!(tenants.acquire("acme").wait().is_ok());
     assert_eq!(tenants.status("acme").unwrap().in_flight(), 0);
@@ -37,13 +38,15 @@ fn bulkhead_in_use_is_never_evicted() {
         assert_eq!(tenants.acquire(&key).wait().unwrap_err(), full);
     }
     assert_eq!((tenants.len(), tenants.evictions()), (60, 0));
-    assert!((0..CAPACITY).all(|key| tenants.try_acquire(&key).is_err()), "all of them are the same ones");
-    // One is idle, and makes room.
+    assert!((0..CAPACITY).all(|key| tenants.try_acquire(&key).is_err()), "all bulkheads are the same as before");
+    // One bulkhead is idle, so it is evicted.
     drop(permits.swap_remove(17));
     assert!(tenants.try_acquire(&1_000).is_ok());
 }
 
-/// In a larger store, in which a search looks at a part only: an idle bulkhead is found after fewer refusals than there are keys.
+/// In a store so large that a search sees only a part.
+///
+/// An idle bulkhead is found after fewer refusals than there are keys.
 #[test]
 fn idle_bulkhead_makes_room_after_fewer_refusals_than_keys() {
     const CAPACITY: u32 = 10_000;
@@ -58,7 +61,7 @@ fn idle_bulkhead_makes_room_after_fewer_refusals_than_keys() {
     assert!(refusals.is_some(), "{CAPACITY} keys were refused");
 }
 
-/// A bulkhead that a `Weak` can bring back stays, or its key would have two.
+/// A bulkhead that a `Weak` can revive stays, or its key would have two.
 #[test]
 fn bulkhead_behind_a_weak_is_never_evicted() {
     let tenants = KeyedBulkhead::<u32>::new(1, 1).unwrap();
@@ -66,15 +69,15 @@ fn bulkhead_behind_a_weak_is_never_evicted() {
     assert_eq!(tenants.try_acquire(&2).unwrap_err().cause(), FullCause::StoreFull);
     let revived = Weak::upgrade(&weak).unwrap();
     let permit = revived.try_acquire().unwrap();
-    assert_eq!(tenants.try_acquire(&1).unwrap_err().cause(), FullCause::NoSlot, "it is the same bulkhead");
+    assert_eq!(tenants.try_acquire(&1).unwrap_err().cause(), FullCause::NoSlot, "the key still has the same bulkhead");
     drop((permit, weak));
     drop(revived);
     assert!(tenants.try_acquire(&2).is_ok());
 }
 
-/// Dashboards look at all keys, and keep what they saw, without making a key look used or held.
+/// Dashboards read and keep the status of all keys without marking a key as used or held.
 #[test]
-fn dashboards_have_no_effect() {
+fn reading_the_status_of_all_keys_has_no_effect() {
     const CAPACITY: u32 = 60;
     let tenants = KeyedBulkhead::<u32>::new(1, CAPACITY as usize).unwrap();
     (0..CAPACITY).for_each(|key| drop(tenants.try_acquire(&key).unwrap()));
@@ -82,10 +85,10 @@ fn dashboards_have_no_effect() {
     let seen: Vec<_> = tenants.iter().collect();
     assert_eq!(seen.len(), CAPACITY as usize);
     assert!(seen.iter().all(|(key, status)| status.in_flight() == u32::from(*key == 7)));
-    // A key that is looked at again and again has been used once, as all others, and goes as early.
+    // A key whose status is read repeatedly is as old as the others, and is evicted as early.
     for key in CAPACITY..CAPACITY + CAPACITY / 2 {
         (0..10).for_each(|_| _ = tenants.status(&0));
-        assert!(tenants.try_acquire(&key).is_ok(), "all but one are idle");
+        assert!(tenants.try_acquire(&key).is_ok(), "all bulkheads but one are idle");
     }
     assert_eq!(tenants.status(&0), None);
     assert!(tenants.status(&7).is_some());
@@ -130,8 +133,9 @@ fn refused_key_is_not_copied() {
     assert_eq!(clones.0.load(Ordering::Relaxed), 1, "a flood of keys allocates nothing");
 }
 
-/// Threads take, wait for and hold permits of more keys than there is room for, while one reads all counts: each key has never
-/// more than two calls in flight.
+/// Each key never has more than two calls in flight.
+///
+/// Threads take, await and hold permits of more keys than fit, while another thread reads all counts.
 #[test]
 fn keys_never_exceed_their_limit_while_others_are_evicted() {
     const THREADS: usize = 4;
@@ -145,7 +149,7 @@ fn keys_never_exceed_their_limit_while_others_are_evicted() {
             scope.spawn(move || {
                 start.wait();
                 for round in 0..5_000 {
-                    // Some runs of the same key, so that there are refusals for each reason.
+                    // Some runs of the same key, so that there are refusals of each kind.
                     let key = (round / 3 * (thread + 1) + thread) % KEYS;
                     let permit = match round % 4 {
                         0 => tenants.acquire(&key).within(Duration::from_micros(50)).wait(),
@@ -158,7 +162,7 @@ fn keys_never_exceed_their_limit_while_others_are_evicted() {
                         _ => tenants.try_acquire(&key),
                     };
                     if let Ok(_permit) = permit {
-                        assert!(in_flight[key].fetch_add(1, Ordering::Relaxed) < 2, "no more calls than slots");
+                        assert!(in_flight[key].fetch_add(1, Ordering::Relaxed) < 2, "at most two calls in flight");
                         thread::yield_now();
                         in_flight[key].fetch_sub(1, Ordering::Relaxed);
                     }
@@ -211,12 +215,13 @@ fn futures_of_a_key_can_be_spawned() {
 
 const LATENCY: Duration = Duration::from_millis(10);
 
-/// Calls of two hosts in turn, of which one takes a hundred times as long: neither changes the other's baseline. (After
-/// Vector's pull request 21725, where all keys shared one average.)
+/// The calls of two hosts alternate, and one host takes a hundred times as long.
+///
+/// Neither changes the other's baseline. After Vector's pull request 21725, where all keys shared one average.
 #[test]
-fn adaptive_limits_of_keys_do_not_mix() {
+fn adaptive_limits_of_keys_are_independent() {
     type Limits<'a> = KeyedAdaptiveLimit<&'static str, ProbedGradient, &'a ManualClock>;
-    /// Makes as many calls at once as the limit allows, and one more, which is refused.
+    /// Makes as many concurrent calls as the limit allows, and one more, which is refused.
     fn saturate(hosts: &Limits<'_>, clock: &ManualClock, host: &'static str, latency: Duration) {
         let permits: Vec<_> = std::iter::from_fn(|| hosts.try_acquire(&host).ok()).collect();
         clock.advance(latency);
@@ -257,14 +262,14 @@ fn adaptive_limits_of_keys_have_the_settings_of_all() {
     assert!(hosts.try_acquire(&2).is_ok());
 }
 
-/// `Ok` counts with its time, `Err` says nothing unless a classifier says what it means.
+/// `Ok` counts with its latency, and `Err` is ignored unless a classifier decides otherwise.
 #[test]
 fn calls_record_how_they_end() {
     let clock = ManualClock::new();
     let saturated = |call: &dyn Fn(&AdaptiveLimit<ProbedGradient, &ManualClock>)| {
         let limit = AdaptiveLimit::with_clock(LimitBounds::new(1, 100).unwrap(), &clock);
         for _ in 0..2_000 {
-            // The limit is reached while the call is made.
+            // The limit is reached during the call.
             let permits: Vec<_> = (1..limit.limit()).map(|_| limit.try_acquire().unwrap()).collect();
             call(&limit);
             drop(permits);
@@ -276,9 +281,9 @@ fn calls_record_how_they_end() {
         if is_ok { Ok(()) } else { Err("down") }
     };
     let succeeded = saturated(&|limit| _ = limit.call(|| result(true)));
-    assert!(succeeded.1, "latencies were measured");
+    assert!(succeeded.1, "a latency was measured");
     let failed = saturated(&|limit| assert_eq!(limit.call(|| result(false)), Err(CallError::Failed("down"))));
-    assert_eq!(failed, (20, false), "errors say nothing");
+    assert_eq!(failed, (20, false), "errors are ignored");
     let overloaded = saturated(&|limit| _ = limit.call_with(|| result(false), |_| Outcome::Overloaded));
     assert!(overloaded.0 < 20, "{overloaded:?}");
     let run = saturated(&|limit| {
@@ -292,4 +297,74 @@ fn calls_record_how_they_end() {
     assert!(limit.call(|| Ok::<_, &str>(())).unwrap_err().is_refused());
     drop(first);
     assert_eq!(limit.status().in_flight(), 0);
+}
+
+#[test]
+fn limit_of_all_keys_replaces_that_of_one_key_and_applies_to_new_keys() {
+    let tenants = KeyedBulkhead::<u32>::new(1, 16).unwrap().queue(1);
+    let permits = [1, 2].map(|tenant| tenants.try_acquire(&tenant).unwrap());
+    tenants.get_or_create(&2).unwrap().set_limit(9);
+    let waiting = tenants.acquire(&1);
+    tenants.set_limit(2);
+    assert!(waiting.wait().is_ok(), "a slot is free at once");
+    assert_eq!([1, 2, 3].map(|tenant| tenants.get_or_create(&tenant).unwrap().limit()), [2; 3]);
+    assert!(format!("{tenants:?}").starts_with("KeyedBulkhead {"));
+    drop(permits);
+}
+
+#[test]
+fn bounds_of_all_keys_hold_for_later_ones() {
+    let hosts = KeyedAdaptiveLimit::<u32>::new(LimitBounds::DEFAULT, 16).unwrap();
+    assert_eq!(hosts.get_or_create(&1).unwrap().limit(), 20);
+    hosts.set_bounds(LimitBounds::new(50, 60).unwrap());
+    assert_eq!([1, 2].map(|host| hosts.get_or_create(&host).unwrap().limit()), [50; 2]);
+    hosts.set_bounds(LimitBounds::new(1, 5).unwrap());
+    assert_eq!([1, 2, 3].map(|host| hosts.get_or_create(&host).unwrap().limit()), [5; 3]);
+    assert!(format!("{hosts:?}").starts_with("KeyedAdaptiveLimit {"));
+}
+
+/// Calls a function when it wakes.
+struct Act<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Act<F> {
+    fn wake(self: Arc<Self>) {
+        self.0();
+    }
+}
+
+/// A waker may take its time, and all other limits of its shard are idle.
+#[test]
+fn full_store_makes_room_while_limits_are_changed() {
+    let tenants = Arc::new(KeyedBulkhead::<u32>::new(1, 60).unwrap().queue(1));
+    for tenant in 0..60 {
+        assert!(tenants.try_acquire(&tenant).is_ok());
+    }
+    let permit = tenants.try_acquire(&7).unwrap();
+    let causes = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let waker = {
+        let (tenants, causes) = (Arc::clone(&tenants), Arc::clone(&causes));
+        Waker::from(Arc::new(Act(move || {
+            let newcomers = (100..110).map(|tenant| tenants.try_acquire(&tenant).map_err(|full| full.cause()));
+            causes.lock().unwrap().extend(newcomers.map(Result::err));
+        })))
+    };
+    let mut waiting = Box::pin(tenants.acquire(&7).sleeping_by(|_| pending::<()>()));
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    tenants.set_limit(2);
+    assert_eq!(*causes.lock().unwrap(), [None; 10]);
+    drop((permit, waiting));
+}
+
+#[test]
+fn panic_of_a_waker_leaves_no_key_with_the_old_limit() {
+    let tenants = KeyedBulkhead::<u32>::new(1, 1_000).unwrap().queue(1);
+    let permits: Vec<_> = (0..20).map(|tenant| tenants.try_acquire(&tenant).unwrap()).collect();
+    let waker = Waker::from(Arc::new(Act(|| panic!("of the waker"))));
+    let mut waiting = Box::pin(tenants.acquire(&7).sleeping_by(|_| pending::<()>()));
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(catch_unwind(AssertUnwindSafe(|| tenants.set_limit(2))).is_err());
+    for tenant in 0..20 {
+        assert_eq!(tenants.get_or_create(&tenant).unwrap().limit(), 2, "{tenant}");
+    }
+    drop((permits, waiting));
 }

@@ -1,4 +1,4 @@
-//! Keyed limiters that allocate nothing, in slots that the caller lends: with every set of features.
+//! Keyed limiters in slots that the caller lends, without allocation, with every set of features.
 
 use damper::keyed::KeyedSlots;
 use damper::time::Seed;
@@ -28,13 +28,15 @@ fn static_limiter_limits_each_key() {
     }
     assert_eq!(NODES.len() as u64 + NODES.overflows() / 5, 64);
     NODES.set_quota(Quota::per_minute(6).burst(5)).unwrap();
-    assert_eq!(NODES.peek(&7).used(), 2, "what was taken stays taken");
+    assert_eq!(NODES.peek(&7).used(), 2, "tokens already taken stay taken");
     NODES.clear();
     assert!(NODES.is_empty());
     assert_eq!(NODES.peek(&7).remaining(), 5);
 }
 
-/// Four slots and a thousand keys: those without a slot share one bucket, and no key gets a second burst.
+/// Four slots serve a thousand keys.
+///
+/// Keys without a slot share one bucket, and no key gets a second burst.
 #[test]
 fn one_set_of_slots_is_enough() {
     static TIME: ManualClock = ManualClock::new();
@@ -47,7 +49,7 @@ fn one_set_of_slots_is_enough() {
     assert_eq!(LIMITS.overflows(), 10 * 996);
 }
 
-/// A set has four shared buckets unless told otherwise.
+/// By default a set has four shared buckets.
 #[test]
 fn lent_slots_come_with_shared_buckets() {
     static TIME: ManualClock = ManualClock::new();
@@ -56,7 +58,7 @@ fn lent_slots_come_with_shared_buckets() {
         KeyedLimiter::in_slots(Quota::per_hour(1).burst(3), &SLOTS, &TIME, SEED);
 
     assert_eq!((0..1_000).filter(|key| LIMITS.check_n(key, 3).is_ok()).count(), 4 + 4);
-    assert_eq!(size_of::<KeyedSlots<100>>(), 100 * 2 * 48, "48 bytes for each of two keys a set");
+    assert_eq!(size_of::<KeyedSlots<100>>(), 100 * 2 * 48, "two keys a set, 48 bytes each");
 }
 
 #[test]
@@ -72,7 +74,7 @@ fn policy_can_be_chosen() {
     assert_eq!((0..100).filter(|key| LIMITS.check(key).is_ok()).count(), 4, "idle slots are given away");
 }
 
-/// First sights share one lock and hits take none: each key gets its burst, whichever thread is first.
+/// New keys take one lock and hits take none. Each key gets its burst, whichever thread is first.
 #[test]
 fn threads_share_the_slots() {
     static TIME: ManualClock = ManualClock::new();
@@ -90,7 +92,7 @@ fn threads_share_the_slots() {
     assert_eq!((admitted, LIMITS.len(), LIMITS.overflows()), (10 * KEYS as usize, KEYS as usize, 0));
 }
 
-/// `LruStore` with a seed of the caller's.
+/// `LruStore` with the caller's seed.
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 #[test]
 fn store_accepts_a_seed() {
@@ -114,7 +116,7 @@ fn breakers_accept_a_seed() {
     assert_eq!(hosts.call("up", || Ok::<_, &str>(7)), Ok(7));
 }
 
-/// A table that is allocated, on a clock and with a seed of the caller's.
+/// An allocated table, with the caller's clock and seed.
 #[cfg(feature = "alloc")]
 #[test]
 fn builder_works_without_defaults() {

@@ -1,4 +1,4 @@
-//! A throttle per key: keys do not touch one another, and a throttle that refuses outlives floods of others.
+//! A throttle per key: keys are independent, and a refusing throttle outlives floods of others.
 #![cfg(feature = "std")]
 
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottlePermit, Throttled};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 type Hosts = KeyedThrottle<u32, Arc<ManualClock>>;
 
-/// Fewer than make two shards.
+/// Too few for two shards.
 fn hosts(capacity: usize) -> (Arc<ManualClock>, Hosts) {
     let clock = Arc::new(ManualClock::new());
     (Arc::clone(&clock), KeyedThrottle::with_clock_and_hasher(capacity, clock, Seed::new(1, 2)).unwrap())
@@ -23,7 +23,7 @@ fn have_rejected(hosts: &Hosts, host: u32) {
     assert!(share(hosts, host) > 0.9);
 }
 
-/// The share that a host's throttle refuses; none without a throttle.
+/// Returns the share that a host's throttle refuses, or 0 without a throttle.
 fn share(hosts: &Hosts, host: u32) -> f64 {
     hosts.store().get(&host).map_or(0.0, |throttle| throttle.status().share_refused())
 }
@@ -38,9 +38,11 @@ fn keys_have_throttles_of_their_own() {
     assert!((0..1_000).any(|_| hosts.call(&1, || Ok::<_, u16>("pong")).is_err()));
 }
 
-/// Hosts that are down at the same time, behind one load balancer say, would else get their calls at the same moments.
+/// Otherwise hosts that fail together would receive their calls at the same moments.
+///
+/// Hosts behind one load balancer are an example.
 #[test]
-fn keys_refuse_other_calls_than_one_another() {
+fn keys_refuse_different_calls() {
     let (_, hosts) = hosts(8);
     let sent = [1, 2].map(|host| {
         have_rejected(&hosts, host);
@@ -64,15 +66,15 @@ fn throttle_that_refuses_survives_a_flood_of_healthy_hosts() {
     assert_eq!(hosts.store().kept_evictions(), 0);
 }
 
-/// One that refused once and is called no more is no reason to forget another one.
+/// A throttle that refused once and is idle does not displace another.
 #[test]
-fn throttle_that_was_not_called_for_30_seconds_is_evicted_as_others_are() {
+fn throttle_idle_for_30_seconds_is_evicted_like_others() {
     let (clock, hosts) = hosts(16);
     have_rejected(&hosts, 1);
-    // The next call begins the outage.
+    // The next call starts the outage.
     _ = hosts.call(&1, || Err::<(), _>(503));
     clock.advance(Duration::from_secs(31));
-    assert!(share(&hosts, 1) > 0.9, "it still refuses: no call has shown that the host is back");
+    assert!(share(&hosts, 1) > 0.9, "it still refuses, because no call has shown a recovery");
     assert!(!hosts.store().get(&1).unwrap().status().is_worth_keeping());
     have_rejected(&hosts, 2);
     for host in 100..200 {
@@ -96,7 +98,7 @@ fn evictions_of_throttles_that_refuse_are_counted() {
 fn multiplier_is_that_of_each_throttle() {
     let clock = Arc::new(ManualClock::new());
     let hosts = KeyedThrottle::<u32, _>::with_clock(8, clock).unwrap().multiplier(1.0).unwrap();
-    // Three of four are accepted: fewer than half rejected, more than none.
+    // Three of four are accepted: the rejections are fewer than half, but some.
     for host in [1, 2] {
         for call in 0..100 {
             let answer = if call % 4 == 0 { Err(503) } else { Ok(()) };
@@ -140,19 +142,21 @@ fn outage() -> (Arc<ManualClock>, Arc<Clocked>) {
     (clock, throttle)
 }
 
-/// A permit by chance starts the second anew.
+/// A call sent by chance restarts the second.
 fn refusal(throttle: &Clocked) -> Throttled {
     (0..1_000).find_map(|_| throttle.try_acquire().err()).expect("it refuses 99 of 100")
 }
 
-/// The wait is not only an estimate: a call that comes a microsecond earlier may be refused, and one that comes then is sent.
+/// The wait is exact.
+///
+/// A call a microsecond earlier may be refused, and a call after the wait is sent.
 #[test]
 fn call_is_sent_after_the_wait_that_the_refusal_names() {
     let (clock, throttle) = outage();
     clock.advance(Duration::from_secs(10));
     let mut sent_by_chance = 0;
     for _ in 0..1_000 {
-        // The probe, and then a refusal some time later.
+        // The probe, and a refusal some time later.
         _ = throttle.try_acquire().map(ThrottlePermit::rejected);
         clock.advance(Duration::from_millis(300));
         let refused = refusal(&throttle);

@@ -1,4 +1,4 @@
-//! Keyed limiters that count by windows: each key is answered as a limiter of its own would answer it.
+//! Keyed limiters that count by windows: each key behaves like a limiter of its own.
 #![cfg(feature = "std")]
 
 mod models {
@@ -46,7 +46,7 @@ fn each_key_has_windows_of_its_own() {
     assert!(limits.check_n(&2, 3).is_ok() && limits.check_n(&1, 3).is_ok());
 
     assert_eq!(limits.refund(&1, 2), 2);
-    assert_eq!(limits.charge(&1, 7), 2, "no more than a window has");
+    assert_eq!(limits.charge(&1, 7), 2, "no more than a window's limit");
     limits.reset(&1);
     assert_eq!(limits.peek(&1).used(), 0);
 }
@@ -72,7 +72,7 @@ fn key_and_limit_for_all_decide_together() {
     let clock = ManualClock::new();
     let limits = builder(Quota::per_second(3), &clock).algorithm::<SlidingCounter>().build().unwrap();
     let all = RateLimiter::with_algorithm(fixed(Quota::per_second(5)), &clock);
-    // Not in the first window.
+    // Later than the first window.
     assert!(limits.check_n_with(&1, 1, &all).is_ok());
     clock.advance(Duration::from_secs(7));
     assert!(limits.check_n_with(&1, 3, &all).is_ok() && limits.check_n_with(&2, 1, &all).is_ok());
@@ -89,11 +89,11 @@ fn charges_and_refunds_count_in_the_window() {
         let limits = builder(Quota::per_second(5), &clock).algorithm::<A>().build().unwrap();
         limits.check(&1).unwrap();
         assert_eq!((limits.charge(&1, 3), limits.peek(&1).used()), (3, 4));
-        assert_eq!((limits.charge(&1, 3), limits.peek(&1).used()), (1, 5), "no more than a window may have");
+        assert_eq!((limits.charge(&1, 3), limits.peek(&1).used()), (1, 5), "no more than a window's limit");
         assert_eq!((limits.refund(&1, 2), limits.peek(&1).used()), (2, 3));
         clock.advance(Duration::from_secs(2));
         assert_eq!((limits.peek(&1).used(), limits.charge(&1, 2)), (0, 2));
-        assert_eq!((limits.refund(&1, 9), limits.peek(&1).used()), (2, 0), "no more than was taken in it");
+        assert_eq!((limits.refund(&1, 9), limits.peek(&1).used()), (2, 0), "no more than the key took in it");
     }
     booked::<FixedWindow>();
     booked::<SlidingCounter>();
@@ -123,15 +123,16 @@ fn tiers_have_windows_too() {
         .unwrap();
     assert!(limits.check_n(&1, 2).is_ok() && limits.check_n(&10, 10).is_ok());
     limits.set_tier(&1, 1).unwrap();
-    assert!(limits.check(&1).is_err(), "its debt lasts as long as before the move");
+    assert!(limits.check(&1).is_err(), "the move keeps the duration of the debt");
     clock.advance(Duration::from_secs(1));
     assert!(limits.check(&10).is_err());
     clock.advance(Duration::from_mins(1));
     assert!(limits.check_n(&1, 10).is_ok() && limits.check_n(&10, 10).is_ok());
 }
 
-/// An attacker rotates keys through a small table: a key that calls all the time gets its limit in each window, under each
-/// policy.
+/// An attacker rotates keys through a small table.
+///
+/// A key that calls constantly gets its limit in each window, under each policy.
 #[test]
 fn busy_key_gets_its_limit_in_each_window() {
     fn flooded<A: KeyedAlgorithm>(when_full: WhenFull) {
@@ -148,12 +149,12 @@ fn busy_key_gets_its_limit_in_each_window() {
                 }
             }
             if when_full == WhenFull::EvictLeastIndebted {
-                // A key that is evicted before it has used up its limit has another one when it comes back.
+                // A key evicted before it used up its limit gets a fresh one when it returns.
                 assert!(admitted + others <= 5 * slots, "{admitted} and {others}");
             } else {
                 assert_eq!(admitted, 5, "{when_full:?}");
             }
-            // A sliding counter counts the window before too.
+            // A sliding counter counts the previous window too.
             clock.advance(Duration::from_secs(2));
         }
         assert!(limits.len() <= slots as usize);
@@ -212,10 +213,10 @@ fn slot_after_overflow_continues_the_shared_count() {
             let overflows = limits.overflows();
             limits.check(key).is_ok() && limits.overflows() > overflows
         });
-        assert_eq!(without.count(), 5, "a limit for all that have no slot");
-        // All slots are free, and still the window is the same.
+        assert_eq!(without.count(), 5, "one limit for all keys without a slot");
+        // All slots are free, and the window is still the same.
         (0..1_000).for_each(|key| limits.reset(&key));
-        assert!((2_000..2_010).all(|key| limits.check(&key).is_err()), "each may be one of the five");
+        assert!((2_000..2_010).all(|key| limits.check(&key).is_err()), "each key may be one of the five");
         clock.advance(Duration::from_secs(2));
         assert!((2_000..2_010).all(|key| limits.check(&key).is_ok()));
     }
@@ -267,7 +268,7 @@ fn is_alike<A: KeyedAlgorithm + Algorithm>(
     for &(ticks, key, n) in moves {
         clock.advance_ticks(ticks);
         let alone = each.entry(key).or_insert_with(|| RateLimiter::with_algorithm(alone(quota), &clock));
-        // The first window of a new limiter begins with the limiter.
+        // A new limiter's first window starts with it.
         prop_assert_eq!(limits.check_n(&key, n), alone.check_n(n), "key {} at {}", key, damper::Clock::now(&clock));
         prop_assert_eq!(limits.peek(&key), alone.peek());
     }

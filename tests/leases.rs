@@ -1,4 +1,6 @@
-//! Leases and stripes, through the public API: examples, properties against a plain model, and stress counted exactly.
+//! Leases and stripes, through the public API.
+//!
+//! Examples, properties against a plain model, and stress counted exactly.
 
 use damper::limit::Algorithm;
 use damper::{BudgetError, Clock, LeaseError, LeasingBucket, ManualClock, Quota, RateLimiter, SetQuotaError};
@@ -34,14 +36,14 @@ fn lease_takes_many_tokens_at_once_and_spends_them_locally() {
     assert!(limiter.check().is_err());
 }
 
-/// A lower quota puts the bucket below empty while a lease holds tokens. They come back all the same.
+/// A lower quota takes the bucket below empty while a lease holds tokens. They still return.
 #[test]
 fn lease_gives_back_below_empty() {
     let clock = ManualClock::new();
     let limiter = leasing(Quota::per_second(10).burst(10), 4, &clock);
     let mut lease = limiter.lease(4).unwrap();
     lease.check().unwrap();
-    assert_eq!((lease.held(), limiter.peek().remaining()), (4, 1), "five of six tokens were taken");
+    assert_eq!((lease.held(), limiter.peek().remaining()), (4, 1), "five of six tokens are taken");
     limiter.set_quota(Quota::per_second(10).burst(6)).unwrap();
     assert_eq!((limiter.peek().limit(), limiter.peek().remaining()), (2, 0), "five are owed, of two");
     drop(lease);
@@ -80,7 +82,7 @@ fn dropped_lease_gives_back_its_tokens_and_its_budget() {
     let lease = limiter.lease(3).unwrap();
     assert_eq!(limiter.lease(2).unwrap_err().to_string(), "no lease of 2 tokens: 1 are left of the budget");
     core::mem::forget(lease);
-    assert!(limiter.lease(1).is_ok(), "a leaked lease keeps its own part only");
+    assert!(limiter.lease(1).is_ok(), "a leaked lease keeps only its own part of the budget");
     assert_eq!(limiter.lease(0).unwrap_err(), LeaseError::Empty);
 }
 
@@ -99,7 +101,7 @@ fn budgets_are_validated() {
 }
 
 #[test]
-fn quota_changes_beside_its_budget() {
+fn budget_of_leases_survives_quota_changes() {
     let clock = ManualClock::new();
     let quota = Quota::per_second(10).burst(20).max_debt(7);
     let limiter = leasing(quota, 8, &clock);
@@ -111,7 +113,7 @@ fn quota_changes_beside_its_budget() {
     let slow = Quota::per_second(1).burst(9);
     limiter.set_quota(slow).unwrap();
     assert_eq!(limiter.quota(), slow);
-    assert_eq!((0..100).filter(|_| lease.check().is_ok()).count(), 8, "what is held stays");
+    assert_eq!((0..100).filter(|_| lease.check().is_ok()).count(), 8, "the tokens in the lease stay");
     limiter.set_quota(Quota::UNLIMITED).unwrap();
     assert!(lease.check_n(1_000_000).is_ok());
     limiter.set_quota(slow).unwrap();
@@ -127,10 +129,10 @@ fn lease_can_own_its_limiter() {
     let mut lease = limiter.lease_owned(5).unwrap();
     let spent = std::thread::spawn(move || (0..10).filter(|_| lease.check().is_ok()).count()).join().unwrap();
     assert_eq!(spent, 5);
-    assert!(limiter.lease(5).is_ok(), "it was given back with the thread");
+    assert!(limiter.lease(5).is_ok(), "the thread's lease was given back");
 }
 
-/// What a thread or a model does.
+/// The operations of a thread or of the model.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Check(u32),
@@ -156,8 +158,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
-    /// A bucket of ten ticks a token, in plain numbers, and what is held beside it. The envelope counts every admission
-    /// since each other.
+    /// Matches a bucket of ten ticks a token, in plain numbers, beside the tokens in leases.
+    ///
+    /// After each operation the admissions since every earlier one are within the envelope.
     #[test]
     fn leases_match_their_model(burst in 2..20u32, budget in 1..20u32, ops in ops()) {
         prop_assume!(budget < burst);
@@ -220,7 +223,7 @@ proptest! {
                 }
             }
             prop_assert_eq!(u64::from(limiter.peek().remaining()), level / 10);
-            // Every stretch that ends now.
+            // Every interval that ends now.
             let mut taken = 0;
             for &(since, n) in spent.iter().rev() {
                 taken += u64::from(n);
@@ -233,8 +236,9 @@ proptest! {
 const FAST: Quota = Quota::per_second(1_000).burst(100);
 const SLOW: Quota = Quota::per_second(100).burst(40);
 
-/// Eight threads lease, spend, give back, drop and check while the quota changes between two: what was taken stays
-/// within what the larger one allows, counted exactly.
+/// Eight threads lease, spend, give back, drop and check while the quota alternates.
+///
+/// The tokens taken, counted exactly, stay within the larger quota.
 #[test]
 fn racing_leases_stay_in_the_envelope() {
     let clock = ManualClock::new();
@@ -281,13 +285,13 @@ mod stripes {
         let clock = ManualClock::new();
         let limiter = Striped::with_stripes(Quota::per_second(10).burst(20), 12, 4, &clock).unwrap();
         assert_eq!((limiter.peek().limit(), limiter.peek().remaining()), (8, 8));
-        // Each of some threads leaves tokens on some stripe.
+        // Several threads leave tokens on their stripes.
         let taken: usize = (0..6)
             .map(|_| std::thread::scope(|scope| scope.spawn(|| usize::from(limiter.check().is_ok())).join().unwrap()))
             .sum();
         assert_eq!(taken, 6);
         assert_eq!(limiter.peek().remaining(), 2);
-        assert!(limiter.check_n(2).is_ok(), "wherever they are");
+        assert!(limiter.check_n(2).is_ok(), "whichever stripe they are on");
         let denied = limiter.check().unwrap_err();
         assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)));
         assert!(limiter.check_n(9).unwrap_err().exceeds_burst());
@@ -316,7 +320,7 @@ mod stripes {
         let limiter = Striped::with_stripes(Quota::per_second(10).burst(100), 50, 1, &clock).unwrap();
         assert!(limiter.check_n(40).is_ok());
         clock.advance(Duration::from_hours(1));
-        // Refilled and spent again, more than once.
+        // Refilled and spent several times.
         for _ in 0..3 {
             let at_once = (0..1_000).filter(|_| limiter.check().is_ok()).count();
             assert!((50..=100).contains(&at_once), "{at_once}");
@@ -336,7 +340,7 @@ mod stripes {
         assert_eq!(of(0, 1), Err(BudgetError::Empty));
         assert_eq!(of(64, 64), Ok(()));
         let limiter = Striped::new(Quota::per_second(1_000), 200).unwrap();
-        // Shared equally, the rest is the bucket's.
+        // Stripes share equally, and the bucket gets the rest.
         assert_eq!(limiter.quota(), Quota::per_second(1_000));
         assert_eq!(limiter.set_quota(Quota::per_second(1)), Err(SetQuotaError::BurstWithinBudget));
         assert_eq!(limiter.set_quota(Quota::per_second(2_000)), Ok(()));
@@ -364,7 +368,7 @@ mod stripes {
             let millis = clock.now() / 1_000_000;
             assert!(taken <= 100 + millis + 1, "{taken} in {millis} ms");
             assert!(taken >= 8 + millis / 10, "{taken} in {millis} ms");
-            // Nothing was lost on the way: what is there can be had.
+            // No token was lost, so all that remain can be taken.
             limiter.set_quota(FAST).unwrap();
             clock.advance(Duration::from_secs(1));
             let at_once = (0..1_000).filter(|_| limiter.check().is_ok()).count();
@@ -372,23 +376,23 @@ mod stripes {
         }
     }
 
-    /// Under saturation exactly the rate: no token is lost between bucket and stripes.
+    /// Under saturation the stripes deliver exactly the rate.
     #[test]
     fn stripes_deliver_the_whole_rate() {
         let clock = ManualClock::new();
         let limiter = Striped::with_stripes(Quota::per_second(1_000).burst(100), 40, 3, &clock).unwrap();
-        assert_eq!(limiter.peek().remaining(), 61, "3 stripes of 13 tokens each are set aside");
+        assert_eq!(limiter.peek().remaining(), 61, "3 stripes of 13 tokens each are reserved");
         let mut taken = 0;
         for _ in 0..10_000 {
             clock.advance(Duration::from_millis(1));
             taken += std::iter::from_fn(|| limiter.check().ok()).count();
         }
-        // What the first step brought found the bucket full.
+        // The bucket was full at the first step, so that step's tokens were lost.
         assert_eq!(taken, 9_999 + 61);
     }
 }
 
-/// As for leases: any algorithm can be asked for.
+/// Like the bucket of leases, it implements `Algorithm`.
 #[test]
 fn leasing_bucket_serves_as_an_algorithm() {
     fn check<A: Algorithm>(algorithm: A) -> bool {

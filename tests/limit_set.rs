@@ -1,5 +1,6 @@
-//! Several limits in one decision, through the public API. How they give back what another refuses is in
-//! `operations.rs`, `algorithms.rs` and `sliding_log.rs`.
+//! Several limits in one decision, through the public API.
+//!
+//! `operations.rs`, `algorithms.rs` and `sliding_log.rs` test how limits roll back.
 
 #![cfg(feature = "std")]
 
@@ -32,7 +33,7 @@ fn refusal_names_the_limit_and_the_wait() {
     both.check_n(5).unwrap();
     let denied = both.check_n(1).unwrap_err();
     assert_eq!((denied.index(), denied.quota()), (1, Quota::per_minute(15)));
-    assert_eq!(denied.retry_after(), Some(Duration::from_secs(3)), "of one in four seconds one is gone");
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(3)), "three of four seconds remain");
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn unfit_quota_is_refused_and_the_old_one_stays() {
     assert_eq!(both.peek().map(|usage| usage.limit()), [10, 15]);
 }
 
-/// Whatever they count by: what the second limit refuses, the first gets back.
+/// With every algorithm, the first limit gets back the tokens of a call that the second refuses.
 #[test]
 fn every_algorithm_rolls_back_when_another_limit_refuses() {
     fn gives_back<A: Algorithm>(make: fn(Quota) -> A) {
@@ -71,7 +72,7 @@ fn every_algorithm_rolls_back_when_another_limit_refuses() {
         clock.advance(Duration::from_secs(2));
         assert_eq!(both.check_n(8).unwrap_err().index(), 1);
         assert_eq!(both.peek()[0].used(), 0, "as before");
-        assert_eq!(both.check_n(6).unwrap().remaining(), 0, "of the second; all that it has is left to it");
+        assert_eq!(both.check_n(6).unwrap().remaining(), 0, "the second limit lost no tokens");
         assert_eq!(both.set_quota(1, Quota::per_minute(12)), Ok(()));
         assert_eq!(both.peek()[1].window(), Some(Duration::from_mins(1)));
     }
@@ -91,7 +92,7 @@ fn leasing_buckets_can_form_a_limit_set() {
     assert_eq!(both.check_n(6).unwrap().remaining(), 0);
 }
 
-/// A clock that moves by a millisecond whenever it is read.
+/// A clock that moves by a millisecond at each reading.
 #[derive(Default)]
 struct Moving(Cell<u64>);
 
@@ -105,7 +106,7 @@ impl Clock for Moving {
     }
 }
 
-/// What was taken and given back again has made no tokens.
+/// Taking tokens and rolling back creates none.
 #[test]
 fn roll_back_leaves_out_refilled_tokens() {
     let clock = Moving::default();
@@ -119,7 +120,9 @@ fn roll_back_leaves_out_refilled_tokens() {
     assert!(u64::from(used) + waited / 10 > 50, "{used} after {waited} ms");
 }
 
-/// The limits that allow the call are not asked again; of the others the caller waits for the slowest.
+/// The error names the longest wait among the limits that refuse.
+///
+/// Limits that allow the call are not asked again.
 #[test]
 fn refusal_names_the_longest_wait() {
     let clock = ManualClock::new();
@@ -131,7 +134,7 @@ fn refusal_names_the_longest_wait() {
     let denied = three.check().unwrap_err();
     assert_eq!((denied.index(), denied.retry_after()), (1, Some(Duration::from_secs(10))));
     assert_eq!(denied.to_string(), "limit 2 (6/min burst 5): rate limit exceeded, retry in 10 s");
-    // A limit that refuses for ever outlasts every wait, whatever its place.
+    // A limit that never allows the call outlasts every wait, whatever its place.
     let once = LimitSet::with_clock([Quota::per_hour(1), Quota::per_second(0).burst(1)], &clock);
     once.check().unwrap();
     let denied = once.check().unwrap_err();
@@ -144,7 +147,7 @@ fn refusal_names_the_longest_wait() {
     assert_eq!((denied.index(), denied.denied().exceeds_burst()), (1, true));
 }
 
-/// Of a key and of all together: the same, though each has a clock of its own.
+/// A keyed limit and a limit for all keys do the same, even on different clocks.
 #[test]
 fn keyed_refusal_names_the_longest_wait() {
     let (fine, coarse) = (ManualClock::new(), ManualClock::with_frequency(10));
@@ -161,9 +164,9 @@ fn keyed_refusal_names_the_longest_wait() {
     assert_eq!((denied.index(), denied.retry_after()), (0, Some(Duration::from_millis(500))));
 }
 
-/// A refusal looks at the other limits without writing: none of them remembers it.
+/// A refusal reads the other limits without writing, so none of them records it.
 #[test]
-fn refusal_takes_nothing_of_later_limits() {
+fn refusal_takes_nothing_from_later_limits() {
     let clock = ManualClock::new();
     let both = LimitSet::with_algorithms(
         [Quota::per_hour(2), Quota::per_second(9)].map(|q| SlidingLog::new(q).unwrap()),
@@ -176,11 +179,11 @@ fn refusal_takes_nothing_of_later_limits() {
     assert_eq!(both.peek().map(|usage| usage.used()), [2, 2]);
 }
 
-/// A call on several limits: how long the clock goes on before it, and what it asks for.
+/// A call on several limits: the time before it, and its number of tokens.
 type Call = (Duration, u32);
 
-/// Makes the calls, and comes back when a refusal says so: it is allowed then, and not a tick sooner.
-fn retries_when_told<const N: usize, A: Algorithm>(layers: [A; N], calls: &[Call]) {
+/// Makes the calls, and retries after each stated wait: it succeeds then, and not a tick sooner.
+fn retries_after_the_stated_wait<const N: usize, A: Algorithm>(layers: [A; N], calls: &[Call]) {
     let clock = ManualClock::new();
     let tick = Duration::from_nanos(1);
     let mut models: Vec<_> = layers.iter().map(|layer| ExactBucket::new(layer.quota(), clock.frequency())).collect();
@@ -205,8 +208,11 @@ fn retries_when_told<const N: usize, A: Algorithm>(layers: [A; N], calls: &[Call
         let Some(wait) = denied.retry_after() else { continue };
         if is_bucket {
             let longest = models.iter().filter_map(|model| model.wait(n)).max().unwrap();
-            let told = i128::try_from(wait.as_nanos()).unwrap();
-            assert!((longest - 1..=longest).contains(&told), "told {told}, but the longest wait is {longest}");
+            let stated = i128::try_from(wait.as_nanos()).unwrap();
+            assert!(
+                (longest - 1..=longest).contains(&stated),
+                "the stated wait is {stated}, but the longest wait is {longest}"
+            );
         }
         pass(&mut models, wait.checked_sub(tick).unwrap());
         assert!(check(&mut models, n).is_err(), "{n} were there a tick before {denied:?}");
@@ -228,13 +234,16 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
 }
 
 fn retries_on_every_algorithm<const N: usize>(quotas: [Quota; N], calls: &[Call]) {
-    retries_when_told(quotas.map(TokenBucket::new), calls);
-    retries_when_told(quotas.map(LeakyBucket::new), calls);
-    retries_when_told(quotas.map(FixedWindow::new), calls);
-    retries_when_told(quotas.map(|quota| SlidingCounter::new(quota).unwrap()), calls);
-    retries_when_told(quotas.map(|quota| SlidingLog::new(quota).unwrap()), calls);
-    // Of each burst a token is set aside, which leaves some.
-    retries_when_told(quotas.map(|quota| LeasingBucket::new(quota.burst(quota.burst_size() + 1), 1).unwrap()), calls);
+    retries_after_the_stated_wait(quotas.map(TokenBucket::new), calls);
+    retries_after_the_stated_wait(quotas.map(LeakyBucket::new), calls);
+    retries_after_the_stated_wait(quotas.map(FixedWindow::new), calls);
+    retries_after_the_stated_wait(quotas.map(|quota| SlidingCounter::new(quota).unwrap()), calls);
+    retries_after_the_stated_wait(quotas.map(|quota| SlidingLog::new(quota).unwrap()), calls);
+    // One token of each burst is leased, so the burst is one larger.
+    retries_after_the_stated_wait(
+        quotas.map(|quota| LeasingBucket::new(quota.burst(quota.burst_size() + 1), 1).unwrap()),
+        calls,
+    );
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! What every limiter promises, asked through the trait `Limiter`.
+//! The guarantees of every limiter, through the trait `Limiter`.
 
 #![cfg(feature = "std")]
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 type Millis = Timer<1_000>;
 
-/// One of the limiters, and what it allows in a stretch of time.
+/// A limiter, and the tokens that it allows in an interval.
 struct Subject<'a> {
     name: &'static str,
     envelope: Envelope,
@@ -26,9 +26,9 @@ struct Subject<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Envelope {
-    /// A burst, and what the rate brings.
+    /// A burst plus what the rate refills.
     Bucket,
-    /// The limit in each window of a second that the stretch touches.
+    /// The limit in each window of a second that the interval touches.
     Windows,
 }
 
@@ -41,7 +41,7 @@ impl Envelope {
     }
 }
 
-/// Every limiter, of `limit` tokens a second and as large a burst.
+/// Every limiter, with a rate of `limit` tokens a second and a burst of the same size.
 fn limiters<'a>(limit: u32, clock: &'a Millis, other: &'a RateLimiter<TokenBucket, &'a Millis>) -> Vec<Subject<'a>> {
     fn subject<'a>(name: &'static str, envelope: Envelope, limiter: impl Limiter + Send + Sync + 'a) -> Subject<'a> {
         Subject { name, envelope, limiter: Box::new(limiter) }
@@ -74,14 +74,16 @@ fn limiters<'a>(limit: u32, clock: &'a Millis, other: &'a RateLimiter<TokenBucke
     ]
 }
 
-/// Pauses a limiter, until the pause is over.
+/// Pauses a limiter, and returns at the end of the pause.
 fn paused_before<'a, L>(limiter: Pausable<L, &'a Millis>, clock: &'a Millis) -> Pausable<L, &'a Millis> {
     limiter.pause_for(Duration::from_millis(10));
     clock.advance(10);
     limiter
 }
 
-/// Stripes hold tokens that were taken of the bucket, which refills meanwhile: the quota's burst is the whole of both.
+/// Stripes hold tokens taken from the bucket, which refills meanwhile.
+///
+/// The quota's burst covers both.
 fn striped(limit: u32, clock: &Millis) -> Striped<&Millis> {
     Striped::with_stripes(Quota::per_second(limit).burst(limit + 4), 4, 2, clock).unwrap()
 }
@@ -92,7 +94,7 @@ fn histories() -> impl Strategy<Value = Vec<(u64, u32)>> {
     proptest::collection::vec((pause, cost), 1..80)
 }
 
-/// How much was allowed, and when.
+/// How many tokens were allowed, and when.
 #[derive(Default)]
 struct Log(Vec<(u64, u64)>);
 
@@ -109,8 +111,9 @@ impl Log {
 }
 
 proptest! {
-    /// For `n` tokens: all or nothing, as the usage said before, and the usage says it afterwards. Never more than the
-    /// envelope, and allowed after the wait that the refusal named.
+    /// A call takes all of its `n` tokens or none, consistent with the usage before and after.
+    ///
+    /// It never exceeds the envelope, and succeeds after the wait in the refusal.
     #[test]
     fn limiters_take_all_or_nothing_within_their_envelope(limit in 1..20_u32, history in histories()) {
         let clock = Millis::at(5_000);
@@ -130,7 +133,8 @@ proptest! {
                     Err(denied) => {
                         prop_assert!(n > before, "{name}: {n} of {before} refused");
                         prop_assert_eq!(limiter.usage().remaining(), before, "{}", name);
-                        // A set's refusal is that of the limit with the longest wait, which may have more left.
+                        // A set returns the refusal of the limit with the longest wait, which may have more tokens
+                        // left.
                         prop_assert!((before..n).contains(&denied.remaining()), "{name}: {denied:?}");
                         prop_assert_eq!(denied.exceeds_burst(), n > limit, "{}", name);
                         if let Some(wait) = denied.retry_after() {
@@ -147,7 +151,7 @@ proptest! {
         }
     }
 
-    /// One call for `n` tokens leaves what `n` calls for one leave.
+    /// One call for `n` tokens leaves as many as `n` calls for one.
     #[test]
     fn n_tokens_are_n_times_one(limit in 1..20_u32, history in histories()) {
         let clock = Millis::at(0);
@@ -167,7 +171,7 @@ proptest! {
         }
     }
 
-    /// Stripes keep what other calls left: of these the bucket's own promises hold for all together.
+    /// Stripes keep tokens that other calls left, so the bucket's guarantees hold for all of them together.
     #[test]
     fn stripes_take_all_or_nothing_within_the_envelope(limit in 1..20_u32, history in histories()) {
         let clock = Millis::at(0);
@@ -196,7 +200,7 @@ fn no_tokens_are_always_allowed() {
     }
 }
 
-/// Four threads ask for three times as many tokens as there are.
+/// Four threads together request three times as many tokens as there are.
 #[test]
 fn threads_share_exactly_one_burst() {
     const LIMIT: u32 = 64;
@@ -229,7 +233,9 @@ fn set_refuses_with_its_longest_wait_and_reports_the_least() {
     assert_eq!((none.usage().used(), none.usage().quota()), (0, Quota::UNLIMITED));
 }
 
-/// A call of `check` means the same whether the trait is imported or not, also where a pointer is a limiter itself.
+/// `check` means the same whether the trait is imported or not.
+///
+/// That also holds where a pointer is itself a limiter.
 #[test]
 fn trait_does_not_shadow_own_methods() {
     let clock = Millis::at(0);
@@ -240,7 +246,7 @@ fn trait_does_not_shadow_own_methods() {
 }
 
 #[test]
-fn refusals_of_ones_own_name_their_wait() {
+fn custom_refusals_name_their_wait() {
     for (wait, named) in [
         (Duration::ZERO, Some(Duration::from_nanos(1))),
         (Duration::from_nanos(1), Some(Duration::from_nanos(1))),

@@ -1,5 +1,6 @@
-//! A year of simulated time under saturation: exactly what the rate brings is admitted, and not a token is lost or
-//! minted by rounding.
+//! A year of simulated time under saturation admits exactly the tokens of the rate.
+//!
+//! Rounding neither loses nor creates a token.
 
 use damper::{ManualClock, Quota, RateLimiter};
 use std::time::Duration;
@@ -7,12 +8,12 @@ use std::time::Duration;
 const NANOS: u128 = 1_000_000_000;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The whole tokens that `quota` brings in so many nanoseconds.
+/// Returns the whole tokens that `quota` refills in this many nanoseconds.
 fn brought(quota: Quota, nanos: u128) -> u128 {
     u128::from(quota.limit()) * nanos / quota.window().as_nanos()
 }
 
-/// `n` tokens at a time, each taken at the moment that the refusal before it named.
+/// Takes `n` tokens at a time, each at the moment named by the previous refusal.
 fn when_told(quota: Quota, n: u32, span: Duration) {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(quota, &clock);
@@ -30,13 +31,14 @@ fn when_told(quota: Quota, n: u32, span: Duration) {
             }
         }
     }
-    // What came in since the last tokens are fewer than `n`.
+    // Fewer than `n` tokens arrived since the last ones.
     let due = u128::from(quota.burst_size()) + brought(quota, span.as_nanos());
     assert_eq!(admitted, due - due % u128::from(n), "{quota}");
 }
 
-/// All that is there, every `stride` and a bit that puts it off the rhythm of the tokens. A token that takes no whole
-/// number of ticks may be there a tick early, never late, and that never adds up.
+/// Takes all available tokens every `stride`, plus a bit to shift it against the rhythm of the tokens.
+///
+/// A token of a fractional number of ticks may arrive a tick early, but never late, and that does not add up.
 fn in_strides(quota: Quota, stride: Duration) {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(quota, &clock);
@@ -61,7 +63,9 @@ fn one_an_hour_for_a_year() {
     when_told(Quota::per_hour(1), 1, YEAR);
 }
 
-/// A token takes 0.8 s, of which there are 39,420,000 in a year: ten at a time, which takes a second or two.
+/// A token takes 0.8 s, so there are 39,420,000 in a year.
+///
+/// Taken ten at a time, which runs for a second or two.
 #[test]
 fn forty_five_hundred_an_hour_for_a_year() {
     when_told(Quota::per_hour(4_500).burst(100), 10, YEAR);
@@ -73,21 +77,22 @@ fn forty_five_hundred_an_hour_for_a_month_token_by_token() {
 }
 
 #[test]
-fn whole_and_broken_numbers_of_nanoseconds_a_token() {
+fn whole_and_fractional_numbers_of_nanoseconds_a_token() {
     in_strides(Quota::per_hour(1).burst(5), Duration::from_hours(2));
     in_strides(Quota::per_second(3).burst(5_000), Duration::from_mins(10));
     in_strides(Quota::per_second(7).burst(5_000), Duration::from_mins(5));
     in_strides(Quota::per_hour(4_500).burst(5_000), Duration::from_mins(20));
 }
 
-/// 0.3 tokens a tick: 9,460,800,000,000,000 in a year.
+/// 0.3 tokens a tick are 9,460,800,000,000,000 in a year.
 #[test]
 fn three_hundred_million_a_second_in_strides() {
     in_strides(Quota::per_second(300_000_000).burst(u32::MAX), Duration::from_secs(14));
 }
 
-/// The rate holds in small strides too, a millisecond and less each, where most of what is lost by rounding would be
-/// lost.
+/// The rate also holds in strides of at most a millisecond.
+///
+/// Rounding would lose most there.
 #[test]
 fn three_hundred_million_a_second_in_small_strides() {
     let quota = Quota::per_second(300_000_000).burst(1_000_000);
@@ -103,5 +108,5 @@ fn three_hundred_million_a_second_in_small_strides() {
     }
     let due = |tick| u128::from(quota.burst_size()) + brought(quota, passed + tick);
     assert!((due(0)..=due(1)).contains(&admitted), "{admitted} in {passed} ns, due {}", due(0));
-    assert!(passed > NANOS / 2, "a good part of a second");
+    assert!(passed > NANOS / 2, "more than half a second");
 }

@@ -20,10 +20,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Weak};
 
-/// Below this capacity there is one shard, so that what is evicted is known.
+/// Below this capacity there is one shard, so evictions are predictable.
 const ONE_SHARD: usize = 127;
 
-/// Counts how many of its kind were made, and dropped.
+/// Counts the values created and dropped.
 #[derive(Debug, Default)]
 struct Census {
     made: AtomicUsize,
@@ -59,7 +59,7 @@ fn each_key_has_one_value() {
     assert_eq!(*store.get_or_insert_with("one", || 1), 1);
     assert!(!store.is_empty());
     assert_eq!(*store.get_or_insert_with("two", || 2), 2);
-    assert_eq!(*store.get_or_insert_with("one", || unreachable!("it is there")), 1);
+    assert_eq!(*store.get_or_insert_with("one", || unreachable!("the value exists")), 1);
     assert_eq!(store.get("two").as_deref(), Some(&2));
     assert_eq!(store.get("three"), None);
     assert_eq!((store.len(), store.capacity(), store.evictions()), (2, 10, 0));
@@ -106,7 +106,7 @@ fn capacity_out_of_range_is_an_error() {
     }
 }
 
-/// Keys of 1 TiB: 2^28 of them are more than one allocation can hold.
+/// Keys of 1 TiB, so that 2^28 of them exceed one allocation.
 #[test]
 fn capacity_is_bounded_by_the_size_of_keys() {
     let error = LruStore::<Huge, ()>::new(1 << 28).unwrap_err();
@@ -140,7 +140,7 @@ fn evicted_value_stays_with_its_holder() {
     let store = LruStore::<u8, u8>::new(1).unwrap();
     let first = store.get_or_insert_with(&1, || 1);
     store.get_or_insert_with(&2, || 2);
-    assert!(store.get(&1).is_none(), "it was evicted");
+    assert!(store.get(&1).is_none(), "the entry was evicted");
     assert_eq!(*first, 1);
     let second = store.get_or_insert_with(&1, || 11);
     assert!(!Arc::ptr_eq(&first, &second) && *second == 11);
@@ -191,7 +191,7 @@ fn kept_entries_are_evicted_last() {
     kept.sort_unstable();
     assert_eq!(kept, [0, 10, 20, 30, 40]);
 
-    // If all are, the oldest goes, and memory stays bounded.
+    // If all entries are kept, the oldest is evicted, so memory stays bounded.
     let all = LruStore::<u32, u32>::new(50).unwrap().keep_if(|_| true);
     for key in 0..1_000 {
         all.get_or_insert_with(&key, || key);
@@ -199,7 +199,7 @@ fn kept_entries_are_evicted_last() {
     }
 }
 
-/// The predicate is called anew at every eviction, so its answer may change.
+/// The predicate runs at every eviction, so its result may change.
 #[test]
 fn entry_no_longer_kept_is_evicted() {
     let store = LruStore::<u32, AtomicUsize>::new(10).unwrap().keep_if(|value| value.load(Ordering::SeqCst) > 0);
@@ -227,7 +227,7 @@ fn unwinding_callback_leaves_the_store_unchanged() {
 
     assert_eq!(*store.get_or_insert_with(&1, || unreachable!()), 1);
     store.get_or_insert_with(&2, || 2);
-    // The first one was used, so the hand comes to the second.
+    // The first entry was used, so the hand reaches the second.
     let outcome = catch_unwind(AssertUnwindSafe(|| store.get_or_insert_with(&3, || 3)));
     assert!(outcome.is_err() && store.get(&3).is_none());
     assert_eq!((store.len(), store.evictions()), (2, 0));
@@ -241,13 +241,13 @@ fn closure_may_use_the_store() {
     let outer = store.get_or_insert_with(&1, || {
         assert_eq!(*store.get_or_insert_with(&2, || 2), 2);
         store.clear();
-        // Even the same key: the inner one was first.
+        // This holds even for the same key. The inner value wins.
         *store.get_or_insert_with(&1, || 10) + 1
     });
     assert_eq!((*outer, store.len()), (10, 1));
 }
 
-/// Values are dropped outside the locks, by every operation.
+/// Every operation drops values outside the locks.
 #[test]
 fn dropped_value_may_use_the_store() {
     struct Nosy(Weak<LruStore<u32, Nosy>>);
@@ -293,9 +293,9 @@ fn iterator_holds_no_lock_and_counts_no_use() {
     }
     assert_eq!(store.iter().count(), 3);
     store.get_or_insert_with(&3, || 3);
-    assert!(store.get(&0).is_none(), "the oldest went, though it was seen");
+    assert!(store.get(&0).is_none(), "iteration does not count as a use");
 
-    // Over many shards, each entry once.
+    // Over many shards each entry is seen once.
     let store = LruStore::<u32, u32, _>::with_hasher(100_000, Seed::new(seed(), 0)).unwrap();
     for key in 0..10_000 {
         store.get_or_insert_with(&key, || key);
@@ -362,7 +362,7 @@ fn racing_calls_stay_bounded_and_drop_each_value_once() {
     }
 }
 
-/// The numbers in the documentation, on a trace of its length.
+/// Reproduces the figures in the documentation, on a trace of the same length.
 #[test]
 fn hits_more_often_than_an_exact_lru() {
     const CALLS: usize = 300_000;
@@ -392,7 +392,7 @@ enum Call {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    // Low keys more often, so that some are used again and again.
+    // Low keys are more frequent, so some are used repeatedly.
     let key = || (0..=u8::MAX, 0..=u8::MAX).prop_map(|(one, other)| one.min(other));
     prop_oneof![
         400 => key().prop_map(Call::Get),
@@ -409,7 +409,7 @@ proptest! {
         divisor in prop_oneof![Just(1_u32), Just(2), Just(7), Just(u32::MAX)],
         calls in proptest::collection::vec(call(), 1..1_500),
     ) {
-        // None is kept, some are, or all.
+        // No entry is kept, some are, or all are.
         let is_kept: fn(u32) -> bool = match divisor {
             1 => |_| true,
             2 => |value| value % 2 == 0,
@@ -457,10 +457,10 @@ fn every_key_has_its_own_retry_budget() {
 }
 
 #[test]
-fn value_is_made_of_the_key() {
+fn value_is_created_from_the_key() {
     let lengths = LruStore::<String, usize>::new(ONE_SHARD).unwrap();
     assert_eq!(*lengths.get_or_insert_with_key("four", String::len), 4);
-    assert_eq!(*lengths.get_or_insert_with_key("four", |_| unreachable!("it is there")), 4);
+    assert_eq!(*lengths.get_or_insert_with_key("four", |_| unreachable!("the value exists")), 4);
     assert!(
         catch_unwind(|| LruStore::<String, ()>::new(1).unwrap().get_or_insert_with_key("no", |_| panic!("no")))
             .is_err()

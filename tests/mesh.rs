@@ -6,10 +6,13 @@ mod mesh {
     mod deadlines;
     mod documents;
     mod durations;
+    mod guide;
+    mod hops;
     mod hostile;
-    mod pacer;
-    #[path = "../models/pacer.rs"]
-    mod pacer_model;
+    mod pacing;
+    mod scope_pacer;
+    #[path = "../models/scope_pacer.rs"]
+    mod scope_pacer_model;
     mod scopes;
     mod server;
     mod support;

@@ -1,4 +1,4 @@
-//! The texts of errors: the value, then the constraint, in lower case without a full stop.
+//! The messages of errors: the value, then the constraint, in lower case without a full stop.
 
 use damper::limit::{BudgetError, LeaseError};
 use damper::time::Seed;

@@ -1,22 +1,24 @@
-//! Everything that can be done to a token bucket, in random order, against a model of plain numbers.
+//! All operations of a token bucket in random order, against a model of plain numbers.
 //!
-//! The rates bring a whole number of eighths of a token per tick, so that nothing is rounded and everything is compared
-//! exactly; `tests/rate_limiter.rs` has the rates that do not.
+//! The rates refill a whole number of eighths of a token per tick, so nothing is rounded and everything is compared
+//! exactly. `tests/rate_limiter.rs` covers the other rates.
 
 use damper::{LimitSet, ManualClock, Quota, RateLimiter, Reservation, SetQuotaError, TokenBucket};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// So many ticks of the clock are one of the model: a quota can be slowed down a thousand times without losing a part.
+/// Ticks of the clock per tick of the model.
+///
+/// A quota can be slowed down a thousand times without losing a part.
 const CLOCK_TICKS: u64 = 1_024;
 const FREQUENCY: u64 = 1_000 * CLOCK_TICKS;
 const TICK: Duration = Duration::from_millis(1);
-/// Amounts of the model are in eighths of a token.
+/// Amounts in the model are eighths of a token.
 const TOKEN: i64 = 8;
 
 #[derive(Clone, Copy, Debug)]
 struct Settings {
-    /// Eighths of a token a tick.
+    /// Eighths of a token per tick.
     rate: i64,
     burst: u32,
     max_debt: u32,
@@ -24,18 +26,18 @@ struct Settings {
 
 impl Settings {
     fn quota(self) -> Quota {
-        // rate / 8 tokens a tick of a millisecond.
+        // rate / 8 tokens per tick of a millisecond.
         let per_second = u32::try_from(self.rate * 1_000 / TOKEN).unwrap();
         Quota::per_second(per_second).burst(self.burst).max_debt(self.max_debt)
     }
 }
 
-/// A bucket as a number that goes up by itself and down by what is taken; below zero is debt.
+/// A bucket as a level that rises by itself and falls when tokens are taken. Below zero is debt.
 struct Model {
     settings: Settings,
     level: i64,
     now: i64,
-    /// What refunds moved the line by.
+    /// The units by which refunds moved the line.
     refunded: i64,
 }
 
@@ -63,7 +65,7 @@ impl Model {
         taken
     }
 
-    /// The ticks of the clock until the level is there: exactly, as the rates are powers of two.
+    /// Returns the ticks of the clock until this level. They are exact, as the rates are powers of two.
     fn clock_ticks_until(&self, level: i64) -> i64 {
         (level - self.level).max(0) * CLOCK_TICKS as i64 / self.settings.rate
     }
@@ -72,7 +74,7 @@ impl Model {
         u32::try_from(self.level.max(0) / TOKEN).unwrap()
     }
 
-    /// Gives back up to `n` tokens; returns how many, rounded up.
+    /// Gives back up to `n` tokens, and returns how many, rounded up.
     fn refund(&mut self, n: u32) -> u32 {
         let given = (self.burst() - self.level).min(i64::from(n) * TOKEN);
         self.level += given;
@@ -80,12 +82,12 @@ impl Model {
         u32::try_from(rounded_up(given, TOKEN)).unwrap()
     }
 
-    /// The position on the line at which what was reserved last is there. A refund leaves it where it is.
+    /// Returns the line's position at which the last reservation is ready. Refunds do not move it.
     fn act_position(&self) -> i64 {
         self.now * self.settings.rate + self.refunded - self.level
     }
 
-    /// The ticks of the clock until the line comes to a position.
+    /// Returns the ticks of the clock until the line reaches a position.
     fn clock_ticks_until_position(&self, position: i64) -> i64 {
         self.clock_ticks_until(position - self.now * self.settings.rate - self.refunded + self.level)
     }
@@ -104,7 +106,7 @@ enum Step {
     Charge(u32),
     Refund(u32),
     Reserve(u32, Option<u32>),
-    /// Cancels the oldest or else the newest reservation.
+    /// Cancels the oldest or the newest reservation.
     Cancel(bool),
     SetQuota(Settings),
 }
@@ -131,12 +133,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..200)
 }
 
-/// Whether a wait is so many ticks of the clock, or one more where `nearly` is enough.
-fn is_wait(told: Option<Duration>, ticks: i64, nearly: bool) -> bool {
-    // Back from nanoseconds, rounded down, which undoes the rounding up.
-    let told = told.unwrap().as_nanos() * u128::from(FREQUENCY) / 1_000_000_000;
+/// Whether a wait is this many ticks of the clock, or one more where `nearly` allows it.
+fn is_wait(stated: Option<Duration>, ticks: i64, nearly: bool) -> bool {
+    // Converts back from nanoseconds, rounding down, which undoes the rounding up.
+    let stated = stated.unwrap().as_nanos() * u128::from(FREQUENCY) / 1_000_000_000;
     let ticks = ticks as u128;
-    told == ticks || nearly && told == ticks + 1
+    stated == ticks || nearly && stated == ticks + 1
 }
 
 proptest! {
@@ -150,7 +152,7 @@ proptest! {
         let mut model = Model { settings, level: i64::from(start) * TOKEN, now: 0, refunded: 0 };
         let mut reservations: Vec<(Reservation<'_, _>, u32, i64)> = Vec::new();
         let mut changed = false;
-        prop_assert!(limiter.check_n(0).is_ok(), "which starts the line");
+        prop_assert!(limiter.check_n(0).is_ok(), "this call starts the line");
         for step in steps {
             match step {
                 Step::Pass(ticks) => {
@@ -168,8 +170,8 @@ proptest! {
                             prop_assert!(n > 0 && (n > model.settings.burst || !model.take(n, 0)));
                             prop_assert_eq!(denied.exceeds_burst(), n > model.settings.burst);
                             if n <= model.settings.burst {
-                                let told = denied.retry_after();
-                                prop_assert!(is_wait(told, wait, changed), "{:?}", told);
+                                let stated = denied.retry_after();
+                                prop_assert!(is_wait(stated, wait, changed), "{:?}", stated);
                             }
                         }
                     }
@@ -182,7 +184,7 @@ proptest! {
                         Ok(_) => prop_assert!(expected),
                         Err(denied) => {
                             prop_assert!(!expected);
-                            prop_assert_eq!(denied.exceeds_burst(), i64::from(n) > depth, "else waiting helps");
+                            prop_assert_eq!(denied.exceeds_burst(), i64::from(n) > depth, "otherwise waiting helps");
                         }
                     }
                 }
@@ -206,7 +208,7 @@ proptest! {
                     let wait = model.clock_ticks_until(i64::from(n) * TOKEN);
                     let longest = longest.map(|longest| i64::from(longest) * CLOCK_TICKS as i64);
                     let in_time = longest.is_none_or(|longest| wait <= longest);
-                    // After a change a wait may be judged a tick too long.
+                    // After a change a wait may be a tick too long.
                     let nearly = changed && longest == Some(wait);
                     let expected = n == 0 || n <= model.settings.burst && in_time && {
                         reserved.is_ok() || !nearly
@@ -214,8 +216,8 @@ proptest! {
                     prop_assert_eq!(reserved.is_ok(), expected);
                     if let Ok(reserved) = reserved {
                         if n > 0 {
-                            let told = reserved.ready_in();
-                            prop_assert!(is_wait(told, wait, changed), "{:?}", told);
+                            let stated = reserved.ready_in();
+                            prop_assert!(is_wait(stated, wait, changed), "{:?}", stated);
                         } else {
                             prop_assert_eq!(reserved.ready_in(), Some(Duration::ZERO));
                         }
@@ -229,7 +231,7 @@ proptest! {
                         reservations.pop()
                     };
                     if let Some((reservation, n, position)) = reservation {
-                        // Nothing was taken since, and it is not there yet.
+                        // Only the last reservation can be cancelled, and only before it is ready.
                         let expected = n > 0 && model.level < 0 && (changed || position == model.act_position());
                         let cancelled = reservation.cancel();
                         prop_assert!(cancelled == expected || changed, "{} where {} was expected", cancelled, expected);
@@ -246,14 +248,14 @@ proptest! {
                     model.settings = settings;
                     model.level = model.burst() - missing;
                     changed = true;
-                    // Their tokens are at other moments now, which the model does not follow.
+                    // The change moves the reservations' tokens, which the model does not follow.
                     reservations.clear();
                 }
             }
             for (reservation, n, position) in &reservations {
                 let wait = if *n == 0 { 0 } else { model.clock_ticks_until_position(*position) };
-                let told = reservation.ready_in();
-                prop_assert!(is_wait(told, wait, changed), "{:?} for {} ticks", told, wait);
+                let stated = reservation.ready_in();
+                prop_assert!(is_wait(stated, wait, changed), "{:?} for {} ticks", stated, wait);
             }
             let usage = limiter.peek();
             prop_assert_eq!(usage.remaining(), model.tokens());
@@ -262,7 +264,9 @@ proptest! {
         }
     }
 
-    /// Two limits in one decision allow what two models allow together, and what one refuses costs the other nothing.
+    /// A set of two limits allows the calls that both models allow.
+    ///
+    /// A refusal by one limit takes nothing from the other.
     #[test]
     fn limit_set_takes_all_or_nothing(
         settings in (settings(), settings()),
@@ -280,7 +284,7 @@ proptest! {
             for model in &mut models {
                 model.pass(pass);
             }
-            // Whether it exceeds the burst, and the ticks of the clock until it is there.
+            // Whether the call exceeds the burst, and the ticks of the clock until its tokens are available.
             let refusal = |model: &Model| {
                 let (cost, rate) = (i64::from(n) * TOKEN, model.settings.rate);
                 let missing = cost - model.level;
@@ -318,14 +322,14 @@ fn unlimited_quota_allows_every_call_uncounted() {
     }
     assert_eq!((limiter.debt(), limiter.quota().to_string()), (0, "unlimited".into()));
     assert_eq!(limiter.peek().resets_in(), Some(Duration::ZERO));
-    // A limit can be set later, and taken away again.
+    // A limit can be set later, and removed again.
     limiter.set_quota(Quota::per_second(3)).unwrap();
     assert_eq!(limiter.check_n(3).unwrap().remaining(), 0);
     assert!(limiter.check().is_err());
     limiter.set_quota(Quota::UNLIMITED).unwrap();
-    assert_eq!(limiter.debt(), 0, "whatever was owed before");
+    assert_eq!(limiter.debt(), 0, "the old debt is gone");
     assert!(limiter.check_n(1_000).is_ok());
-    // Whatever the limiter was built with.
+    // That holds whatever quota the limiter was built with.
     for quota in [Quota::per_hour(1), Quota::per_second(10), Quota::per_second(u32::MAX), Quota::per_second(0)] {
         let limiter = RateLimiter::with_clock(quota, &clock);
         assert_eq!(limiter.set_quota(Quota::UNLIMITED), Ok(()), "{quota}");
@@ -348,7 +352,7 @@ fn soft_limit_warns_before_the_limit() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock).soft_limit(3);
     let near: Vec<_> = (0..10).map(|_| limiter.check().unwrap().is_near_limit()).collect();
-    assert_eq!(near.iter().position(|near| *near), Some(7), "with two left");
+    assert_eq!(near.iter().position(|near| *near), Some(7), "with two tokens left");
     assert!(near[7..].iter().all(|near| *near));
     clock.advance(Duration::from_secs(1));
     assert!(limiter.check_oversized(8).unwrap().is_near_limit());
@@ -364,7 +368,7 @@ fn bucket_can_start_empty() {
     assert!(EMPTY.check_n(5).is_ok());
 }
 
-/// What a reservation waits for moves with the quota.
+/// A reservation's wait moves with the quota.
 #[test]
 fn waiter_follows_the_quota() {
     let clock = ManualClock::new();
@@ -389,7 +393,7 @@ fn waiter_follows_the_quota() {
 fn unfit_quotas_are_refused_and_the_old_one_stays() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_hour(1), &clock);
-    // What the errors name is the border.
+    // The errors name the limit.
     let refused = limiter.set_quota(Quota::per_second(1_000).burst(1));
     assert_eq!(refused, Err(SetQuotaError::TooFast { quota: Quota::per_second(1_000).burst(1), most: 0 }));
     let refused = limiter.set_quota(Quota::per_hour(1_000_000).burst(1));
@@ -406,14 +410,14 @@ fn unfit_quotas_are_refused_and_the_old_one_stays() {
     assert_eq!(limiter.set_quota(Quota::per_hour(most).burst(1)), Ok(()));
     assert_eq!(limiter.set_quota(Quota::per_hour(1)), Ok(()));
     assert!(limiter.check().is_ok() && limiter.check().is_err());
-    // A thousand times faster fits, and so does whatever is slower.
+    // A quota a thousand times faster fits, and so does every slower one.
     assert_eq!(limiter.set_quota(Quota::per_hour(1_000).burst(100)), Ok(()));
     let fast = RateLimiter::with_clock(Quota::per_second(1_000_000), &clock);
     assert_eq!(fast.set_quota(Quota::per_hour(1)), Ok(()));
     assert_eq!(fast.set_quota(Quota::per_second(1_000_000)), Ok(()));
 }
 
-/// From the slowest to the fastest quota, with the largest burst; a `static` can have it too.
+/// From the slowest to the fastest quota, with the largest burst. A `static` can have it too.
 #[test]
 fn limiter_accepts_the_quota_that_it_was_built_up_to() {
     static CLOCK: ManualClock = ManualClock::new();
@@ -432,15 +436,16 @@ fn limiter_accepts_the_quota_that_it_was_built_up_to() {
         }
         assert_eq!(limiter.check_n(large.burst_size()).is_ok(), large.burst_size() > 0);
     }
-    // Without a limit there is nothing to make room for.
+    // An unlimited quota always fits.
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_hour(1), &clock).up_to(Quota::UNLIMITED);
     limiter.check().unwrap();
     assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_hours(1)));
 }
 
-/// Threads check, charge, refund, reserve and cancel while the quota changes: what was taken stays within what the
-/// larger quota allows, and nothing hangs or panics.
+/// Threads check, charge, refund, reserve and cancel while the quota changes.
+///
+/// The tokens taken stay within the larger quota, and nothing hangs or panics.
 #[test]
 fn all_operations_together_stay_in_the_envelope() {
     let clock = ManualClock::new();
@@ -477,7 +482,7 @@ fn all_operations_together_stay_in_the_envelope() {
         });
         workers.into_iter().map(|worker| worker.join().unwrap()).sum()
     });
-    // 30,000 steps of 100 µs are 3 s: the fast quota brings 3,000 in them. Debt comes on top of the burst.
+    // 30,000 steps of 100 µs are 3 s, in which the fast quota refills 3,000. Debt adds to the burst.
     assert!(taken <= 100 + 50 + 3_000, "{taken}");
     assert!(taken >= 10 + 300, "{taken}");
 }

@@ -36,7 +36,7 @@ fn pause_takes_no_tokens_and_refuses_until_its_end() {
     assert_eq!(pause_named(polite.check().unwrap_err()), Some(Duration::from_nanos(1)));
     clock.advance(Duration::from_nanos(1));
     assert_eq!(polite.pause_left(), Duration::ZERO);
-    assert_eq!(polite.check_n(7).unwrap().remaining(), 0, "it refilled meanwhile");
+    assert_eq!(polite.check_n(7).unwrap().remaining(), 0, "the limiter refilled meanwhile");
     assert!(polite.check_n(11).unwrap_err().exceeds_burst());
     assert_eq!(polite.limiter().peek().used(), 10);
 }
@@ -51,7 +51,7 @@ fn no_tokens_are_allowed_while_paused() {
 }
 
 #[test]
-fn pause_only_grows() {
+fn pause_is_never_shortened() {
     let clock = ManualClock::new();
     let polite = Pausable::with_clock(limiter(&clock), &clock);
     for (pause, left) in [(2, 2), (1, 2), (0, 2), (3, 3)] {
@@ -60,10 +60,10 @@ fn pause_only_grows() {
     }
     clock.advance(2 * SECOND);
     polite.pause_for(SECOND / 2);
-    assert_eq!(polite.pause_left(), SECOND, "the present one ends later");
+    assert_eq!(polite.pause_left(), SECOND, "the present pause ends later");
     clock.advance(2 * SECOND);
     polite.pause_for(SECOND / 2);
-    assert_eq!(polite.pause_left(), SECOND / 2, "the one before is over");
+    assert_eq!(polite.pause_left(), SECOND / 2, "the earlier pause has ended");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn usage_counts_everything_as_used_while_paused() {
     polite.limiter().check_n(9).unwrap();
     clock.advance(Duration::from_millis(1_500));
     polite.limiter().check_n(10).unwrap();
-    assert_eq!(used(&polite), (10, 0, Some(SECOND)), "the limiter needs longer than the pause");
+    assert_eq!(used(&polite), (10, 0, Some(SECOND)), "the refill takes longer than the pause");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn every_limiter_can_be_paused() {
     let shared = Pausable::with_clock(Arc::new(limiter(&CLOCK)), &CLOCK);
     let striped = Pausable::with_clock(Striped::with_clock(quota.burst(20), 10, &CLOCK).unwrap(), &CLOCK);
     assert_eq!(set.check().unwrap().remaining(), 4);
-    assert_eq!(set.check_n(5).unwrap_err().retry_after(), Some(12 * SECOND), "the limit of a minute refuses");
+    assert_eq!(set.check_n(5).unwrap_err().retry_after(), Some(12 * SECOND), "the limit per minute refuses");
     assert_eq!(narrow.check().unwrap().remaining(), 9);
     assert_eq!(shared.check().unwrap().remaining(), 9);
     striped.try_acquire(1).unwrap();
@@ -137,7 +137,9 @@ fn far_pauses_saturate() {
     }
 }
 
-/// The tick at which the clock wraps is the word of a limiter that was never paused: the pause ends a tick later.
+/// The clock wraps at the tick that means "never paused".
+///
+/// A pause that would end there ends a tick later.
 #[test]
 fn pause_may_end_where_the_clock_wraps() {
     let clock = ManualClock::new();
@@ -185,19 +187,20 @@ fn clock_that_steps_back_locks_out_no_longer_than_the_longest_pause() {
     let polite = Pausable::with_clock(limiter(&clock), &clock);
     polite.pause_for(60 * SECOND);
     clock.0.step_back(SECOND);
-    assert_eq!(polite.pause_left(), 61 * SECOND, "a step that is announced");
+    assert_eq!(polite.pause_left(), 61 * SECOND, "a step within the stated bound");
     clock.0.step_back(3 * SECOND / 2);
-    assert_eq!(polite.pause_left(), Duration::ZERO, "a larger one");
+    assert_eq!(polite.pause_left(), Duration::ZERO, "a step beyond the bound");
     assert!(polite.check().is_ok());
     polite.pause_for(10 * SECOND);
-    assert_eq!(polite.pause_left(), 10 * SECOND, "and the next pause stands");
+    assert_eq!(polite.pause_left(), 10 * SECOND, "the next pause holds");
     clock.0.step_back(40 * SECOND);
-    assert_eq!(polite.pause_left(), 50 * SECOND, "no longer than 61 s");
+    assert_eq!(polite.pause_left(), 50 * SECOND, "no pause exceeds 61 s");
 }
 
 proptest! {
-    /// At every frequency, wherever the clock starts, also where it wraps: the pause that ends last is the one that stands,
-    /// and what is left of it is rounded up.
+    /// At every frequency and from any start, also where the clock wraps.
+    ///
+    /// The pause that ends last is in force, and its remaining time is rounded up.
     #[test]
     fn agrees_with_rationals(
         start: u64,

@@ -1,9 +1,10 @@
-//! The traits of every public type, in one table that compiles or does not.
+//! The traits of every public type, in a table that compiles only if they are implemented.
 //!
-//! What is deliberately not there:
-//! - Limiters, breakers and stores are not `Clone`: a clone would be a second limit or breaker. They are shared by reference or in an `Arc`.
-//!   Nor are permits, leases and reservations, each of which stands for something that is taken once.
-//! - Errors that carry an error of the system or of a user are not `Clone` and not `PartialEq`.
+//! Deliberately absent:
+//! - Limiters, breakers and stores are not `Clone`: a clone would be a second limit or breaker. They are shared by
+//!   reference or in an `Arc`. Permits, leases and reservations are not `Clone` either, because each stands for
+//!   something taken once.
+//! - Errors that carry an error of the system or of a user are neither `Clone` nor `PartialEq`.
 //! - Seeds are not `PartialEq`, because they are secrets, and their `Debug` hides them.
 
 #![cfg(feature = "std")]
@@ -16,10 +17,10 @@ use core::time::Duration;
 
 fn debug<T: Debug>() {}
 
-/// What threads share or hand on.
+/// Types that threads share or send.
 fn shared<T: Debug + Send + Sync + Unpin>() {}
 
-/// Plain values: settings, answers, states.
+/// Plain values: settings, results, states.
 fn value<T: Debug + Copy + PartialEq + Send + Sync + Unpin + 'static>() {}
 
 /// Values that can be keys.
@@ -31,7 +32,7 @@ fn defaulted<T: Default>() {}
 
 fn cloned<T: Clone>() {}
 
-/// Errors that `?` puts into any error type.
+/// Errors that `?` converts into any error type.
 fn error<T: Error + Send + Sync + Unpin + 'static>() {}
 
 /// Calls each of the functions for each of the types.
@@ -60,6 +61,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         Alignment: key defaulted,
         QuotaError: key error,
         SetQuotaError: key error,
+        SetConfigError: key error,
         ParseQuotaError: key error,
         // limit
         RateLimiter: shared,
@@ -124,6 +126,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         // deadline
         Deadline: shared cloned,
         DeadlineExceeded: key error,
+        UsualLatency: shared,
         SkewGuard: shared defaulted,
         Arrival: key,
         // time
@@ -192,8 +195,9 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
 
 #[test]
 fn types_of_throttles_have_the_traits_users_expect() {
-    use damper::CallError;
+    use damper::retry::Unlimited;
     use damper::throttle::*;
+    use damper::{CallError, Monotonic};
 
     table! {
         AdaptiveThrottle: shared defaulted,
@@ -202,7 +206,24 @@ fn types_of_throttles_have_the_traits_users_expect() {
         KeyedThrottle<String>: shared defaulted,
         CallError<std::fmt::Error, Throttled>: value error,
         Throttled: key error,
+        PaceTooSlow: key error,
         MultiplierError: value error,
+        // pacing
+        Pacer: shared,
+        PacedRetry: key defaulted,
+        PacedAttempts: shared cloned,
+        PacedRun<'static, Level, Monotonic, Unlimited, (), ()>: debug,
+        PacedFuture<'static, Level, Monotonic, Unlimited, (), (), Ready<()>, fn(Duration) -> Ready<()>, ()>: debug,
+        Hints: key,
+        Moment: key,
+        PacingError: value error,
+        NoPacing: key defaulted,
+        ExponentialBackoff: key,
+        GradualDecrease: key,
+        ProportionalDecrease: key,
+        RemainingDecrease: key,
+        Level: key,
+        CubicRate: value,
     }
 }
 
@@ -246,12 +267,13 @@ fn types_of_retries_have_the_traits_users_expect() {
 fn types_of_http_have_the_traits_users_expect() {
     use damper::Bulkhead;
     use damper::http::*;
-    use damper::retry::Unlimited;
+    use damper::retry::{RetryBudget, Unlimited};
     use damper::throttle::AdaptiveThrottle;
     use damper::time::{Monotonic, TokioSleep};
     use damper::wire::*;
     use std::sync::Arc;
     type Service = fn(http::Request<()>) -> Ready<Result<http::Response<()>, core::convert::Infallible>>;
+    type Pacing = Repeating<RetryBudget, HttpRetries<Unjudged>, TokioSleep>;
 
     table! {
         // limits
@@ -283,11 +305,13 @@ fn types_of_http_have_the_traits_users_expect() {
         AttemptTimeoutLayer<TokioSleep>: shared cloned,
         AttemptTimeout<Service, TokioSleep>: shared cloned,
         AttemptTimedOut: key error,
+        RequestDeadline: key defaulted,
         HttpClient<Service, (), ()>: shared cloned,
         BoxedClient<()>: shared cloned,
         BoxedBody: debug,
         // breakers
         CircuitBreakerLayer: shared cloned,
+        MinBudget: shared cloned,
         CircuitBreak<Service>: shared cloned,
         PerHost: shared cloned,
         PerHostBuilder: shared,
@@ -311,6 +335,16 @@ fn types_of_http_have_the_traits_users_expect() {
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
         ThrottleService<Service, Arc<AdaptiveThrottle>>: shared cloned,
         Rejections: key defaulted,
+        // pacing
+        PacingLayer<HostPacers, HttpHints, Pacing>: shared cloned,
+        PaceOnly<TokioSleep>: cloned,
+        PacedRetries<HttpRetries>: shared cloned,
+        PacingLayer<HostPacers, HttpHints, PaceOnly<TokioSleep>>: shared cloned,
+        PacingService<Service, HostPacers, HttpHints, Pacing>: shared cloned,
+        PacingService<Service, HostPacers, HttpHints, PaceOnly<TokioSleep>>: shared cloned,
+        HostPacers: shared cloned,
+        HttpHints: key defaulted,
+        Unjudged: key defaulted,
         // deadlines
         DeadlineLayer<TokioSleep>: shared cloned,
         ClientDeadlineLayer<TokioSleep>: shared cloned,
@@ -353,6 +387,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
         GrpcRetries: key defaulted,
         RateLimitInterceptor<damper::http::PerClient>: shared cloned,
         Grpc: shared cloned defaulted,
+        GrpcHints: key defaulted,
     }
 }
 
@@ -381,6 +416,8 @@ fn types_for_any_service_have_the_traits_users_expect() {
         ThrottleLayer<One<Throttle>>: shared cloned,
         ThrottleService<(), One<Throttle>>: shared cloned,
         BulkheadLayer<Refusing<One<Pool>>>: shared cloned,
+        PaceOnly: shared cloned defaulted,
+        SelectedBy<fn()>: shared cloned,
         BulkheadService<(), Waiting<One<Pool>, TokioSleep>>: shared cloned,
     }
 }
@@ -434,6 +471,7 @@ fn types_of_mesh_have_the_traits_users_expect() {
         Client<(), TokioSleep>: shared cloned,
         ClientBuilder<(), TokioSleep>: shared,
         MeshBackoff: key defaulted,
+        MeshHints: key defaulted,
         CallError: error,
     }
 }
@@ -462,14 +500,23 @@ fn types_of_the_configuration_have_the_traits_users_expect() {
         RetryBudgetSettings: shared cloned defaulted,
         HedgeSettings: shared cloned defaulted,
         ThrottleSettings: shared cloned defaulted,
+        PacingSettings: shared cloned defaulted,
+        ConfiguredStrategy: shared cloned,
+        MeshSettings: shared cloned defaulted,
+        ServerStackSettings: shared cloned defaulted,
+        ClientStackSettings: shared cloned defaulted,
         LimitKey: shared cloned,
+        LimitAlgorithm: key defaulted,
+        AlgorithmError: error,
+        PacingStrategy: key defaulted,
+        ServerConcurrency: key defaulted,
+        ClientConcurrency: key defaulted,
         // sources
         Sources: shared,
         Format: shared cloned,
         Origin: shared cloned,
         // mistakes
         ConfigError: error,
-        ConfiguredLimitError: error,
         Problem: shared cloned displayed,
         ProblemCause: shared cloned,
         // keys
@@ -482,12 +529,39 @@ fn types_of_the_configuration_have_the_traits_users_expect() {
         ReloadError: error,
         SettingChange: shared cloned,
         Change: shared cloned,
-        ConfiguredLimit: shared,
     }
 }
 
-/// Those whose parameters are types of a service: what they are for compiles in the tests of layers.
-const ELSEWHERE: [&str; 36] = [
+#[cfg(all(feature = "config", feature = "tower", feature = "tokio"))]
+#[test]
+fn types_of_stacks_from_settings_have_the_traits_users_expect() {
+    use damper::config::*;
+
+    table! {
+        // stacks
+        ConfiguredServerStack: shared cloned,
+        ConfiguredClientStack: shared cloned,
+        // parts of them
+        ConfiguredLimit: shared cloned,
+        ConfiguredLimitError: error,
+        ConfiguredPacers: shared cloned,
+        OptionalLimit: shared cloned,
+        OptionalLayer<(), ()>: shared cloned,
+        OptionalService<(), (), ()>: shared cloned,
+        OptionalFuture<Ready<()>, Ready<()>, ()>: shared,
+        Repeating<()>: shared cloned,
+        ServerConcurrencyLimit: shared cloned,
+        ServerConcurrencyPermit: shared,
+        ServerConcurrencyRefusal: error,
+        ServerConcurrencyFuture: debug,
+        ClientConcurrencyLimit: shared cloned,
+        ClientConcurrencyPermit: shared,
+        ClientConcurrencyFuture: debug,
+    }
+}
+
+/// Types with parameters of a service. The tests of layers compile their uses.
+const ELSEWHERE: [&str; 40] = [
     "Acquisition",
     "AttemptTimeoutFuture",
     "BreakerFuture",
@@ -498,6 +572,7 @@ const ELSEWHERE: [&str; 36] = [
     "CircuitBreakFuture",
     "ConcurrencyFuture",
     "DeadlineObserver",
+    "Detached",
     "HedgePart",
     "HedgedBody",
     "HedgingFuture",
@@ -507,8 +582,11 @@ const ELSEWHERE: [&str; 36] = [
     "ObservedBody",
     "ObservedCall",
     "OfPart",
+    "OfStack",
     "OfTransport",
     "PacedSink",
+    "PacingFuture",
+    "PacingPart",
     "PacedStream",
     "PerKey",
     "PermitObserver",

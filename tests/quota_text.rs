@@ -1,10 +1,12 @@
-//! The text form of a quota, against a slow model that works on rationals.
+//! The text form of a quota, against a slow model in rationals.
 
 use damper::{ParseQuotaError, Quota, QuotaError};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// `digits/10^places` units, in nanoseconds, if that is a whole number; by long multiplication of strings' values.
+/// Converts `digits/10^places` units to nanoseconds, if the result is a whole number.
+///
+/// It uses long multiplication of decimal strings.
 fn model_window(number: &str, unit: u128) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
@@ -81,12 +83,12 @@ fn errors_name_the_place_and_what_was_expected() {
     assert_eq!(says("1/s burst 5000000000"), "at byte 10: the number exceeds the maximum 4294967295");
     assert_eq!(says("1/.5s"), "at byte 2: expected a window such as 250ms or 1.5s, in whole nanoseconds");
     let zero = "1/0s".parse::<Quota>().unwrap_err();
-    assert!(std::error::Error::source(&zero).is_none(), "its own text has the cause, a report would show it twice");
+    assert!(std::error::Error::source(&zero).is_none(), "the message includes the cause, so a report would repeat it");
     assert_eq!(says("1/0s"), "the window of a quota is zero, it must be at least 1 ns");
 }
 
 #[test]
-fn display_shows_what_was_set() {
+fn display_shows_the_settings() {
     assert_eq!(Quota::per_minute(30).burst(5).max_debt(50).to_string(), "30/min burst 5 max_debt 50");
     assert_eq!(Quota::per(1_000, Duration::from_secs(86_400)).unwrap().to_string(), "1000/day burst 1000");
     assert_eq!(Quota::UNLIMITED.to_string(), "unlimited");
@@ -136,9 +138,9 @@ proptest! {
         }
     }
 
-    /// Any text is read or refused at a place within it, and what is read is read again from its own text.
+    /// Any text is parsed, or refused at a place within it. A parsed quota's own text parses again.
     #[test]
-    fn any_text_is_answered(text in prop_oneof![".*", "[0-9a-z/. ]{0,30}", "[0-9]{1,11}/[0-9.]{0,6}[a-z]{0,4}( burst [0-9]{0,11})?"]) {
+    fn any_text_is_parsed_or_refused(text in prop_oneof![".*", "[0-9a-z/. ]{0,30}", "[0-9]{1,11}/[0-9.]{0,6}[a-z]{0,4}( burst [0-9]{0,11})?"]) {
         match text.parse::<Quota>() {
             Ok(quota) => prop_assert_eq!(quota.to_string().parse(), Ok(quota)),
             Err(

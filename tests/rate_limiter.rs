@@ -1,4 +1,6 @@
-//! The rate limiter through its public API: examples of behaviour, and properties against an exact model.
+//! The rate limiter through its public API.
+//!
+//! Examples of behaviour, and properties against an exact model.
 
 mod models {
     pub(crate) mod bucket;
@@ -9,14 +11,14 @@ use models::bucket::{self, ExactBucket, Step};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// `Denied` is an error that can be sent anywhere and kept for ever.
+/// `Denied` is an error that is `Send` and `'static`.
 const _: () = {
     const fn is_an_error<E: std::error::Error + Send + Sync + 'static>() {}
     is_an_error::<damper::Denied>();
 };
 
 #[test]
-fn full_burst_comes_first_and_then_the_rate() {
+fn burst_is_admitted_first_and_then_the_rate() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(3), &clock);
     for left in [2, 1, 0] {
@@ -53,7 +55,7 @@ fn zero_tokens_are_always_allowed() {
 }
 
 #[test]
-fn refusal_says_that_a_cost_exceeds_the_burst() {
+fn refusal_reports_a_cost_above_the_burst() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(100).burst(2), &clock);
     for n in [3, 16_777_217, 1 << 28, (1 << 28) + 1, u32::MAX] {
@@ -83,7 +85,7 @@ fn burst_of_zero_allows_only_zero_tokens() {
 }
 
 #[test]
-fn rate_of_zero_gives_the_burst_once() {
+fn rate_of_zero_admits_the_burst_once() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(0).burst(2), &clock);
     limiter.check_n(2).unwrap();
@@ -123,13 +125,13 @@ fn largest_quotas_fit() {
     limiter.check_n(u32::MAX).unwrap();
     assert!(limiter.check().is_err());
     clock.advance(Duration::from_nanos(1));
-    assert_eq!(limiter.peek().remaining(), 4, "4.29 tokens a nanosecond");
+    assert_eq!(limiter.peek().remaining(), 4, "4.29 tokens refill in a nanosecond");
 
     let slow = Quota::per(u32::MAX, Duration::from_nanos(u64::MAX)).unwrap().max_debt(u32::MAX);
     let limiter = RateLimiter::with_clock(slow, &clock);
     limiter.check_n(u32::MAX).unwrap();
     let wait = limiter.check().unwrap_err().retry_after().unwrap();
-    // A token every 4,294,967,297 ns. Here a unit is longer than a tick.
+    // A token every 4,294,967,297 ns. Here a unit exceeds a tick.
     assert!((4_294_967_297..4_294_967_400).contains(&wait.as_nanos()), "{wait:?}");
     clock.advance(wait);
     assert!(limiter.check().is_ok());
@@ -158,7 +160,7 @@ fn usage_adds_up() {
     assert_eq!((usage.limit(), usage.used(), usage.remaining()), (100, 30, 70));
     assert_eq!(usage.window(), Some(Duration::from_secs(2)));
     assert_eq!(usage.resets_in(), Some(Duration::from_millis(600)));
-    assert_eq!(limiter.peek(), usage, "looking takes nothing");
+    assert_eq!(limiter.peek(), usage, "peeking takes nothing");
     assert_eq!(limiter.quota().to_string(), "50/s burst 100");
 }
 
@@ -181,7 +183,7 @@ fn zero_and_overlong_windows_are_refused() {
     assert_eq!(QuotaError::ZeroWindow.to_string(), "the window of a quota is zero, it must be at least 1 ns");
 }
 
-/// Threads that race on a clock that moves take exactly what there is.
+/// Racing threads on a moving clock take exactly the available tokens.
 #[test]
 fn racing_threads_take_every_token_once() {
     const THREADS: u32 = 4;
@@ -205,14 +207,15 @@ fn racing_threads_take_every_token_once() {
             .collect();
         workers.into_iter().map(|worker| worker.join().unwrap()).sum()
     });
-    // What is left is counted too: nothing was lost, and nothing made. Only what came while the bucket was full is
-    // gone.
+    // Includes the remaining tokens, so that no token is lost or created.
+    //
+    // Only tokens refilled into a full bucket are gone.
     let produced = THREADS * STEPS / 4 / 10;
     assert!(allowed <= 50 + produced, "{allowed} of 50 + {produced}");
     assert!(allowed + limiter.peek().remaining() >= produced, "{allowed} of {produced}");
 }
 
-/// A limiter that was built for a million a second counts in steps of half a millisecond at one a second.
+/// A limiter built for a million a second counts at one a second in steps of half a millisecond.
 #[test]
 fn waits_stay_exact_after_a_change_to_a_much_slower_quota() {
     let clock = ManualClock::new();
@@ -228,9 +231,9 @@ fn waits_stay_exact_after_a_change_to_a_much_slower_quota() {
         assert!(wait <= second + Duration::from_nanos(1), "late: {wait:?} after {n}");
         assert!(wait + Duration::from_millis(1) >= second, "early: {wait:?} after {n}");
         clock.advance(wait.checked_sub(Duration::from_nanos(n * n + 1)).unwrap());
-        assert!(limiter.check().is_err(), "sooner than told, after {n}");
+        assert!(limiter.check().is_err(), "before the stated wait, after {n}");
         clock.advance(Duration::from_nanos(1));
-        assert!(limiter.check().is_ok(), "later than told, after {n}");
+        assert!(limiter.check().is_ok(), "after the stated wait, after {n}");
     }
 }
 
@@ -265,7 +268,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, u32)>> {
     let step = prop_oneof![
         2 => (0..100u64).prop_map(Step::Pass),
         4 => (0..10_000_000_000u64).prop_map(Step::Pass),
-        // Long enough to carry positions around their circle within a history.
+        // Long enough for positions to complete a cycle within a history.
         1 => (0..1u64 << 59).prop_map(Step::Pass),
         4 => (-2..=2i8).prop_map(Step::Nearly),
         4 => Just(Step::Wait)
@@ -274,7 +277,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, u32)>> {
     proptest::collection::vec((step, cost), 1..200)
 }
 
-/// From one an hour to 10^9 a second. The windows have a small common multiple, for the model's sake.
+/// From one an hour to 10^9 a second. The windows have a small common multiple, which the model needs.
 fn rates() -> impl Strategy<Value = Quota> {
     let window = prop_oneof![Just(1_000_000), Just(1_000_000_000), Just(3_600_000_000_000), Just(7_777_777_777u64)];
     let limit = prop_oneof![1..10u32, 1..1_000u32, 1..1_000_000u32];
@@ -282,7 +285,7 @@ fn rates() -> impl Strategy<Value = Quota> {
         .prop_map(|(limit, window, burst)| Quota::per(limit, Duration::from_nanos(window)).unwrap().burst(burst))
 }
 
-/// What is done before a call: the clock moves, and the quota may change.
+/// Prepares a call: the clock moves, and the quota may change.
 fn changes() -> impl Strategy<Value = Vec<(Step, Option<usize>, u32)>> {
     let step = prop_oneof![
         1 => (0..100u64).prop_map(Step::Pass),
@@ -296,8 +299,10 @@ fn changes() -> impl Strategy<Value = Vec<(Step, Option<usize>, u32)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// After any changes of the quota a token is late by less than a tick; and early by no more than what a tick brings,
-    /// under the quota in force or the one that the limiter was built with. Waits are exact.
+    /// After any changes of the quota a token is late by less than a tick.
+    ///
+    /// It is early by at most the tokens of a tick, under the quota in force or the one that the limiter was built
+    /// with. Waits are exact.
     #[test]
     fn tokens_stay_on_time_across_quota_changes(quotas in proptest::array::uniform4(rates()), steps in changes()) {
         let clock = ManualClock::new();
@@ -323,9 +328,9 @@ proptest! {
                 prop_assert!(!model.will_have(n, -1), "{} of {:?}: late", n, model);
                 let ticks = u64::try_from(denied.retry_after().unwrap().as_nanos()).unwrap();
                 clock.advance_ticks(ticks - 1);
-                prop_assert!(limiter.check_n(n).is_err(), "{} of {:?}: sooner than told", n, model);
+                prop_assert!(limiter.check_n(n).is_err(), "{} of {:?}: before the stated wait", n, model);
                 clock.advance_ticks(1);
-                prop_assert!(limiter.check_n(n).is_ok(), "{} of {:?}: later than told", n, model);
+                prop_assert!(limiter.check_n(n).is_ok(), "{} of {:?}: after the stated wait", n, model);
                 model.pass(ticks);
             }
             let early = model.will_have(n, 1) || model.will_have_by_ticks_of(n, 1, &built);
@@ -346,10 +351,10 @@ proptest! {
         let quota = quota.burst(quota.burst_size().max(1));
         let n = n % quota.burst_size() + 1;
         let model = ExactBucket::new(quota, frequency);
-        // Far from quotas whose deepest debt takes decades to refill, where a unit is longer than a tick.
+        // Excludes quotas whose deepest debt takes decades to refill, where a unit exceeds a tick.
         prop_assume!(model.ticks_for_bursts(11) < 1 << 57);
         let idle = idle.min((1 << 61) / model.tokens_in_a_tick().max(4));
-        // A part of what the token takes has passed already.
+        // A part of the token's time has passed already.
         let mut empty = ExactBucket::new(quota, frequency);
         empty.take(quota.burst_size());
         let drip = drip % u64::try_from(empty.wait(n).unwrap()).unwrap();
@@ -362,23 +367,24 @@ proptest! {
             clock.advance_ticks(drip + ticks);
             limiter.check_n(n)
         };
-        // Where a token may come a tick early, it may be there already.
+        // If a token may be a tick early, it may be available already.
         let Err(refusal) = after(0) else { return Err(TestCaseError::reject("there already")) };
-        // Back from the duration to ticks, rounded down, which undoes the rounding up.
+        // Converts the duration back to ticks, rounding down, which undoes the rounding up.
         let ticks = refusal.retry_after().unwrap().as_nanos() * u128::from(frequency) / 1_000_000_000;
         let ticks = u64::try_from(ticks).unwrap();
-        // A frequency travels with 26 significant bits, rounded down; and the wait was rounded up to nanoseconds.
+        // A frequency is passed on with 26 significant bits, rounded down, and the wait is rounded up to nanoseconds.
         let rounded = frequency.trailing_zeros() + 26 < 64 - frequency.leading_zeros();
         let slack = if rounded { (ticks >> 24) + 1 } else { 0 } + frequency / 1_000_000_001;
-        prop_assert!(after(ticks).is_ok(), "the wait is enough");
+        prop_assert!(after(ticks).is_ok(), "the stated wait suffices");
         let early = 1 + slack;
         if ticks > early {
-            prop_assert!(after(ticks - early).is_err(), "{} ticks less are not", early);
+            prop_assert!(after(ticks - early).is_err(), "{} ticks less suffice too", early);
         }
     }
 
-    /// Whatever a clock does, no token is credited twice for the same forward motion, and nobody is locked out for
-    /// longer than the deepest debt takes to refill.
+    /// However the clock steps, no token is credited twice for the same forward motion.
+    ///
+    /// No caller is locked out for longer than the deepest debt takes to refill.
     #[test]
     fn bucket_recovers_from_a_clock_that_steps_back(
         limit in 1..1_000u32,
@@ -404,7 +410,7 @@ proptest! {
             prop_assert!((admitted - u128::from(burst).min(admitted)) * 1_000_000_000 <= produced);
         }
         let _ = limiter.check();
-        // The deepest debt is two bursts; one more tick for rounding.
+        // The deepest debt is two bursts, plus one tick for rounding.
         clock.advance(Duration::from_nanos(2 * u64::from(burst) * 1_000_000_000 / u64::from(limit) + 2));
         prop_assert!(limiter.check_n(burst).is_ok());
     }

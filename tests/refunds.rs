@@ -1,21 +1,22 @@
-//! Refunds of a token bucket: what they give back while others wait, and to whom.
+//! Refunds of a token bucket: how much they give back while others wait, and to which waiter.
 
 use damper::{ManualClock, Quota, RateLimiter, Reservation};
 use std::time::Duration;
 
 const MILLIS: u64 = 1_000;
 
-/// What a worker is doing.
+/// The state of a worker.
 enum Stage<'a> {
-    /// It has no tokens yet.
+    /// The worker has no tokens yet.
     Idle,
     Waiting(Reservation<'a, &'a ManualClock>),
-    /// It uses its tokens until this tick.
+    /// The worker uses its tokens until this tick.
     Calling(u64),
 }
 
-/// The tokens that so many workers use in so many seconds, if each of their calls reserves `estimate` tokens, takes a
-/// hundredth of a second, and turns out to have used `bill` of them.
+/// Returns the tokens that workers with reservations use in this many seconds.
+///
+/// Each call reserves `estimate` tokens, takes a hundredth of a second, and uses `bill` of them.
 fn used_by(workers: usize, seconds: u64, quota: Quota, estimate: u32, bill: u32) -> u64 {
     let clock = ManualClock::with_frequency(MILLIS);
     let limiter = RateLimiter::with_clock(quota, &clock);
@@ -39,8 +40,9 @@ fn used_by(workers: usize, seconds: u64, quota: Quota, estimate: u32, bill: u32)
     used
 }
 
-/// Language model tokens: every call reserves twice what it turns out to use. Not a token of the rest is lost, however
-/// many workers wait for it.
+/// As with language model tokens, every call reserves twice the tokens that it uses.
+///
+/// However many workers wait, they get all of the unused tokens.
 #[test]
 fn settled_budget_is_used_up() {
     let quota = Quota::per_second(1_000).burst(500);
@@ -73,25 +75,25 @@ fn newcomer_does_not_overtake_a_waiter() {
     limiter.check_n(5).unwrap();
     let waiter = limiter.reserve(4).unwrap();
     for left in [300, 200, 100, 0] {
-        assert!(limiter.check().is_err(), "the waiter comes first");
+        assert!(limiter.check().is_err(), "the waiter is served first");
         limiter.refund(1);
         assert_eq!(waiter.ready_in(), Some(Duration::from_millis(left)));
     }
     let denied = limiter.check().unwrap_err();
     assert_eq!((denied.remaining(), denied.retry_after()), (0, Some(Duration::from_millis(100))));
-    // Nobody waits for this one.
+    // No waiter is in line for this one.
     limiter.refund(1);
     assert_eq!(limiter.check().unwrap().remaining(), 0);
 }
 
 #[test]
-fn refund_beyond_full_gives_back_what_was_missing() {
+fn refund_beyond_full_gives_back_the_missing_tokens() {
     let clock = ManualClock::new();
     let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(5), &clock);
     assert_eq!(limiter.refund(1), 0, "nothing was taken yet");
     limiter.check_n(2).unwrap();
     clock.advance(Duration::from_millis(150));
-    // One and a half came back by themselves.
+    // One and a half tokens were refilled.
     assert_eq!((limiter.refund(3), limiter.refund(3)), (1, 0));
     assert_eq!(limiter.check_n(5).unwrap().remaining(), 0);
     assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_millis(100)));
@@ -99,7 +101,7 @@ fn refund_beyond_full_gives_back_what_was_missing() {
     assert_eq!(limiter.peek().used(), 0);
 }
 
-/// A position has 64 bits, of which a slow quota uses many for the fraction of a token.
+/// A position has 64 bits, and a slow quota uses many of them for the fraction of a token.
 #[test]
 fn large_refund_fills_the_bucket_of_a_slow_quota() {
     let clock = ManualClock::new();
@@ -110,7 +112,7 @@ fn large_refund_fills_the_bucket_of_a_slow_quota() {
     }
 }
 
-/// A quota that is slowed a thousand times bends the line where it is, refunds included.
+/// A quota slowed down a thousand times bends the line at its present position, refunds included.
 #[test]
 fn refunds_outlast_a_change_of_the_quota() {
     let clock = ManualClock::new();
@@ -125,7 +127,7 @@ fn refunds_outlast_a_change_of_the_quota() {
     assert!(wait > Duration::from_millis(999) && wait < Duration::from_millis(1_001), "{wait:?}");
 }
 
-/// A future sleeps for at most a second at a time, and then finds that its tokens are there.
+/// A future sleeps for at most a second at a time, and then finds its tokens.
 #[cfg(feature = "tokio")]
 #[tokio::test(start_paused = true)]
 async fn future_notices_a_refund_within_a_second() {

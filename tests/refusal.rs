@@ -1,4 +1,4 @@
-//! Refusals of damper's own, whatever they are wrapped in: breakers ignore them, and retries end with them.
+//! Refusals by damper, however they are wrapped: breakers ignore them, and retries end.
 #![cfg(feature = "std")]
 
 use damper::retry::{AnyError, Failure, GaveUp};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// One refusal of each type, by what refuses.
+/// One refusal of each type, labelled by its origin.
 fn refusals() -> Vec<(&'static str, BoxError)> {
     let clock = ManualClock::new();
     let breaker = CircuitBreaker::default();
@@ -55,7 +55,7 @@ fn every_refusal_is_found_and_not_retried() {
 #[test]
 fn other_errors_are_no_refusals() {
     let exceeded = Deadline::after(Duration::ZERO).check().unwrap_err();
-    assert!(!is_refusal(&exceeded), "a server may have taken too long");
+    assert!(!is_refusal(&exceeded), "the server may have been too slow");
     assert_eq!(AnyError::judge(&exceeded), Failure::FATAL);
     let failed = CallError::<io::Error>::Failed(io::Error::other("down"));
     assert!(!is_refusal(&failed));

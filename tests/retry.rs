@@ -1,4 +1,4 @@
-//! Retries: the decision against a slow model, and what callers see.
+//! Retries: the decision against a slow model, and the results that callers get.
 
 #[cfg(feature = "tokio")]
 mod models {
@@ -26,7 +26,7 @@ fn timeout() -> io::Error {
     io::ErrorKind::TimedOut.into()
 }
 
-/// Allows so many retries.
+/// Allows this many retries.
 struct Allowance(Cell<u32>);
 
 impl Budget for Allowance {
@@ -37,7 +37,7 @@ impl Budget for Allowance {
     }
 }
 
-/// Calls, and returns the result with the waits between the attempts.
+/// Makes a call, and returns the result with the waits between the attempts.
 fn call<B: Budget, V: damper::retry::Retryable<u16, io::Error>>(
     clock: &ManualClock,
     retry: &Retry<&ManualClock, B, V>,
@@ -73,17 +73,18 @@ fn gives_up_after_the_last_attempt() {
 }
 
 #[test]
-fn no_attempts_are_one() {
+fn zero_attempts_count_as_one() {
     let clock = ManualClock::new();
     let error = call(&clock, &Retry::with_clock(0, &clock, 1), |_| Err(timeout())).0.unwrap_err();
     assert_eq!(error.to_string(), "gave up after 1 attempt in 0 ns: no attempts left");
 }
 
-/// An open breaker, a limit and a deadline that has passed, however they are wrapped. (Without `std` the core does not know
-/// the errors of `std::io`, and does not look into them.)
+/// An open breaker, a limit and an expired deadline, however they are wrapped.
+///
+/// Without `std` the core does not know the errors of `std::io`, so it does not look inside them.
 #[cfg(feature = "std")]
 #[test]
-fn refusals_of_our_own_are_never_retried() {
+fn own_refusals_are_never_retried() {
     let clock = ManualClock::new();
     let retry = Retry::with_clock(5, &clock, 1);
     let breaker = CircuitBreaker::with_clock(BreakerConfig::DEFAULT, &clock);
@@ -105,7 +106,7 @@ fn refusals_of_our_own_are_never_retried() {
 }
 
 #[test]
-fn budget_ends_the_call_and_is_not_asked_for_what_ends_anyway() {
+fn budget_ends_the_call_and_is_asked_only_for_possible_retries() {
     let clock = ManualClock::new();
     let budget = Allowance(Cell::new(1));
     let retry = Retry::with_clock(9, &clock, 1).budget(&budget);
@@ -129,7 +130,8 @@ fn nothing_is_called_after_the_deadline() {
     let retry = Retry::with_clock(9, &clock, 1).deadline(Deadline::with_clock(Duration::ZERO, &clock));
     let error = call(&clock, &retry, |_| panic!("the deadline has passed")).0.unwrap_err();
     assert_eq!((error.attempts(), error.error().map(io::Error::kind)), (0, None));
-    assert_eq!(error.to_string(), "gave up after 0 attempts in 0 ns: no time left");
+    assert_eq!(error.to_string(), "gave up after 0 attempts in 0 ns", "the source gives the reason");
+    assert_eq!(error.source().unwrap().to_string(), "no time left");
 }
 
 #[test]
@@ -142,8 +144,47 @@ fn first_unprocessed_retry_is_free() {
     assert_eq!((error.reason(), error.attempts()), (GaveUp::Budget, 2));
 }
 
+/// A server refuses every stream unprocessed.
+///
+/// One retry is immediate, takes nothing from the budget, and is not counted as an attempt.
 #[test]
-fn answer_that_is_not_tried_again_is_returned() {
+fn one_retry_of_an_unprocessed_call_is_transparent() {
+    let clock = ManualClock::new();
+    for max_attempts in [1, 3] {
+        let retry = Retry::with_clock(max_attempts, &clock, 1)
+            .backoff(exact())
+            .when(|result: &io::Result<u16>| result.is_err().then_some(Failure::TRANSIENT.transparent()));
+        let (result, waits) = call(&clock, &retry, |_| Err(timeout()));
+        let error = result.unwrap_err();
+        assert_eq!((error.reason(), error.attempts()), (GaveUp::Attempts, max_attempts + 1));
+        let backoffs = [0, 100, 200].map(Duration::from_millis);
+        assert_eq!(waits, backoffs[..max_attempts as usize]);
+        let spent = retry.clone().budget(Allowance(Cell::new(0)));
+        let error = call(&clock, &spent, |_| Err(timeout())).0.unwrap_err();
+        let reason = if max_attempts == 1 { GaveUp::Attempts } else { GaveUp::Budget };
+        assert_eq!((error.reason(), error.attempts()), (reason, 2));
+    }
+}
+
+/// The client's own limit refuses the third attempt, and the error keeps the server's failure.
+///
+/// The error that an I/O error wraps is found with `std` alone.
+#[cfg(feature = "std")]
+#[test]
+fn refused_retry_keeps_the_error_of_the_attempt_before() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(9, &clock, 1).backoff(exact());
+    let full = || io::Error::other(damper::Bulkhead::new(0).try_acquire().unwrap_err());
+    let error = call(&clock, &retry, |attempt| Err(if attempt == 3 { full() } else { timeout() })).0.unwrap_err();
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::NotRetryable, 3));
+    assert!(damper::is_refusal(error.error().unwrap()));
+    assert_eq!(error.previous_error().map(io::Error::kind), Some(io::ErrorKind::TimedOut));
+    let error = call(&clock, &retry, |_| Err(full())).0.unwrap_err();
+    assert!(error.previous_error().is_none(), "the first attempt has no previous error");
+}
+
+#[test]
+fn result_that_is_not_retried_is_returned() {
     let clock = ManualClock::new();
     let retry = Retry::with_clock(2, &clock, 1)
         .when(|result: &io::Result<u16>| matches!(result, Ok(503)).then_some(Failure::TRANSIENT));
@@ -151,7 +192,7 @@ fn answer_that_is_not_tried_again_is_returned() {
     assert_eq!((result.expect("the last answer"), waits.len()), (503, 1));
 }
 
-/// A hundred clients that are told "60 s" at the same time.
+/// A hundred clients receive a wait of 60 s at the same time.
 #[test]
 fn hints_are_kept_and_spread() {
     let hint = Duration::from_secs(60);
@@ -159,7 +200,7 @@ fn hints_are_kept_and_spread() {
         .map(|client| {
             let clock = ManualClock::new();
             let retry = Retry::with_clock(2, &clock, client);
-            retry.begin().failed(&retry, Failure::THROTTLED.retry_after(Some(hint))).expect("there is time")
+            retry.begin().failed(&retry, Failure::THROTTLED.retry_after(Some(hint))).expect("the wait fits")
         })
         .collect();
     let (first, last) = (waits.iter().min().expect("a hundred"), waits.iter().max().expect("a hundred"));
@@ -187,11 +228,12 @@ fn hint_beyond_the_deadline_ends_the_call_with_the_hint() {
     let hint = Duration::from_secs(2);
     let gave_up = retry.begin().failed(&retry, Failure::TRANSIENT.retry_after(Some(hint))).unwrap_err();
     assert_eq!(gave_up, GaveUp::Deadline { hint: Some(hint) });
+    assert_eq!(gave_up.to_string(), "the server asked for a wait of 2 s, which exceeds the deadline");
 }
 
-/// A hint that fits is kept to, also where its spread does not fit.
+/// A hint that fits is honoured, even if its spread does not fit.
 #[test]
-fn hint_that_the_deadline_leaves_is_spread_within_it() {
+fn hint_is_spread_within_the_deadline() {
     for seed in 0..100 {
         let clock = ManualClock::new();
         let deadline = Deadline::with_clock(Duration::from_millis(2_010), &clock);
@@ -199,7 +241,7 @@ fn hint_that_the_deadline_leaves_is_spread_within_it() {
         let wait = retry.begin().failed(&retry, Failure::TRANSIENT.retry_after(Some(2 * SECOND))).expect("it fits");
         assert!((Duration::from_secs(2)..Duration::from_millis(2_010)).contains(&wait), "{wait:?}");
     }
-    // The backoff is what does not fit, and not the hint.
+    // The backoff does not fit, although the hint does.
     let clock = ManualClock::new();
     let deadline = Deadline::with_clock(SECOND, &clock);
     let retry = Retry::with_clock(9, &clock, 1).backoff(Backoff::constant(5 * SECOND).jitter(Jitter::None));
@@ -208,7 +250,7 @@ fn hint_that_the_deadline_leaves_is_spread_within_it() {
     assert_eq!(retry.begin().failed(&retry, hint), Err(GaveUp::Deadline { hint: None }));
 }
 
-/// A sleep that takes longer than asked for.
+/// The sleep takes longer than requested.
 #[test]
 fn no_attempt_begins_after_the_deadline() {
     let clock = ManualClock::new();
@@ -246,7 +288,7 @@ fn call_without_an_attempt_is_not_counted() {
     assert_eq!(calls.0.get(), 1);
 }
 
-/// The inner retry ran out of time before an attempt had failed.
+/// The inner retry ran out of time before any attempt failed.
 #[test]
 fn spent_deadline_of_an_inner_retry_is_not_retried() {
     let clock = ManualClock::new();
@@ -269,7 +311,7 @@ fn throttled_calls_begin_with_a_longer_delay() {
     assert_eq!(attempts.failed(&retry, Failure::THROTTLED), Ok(4 * SECOND));
 }
 
-/// A refusal of retries holds, whatever else the server said.
+/// A declined retry ends the call, whatever else the server said.
 #[test]
 fn declined_retry_ends_the_call() {
     let clock = ManualClock::new();
@@ -278,24 +320,29 @@ fn declined_retry_ends_the_call() {
     assert_eq!(retry.begin().failed(&retry, declined), Err(GaveUp::Declined));
 }
 
-/// What the server may say, and how much time is left.
+/// All combinations of server hints, with any wait.
 fn failures() -> impl Strategy<Value = Failure> {
     let kind = prop::sample::select(vec![Failure::TRANSIENT, Failure::THROTTLED, Failure::FATAL]);
     let wait = prop_oneof![Just(0), 0..2_000u64, 200_000..400_000u64].prop_map(Duration::from_millis);
-    (kind, wait, 0..8u32, any::<bool>()).prop_map(|(failure, wait, hint, is_unprocessed)| {
+    (kind, wait, 0..8u32, 0..4u32).prop_map(|(failure, wait, hint, unprocessed)| {
         let failure = match hint {
             0 => failure.retry_after(Some(wait)),
             1 => failure.pushback(wait),
             2 => failure.declined(),
             _ => failure,
         };
-        if is_unprocessed { failure.unprocessed() } else { failure }
+        match unprocessed {
+            0 => failure.transparent(),
+            1 => failure.unprocessed(),
+            _ => failure,
+        }
     })
 }
 
 proptest! {
-    /// Whatever happens: at most so many attempts, none beyond the deadline or the budget, and none earlier than the
-    /// server said; an attempt more for each wait.
+    /// Retries stay within the attempts, the deadline and the budget, and honour the server's waits.
+    ///
+    /// Each wait is followed by exactly one attempt.
     #[test]
     fn retries_stay_within_every_limit(
         failures in prop::collection::vec(failures(), 1..20),
@@ -315,6 +362,7 @@ proptest! {
         let mut retries = 0;
         let mut paid = 0;
         let mut had_free = false;
+        let mut transparent = 0;
         for failure in failures {
             let before = budget.0.get();
             let text = format!("{failure:?}");
@@ -324,19 +372,25 @@ proptest! {
                     prop_assert!(!text.contains("Fatal") && !text.contains("Never"));
                     prop_assert!(wait < deadline.remaining());
                     prop_assert!(wait <= Duration::from_secs(330));
-                    let is_free = text.contains("is_unprocessed: true") && !had_free;
+                    let is_transparent = text.contains("is_unseen: true") && transparent == 0;
+                    let is_free = text.contains("is_unprocessed: true") && !had_free || is_transparent;
                     had_free |= is_free;
+                    if text.contains("is_unseen: true") && transparent == 0 {
+                        transparent = 1;
+                        prop_assert!(wait.is_zero());
+                        had_free = true;
+                    }
                     paid += u32::from(!is_free);
                     prop_assert_eq!(before - budget.0.get(), u32::from(!is_free));
                     clock.advance(wait);
                 }
                 Err(reason) => {
-                    // A reason is never wrong, and only an empty budget was asked.
+                    // The reason is right, and giving up takes nothing from the budget.
                     let left = deadline.remaining();
                     match reason {
                         GaveUp::NotRetryable => prop_assert!(text.contains("Fatal")),
                         GaveUp::Declined => prop_assert!(text.contains("Never")),
-                        GaveUp::Attempts => prop_assert_eq!(retries + 1, max_attempts.max(1)),
+                        GaveUp::Attempts => prop_assert_eq!(retries + 1 - transparent, max_attempts.max(1)),
                         GaveUp::Hint { wait, .. } => prop_assert!(wait > Duration::from_secs(300)),
                         GaveUp::Deadline { .. } => prop_assert!(left <= Duration::from_secs(330)),
                         _ => prop_assert_eq!(before, 0),
@@ -347,13 +401,14 @@ proptest! {
             }
             prop_assert_eq!(attempts.number(), retries + 1);
         }
-        prop_assert!(retries < max_attempts.max(1) && paid <= allowed);
+        prop_assert!(retries - transparent < max_attempts.max(1) && paid <= allowed);
     }
 }
 
 proptest! {
-    /// A clock that is set forwards and back during waits and attempts: by its own reading no attempt begins after the
-    /// deadline, and none is one too many.
+    /// The clock is set forwards and backwards during waits and attempts.
+    ///
+    /// By its own reading no attempt begins after the deadline, and there are not too many attempts.
     #[test]
     fn no_attempt_begins_after_the_deadline_on_a_clock_that_steps(
         millis in 0..20_000u64,
@@ -364,7 +419,7 @@ proptest! {
         let clock = ManualClock::new();
         clock.advance(Duration::from_secs(3_600));
         let mut steps = steps.into_iter().cycle();
-        let mut step = || match steps.next().expect("there is no end") {
+        let mut step = || match steps.next().expect("the steps repeat") {
             forwards @ 0.. => clock.advance(Duration::from_millis(forwards.unsigned_abs())),
             back => clock.step_back(Duration::from_millis(back.unsigned_abs())),
         };
@@ -388,7 +443,7 @@ proptest! {
         prop_assert_eq!(error.attempts(), attempts.get());
         let is_expected = match error.reason() {
             GaveUp::Attempts => attempts.get() == max_attempts,
-            // A wait is drawn that is longer than what is left, or the deadline passed during one.
+            // The drawn wait exceeds the remaining time, or the deadline passed during a wait.
             GaveUp::Deadline { hint: None } => deadline.remaining() <= Duration::from_secs(20),
             _ => false,
         };
@@ -473,7 +528,7 @@ mod asynchronous {
         assert_eq!(attempts.into_inner(), 2);
     }
 
-    /// Nothing is counted or called before the first poll.
+    /// A future counts and calls nothing before its first poll.
     #[tokio::test(start_paused = true)]
     async fn call_begins_when_it_is_first_polled() {
         struct Calls(AtomicU32);

@@ -36,14 +36,14 @@ fn backoffs() -> impl Strategy<Value = SlowBackoff> {
     })
 }
 
-/// The first ones, in which the delay grows, and all others that can be counted.
+/// The first retries, in which the delay grows, and any later ones.
 fn retries() -> impl Strategy<Value = u32> {
     prop_oneof![1..200u32, any::<u32>(), u32::MAX - 10..=u32::MAX]
 }
 
 proptest! {
     #[test]
-    fn delays_are_those_of_the_model(model in backoffs(), retry in retries()) {
+    fn delays_match_the_model(model in backoffs(), retry in retries()) {
         let delay = model.backoff().delay(retry);
         prop_assert_eq!(delay.as_nanos(), model.delay(retry).min(LONGEST));
         prop_assert!(delay <= model.longest);
@@ -78,7 +78,7 @@ proptest! {
     }
 }
 
-/// A thousand callers who failed together come back spread over the whole delay, also at the longest one.
+/// A thousand callers that fail together return spread over the whole delay, also at the longest one.
 #[test]
 fn full_jitter_does_not_pile_up_at_the_longest_delay() {
     let longest = Duration::from_secs(20);

@@ -1,4 +1,6 @@
-//! Retry budgets: the bound on retries, against histories and a slow model. (gRPC's facts: `conformance/grpc_retry.rs`.)
+//! Retry budgets: the bound on retries, against histories and a slow model.
+//!
+//! `conformance/grpc_retry.rs` has gRPC's throttle.
 
 use damper::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetError, RetryThrottle};
 use damper::{Clock, ManualClock};
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// What happens to a budget: time passes, a call begins, a retry is asked for.
+/// An event of a budget: time passes, calls begin, or retries are requested.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Wait(u64),
@@ -38,7 +40,7 @@ fn thousandths(ratio: f64) -> u64 {
     (ratio * 1_000.0).round() as u64
 }
 
-/// When calls began and retries were allowed, in milliseconds.
+/// The times of calls and of allowed retries, in milliseconds.
 #[derive(Default)]
 struct History {
     calls: Vec<u64>,
@@ -72,16 +74,18 @@ impl History {
         history
     }
 
-    /// Checks the bound on every interval from one retry to another, with the calls of `before` milliseconds before it.
+    /// Checks the bound on every interval between two retries.
+    ///
+    /// The interval includes the calls of `before` milliseconds before it.
     fn check(&self, ratio: f64, floor: u32, reserve: u32, before: u64) -> Result<(), TestCaseError> {
-        // In the order of time, so that bisection finds the calls of an interval.
+        // Calls are sorted by time, so bisection finds those of an interval.
         let calls_before = |at: u64| self.calls.partition_point(|&call| call < at);
         for (first, &from) in self.retries.iter().enumerate() {
             let earlier = calls_before(from.saturating_sub(before));
             for (last, &until) in self.retries.iter().enumerate().skip(first) {
                 let calls = calls_before(until + 1) - earlier;
                 let retries = 1_000 * (last - first + 1) as u64;
-                // In thousandths, as the ratio is. Tokens are produced by the tick, and one may be a tick early.
+                // In thousandths, like the ratio. Tokens are refilled per tick, and one may be a tick early.
                 let bound = 1_000 * u64::from(reserve)
                     + u64::from(floor) * (until - from)
                     + thousandths(ratio) * calls as u64
@@ -113,9 +117,9 @@ proptest! {
         History::run(&clock, &budget, &events).check(ratio, floor, reserve, 0)?;
     }
 
-    /// What calls deposited in this slice of time and in the one before is there to be withdrawn, to the last retry.
+    /// The deposits of the present and the previous slice of time can be withdrawn, to the last retry.
     #[test]
-    fn budget_allows_all_that_was_deposited(ratio in ratios(), events in events()) {
+    fn budget_allows_all_deposits(ratio in ratios(), events in events()) {
         let clock = ManualClock::new();
         let budget = RetryBudget::with_clock(config(ratio, 0, 0), &clock);
         let thousandths = thousandths(ratio);
@@ -153,9 +157,9 @@ proptest! {
     }
 }
 
-/// A fraction of a retry per call adds up to whole ones, to the last call.
+/// Fractions of a retry per call add up to whole retries, to the last call.
 #[test]
-fn bucket_allows_all_that_calls_bring() {
+fn bucket_allows_all_deposits() {
     for (ratio, calls, retries) in [(0.1, 10, 1), (0.6, 5, 3), (0.333, 1_000, 333), (1.0, 7, 7), (10.0, 3, 30)] {
         for floor in [0, 10] {
             let clock = ManualClock::new();
@@ -167,9 +171,10 @@ fn bucket_allows_all_that_calls_bring() {
     }
 }
 
-/// Forty thousand calls without a failure save up for all that a slice can hold, and no more.
+/// Forty thousand calls without a failure fill a slice, and no more.
 ///
-/// With this ratio a deposit is 499 units and a retry 5, of which the slice holds a whole number: so the test sees its last unit.
+/// With this ratio a deposit is 499 units and a retry 5. The slice holds a whole number of retries, so the test detects
+/// its last unit.
 #[test]
 fn deposits_saturate() {
     const UNITS: usize = (1 << 24) - 1;
@@ -181,7 +186,7 @@ fn deposits_saturate() {
 }
 
 #[test]
-fn idle_year_saves_the_reserve_and_no_more() {
+fn idle_year_saves_only_the_reserve() {
     let clock = ManualClock::new();
     let budget = RetryBudget::with_clock(config(0.2, 10, 100), &clock);
     (0..1_000).for_each(|_| budget.began());
@@ -189,7 +194,7 @@ fn idle_year_saves_the_reserve_and_no_more() {
     assert_eq!((0..1_000).take_while(|_| budget.try_withdraw()).count(), 100);
 }
 
-/// A deposit lives for half a ttl at least, and for a whole one at most.
+/// A deposit expires after at least half a ttl, and at most a whole one.
 #[test]
 fn deposits_are_gone_after_a_ttl() {
     for (wait, expected) in [(4_999, true), (9_999, true), (10_000, false), (60_000, false)] {
@@ -201,7 +206,9 @@ fn deposits_are_gone_after_a_ttl() {
     }
 }
 
-/// Another thread's clock is ahead by less than a slice: its deposits are not dropped by one that is behind.
+/// A thread's clock is ahead of another's by less than a slice.
+///
+/// The thread behind does not drop its deposits.
 #[test]
 fn reading_behind_another_keeps_deposits() {
     let clock = ManualClock::new();
@@ -213,7 +220,7 @@ fn reading_behind_another_keeps_deposits() {
     assert!(budget.try_withdraw() && budget.try_withdraw() && !budget.try_withdraw());
 }
 
-/// By several slices: a thread that was stopped after it had read the clock.
+/// A thread reads the clock and is then descheduled, so it is several slices behind.
 #[test]
 fn reading_far_behind_another_keeps_deposits() {
     let clock = ManualClock::new();

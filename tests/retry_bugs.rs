@@ -1,18 +1,18 @@
-//! Bugs that were seen in other retries and retry budgets, each against damper and against a small copy of the bug: the copy
-//! must fail, so that the test is known to be able to.
+//! Bugs seen in other retries and budgets, each reproduced by a small copy that must fail its test.
 //!
-//! | bug | what was seen | test | copy in `retry_bugs/` |
+//! | bug | effect | test | copy in `retry_bugs/` |
 //! |---|---|---|---|
 //! | jitter is added to the longest delay | waits of up to twice the longest | `wait_is_never_longer_than_the_longest` | `jitter_beyond_the_longest` |
-//! | one seed for all | every session and every device waits for the same times | `sessions_and_devices_draw_their_own_waits` | `seed_of_everyone` |
-//! | the policy cannot see `Retry-After` | 100 ms where the server asked for 60 s | `retry_waits_as_long_as_the_server_asks` | `blind_to_the_server` |
+//! | one seed for all | all sessions and devices draw the same waits | `sessions_and_devices_draw_their_own_waits` | `seed_of_everyone` |
+//! | the policy does not see `Retry-After` | 100 ms where the server asked for 60 s | `retry_waits_as_long_as_the_server_asks` | `blind_to_the_server` |
 //! | a budget that expires slice by slice | a loop of 3 s after an idle year | `withdrawal_after_an_idle_year_is_quick` | `slice_by_slice` |
 //! | a budget that sums up, and then subtracts | two threads withdraw one deposit | `deposit_is_withdrawn_once` | `sum_then_subtract` |
 //! | a budget that counts calls per retry in whole numbers | a ratio of 0.6 allows 1.0 | `ratio_is_not_rounded` | `whole_calls_per_retry` |
 //!
-//! Not here, because they need a wire: a client timeout that sends no `grpc-timeout` (`client_sends_the_smallest_of_what_is_left`
-//! in `tonic_deadline.rs`), a gRPC status that is looked for in the headers only (`tonic_circuit_breaker.rs`), `Retry-After: 0`
-//! and permits taken in `poll_ready` (`http_rate_limit.rs`, `http_circuit_breaker.rs`).
+//! Other tests cover bugs that need a wire: a client timeout that sends no `grpc-timeout`
+//! (`client_sends_the_smallest_remaining_time` in `tonic_deadline.rs`), a gRPC status that is searched in the headers
+//! only (`tonic_circuit_breaker.rs`), and `Retry-After: 0` and permits taken in `poll_ready` (`http_rate_limit.rs`,
+//! `http_circuit_breaker.rs`).
 
 mod retry_bugs {
     pub(crate) mod blind_to_the_server;
@@ -43,7 +43,7 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// A policy of one session or device: 100 ms, doubled each time, up to 20 s, with jitter.
 trait Policy {
     fn new(device: u64) -> Self;
-    /// The wait after one more failure, of which the server said this.
+    /// The wait after another failure, with this hint of the server.
     fn next_wait(&mut self, retry_after: Option<Duration>) -> Duration;
 }
 
@@ -51,7 +51,7 @@ trait Policy {
 trait Withdrawing {
     fn new(ratio: f64) -> Self;
     fn deposit(&self);
-    /// Withdraws a retry. Where another thread can get in between, it does what the rival does.
+    /// Withdraws a retry. The rival runs where another thread could intervene.
     fn withdraw(&self, rival: impl FnOnce() + 'static) -> bool;
     fn pass(&self, time: Duration);
 }
@@ -84,11 +84,11 @@ impl Policy for Damper {
 
     fn next_wait(&mut self, retry_after: Option<Duration>) -> Duration {
         let failure = Failure::TRANSIENT.retry_after(retry_after);
-        self.attempts.failed(&self.retry, failure).expect("there is no end")
+        self.attempts.failed(&self.retry, failure).expect("attempts are unlimited")
     }
 }
 
-/// damper's budget, on a clock at whose reading a rival gets in.
+/// damper's budget, on a clock that runs a rival at a reading.
 struct DamperBudget {
     budget: RetryBudget<Interrupted>,
     clock: Interrupted,
@@ -100,7 +100,7 @@ struct Interrupted {
     rival: Rc<RefCell<Rival>>,
 }
 
-/// What another thread does next.
+/// The next action of another thread.
 type Rival = Option<Box<dyn FnOnce()>>;
 
 impl Clock for Interrupted {
@@ -140,13 +140,13 @@ impl Withdrawing for DamperBudget {
 
 #[test]
 fn wait_is_never_longer_than_the_longest() {
-    /// Of ten waits of each of a hundred sessions.
+    /// The longest of ten waits in each of a hundred sessions.
     fn longest<P: Policy>() -> Duration {
         let waits = |device| {
             let mut policy = P::new(device);
             (0..10).map(move |_| policy.next_wait(None))
         };
-        (0..100).flat_map(waits).max().expect("there are some")
+        (0..100).flat_map(waits).max().expect("there are waits")
     }
     assert!(longest::<Damper>() <= LONGEST);
     assert!(longest::<JitterBeyondTheLongest>() > LONGEST * 3 / 2);
@@ -154,13 +154,13 @@ fn wait_is_never_longer_than_the_longest() {
 
 #[test]
 fn sessions_and_devices_draw_their_own_waits() {
-    /// The first waits of a hundred devices.
+    /// The number of different first waits of a hundred devices.
     fn different<P: Policy>() -> usize {
         (0..100).map(|device| P::new(device).next_wait(None)).collect::<BTreeSet<_>>().len()
     }
     assert_eq!(different::<Damper>(), 100);
     assert_eq!(different::<SeedOfEveryone>(), 1);
-    // Sessions of one device that begin at the same tick, by the same line of code.
+    // Sessions of one device that begin at the same tick and the same line of code.
     let retry = Retry::with_clock(2, Stopped, 7);
     let waits: BTreeSet<_> =
         (0..100).map(|_| retry.begin().failed(&retry, Failure::TRANSIENT).expect("one more")).collect();
@@ -176,17 +176,17 @@ fn retry_waits_as_long_as_the_server_asks() {
 
 #[test]
 fn withdrawal_after_an_idle_year_is_quick() {
-    /// The quickest of some trials: a test may be put aside.
+    /// The fastest of some trials, because the scheduler may preempt one.
     fn quickest<B: Withdrawing>(trials: usize) -> Duration {
         let withdrawal = |_| {
             let budget = B::new(0.1);
             budget.deposit();
             budget.pass(YEAR);
             let start = Instant::now();
-            assert!(!budget.withdraw(|| {}), "the deposit is gone");
+            assert!(!budget.withdraw(|| {}), "the deposit has expired");
             start.elapsed()
         };
-        (0..trials).map(withdrawal).min().expect("there are some")
+        (0..trials).map(withdrawal).min().expect("there are trials")
     }
     assert!(quickest::<DamperBudget>(5) < Duration::from_millis(1));
     assert!(quickest::<SliceBySlice>(1) > Duration::from_millis(10));
@@ -212,7 +212,7 @@ fn deposit_is_withdrawn_once() {
 
 #[test]
 fn ratio_is_not_rounded() {
-    /// Of a hundred calls at a ratio of 0.6.
+    /// The retries that a hundred calls allow at a ratio of 0.6.
     fn retries<B: Withdrawing>() -> usize {
         let budget = B::new(0.6);
         (0..100).for_each(|_| budget.deposit());

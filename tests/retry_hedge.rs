@@ -1,4 +1,4 @@
-//! Hedged calls, on tokio's paused clock.
+//! Hedged calls on tokio's paused clock.
 #![cfg(feature = "tokio")]
 
 mod models {
@@ -24,7 +24,7 @@ fn fixed(delay: Duration, attempts: u32) -> HedgeConfig {
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// One in a hundred takes a second, the others 10 ms.
+/// One request in a hundred takes a second, and the others take 10 ms.
 struct Upstream {
     random: u64,
     slow: Duration,
@@ -38,7 +38,7 @@ impl Upstream {
     }
 
     fn request(&mut self) -> impl Future<Output = io::Result<()>> + use<> {
-        // As the numerical recipes have it.
+        // The constants of "Numerical Recipes".
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.requests.set(self.requests.get() + 1);
         let latency = if (self.random >> 33).is_multiple_of(100) { self.slow } else { self.fast };
@@ -49,19 +49,21 @@ impl Upstream {
     }
 }
 
-/// What one call in a thousand exceeds.
+/// Returns the latency that one call in a thousand exceeds.
 fn p999(mut latencies: Vec<Duration>) -> Duration {
     latencies.sort_unstable();
     latencies[latencies.len() * 999 / 1_000]
 }
 
-/// Answers after 10 ms.
+/// Responds after 10 ms.
 async fn answer() -> io::Result<()> {
     sleep(10 * MILLISECOND).await;
     Ok(())
 }
 
-/// p99.9 falls from 1 s to 21 ms, for 1.1 % more requests at the most. (The bars are nine tenths, and 2 % and 10.)
+/// Hedges cut p99.9 from 1 s to 21 ms, with at most 1.1 % more requests.
+///
+/// The required bars are nine tenths, and 2 % plus 10.
 #[tokio::test(start_paused = true)]
 async fn hedging_cuts_the_tail_for_few_extra_requests() {
     const CALLS: usize = 20_000;
@@ -72,7 +74,7 @@ async fn hedging_cuts_the_tail_for_few_extra_requests() {
         for call in 0..CALLS {
             let began = Instant::now();
             hedge.run(|_| upstream.request()).await.expect("it never fails");
-            // The first calls teach it what is slow.
+            // The first calls teach the hedge which latency is slow.
             if call >= 2_000 {
                 latencies.push(began.elapsed());
             }
@@ -81,11 +83,11 @@ async fn hedging_cuts_the_tail_for_few_extra_requests() {
         let extra = upstream.requests.get() - CALLS;
         assert!(p999 <= Duration::from_millis(21), "p99.9 is {p999:?}, and 1 s without hedges");
         assert!(extra * 90 <= CALLS, "{extra} extra requests: at most 1.1 %");
-        assert!(extra * 100 >= CALLS / 2, "{extra} extra requests: of 1 % slow calls most are hedged");
+        assert!(extra * 100 >= CALLS / 2, "{extra} extra requests: most of the 1 % of slow calls are hedged");
     }
 }
 
-/// Everything takes 50 times as long from now on: hedges add no more than their part.
+/// Everything takes 50 times as long from now on, and hedges stay within their share.
 #[tokio::test(start_paused = true)]
 async fn slow_upstream_gets_few_extra_requests() {
     let hedge = hedge(HedgeConfig::DEFAULT);
@@ -113,7 +115,7 @@ async fn nothing_is_hedged_before_enough_calls_were_seen() {
     let delay = hedge.delay().expect("200 calls");
     assert!((10 * MILLISECOND..=11 * MILLISECOND).contains(&delay), "{delay:?}");
     sleep(Duration::from_secs(31)).await;
-    assert_eq!(hedge.delay(), None, "what is 30 s old says nothing");
+    assert_eq!(hedge.delay(), None, "latencies expire after 30 s");
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,9 +150,9 @@ async fn last_failure_is_the_calls() {
     assert_eq!(failed.unwrap_err().to_string(), "2");
 }
 
-/// An open breaker is not asked twice.
+/// An open breaker is asked only once.
 #[tokio::test(start_paused = true)]
-async fn refusals_of_our_own_are_not_hedged() {
+async fn own_refusals_are_not_hedged() {
     let hedge = hedge(fixed(MILLISECOND, 5));
     let breaker = CircuitBreaker::default();
     breaker.force_open();
@@ -165,7 +167,7 @@ async fn refusals_of_our_own_are_not_hedged() {
     assert_eq!(attempts.get(), 1);
 }
 
-/// A limit on this side of a hedge refuses the second attempt: the first goes on.
+/// A limit inside the hedge refuses the second attempt, and the first continues.
 #[tokio::test(start_paused = true)]
 async fn refused_hedge_leaves_the_first_attempt_alone() {
     let limiter = RateLimiter::with_clock(Quota::per_hour(1), ManualClock::new());
@@ -184,7 +186,7 @@ async fn refused_hedge_leaves_the_first_attempt_alone() {
     assert_eq!((first.expect("the first"), began.elapsed()), (1, 50 * MILLISECOND));
 }
 
-/// Unlike an error, which may be a refusal by a limit on this side.
+/// An error may be a refusal by a limit of the client, but such an outcome comes from the server.
 #[tokio::test(start_paused = true)]
 async fn fatal_outcome_of_a_hedge_ends_the_call_if_it_is_no_error() {
     let hedge = hedge(fixed(MILLISECOND, 5)).when(|result: &io::Result<u32>| match result {
@@ -204,7 +206,7 @@ async fn fatal_outcome_of_a_hedge_ends_the_call_if_it_is_no_error() {
     }
 }
 
-/// Over its limit, or asking for a wait: the server gets no other attempt.
+/// After a refusal by its limit or a hint to wait, the server gets no further attempt.
 #[tokio::test(start_paused = true)]
 async fn attempts_end_where_the_server_asks_for_a_wait() {
     let hint = Some(Duration::from_secs(60));
@@ -222,7 +224,7 @@ async fn attempts_end_where_the_server_asks_for_a_wait() {
     }
 }
 
-/// The histogram goes on after a clock that stepped back by an hour.
+/// The histogram continues after the clock stepped back by an hour.
 #[tokio::test(start_paused = true)]
 async fn hedges_survive_a_clock_that_steps_back() {
     let clock = ManualClock::new();
@@ -244,7 +246,7 @@ async fn hedges_survive_a_clock_that_steps_back() {
     }
 }
 
-/// No budget, and nothing under way: the failure is returned.
+/// Without a budget and without another attempt in flight, the failure is returned.
 #[tokio::test(start_paused = true)]
 async fn call_without_a_budget_does_not_hang() {
     struct Nothing;
@@ -258,13 +260,13 @@ async fn call_without_a_budget_does_not_hang() {
         let failed = hedge.run(|_| async { Err::<(), io::Error>(io::ErrorKind::TimedOut.into()) }).await;
         assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
-    // What the shared budget refused is not lost from its own.
+    // The hedge's own budget keeps the tokens of hedges that the shared budget refuses.
     let hedge = hedge.budget(damper::retry::Unlimited);
     let winner = hedge.run(|attempt| async move { if attempt == 1 { pending().await } else { Ok::<_, io::Error>(2) } });
     assert_eq!(winner.await.expect("the second"), 2);
 }
 
-/// At first 10, then 2 in a hundred calls.
+/// At first 10 extra requests, then 2 in a hundred calls.
 #[tokio::test(start_paused = true)]
 async fn extra_requests_are_counted() {
     let hedge = hedge(fixed(MILLISECOND, 2));
@@ -283,7 +285,7 @@ async fn extra_requests_are_counted() {
     assert!((10 + 19..=10 + 20).contains(&extra.get()), "{} extra requests", extra.get());
 }
 
-/// A caller that gives up leaves no attempt behind, and what it waited for is known.
+/// A cancelled call leaves no attempt behind, and the time it waited counts as a latency.
 #[tokio::test(start_paused = true)]
 async fn dropped_calls_count_as_slow() {
     let hedge = hedge(HedgeConfig::DEFAULT);

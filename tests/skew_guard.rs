@@ -1,4 +1,4 @@
-//! Whether a server believes deadlines that have passed on arrival.
+//! Whether a server trusts deadlines that have expired on arrival.
 #![cfg(feature = "std")]
 
 use damper::deadline::{Arrival, SkewGuard};
@@ -8,20 +8,20 @@ use std::time::Duration;
 
 const WINDOW: u64 = 10_000;
 
-/// A deadline that has passed, or one that has not.
+/// A deadline that has expired, or one that never does.
 fn deadline(is_expired: bool) -> Deadline {
     if is_expired { Deadline::after(Duration::ZERO) } else { Deadline::NEVER }
 }
 
-/// All requests there were, counted anew for each decision.
+/// All requests, counted anew for each decision.
 #[derive(Default)]
 struct Model {
-    /// The milliseconds of each request, and whether it was refused.
+    /// The time of each request in milliseconds, and whether it was refused.
     requests: Vec<(u64, bool)>,
 }
 
 impl Model {
-    /// The requests and the refusals of a window.
+    /// Returns the requests and the refusals of a window.
     fn counts(&self, window: u64) -> (u64, u64) {
         let requests = self.requests.iter().filter(|(at, _)| at / WINDOW == window);
         requests.fold((0, 0), |(requests, refused), (_, is_refused)| (requests + 1, refused + u64::from(*is_refused)))
@@ -87,12 +87,12 @@ fn few_requests_are_refused_as_they_arrive() {
         assert_eq!(name(guard.arrived(&deadline(true))), "refused");
     }
     assert_eq!(name(guard.arrived(&deadline(true))), "served", "the fiftieth in 10 s");
-    // They are forgotten.
+    // The counts are forgotten.
     clock.advance(Duration::from_secs(20));
     assert_eq!(name(guard.arrived(&deadline(true))), "refused");
 }
 
-/// The clock of a thread may be behind that of another.
+/// The clock of one thread may be behind another's.
 #[test]
 fn counts_stay_when_the_clock_steps_back_a_little() {
     let clock = ManualClock::new();
@@ -105,9 +105,11 @@ fn counts_stay_when_the_clock_steps_back_a_little() {
     assert_eq!(name(guard.arrived(&deadline(true))), "served");
 }
 
-/// A day of a server with 5 to 50 requests a second, whose clock is ahead of its clients' by `skew`. Each request waits
-/// 20 ms on its way, one of 200 waits 3 s in a queue, and its client gives it 2 s. Returns the shares, in percent of the
-/// requests of clients with that clock, that were refused without a guard, and with one, though they were not late.
+/// Simulates a day of a server with 5 to 50 requests a second and a clock ahead by `skew`.
+///
+/// Each request takes 20 ms on its way, one in 200 waits 3 s in a queue, and its client allows 2 s. Returns two shares,
+/// in percent of the requests in time from clients with that clock: those refused without a guard, and those refused
+/// with one.
 fn day(skew: Duration, skewed_percent: u64) -> (f64, f64) {
     const TIMEOUT: Duration = Duration::from_secs(2);
     let clock = ManualClock::new();
@@ -115,7 +117,7 @@ fn day(skew: Duration, skewed_percent: u64) -> (f64, f64) {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let (mut innocent, mut without, mut with) = (0_u32, 0_u32, 0_u32);
     for second in 0..86_400_u64 {
-        // Few at night, many at noon.
+        // Few requests at night, many at noon.
         let noon = 43_200_u64.abs_diff(second);
         let requests = 5 + 45 * (43_200 - noon) / 43_200;
         for _ in 0..requests {
@@ -145,7 +147,7 @@ fn day_with_clocks_apart_serves_four_of_five() {
         (3, 100, 100.0..=100.0, 15.0..=21.0),
         (30, 100, 100.0..=100.0, 15.0..=21.0),
         (3, 50, 100.0..=100.0, 30.0..=41.0),
-        // Too few to be noticed.
+        // Too few requests to be noticed.
         (3, 10, 100.0..=100.0, 90.0..=100.0),
     ] {
         let (without, with) = day(Duration::from_secs(skew), percent);

@@ -1,4 +1,4 @@
-//! The sliding log, through the public API: examples, a property against a list of ticks, and stress.
+//! The sliding log through the public API: examples, a property against a list of ticks, and stress.
 #![cfg(feature = "alloc")]
 
 mod models {
@@ -71,7 +71,7 @@ fn window_can_be_changed_but_the_limit_is_fixed() {
     clock.advance(Duration::from_millis(500));
     limiter.check().unwrap();
     assert_eq!(limiter.set_quota(Quota::per_second(3)), Err(SetQuotaError::FixedLimit));
-    // The first is half a window old, and stays so.
+    // The first token is half a window old, and stays so.
     limiter.set_quota(Quota::per_minute(2)).unwrap();
     let wait = limiter.check().unwrap_err().retry_after().unwrap();
     assert!((Duration::from_secs(30)..Duration::from_millis(30_001)).contains(&wait), "{wait:?}");
@@ -90,7 +90,7 @@ fn log_rolls_back_tokens_that_are_still_the_last() {
         &clock,
     );
     for round in 0..40 {
-        assert_eq!(both.check_n(3).unwrap_err().index(), 1, "exceeds the second");
+        assert_eq!(both.check_n(3).unwrap_err().index(), 1, "the call exceeds the second limit");
         assert_eq!(both.peek().map(|usage| usage.used()), [0, 0], "{round}");
         clock.advance_ticks(round % 3);
     }
@@ -104,7 +104,7 @@ fn log_rolls_back_tokens_that_are_still_the_last() {
     assert!(both.check().is_err());
 }
 
-/// As far as two windows, by `Standing` too.
+/// Two windows after the step everything has recovered.
 #[test]
 fn log_admits_again_within_two_windows_of_a_step_back() {
     for back in [0, 1, 1_500, 2_000, 3_600_000] {
@@ -117,7 +117,7 @@ fn log_admits_again_within_two_windows_of_a_step_back() {
         assert!(limiter.check().is_err());
         clock.advance(Duration::from_secs(1));
         _ = limiter.check_n(2);
-        assert!(limiter.check_n(4).is_err(), "nothing is credited twice");
+        assert!(limiter.check_n(4).is_err(), "no token is credited twice");
         clock.advance(Duration::from_secs(1));
         assert!(limiter.check_n(2).is_ok() || back == 1_500, "{back}");
         clock.advance(Duration::from_secs(1));
@@ -125,7 +125,7 @@ fn log_admits_again_within_two_windows_of_a_step_back() {
     }
 }
 
-/// Wherever the log was before.
+/// This holds for any position of the log's ring.
 #[test]
 fn windows_have_their_limit_again_after_a_step_back() {
     for taken in 0..30 {
@@ -137,7 +137,7 @@ fn windows_have_their_limit_again_after_a_step_back() {
             clock.advance(Duration::from_millis(200));
         }
         clock.step_back(Duration::from_hours(1));
-        assert!(limiter.check_n(5).is_err() || taken == 0, "where some are from the future");
+        assert!(limiter.check_n(5).is_err() || taken == 0, "some tokens are from the future");
         clock.advance(Duration::from_secs(1));
         for window in 0..12 {
             clock.advance(Duration::from_secs(1));
@@ -146,11 +146,12 @@ fn windows_have_their_limit_again_after_a_step_back() {
     }
 }
 
-/// Threads race on a clock that moves on between: what is allowed is counted by the readings before and after each
-/// call.
+/// Threads race on a clock that moves between calls.
+///
+/// Allowed calls are counted by the readings before and after each of them.
 #[test]
 fn racing_threads_stay_in_every_window() {
-    // From a ring that goes round with every call to one in which many are at once.
+    // From a ring that wraps with every call to one that holds many calls.
     for (limit, window) in [(1, 2), (1, 40), (2, 9), (3, 100), (7, 1_000)] {
         race(limit, window);
     }
@@ -177,7 +178,7 @@ fn race(limit: u32, window: u64) {
         workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
     });
     assert!(taken.len() > 500, "{}", taken.len());
-    // What was surely taken in the window that ends with each.
+    // Counts the tokens that were certainly taken in the window that ends with each call.
     taken.sort_by_key(|&(_, after, _)| after);
     for (index, &(_, end, _)) in taken.iter().enumerate() {
         let surely = |&&(before, _, _): &&(u64, u64, u32)| before + window > end;
@@ -186,8 +187,9 @@ fn race(limit: u32, window: u64) {
     }
 }
 
-/// Several layers roll back while others check: nothing is minted, and once it is quiet nothing is lost for longer than
-/// a window.
+/// Several limits roll back while others check.
+///
+/// No token is created, and after the race none is missing for longer than a window.
 #[test]
 fn racing_roll_backs_return_each_token_once() {
     let clock = ManualClock::new();
@@ -220,7 +222,7 @@ fn sliding_log_serves_as_an_algorithm() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
 
-    /// Nothing late, and nothing more than a tick early; exact where a window is a whole number of ticks.
+    /// Never late, and at most a tick early; exact where a window is a whole number of ticks.
     #[test]
     fn log_matches_its_model(
         limit in 0..20u32,
@@ -241,7 +243,7 @@ proptest! {
         let limiter = log(quota, &clock);
         let mut tick = 0i128;
         for (parts, n, few) in moves {
-            // Some ticks, or some parts of a window.
+            // Some ticks, or some fraction of a window.
             let by = if few && parts < 20 { i128::from(parts) } else { (model.ticks() * i128::from(parts)) >> 16 };
             tick += by;
             clock.advance_ticks(u64::try_from(by).unwrap());
@@ -256,14 +258,14 @@ proptest! {
                     prop_assert!(!model.allows(tick, n), "{n} at {tick} of {model:?}");
                     prop_assert_eq!(denied.exceeds_burst(), n > limit);
                     if let Some(wait) = denied.retry_after() {
-                        // Rounded down, which undoes the rounding up to nanoseconds.
+                        // Rounding down undoes the rounding up to nanoseconds.
                         let ticks = i128::try_from(wait.as_nanos() * u128::from(frequency) / 1_000_000_000).unwrap();
-                        // A frequency travels with 26 significant bits, rounded down.
+                        // A frequency is passed on with 26 significant bits, rounded down.
                         let slack = (ticks >> 24) + 1 + i128::from(frequency / 1_000_000_001);
                         let exact = frequency == 1_000_000_000;
-                        prop_assert!(model.allows(tick + ticks + early, n), "{ticks} is enough");
+                        prop_assert!(model.allows(tick + ticks + early, n), "{ticks} suffice");
                         let shorter = ticks - 1 - if exact { 0 } else { slack + 1 };
-                        prop_assert!(shorter < 0 || !model.allows(tick + shorter, n), "{shorter} is not, of {ticks}");
+                        prop_assert!(shorter < 0 || !model.allows(tick + shorter, n), "{shorter} suffice too, of {ticks}");
                     }
                 }
             }

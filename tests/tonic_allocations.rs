@@ -1,5 +1,6 @@
-//! A gRPC call that passes a limit or a breaker allocates nothing. A binary of its own, because it replaces the
-//! allocator by one that counts.
+//! A gRPC call that passes a limit or a breaker allocates nothing.
+//!
+//! A separate binary, because it replaces the allocator by a counting one.
 #![cfg(feature = "tonic")]
 
 use allocation_counter::measure;
@@ -55,7 +56,9 @@ where
 {
     let context = &mut Context::from_waker(Waker::noop());
     let mut call = |request| {
-        let Poll::Ready(answer) = pin!(service.call(request)).poll(context) else { panic!("it is ready") };
+        let Poll::Ready(answer) = pin!(service.call(request)).poll(context) else {
+            panic!("the call is ready at once")
+        };
         let mut body = pin!(answer.unwrap().into_body());
         while let Poll::Ready(Some(frame)) = body.as_mut().poll_frame(context) {
             frame.unwrap();

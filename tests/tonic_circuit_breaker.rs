@@ -1,4 +1,4 @@
-//! Breakers before tonic's clients, over real sockets, on a clock that is moved by hand.
+//! Breakers before tonic's clients, over real sockets, on a manual clock.
 #![cfg(feature = "tonic")]
 
 #[path = "breaker_layers/support.rs"]
@@ -45,8 +45,10 @@ async fn code_of(client: &mut Client) -> Code {
     client.unary(message("hello")).await.map_or_else(|status| status.code(), |_| Code::Ok)
 }
 
-/// Failures trip the breaker and reach the caller unchanged. An open breaker does not call the server. After the
-/// cooldown one probe is called: its failure restarts the cooldown, and its success closes the breaker.
+/// Failures trip the breaker and reach the caller unchanged.
+///
+/// An open breaker does not call the server. After the cooldown one probe is called: its failure restarts the cooldown,
+/// and its success closes the breaker.
 #[tokio::test]
 async fn unavailable_server_trips_and_probe_closes() {
     let (clock, breaker) = clocked(5);
@@ -67,7 +69,7 @@ async fn unavailable_server_trips_and_probe_closes() {
     }
     assert_eq!(code_of(&mut client).await, Code::Unavailable, "the probe");
     clock.advance(Duration::from_secs(29));
-    assert_eq!(code_of(&mut client).await, Code::Unavailable, "the cooldown began again");
+    assert_eq!(code_of(&mut client).await, Code::Unavailable, "the cooldown restarted");
     assert_eq!(upstream.hits(), 6);
     clock.advance(Duration::from_secs(1));
     upstream.answer(Code::Ok);
@@ -77,12 +79,12 @@ async fn unavailable_server_trips_and_probe_closes() {
     for _ in 0..4 {
         code_of(&mut client).await;
     }
-    assert_eq!(breaker.state(), State::Closed, "counted from nothing");
+    assert_eq!(breaker.state(), State::Closed, "counting started from zero");
 }
 
-/// Three codes of seventeen are failures, whether they come in the headers or in the trailers.
+/// A call with less time than `min_budget` that ends by its deadline is no failure of the server.
 #[tokio::test]
-async fn deadline_that_was_too_short_is_no_failure_of_the_server() {
+async fn too_short_a_deadline_is_no_failure_of_the_server() {
     let upstream = Upstream::default();
     let server = start(&upstream);
     upstream.answer(Code::DeadlineExceeded);
@@ -106,6 +108,7 @@ async fn deadline_that_was_too_short_is_no_failure_of_the_server() {
     }
 }
 
+/// Three of seventeen codes are failures, in the headers and in the trailers.
 #[tokio::test]
 async fn unavailability_classifies_every_code() {
     let upstream = Upstream::default();
@@ -128,7 +131,7 @@ async fn unavailability_classifies_every_code() {
         for _ in 0..3 {
             assert!(stream.message().await.unwrap().is_some());
         }
-        assert_eq!(breaker.state(), State::Closed, "it counts when it ends");
+        assert_eq!(breaker.state(), State::Closed, "the call counts at its end");
         assert_eq!(stream.message().await.map_or_else(|status| status.code(), |_| Code::Ok), code);
         assert_eq!(breaker.state() == State::Open, is_failure, "{code:?} in the trailers");
     }
@@ -200,7 +203,9 @@ async fn error_in_place_of_a_message_is_a_failure() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// A stream that the caller drops before its first message records no verdict, and a probe gives its place back.
+/// A stream that the caller drops before its first message records no verdict.
+///
+/// A probe frees its place.
 #[tokio::test]
 async fn dropped_stream_records_no_verdict() {
     let (clock, breaker) = clocked(1);
@@ -213,12 +218,12 @@ async fn dropped_stream_records_no_verdict() {
     assert_eq!(CircuitOpen::find_in(&status).expect("a probe is in flight").retry_after(), None);
     assert_eq!(breaker.state(), State::HalfOpen);
     drop(probe);
-    assert_eq!(breaker.state(), State::HalfOpen, "nothing is decided");
+    assert_eq!(breaker.state(), State::HalfOpen, "no verdict was recorded");
     assert_eq!(code_of(&mut client).await, Code::Ok);
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// A stream is a successful probe with its first message; its end counts as that of any other call.
+/// A stream is a successful probe at its first message. Its end counts like that of any other call.
 #[tokio::test]
 async fn first_message_of_a_stream_ends_the_probe() {
     let (clock, breaker) = clocked(2);
@@ -234,7 +239,7 @@ async fn first_message_of_a_stream_ends_the_probe() {
     assert!(stream.message().await.unwrap().is_some());
     assert_eq!(breaker.state(), State::Closed);
     upstream.answer(Code::Ok);
-    assert_eq!(code_of(&mut client).await, Code::Ok, "while the stream goes on");
+    assert_eq!(code_of(&mut client).await, Code::Ok, "the stream continues");
     while stream.message().await.is_ok() {}
     assert_eq!((breaker.state(), breaker.status().consecutive_failures()), (State::Closed, 1));
 }
@@ -301,7 +306,7 @@ async fn status_as_an_error_is_classified_by_its_code() {
     }
 }
 
-/// A layer of damper behind the breaker refuses the call, which says nothing about the server.
+/// A layer inside the breaker refuses the call, which says nothing about the server.
 #[test]
 fn refusals_behind_the_breaker_do_not_open_it() {
     let (_, breaker) = clocked(1);
@@ -341,8 +346,10 @@ fn refused_with(
     )
 }
 
-/// A limiter that says when to come back is alive, as HTTP's 429 is: its refusals are no failures, and as a probe they
-/// close the breaker. Without a `RetryInfo`, `RESOURCE_EXHAUSTED` may be a lack of memory or disk: a failure.
+/// A limiter that names a wait is alive, like HTTP's 429.
+///
+/// Its refusals are no failures, and as a probe they close the breaker. Without a `RetryInfo`, `RESOURCE_EXHAUSTED` may
+/// be a lack of memory or disk, so it is a failure.
 #[tokio::test]
 async fn limiter_refusal_is_a_success() {
     let a_second = || ErrorDetails::with_retry_info(Some(Duration::from_secs(1)));
@@ -386,7 +393,9 @@ async fn closure_may_count_limiter_refusals() {
     assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(45)));
 }
 
-/// A client at ten times its quota gets all of its quota for ten seconds: the breaker refuses none of its calls.
+/// A client at ten times its quota gets all of its quota for ten seconds.
+///
+/// The breaker refuses none of its calls.
 #[test]
 fn client_over_its_quota_gets_its_whole_quota() {
     let clock = Arc::new(ManualClock::new());
@@ -412,7 +421,7 @@ fn client_over_its_quota_gets_its_whole_quota() {
     );
 }
 
-/// A client names its host if it has an origin. A failing host does not shut off others.
+/// A client names its host if it has an origin. A failing host does not block others.
 #[tokio::test]
 async fn hosts_have_separate_breakers() {
     let (sick, healthy) = (Upstream::default(), Upstream::default());
@@ -516,7 +525,7 @@ async fn half_open_admits_max_probes() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// Makes a unary call up to three times, as a user's own retry does: it holds the message.
+/// Makes a unary call up to three times, like a user's own retry that keeps the message.
 #[derive(Clone)]
 struct Retry(Channel);
 
@@ -547,8 +556,9 @@ impl Service<Request<Body>> for Retry {
     }
 }
 
-/// The breaker is outside of the retry, so a call that fails in every attempt counts as one failure, and an open
-/// breaker costs no attempts.
+/// With the breaker outside the retry, a call that fails in every attempt counts as one failure.
+///
+/// An open breaker costs no attempts.
 #[tokio::test]
 async fn exhausted_retries_count_as_one_failure() {
     let (_, breaker) = clocked(2);

@@ -33,7 +33,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 type Answer<T> = Result<tonic::Response<T>, Status>;
 
-/// Waits until this is so.
+/// Waits until the condition holds.
 async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -42,7 +42,7 @@ async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A service whose calls end when the test says so; its streams send one message before.
+/// A service whose calls end when the test lets them. Its streams send one message first.
 #[derive(Clone)]
 struct Slow(Arc<Semaphore>);
 
@@ -92,7 +92,7 @@ fn serve_limited(slow: &Slow, limit: u32) -> (Arc<Bulkhead>, SocketAddr) {
     (pool, serve(Server::builder().layer(layer).add_service(EchoServer::new(slow.clone()))))
 }
 
-/// Each of the four kinds of calls.
+/// The four kinds of calls.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Unary,
@@ -138,12 +138,16 @@ async fn call_over_the_limit_is_unavailable() {
     let server = serve(Server::builder().layer(layer).add_service(hits.echo()));
     for kind in KINDS {
         let status = kind.call(server).await.unwrap_err();
-        assert_eq!((status.code(), status.message()), (Code::Unavailable, "bulkhead full, limit 0"), "{kind:?}");
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::Unavailable, "too many calls in flight, limit 0"),
+            "{kind:?}"
+        );
         let wait = status.get_details_retry_info().and_then(|info| info.retry_delay);
         assert_eq!(wait, Some(Duration::from_millis(1_500)), "exactly");
     }
     assert_eq!(hits.hits(), 0);
-    // Around one service.
+    // The layer around a single service.
     let echo = ConcurrencyLayer::bulkhead(0).layer(EchoServer::new(slow));
     let server = serve(Server::builder().add_service(echo).add_service(hits.health()));
     assert_eq!(Kind::Unary.call(server).await.unwrap_err().code(), Code::Unavailable);
@@ -157,7 +161,7 @@ async fn calls_of_every_kind_hold_their_slots_until_their_trailers() {
         let arrived = Arc::new(AtomicUsize::new(0));
         let call = tokio::spawn(kind.call_and_report(server, Arc::clone(&arrived)));
         eventually("the call is in flight", || pool.in_flight() == 1).await;
-        eventually("the first message is there", || arrived.load(Ordering::SeqCst) == usize::from(kind.streams()))
+        eventually("the first message has arrived", || arrived.load(Ordering::SeqCst) == usize::from(kind.streams()))
             .await;
         assert_eq!(Kind::Unary.call(server).await.unwrap_err().code(), Code::Unavailable, "{kind:?}");
         assert_eq!(pool.in_flight(), 1, "{kind:?}");
@@ -190,7 +194,7 @@ async fn call_of_a_client_over_its_limit_is_unavailable_and_names_the_limit() {
         .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new()))
         .layer(ClientConcurrencyLayer::new(Arc::clone(&pool)))
         .service(channel(server));
-    // Behind a breaker with the completion of gRPC, and in a stack with its protocol.
+    // Behind a breaker with gRPC's completion, and in a stack with gRPC's protocol.
     let mut guarded = EchoClient::new(service);
     let stack = client_stack().protocol(Grpc::new()).concurrency_layer(ClientConcurrencyLayer::new(Arc::clone(&pool)));
     let mut bare = EchoClient::new(stack.service(channel(server)));
@@ -217,7 +221,7 @@ async fn host_that_hangs_takes_no_slots_from_others() {
     let stack = client_stack().protocol(Grpc::new()).concurrency_layer(layer);
     let of = |server| EchoClient::with_origin(stack.service(channel(server)), uri(server));
     let (mut first, mut second) = (of(hanging), of(hanging));
-    // In this order.
+    // The calls are sent in this order.
     let mut hangs = pin!(first.unary(message("a")));
     assert!(poll_once(hangs.as_mut()).await.is_pending());
     assert_eq!(second.unary(message("a")).await.unwrap_err().code(), Code::Unavailable);
@@ -245,7 +249,7 @@ async fn waiting_call_gets_the_slot_of_one_that_ends() {
     eventually("the slot is free", || pool.in_flight() == 0).await;
 }
 
-/// A limit without an end, whose permits keep a record of what they learn.
+/// An unlimited limit whose permits record their outcomes.
 #[derive(Clone, Default)]
 struct Watched(Arc<Mutex<Vec<Outcome>>>);
 
@@ -295,7 +299,7 @@ async fn statuses_of_overload_are_signs_of_overload() {
     }
 }
 
-/// As tonic's timeouts and other layers return them in place of a response.
+/// tonic's timeouts and other layers return them in place of a response.
 #[test]
 fn statuses_and_timeouts_of_tonic_in_errors_are_signs_of_overload() {
     let refusal = Bulkhead::new(0).try_acquire().unwrap_err();
@@ -313,7 +317,7 @@ fn statuses_and_timeouts_of_tonic_in_errors_are_signs_of_overload() {
     }
 }
 
-/// Never `RESOURCE_EXHAUSTED`, which says that the client has used up its own quota.
+/// Never `RESOURCE_EXHAUSTED`, which means that the client has used up its own quota.
 #[tokio::test]
 async fn call_that_is_not_admitted_is_unavailable() {
     let layer = AdmissionLayer::fixed(0)
@@ -336,7 +340,7 @@ async fn call_that_is_not_admitted_is_unavailable() {
 fn refusal_of_a_bulkhead_becomes_a_status() {
     let full = Bulkhead::new(0).try_acquire().unwrap_err();
     let status = full.into_status();
-    assert_eq!((status.code(), status.message()), (Code::Unavailable, "bulkhead full, limit 0"));
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "too many calls in flight, limit 0"));
     assert_eq!(BulkheadFull::find_in(&status), Some(&full));
     let wait = status.get_details_retry_info().and_then(|info| info.retry_delay);
     assert_eq!(wait, Some(Duration::from_secs(1)));

@@ -44,7 +44,7 @@ type Answer<T> = Result<tonic::Response<T>, Status>;
 
 type Unary = dyn Fn(tonic::Request<Message>) -> BoxFuture<'static, Answer<Message>> + Send + Sync;
 
-/// A service of one closure. Its streams send one message, and then nothing.
+/// A service of one closure. Its streams send one message and then stall.
 #[derive(Clone)]
 struct Scripted(Arc<Unary>);
 
@@ -84,8 +84,8 @@ fn deadline_of<T>(request: &tonic::Request<T>) -> Deadline {
     *request.extensions().get::<Deadline>().unwrap()
 }
 
-/// Answers with the deadline that the handler got, in milliseconds.
-async fn tell_deadline(request: tonic::Request<Message>) -> Answer<Message> {
+/// Responds with the deadline that the handler received, in milliseconds.
+async fn respond_with_deadline(request: tonic::Request<Message>) -> Answer<Message> {
     Ok(tonic::Response::new(message(&deadline_of(&request).specified().as_millis().to_string())))
 }
 
@@ -98,7 +98,7 @@ impl Drop for DropFlag {
     }
 }
 
-/// Calls a method without a client that has timeouts of its own.
+/// Calls a method with a plain HTTP/2 client, which has no timeouts of its own.
 async fn send(server: SocketAddr, method: &str, content_type: &str, timeout: &str) -> Response<Incoming> {
     let stream = TokioIo::new(TcpStream::connect(server).await.unwrap());
     let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
@@ -112,7 +112,7 @@ async fn send(server: SocketAddr, method: &str, content_type: &str, timeout: &st
 
 #[tokio::test]
 async fn handler_gets_the_smaller_of_grpc_timeout_and_default() {
-    let server = Scripted::serve(tell_deadline);
+    let server = Scripted::serve(respond_with_deadline);
     for (timeout, expected) in [("2S", "2000"), ("90000000u", "60000"), ("100H", "60000"), ("1 S", "60000")] {
         let body = send(server, "Unary", "application/grpc", timeout).await.collect().await.unwrap();
         assert_eq!(body.trailers().unwrap()["grpc-status"], "0");
@@ -121,7 +121,7 @@ async fn handler_gets_the_smaller_of_grpc_timeout_and_default() {
 }
 
 #[tokio::test]
-async fn request_that_arrives_expired_is_answered_without_a_call() {
+async fn expired_request_gets_a_response_without_a_call() {
     let server = Scripted::serve(|_| async { panic!("the handler was called") });
     for content_type in ["application/grpc", "application/grpc+proto", "application/grpc-web"] {
         let response = send(server, "Unary", content_type, "0m").await;
@@ -134,7 +134,7 @@ async fn request_that_arrives_expired_is_answered_without_a_call() {
 }
 
 #[tokio::test]
-async fn slow_handler_is_dropped_and_answered_deadline_exceeded() {
+async fn slow_handler_is_dropped_with_deadline_exceeded() {
     let dropped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&dropped);
     let server = Scripted::serve(move |_| {
@@ -153,17 +153,17 @@ async fn slow_handler_is_dropped_and_answered_deadline_exceeded() {
 
 #[tokio::test]
 async fn stalled_stream_ends_with_deadline_exceeded_in_its_trailers() {
-    let server = Scripted::serve(tell_deadline);
+    let server = Scripted::serve(respond_with_deadline);
     let began = Instant::now();
     let body = send(server, "ServerStreaming", "application/grpc", "300m").await.into_body().collect().await.unwrap();
     assert!(began.elapsed() >= SHORT);
     let trailers = body.trailers().unwrap();
     assert_eq!(trailers["grpc-status"], "4");
     assert!(trailers["grpc-message"].to_str().unwrap().starts_with("deadline%20of%20300%20ms%20exceeded"));
-    assert_eq!(body.to_bytes().len(), 5, "the message before it");
+    assert_eq!(body.to_bytes().len(), 5, "the message before the end");
 }
 
-/// The trailers of gRPC-Web are data, which are not the layer's to write.
+/// The trailers of gRPC-Web are part of the body, which the layer does not write.
 #[tokio::test]
 async fn stalled_stream_of_grpc_web_breaks_off() {
     let stalled = service_fn(|_: Request<Empty<Bytes>>| {
@@ -176,10 +176,12 @@ async fn stalled_stream_of_grpc_web_breaks_off() {
     assert!(DeadlineExceeded::find_in(&*error).is_some());
 }
 
-/// `Request::set_timeout` of tonic and a deadline in the extensions bound one call, the layer all of them.
+/// `Request::set_timeout` and a deadline in the extensions bound one call.
+///
+/// The layer's own timeout bounds all calls.
 #[tokio::test]
-async fn client_sends_the_smallest_of_what_is_left() {
-    let server = Scripted::serve(tell_deadline);
+async fn client_sends_the_smallest_remaining_time() {
+    let server = Scripted::serve(respond_with_deadline);
     let layer = ClientDeadlineLayer::new(Duration::from_secs(20));
     let mut client = EchoClient::new(layer.margin(Duration::from_secs(1)).layer(channel(server)));
     for (timeout, extension, expected) in
@@ -216,20 +218,20 @@ async fn client_cuts_off_calls_and_streams() {
 }
 
 #[tokio::test]
-async fn handler_answers_a_check_by_a_question_mark() {
+async fn handler_converts_a_failed_check_with_a_question_mark() {
     let server = Scripted::serve(|request| async move {
         tokio::task::yield_now().await;
         let spent = deadline_of(&request).child(LONG);
         spent.check().map_err(IntoStatus::into_status)?;
-        tell_deadline(request).await
+        respond_with_deadline(request).await
     });
     let status = EchoClient::new(channel(server)).unary(message("")).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
 }
 
-/// The suite `deadline_propagation`, without its step about a retry, which is retry's.
+/// The suite `deadline_propagation`, without its step about a retry, which `grpc_retry.rs` has.
 #[tokio::test]
-async fn deadlines_are_propagated_as_the_vectors_say() {
+async fn deadlines_are_propagated_as_in_the_vectors() {
     let vectors: serde_json::Value = serde_json::from_str(include_str!("conformance/vectors/grpc.json")).unwrap();
     let suite = vectors["suites"].as_array().unwrap().iter().find(|suite| suite["id"] == "deadline_propagation");
     let mut run = 0;
@@ -287,7 +289,7 @@ async fn deadlines_are_propagated_as_the_vectors_say() {
 
 const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
 
-/// What the last server of a chain does.
+/// The response of the last server of a chain.
 #[derive(Clone, Copy, PartialEq)]
 enum Last {
     Answers,
@@ -295,7 +297,9 @@ enum Last {
     StallsInItsBody,
 }
 
-/// HTTP → gRPC → HTTP. Returns the address of the first server, and the timeouts that the three got.
+/// Starts a chain HTTP → gRPC → HTTP.
+///
+/// Returns the address of the first server, and the timeouts that the three received.
 async fn chain(last: Last) -> (SocketAddr, Arc<Mutex<Vec<Duration>>>, Arc<AtomicBool>) {
     type BoxError = Box<dyn Error + Send + Sync>;
     let timeouts = Arc::new(Mutex::new(Vec::new()));
@@ -394,7 +398,7 @@ async fn no_result_follows_the_deadline_of_a_chain() {
         let timeouts = timeouts.lock().unwrap().clone();
         assert_eq!((timeouts.len(), timeouts[0]), (3, Duration::from_millis(300)));
         assert!(timeouts.is_sorted_by(|before, after| before > after), "{timeouts:?}");
-        // The last server lets go of its work too, by its own deadline or because its client went away.
+        // The last server drops its work too, by its own deadline or because its client disconnected.
         for _ in 0..100 {
             if dropped.load(Ordering::SeqCst) {
                 break;

@@ -41,7 +41,7 @@ use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 const MILLISECOND: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(60);
 
-/// Another attempt after this time.
+/// Makes another attempt after this time.
 fn fixed(delay: Duration, attempts: u32) -> HedgeConfig {
     HedgeConfig::builder().fixed_delay(delay).max_attempts(attempts).build().unwrap()
 }
@@ -50,7 +50,7 @@ fn layer(delay: Duration, attempts: u32) -> HedgeLayer<Monotonic, Unlimited, Grp
     HedgeLayer::new(Hedge::new(fixed(delay, attempts))).protocol(GrpcRetries::on([Code::Unavailable]))
 }
 
-/// A status of which a client learns nothing but its code.
+/// A status whose code is all that a client receives.
 fn status(code: Code) -> Status {
     Status::new(code, "")
 }
@@ -61,7 +61,7 @@ fn declined() -> Status {
     status
 }
 
-/// Counts what is refused of it: everything.
+/// A budget that counts requests and refuses all of them.
 #[derive(Default)]
 struct Spent {
     asked: AtomicUsize,
@@ -74,9 +74,9 @@ impl Budget for Spent {
     }
 }
 
-// Over sockets.
+// Tests over sockets.
 
-/// How the server replies to an attempt.
+/// The server's reply to an attempt.
 #[derive(Clone)]
 enum Reply {
     After(Duration),
@@ -86,11 +86,11 @@ enum Reply {
 
 type Answer<T> = Result<tonic::Response<T>, Status>;
 
-/// A service of tonic that replies to attempts by their number, counted from 1.
+/// A tonic service that replies to attempts by their number, starting at 1.
 #[derive(Clone)]
 struct Scripted {
     script: Arc<dyn Fn(usize) -> Reply + Send + Sync>,
-    /// The previous attempts that each attempt came with.
+    /// The number of previous attempts that each attempt stated.
     seen: Arc<Mutex<Vec<Option<u32>>>>,
     in_flight: Arc<AtomicUsize>,
 }
@@ -109,7 +109,7 @@ impl Scripted {
         Self { script: Arc::new(script), seen: Arc::default(), in_flight: Arc::default() }
     }
 
-    /// Replies to attempts by this list, and to all after it at once.
+    /// Replies to the attempts as listed, and to all later ones at once.
     fn of<const N: usize>(replies: [Reply; N]) -> Self {
         Self::new(move |number| replies.get(number - 1).cloned().unwrap_or(Reply::After(Duration::ZERO)))
     }
@@ -183,9 +183,9 @@ impl Echo for Scripted {
     }
 }
 
-/// Its first attempt never ends. The server sees the stream of the loser end.
+/// Its first attempt never ends. The server sees the loser's stream end.
 #[tokio::test]
-async fn slow_call_of_every_kind_is_answered_by_the_second_attempt() {
+async fn second_attempt_completes_a_slow_call_of_every_kind() {
     for kind in 0..4 {
         let server = Scripted::of([Reply::Never]);
         let mut client = EchoClient::new(layer(20 * MILLISECOND, 2).layer(channel(server.serve())));
@@ -214,7 +214,7 @@ async fn fast_call_is_made_once() {
     assert_eq!(*server.seen.lock().unwrap(), [None]);
 }
 
-/// One request in a hundred takes half a second. Extra requests are counted where they arrive.
+/// One request in a hundred takes half a second. The server counts extra requests on arrival.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_gets_few_extra_requests() {
     const CALLERS: usize = 20;
@@ -236,8 +236,8 @@ async fn server_gets_few_extra_requests() {
     let (calls, extra) = (CALLERS * CALLS, server.attempts() - CALLERS * CALLS);
     assert!(extra * 100 <= calls * 2 + 10 * 100, "{extra} extra requests in {calls} calls");
     assert!(extra > 0 && hedge.delay().is_some(), "some calls are hedged");
-    let told = server.seen.lock().unwrap().iter().flatten().count();
-    assert_eq!(told, extra, "each says that it is the second attempt");
+    let stated = server.seen.lock().unwrap().iter().flatten().count();
+    assert_eq!(stated, extra, "each extra request states one previous attempt");
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn negative_pushback_stops_hedges() {
     assert_eq!(client.unary(message("")).await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(server.attempts(), 1);
 
-    // That of a hedge, too: the first attempt goes on alone.
+    // The same holds for a hedge: the first attempt continues alone.
     let server = Scripted::of([Reply::After(300 * MILLISECOND), Reply::Fail(declined())]);
     let mut client = EchoClient::new(layer(20 * MILLISECOND, 5).layer(channel(server.serve())));
     assert_eq!(client.unary(message("first")).await.unwrap().into_inner().text, "first");
@@ -263,7 +263,9 @@ async fn code_that_may_be_repeated_starts_the_next_attempt_at_once() {
     assert_eq!(*server.seen.lock().unwrap(), [None, Some(1), Some(2)]);
 }
 
-/// As gRPC's proposal A6 says: a code that may not be repeated commits the call, whichever attempt's it is.
+/// As in gRPC's proposal A6.
+///
+/// A code that may not be repeated commits the call, whichever attempt returns it.
 #[tokio::test]
 async fn fatal_code_of_any_attempt_ends_the_call() {
     for (delay, replies, attempts) in [
@@ -274,13 +276,16 @@ async fn fatal_code_of_any_attempt_ends_the_call() {
         let server = Scripted::new(move |number| replies[number - 1].clone());
         let mut client = EchoClient::new(layer(delay, 3).layer(channel(server.serve())));
         let call = tokio::time::timeout(LONG, client.unary(message("")));
-        assert_eq!(call.await.expect("it does not wait for the others").unwrap_err().code(), Code::Internal);
+        assert_eq!(
+            call.await.expect("the call does not wait for the other attempts").unwrap_err().code(),
+            Code::Internal
+        );
         assert_eq!(server.attempts(), attempts);
         server.until_none_is_in_flight().await;
     }
 }
 
-/// An error of this process says nothing about the first attempt.
+/// A refusal by the client's own limit says nothing about the first attempt.
 #[tokio::test]
 async fn hedge_that_a_limit_refuses_leaves_the_first_attempt_alone() {
     let limit = Arc::new(RateLimiter::new(Quota::per_hour(1)));
@@ -305,9 +310,9 @@ async fn dropped_call_frees_its_streams_at_the_server() {
     server.until_none_is_in_flight().await;
 }
 
-// On paused time, without a network.
+// Tests on paused time, without a network.
 
-/// A service that logs the headers of each attempt, and how long after the first it came.
+/// A service that logs the headers of each attempt, and its time since the first.
 fn logged<F>(
     log: &Arc<Mutex<Vec<(u128, HeaderMap)>>>,
     answer: impl Fn(usize, Request<Body>) -> F + Clone + Send + 'static,
@@ -329,7 +334,7 @@ fn previous_attempts(log: &Mutex<Vec<(u128, HeaderMap)>>) -> Vec<(u128, Option<S
     log.lock().unwrap().iter().map(|(at, headers)| (*at, text(headers))).collect()
 }
 
-/// In each attempt of the retry there may be a hedge. What comes later counts on.
+/// Each attempt of the retry may have a hedge. Later attempts continue the count.
 #[tokio::test(start_paused = true)]
 async fn hedges_inside_of_a_retry_count_on_from_its_attempts() {
     let log = Arc::default();
@@ -366,9 +371,29 @@ async fn attempts_that_no_server_processed_are_no_previous_attempts() {
     assert_eq!(previous_attempts(&log), [(0, None), (0, None), (0, Some("1".to_owned()))]);
 }
 
-/// Each attempt sends what is left, and none begins when nothing is.
+/// The first attempt may have been processed, so the call's status must not claim otherwise.
 #[tokio::test(start_paused = true)]
-async fn hedges_send_what_is_left_of_the_deadline() {
+async fn unprocessed_failure_does_not_replace_one_that_may_have_been_processed() {
+    for is_refused_first in [true, false] {
+        let log = Arc::default();
+        let service = logged(&log, move |number, _| async move {
+            let is_refused = (number == 1) == is_refused_first;
+            Err(if is_refused {
+                Status::from_error(Box::new(tonic::ConnectError("refused".into())))
+            } else {
+                Status::unavailable("processed")
+            })
+        });
+        let hedge = Hedge::with_clock(fixed(LONG, 2), TokioClock(Instant::now()));
+        let client = HedgeLayer::new(hedge).protocol(GrpcRetries::new()).layer(service);
+        let status = client.oneshot(Request::new(Body::empty())).await.unwrap_err();
+        assert_eq!((status.message(), log.lock().unwrap().len()), ("processed", 2));
+    }
+}
+
+/// Each attempt sends the time left of the deadline, and none begins after it.
+#[tokio::test(start_paused = true)]
+async fn hedges_send_the_remaining_time() {
     for (timeout, extension) in [("250m", 9_000), ("9S", 250)] {
         let log = Arc::default();
         let service = logged(&log, |_, _| async {
@@ -387,7 +412,7 @@ async fn hedges_send_what_is_left_of_the_deadline() {
     }
 }
 
-/// A request of three messages, which comes to 15 bytes and 96 for the frames.
+/// A request of three messages, of 15 bytes plus 96 for the frames.
 fn request() -> Request<Body> {
     let frames = ["first", "other", "third"].map(|text| Ok::<_, Infallible>(http_body::Frame::data(text.into())));
     Request::new(Body::new(StreamBody::new(futures_util::stream::iter(frames))))
@@ -412,11 +437,13 @@ async fn call_that_has_sent_more_than_the_buffer_is_not_hedged() {
             HedgeLayer::new(hedge).protocol(protocol).layer(service).oneshot(request()).await.unwrap();
         }
         assert_eq!(log.lock().unwrap().len().min(2), attempts);
-        assert_eq!(spent.asked.load(Ordering::Relaxed), 0, "it costs the budget nothing");
+        assert_eq!(spent.asked.load(Ordering::Relaxed), 0, "the budget is not charged");
     }
 }
 
-/// The first attempt is slow to send. Then the hedge takes the messages beyond the buffer, and the first cannot go on.
+/// The first attempt sends slowly.
+///
+/// The hedge takes the messages beyond the buffer, so the first attempt cannot continue.
 #[tokio::test(start_paused = true)]
 async fn attempt_that_lost_the_messages_to_another_does_not_end_the_call() {
     let log = Arc::default();

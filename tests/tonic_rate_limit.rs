@@ -1,4 +1,4 @@
-//! Limits before tonic's servers, over real sockets, on a clock that is moved by hand.
+//! Limits before tonic's servers, over real sockets, on a manual clock.
 #![cfg(feature = "tonic")]
 
 #[path = "tonic/support.rs"]
@@ -60,12 +60,14 @@ async fn call(client: &mut EchoClient<Channel>) -> Result<(), Status> {
     client.unary(message("hello")).await.map(|answer| assert_eq!(answer.into_inner().text, "hello"))
 }
 
-/// A channel from an address of this machine.
+/// Connects a channel from an address of this machine.
 fn channel_from(address: impl Into<IpAddr>, server: SocketAddr) -> Channel {
     Endpoint::from(uri(server)).local_address(Some(address.into())).connect_lazy()
 }
 
-/// The scenario of the specification: a limit of two a second, five rapid requests, three of them refused.
+/// The scenario of the specification.
+///
+/// A limit of two a second refuses three of five rapid requests.
 #[tokio::test]
 async fn two_a_second_refuses_three_of_five() {
     let (clock, layer) = clocked(Quota::per_second(2));
@@ -92,7 +94,7 @@ async fn two_a_second_refuses_three_of_five() {
     assert_limited(&call(&mut client).await.unwrap_err());
 }
 
-/// A stream is refused when it is opened, whatever its kind, and its handler is not called.
+/// A stream of any kind is refused when it opens, and its handler is not called.
 #[tokio::test]
 async fn streams_are_refused_when_they_open() {
     let (clock, layer) = clocked(Quota::per_second(2).burst(3));
@@ -118,7 +120,7 @@ async fn streams_are_refused_when_they_open() {
     }
 }
 
-/// A stream that is open stays open, with any number of messages.
+/// An open stream stays open, with any number of messages.
 #[tokio::test]
 async fn open_streams_have_unlimited_messages() {
     let (_, layer) = clocked(Quota::per_hour(1));
@@ -180,7 +182,9 @@ async fn grpc_refusals_forbid_caching() {
     assert_eq!(status.metadata().get("cache-control").unwrap(), "no-store");
 }
 
-/// On the wire a refusal is one block of headers that ends the stream. Requests of plain HTTP get their usual refusal.
+/// On the wire a refusal is one block of headers that ends the stream.
+///
+/// Requests of plain HTTP get their usual refusal.
 #[tokio::test]
 async fn refusal_is_a_trailers_only_response() {
     let (_, layer) = clocked(Quota::per_second(1).burst(0));
@@ -202,7 +206,7 @@ async fn refusal_is_a_trailers_only_response() {
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "rate limit exceeded, and no wait helps\n");
 }
 
-/// tonic's server adds the peer's address by itself.
+/// tonic's server adds the peer's address itself.
 #[tokio::test]
 async fn peers_have_separate_limits() {
     let layer = per_client(Quota::per_minute(1).burst(2));
@@ -215,7 +219,7 @@ async fn peers_have_separate_limits() {
     }
 }
 
-/// Over TLS too.
+/// The same over TLS.
 #[tokio::test]
 async fn peers_over_tls_have_separate_limits() {
     let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
@@ -232,7 +236,9 @@ async fn peers_over_tls_have_separate_limits() {
     }
 }
 
-/// A peer without an address is not limited together with others. It learns nothing about the server's configuration.
+/// A peer without an address shares no limit with others.
+///
+/// The status does not expose the server's configuration.
 #[cfg(unix)]
 #[tokio::test]
 async fn missing_peer_is_an_internal_error() {
@@ -275,7 +281,7 @@ async fn metadata_value_is_a_key() {
     assert_limited(&call(&mut client).await.unwrap_err());
 }
 
-/// The full method is the path, and a closure may make a key of any part of the head.
+/// The full method is the path. A closure may build a key from any part of the head.
 #[tokio::test]
 async fn full_method_is_a_key() {
     let key = |head: &Head<'_>| (head.uri.path().to_owned(), head.headers.get("x-api-key").cloned());
@@ -289,7 +295,7 @@ async fn full_method_is_a_key() {
     assert_limited(&client.server_streaming(message("c")).await.unwrap_err());
 }
 
-/// One service of a router is behind a limit of its own; the router finds it by its name.
+/// One service of a router has its own limit, and the router finds it by its name.
 #[tokio::test]
 async fn layer_limits_one_service_of_a_router() {
     let (_, layer) = clocked(Quota::per_hour(1));
@@ -302,7 +308,7 @@ async fn layer_limits_one_service_of_a_router() {
     HealthClient::new(channel(server)).check(message("well?")).await.unwrap();
 }
 
-/// The same limit as an interceptor refuses with the same status, by peers and by metadata.
+/// As an interceptor, the same limit refuses with the same status, by peer and by metadata.
 #[tokio::test]
 async fn interceptor_refuses_with_the_same_status() {
     let (_, layer) = clocked(Quota::per_second(2));
@@ -326,7 +332,7 @@ async fn interceptor_refuses_with_the_same_status() {
     assert_eq!(refusals.try_iter().collect::<Vec<_>>(), ["127.0.0.1: rate limit exceeded, retry in 500 ms"; 2]);
 }
 
-/// Headers are metadata, on all responses if that is set.
+/// Headers are metadata, on all responses if configured.
 #[tokio::test]
 async fn metadata_report_the_standing() {
     let (_, layer) = clocked(Quota::per_minute(2));
@@ -352,7 +358,7 @@ async fn concurrent_calls_stay_within_the_burst() {
     assert_eq!(upstream.hits(), 10);
 }
 
-/// Refusals become statuses, so that handlers answer with `map_err(IntoStatus::into_status)?`.
+/// Refusals become statuses, so handlers may use `map_err(IntoStatus::into_status)?`.
 #[test]
 fn refusals_become_statuses() {
     let limiter = RateLimiter::with_clock(Quota::per_second(2).burst(0), ManualClock::new());

@@ -46,7 +46,7 @@ use tower::{Service, ServiceExt, service_fn};
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(60);
 
-/// Retries without a wait that matters.
+/// Retries with a negligible wait.
 fn quick(attempts: u32) -> Retry {
     Retry::new(attempts).backoff(Backoff::constant(Duration::from_millis(1)))
 }
@@ -72,7 +72,7 @@ fn code(name: &Value) -> Code {
     }
 }
 
-/// A status of which a client learns nothing but its code.
+/// A status whose code is all that a client receives.
 fn status(code: Code) -> Status {
     Status::new(code, "")
 }
@@ -89,7 +89,7 @@ fn retry_info(code: Code, wait: Duration) -> Status {
     Status::with_error_details(code, "", ErrorDetails::with_retry_info(Some(wait)))
 }
 
-// On paused time, without a network.
+// Tests on paused time, without a network.
 
 /// tokio's time as a clock.
 #[derive(Clone, Copy)]
@@ -105,15 +105,15 @@ impl damper::Clock for TokioClock {
     }
 }
 
-/// Four attempts on tokio's time: 100, 200 and 400 ms apart.
+/// Up to four attempts on tokio's time: 100, 200 and 400 ms apart.
 fn retry() -> Retry<TokioClock> {
     Retry::with_clock(4, TokioClock(Instant::now()), 1).backoff(Backoff::DEFAULT.jitter(Jitter::None))
 }
 
-/// A server that answers each attempt by its number, counted from 1.
+/// A server that responds to each attempt by its number, starting at 1.
 struct Script<F> {
     answer: F,
-    /// When the attempts came, with their headers.
+    /// The time of each attempt, with its headers.
     log: Arc<Mutex<Vec<(Duration, HeaderMap)>>>,
 }
 
@@ -155,14 +155,14 @@ impl<F: Fn(usize) -> Result<(), Status> + Clone + Send + 'static> Script<F> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pushback_is_kept_to_as_the_vectors_say() {
+async fn pushback_is_honoured_as_in_the_vectors() {
     let suite = suite("pushback");
     for step in steps(&suite) {
         let values: Vec<String> = serde_json::from_value(step["values"].clone()).unwrap();
         let script = Script::new(move |attempt| {
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
             match attempt {
-                // After the second wait of the backoff, so that it shows whether that starts over.
+                // After the second wait of the backoff, so that a restart is visible.
                 2 => Err(pushback(Code::Unavailable, &values)),
                 1 | 3 => Err(status(Code::Unavailable)),
                 _ => Ok(()),
@@ -180,7 +180,7 @@ async fn pushback_is_kept_to_as_the_vectors_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pushback_below_nothing_and_beyond_the_range_ends_the_call() {
+async fn pushback_out_of_range_ends_the_call() {
     for value in ["-2147483648", "2147483648", "1.5", " 1", ""] {
         let script = Script::new(move |_| Err(pushback(Code::Unavailable, &[value])));
         assert_eq!(script.call(retry(), GrpcRetries::new()).await.unwrap(), Code::Unavailable);
@@ -188,7 +188,7 @@ async fn pushback_below_nothing_and_beyond_the_range_ends_the_call() {
     }
 }
 
-/// A pushback tells when to come back, not whether a failure may be repeated.
+/// A pushback states when to retry, not whether a failure may be repeated.
 #[tokio::test(start_paused = true)]
 async fn pushback_makes_no_other_code_retryable() {
     let script = Script::new(|_| Err(pushback(Code::Internal, &["10"])));
@@ -204,7 +204,7 @@ async fn declined_retry_counts_as_a_failure_for_the_throttle() {
         script.call(retry().budget(Arc::clone(&throttle)), GrpcRetries::new()).await.unwrap();
         assert_eq!(throttle.thousandths(), 9_000, "{code:?}");
     }
-    // A failure that is the call's own says nothing about the server.
+    // A failure caused by the call itself says nothing about the server.
     let throttle = Arc::new(RetryThrottle::new(10, 0.1).unwrap());
     let script = Script::new(|_| Err(status(Code::Internal)));
     script.call(retry().budget(Arc::clone(&throttle)), GrpcRetries::new()).await.unwrap();
@@ -250,16 +250,16 @@ async fn only_the_codes_that_were_named_are_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exhausted_resources_are_waited_for_longer_where_they_are_retried() {
+async fn retries_of_exhausted_resources_wait_longer() {
     let script = Script::new(|attempt| if attempt < 3 { Err(status(Code::ResourceExhausted)) } else { Ok(()) });
     let protocol = GrpcRetries::on([Code::Unavailable, Code::ResourceExhausted]);
     script.call(retry(), protocol).await.unwrap();
     assert_eq!(script.millis(), [0, 1_000, 3_000]);
 }
 
-/// A proxy answers without a status of gRPC.
+/// A proxy responds without a gRPC status.
 #[test]
-fn status_of_http_is_taken_for_the_code_that_grpc_maps_it_to() {
+fn http_status_is_mapped_to_its_grpc_code() {
     for (status, expected) in [
         (200, None),
         (429, Some(Failure::TRANSIENT)),
@@ -295,7 +295,7 @@ async fn refusals_of_damper_are_never_retried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_tell_how_many_came_before_and_how_much_time_is_left() {
+async fn attempts_send_their_number_and_the_time_left() {
     let script = Script::new(|attempt| if attempt < 4 { Err(status(Code::Unavailable)) } else { Ok(()) });
     let client = RetryLayer::new(retry()).protocol(GrpcRetries::new()).layer(script.service());
     let request = Request::post("/").header("grpc-timeout", "1S").header("grpc-previous-rpc-attempts", "7");
@@ -303,13 +303,13 @@ async fn attempts_tell_how_many_came_before_and_how_much_time_is_left() {
     let log = script.log.lock().unwrap();
     let previous: Vec<_> =
         log.iter().map(|(_, headers)| headers["grpc-previous-rpc-attempts"].to_str().unwrap()).collect();
-    assert_eq!(previous, ["7", "8", "9", "10"], "it counts on from the caller's");
+    assert_eq!(previous, ["7", "8", "9", "10"], "the count continues from the caller's");
     let left: Vec<_> = log.iter().map(|(_, headers)| grpc_timeout_in(headers).unwrap().as_millis()).collect();
     assert_eq!(left, [1_000, 900, 700, 300]);
 }
 
 #[tokio::test]
-async fn each_attempt_sends_what_is_left_less_the_margin() {
+async fn each_attempt_sends_the_remaining_time_minus_the_margin() {
     let script = Script::new(|attempt| if attempt < 2 { Err(status(Code::Unavailable)) } else { Ok(()) });
     let deadlines = ClientDeadlineLayer::new(2 * LONG).margin(LONG);
     let client = deadlines.layer(RetryLayer::new(quick(2)).protocol(GrpcRetries::new()).layer(script.service()));
@@ -337,7 +337,7 @@ async fn hedged(answers: &'static [fn() -> Status]) -> (Code, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hedges_go_on_after_codes_that_are_not_fatal_and_stop_where_the_server_says_so() {
+async fn hedges_continue_after_codes_that_are_not_fatal_and_stop_at_a_negative_pushback() {
     let unavailable: fn() -> Status = || status(Code::Unavailable);
     let declined: fn() -> Status = || pushback(Code::Unavailable, &["-1"]);
     let fatal: fn() -> Status = || status(Code::Internal);
@@ -435,9 +435,9 @@ fn backoff_stays_within_the_bounds_of_grpc() {
     }
 }
 
-// Over sockets.
+// Tests over sockets.
 
-/// What came to a server with an attempt.
+/// The requests that reached a server, one for each attempt.
 #[derive(Debug, PartialEq)]
 struct Seen {
     previous_attempts: Option<u32>,
@@ -448,7 +448,9 @@ type Answer<T> = Result<tonic::Response<T>, Status>;
 
 type Attempt = dyn Fn(usize) -> Result<(), Status> + Send + Sync;
 
-/// A service of tonic that fails attempts by their number, before it answers; from streams it has read one message then.
+/// A tonic service that fails attempts by their number, before it responds.
+///
+/// Of a stream it has read one message by then.
 #[derive(Clone)]
 struct Scripted {
     script: Arc<Attempt>,
@@ -527,7 +529,7 @@ impl Echo for Scripted {
         Ok(tonic::Response::new(message(&all)))
     }
 
-    /// Three messages, and then `UNAVAILABLE`, or nothing for ever.
+    /// Sends three messages, and then `UNAVAILABLE` or nothing.
     async fn server_streaming(&self, request: tonic::Request<Message>) -> Answer<Self::ServerStreamingStream> {
         let in_flight = self.begin(request.metadata(), vec![request.get_ref().text.clone()])?;
         let end = if request.get_ref().text == "hang" {
@@ -542,7 +544,7 @@ impl Echo for Scripted {
         Ok(tonic::Response::new(messages.boxed()))
     }
 
-    /// Every message, with the first.
+    /// Sends back every message, starting with the first.
     async fn bidirectional(&self, request: tonic::Request<Streaming<Message>>) -> Answer<Self::BidirectionalStream> {
         let (metadata, _, mut messages) = request.into_parts();
         let first = first(&mut messages).await?;
@@ -555,7 +557,7 @@ impl Echo for Scripted {
     }
 }
 
-/// Makes this many attempts.
+/// Makes up to this many attempts.
 fn layer(attempts: u32) -> RetryLayer<Monotonic, Unlimited, GrpcRetries, TokioSleep> {
     RetryLayer::new(quick(attempts)).protocol(GrpcRetries::new())
 }
@@ -592,9 +594,9 @@ async fn every_kind_of_call_is_retried_with_its_messages() {
     assert_eq!(*server.seen.lock().unwrap(), attempts("a"));
 }
 
-/// The client has not sent all of its messages when the server fails.
+/// The server fails before the client has sent all of its messages.
 #[tokio::test]
-async fn stream_goes_on_in_the_next_attempt() {
+async fn stream_continues_in_the_next_attempt() {
     let server = Scripted::good_at(2);
     let mut client = EchoClient::new(layer(4).layer(channel(server.serve())));
     let (sender, mut receiver) = mpsc::unbounded_channel();
@@ -632,7 +634,7 @@ async fn call_that_has_sent_more_than_the_buffer_is_not_retried() {
     let layer = RetryLayer::new(quick(3).budget(Arc::clone(&spent))).protocol(GrpcRetries::new().buffer(100));
     let mut client = EchoClient::new(layer.layer(channel(Scripted::good_at(0).serve())));
     client.unary(message(&long)).await.unwrap_err();
-    assert_eq!(spent.asked.load(Ordering::Relaxed), 0, "it costs the budget nothing");
+    assert_eq!(spent.asked.load(Ordering::Relaxed), 0, "the budget is not charged");
 }
 
 #[tokio::test]
@@ -708,7 +710,7 @@ async fn thousand_callers_stay_within_the_throttle() {
     });
     let codes = join_all(calls).await;
     assert!(codes.iter().all(|code| *code == Code::Unavailable));
-    // More than half of the tokens are there after 4 failures, and not after the fifth.
+    // After 4 failures more than half of the tokens are left, and not after the fifth.
     assert!((1_001..=1_004).contains(&upstream.hits()), "{}", upstream.hits());
 }
 
@@ -727,7 +729,7 @@ async fn breaker_outside_counts_calls_and_not_attempts() {
     assert_eq!(server.attempts(), 6);
 }
 
-/// Serves on a runtime of its own, which takes all connections with it.
+/// Serves on a separate runtime, which closes all connections when it is dropped.
 fn serve_apart(service: Scripted, listener: std::net::TcpListener) -> Runtime {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.spawn(async move {
@@ -753,7 +755,7 @@ async fn call_survives_a_server_that_is_killed_between_attempts() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     runtime.shutdown_background();
-    // Now its connections are refused.
+    // The server now refuses connections.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let runtime = serve_apart(new.clone(), std::net::TcpListener::bind(address).unwrap());
     assert_eq!(call.await.unwrap().unwrap().into_inner().text, "ab");
@@ -761,16 +763,16 @@ async fn call_survives_a_server_that_is_killed_between_attempts() {
     runtime.shutdown_background();
 }
 
-// Frames of HTTP/2.
+// Tests with raw frames of HTTP/2.
 
-/// What a server does with a request.
+/// A server's reply to a request.
 #[derive(Clone, Copy)]
 enum Reply {
-    /// Answers with `OK`.
+    /// Responds with `OK`.
     Ok,
     /// Resets the stream with this code.
     Reset(u8),
-    /// Goes away after the stream with this number, and closes the connection.
+    /// Sends GOAWAY with this stream as the last, and closes the connection.
     GoAway(u8),
     /// Closes the connection.
     Close,
@@ -782,7 +784,7 @@ const CANCEL: u8 = 8;
 impl Reply {
     fn frame(self, stream: u8) -> Vec<u8> {
         match self {
-            // `:status: 200`, `grpc-status: 0`; the end of the headers and of the stream.
+            // `:status: 200` and `grpc-status: 0`, ending the headers and the stream.
             Self::Ok => [&[0, 0, 16, 1, 5, 0, 0, 0, stream, 0x88, 0, 11], &b"grpc-status"[..], &[1, b'0']].concat(),
             Self::Reset(code) => vec![0, 0, 4, 3, 0, 0, 0, 0, stream, 0, 0, 0, code],
             Self::GoAway(last) => vec![0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, last, 0, 0, 0, 0],
@@ -808,7 +810,7 @@ async fn raw(replies: &'static [Reply]) -> (SocketAddr, Arc<AtomicUsize>) {
                     socket.read_exact(&mut head).await?;
                     let size = u32::from_be_bytes([0, head[0], head[1], head[2]]);
                     socket.read_exact(&mut vec![0; size as usize]).await?;
-                    // Of headers.
+                    // A frame of headers.
                     if head[3] != 1 {
                         continue;
                     }
@@ -824,7 +826,7 @@ async fn raw(replies: &'static [Reply]) -> (SocketAddr, Arc<AtomicUsize>) {
     (address, requests)
 }
 
-/// Allows no retry, and counts the failures.
+/// A budget that allows no retry, and counts the failures.
 #[derive(Default)]
 struct Spent {
     asked: AtomicUsize,
@@ -837,7 +839,7 @@ impl Budget for Spent {
     }
 }
 
-/// Makes a call, and returns whether it succeeded after how many requests.
+/// Makes a call, and returns whether it succeeded, and after how many requests.
 async fn call_raw<B: Budget + Clone>(
     retry: Retry<Monotonic, B>,
     protocol: GrpcRetries,
@@ -852,16 +854,17 @@ async fn call_raw<B: Budget + Clone>(
 
 #[tokio::test]
 async fn refused_stream_is_retried_once_without_the_budget_whatever_the_codes() {
-    for first in [&[Reply::Reset(REFUSED_STREAM), Reply::Ok], &[Reply::GoAway(0), Reply::Ok]] {
+    let firsts = [&[Reply::Reset(REFUSED_STREAM), Reply::Ok], &[Reply::GoAway(0), Reply::Ok]];
+    for (first, attempts) in firsts.into_iter().flat_map(|first| [(first, 1), (first, 3)]) {
         let spent = Arc::new(Spent::default());
-        let result = call_raw(quick(3).budget(Arc::clone(&spent)), GrpcRetries::on([]), first).await;
+        let result = call_raw(quick(attempts).budget(Arc::clone(&spent)), GrpcRetries::on([]), first).await;
         assert_eq!(result, (true, 2));
         assert_eq!(spent.asked.load(Ordering::Relaxed), 0);
     }
     let spent = Arc::new(Spent::default());
     let twice = &[Reply::Reset(REFUSED_STREAM), Reply::Reset(REFUSED_STREAM), Reply::Ok];
     assert_eq!(call_raw(quick(3).budget(Arc::clone(&spent)), GrpcRetries::new(), twice).await, (false, 2));
-    assert_eq!(spent.asked.load(Ordering::Relaxed), 1, "the second one");
+    assert_eq!(spent.asked.load(Ordering::Relaxed), 1, "only the second retry is paid for");
 }
 
 #[tokio::test]
@@ -875,7 +878,7 @@ async fn request_that_may_have_been_processed_is_retried_only_by_its_code() {
     assert_eq!(call_raw(quick(3), GrpcRetries::on([Code::Cancelled]), cancelled).await, (true, 2));
 }
 
-/// The same for HTTP: a POST that is not marked.
+/// The same over HTTP with a POST that is not marked as idempotent.
 #[tokio::test]
 async fn post_that_http2_refused_is_retried() {
     for (replies, expected) in [
@@ -893,7 +896,7 @@ async fn post_that_http2_refused_is_retried() {
 }
 
 #[tokio::test]
-async fn server_that_cannot_be_reached_is_unavailable() {
+async fn unreachable_server_is_unavailable() {
     let address = std::net::TcpListener::bind((LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let spent = Arc::new(Spent::default());
     let layer = RetryLayer::new(quick(4).budget(Arc::clone(&spent))).protocol(GrpcRetries::on([]));
@@ -902,7 +905,7 @@ async fn server_that_cannot_be_reached_is_unavailable() {
     assert_eq!(spent.asked.load(Ordering::Relaxed), 1, "after one free retry");
 }
 
-/// Attempts that no server can have seen are not told of.
+/// Attempts that no server can have seen are not counted as previous attempts.
 #[tokio::test(start_paused = true)]
 async fn unprocessed_attempts_are_no_previous_attempts() {
     let log = Arc::new(Mutex::new(Vec::new()));

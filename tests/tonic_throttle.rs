@@ -56,16 +56,18 @@ async fn statuses_of_an_overloaded_server_are_rejections() {
     }
 }
 
-/// The first message shows that the server accepted the call. Without messages, the status is in the trailers.
+/// The first message shows that the server accepted the call.
+///
+/// Without messages, the status is in the trailers.
 #[tokio::test]
-async fn stream_is_accepted_at_its_first_message_and_else_judged_by_its_trailers() {
+async fn stream_without_messages_is_judged_by_its_trailers() {
     let upstream = Upstream::default();
     let server = serve(Server::builder().add_service(upstream.echo()));
     upstream.answer(Code::Unavailable);
     let (_, throttle) = throttle();
     let mut client = behind(&throttle, server);
     let mut silent = client.bidirectional(messages(&["end"])).await.unwrap().into_inner();
-    assert_eq!(counted(&throttle), (0, 0), "it goes on");
+    assert_eq!(counted(&throttle), (0, 0), "the stream continues");
     assert_eq!(silent.message().await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(counted(&throttle), (1, 0));
     let mut answers = client.server_streaming(message("hello")).await.unwrap().into_inner();
@@ -77,7 +79,9 @@ async fn stream_is_accepted_at_its_first_message_and_else_judged_by_its_trailers
     assert_eq!(counted(&throttle), (2, 1));
 }
 
-/// For a breaker this is a success, because the limiter is alive. A throttle spares it the calls that it would refuse.
+/// For a breaker this is a success, because the limiter is alive.
+///
+/// A throttle saves the limiter the calls that it would refuse.
 #[tokio::test]
 async fn refusal_of_the_servers_limiter_is_a_rejection() {
     let upstream = Upstream::default();
@@ -90,7 +94,7 @@ async fn refusal_of_the_servers_limiter_is_a_rejection() {
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert!(status.get_details_retry_info().is_some());
     assert_eq!(counted(&throttle), (2, 1));
-    // A proxy's limiter answers by HTTP.
+    // A proxy's limiter responds with an HTTP status.
     let proxied = |retry_after: bool| {
         let mut response = http::Response::builder().status(429);
         if retry_after {
@@ -105,7 +109,7 @@ async fn refusal_of_the_servers_limiter_is_a_rejection() {
 }
 
 #[tokio::test]
-async fn unavailable_server_is_spared_and_probed_until_it_recovers() {
+async fn unavailable_server_is_throttled_and_probed_until_it_recovers() {
     let upstream = Upstream::default();
     let server = serve(Server::builder().add_service(upstream.echo()));
     let (clock, throttle) = throttle();
@@ -114,7 +118,7 @@ async fn unavailable_server_is_spared_and_probed_until_it_recovers() {
     let mut refused = None;
     for _ in 0..500 {
         let status = client.unary(message("hello")).await.unwrap_err();
-        assert_eq!(status.code(), Code::Unavailable, "of the server, or of the throttle");
+        assert_eq!(status.code(), Code::Unavailable, "from the server or the throttle");
         refused = Throttled::find_in(&status).copied().map(|throttled| (throttled, status)).or(refused);
         clock.advance(Duration::from_millis(20));
     }

@@ -1,4 +1,4 @@
-//! Answers to gRPC calls that are none of gRPC's own: what proxies and broken servers send, over real sockets.
+//! Responses to gRPC calls from proxies and broken servers, over real sockets.
 #![cfg(feature = "tonic")]
 
 #[path = "tonic/support.rs"]
@@ -26,11 +26,11 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Service, ServiceExt};
 
-/// A message of gRPC: its length, and the text `a`.
+/// A gRPC message: its length, and the text `a`.
 const MESSAGE: &[u8] = b"\0\0\0\0\x03\x0a\x01a";
 const PAGE: &[u8] = b"<html>An error occurred</html>";
 
-/// An answer: its status and its content type, the status in its headers, then frames of its body.
+/// A response: its status, its content type, the gRPC status in its headers, and its body's frames.
 #[derive(Clone, Default)]
 struct Sent {
     status: u16,
@@ -70,7 +70,7 @@ impl Sent {
     }
 }
 
-/// Answers requests over HTTP/2 by this service.
+/// Serves this service over HTTP/2.
 async fn serve<S, B>(service: S) -> SocketAddr
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send> + Clone + Send + 'static,
@@ -88,7 +88,7 @@ where
     address
 }
 
-/// Answers every request like this.
+/// Sends this response to every request.
 async fn serve_with(answer: impl Fn(Request<Incoming>) -> Response<Body> + Clone + Send + 'static) -> SocketAddr {
     serve(tower::service_fn(move |request| ready(Ok(answer(request))))).await
 }
@@ -98,7 +98,7 @@ fn breaker() -> Arc<CircuitBreaker<ManualClock>> {
     Arc::new(CircuitBreaker::with_clock(config, ManualClock::new()))
 }
 
-/// The code that a client of tonic sees, and whether the breaker counted a failure.
+/// Returns the code that a tonic client sees, and whether the breaker counted a failure.
 async fn outcome(sent: Sent) -> (Code, bool) {
     let server = serve_with(move |_| sent.response()).await;
     let breaker = breaker();
@@ -118,12 +118,14 @@ async fn status_is_read_from_headers_or_trailers() {
     assert_eq!(outcome(Sent::grpc(b"", &[("grpc-status", "5")])).await, (Code::NotFound, false));
     let in_headers = Sent { in_headers: Some("4"), ..Sent::grpc(b"", &[]) };
     assert_eq!(outcome(in_headers).await, (Code::DeadlineExceeded, true));
-    // It goes before the status of HTTP, and what is no code is `UNKNOWN`, which somebody said.
+    // A gRPC status takes precedence over the HTTP status. A malformed code is `UNKNOWN`, and counts as the server's.
     assert_eq!(outcome(Sent { in_headers: Some("5"), ..Sent::page(503) }).await, (Code::NotFound, false));
     assert_eq!(outcome(Sent::grpc(MESSAGE, &[("grpc-status", "nonsense")])).await, (Code::Unknown, false));
 }
 
-/// By the protocol, a stream that ends without a status is `UNKNOWN`. It is a failure, because no server said so.
+/// By the protocol, a stream that ends without a status is `UNKNOWN`.
+///
+/// It is a failure, because no server sent that status.
 #[tokio::test]
 async fn end_without_a_status_is_a_failure() {
     assert_eq!(outcome(Sent::grpc(MESSAGE, &[])).await, (Code::Unknown, true));
@@ -131,7 +133,7 @@ async fn end_without_a_status_is_a_failure() {
     assert_eq!(outcome(Sent::grpc(MESSAGE, &[("x-other", "1")])).await, (Code::Unknown, true));
 }
 
-/// A stream whose connection is lost after a message.
+/// The connection of a stream is lost after a message.
 #[tokio::test]
 async fn truncated_stream_is_a_failure() {
     let (cut, is_cut) = tokio::sync::watch::channel(false);
@@ -158,7 +160,7 @@ async fn truncated_stream_is_a_failure() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// A client drops a page in the place of messages before its end, so the verdict is made by its head.
+/// A client drops an HTML page before its end, so the verdict is recorded at the head.
 #[tokio::test]
 async fn missing_status_is_mapped_from_http() {
     for (status, is_failure) in [
@@ -180,7 +182,7 @@ async fn missing_status_is_mapped_from_http() {
     }
 }
 
-/// A proxy's 429 that says when to come back is a limiter's refusal, and no failure.
+/// A proxy's 429 that names a wait is a limiter's refusal, and no failure.
 #[tokio::test]
 async fn http_limiter_refusal_is_a_success() {
     for (status, is_failure) in [(429, false), (503, true)] {
@@ -197,7 +199,7 @@ async fn http_limiter_refusal_is_a_success() {
     }
 }
 
-/// tonic panics on details that are no base64, and damper does not.
+/// tonic panics on details that are not base64, and damper does not.
 #[tokio::test]
 async fn malformed_details_are_ignored() {
     for details in ["!!!", "AAAA", "", "CAgSA2ZvbxoC"] {
@@ -214,7 +216,9 @@ async fn malformed_details_are_ignored() {
     }
 }
 
-/// The headers of deadlines and retries pass both layers unchanged: the values of `grpc.json`, valid and invalid.
+/// The headers of deadlines and retries pass both layers unchanged.
+///
+/// The values of `grpc.json` include valid and invalid ones.
 #[tokio::test]
 async fn timeout_and_pushback_headers_pass_unchanged() {
     let vectors: serde_json::Value = serde_json::from_str(include_str!("conformance/vectors/grpc.json")).unwrap();
@@ -240,7 +244,7 @@ async fn timeout_and_pushback_headers_pass_unchanged() {
     assert!(timeouts > 40, "{timeouts}");
 }
 
-/// Sends these values of a header to a server that sends them back, through a breaker and a limit.
+/// Sends these values of a header through a breaker and a limit to a server that echoes them.
 async fn passed_on(name: &'static str, values: &[HeaderValue]) -> Vec<HeaderValue> {
     let send_back = move |request: Request<Incoming>| {
         let mut response = Sent { in_headers: Some("14"), ..Sent::grpc(b"", &[]) }.response();

@@ -1,4 +1,4 @@
-//! Breakers before services of any request.
+//! Breakers before services of any request type.
 #![cfg(feature = "tower")]
 
 use damper::tower::{BreakerLayer, BreakerService, EveryErr, LimitLayer};
@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tower::{Layer, Service, service_fn};
 
-/// A query of some database.
+/// A query to a database.
 #[derive(Clone, Copy)]
 struct Query {
     shard: &'static str,
@@ -108,13 +108,13 @@ fn keys_have_breakers_of_their_own() {
     assert!(refusal(call(&mut service, GOOD)).is_some());
     assert_eq!(call(&mut service, Query { shard: "b", ..GOOD }), Ok("rows"));
     assert_eq!(shards.get_or_create("a").state(), State::Open);
-    // By value, and by a key that is no text.
+    // The key may be an owned value, and need not be text.
     let layer = BreakerLayer::by(|query: &Query| query.is_good, KeyedCircuitBreaker::new(config(), 8).unwrap());
     assert_eq!(call(&mut layer.layer(service_fn(answer)), GOOD), Ok("rows"));
 }
 
 #[test]
-fn closure_says_what_a_failure_is() {
+fn closure_decides_what_is_a_failure() {
     let breaker = breaker();
     let layer = BreakerLayer::new(Arc::clone(&breaker))
         .classify(|result: &Result<&str, ConnectionLost>| Verdict::failure_if(result == &Ok("rows")));
@@ -139,9 +139,9 @@ fn refusals_behind_the_breaker_do_not_open_it() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// An error in a box is judged by the same function.
+/// A boxed error is judged by the same function.
 #[test]
-fn errors_in_boxes_are_judged_by_what_is_in_them() {
+fn boxed_errors_are_classified_by_their_content() {
     type BoxError = Box<dyn Error + Send + Sync>;
     let denied: Denied = RateLimiter::new(Quota::per_hour(0)).check_n(2).unwrap_err();
     for (error, state) in [(BoxError::from(denied), State::Closed), (BoxError::from("down"), State::Open)] {
@@ -157,7 +157,7 @@ fn errors_in_boxes_are_judged_by_what_is_in_them() {
 }
 
 #[test]
-fn dropped_call_is_no_success_and_gives_the_probe_back() {
+fn dropped_call_is_no_success_and_frees_the_probe() {
     let breaker = probing();
     let mut service = BreakerLayer::new(Arc::clone(&breaker))
         .layer(service_fn(|()| async { pending::<Result<(), Infallible>>().await }));
@@ -187,7 +187,7 @@ fn panic_in_the_call_or_in_its_future_is_a_failure() {
     assert_eq!(in_future.state(), State::Open);
 }
 
-/// Never ready.
+/// A service that is never ready.
 struct Busy;
 
 impl Service<()> for Busy {
@@ -200,19 +200,19 @@ impl Service<()> for Busy {
     }
 
     fn call(&mut self, (): ()) -> Self::Future {
-        panic!("it was not ready")
+        panic!("the service was called before it was ready")
     }
 }
 
 #[test]
-fn open_breaker_answers_although_the_service_is_not_ready() {
+fn open_breaker_refuses_although_the_service_is_not_ready() {
     let breaker = breaker();
     let mut service: BreakerService<Busy, _> = BreakerLayer::new(Arc::clone(&breaker)).layer(Busy);
     let mut context = Context::from_waker(Waker::noop());
     assert!(service.poll_ready(&mut context).is_pending());
     breaker.force_open();
     assert!(service.poll_ready(&mut context).is_ready());
-    // It closes in between, and the service that was not asked is not called.
+    // The breaker closes before the call. The service was not polled, so it is not called.
     breaker.reset();
     assert_eq!(
         refusal(match poll(service.call(())) {

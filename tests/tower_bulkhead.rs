@@ -1,4 +1,4 @@
-//! Bulkheads before services of any request.
+//! Bulkheads before services of any request type.
 #![cfg(all(feature = "tokio", feature = "tower"))]
 
 use damper::concurrency::{FullCause, LimitRule, WindowPlan, WindowSummary};
@@ -23,7 +23,7 @@ use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 type Answer = Pin<Box<dyn Future<Output = Result<u32, Infallible>> + Send>>;
 
-/// Answers when the test says so.
+/// Responds when the test lets it.
 #[derive(Clone, Default)]
 struct Held(Arc<Mutex<Vec<oneshot::Sender<()>>>>);
 
@@ -41,7 +41,7 @@ impl Held {
         })
     }
 
-    /// How many calls were made.
+    /// The number of calls.
     fn calls(&self) -> usize {
         self.0.lock().unwrap().len()
     }
@@ -82,18 +82,18 @@ async fn call_without_a_permit_is_refused_and_the_service_not_called() {
     assert_eq!(bulkhead.in_flight(), 1);
 }
 
-/// The future of a call that has ended is still there, in a `join_all` for instance.
+/// The future of a finished call may outlive it, for instance in `join_all`.
 #[tokio::test]
 async fn permit_is_free_when_the_call_has_ended() {
     let bulkhead = Arc::new(Bulkhead::new(1));
     let mut service =
         BulkheadLayer::new(Arc::clone(&bulkhead)).layer(service_fn(|n: u32| ready(Ok::<_, Infallible>(n))));
     let mut call = service.ready().await.unwrap().call(1);
-    assert_eq!(bulkhead.in_flight(), 1, "taken in `call`");
+    assert_eq!(bulkhead.in_flight(), 1, "the permit is taken in `call`");
     assert_eq!((&mut call).await, Ok(1));
     assert_eq!(bulkhead.in_flight(), 0);
     drop(call);
-    assert_eq!(bulkhead.in_flight(), 0, "given back once");
+    assert_eq!(bulkhead.in_flight(), 0, "the permit is returned once");
 }
 
 #[tokio::test]
@@ -145,14 +145,16 @@ async fn panic_frees_the_slot_before_the_future_is_dropped() {
     assert!(is_pending(call.as_mut()), "polled again");
 }
 
-/// Though a slot is free.
+/// This holds even with a free slot.
 #[tokio::test]
 async fn call_whose_deadline_has_passed_is_not_made() {
     let bulkhead = Arc::new(Bulkhead::new(1).queue(1));
     let service = BulkheadLayer::new(Arc::clone(&bulkhead))
         .waiting(Duration::from_secs(60))
         .deadline_by(|_: &u32| Some(Deadline::after(Duration::ZERO)))
-        .layer(service_fn(|_: u32| -> std::future::Ready<Result<u32, Infallible>> { unreachable!("it is late") }));
+        .layer(service_fn(|_: u32| -> std::future::Ready<Result<u32, Infallible>> {
+            unreachable!("the deadline has passed")
+        }));
     assert_eq!(cause(service.oneshot(1).await), Some(FullCause::TimedOut));
     assert_eq!((bulkhead.in_flight(), bulkhead.queued()), (0, 0));
 }
@@ -250,7 +252,7 @@ async fn keys_have_bulkheads_of_their_own() {
     assert_eq!(other.await, Ok(12));
 }
 
-/// Each attempt takes a permit of its own, a backoff takes none, and a refusal ends the call.
+/// Each attempt takes a separate permit, a backoff holds none, and a refusal ends the call.
 #[tokio::test]
 async fn bulkhead_inside_a_retry_is_not_retried() {
     static REQUESTS: AtomicU32 = AtomicU32::new(0);
@@ -276,7 +278,7 @@ async fn bulkhead_inside_a_retry_is_not_retried() {
 
 /// An adaptive limit learns from the calls that succeed.
 #[tokio::test]
-async fn adaptive_limit_takes_ok_for_a_success_and_ignores_errors() {
+async fn adaptive_limit_counts_ok_as_success_and_ignores_errors() {
     static WINDOWS: AtomicU32 = AtomicU32::new(0);
     let clock = Arc::new(ManualClock::new());
     let limit = Arc::new(AdaptiveLimit::with_rule(EachCall(&WINDOWS), Arc::clone(&clock)));
@@ -285,7 +287,7 @@ async fn adaptive_limit_takes_ok_for_a_success_and_ignores_errors() {
         ready(number.parse::<u32>())
     });
     let mut service = BulkheadLayer::new(Arc::clone(&limit)).waiting(Duration::from_secs(1)).layer(parse);
-    // The first call begins the first window, and is in none.
+    // The first call starts the first window, and belongs to none.
     for (number, windows) in [("1", 0), ("x", 0), ("2", 1), ("y", 1), ("3", 2)] {
         let result = service.ready().await.unwrap().call(number).await;
         assert_eq!(result.is_ok(), number.parse::<u32>().is_ok());
@@ -293,7 +295,7 @@ async fn adaptive_limit_takes_ok_for_a_success_and_ignores_errors() {
     }
 }
 
-/// Takes each call as a window, and counts them.
+/// A rule that treats each call as a window, and counts them.
 #[derive(Clone, Copy, Debug)]
 struct EachCall(&'static AtomicU32);
 

@@ -1,4 +1,4 @@
-//! A limiter before services of any request.
+//! A limiter before services of any request type.
 #![cfg(all(feature = "tokio", feature = "tower"))]
 
 use damper::http::RetryLayer;
@@ -55,9 +55,9 @@ async fn calls_wait_in_their_order_and_within_a_time() {
         results[..3].iter().map(|result| result.as_ref().ok().copied()).collect::<Vec<_>>(),
         [Some(0), Some(2), Some(4)]
     );
-    assert!(began.elapsed() >= Duration::from_millis(100), "50 ms for each but the first");
+    assert!(began.elapsed() >= Duration::from_millis(100), "50 ms for each call but the first");
     for refused in &results[3..] {
-        assert!(refused.as_ref().unwrap_err().refusal().is_some(), "150 ms would be too long");
+        assert!(refused.as_ref().unwrap_err().refusal().is_some(), "the wait would be 150 ms");
     }
 }
 
@@ -76,7 +76,9 @@ async fn call_dropped_while_it_waits_gives_its_token_back() {
     assert_eq!(limiter.debt(), before);
 }
 
-/// The client's own limit is inside of the retries: each attempt takes a token, and its refusal ends the call.
+/// The client's own limit is inside the retries.
+///
+/// Each attempt takes a token, and a refusal ends the call.
 #[tokio::test]
 async fn own_limit_inside_a_retry_is_not_retried() {
     static REQUESTS: AtomicU32 = AtomicU32::new(0);
@@ -95,7 +97,7 @@ async fn own_limit_inside_a_retry_is_not_retried() {
     assert!(last.source().unwrap().is::<Denied>(), "{last}");
 }
 
-/// The next token comes in half an hour, and the request has a minute left.
+/// The next token arrives in half an hour, and the request has a minute left.
 #[tokio::test]
 async fn wait_beyond_the_deadline_is_refused_at_once() {
     struct Query(Option<Deadline>);

@@ -1,4 +1,4 @@
-//! Throttles before services of any request.
+//! Throttles before services of any request type.
 #![cfg(feature = "tower")]
 
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, Throttled};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tower::{Layer, Service, service_fn};
 
-/// A query of some database.
+/// A query to a database.
 #[derive(Clone, Copy)]
 struct Query {
     shard: &'static str,
@@ -97,7 +97,7 @@ fn classifier_decides_what_is_a_rejection() {
     assert_eq!(requests(&throttle), (2, 1));
 }
 
-/// A bulkhead inside refused the call: the service has not seen it.
+/// An inner bulkhead refused the call, so the service did not see it.
 #[test]
 fn refusal_of_a_layer_inside_is_not_counted() {
     let throttle = Arc::new(AdaptiveThrottle::new());
@@ -105,7 +105,7 @@ fn refusal_of_a_layer_inside_is_not_counted() {
     let mut service = ThrottleLayer::new(Arc::clone(&throttle))
         .layer(service_fn(move |_: Query| ready(Err::<&str, _>(io::Error::other(full)))));
     for _ in 0..100 {
-        let error = call(&mut service, GOOD).unwrap_err().into_failed().expect("it is not throttled");
+        let error = call(&mut service, GOOD).unwrap_err().into_failed().expect("the throttle did not refuse");
         assert_eq!(BulkheadFull::find_in(&error), Some(&full));
     }
     assert_eq!(requests(&throttle), (0, 0));
@@ -134,9 +134,9 @@ fn call_that_is_dropped_or_panics_is_not_counted() {
     assert_eq!(requests(&throttle), (0, 0));
 }
 
-/// It was not used by a call that was refused, so the next call finds it.
+/// An error of `poll_ready` belongs to no call.
 #[test]
-fn readiness_is_asked_for_first_and_its_error_not_counted() {
+fn error_of_readiness_is_not_counted() {
     struct Unready;
 
     impl Service<Query> for Unready {
@@ -162,7 +162,7 @@ fn readiness_is_asked_for_first_and_its_error_not_counted() {
 }
 
 #[test]
-fn error_says_which_layer_refused_and_has_the_refusal_as_its_source() {
+fn error_names_the_refusing_layer_and_has_the_refusal_as_its_source() {
     let throttle = Arc::new(AdaptiveThrottle::with_clock(ManualClock::new(), 7));
     let mut service = ThrottleLayer::new(throttle).layer(service_fn(answer));
     let error = (0..1_000)

@@ -1,8 +1,8 @@
-//! Waiting through the public API, in virtual time: shares, and examples of behaviour.
+//! Waiting through the public API, in virtual time: fairness, and examples of behaviour.
 //!
-//! | file | what of it |
+//! | file | covers |
 //! |---|---|
-//! | `waits/queue` | who waits, and who gives up, against a slow model of a queue |
+//! | `waits/queue` | waiters and cancelled waiters, against a slow model of a queue |
 //! | `waits/paced` | streams and sinks |
 //! | `waits/blocking` | threads that block |
 //! | `waits/keyed` | the keys of a keyed limiter, each with its waiters |
@@ -39,15 +39,15 @@ use waits::virtual_time::{Runtime, Timers, yield_now};
 const NANOS: u64 = 1_000_000_000;
 const MILLIS: u64 = 1_000;
 
-/// A limiter on the clock of `timers`, with nothing in it.
+/// An empty limiter on the clock of `timers`.
 fn empty(quota: Quota, timers: &Timers) -> RateLimiter<TokenBucket, &ManualClock> {
     let limiter = RateLimiter::with_algorithm(TokenBucket::with_level(quota, 0), &timers.clock);
-    assert!(limiter.check_n(0).is_ok(), "which starts the line");
+    assert!(limiter.check_n(0).is_ok(), "this call starts the line");
     limiter
 }
 
-/// How often each of so many waiters had its turn in a second, which start in the given order.
-fn turns_in_a_second(quota: Quota, order: impl Iterator<Item = usize>, waiters: usize) -> Vec<u32> {
+/// Returns how many tokens each waiter got in a second. The waiters start in the given order.
+fn tokens_in_a_second(quota: Quota, order: impl Iterator<Item = usize>, waiters: usize) -> Vec<u32> {
     let timers = Timers::new(NANOS);
     let limiter = RateLimiter::with_clock(quota, &timers.clock);
     let turns: Vec<_> = (0..waiters).map(|_| Cell::new(0)).collect();
@@ -58,7 +58,7 @@ fn turns_in_a_second(quota: Quota, order: impl Iterator<Item = usize>, waiters: 
             loop {
                 limiter.acquire(1).sleeping_by(timers.sleep()).await.unwrap();
                 turns.set(turns.get() + 1);
-                // What it waited for is done meanwhile, and the others come to theirs.
+                // The work is done, and the other tasks run.
                 yield_now().await;
             }
         });
@@ -75,21 +75,21 @@ fn turns_in_a_second(quota: Quota, order: impl Iterator<Item = usize>, waiters: 
     turns.iter().map(Cell::get).collect()
 }
 
-/// Nothing is left over, and nobody has more than another, whoever came first.
+/// No token is left over, and the waiters get equal shares, in whatever order they arrive.
 #[test]
 fn fifty_waiters_share_the_whole_rate_equally() {
     for burst in [1, 7, 50] {
         let quota = Quota::per_second(10_000).burst(burst).max_debt(100);
         let orders: [fn(usize) -> usize; 3] = [|place| place, |place| 49 - place, |place| place * 17 % 50];
         for order in orders {
-            let turns = turns_in_a_second(quota, (0..50).map(order), 50);
+            let turns = tokens_in_a_second(quota, (0..50).map(order), 50);
             let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
             assert!(most - least <= 1, "burst {burst}: from {least} to {most}");
         }
     }
 }
 
-/// Polls once, which is as good as until nothing more happens.
+/// Polls once.
 fn poll_once<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
@@ -97,7 +97,7 @@ fn poll_once<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// Lets one task run to its end, and returns the tick of that.
+/// Runs one task to its end, and returns the tick of its end.
 fn ends_at(timers: &Timers, task: impl Future<Output = ()>) -> u64 {
     let end = Cell::new(None);
     let mut runtime = Runtime::new(timers);
@@ -108,7 +108,7 @@ fn ends_at(timers: &Timers, task: impl Future<Output = ()>) -> u64 {
     let mut latest = timers.now();
     while end.get().is_none() {
         latest += 1_000 * timers.clock.frequency();
-        assert!(latest < 1_000_000 * timers.clock.frequency(), "it never ends");
+        assert!(latest < 1_000_000 * timers.clock.frequency(), "the task never ends");
         runtime.run_until(latest);
     }
     let end = end.get().unwrap();
@@ -146,7 +146,7 @@ fn wait_behind_too_many_waiters_is_refused_at_once() {
         assert_eq!(poll_once(ready), None);
     }
     let denied = poll_once(limiter.acquire(1).sleeping_by(timers.sleep())).unwrap().unwrap_err();
-    assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)), "when the first has left");
+    assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)), "after the first waiter has left");
     assert!(!denied.exceeds_burst());
     assert_eq!(limiter.debt(), 2);
 }
@@ -200,14 +200,14 @@ fn finished_future_waits_for_further_tokens_when_polled_again() {
     for turn in 1..=3 {
         assert_eq!(ends_at(&timers, async { ready.as_mut().await.unwrap() }), turn * 100);
     }
-    // One that was refused, too.
+    // The same after a refusal.
     let reserved = limiter.reserve(1).unwrap();
     assert!(poll_once(ready.as_mut()).unwrap().is_err());
     assert!(reserved.cancel());
     assert_eq!(ends_at(&timers, async { ready.as_mut().await.unwrap() }), 400);
 }
 
-/// A change reaches who waits within a second; who is to wait longer does not come early.
+/// A change of the quota takes effect within a second, and a longer wait does not end early.
 #[test]
 fn future_follows_the_quota() {
     const MS: u64 = NANOS / 1_000;
@@ -228,14 +228,14 @@ fn future_follows_the_quota() {
     };
     let per_second = |limit: u32| Quota::per_second(limit).burst(1);
     assert_eq!(wait(per_second(0), 500, per_second(0)), None, "for ever");
-    assert_eq!(wait(per_second(0), 100_500, per_second(1_000)), Some(101_000 * MS), "at the next look");
+    assert_eq!(wait(per_second(0), 100_500, per_second(1_000)), Some(101_000 * MS), "at the next wake-up");
     assert_eq!(wait(Quota::per_minute(1), 2_500, per_second(10)), Some(3_000 * MS));
-    // Half of it was there; a wait may be told a tick too long after a change.
+    // Half of the token had been refilled. After a change a wait may be a tick too long.
     assert!(wait(per_second(10), 50, per_second(5)).is_some_and(|at| at == 150 * MS || at == 150 * MS + 1));
     assert_eq!(wait(per_second(10), 50, per_second(0)), None);
 }
 
-/// Nor is anybody left waiting when the limit is taken away.
+/// A removed limit leaves no caller waiting.
 #[test]
 fn removed_limit_releases_all_waiters() {
     let timers = Timers::new(MILLIS);
@@ -248,7 +248,7 @@ fn removed_limit_releases_all_waiters() {
 
 #[cfg(feature = "std")]
 #[test]
-fn jitter_comes_on_top_and_differs() {
+fn jitter_is_added_and_differs() {
     let timers = Timers::new(NANOS);
     let limiter = empty(Quota::per_second(10).burst(1), &timers);
     let waited = |most: Duration| {
@@ -263,7 +263,7 @@ fn jitter_comes_on_top_and_differs() {
                 .unwrap();
         });
         timers.clock.advance(Duration::from_secs(1));
-        assert!(limiter.check().is_ok(), "which empties it again");
+        assert!(limiter.check().is_ok(), "this call empties the bucket again");
         Duration::from_nanos(end - tokens_at)
     };
     assert!((0..10).all(|_| waited(Duration::ZERO).is_zero()));
@@ -271,6 +271,6 @@ fn jitter_comes_on_top_and_differs() {
     let most = Duration::from_millis(10);
     let drawn: Vec<_> = (0..200).map(|_| waited(most)).collect();
     assert!(drawn.iter().all(|jitter| *jitter <= most));
-    // That 200 draws all miss a tenth at either end has a chance of less than 1 in 10^8.
+    // The chance that 200 draws all miss a tenth at either end is less than 1 in 10^8.
     assert!(drawn.iter().any(|jitter| *jitter < most / 10) && drawn.iter().any(|jitter| *jitter > most / 10 * 9));
 }

@@ -1,4 +1,4 @@
-//! The limiter and the breaker in 32 bits, with every set of features.
+//! The 32-bit limiter and breaker, with every set of features.
 
 mod models {
     pub(crate) mod timer;
@@ -53,7 +53,7 @@ fn ends_of_the_range_work() {
     assert!(nothing.check_n(2).is_ok());
     timer.advance(1 << 60);
     assert_eq!(nothing.check().unwrap_err().retry_after(), None);
-    // More in a tick than there can be.
+    // More tokens in a tick than a burst can hold.
     let slow = Timer::<1>::at(0);
     let fast = limiter(Quota::per(u32::MAX, Duration::from_nanos(1)).unwrap().burst(5), &slow);
     assert!(fast.check_n(5).is_ok() && fast.check().is_err());
@@ -61,8 +61,9 @@ fn ends_of_the_range_work() {
     assert!(fast.check_n(5).is_ok());
 }
 
-/// Whatever time it was away for, it gives no more than its burst, and is full again after as long as a burst takes to
-/// be refilled.
+/// An idle limiter admits at most its burst, however long it was unused.
+///
+/// It is full again after the time in which a burst refills.
 #[test]
 fn wrapping_only_makes_it_stricter() {
     let quota = Quota::per_second(10).burst(10);
@@ -78,7 +79,7 @@ fn wrapping_only_makes_it_stricter() {
         timer.advance(NANOS);
         assert_eq!((0..20).filter(|_| limiter.check().is_ok()).count(), 10, "after {away} ns");
     }
-    // Of 40 seconds one, after 25.6 of them.
+    // The word wraps after 25.6 s, so for one second of the 40 the bucket reads as partly used.
     assert!((9..=11).contains(&strict), "{strict} of 400");
 }
 
@@ -104,7 +105,7 @@ fn step_back_within_the_stated_skew_mints_nothing() {
     let limiter = RateLimiter32::new(Quota::per_second(1).burst(1), &timer).unwrap();
     assert!(limiter.check().is_ok());
     timer.0.store(9_500, Ordering::Relaxed);
-    assert!(limiter.check().is_err(), "half a second is what it may step back");
+    assert!(limiter.check().is_err(), "the stated bound is half a second");
     timer.0.store(11_000, Ordering::Relaxed);
     assert!(limiter.check().is_ok());
 }
@@ -126,7 +127,7 @@ fn racing_threads_take_exactly_the_burst() {
 
 /// A bucket in exact rationals.
 struct Bucket {
-    /// Tokens times `scale`.
+    /// The tokens times `scale`.
     level: i128,
     burst: i128,
     scale: i128,
@@ -144,7 +145,7 @@ impl Bucket {
         self.level = (self.level + i128::from(ticks) * self.per_tick).min(self.burst);
     }
 
-    /// Whether `n` are there, or will be in so many ticks.
+    /// Whether `n` tokens are available, or will be after this many ticks.
     fn has(&self, n: u32, ticks: i128) -> bool {
         (self.level + ticks * self.per_tick).min(self.burst) >= i128::from(n) * self.scale
     }
@@ -154,7 +155,7 @@ fn is_exact<const HERTZ: u64>(quota: Quota, moves: &[(u64, u32)]) -> Result<(), 
     let timer = Timer::<HERTZ>::at(0);
     let limiter = limiter(quota, &timer);
     let mut model = Bucket::new(quota, HERTZ);
-    // A unit is at most the 2^-27th part of a burst; a position and the rate are rounded.
+    // A unit is at most the 2^-27th part of a burst. Positions and the rate are rounded.
     let refill = model.burst / model.per_tick;
     let early = 2 + (refill >> 26);
     let circle = u64::try_from(refill * 8).unwrap_or(u64::MAX);
@@ -173,7 +174,7 @@ fn is_exact<const HERTZ: u64>(quota: Quota, moves: &[(u64, u32)]) -> Result<(), 
             Err(denied) => {
                 prop_assert!(!model.has(n, 0), "{n} of {quota}");
                 prop_assert_eq!(denied.exceeds_burst(), n > quota.burst_size());
-                // Centuries are as good as more.
+                // Waits of centuries are not checked exactly.
                 if let Some(wait) = denied.retry_after().filter(|wait| wait.as_secs() < 1 << 33) {
                     let ticks = wait.as_nanos() * u128::from(HERTZ) / 1_000_000_000;
                     let ticks = i128::try_from(ticks).unwrap() + 1;
@@ -278,7 +279,7 @@ fn cooldowns_grow_while_probes_fail() {
     breaker.try_acquire().unwrap().failure();
     for cooldown in [1, 2, 4, 8, 16, 32, 64, 100, 100] {
         let wait = breaker.try_acquire().unwrap_err().retry_after().unwrap().as_micros() as u64;
-        // The longest takes 2^19 units.
+        // The longest cooldown takes 2^19 units.
         assert!((cooldown * MICROS..=cooldown * MICROS + 2 * 512).contains(&wait), "{wait} of {cooldown} s");
         timer.advance(wait - 600);
         assert!(breaker.try_acquire().is_err());
@@ -310,7 +311,7 @@ fn state_applies_max_half_open() {
     let lost = breaker.try_acquire().unwrap();
     timer.advance(9_999);
     assert_eq!(breaker.state(), State::HalfOpen);
-    // Its time is rounded up by less than 2^-7.
+    // Its duration is rounded up by less than 2^-7.
     timer.advance(1 + 10_000 / 128);
     assert_eq!(breaker.state(), State::Open);
     assert!(breaker.try_acquire().unwrap_err().retry_after().is_some());
@@ -327,7 +328,7 @@ fn probes_in_flight_are_limited() {
     assert_eq!(probes.len(), 3);
     probes.into_iter().for_each(damper::Permit::success);
     let probes: Vec<_> = (0..10).filter_map(|_| breaker.try_acquire().ok()).collect();
-    assert_eq!(probes.len(), 2, "no more than can be needed");
+    assert_eq!(probes.len(), 2, "no more than needed to close");
     probes.into_iter().for_each(damper::Permit::success);
     assert_eq!(breaker.state(), State::Closed);
 }
@@ -343,7 +344,7 @@ fn panic_counts_as_failure() {
 }
 
 #[test]
-fn settings_that_do_not_fit_are_named() {
+fn unsupported_settings_are_named() {
     let timer = Timer::<MILLIS>::at(0);
     let refused = |config: damper::breaker::BreakerConfigBuilder| {
         CircuitBreaker32::new(config.build().unwrap(), &timer).unwrap_err()
@@ -359,8 +360,9 @@ fn settings_that_do_not_fit_are_named() {
     assert_eq!(refused(config().failure_rate(50)).to_string(), "a breaker of 32 bits has no failure_rate");
 }
 
-/// After it was closed, open and half-open for whatever time, a breaker that nobody touched for long is open no longer
-/// than its cooldown.
+/// An idle breaker is open for at most its cooldown, however long it was unused.
+///
+/// Its word may then read as closed, open or half-open.
 #[test]
 fn idle_breaker_becomes_half_open() {
     for away in (0..10_000_000_000u64).step_by(99_999_989) {

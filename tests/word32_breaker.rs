@@ -1,4 +1,4 @@
-//! The breaker in 32 bits against a plain one.
+//! The 32-bit breaker against a plain model.
 
 mod models {
     pub(crate) mod timer;
@@ -11,7 +11,7 @@ use models::word32_breaker::{Outcome, Settings, Step, compare};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// A cooldown that is no whole number of microseconds is rounded up after each failed probe too.
+/// A cooldown of a fractional number of microseconds keeps its length after each failed probe.
 #[test]
 fn repeated_nanosecond_cooldown_keeps_its_length() {
     for nanos in [1, 308, 1_900] {

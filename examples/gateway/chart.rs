@@ -38,7 +38,9 @@ const GRID: RGBColor = RGBColor(234, 238, 242);
 /// An outcome of requests: its name, its colour and its count.
 type Fate = (&'static str, RGBColor, fn(&Counts) -> u64);
 
-/// In the order in which they are stacked. The colours differ for the colour-blind too, and from those of the breaker.
+/// In the order in which they are stacked.
+///
+/// The colours differ for the colour-blind too, and from those of the breaker.
 const FATES: [Fate; 4] = [
     ("allowed", RGBColor(86, 160, 211), |counts| counts.allowed),
     ("429: over the limit", RGBColor(240, 170, 30), |counts| counts.limited),
@@ -48,8 +50,9 @@ const FATES: [Fate; 4] = [
 
 const STATES: [State; 3] = [State::Closed, State::Open, State::HalfOpen];
 
-/// Writes the picture below `directory` and returns where: in its `target` if it has one, as a checkout does, else in
-/// itself.
+/// Writes the picture below `directory` and returns where.
+///
+/// It is in its `target` if it has one, as a checkout does, else in itself.
 pub(crate) fn write(directory: &Path, picture: &str) -> Result<PathBuf, String> {
     let target = directory.join("target");
     let path = if target.is_dir() { target } else { directory.to_owned() }.join("gateway.svg");
@@ -162,7 +165,7 @@ fn draw_plot(area: &Area<'_>, above: u32, name: &str, plan: &Plan, bins: &[Count
     Ok(())
 }
 
-/// What happens in a phase.
+/// The events of a phase.
 fn story(phase: Phase, plan: &Plan) -> String {
     match phase {
         Phase::Calm => "all under the limit".to_owned(),

@@ -1,4 +1,6 @@
-//! A client: an address of its own, a few connections that stay open, and a schedule that does not wait for answers.
+//! A client: an address of its own, a few connections that stay open, and a fixed schedule.
+//!
+//! The schedule does not wait for answers.
 
 use crate::headers::PHASE;
 use crate::plan::Shot;
@@ -80,7 +82,7 @@ async fn lane(
     tally: Arc<Tally>,
 ) {
     loop {
-        // The lock is held while waiting, and let go with the request: whoever is free waits for it.
+        // A lane holds the lock while it waits for a request, and releases it before it sends. Idle lanes queue for the lock.
         let next = queue.lock().await.recv().await;
         let Some((shot, since)) = next else { return };
         let outcome = match connection.send(shot).await {

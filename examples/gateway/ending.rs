@@ -18,16 +18,16 @@ pub(crate) enum Ending {
     ChecksFailed,
     /// The options cannot be met.
     BadOptions(String),
-    /// Whoever read the output is gone, as in `gateway | head -1`: not worth a word.
+    /// The reader of the output is gone, as in `gateway | head -1`. The program ends without a message.
     ClosedPipe,
     /// Something else went wrong.
     Failed(String),
-    /// Everything is said.
+    /// All messages have been printed.
     Status(u8),
 }
 
 impl Ending {
-    /// A closed pipe somewhere among the error's causes is the end of the program, but no failure of its own.
+    /// A closed pipe among the error's causes ends the program, but is no failure of its own.
     pub(crate) fn of_error(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(this) = cause {

@@ -1,4 +1,6 @@
-//! What the flooder was given, and what its quota promises: counted at the check itself, on the limiter's clock.
+//! The flooder's tokens beside the promise of its quota.
+//!
+//! They are counted at the check itself, on the limiter's clock.
 
 use damper::{Clock, Monotonic, Quota};
 use parking_lot::Mutex;
@@ -65,12 +67,16 @@ impl Envelope {
         Self { burst: quota.burst_size().into(), rate: quota.limit().into(), frequency: frequency.max(1).into() }
     }
 
-    /// The most whole tokens that may be allowed in `ticks`: time is counted in ticks, so one more may have begun.
+    /// The most whole tokens that may be allowed in `ticks`.
+    ///
+    /// Time is counted in ticks, so one more may have begun.
     pub(crate) fn most(&self, ticks: u64) -> u64 {
         ((self.burst * self.frequency + self.rate * (u128::from(ticks) + 1)) / self.frequency) as u64
     }
 
-    /// 98 % of what drips in and was saved up, in whole tokens: what must be allowed to who asks for much more.
+    /// 98 % of the tokens that drip in and were saved up, in whole tokens.
+    ///
+    /// A client that asks for much more must be allowed so many.
     pub(crate) fn least(&self, ticks: u64) -> u64 {
         ((self.burst * self.frequency + self.rate * u128::from(ticks)) * 98 / (self.frequency * 100)) as u64
     }

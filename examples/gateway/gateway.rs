@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// Answered here, for whoever asks and as often: a load balancer must not be turned away.
+/// Answered here and never limited, because a load balancer must not be turned away.
 const HEALTH: &str = "/healthz";
 
 /// The upstream's answer, or a line of the gateway's own.
@@ -127,7 +127,9 @@ fn is_of_flood(client: IpAddr, head: &Head<'_>) -> bool {
         && head.headers.get(PHASE).is_some_and(|phase| phase.as_bytes() == Phase::Flood.name().as_bytes())
 }
 
-/// The breaker's refusal. While a probe is out nobody knows when to come back: in a second, then.
+/// The response to the breaker's refusal.
+///
+/// While a probe is in flight the breaker names no time, so clients are asked to retry in a second.
 fn unavailable(open: CircuitOpen) -> Response<Body> {
     let mut response = text(StatusCode::SERVICE_UNAVAILABLE, format!("{open}\n"));
     let wait = open.retry_after().unwrap_or(Duration::from_secs(1));

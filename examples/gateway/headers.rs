@@ -1,4 +1,4 @@
-//! What a request carries from the client over the gateway to the upstream, so that each hit can be accounted for.
+//! Headers that a request carries over the gateway to the upstream, to account for each hit.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 

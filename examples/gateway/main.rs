@@ -1,4 +1,4 @@
-//! damper at work: a gateway with a limit per client and a breaker before its upstream, under load, checking itself.
+//! damper at work: a gateway with a limit per client and a breaker, under load, checking itself.
 //!
 //! ```text
 //!  clients ───────────▶ gateway ────────────────────────────▶ upstream
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Where to look: `gateway` is what an application would write, `proxy` its call to the upstream; `plan` is the load,
-//! `checks` what is promised, with `envelope` and `probes` for the arithmetic. `--help` tells the options.
+//! `checks` what is promised, with `envelope` and `probes` for the arithmetic. `--help` lists the options.
 
 mod chart;
 mod checks;

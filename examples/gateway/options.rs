@@ -1,4 +1,4 @@
-//! What can be set on the command line, and what makes no sense.
+//! The command line: its options, and combinations that make no sense.
 
 use crate::listen::Listen;
 use clap::{Parser, value_parser};
@@ -6,14 +6,17 @@ use damper::Quota;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The shortest and the longest run, in seconds: a phase is a quarter of it, and the breaker needs a second to show
-/// itself.
+/// The shortest and the longest run, in seconds.
+///
+/// A phase is a quarter of it, and the breaker needs a second to show itself.
 const SECONDS: (f64, f64) = (4.0, 3_600.0);
 
-/// The highest limit that this program can flood at four times its rate from the machine that it also serves on.
+/// The highest limit that this program can flood at four times its rate.
+///
+/// It serves on the same machine.
 const MAX_RATE_UNDER_LOAD: u32 = 2_500;
 
-/// A gateway with a rate limit per client and a circuit breaker before its upstream, under load from real sockets.
+/// A gateway with a rate limit per client and a circuit breaker, under load from real sockets.
 ///
 /// Everything is in this one process: an upstream that is made to fail and to stall, the gateway in front of it, and
 /// clients that call it from addresses of their own. The run has four equal phases: calm, flood (one client sends four
@@ -36,8 +39,9 @@ pub(crate) struct Options {
     #[serde(skip)]
     burst: Option<u32>,
 
-    /// Client addresses, 127.0.0.1 and up; the first is the one that floods. More join if the rate is so low that
-    /// these could not trip a breaker within the outage
+    /// Client addresses, 127.0.0.1 and up; the first is the one that floods.
+    ///
+    /// More join if the rate is so low that these could not trip a breaker within the outage
     #[arg(long, verbatim_doc_comment, value_name = "N", default_value_t = 4, value_parser = value_parser!(u16).range(2..=200))]
     pub(crate) clients: u16,
 
@@ -63,7 +67,9 @@ impl Options {
         self.burst.unwrap_or(self.rate.saturating_mul(2))
     }
 
-    /// What the values mean together, which clap cannot tell. `--serve` takes whatever a quota can be.
+    /// Checks the values together, which clap cannot do.
+    ///
+    /// `--serve` accepts every valid quota.
     pub(crate) fn consistent(&self) -> Result<(), String> {
         if self.serve {
             return Ok(());
@@ -74,8 +80,8 @@ impl Options {
                 self.rate
             ));
         }
-        // What the flood may take is compared with the quota to 2 %. A token that comes while the bucket is full is
-        // lost, and it is full after (burst - 1) / rate seconds without a request: give a busy machine 100 ms.
+        // The flood's tokens are compared with the quota to 2 %. A token that comes while the bucket is full is lost,
+        // and it is full after (burst - 1) / rate seconds without a request: give a busy machine 100 ms.
         let least = 1 + self.rate / 10;
         if self.burst() < least {
             return Err(format!(

@@ -1,4 +1,4 @@
-//! Who sends what when: the phases and every request's moment, worked out before the run.
+//! The plan of a run: the phases and every request's moment, worked out before.
 //!
 //! The load is an open loop: a request goes out at its moment, whether or not the ones before it were answered.
 
@@ -14,13 +14,15 @@ const STEADY_SHARE: f64 = 0.4;
 /// All of them together send no more than this many requests a second, whatever the limit.
 const MAX_STEADY_RATE: f64 = 4_000.0;
 
-/// A phase needs so many requests for the breaker to have something to judge: 5 failures, and a call to probe with.
+/// The requests that a phase needs for the breaker to judge: 5 failures, and a call to probe with.
 const REQUESTS_PER_PHASE: f64 = 20.0;
 
 /// The flood, as a multiple of the limit.
 const FLOOD_FACTOR: f64 = 4.0;
 
-/// The flood at a burst of 1: nothing is saved up while no request is there, so a token must not wait for long.
+/// The flood at a burst of 1.
+///
+/// Nothing is saved up while no request is there, so a token must not wait for long.
 const FINE_FLOOD_RATE: f64 = 400.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -108,7 +110,9 @@ impl Plan {
         self.start_of(Phase::Outage) + self.phase_length / 2
     }
 
-    /// The breaker's: a second, less where the phases are short, so that the outage sees more than one probe.
+    /// The breaker's cooldown: a second, or less where the phases are short.
+    ///
+    /// The outage has to see more than one probe.
     pub(crate) fn cooldown(&self) -> Duration {
         Duration::from_secs(1).min(self.phase_length / 3)
     }
@@ -128,7 +132,9 @@ impl Plan {
         (0..self.addresses).map(|client| Ipv4Addr::new(127, 0, 0, 1 + client))
     }
 
-    /// How many connections a client keeps open: few enough for 200 clients to fit the usual 1,024 descriptors.
+    /// How many connections a client keeps open.
+    ///
+    /// They are few enough for 200 clients to fit the usual 1,024 descriptors.
     pub(crate) fn connections(&self, client: usize) -> usize {
         match (client, self.addresses) {
             (0, _) => 16,
@@ -138,7 +144,7 @@ impl Plan {
         }
     }
 
-    /// What a client sends, in order.
+    /// The requests of a client, in order.
     pub(crate) fn shots(&self, client: usize) -> Box<dyn Iterator<Item = Shot> + Send> {
         if client == 0 { Box::new(self.flooder()) } else { Box::new(self.steady(client)) }
     }

@@ -1,8 +1,8 @@
 //! Which calls passed while the breaker was not closed, and whether they can all have been probes.
 //!
 //! A call is *known* to have been let pass in such a stretch if it was asked for after the trip was seen, and had
-//! passed before the closing can have happened. What was in flight at the trip is not; neither is what was asked for in
-//! the stretch but let pass after it. With one probe at a time, and all but the last one failing, each of the known
+//! passed before the closing can have happened. A call in flight at the trip is not; neither is one that was asked for
+//! in the stretch but let pass after it. With one probe at a time, and all but the last one failing, each of the known
 //! calls needs a cooldown of its own before it.
 
 use crate::upstream::Hit;
@@ -45,7 +45,7 @@ impl Stretch {
         passed
     }
 
-    /// The requests that reached the upstream after the trip and were asked for before it was seen: no breach.
+    /// The requests that passed after the trip and were asked for before it was seen: no breach.
     pub(crate) fn in_flight(&self, hits: &[Hit]) -> usize {
         let known = |hit: &&Hit| hit.asked <= self.tripped_seen && hit.admitted <= self.closed_since;
         hits.iter().filter(known).filter(|hit| hit.arrived > self.tripped_seen).count()

@@ -1,4 +1,4 @@
-//! What one sees while it runs, on stderr: a bar in a terminal, a line per second elsewhere.
+//! The progress of a run, on stderr: a bar in a terminal, a line per second elsewhere.
 
 use crate::plan::{Phase, Plan};
 use crate::tally::Tally;

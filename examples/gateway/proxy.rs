@@ -64,8 +64,9 @@ impl Service<Request<Incoming>> for UpstreamCall {
     type Error = UpstreamError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
-    /// Runs only if the breaker let the call pass, and at once: a probe sees the half-open state that it is the cause
-    /// of.
+    /// Runs at once, and only if the breaker let the call pass.
+    ///
+    /// So a probe sees the half-open state that it is the cause of.
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let admitted = Monotonic.now();
         self.watch.observe();

@@ -45,7 +45,7 @@ impl Epoch {
     }
 }
 
-/// What was seen.
+/// The observations of the run.
 #[derive(Debug)]
 pub(crate) struct Evidence {
     pub(crate) epoch: Epoch,

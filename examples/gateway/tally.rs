@@ -1,4 +1,4 @@
-//! What became of every request, as its client saw it.
+//! The outcome of every request, as its client saw it.
 
 use crate::plan::{Phase, Plan, Shot};
 use hdrhistogram::Histogram;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The width of a point of the chart.
 pub(crate) const BIN: Duration = Duration::from_millis(100);
 
-/// The longest latency that is told apart, in microseconds.
+/// The longest latency that the histogram resolves, in microseconds.
 const LONGEST: u64 = 60_000_000;
 
 /// How a request ended.
@@ -62,7 +62,7 @@ pub(crate) struct Bin {
 pub(crate) struct PhaseTally {
     pub(crate) sent: u64,
     pub(crate) counts: Counts,
-    /// The refusals (429) of those who do not flood.
+    /// The refusals (429) of clients that do not flood.
     pub(crate) limited_others: u64,
     /// Of allowed requests, in microseconds.
     pub(crate) latency: Histogram<u64>,

@@ -1,4 +1,4 @@
-//! The server behind the gateway: answers, fails or stalls as it is told, and remembers every hit.
+//! The server behind the gateway: answers, fails or stalls as the plan says, and remembers every hit.
 
 use crate::headers::{ADMITTED, ASKED, PHASE, tick};
 use crate::plan::{Phase, Plan};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep_until};
 
-/// What it does with a request.
+/// The upstream's treatment of a request.
 #[derive(Clone, Copy, Debug)]
 enum Mood {
     Answers,

@@ -1,14 +1,14 @@
 //! Watches a breaker from outside: which state was seen when.
 //!
-//! A breaker tells its state only when asked. It is asked around every call, where transitions happen, and every two
-//! milliseconds besides, because a cooldown ends by itself. The observations are put in order by a lock.
+//! The state is read around every call, where transitions happen, and every two milliseconds besides, because a
+//! cooldown ends by itself. A lock puts the observations in order.
 
 use damper::{CircuitBreaker, Clock, Monotonic, State};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a breaker is looked at that nobody calls.
+/// The interval at which an idle breaker is read.
 const INTERVAL: Duration = Duration::from_millis(2);
 
 /// A change of state, in ticks of the clock.

@@ -1,4 +1,4 @@
-//! The client of the generator: as many connections as there are requests under way, and no retries.
+//! The client of the generator: as many connections as there are requests in flight, and no retries.
 
 use crate::load::Arrival;
 use crate::tally::Answer;

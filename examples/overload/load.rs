@@ -20,8 +20,9 @@ pub(crate) struct Arrival {
     pub(crate) tenant: u32,
 }
 
-/// Requests that do not wait for one another, at random times: what many clients send that are independent. First half of what
-/// the server can answer, then more than that.
+/// Requests at random times that do not wait for one another, as many independent clients send them.
+///
+/// First they are half of what the server can answer, then more than that.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     draws: Draws,

@@ -8,7 +8,7 @@
 //! Each round runs the same arrivals against three servers that differ in their layers only: [`Protection`]. The top class
 //! is offered half of the capacity. Its goodput is the share of its requests that were answered within their deadline.
 //!
-//! # What makes the comparison fair
+//! # A fair comparison
 //!
 //! The handler is the same for all three. It computes on a pool of as many threads as the server has cores to spend,
 //! because work of some milliseconds on the thread that reads the sockets would keep it from refusing anything. Where a

@@ -3,7 +3,7 @@
 use clap::{Parser, value_parser};
 use std::time::Duration;
 
-/// A server at three times its capacity, with and without admission: interleaved runs over real sockets.
+/// A server at three times its capacity, with and without admission, over real sockets.
 ///
 /// Prints what came of each class, and exits with 1 unless admission raised the median goodput of the top class.
 #[derive(Clone, Debug, Parser)]

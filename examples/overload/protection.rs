@@ -3,7 +3,7 @@
 /// The layers of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
-    /// None: it accepts whatever comes, and finishes it.
+    /// None: it accepts every request, and finishes it.
     Nothing,
     /// A deadline layer: work is ended at its deadline.
     Deadlines,

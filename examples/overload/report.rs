@@ -30,8 +30,10 @@ impl<'a> Report<'a> {
         self.outcomes.push((round, protection, outcome));
     }
 
-    /// Whether the goodput of the top class was higher with admission than with either of the others, by the medians of the
-    /// rounds and at least a tenth of what was offered: less might be chance.
+    /// Whether admission raised the goodput of the top class above that of both others.
+    ///
+    /// The medians of the rounds count. The difference has to be at least a tenth of the requests offered, because less
+    /// might be chance.
     pub(crate) fn admission_is_better(&self) -> bool {
         const LEAST: f64 = 0.1;
         let top = |protection| self.median(protection, |outcome| outcome.tally.classes[0].goodput());

@@ -22,8 +22,9 @@ pub(crate) struct Outcome {
     pub(crate) ended: f64,
 }
 
-/// How many requests a second the server answers to clients that wait for each answer: twice as many as it has threads, so
-/// that no thread waits for the network.
+/// The requests a second that the server answers to clients that wait for each answer.
+///
+/// There are twice as many clients as threads, so that no thread waits for the network.
 pub(crate) async fn capacity(options: &Options, work: Work) -> Result<f64, Box<dyn Error>> {
     const LENGTH: Duration = Duration::from_secs(1);
     // So long that it never passes.

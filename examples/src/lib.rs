@@ -13,6 +13,7 @@
 //! | `circuit_breaker` | how a breaker trips, probes and closes |
 //! | `keyed` | a limit per client address |
 //! | `custom_clock` | a hardware timer that wraps as the clock |
+//! | `paced_client` | clients that sleep before they ask a server with a limit |
 //! | `client_stack` | a client with all its parts, put into the right order |
 //! | `configured_server` | a server whose limits come from a file and change with it |
 //! | `server_stack` | a server with a deadline and limits, put into the right order |
@@ -24,4 +25,4 @@
 //! | `hyper_server` | a hyper server with a limit per client, without tower |
 //! | `limit_elsewhere` | a limit of one's own that takes its time: a task that keeps it is asked over a channel |
 //! | `tonic_echo` | a tonic server with a limit per client; a client's own retry inside of a breaker |
-//! | `own_middleware` | limits and breakers in a framework that nobody has adapted |
+//! | `own_middleware` | limits and breakers in a framework without an adapter |

@@ -1,4 +1,6 @@
-//! The board: Arm's MPS2 with a Cortex-M4 (or M3), as QEMU has it. This is the file to change for another.
+//! The board: Arm's MPS2 with a Cortex-M4 (or M3), as QEMU has it.
+//!
+//! This is the file to change for another.
 //!
 //! It has the only `unsafe` of the repository: a board's registers are memory that is there by the manual, not by
 //! Rust's rules.
@@ -36,8 +38,9 @@ impl<const BITS: u32> Timer for Timer0<BITS> {
     }
 }
 
-/// Its register, as it is: the cheapest clock there is, and good for one period of 171 s. `instructions` measures with
-/// it.
+/// The bare register as a clock: the cheapest one, correct for one period of 171 s.
+///
+/// `instructions` measures with it.
 impl Clock for Timer0 {
     #[inline]
     fn now(&self) -> u64 {
@@ -54,11 +57,12 @@ impl FixedFrequency for Timer0 {
     const HERTZ: u64 = HERTZ as u64;
 }
 
-/// The time, for everybody.
+/// The clock of all limits and breakers.
 pub type Time = ExtendedTimer<Timer0>;
 
-/// The time since the timer was started, and where it stood then. `SysTick`, or the main loop, reads it more often than
-/// every 86 s.
+/// The time since the timer was started, and where it stood then.
+///
+/// `SysTick`, or the main loop, reads it more often than every 86 s.
 pub static TIME: Time = ExtendedTimer::new(Timer0);
 
 /// Starts the timer so that it wraps after so many ticks, and then every 2^32.

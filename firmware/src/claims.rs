@@ -1,4 +1,4 @@
-//! What a program claims about itself, and its exit status.
+//! A program's claims about itself, and its exit status.
 
 use core::fmt::Display;
 use cortex_m_semihosting::{debug, hprintln};

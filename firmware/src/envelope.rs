@@ -1,4 +1,6 @@
-//! What a quota allows in a stretch of time, in ticks and exactly; and a log of what was allowed when.
+//! The tokens that a quota allows in a stretch of time, in ticks and exactly.
+//!
+//! Beside it a log of the tokens that were allowed.
 
 use crate::board::HERTZ;
 
@@ -14,7 +16,7 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Whether so many tokens may be allowed between two readings of the clock that are so many ticks apart.
+    /// Whether so many tokens may be allowed between two readings that are so many ticks apart.
     #[must_use]
     pub const fn allows(&self, tokens: u32, ticks: u64) -> bool {
         // Tokens times ticks a second. A program runs for seconds: far below 2^64.
@@ -22,8 +24,9 @@ impl Envelope {
             <= self.burst as u64 * HERTZ as u64 + self.rate as u64 * (ticks + self.early as u64)
     }
 
-    /// Whether so few may have been allowed, though somebody asked all the time until he was refused: less than one
-    /// token is left.
+    /// Whether so few may have been allowed to callers that asked until they were refused.
+    ///
+    /// Then less than one token is left.
     #[must_use]
     pub const fn is_used_up_by(&self, tokens: u32, ticks: u64) -> bool {
         (tokens as u64 + 1) * HERTZ as u64 > self.burst as u64 * HERTZ as u64 + self.rate as u64 * ticks
@@ -45,7 +48,9 @@ impl<const MOST: usize> Log<MOST> {
         Self { entries: [(0, 0); MOST], len: 0 }
     }
 
-    /// One more token, allowed between these two readings. What does not fit is counted all the same.
+    /// One more token, allowed between these two readings.
+    ///
+    /// A token that does not fit is counted all the same.
     pub fn push(&mut self, before: u64, after: u64) {
         if let Some(entry) = self.entries.get_mut(self.len) {
             *entry = (before, after);
@@ -55,15 +60,15 @@ impl<const MOST: usize> Log<MOST> {
 
     /// How many there are.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    #[expect(clippy::len_without_is_empty, reason = "it has no caller")]
     pub const fn len(&self) -> usize {
         self.len
     }
 
     /// Whether *every* stretch of time has no more than the envelope allows.
     ///
-    /// An interrupt comes between a check and its entry, so the entries are not quite in order; but however they are
-    /// taken together, all were decided between the earliest `before` and the latest `after` among them.
+    /// An interrupt can run between a check and its entry, so the entries are not quite in order. Even so, all checks of
+    /// a stretch were decided between the earliest `before` and the latest `after` of its entries.
     #[must_use]
     pub fn is_within(&self, envelope: Envelope) -> bool {
         let Some(entries) = self.entries.get(..self.len) else { return false };

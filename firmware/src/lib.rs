@@ -1,4 +1,4 @@
-//! What the programs in `src/bin` share: the board, its clock, and how a program tells whether it passed.
+//! The board, its clock and the claims that the programs in `src/bin` share.
 #![no_std]
 
 pub mod board;

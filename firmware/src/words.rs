@@ -16,7 +16,9 @@ mod chosen {
 
     pub(super) const NAME: &str = "words of 32 bits";
 
-    /// Two ticks; and the rate is rounded up by less than 2^-29 of itself, which is less than a tick in 20 s.
+    /// Two ticks, and the rounding of the rate.
+    ///
+    /// It is rounded up by less than 2^-29 of itself, which is less than a tick in 20 s.
     pub(super) const EARLY: u32 = 3;
 
     pub(super) const fn limiter(quota: Quota) -> Limiter {

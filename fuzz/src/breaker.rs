@@ -1,23 +1,23 @@
-//! The breaker, by calls and controls that the fuzzer made up, against the plain one.
+//! The breaker against the plain model, with calls and controls from the fuzzer.
 
 use crate::models::breaker::{self as model, Control, Due, Outcome, Plan, Step, WindowOf};
 use arbitrary::Arbitrary;
 use damper::BreakerConfig;
 use std::time::Duration;
 
-/// A breaker and what happens to it.
+/// A breaker, and the steps of its run.
 #[derive(Arbitrary, Debug)]
 pub struct BreakerInput {
-    /// None for never; zeros are ones, here and below.
+    /// `None` for never. Zero counts as one, here and below.
     failures: Option<u8>,
     failure_percent: Option<u8>,
     slow: Option<(u8, u32)>,
     minimum_calls: u8,
-    /// In microseconds, as all times.
+    /// In microseconds, like all times.
     cooldown: u32,
     /// In thousandths above 1.
     factor: u16,
-    /// How much more it can be.
+    /// By how much the longest cooldown exceeds the first.
     max_cooldown: u32,
     max_retry_after: u32,
     probes: u8,
@@ -33,7 +33,7 @@ pub struct BreakerInput {
 enum WindowInput {
     Few,
     Calls(u8),
-    /// Up to the most that there are.
+    /// Up to the largest window.
     ManyCalls(u16),
     Time(u32),
     Interval(u32),
@@ -43,11 +43,13 @@ enum WindowInput {
 enum BreakerStep {
     Ask,
     Tell(bool, OutcomeInput),
-    /// So many calls, one after the other.
+    /// This many consecutive calls.
     Calls(u8, OutcomeInput),
     Pass(u32),
     PassUntil(DueInput, i8),
     Control(ControlInput),
+    /// Changes the settings: the failure threshold, the cooldown and the window.
+    SetConfig(u8, u32, WindowInput),
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -75,9 +77,11 @@ enum ControlInput {
     Disable,
     MetricsOnly,
     Reset,
+    Trip,
+    TripFor(u32),
 }
 
-/// The steps of one run at the most: the model looks at all its calls after each.
+/// The maximum number of steps, because the model scans all its calls after each.
 const MOST_STEPS: usize = 2_000;
 
 impl BreakerInput {
@@ -109,18 +113,25 @@ impl BreakerInput {
         if self.abandoned_probes_fail {
             config = config.abandoned_probes_fail();
         }
-        let window = match self.window {
-            WindowInput::Few => WindowOf::Few,
-            WindowInput::Calls(calls) => WindowOf::Calls(u32::from(calls).max(1)),
-            WindowInput::ManyCalls(calls) => WindowOf::Calls(u32::from(calls) % 4_096 + 1),
-            WindowInput::Time(time) => WindowOf::Time(micros(time.max(10))),
-            WindowInput::Interval(time) => WindowOf::Interval(micros(time)),
-        };
+        let window = self.window.window();
         if let Some(window) = window.window() {
             config = config.window(window);
         }
         let config = config.build().expect("every setting is in its range");
         Plan { config, factor: thousandths, window }
+    }
+}
+
+impl WindowInput {
+    fn window(&self) -> WindowOf {
+        let micros = |micros: u32| Duration::from_micros(u64::from(micros).max(1));
+        match *self {
+            Self::Few => WindowOf::Few,
+            Self::Calls(calls) => WindowOf::Calls(u32::from(calls).max(1)),
+            Self::ManyCalls(calls) => WindowOf::Calls(u32::from(calls) % 4_096 + 1),
+            Self::Time(time) => WindowOf::Time(micros(time.max(10))),
+            Self::Interval(time) => WindowOf::Interval(micros(time)),
+        }
     }
 }
 
@@ -136,9 +147,19 @@ impl From<OutcomeInput> for Outcome {
     }
 }
 
-/// Compares the breaker with the plain one.
+/// Compares the breaker with the plain model.
 pub fn breaker(input: BreakerInput) {
     let plan = input.plan();
+    let other = |failures: u8, cooldown: u32, window: &WindowInput| {
+        let window = window.window();
+        let micros = Duration::from_micros(u64::from(cooldown).max(1));
+        let mut config = BreakerConfig::builder().failure_threshold(u32::from(failures).max(1)).cooldown(micros);
+        if let Some(window) = window.window() {
+            config = config.failure_rate(u32::from(failures) % 100 + 1).window(window);
+        }
+        let config = config.build().expect("every setting is in its range");
+        Plan { config, factor: 1_000, window }
+    };
     let steps = input.steps.into_iter().flat_map(|step| {
         let (step, times) = match step {
             BreakerStep::Ask => (Step::Acquire, 1),
@@ -162,8 +183,13 @@ pub fn breaker(input: BreakerInput) {
                     ControlInput::Disable => Control::Disable,
                     ControlInput::MetricsOnly => Control::MetricsOnly,
                     ControlInput::Reset => Control::Reset,
+                    ControlInput::Trip => Control::Trip,
+                    ControlInput::TripFor(micros) => Control::TripFor(Duration::from_micros(micros.into())),
                 };
                 (Step::Control(control), 1)
+            }
+            BreakerStep::SetConfig(failures, cooldown, window) => {
+                (Step::SetConfig(other(failures, cooldown, &window)), 1)
             }
         };
         std::iter::repeat_n(step, times.into())

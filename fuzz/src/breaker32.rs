@@ -1,17 +1,17 @@
-//! The breaker in 32 bits, by calls and controls that the fuzzer made up, against a plain one.
+//! The 32-bit breaker against a plain model, with calls and controls from the fuzzer.
 
 use crate::models::word32_breaker::{Outcome, Settings, Step, compare};
 use arbitrary::Arbitrary;
 use std::time::Duration;
 
-/// The steps of one run at the most.
+/// The maximum number of steps.
 const MOST_STEPS: usize = 500;
 
-/// A breaker and what happens to it.
+/// A breaker, and the steps of its run.
 #[derive(Arbitrary, Debug)]
 pub struct Breaker32Input {
     failures: u8,
-    /// Zero is one, of this and of the other times.
+    /// Zero counts as one, here and in the other times.
     cooldown: Time,
     more: Time,
     /// In thousandths above 1.
@@ -29,11 +29,11 @@ pub struct Breaker32Input {
 enum Time {
     Nanos(u32),
     Micros(u32),
-    /// Up to 50 days, so that two of them are a cooldown.
+    /// Up to 50 days. A cooldown is the sum of two.
     Seconds(u32),
 }
 
-/// Those of timers, which are known when firmware is compiled.
+/// Frequencies of timers, which are known at compile time.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Frequency {
     One,
@@ -55,7 +55,7 @@ enum OutcomeInput {
 enum StepInput {
     Ask,
     Tell(bool, OutcomeInput),
-    /// So many calls, one after the other.
+    /// This many consecutive calls.
     Calls(u8, OutcomeInput),
     Pass(u16),
     PassLong(u64),
@@ -87,7 +87,7 @@ impl From<OutcomeInput> for Outcome {
     }
 }
 
-/// Compares the breaker with the plain one.
+/// Compares the breaker with the plain model.
 pub fn breaker32(input: Breaker32Input) {
     let settings = Settings {
         failure_threshold: u32::from(input.failures % 8) + 1,

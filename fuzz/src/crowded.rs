@@ -1,5 +1,6 @@
-//! A table that is too small for its keys: no key gets more than its quota, or where keys push one another out, all
-//! together no more than the slots hold.
+//! A table that is too small for its keys.
+//!
+//! No key gets more than its quota. Under eviction, all keys together get no more than the slots hold.
 
 use crate::input::MOST_STEPS;
 use arbitrary::Arbitrary;
@@ -12,16 +13,16 @@ const KEYS: u8 = 64;
 
 const SECOND: i128 = 1_000_000_000;
 
-/// What a token may be early, for each that gives some.
+/// How early each source of tokens may be, in ticks.
 const EARLY_TICKS: i128 = 2;
 
-/// A limiter of few slots, and what is done to its keys.
+/// A limiter of few slots, and the operations on its keys.
 #[derive(Arbitrary, Debug)]
 pub struct CrowdedInput {
     capacity: u8,
     when_full: Policy,
     algorithm: Which,
-    /// A second.
+    /// The limit per second.
     limit: u8,
     burst: u8,
     max_debt: Option<u8>,
@@ -45,16 +46,16 @@ enum Which {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Step {
     Check(u8, u8),
-    /// So many keys from that one on, each once.
+    /// This many consecutive keys from the first one on, each once.
     Flood(u8, u8),
     Charge(u8, u8),
     Refund(u8, u8),
     Reset(u8),
     Clear,
-    /// Milliseconds.
+    /// This many milliseconds pass.
     Pass(u8),
     PassNanos(u32),
-    /// Waits for so many tokens, of a token bucket.
+    /// Waits for this many tokens. Only for a token bucket.
     Reserve(u8, u8),
     Cancel(u8),
 }
@@ -63,7 +64,7 @@ type Limits<'a, A> = KeyedLimiter<u8, &'a ManualClock, Seed, A>;
 
 type Place<'a> = KeyedReservation<'a, &'a ManualClock>;
 
-/// An algorithm, and whether its keys can be waited for.
+/// An algorithm, and whether callers can wait for its keys.
 trait Waiting: KeyedAlgorithm + Sized {
     fn reserve<'a>(_: &'a Limits<'a, Self>, _: u8, _: u32) -> Option<Result<Place<'a>, Denied>> {
         None
@@ -80,23 +81,23 @@ impl Waiting for TokenBucket {
     }
 }
 
-/// Somebody who waits.
+/// A waiting caller.
 struct Waiter<'a> {
     key: u8,
     n: u32,
     place: Place<'a>,
-    /// When it was to be ready, as it was told at first; `None` if never.
+    /// The time at which it was first promised its tokens, or `None` for never.
     due: Option<i128>,
 }
 
 impl Waiter<'_> {
-    /// When it is ready as it is told now.
+    /// Returns the time at which its tokens are promised now.
     fn ready_at(&self, now: i128) -> Option<i128> {
-        Some(now + i128::try_from(self.place.ready_in()?.as_nanos()).expect("it is no longer than an `u64`"))
+        Some(now + i128::try_from(self.place.ready_in()?.as_nanos()).expect("the wait fits a `u64`"))
     }
 }
 
-/// Asks for what each policy promises.
+/// Checks the guarantees of each policy.
 pub fn crowded(input: CrowdedInput) {
     match input.algorithm {
         Which::Bucket => run::<TokenBucket>(&input),
@@ -123,7 +124,7 @@ fn run<A: Waiting>(input: &CrowdedInput) {
         .aligned_to(Alignment::ClockOrigin)
         .algorithm::<A>()
         .build()
-        .expect("all are in their ranges");
+        .expect("all settings are in their ranges");
     let by_windows = !matches!(input.algorithm, Which::Bucket);
     let slots = (2 * capacity).next_multiple_of(4);
     let mut ledger = Ledger::new(quota, by_windows, slots, when_full);
@@ -182,12 +183,12 @@ fn run<A: Waiting>(input: &CrowdedInput) {
         }
         for waiter in &waiters {
             let ready_at = waiter.ready_at(ledger.now);
-            // Never is later than any time.
+            // "Never" is later than any time.
             let is_later = match (ready_at, waiter.due) {
                 (Some(ready_at), Some(due)) => ready_at > due.max(ledger.now),
                 (ready_at, due) => ready_at.is_none() && due.is_some(),
             };
-            assert!(!is_later, "ready at {ready_at:?}, and was told {:?}", waiter.due);
+            assert!(!is_later, "ready at {ready_at:?}, promised at {:?}", waiter.due);
         }
         assert!(limits.len() <= slots, "{} of {slots}", limits.len());
         assert!(when_full == WhenFull::EvictLeastIndebted || limits.evictions() == 0);
@@ -198,11 +199,11 @@ fn run<A: Waiting>(input: &CrowdedInput) {
     }
 }
 
-/// What a key may have at the most: in tokens times 10^9, or of windows the tokens of the present one.
+/// The most that a key may still get: tokens times 10^9. With windows, the tokens of the present one.
 #[derive(Clone, Copy, Debug)]
 struct Own {
     level: i128,
-    /// It was told that it has none left, and no time passed since.
+    /// The last response reported no tokens left, and no time has passed since.
     is_exhausted: bool,
 }
 
@@ -221,13 +222,13 @@ struct Ledger {
     full: i128,
     now: i128,
     keys: Vec<Own>,
-    /// What all slots together may still give; of windows, in the present one.
+    /// The tokens that all slots together may still give. With windows, in the present one.
     left: i128,
-    /// What was taken in advance and is not due yet.
+    /// The tokens reserved in advance that are not due yet.
     pending: Vec<Pending>,
 }
 
-/// Tokens that were taken in advance, in units of [`Own::level`].
+/// Tokens reserved in advance, in units of [`Own::level`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pending {
     key: u8,
@@ -253,7 +254,7 @@ impl Ledger {
         }
     }
 
-    /// What comes in so many ticks.
+    /// Returns the tokens refilled in this many ticks.
     fn produced(&self, ticks: i128) -> i128 {
         if self.by_windows { 0 } else { ticks * self.limit }
     }
@@ -289,7 +290,7 @@ impl Ledger {
                 own.level -= asked;
                 own.is_exhausted |= n > 0 && allowed.remaining() == 0;
                 self.left -= asked;
-                // Who pushes others out is charged with what they owed, so that only all together are bounded.
+                // A key that evicts others is charged with their debts, so only the total is bounded.
                 if self.when_full == WhenFull::EvictLeastIndebted {
                     assert!(self.left + self.slots * early >= 0, "more than all slots hold");
                 } else {
@@ -301,7 +302,7 @@ impl Ledger {
                 assert!(n > 0 && !denied.exceeds_burst());
                 assert!(denied.retry_after().is_some() || self.limit == 0);
                 if self.when_full == WhenFull::DenyNew && !self.by_windows {
-                    // Whoever owes something has a slot, and is judged by that alone.
+                    // A key in debt has a slot, and is judged by that slot alone.
                     let is_idle = own.level + early >= full;
                     assert!(if was_newcomer { is_idle } else { own.level < asked }, "late: {own:?}");
                 }
@@ -309,7 +310,7 @@ impl Ledger {
         }
     }
 
-    /// `n` tokens of a key were taken, to be used at `due`: they are there by then.
+    /// Records `n` tokens of a key reserved for `due`, and checks that they are available by then.
     fn reserved(&mut self, key: u8, n: u32, due: Option<i128>) {
         let (asked, early) = (i128::from(n) * SECOND, self.produced(EARLY_TICKS));
         let own = &mut self.keys[usize::from(key)];
@@ -327,16 +328,16 @@ impl Ledger {
                 self.pending.iter().filter(|pending| pending.due <= due).map(|pending| pending.taken).sum::<i128>();
             assert!(self.left + self.slots * come >= used, "more than all slots hold");
         } else {
-            assert!(own.level + come >= 0 || n == 0, "{n} of {key}: ready before its tokens are there");
+            assert!(own.level + come >= 0 || n == 0, "{n} of {key}: ready before its tokens are available");
         }
     }
 
-    /// `n` tokens that were to be used at `due` were given back.
+    /// Records that `n` tokens reserved for `due` were given back.
     fn cancelled(&mut self, key: u8, n: u32, due: Option<i128>) {
         let taken = i128::from(n) * SECOND;
         let pending = due.and_then(|due| self.pending.iter().position(|one| *one == Pending { key, due, taken }));
         match pending {
-            // What they would have taken stays.
+            // The tokens that they would have taken stay available.
             Some(index) => _ = self.pending.swap_remove(index),
             None => self.left += taken,
         }
@@ -354,7 +355,7 @@ impl Ledger {
 
     fn reset(&mut self, key: u8) {
         self.keys[usize::from(key)] = Own { level: self.full, is_exhausted: false };
-        // The debt that waiters have made is forgotten too.
+        // The reset forgets the debt of waiters too.
         let owed = self.pending.iter().filter(|pending| pending.key == key).map(|pending| pending.taken).sum::<i128>();
         self.left += self.full + owed;
     }

@@ -1,4 +1,6 @@
-//! Whom a request is from, behind proxies, by lines of `X-Forwarded-For` and `Forwarded` that the fuzzer made up.
+//! The client of a request behind proxies, with headers from the fuzzer.
+//!
+//! The headers are lines of `X-Forwarded-For` and `Forwarded`.
 
 use damper::wire::{TrustedProxies, X_FORWARDED_FOR, leftmost_forgeable};
 use http::header::FORWARDED;
@@ -12,7 +14,7 @@ mod model;
 #[path = "../../tests/wire/proxies.rs"]
 mod proxies;
 
-/// The lines of one run at the most, and their bytes: the model's work grows with their cube.
+/// The maximum number of lines, and of bytes in a line. The model's work grows with their cube.
 const MOST_LINES: usize = 8;
 const MOST_BYTES: usize = 256;
 
@@ -21,10 +23,10 @@ const CLIENT_V6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0
 const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const PROXY_V6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
 
-/// Compares what a header says with what the model reads in it, and with the truth once proxies have added that.
+/// Compares a header with the model's reading, and with the true client after proxies added entries.
 ///
-/// The first line of the input has a letter for each proxy, the client's nearest first; the others are those that
-/// the client sends.
+/// The first line of the input has a letter for each proxy, nearest to the client first. The other lines are sent by
+/// the client.
 pub fn forwarding(input: &[u8]) {
     let mut lines = input.split(|&byte| byte == b'\n');
     let chain = lines.next().unwrap_or_default();
@@ -51,7 +53,7 @@ fn reads_as_the_model(header: Header, lines: &[Vec<u8>]) {
     assert_eq!(leftmost_forgeable(&headers), model::leftmost(header, lines), "{header:?}");
 }
 
-/// Whatever the client sent.
+/// Checks that the true client is found, whatever the client sent.
 fn tells_the_client(header: Header, client: IpAddr, chain: &[u8], mut lines: Vec<Vec<u8>>) {
     let mut from = client;
     for &proxy in chain.iter().take(MOST_LINES) {
@@ -76,5 +78,5 @@ fn headers(header: Header, lines: &[Vec<u8>]) -> HeaderMap {
         Header::XForwardedFor => X_FORWARDED_FOR,
         Header::Forwarded => FORWARDED,
     };
-    lines.iter().map(|line| (name.clone(), HeaderValue::from_bytes(line).expect("it was looked at"))).collect()
+    lines.iter().map(|line| (name.clone(), HeaderValue::from_bytes(line).expect("the lines are valid"))).collect()
 }

@@ -1,4 +1,4 @@
-//! `grpc-timeout`, of which each byte is the fuzzer's, and a duration that is written and read back.
+//! `grpc-timeout` as arbitrary bytes, and a duration that is written and read back.
 
 use damper::wire::{self, GRPC_TIMEOUT, grpc_timeout_in};
 use http::{HeaderMap, HeaderValue};
@@ -13,16 +13,16 @@ const UNITS: [(char, Duration); 6] = [
     ('H', Duration::from_secs(3_600)),
 ];
 
-/// Compares what is read with what the model reads.
+/// Compares the parsed value with the model's.
 ///
-/// The first 13 bytes are a shift, seconds and nanoseconds of a duration; the rest is the value.
+/// The first 13 bytes are the shift, the seconds and the nanoseconds of a duration. The rest is the value.
 pub fn grpc_timeout(input: &[u8]) {
     let Some((&[shift, ref duration @ ..], value)) = input.split_first_chunk::<13>() else { return };
     let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |sum, &byte| sum << 8 | u64::from(byte));
     let seconds = number(&duration[..8]) >> (shift % 64);
     let timeout = Duration::new(seconds, (number(&duration[8..]) % 1_000_000_000) as u32);
     let written = wire::grpc_timeout(timeout);
-    let (unit, read) = model(written.as_bytes()).expect("what is written is valid");
+    let (unit, read) = model(written.as_bytes()).expect("a written value is valid");
     assert_eq!(decode(written), Some(read), "{timeout:?}");
     let longest = Duration::from_secs(99_999_999 * 3_600);
     assert!(read >= timeout.min(longest) && read - timeout.min(longest) < unit, "{timeout:?} read as {read:?}");
@@ -36,7 +36,7 @@ fn decode(value: HeaderValue) -> Option<Duration> {
     grpc_timeout_in(&HeaderMap::from_iter([(GRPC_TIMEOUT, value)]))
 }
 
-/// The unit, and the timeout.
+/// Returns the unit and the timeout.
 fn model(value: &[u8]) -> Option<(Duration, Duration)> {
     let text = std::str::from_utf8(value).ok()?;
     let (digits, unit) = UNITS.iter().find_map(|&(letter, unit)| Some((text.strip_suffix(letter)?, unit)))?;

@@ -1,20 +1,20 @@
-//! What inputs are made of.
+//! The building blocks of inputs.
 
 use arbitrary::Arbitrary;
 use damper::Quota;
 use std::time::Duration;
 
-/// The most steps of a run: models look at all that was before.
+/// The maximum number of steps, because models scan the whole history.
 pub(crate) const MOST_STEPS: usize = 200;
 
-/// The ticks of a clock in a second.
+/// The ticks of a clock per second.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub(crate) enum Frequency {
     Nanos,
     Micros,
     Millis,
     Crystal,
-    /// Zero is one.
+    /// Zero counts as one.
     Any(u32),
 }
 
@@ -30,7 +30,7 @@ impl Frequency {
     }
 }
 
-/// A number of tokens: few, so that histories reach it, or any.
+/// A number of tokens: small, so that histories reach it, or any.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub(crate) enum Tokens {
     Few(u8),
@@ -58,12 +58,12 @@ pub(crate) struct QuotaInput {
 enum WindowInput {
     Second,
     Minute,
-    /// Nanoseconds, up to 2^50 (13 days), so that the models' amounts fit 128 bits.
+    /// The window in nanoseconds, up to 2^50 (13 days), so that the models' amounts fit 128 bits.
     Nanos(u64),
 }
 
 impl QuotaInput {
-    /// Of a limit that is no more than this.
+    /// Returns the quota with a limit of at most `largest`.
     pub(crate) fn quota(self, largest: u32) -> Quota {
         let window = match self.window {
             WindowInput::Second => Duration::from_secs(1),
@@ -75,8 +75,10 @@ impl QuotaInput {
     }
 }
 
-/// A wait in ticks, rounded down, which undoes the rounding up to nanoseconds; and how many ticks it may be too long,
-/// because a frequency travels with 26 significant bits, rounded down.
+/// Converts a wait to ticks, rounding down, which undoes the rounding up to nanoseconds.
+///
+/// Also returns how many ticks too long the wait may be, because a frequency is passed on with 26 significant bits,
+/// rounded down.
 pub(crate) fn ticks_of(wait: Duration, frequency: u64) -> (i128, i128) {
     let ticks = i128::try_from(wait.as_nanos() * u128::from(frequency) / 1_000_000_000).expect("below 2^127");
     let rounded = frequency.trailing_zeros() + 26 < u64::BITS - frequency.leading_zeros();

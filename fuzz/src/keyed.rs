@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use damper::{Allowed, Denied, KeyedLimiter, ManualClock, WhenFull};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// As many as have a slot for certain, and different tags in a shared bucket, by their own hasher.
+/// So few keys that each certainly has a slot, and a different tag in a shared bucket.
 const KEYS: u64 = 13;
 
 /// Hashes a `u64` to itself.
@@ -25,12 +25,12 @@ impl Hasher for Identity {
     }
 }
 
-/// A limiter, and what is done to its keys and quotas.
+/// A limiter, and the operations on its keys and quotas.
 #[derive(Arbitrary, Debug)]
 pub struct KeyedInput {
     tiers: [SettingsInput; 3],
     shares: bool,
-    /// Of a key, after so many milliseconds.
+    /// An operation on a key, after this many milliseconds.
     steps: Vec<(u8, Pass, Step)>,
 }
 

@@ -1,4 +1,4 @@
-//! The leaky bucket against the token bucket, and the leaky queue against one in whole numbers.
+//! The leaky bucket against the token bucket, and the leaky queue against a model in whole numbers.
 
 use crate::input::{Frequency, MOST_STEPS, QuotaInput, Tokens, ticks_of};
 use crate::models::queue::Queue;
@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use damper::{Denied, LeakyBucket, LeakyQueue, ManualClock, Quota, RateLimiter};
 use std::time::Duration;
 
-/// What leaks, and the calls it gets.
+/// The leaky bucket or queue, and its calls.
 #[derive(Arbitrary, Debug)]
 pub struct LeakyInput {
     is_queue: bool,
@@ -16,14 +16,14 @@ pub struct LeakyInput {
     calls: Vec<(Move, Tokens)>,
 }
 
-/// How the clock moves before a call.
+/// How far the clock moves before a call.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Move {
     Pass(u16),
     PassLong(u64),
-    /// By so many parts of an interval, of 2^12.
+    /// By this many 4,096ths of an interval.
     Parts(u16),
-    /// To when a place in the queue is free by the model, or so many ticks off it.
+    /// To the moment at which a place in the queue is free, plus or minus this many ticks.
     Acquire(i8),
 }
 
@@ -55,24 +55,25 @@ fn bucket(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
     }
 }
 
-/// Each leaves when the one before has, and who does not fit is refused; to within a tick, or what `enter_n` tells of
-/// deep debts.
+/// Each call leaves when the previous one has, and a call that does not fit is refused.
+///
+/// The model is matched to within a tick, or to what `enter_n` states for deep debts.
 fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
     let queue = LeakyQueue::with_clock(quota, clock);
-    assert_eq!(queue.enter_n(0), Ok(Duration::ZERO), "which starts the line");
+    assert_eq!(queue.enter_n(0), Ok(Duration::ZERO), "this call starts the line");
     if quota.limit() == 0 {
         return never_leaves(&queue, quota);
     }
     let mut model = Queue::new(quota, input.frequency.hertz());
-    // Where a tick lets more leave than the burst, there is no order to be seen.
+    // If more than a burst leaves in a tick, the order cannot be observed.
     if model.interval_in_ticks() == 0 {
         return;
     }
-    // Three units, where they are longer than a tick: for rounding, and for the multiplier's own bits.
+    // Three units, if they are longer than a tick: for rounding and for the multiplier's precision.
     let deepest_debt = 11 * i128::from(quota.burst_size());
     let early = 1 + ((i128::from(model.interval_in_ticks()) * deepest_debt) >> 58);
-    // Less than half a circle of positions, of which the first eighth is behind the start: for so long nobody has to look
-    // at a queue. A tick is at most 4 units, and the deepest debt at most 2^61.
+    // Less than half a cycle of positions, of which the first eighth lies before the start. A queue may stay unused for
+    // that long. A tick is at most 4 units, and the deepest debt at most 2^61.
     let half_a_circle = (1 << 60).max(3 * deepest_debt * i128::from(model.interval_in_ticks()));
     let (mut passed, mut untouched) = (0, 0);
     for &(by, n) in input.calls.iter().take(MOST_STEPS) {
@@ -85,7 +86,7 @@ fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
         };
         passed += i128::from(ticks);
         untouched += i128::from(ticks);
-        // A line is good for 2^63 ticks.
+        // A line lasts 2^63 ticks.
         if passed >= 1 << 62 || untouched >= half_a_circle {
             return;
         }
@@ -96,7 +97,7 @@ fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
             Ok(wait) => {
                 assert!(model.has_room(n, early), "{n} into {model:?}");
                 let (wait, slack) = ticks_of(wait, input.frequency.hertz());
-                // Longer than any clock runs is as good as that.
+                // A wait beyond the clock's range is cut off at its end.
                 let exact = model.wait().min(i128::from(u64::MAX));
                 assert!(wait + early >= exact && wait <= exact + early + slack, "{wait} of {exact}");
                 model.enter(n);
@@ -111,7 +112,7 @@ fn queue(input: &LeakyInput, quota: Quota, clock: &ManualClock) {
     }
 }
 
-/// The first to enter leaves, and nobody after it ever does.
+/// The first call leaves, and none after it ever does.
 fn never_leaves(queue: &LeakyQueue<&ManualClock>, quota: Quota) {
     let is_refused_for_ever = |answer: Result<Duration, Denied>| {
         answer

@@ -1,31 +1,33 @@
-//! The bodies of the fuzz targets: each runs what the fuzzer made up through damper and through a slow, obvious model,
-//! which the property tests use too, or asks for what the documentation promises.
+//! The bodies of the fuzz targets.
 //!
-//! | target | what | against |
+//! Each target runs the fuzzer's input through damper and through a slow, simple model that the property tests share,
+//! or checks what the documentation guarantees.
+//!
+//! | target | subject | compared with |
 //! |---|---|---|
 //! | `limiter` | the token bucket | an exact bucket |
-//! | `limiter32` | the same in 32 bits | the same |
-//! | `windows` | fixed window, sliding counter, sliding log | a list of who took what when |
+//! | `limiter32` | the 32-bit token bucket | an exact bucket |
+//! | `windows` | fixed window, sliding counter, sliding log | a list of the tokens taken |
 //! | `leaky` | leaky bucket, leaky queue | the token bucket, a queue in whole numbers |
-//! | `breaker` | the breaker | a plain one |
-//! | `breaker32` | the same in 32 bits | another plain one |
-//! | `keyed` | a table that is large enough, and everything that can be done to it | a map of slow buckets |
+//! | `breaker` | the breaker | a plain model |
+//! | `breaker32` | the 32-bit breaker | a plain model |
+//! | `keyed` | a table that is large enough, with all operations | a map of slow buckets |
 //! | `crowded` | a table that is too small, by each policy and algorithm | the envelope of each key, or of all slots |
-//! | `store` | the store of anything | a ring, a map |
-//! | `config` | settings: texts in three formats, values of keys | strict and normalized reading, what is written of them, ranges |
-//! | `forwarding` | whom a request is from | lists of bits, and the truth |
+//! | `store` | the store | a ring, a map |
+//! | `config` | settings: texts in three formats, values of keys | strict and normalized reading, written settings, ranges |
+//! | `forwarding` | the client of a request | lists of bits, and the true client |
 //! | `grpc_timeout` | `grpc-timeout`, written and read | durations, and the grammar |
-//! | `mesh` | documents of Mesh, the protocol's own with other members, deadlines; the pacer of clients | what is written, whole milliseconds, a slow pacer |
+//! | `mesh` | Mesh documents with altered members, deadlines, the client's pacer | the written document, whole milliseconds, a slow pacer |
 //! | `rate_limit_status` | members of `RateLimit`, well-formed and not | the member with the least left |
-//! | `retry` | calls that are retried, with hints, deadlines and a budget | the rules, and bounds of what is drawn |
+//! | `retry` | calls with retries, hints, deadlines and a budget | the rules, and bounds of the random waits |
 //! | `retry_after` | seconds and dates of `Retry-After` | a calendar that counts days |
-//! | `settings` | every setting of everything | what is allowed by the documentation |
+//! | `settings` | every setting of every type | the documented ranges |
 //!
 //! ```text
-//! fuzz/run --minutes 1                                        (all of them)
-//! cargo +nightly fuzz run limiter                             (one, until it finds something)
-//! cargo run --manifest-path fuzz/Cargo.toml --bin limiter -- FILE     (what was found, with a stable Rust)
-//! cargo test --manifest-path fuzz/Cargo.toml                  (the corpora, and a few seconds of chance)
+//! fuzz/run --minutes 1                                        (all targets)
+//! cargo +nightly fuzz run limiter                             (one target, until it finds a failure)
+//! cargo run --manifest-path fuzz/Cargo.toml --bin limiter -- FILE     (replays a failure with stable Rust)
+//! cargo test --manifest-path fuzz/Cargo.toml                  (the corpora, and a few seconds of random inputs)
 //! ```
 
 use arbitrary::{Arbitrary, Unstructured};
@@ -69,10 +71,10 @@ pub use settings::settings;
 pub use store::store;
 pub use windows::windows;
 
-/// A target: its name, and what it does with the bytes of an input.
+/// A target: its name, and a function of an input's bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 17] = [
     ("breaker", |bytes| run(bytes, breaker)),
     ("breaker32", |bytes| run(bytes, breaker32)),
@@ -93,7 +95,9 @@ pub const TARGETS: [Target; 17] = [
     ("windows", |bytes| run(bytes, windows)),
 ];
 
-/// Runs a target on the input that the bytes stand for, as libFuzzer's macro does; too few of them stand for none.
+/// Runs a target on the input that the bytes encode, like libFuzzer's macro.
+///
+/// Too few bytes encode no input.
 fn run<'a, T: Arbitrary<'a> + Debug>(bytes: &'a [u8], target: fn(T)) {
     let input = || T::arbitrary_take_rest(Unstructured::new(bytes));
     if let Ok(found) = input() {
@@ -113,7 +117,7 @@ impl<F: Fn()> Drop for ShownIfUnwinding<F> {
     }
 }
 
-/// The target of a name.
+/// Returns the target with this name.
 ///
 /// # Panics
 ///
@@ -122,11 +126,11 @@ pub fn target_named(name: &str) -> fn(&[u8]) {
     TARGETS.into_iter().find_map(|(other, target)| (other == name).then_some(target)).expect("there is such a target")
 }
 
-/// Runs the files that are named as arguments through a target.
+/// Runs the files named as arguments through a target.
 ///
 /// # Panics
 ///
-/// If a file cannot be read, and if the target finds something.
+/// If a file cannot be read, or if the target finds a failure.
 pub fn replay(name: &str) {
     let target = target_named(name);
     for path in std::env::args_os().skip(1) {
@@ -136,7 +140,7 @@ pub fn replay(name: &str) {
     }
 }
 
-/// The program of a target: for libFuzzer, or else to replay files.
+/// Defines a target's program, for libFuzzer or else to replay files.
 #[macro_export]
 macro_rules! target {
     ($name:ident) => {

@@ -1,10 +1,10 @@
-//! The token bucket, by calls that the fuzzer made up, against the exact one.
+//! The token bucket against the exact one, with calls from the fuzzer.
 
 use crate::input::{Frequency, QuotaInput, Tokens};
 use crate::models::bucket;
 use arbitrary::Arbitrary;
 
-/// A limiter and the calls it gets.
+/// A limiter and its calls.
 #[derive(Arbitrary, Debug)]
 pub struct LimiterInput {
     quota: QuotaInput,

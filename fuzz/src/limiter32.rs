@@ -1,4 +1,4 @@
-//! The token bucket in 32 bits against the exact one.
+//! The 32-bit token bucket against the exact one.
 
 use crate::input::{MOST_STEPS, QuotaInput, Tokens};
 use crate::models::bucket::ExactBucket;
@@ -8,10 +8,10 @@ use damper::RateLimiter32;
 
 const MOST_BURST: u32 = (1 << 28) - 1;
 
-/// From the start, and of the start: that the ticks do not wrap.
+/// The limit on the start and on the ticks after it, so that ticks do not wrap.
 const MOST_TICKS: u64 = 1 << 63;
 
-/// A limiter and the calls it gets.
+/// A limiter and its calls.
 #[derive(Arbitrary, Debug)]
 pub struct Limiter32Input {
     quota: QuotaInput,
@@ -20,7 +20,7 @@ pub struct Limiter32Input {
     calls: Vec<(Step, Tokens)>,
 }
 
-/// Those of timers, which are known when firmware is compiled.
+/// Frequencies of timers, which are known at compile time.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Frequency {
     One,
@@ -35,9 +35,9 @@ enum Frequency {
 enum Step {
     Pass(u16),
     PassLong(u64),
-    /// So many sixteenths of the time in which a burst is refilled, and so many ticks more or less.
+    /// This many sixteenths of a burst's refill time, plus or minus this many ticks.
     Refills(u16, i8),
-    /// To when the tokens are there by the model, or so many ticks off it.
+    /// To the moment at which the model has the tokens, plus or minus this many ticks.
     Nearly(i8),
 }
 
@@ -53,8 +53,9 @@ pub fn limiter32(input: Limiter32Input) {
     }
 }
 
-/// Nothing too early, whatever the time between; and nothing late, unless the word may have circled, which then counts
-/// for as long as somebody takes tokens.
+/// No token is too early, whatever the time between calls.
+///
+/// None is late either, unless the word may have wrapped. That may last as long as callers take tokens.
 fn compare<const HERTZ: u64>(input: &Limiter32Input) {
     let quota = input.quota.quota(u32::MAX);
     let quota = quota.burst(quota.burst_size().min(MOST_BURST));
@@ -63,12 +64,12 @@ fn compare<const HERTZ: u64>(input: &Limiter32Input) {
     let limiter = RateLimiter32::new(quota, &timer).expect("the burst fits");
     let mut model = ExactBucket::new(quota, HERTZ);
     let refill = model.ticks_for_bursts(1);
-    // A unit is at most the 2^-27th part of a burst; a position and the rate are rounded.
+    // A unit is at most the 2^-27th part of a burst. Positions and the rate are rounded.
     let early = 2 + (refill >> 26);
     let circle = 8 * refill;
-    // A word of 0 is a full bucket only where the timer starts.
+    // A word of 0 is a full bucket only at the timer's start.
     let (mut idle, mut may_have_circled) = (0, start != 0);
-    // Whether some may be missing that the model has: for as long as somebody takes tokens.
+    // Whether the limiter may lack tokens that the model has: as long as callers take tokens.
     let mut may_lag = may_have_circled;
     let mut passed = 0;
     for &(step, n) in input.calls.iter().take(MOST_STEPS) {
@@ -105,7 +106,7 @@ fn compare<const HERTZ: u64>(input: &Limiter32Input) {
                     continue;
                 }
                 assert!(denied.exceeds_burst() || !model.has(n), "{n} of {model:?}: late");
-                // Centuries are as good as more.
+                // Waits of centuries are not checked exactly.
                 if let Some(wait) = denied.retry_after().filter(|wait| wait.as_secs() < 1 << 33) {
                     let ticks = wait.as_nanos() * u128::from(HERTZ) / 1_000_000_000;
                     let ticks = i128::try_from(ticks).expect("2^33 seconds of nanoseconds") + 1;

@@ -1,4 +1,4 @@
-//! Documents of Mesh: any bytes, the protocol's own documents with a member that the fuzzer chooses, and deadlines.
+//! Mesh documents: any bytes, the protocol's own documents with an altered member, and deadlines.
 
 use crate::input::MOST_STEPS;
 use arbitrary::Arbitrary;
@@ -15,10 +15,10 @@ pub enum MeshInput<'a> {
     Altered { document: u8, member: u16, value: AnyValue<'a> },
     Deadline { value: u64, unit: u8, received: u32, elapsed: u64 },
     Text(&'a str),
-    Pacer(Vec<(u8, u8, u16)>),
+    ScopePacer(Vec<(u8, u8, u16)>),
 }
 
-/// A value in the place of another one.
+/// A replacement value.
 #[derive(Arbitrary, Debug)]
 pub enum AnyValue<'a> {
     Null,
@@ -33,7 +33,7 @@ pub enum AnyValue<'a> {
 }
 
 impl AnyValue<'_> {
-    /// `None` takes the member away.
+    /// `None` removes the member.
     fn value(&self) -> Option<Value> {
         Some(match *self {
             Self::Null => Value::Null,
@@ -42,7 +42,7 @@ impl AnyValue<'_> {
             Self::Signed(value) => json!(value),
             Self::Float(value) => json!(value),
             Self::Text(value) => json!(value),
-            // Deeper than anybody nests, but not so deep that the test itself could not drop it.
+            // Deeper than real documents, but not so deep that the test itself could not drop it.
             Self::Nested(depth) => (0..depth % 1_000).fold(json!(1), |inner, _| json!([inner])),
             Self::Missing => return None,
             Self::Duration { value, unit } => json!({ "value": value, "unit": unit }),
@@ -70,7 +70,7 @@ const DOCUMENTS: [&str; 14] = [
 /// The units of durations, in milliseconds.
 const UNITS: [(&str, u64); 4] = [("millisecond", 1), ("second", 1_000), ("minute", 60_000), ("hour", 3_600_000)];
 
-/// Reads what the fuzzer made up. What is read is written and read again.
+/// Reads the fuzzer's input. A document that can be read is written and read again.
 pub fn mesh(input: MeshInput<'_>) {
     match input {
         MeshInput::Bytes(bytes) => read(bytes),
@@ -82,12 +82,12 @@ pub fn mesh(input: MeshInput<'_>) {
             read(document.to_string().as_bytes());
         }
         MeshInput::Deadline { value, unit, received, elapsed } => deadline(value, unit, received, elapsed),
-        MeshInput::Pacer(steps) => crate::models::pacer::run(&steps[..steps.len().min(MOST_STEPS)]),
+        MeshInput::ScopePacer(steps) => crate::models::scope_pacer::run(&steps[..steps.len().min(MOST_STEPS)]),
         MeshInput::Text(text) => {
             for unit in ["iso8601", text] {
                 let options = json!({ "value": text, "unit": unit });
                 match SpecifiedDeadline::from_value(&options) {
-                    Ok(deadline) => assert_eq!(deadline.to_value(), options, "it stays as it came"),
+                    Ok(deadline) => assert_eq!(deadline.to_value(), options, "the deadline keeps its form"),
                     Err(error) => short(&error),
                 }
             }
@@ -95,7 +95,7 @@ pub fn mesh(input: MeshInput<'_>) {
     }
 }
 
-/// How many values there are in a document, itself included.
+/// Counts the values in a document, including itself.
 fn members(value: &Value) -> usize {
     1 + match value {
         Value::Object(members) => members.values().map(self::members).sum(),
@@ -104,7 +104,7 @@ fn members(value: &Value) -> usize {
     }
 }
 
-/// Puts another value in the place of the one that comes after so many others. Returns whether it did.
+/// Replaces the value with this number in a document. Returns whether there was one.
 fn alter(value: &mut Value, left: &mut usize, other: &Option<Value>) -> bool {
     if *left == 0 {
         *value = other.clone().unwrap_or_default();
@@ -151,7 +151,13 @@ fn read(bytes: &[u8]) {
                 None => assert_eq!(Response::from_json(&response.to_json()).as_ref(), Ok(&response)),
                 Some(error) => short(error),
             }
-            let _ = response.failure();
+            let hints = response.hints();
+            // A failure that may not be retried is not.
+            assert!(
+                !hints.is_rejected()
+                    || response.failure().is_some_and(|failure| failure.may_retry())
+                    || response.errors.len() > 1
+            );
             let errors: [Option<ReadError>; 3] =
                 [response.deadline().err(), response.rate_limited().err(), response.capabilities().err()];
             errors.iter().flatten().for_each(short);
@@ -160,6 +166,10 @@ fn read(bytes: &[u8]) {
             for usage in usages.into_iter().flatten() {
                 let pace = usage.pace(10);
                 assert!(pace.is_none_or(|pace| pace <= usage.resets_in.duration()), "{usage:?}");
+                assert!(
+                    !hints.is_accepted() || hints.remaining.is_some_and(|left| left <= usage.remaining),
+                    "{usage:?}"
+                );
             }
         }
         Err(error) => short(&error),
@@ -169,18 +179,18 @@ fn read(bytes: &[u8]) {
     }
 }
 
-/// Checks a message: however large the input is, it is not.
+/// Checks that a message is short, however large the input is.
 fn short(error: &impl Display) {
     let text = error.to_string();
     assert!(!text.is_empty() && text.chars().count() < 400, "{text}");
 }
 
-/// Compares a deadline with what the arithmetic of whole milliseconds says.
+/// Compares a deadline with arithmetic in whole milliseconds.
 fn deadline(value: u64, unit: u8, received: u32, elapsed: u64) {
     let (unit, millis) = UNITS[usize::from(unit) % UNITS.len()];
     let read = SpecifiedDeadline::from_value(&json!({ "value": value, "unit": unit }));
     let Some(millis) = value.checked_mul(millis).filter(|millis| *millis > 0) else {
-        let error = read.expect_err("zero, and what overflows");
+        let error = read.expect_err("zero and overflowing values");
         assert!(matches!(error, DeadlineError::Value { .. } | DeadlineError::TooLong { .. }), "{error}");
         return short(&error);
     };
@@ -188,7 +198,7 @@ fn deadline(value: u64, unit: u8, received: u32, elapsed: u64) {
     let date = SystemTime::UNIX_EPOCH + Duration::from_secs(received.into());
     let specified = read.expect("a positive number");
     let deadline = Receipt::dated(&clock, date).deadline(specified.clone());
-    // Deadlines of damper hold for 146 years.
+    // Deadlines of damper last for at most 146 years.
     let elapsed = elapsed >> 2;
     clock.advance(Duration::from_nanos(elapsed));
     let budget = u128::from(millis) * 1_000_000;
@@ -203,7 +213,7 @@ fn deadline(value: u64, unit: u8, received: u32, elapsed: u64) {
     match (sent.duration(), sent.instant()) {
         (Some(sent), _) => assert_eq!(sent.duration().as_millis(), left / 1_000_000),
         (None, end) => {
-            let end = end.expect("else it is an instant");
+            let end = end.expect("the deadline is otherwise an instant");
             assert!(left > 3_600_000_000_000);
             let sent = end.time_left(date + Duration::from_nanos(elapsed)).as_nanos();
             assert!(sent <= left && left - sent < 1_000_000, "{} for {left} ns", end.text());

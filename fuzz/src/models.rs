@@ -1,4 +1,4 @@
-//! The slow models, which the property tests use too.
+//! The slow models, which the property tests share.
 
 #[path = "../../tests/models/backoff.rs"]
 pub(crate) mod backoff;
@@ -11,10 +11,10 @@ pub(crate) mod bucket;
 pub(crate) mod keys;
 #[path = "../../tests/models/log.rs"]
 pub(crate) mod log;
-#[path = "../../tests/models/pacer.rs"]
-pub(crate) mod pacer;
 #[path = "../../tests/models/queue.rs"]
 pub(crate) mod queue;
+#[path = "../../tests/models/scope_pacer.rs"]
+pub(crate) mod scope_pacer;
 #[path = "../../tests/models/second_chance.rs"]
 pub(crate) mod second_chance;
 #[path = "../../tests/models/timer.rs"]

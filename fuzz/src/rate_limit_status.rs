@@ -1,4 +1,6 @@
-//! `RateLimit`, of which the fuzzer chooses the members, some of them malformed, and how they are spread over lines.
+//! `RateLimit` with members and lines chosen by the fuzzer.
+//!
+//! Some members are malformed.
 
 use arbitrary::Arbitrary;
 use damper::wire::{RATE_LIMIT, RateLimitStatus};
@@ -20,7 +22,7 @@ struct Member {
     begins_line: bool,
 }
 
-/// Why a member is malformed.
+/// The mistake of a malformed member.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Fault {
     IsToken,
@@ -32,11 +34,11 @@ enum Fault {
     HasByte(u8),
 }
 
-/// The most members that are read.
+/// The maximum number of members that are read.
 const MOST: usize = 32;
 
 impl Member {
-    /// How it is written.
+    /// Writes the member.
     fn bytes(&self) -> Vec<u8> {
         let Self { remaining, reset, fault, .. } = self;
         let reset = reset.map_or(String::new(), |reset| format!(";t={reset}"));
@@ -48,14 +50,14 @@ impl Member {
             Some(Fault::IsNegative) => format!(r#""name";r=-{}{reset}"#, u64::from(*remaining) + 1),
             Some(Fault::IsDecimal) => format!(r#""name";r={remaining}.0{reset}"#),
             Some(Fault::ResetIsText) => format!(r#""name";r={remaining};t="1""#),
-            // No string of RFC 9651 has such bytes.
+            // Strings of RFC 9651 have no such bytes.
             Some(Fault::HasByte(byte)) => return [b"\"", &[byte | 0x80][..], b"\";r=1"].concat(),
         }
         .into_bytes()
     }
 }
 
-/// Compares what is read with the member that has the least left.
+/// Compares the parsed status with the member that has the least left.
 pub fn rate_limit_status(input: RateLimitInput) {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     for member in &input.members {

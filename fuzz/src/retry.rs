@@ -1,6 +1,6 @@
-//! Calls on their way through their attempts, beside each other and with one budget, against a slow model of each.
+//! Calls with retries and a common budget, against a slow model of each.
 //!
-//! The model knows every decision but the numbers that are drawn: of a wait it knows the bounds.
+//! The model knows every decision except the random waits, of which it knows the bounds.
 
 use crate::input::{Frequency, MOST_STEPS};
 use crate::models::backoff::{Growth, SlowBackoff};
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A policy, its budget, and what happens to the calls.
+/// A policy, its budget, and the events of its calls.
 #[derive(Arbitrary, Debug)]
 pub struct RetryInput {
     policy: PolicyInput,
@@ -53,7 +53,7 @@ enum JitterInput {
     Proportional,
 }
 
-/// A duration: a short one, so that others compare with it, or any.
+/// A duration: a short one, so that some are equal, or any.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Time {
     Millis(u16),
@@ -76,7 +76,7 @@ enum BudgetInput {
     Unlimited,
     Slices(Shares),
     Bucket(Shares),
-    /// Tokens, and thousandths of one that a success brings.
+    /// The tokens, and the thousandths of one that a success returns.
     Throttle(u16, u16),
 }
 
@@ -107,16 +107,16 @@ impl Shares {
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// Begins a call in this place, also if there is one.
+    /// Begins a call in this place, replacing any other.
     Begin(u8, Option<Time>),
     Succeed(u8),
     Fail(u8, FailureInput),
-    /// Waits for as long as the last failure of the call said.
+    /// Waits as long as the call's last failure requires.
     Sleep(u8),
     Pass(u64),
     PassShort(u16),
     GoBack(u16),
-    /// Calls that succeed, and retries that are asked for elsewhere.
+    /// Successful calls and requested retries of other callers.
     Others {
         calls: u8,
         retries: u8,
@@ -169,7 +169,7 @@ impl FailureInput {
     }
 }
 
-/// What was asked of a budget.
+/// The requests to a budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Asked {
     Began,
@@ -178,7 +178,7 @@ enum Asked {
     Withdrew(bool),
 }
 
-/// Any budget, and what it was asked.
+/// Any budget, with its requests.
 struct Recorded<'a> {
     budget: Box<dyn Budget + 'a>,
     asked: RefCell<Vec<Asked>>,
@@ -219,7 +219,7 @@ impl Budget for Recorded<'_> {
     }
 }
 
-/// When calls began and retries were allowed, in ticks, as long as the clock does not step back.
+/// The ticks at which calls began and retries were allowed, until the clock steps back.
 #[derive(Default)]
 struct History {
     calls: BTreeMap<i128, i128>,
@@ -227,7 +227,7 @@ struct History {
 }
 
 impl History {
-    /// Checks the bound of a budget on every interval from one retry to another.
+    /// Checks a budget's bound on every interval between two retries.
     fn check(&self, shares: Shares, ttl: Duration, frequency: u64) {
         let frequency = i128::from(frequency);
         let before = (ttl.as_nanos() as i128 * frequency) / 1_000_000_000 + 1;
@@ -253,32 +253,34 @@ struct SlowThrottle {
     per_success: i64,
 }
 
-/// What the budget should answer, and what has to hold of its history.
+/// The expected answer of the budget, or the bounds of its history.
 enum Expected {
     Always,
     WithinBound(Shares, Duration),
     Throttle(SlowThrottle),
 }
 
-/// What follows from a failure.
+/// The consequence of a failure.
 #[derive(Debug)]
 enum Outcome {
     GaveUp(GaveUp),
-    /// Another attempt, after a wait of at least and at most so much, if the deadline leaves the wait that is drawn.
+    /// Another attempt, after a wait between these two.
+    ///
+    /// The deadline must allow the drawn wait.
     Again(Duration, Duration),
 }
 
-/// One call, by the rules of the documentation.
+/// One call, by the documented rules.
 struct SlowCall {
     number: u32,
     retries: u32,
-    /// Bounds of the previous wait, in nanoseconds; zero before there is one.
+    /// Bounds of the previous wait in nanoseconds, or zero before the first.
     previous: (u128, u128),
     had_free_retry: bool,
-    /// The tick at which the call must be over, and the time that it was given.
+    /// The tick of the deadline, and the time that it allowed.
     deadline: Option<(i128, Duration)>,
     began: i128,
-    /// The wait before the present attempt, as long as it is not slept.
+    /// The wait before the present attempt, until it is slept.
     wait: Duration,
 }
 
@@ -299,14 +301,14 @@ impl Model {
         })
     }
 
-    /// The tick of a deadline that is set now.
+    /// Returns the tick of a deadline that is set now.
     fn expiry(&self, time: Time) -> (i128, Duration) {
         let duration = time.duration();
         let ticks = (duration.as_nanos() * self.frequency as u128 / 1_000_000_000).min(1 << 62) as i128;
         (self.now + ticks, duration.min(Duration::from_nanos(u64::MAX - 1)))
     }
 
-    /// Judges a failure before the budget is asked; the call counts the retry.
+    /// Classifies a failure before the budget is asked. The call counts the retry.
     fn fail(&self, call: &mut SlowCall, failure: FailureInput) -> Outcome {
         if failure.kind == KindInput::Fatal {
             return Outcome::GaveUp(GaveUp::NotRetryable);
@@ -333,7 +335,7 @@ impl Model {
         }
         let base = backoff.base_nanos();
         call.retries += 1;
-        // A wait of nothing counts as none, after which the draw begins with the first delay.
+        // A zero wait counts as none, so the next draw starts with the first delay.
         let previous = if call.previous.0 == 0 { call.previous.1.max(base) } else { call.previous.1 };
         let (least, most) = backoff.bounds(call.retries, previous);
         call.previous = (least, most);
@@ -354,7 +356,7 @@ pub fn retry(input: RetryInput) {
     // Neither the clock nor the differences of its readings wrap.
     clock.set_ticks((start >> 3) + (1 << 61));
     let mut room: i128 = match kind {
-        // Slices of time repeat after 65,536 of them.
+        // Slices of time repeat after 65,536 slices.
         BudgetInput::Slices(shares) => (30_000 * shares.ttl().as_nanos() / 1_000_000_000 * u128::from(hertz)) as i128,
         _ => 1 << 61,
     }
@@ -411,7 +413,7 @@ pub fn retry(input: RetryInput) {
                     Some(time) => retry.begin_by(Deadline::with_clock(time.duration(), &clock)),
                     None => retry.begin(),
                 };
-                // The call's own if both pass at the same tick.
+                // The call's own deadline if both pass at the same tick.
                 let earliest = own.into_iter().chain(policy_deadline).min_by_key(|(expires, _)| *expires);
                 let call = SlowCall {
                     number: 1,
@@ -438,7 +440,7 @@ pub fn retry(input: RetryInput) {
                 let Some((mut attempts, mut call)) = calls.remove(&(place % 8)) else { continue };
                 let outcome = model.fail(&mut call, failure);
                 let decided = attempts.failed(&retry, failure.failure());
-                // gRPC counts a refusal of retries as a failure, whatever the status beside it is.
+                // gRPC counts a declined retry as a failure, with any status.
                 if failure.kind != KindInput::Fatal || matches!(failure.hint, HintInput::Declined) {
                     asked.push(Asked::Failed);
                 }
@@ -464,10 +466,10 @@ pub fn retry(input: RetryInput) {
                         calls.insert(place % 8, (attempts, call));
                     }
                     (Outcome::Again(..), Err(GaveUp::Budget)) => {
-                        assert!(!is_free, "a free retry is not paid for");
+                        assert!(!is_free, "a free retry takes nothing from the budget");
                         asked.push(Asked::Withdrew(false));
                     }
-                    // Only what was drawn is too long.
+                    // Only a random wait can be too long.
                     (Outcome::Again(_, most), Err(GaveUp::Deadline { hint: None })) => {
                         assert!(left.is_some_and(|left| *most >= left), "{left:?} are left, expected {outcome:?}");
                     }
@@ -537,7 +539,7 @@ pub fn retry(input: RetryInput) {
     }
 }
 
-/// Lets ticks pass, as many of them as there is room for.
+/// Lets ticks pass, as far as the clock has room.
 fn pass(clock: &ManualClock, model: &mut Model, room: &mut i128, ticks: i128) {
     let ticks = ticks.min(*room);
     *room -= ticks;

@@ -1,4 +1,4 @@
-//! `Retry-After`, of which each byte is the fuzzer's, or which is a date with a few bytes exchanged.
+//! `Retry-After` as arbitrary bytes, or as a date with some bytes replaced.
 
 use damper::wire::retry_after_in;
 use date_model::{LAST, LAST_OF_TWO_DIGITS, forms};
@@ -9,10 +9,10 @@ use std::time::Duration;
 #[path = "../../tests/wire/date_model.rs"]
 mod date_model;
 
-/// Compares what is read with what the model reads.
+/// Compares the parsed value with the model's.
 ///
-/// The first 11 bytes are the form of a date, the date, and that of the response; the rest is the value, and also bytes
-/// to exchange in the date, each after the number of its place.
+/// The first 11 bytes are the form of a date, the date, and the response's date. The rest is the value, and also pairs
+/// of a position in the date and its new byte.
 pub fn retry_after(input: &[u8]) {
     let Some((&[form, ref times @ ..], rest)) = input.split_first_chunk::<11>() else { return };
     let seconds = |bytes: &[u8]| bytes.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)) % (LAST + 1);
@@ -37,7 +37,7 @@ fn reads_as_the_model(value: &[u8], date: u64) {
     assert_eq!(read, expected, "{}", value.escape_ascii());
 }
 
-/// Parses a value; `None` if a header cannot contain it.
+/// Parses a value. Returns `None` if a header cannot contain it.
 fn wait(value: &[u8], date: u64) -> Option<Option<u64>> {
     let mut headers = HeaderMap::new();
     headers.insert(RETRY_AFTER, HeaderValue::from_bytes(value).ok()?);

@@ -1,5 +1,6 @@
-//! Every setting of everything, whatever it is: nothing panics, what is refused names the setting and its value, and
-//! what is accepted works.
+//! Every setting of every type, with any value.
+//!
+//! Nothing panics, a refusal names the setting and its value, and accepted settings work.
 
 use crate::input::Frequency;
 use arbitrary::Arbitrary;
@@ -13,10 +14,10 @@ mod breakers;
 mod keys;
 mod limits;
 
-/// The calls of a run.
+/// The maximum number of calls.
 const MOST_CALLS: usize = 60;
 
-/// Something that has settings, and its calls.
+/// A configurable type, and its calls.
 #[derive(Arbitrary, Debug)]
 pub struct SettingsInput<'a> {
     clock: ClockInput,
@@ -55,7 +56,7 @@ impl ClockInput {
     }
 }
 
-/// Builds it, and uses it.
+/// Builds the type, and uses it.
 pub fn settings(input: SettingsInput<'_>) {
     let clock = input.clock.clock();
     match input.what {
@@ -101,7 +102,7 @@ impl Pass {
     }
 }
 
-/// Any duration: of seconds, or of nanoseconds.
+/// Any duration: seconds, or nanoseconds.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum AnyDuration {
     Nanos(u32),
@@ -119,7 +120,7 @@ impl AnyDuration {
     }
 }
 
-/// Any quota, whether there is one or not.
+/// Any quota, valid or not.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum AnyQuota {
     Unlimited { burst: Option<u32> },
@@ -152,8 +153,8 @@ impl AnyQuota {
     }
 }
 
-/// Whether an error says so.
+/// Checks that an error names these words.
 fn names(error: &impl Error, words: &[&str]) {
     let text = error.to_string();
-    assert!(words.iter().all(|word| text.contains(word)), "`{text}` says nothing of {words:?}");
+    assert!(words.iter().all(|word| text.contains(word)), "`{text}` does not name {words:?}");
 }

@@ -1,5 +1,7 @@
-//! The store of anything: where it is one ring, against that; where it is many, against a map of all that was ever put
-//! into it.
+//! The store against a model.
+//!
+//! A store of one ring is compared with a model of that ring, and a store of several with a map of everything ever
+//! inserted.
 
 use crate::models::second_chance::SecondChanceModel;
 use arbitrary::Arbitrary;
@@ -8,7 +10,7 @@ use damper::time::Seed;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Below this capacity there is one shard, so that what is evicted is known.
+/// Below this capacity there is one shard, so evictions are predictable.
 const ONE_SHARD: usize = 127;
 
 const MOST_CALLS: usize = 4_000;
@@ -34,14 +36,14 @@ enum Kept {
 enum Call {
     Get(u16),
     GetOrInsert(u16),
-    /// So many from that one on, one after the other.
+    /// This many consecutive keys from the first one on.
     Inserts(u16, u8),
     Remove(u16),
     Iterate,
     Clear,
 }
 
-/// Compares the store with the ring, or the map.
+/// Compares the store with the ring or the map.
 pub fn store(input: StoreInput) {
     if input.is_one_ring { one_ring(&input) } else { several_rings(&input) }
 }
@@ -56,7 +58,7 @@ impl StoreInput {
         }
     }
 
-    /// Each call with a number, which is the value that it inserts.
+    /// Each call has a number, which is the value that it inserts.
     fn calls(&self) -> impl Iterator<Item = (u32, Call)> {
         let calls = self.calls.iter().flat_map(|&call| match call {
             Call::Inserts(first, keys) => {
@@ -74,7 +76,7 @@ fn one_ring(input: &StoreInput) {
         .expect("the capacity is allowed")
         .keep_if(move |value| is_kept(*value));
     let mut model = SecondChanceModel::new(capacity);
-    // The same keys for both kinds of store; here there are fewer.
+    // Both kinds of store use the same keys, of which this one needs fewer.
     let key = |key: u16| key.to_be_bytes()[1];
     for (number, call) in input.calls() {
         match call {
@@ -98,7 +100,7 @@ fn one_ring(input: &StoreInput) {
     }
 }
 
-/// A value that is counted while it lives.
+/// A value that is counted while it exists.
 struct Counted {
     number: u32,
     _alive: Arc<()>,
@@ -111,7 +113,7 @@ fn several_rings(input: &StoreInput) {
         .expect("the capacity is allowed")
         .keep_if(move |value| is_kept(value.number));
     assert_eq!(store.capacity(), capacity);
-    // All that was inserted and not removed: what is not there any more was evicted.
+    // All keys inserted and not removed. Those missing from the store were evicted.
     let mut known = HashMap::new();
     let (mut inserted, mut removed) = (0, 0);
     for (number, call) in input.calls() {
@@ -131,7 +133,7 @@ fn several_rings(input: &StoreInput) {
                     known.insert(key, number);
                 }
                 assert_eq!(Some(&found.number), known.get(&key));
-                assert!(store.get(&key).is_some_and(|again| Arc::ptr_eq(&again, &found)), "what was inserted is there");
+                assert!(store.get(&key).is_some_and(|again| Arc::ptr_eq(&again, &found)), "an inserted value is found");
             }
             Call::Remove(key) => {
                 let found = store.remove(&key).map(|value| value.number);
@@ -155,7 +157,7 @@ fn several_rings(input: &StoreInput) {
         }
         let evicted = usize::try_from(store.evictions()).expect("no more than inserted");
         assert!(store.len() <= capacity, "{} of {capacity}", store.len());
-        assert_eq!(store.len() + removed + evicted, inserted, "lost or there twice");
+        assert_eq!(store.len() + removed + evicted, inserted, "an entry is lost or duplicated");
         assert_eq!(Arc::strong_count(&alive), store.len() + 1, "values live as long as their entries");
     }
 }

@@ -1,5 +1,7 @@
-//! The targets without a fuzzer, with a stable Rust: on their corpora, and then on random input, which is the same every
-//! time. The environment variable `DAMPER_SEED` chooses another series of inputs; 1 unless set.
+//! The targets without a fuzzer, with a stable Rust, on their corpora and on random input.
+//!
+//! The input is the same every time. The environment variable `DAMPER_SEED` chooses another series of inputs; 1 unless
+//! set.
 
 use damper_fuzz::{TARGETS, Target};
 use std::collections::BTreeSet;

@@ -1,4 +1,6 @@
-//! A small copy of how a bucket is healed after its clock stepped back, with the bugs that the real one does not have.
+//! A small copy of the healing of a bucket after its clock stepped back, with bugs.
+//!
+//! The real one does not have these bugs.
 //!
 //! Plain integers: a second brings a token, a word is the position at which the bucket is full.
 
@@ -6,12 +8,12 @@ use crate::Time;
 use damper_core::Clock;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
-/// What this copy does otherwise than damper.
+/// The flaws of this copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing: for the proof that the copy is one.
     None,
-    /// What lies beyond the deepest debt is brought to a full bucket.
+    /// A word beyond the deepest debt is brought to a full bucket.
     ToFull,
     /// The clock is read before the word.
     EarlyReading,

@@ -1,10 +1,12 @@
-//! A small copy of how tokens are held outside of their bucket, with the bugs that the real one does not have.
+//! A small copy of tokens that are held outside of their bucket, with bugs.
+//!
+//! The real one does not have these bugs.
 //!
 //! Plain counts: time passes when the model says so, and fills the bucket.
 
 use loom::sync::atomic::{AtomicU64, Ordering};
 
-/// What this copy does differently from damper.
+/// The flaws of this copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing, to show that the copy is right.
@@ -21,7 +23,7 @@ pub struct Holding {
     level: AtomicU64,
     /// The part of the budget that is not leased, or the room of a stripe that is not claimed.
     free: AtomicU64,
-    /// What the stripe holds.
+    /// The tokens of the stripe.
     stripe: AtomicU64,
 }
 
@@ -73,7 +75,9 @@ impl Holding {
         }
     }
 
-    /// Spends one token of the stripe, or of the bucket and refills the stripe; returns how many were spent.
+    /// Spends one token of the stripe, or of the bucket and refills the stripe.
+    ///
+    /// Returns how many were spent.
     pub fn check(&self) -> u64 {
         if Self::change(&self.stripe, |held| held.checked_sub(1)).is_some() {
             self.free.fetch_add(1, Ordering::AcqRel);

@@ -20,15 +20,19 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Checks a model in both settings of damper's atomics: as they are, and with every load a read-modify-write, because
-/// loom 0.7 does not visit every interleaving in which a thread loads a location and then compare-exchanges it.
+/// Checks a model in both settings of damper's atomics.
+///
+/// As they are, and with every load a read-modify-write, because loom 0.7 does not visit every interleaving in which a
+/// thread loads a location and then compare-exchanges it.
 ///
 /// There is no bound on preemptions: every interleaving that loom knows is visited.
 pub fn check(model: impl Fn() + Send + Sync + 'static) {
     check_with(loom::model::Builder::new(), model);
 }
 
-/// As [`check`], for models that are too large for that: visits the interleavings with at most so many preemptions.
+/// As [`check`], for models that are too large for that.
+///
+/// Visits the interleavings with at most so many preemptions.
 pub fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -63,10 +67,10 @@ impl Clock for Stopped {
     }
 }
 
-/// A clock that is moved by hand, by whoever shares it, in nanoseconds.
+/// A clock in nanoseconds that any thread sharing it can advance by hand.
 ///
-/// It orders as time does: who reads a moment sees what was stored before an earlier moment was read. (A store takes no
-/// longer to be seen than the clock's skew; that is what `max_step_back` is for.)
+/// It orders as time does: a thread that reads a moment sees what was stored before an earlier moment was read. (A store
+/// takes no longer to be seen than the clock's skew; that is what `max_step_back` is for.)
 #[derive(Clone, Debug)]
 pub struct Time(Arc<AtomicU64>);
 
@@ -91,5 +95,17 @@ impl Clock for Time {
 
     fn frequency(&self) -> u64 {
         1_000_000_000
+    }
+}
+
+/// Hashes every key alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Constant;
+
+impl std::hash::BuildHasher for Constant {
+    type Hasher = std::collections::hash_map::DefaultHasher;
+
+    fn build_hasher(&self) -> Self::Hasher {
+        Self::Hasher::new()
     }
 }

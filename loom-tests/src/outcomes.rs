@@ -7,7 +7,7 @@ use damper_core::breaker::Verdict;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What a model does with a breaker, the real one or the copy.
+/// The operations of a model on a breaker, the real one or the copy.
 pub trait ModelBreaker: Clone + Send + 'static {
     type Permit: Send + 'static;
 
@@ -42,7 +42,7 @@ pub struct Rules {
     pub successes: u32,
 }
 
-/// What this copy does differently from damper.
+/// The flaws of this copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing, to show that the copy is right.

@@ -1,4 +1,6 @@
-//! A small copy of how a quota is slowed while others check, with the bugs that the real one does not have.
+//! A small copy of a quota that is slowed while others check, with bugs.
+//!
+//! The real one does not have these bugs.
 //!
 //! Plain integers: a line brings `rate` tokens a millisecond, a word is the position at which the bucket is full.
 
@@ -6,7 +8,7 @@ use crate::Time;
 use damper_core::Clock;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// What this copy does otherwise than damper.
+/// The flaws of this copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing: for the proof that the copy is one.
@@ -15,11 +17,13 @@ pub enum Bug {
     LateReading,
     /// The slower line starts once, where the old one was before it was published.
     OneBend,
-    /// What lies far ahead is healed between the bends, too.
+    /// A word that lies far ahead is healed between the bends, too.
     HealingBetween,
 }
 
-/// The tick and the position of a line's start, its rate, and the deepest debt; in force while the epoch says so.
+/// The tick and the position of a line's start, its rate, and the deepest debt.
+///
+/// They are in force while the epoch says so.
 type Record = [AtomicU64; 4];
 
 #[derive(Debug)]

@@ -1,4 +1,6 @@
-//! A small copy of how slots of the keyed table change their owners, with the bugs that the real one does not have.
+//! A small copy of the change of owners in the keyed table, with bugs.
+//!
+//! The real one does not have these bugs.
 //!
 //! Plain counts: a bucket holds how many tokens are used, and nothing is refilled. There are two slots, and as many
 //! versions of an owner as a model says.
@@ -6,7 +8,7 @@
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
-/// What this copy does differently from damper.
+/// The flaws of this copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing: for the proof that the copy is one.
@@ -27,7 +29,7 @@ pub enum Bug {
     FreshFromOverflow,
 }
 
-/// What becomes of a newcomer if no slot is idle.
+/// The fate of a newcomer if no slot is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyWhenFull {
     Share,
@@ -55,7 +57,7 @@ pub struct TableCopy {
     versions: u64,
     burst: u64,
     slots: [SlotCopy; 2],
-    /// What the keys without a slot used.
+    /// The tokens that keys without a slot used.
     shared: AtomicU64,
     locks: [Mutex<()>; 4],
 }
@@ -200,12 +202,12 @@ impl TableCopy {
         }
     }
 
-    /// What a key used, if it has a slot.
+    /// The tokens that a key used, if it has a slot.
     pub fn used(&self, key: u64) -> Option<u64> {
         self.change(key, |used| (None, used))
     }
 
-    /// What the keys without a slot used.
+    /// The tokens that keys without a slot used.
     pub fn shared(&self) -> u64 {
         self.shared.load(Ordering::Relaxed)
     }

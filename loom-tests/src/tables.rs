@@ -27,7 +27,9 @@ impl Hasher for Identity {
     }
 }
 
-/// A first sight looks at eight slots and the quota of each, which is more than loom allows an execution by itself.
+/// The branches that a first sight needs, more than loom allows an execution by itself.
+///
+/// It looks at eight slots and the quota of each.
 pub fn builder(preemptions: usize) -> Builder {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);

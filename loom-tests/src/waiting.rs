@@ -5,7 +5,7 @@
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
-/// What this copy does otherwise than damper.
+/// The flaws of this copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing: for the proof that the copy is one.

@@ -1,20 +1,22 @@
-//! A small copy of the fixed window and the sliding counter, with the bugs that the real ones do not have.
+//! A small copy of the fixed window and the sliding counter, with bugs.
+//!
+//! The real ones do not have these bugs.
 //!
 //! A window is a second of the clock. Of the window before, a sliding counter counts all, and a fixed window nothing.
 
 use damper_core::Clock;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
-/// What this copy does otherwise than damper.
+/// The flaws of this copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Nothing: for the proof that the copy is one.
     None,
     /// A reading from an earlier window than the word's opens that one.
     LateOpens,
-    /// Who is second to move on moves on what the first one has moved.
+    /// The second thread to move on moves on what the first one has moved.
     MovesTwice,
-    /// What was taken in one window is given back in whatever window is counted.
+    /// Tokens of one window are given back even if another window is counted by now.
     BackAnywhere,
 }
 
@@ -59,7 +61,7 @@ impl Windows {
         Self { slides: true, ..Self::fixed(bug, limit) }
     }
 
-    /// What counts in the window `here`, if the window `since` was counted.
+    /// The count of the window `here`, if the window `since` was counted.
     fn moved_on(&self, counts: Counts, since: u64, here: u64) -> Counts {
         match here.checked_sub(since) {
             Some(0) => counts,
@@ -104,7 +106,7 @@ impl Windows {
         }
     }
 
-    /// What counts now.
+    /// The count now.
     pub fn used(&self, clock: &impl Clock) -> u64 {
         let counts = Counts::of(self.word.load(Ordering::Relaxed));
         self.moved_on(counts, counts.number, clock.now() / 1_000_000_000).used()

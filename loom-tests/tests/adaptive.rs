@@ -1,5 +1,7 @@
-//! Adaptive limits: the windows of samples. In brackets: the weakening of the code under which each model was seen to fail.
-//! (`loom-tests/weaken --list adaptive`)
+//! Adaptive limits: the windows of samples.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail. (`loom-tests/weaken --list
+//! adaptive`)
 #![cfg(loom)]
 
 use damper_core::AdaptiveLimit;
@@ -11,13 +13,17 @@ use std::cell::Cell;
 use std::time::Duration;
 
 std::thread_local! {
-    /// The calls of all windows, the peak of the last one, and how many there were. All threads of a model run on one thread of the system.
+    /// The calls of all windows, the peak of the last one, and how many there were.
+    ///
+    /// All threads of a model run on one thread of the system.
     static CALLS: Cell<u32> = const { Cell::new(0) };
     static PEAK: Cell<u32> = const { Cell::new(0) };
     static WINDOWS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Plans windows of at least so many calls, and looks whether they had them. All but the first have this length.
+/// Plans windows of at least so many calls, and looks whether they had them.
+///
+/// All but the first have this length.
 #[derive(Clone, Copy, Debug)]
 struct Windows {
     fewest: u32,
@@ -59,7 +65,9 @@ fn drop_one(limit: &Limit) {
     limit.try_acquire().unwrap().overloaded();
 }
 
-/// One thread makes two calls while another makes one, which may be late for its window. Later windows have it.
+/// One thread makes two calls while another makes one, which may be late for its window.
+///
+/// Later windows have it.
 fn counted_model(call: impl Fn(&Limit) + Copy + Send + 'static) {
     let limit = begun(1, Duration::ZERO);
     let rival = {
@@ -111,7 +119,9 @@ fn no_window_ends_twice_unless_flawed() {
     check_flawed(Flaw::BlindExchange, once_model);
 }
 
-/// Two threads end a call each, in a window without a length. The next window is a minute long, and the clock stands still.
+/// Two threads end a call each, in a window without a length.
+///
+/// The next window is a minute long, and the clock stands still.
 fn length_model() {
     let limit = begun(1, Duration::from_secs(60));
     let rival = {
@@ -142,7 +152,7 @@ fn peak_model() {
     drop(rivals);
 }
 
-/// [A peak that is stored whatever there is.]
+/// [A peak that is stored without a look at the old one.]
 #[test]
 fn a_peak_is_the_highest_of_all_threads() {
     check_preemptions(2, peak_model);

@@ -1,5 +1,6 @@
-//! The adaptive throttle: calls and probes that race. In brackets: the weakening of the code under which each model was
-//! seen to fail.
+//! The adaptive throttle: calls and probes that race.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::throttle::AdaptiveThrottle;
@@ -31,8 +32,11 @@ fn no_call_is_lost_unless_flawed() {
     check_flawed(Flaw::BlindExchange, no_call_lost_model);
 }
 
-/// Two calls of an outage find that a second has passed since the last one was sent: one of them is sent. [The moment is
-/// stored and not swapped.]
+/// Two calls of an outage find that a second has passed since the last one was sent.
+///
+/// One of them is sent.
+///
+/// [The moment is stored and not swapped.]
 #[test]
 fn one_probe_is_sent() {
     check_preemptions(2, || {

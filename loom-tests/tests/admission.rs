@@ -1,5 +1,7 @@
-//! Admission: slots that threads race for, and a queue in which calls of classes wait, become late, give way and give up. In brackets:
-//! the weakening of the code under which each model was seen to fail, all of them in `weakenings/admission`.
+//! Admission: slots that threads race for, and a queue of classes.
+//!
+//! Queued calls wait, become late, give way and give up. In brackets: the weakening of the code under which each model
+//! was seen to fail, all of them in `weakenings/admission`.
 #![cfg(loom)]
 
 use damper_core::concurrency::{
@@ -118,8 +120,10 @@ fn limited_model() {
     is_as_new(&gate, 1);
 }
 
-/// A thread blocks for the slot of a call that ends: it is woken, whatever it was about to do. [A call that queues without another
-/// look at the word; a slot freed past the queue; a grant without a wake-up; wake-ups counted after the look.]
+/// A thread blocks for the slot of a call that ends: it is woken, whatever it was about to do.
+///
+/// [A call that queues without another look at the word; a slot freed past the queue; a grant without a wake-up;
+/// wake-ups counted after the look.]
 #[test]
 fn end_of_a_call_wakes_a_waiter() {
     check_preemptions(3, || {
@@ -160,8 +164,11 @@ fn higher_limit_wakes_a_waiter() {
     });
 }
 
-/// The limit and the queue become smaller while a thread blocks and a slot is freed: the thread has a permit or is refused. [A queue that stays
-/// as long as it was.]
+/// The limit and the queue become smaller while a thread blocks and a slot is freed.
+///
+/// The thread has a permit or is refused.
+///
+/// [A queue that stays as long as it was.]
 #[test]
 fn smaller_queue_refuses_the_waiter_it_has_no_place_for() {
     check_preemptions(3, || {
@@ -180,8 +187,9 @@ fn smaller_queue_refuses_the_waiter_it_has_no_place_for() {
     });
 }
 
-/// A slot is freed for a queued call, and another thread comes for it: it does not get it. [A slot freed in one swap, and granted in
-/// another.]
+/// A slot is freed for a queued call, and another thread comes for it: it does not get it.
+///
+/// [A slot freed in one swap, and granted in another.]
 #[test]
 fn newcomers_never_overtake_queued_calls() {
     check_preemptions(3, || {
@@ -199,7 +207,9 @@ fn newcomers_never_overtake_queued_calls() {
     });
 }
 
-/// Two permits are dropped by two threads, while two calls wait: both get a slot. [A call that queues without another look.]
+/// Two permits are dropped by two threads, while two calls wait: both get a slot.
+///
+/// [A call that queues without another look.]
 #[test]
 fn permits_dropped_in_any_order_serve_all_waiters() {
     check_preemptions(3, || {
@@ -214,8 +224,11 @@ fn permits_dropped_in_any_order_serve_all_waiters() {
     });
 }
 
-/// A slot is freed while the call that is next gives up: the one behind it gets the slot, whether that was granted to the first or
-/// not. [A granted slot that is not passed on; a call that gives up without leaving the word's count.]
+/// A slot is freed while the call that is next gives up.
+///
+/// The one behind it gets the slot, whether that was granted to the first or not.
+///
+/// [A granted slot that is not passed on; a call that gives up without leaving the word's count.]
 #[test]
 fn cancelled_waiter_passes_its_slot_on() {
     check_preemptions(3, || {
@@ -233,8 +246,11 @@ fn cancelled_waiter_passes_its_slot_on() {
     });
 }
 
-/// The time of the next call passes while a slot is freed, before or after it is granted the slot: the call behind it gets that. [A late
-/// call that is granted a slot; one that uses the slot it was granted in time; one that does not pass it on.]
+/// The time of the next call passes while a slot is freed, before or after it is granted the slot.
+///
+/// The call behind it gets that.
+///
+/// [A late call that is granted a slot; one that uses the slot it was granted in time; one that does not pass it on.]
 #[test]
 fn slot_goes_to_a_call_that_still_has_time() {
     check_preemptions(3, || {
@@ -263,8 +279,11 @@ fn slot_goes_to_a_call_that_still_has_time() {
     });
 }
 
-/// A call of a higher class takes the place of a thread that blocks: the thread is refused, while no other call ends. [A displaced call
-/// that is not woken.]
+/// A call of a higher class takes the place of a thread that blocks.
+///
+/// The thread is refused, while no other call ends.
+///
+/// [A displaced call that is not woken.]
 #[test]
 fn displaced_waiter_is_woken() {
     check_preemptions(3, || {
@@ -280,8 +299,11 @@ fn displaced_waiter_is_woken() {
     });
 }
 
-/// Two threads end calls: the first one's long call does not bring the median back that there was before the other one's two short
-/// calls. [A median that is stored and not swapped.]
+/// Two threads end calls.
+///
+/// The first one's long call does not bring the median back that there was before the other one's two short calls.
+///
+/// [A median that is stored and not swapped.]
 #[test]
 fn slow_thread_does_not_undo_what_others_have_learnt() {
     check_preemptions(3, || {
@@ -304,8 +326,9 @@ fn slow_thread_does_not_undo_what_others_have_learnt() {
     });
 }
 
-/// A call ends while another one takes its slot from the queue. [None of admission's own: the orderings are those of a bulkhead's
-/// word.]
+/// A call ends while another one takes its slot from the queue.
+///
+/// [None of admission's own: the orderings are those of a bulkhead's word.]
 #[test]
 fn queued_permit_sees_what_was_done_under_the_one_before() {
     check_preemptions(3, || {

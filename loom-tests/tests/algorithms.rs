@@ -1,5 +1,6 @@
-//! The algorithms beside the token bucket. In brackets: the weakening of the code under which each model was seen to
-//! fail.
+//! The algorithms beside the token bucket.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::limit::Algorithm;
@@ -49,8 +50,9 @@ fn sliding_counter_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || race_for_the_last(counter));
 }
 
-/// Two threads race to open the next window: it is opened once, and gives its limit. [A `store` in place of the swap.
-/// In `copies`: a window that is opened again by the second thread.]
+/// Two threads race to open the next window: it is opened once, and gives its limit.
+///
+/// [A `store` in place of the swap. In `copies`: a window that is opened again by the second thread.]
 #[test]
 fn fixed_window_is_opened_once() {
     check_preemptions(3, fixed_window_is_opened_once_model);
@@ -77,8 +79,11 @@ fn fixed_window_is_opened_once_model() {
     assert_eq!(limiter.peek().remaining(), u32::from(mine));
 }
 
-/// A thread whose clock is behind another's counts in the window that the other one has opened: never are both open
-/// anew. [A reading from an earlier window opens that one: in the code by hand, and in `copies`. No swap decides this.]
+/// A thread whose clock is behind another's counts in the window that the other one has opened.
+///
+/// Never are both open anew.
+///
+/// [A reading from an earlier window opens that one: in the code by hand, and in `copies`. No swap decides this.]
 fn a_late_clock<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A) {
     let windows = Arc::new(limit(Quota::per_second(1)));
     windows.take(1, &Stopped(7)).unwrap();
@@ -102,7 +107,9 @@ fn late_clock_counts_in_the_current_window_of_a_counter() {
     check_preemptions(3, || a_late_clock(counter));
 }
 
-/// Two threads enter a leaky queue: one leaves an interval after the other. [A `store` in place of the swap.]
+/// Two threads enter a leaky queue: one leaves an interval after the other.
+///
+/// [A `store` in place of the swap.]
 #[test]
 fn queue_releases_one_at_a_time() {
     check_preemptions(3, queue_releases_one_at_a_time_model);
@@ -126,9 +133,11 @@ fn queue_releases_one_at_a_time_model() {
     assert!(queue.enter().is_err());
 }
 
+/// Tokens of one window are not given back in another.
+///
 /// A thread takes three, one of them is refused by another limit, and gives back two, while the next window begins and
-/// another thread takes some of that: what was taken in one window is not given back in another. [A `store` in place of
-/// the swap. A roll-back in whatever window is counted: in the code by hand, and in `copies`.]
+/// another thread takes some of that. [A `store` in place of the swap. A roll-back even if another window is counted:
+/// in the code by hand, and in `copies`.]
 fn a_roll_back<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A, used: &[u32]) {
     let clock = Time::at(7);
     let both =
@@ -157,7 +166,7 @@ fn roll_back_keeps_a_fixed_window_within_its_limit_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || a_roll_back(FixedWindow::new, &[1]));
 }
 
-/// What was not given back in time is previous, as what was taken first is.
+/// Tokens not given back in time are previous, as the first ones are.
 #[test]
 fn roll_back_keeps_a_sliding_counter_within_its_limit() {
     check_preemptions(3, || a_roll_back(counter, &[2, 4]));
@@ -169,8 +178,11 @@ fn roll_back_keeps_a_sliding_counter_within_its_limit_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || a_roll_back(counter, &[2, 4]));
 }
 
-/// Two threads race into the next window of a counter: what was current is previous once, and neither loses what the
-/// other took. [A `store` in place of the swap. In `copies`: what was moved on is moved on again by the second thread.]
+/// Two threads race into the next window of a counter.
+///
+/// The current count becomes the previous one once, and neither thread loses the other's tokens.
+///
+/// [A `store` in place of the swap. In `copies`: what was moved on is moved on again by the second thread.]
 #[test]
 fn sliding_counter_moves_on_once() {
     check_preemptions(3, sliding_counter_moves_on_once_model);
@@ -197,8 +209,9 @@ fn sliding_counter_moves_on_once_model() {
     assert_eq!(limiter.peek().used(), 4, "nothing is lost");
 }
 
-/// The models above whose weakening does not concern the swap, on the small copy of `windows`, which passes them as it
-/// is and fails with each of its bugs.
+/// The models above whose weakening does not concern the swap, on the small copy of `windows`.
+///
+/// The copy passes them as it is and fails with each of its bugs.
 mod copies {
     use super::{Arc, Bug, Duration, Stopped, Time, Windows, check_preemptions, thread};
 

@@ -1,4 +1,6 @@
-//! The breaker breaker's word. In brackets: the weakenings of the code under which each model was seen to fail.
+//! The breaker breaker's word.
+//!
+//! In brackets: the weakenings of the code under which each model was seen to fail.
 //!
 //! The models run on the real breaker and, with a bug in it, on a small copy. The windows have models in
 //! `breaker_windows.rs`.
@@ -7,13 +9,13 @@
 use damper_core::breaker::{BreakerConfigBuilder, Cause, OnStateChange, Permit, StateChange, Verdict};
 use damper_core::{BreakerConfig, CircuitBreaker, State};
 use damper_loom_tests::outcomes::{Bug, ModelBreaker, Rules, SmallBreaker};
-use damper_loom_tests::{Flaw, check, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, check_flawed, check_preemptions};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Shows a later second at every reading, so that a cooldown of a millisecond is over at the next reading.
+/// Shows a later second at every reading, so that a short cooldown is over at the next one.
 #[derive(Debug, Default)]
 struct Jump(std::sync::atomic::AtomicU64);
 
@@ -98,7 +100,9 @@ impl ModelBreaker for Real {
     }
 }
 
-/// Checks that every change was reported once, with a generation of its own; returns the new states in their order.
+/// Checks that every change was reported once, with a generation of its own.
+///
+/// Returns the new states in their order.
 fn reported_states(breaker: &impl ModelBreaker) -> Vec<State> {
     let mut reported = breaker.reported();
     reported.sort_by_key(|&(generation, _)| generation);
@@ -109,9 +113,12 @@ fn reported_states(breaker: &impl ModelBreaker) -> Vec<State> {
     reported.into_iter().map(|(_, state)| state).collect()
 }
 
-/// Checks a model of the real breaker.
+/// Checks a model of the real breaker, with two threads.
+///
+/// Without a bound the larger ones take minutes, because with every load a read-modify-write two reads of the settings
+/// are an interleaving too.
 fn check_real(rules: Rules, model: fn(Real)) {
-    check(move || model(Real::of(rules)));
+    check_preemptions(4, move || model(Real::of(rules)));
 }
 
 /// As `check_real`, with three threads.
@@ -132,8 +139,11 @@ fn check_small(bug: Bug, rules: Rules, model: fn(SmallBreaker)) {
 /// Two successes are needed, so that only `probes` limits the probes in flight.
 const ONE_PROBE: Rules = Rules { failures: 1, probes: 1, successes: 2 };
 
-/// Three threads call a breaker whose cooldown is over: one probe is in flight at a time, and a dropped probe frees its
-/// place. [`admit_probe` without the test of `max_probes`; a store in place of the swap.]
+/// Three threads call a breaker whose cooldown is over.
+///
+/// One probe is in flight at a time, and a dropped probe frees its place.
+///
+/// [`admit_probe` without the test of `max_probes`; a store in place of the swap.]
 fn probes_are_limited_model<C: ModelBreaker>(breaker: C) {
     breaker.failure();
     let in_flight = Arc::new(AtomicU32::new(0));
@@ -176,6 +186,7 @@ fn unlimited_probes_are_noticed() {
 }
 
 /// Two threads see that the cooldown is over: there is one transition, and it is reported once.
+///
 /// [`replace` that notifies after a failed swap; a store in place of the swap.]
 fn cooldown_end_notifies_once_model<C: ModelBreaker>(breaker: C) {
     breaker.failure();
@@ -211,6 +222,7 @@ fn double_notification_of_cooldown_end_is_noticed() {
 const FIRST_DECIDES: Rules = Rules { failures: 1, probes: 1, successes: 1 };
 
 /// Results of calls that were permitted while closed race a probe: the probe alone decides.
+///
 /// [`settle` without the test of the generation.]
 fn late_result_is_discarded_model<C: ModelBreaker>(breaker: C) {
     let late = [breaker.acquire().unwrap(), breaker.acquire().unwrap()];
@@ -244,7 +256,10 @@ fn accepted_late_result_is_noticed() {
 
 const THIRD_TRIPS: Rules = Rules { failures: 3, probes: 1, successes: 1 };
 
-/// Failures race at the threshold: every one counts, and the third trips the breaker, which is reported once.
+/// Failures race at the threshold.
+///
+/// Every one counts, and the third trips the breaker, which is reported once.
+///
 /// [A store in place of the swap of the word; `replace` that notifies after a failed swap.]
 fn every_failure_counts_model<C: ModelBreaker>(breaker: C) {
     let rivals: Vec<_> = (0..2)
@@ -273,6 +288,7 @@ fn every_failure_counts_unless_flawed() {
 }
 
 /// Two failures race at the threshold of one: the second one is of an older generation.
+///
 /// [`replace` that notifies after a failed swap; a store in place of the swap.]
 fn trip_notifies_once_model<C: ModelBreaker>(breaker: C) {
     let permit = breaker.acquire().unwrap();
@@ -303,8 +319,11 @@ fn double_notification_of_trip_is_noticed() {
     check_small(Bug::NotifiesAnyway, FIRST_DECIDES, trip_notifies_once_model);
 }
 
-/// One thread fails, succeeds and fails again, after a failure, while another fails: in no order are three failures
-/// consecutive. [`settle` that gives up when the swap of a success fails; a store in place of the swap.]
+/// One thread fails, succeeds and fails again, after a failure, while another fails.
+///
+/// In no order are three failures consecutive.
+///
+/// [`settle` that gives up when the swap of a success fails; a store in place of the swap.]
 fn success_resets_consecutive_failures_model<C: ModelBreaker>(breaker: C) {
     breaker.failure();
     let permit = breaker.acquire().unwrap();
@@ -338,8 +357,9 @@ fn lost_success_is_noticed() {
 
 const SECOND_TRIPS: Rules = Rules { failures: 2, probes: 1, successes: 1 };
 
-/// Two consecutive failures trip the breaker while another thread succeeds. A success between the two prevents the trip;
-/// otherwise the breaker stays open. [A store in place of the swap.]
+/// Two consecutive failures trip the breaker while another thread succeeds.
+///
+/// A success between the two prevents the trip; otherwise the breaker stays open. [A store in place of the swap.]
 fn trip_survives_a_concurrent_success_model<C: ModelBreaker>(breaker: C) {
     let success = breaker.acquire().unwrap();
     let rival = {
@@ -369,7 +389,10 @@ fn trip_survives_a_concurrent_success_unless_flawed() {
 
 const TWO_PROBES: Rules = Rules { failures: 1, probes: 2, successes: 1 };
 
-/// A success and a failure of two probes race: the first decides, and the other is of an older generation by then.
+/// A success and a failure of two probes race.
+///
+/// The first decides, and the other is of an older generation by then.
+///
 /// [A transition that keeps its generation; `settle` without the test of it.]
 fn first_verdict_decides_model<C: ModelBreaker>(breaker: C) {
     breaker.failure();
@@ -411,7 +434,10 @@ fn unchanged_generation_is_noticed() {
     check_small(Bug::KeepsGeneration, TWO_PROBES, first_verdict_decides_model);
 }
 
-/// A permit is dropped while another closes the breaker, which then trips again: the drop frees its own place, or none.
+/// A permit is dropped while another closes the breaker, which then trips again.
+///
+/// The drop frees its own place, or none.
+///
 /// [`settle` without the test of the generation; a store in place of the swap.]
 fn dropped_permit_frees_only_its_own_place_model<C: ModelBreaker>(breaker: C) {
     breaker.failure();
@@ -449,9 +475,11 @@ fn place_freed_in_later_generation_is_noticed() {
     check_small(Bug::AnyGeneration, TWO_PROBES, dropped_permit_frees_only_its_own_place_model);
 }
 
-/// The breaker is forced open and reset while a probe is in flight: its verdict counts before that or not at all, and
-/// every change is reported once. [`settle` without the test of the generation; a store in place of the swap; a
-/// transition that keeps its generation.]
+/// The breaker is forced open and reset while a probe is in flight.
+///
+/// Its verdict counts before that or not at all, and every change is reported once.
+///
+/// [`settle` without the test of the generation; a store in place of the swap; a transition that keeps its generation.]
 fn forced_state_stays_model<C: ModelBreaker>(breaker: C, verdict: Verdict, decision: State) {
     breaker.failure();
     let probe = breaker.acquire().unwrap();
@@ -504,7 +532,10 @@ fn unchanged_generation_when_forced_is_noticed() {
     check_small(Bug::KeepsGeneration, FIRST_DECIDES, success_while_forced_model);
 }
 
-/// Two threads force a breaker, one open and one closed again: each change is reported once, and the last stays.
+/// Two threads force a breaker, one open and one closed again.
+///
+/// Each change is reported once, and the last stays.
+///
 /// [A store in place of the swap; `replace` that notifies after a failed swap.]
 fn two_forced_changes_are_both_reported_model<C: ModelBreaker>(breaker: C) {
     let rival = {
@@ -529,12 +560,15 @@ fn two_forced_changes_are_both_reported_unless_flawed() {
     check_blind(FIRST_DECIDES, two_forced_changes_are_both_reported_model);
 }
 
-/// The time half-open is over while its probe returns: either the probe closes the breaker first, or the breaker opens
-/// again and the probe is late. Each change is reported once. [A store in place of the swap; `settle` without the test of
-/// the generation.]
+/// The time half-open is over while its probe returns.
+///
+/// Either the probe closes the breaker first, or the breaker opens again and the probe is late. Each change is reported
+/// once.
+///
+/// [A store in place of the swap; `settle` without the test of the generation.]
 #[test]
 fn half_open_timeout_races_a_returning_probe() {
-    check(half_open_too_long_model);
+    check_preemptions(3, half_open_too_long_model);
 }
 
 #[test]

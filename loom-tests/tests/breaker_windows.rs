@@ -1,7 +1,9 @@
-//! The windows of breakers. In brackets: the weakenings of the code under which each model was seen to fail.
+//! The windows of breakers.
 //!
-//! Every window is used as a breaker uses it. What a model cannot see of a ring at once, it sees after a whole lap. So
-//! there are long parts in which one thread runs alone, which loom runs fast.
+//! In brackets: the weakenings of the code under which each model was seen to fail.
+//!
+//! Every window is used as a breaker uses it. A model sees the state of a ring only after a whole lap. So there are
+//! long parts in which one thread runs alone, which loom runs fast.
 #![cfg(loom)]
 
 use damper_core::breaker::{BreakerConfigBuilder, Permit};
@@ -12,7 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A clock that orders nothing and adds no interleavings: for models in which it moves only while one thread is alone.
+/// A clock that orders nothing and adds no interleavings.
+///
+/// For models in which it moves only while one thread is alone.
 #[derive(Clone, Debug, Default)]
 struct Hand(Arc<AtomicU64>);
 
@@ -91,7 +95,10 @@ fn check_flawed(flaw: Flaw, model: fn()) {
     damper_core::sync::with_flaw(flaw, || builder(2).check(model));
 }
 
-/// Two threads record two outcomes each in a window of four: it holds exactly those, and at no time three failures.
+/// Two threads record two outcomes each in a window of four.
+///
+/// It holds exactly those, and at no time three failures.
+///
 /// [A store in place of the swap.]
 #[test]
 fn register_counts_exactly() {
@@ -122,9 +129,11 @@ fn register_counts_exactly_model() {
     assert_eq!(counted(&breaker), (4, 0), "two of four");
 }
 
-/// Three threads record an outcome each in a full ring, two of them replacing a failure: its rate is never reached. After
-/// another lap, what each of them wrote is where it belongs. [A store in place of the swap of the head; `record` that
-/// does not write the last outcome.]
+/// Three threads record an outcome each in a full ring, two of them replacing a failure.
+///
+/// Its rate is never reached. After another lap, what each of them wrote is where it belongs.
+///
+/// [A store in place of the swap of the head; `record` that does not write the last outcome.]
 #[test]
 fn ring_counts_exactly() {
     check(2, ring_counts_exactly_model);
@@ -154,7 +163,10 @@ fn ring_counts_exactly_model() {
     assert_eq!(counted(&breaker), (25, 0), "exact, and so is the ring");
 }
 
-/// One thread goes round the ring while another reads its head: what it replaces is what the ring holds then.
+/// One thread goes round the ring while another reads its head.
+///
+/// It replaces the outcome that the ring holds then.
+///
 /// [`record` that does not write the last outcome; every access Relaxed, and no fence.]
 #[test]
 fn ring_matches_its_head() {
@@ -181,7 +193,10 @@ fn ring_matches_its_head_model() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// A record is late, and the ring has begun another generation: the late record overwrites no newer outcome.
+/// A record is late, and the ring has begun another generation.
+///
+/// The late record overwrites no newer outcome.
+///
 /// [`write_last` without the fence, or without checking the head again; Release of the swap of the ring's word, Acquire
 /// of the head's load, or Release of its swap, as Relaxed.]
 #[test]
@@ -208,7 +223,10 @@ fn late_record_leaves_newer_ring_intact_model() {
     assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of the older generation");
 }
 
-/// A late record swaps a word that the next generation writes as well: the newer outcome is written nevertheless.
+/// A late record swaps a word that the next generation writes as well.
+///
+/// The newer outcome is written nevertheless.
+///
 /// [`write_last` that takes a failed swap for one of another thread.]
 #[test]
 fn newer_outcome_survives_a_late_record() {
@@ -235,9 +253,12 @@ fn newer_outcome_survives_a_late_record_model() {
     assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of the older generation");
 }
 
-/// A failure of the generation before a reset comes while the next generation records its first: neither is counted in
-/// the other's, and together they trip nothing. [`is_current` that is always true; in a register and in buckets the fence
-/// before it; the Release of the swap as Relaxed, in a ring also the Acquire of the head.]
+/// A failure of the generation before a reset comes while the next generation records its first.
+///
+/// Neither is counted in the other's, and together they trip nothing.
+///
+/// [`is_current` that is always true; in a register and in buckets the fence before it; the Release of the swap as
+/// Relaxed, in a ring also the Acquire of the head.]
 fn older_generation_never_clears_a_newer_window_model(window: Window) {
     let breaker = breaker(rate(100, 2), window, &Hand::default());
     let [late] = permits(&breaker);
@@ -295,9 +316,11 @@ fn older_generation_never_clears_a_newer_interval_unless_flawed() {
     check_flawed(Flaw::NoFences, late_in_an_interval);
 }
 
-/// The record that trips the breaker races another of the same generation and a reset: an outcome from before the reset
-/// is not counted after it, and trips no second time. [`is_current` that is always true; `settle` without the test of the
-/// generation.]
+/// The record that trips the breaker races another of the same generation and a reset.
+///
+/// An outcome from before the reset is not counted after it, and trips no second time.
+///
+/// [`is_current` that is always true; `settle` without the test of the generation.]
 fn trip_counts_once_model(window: Window) -> u32 {
     let breaker = breaker(rate(100, 2), window, &Hand::default());
     record(&breaker, "F");
@@ -328,9 +351,10 @@ fn trip_counts_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || _ = trip_counts_once_model(Window::last_calls(4)));
 }
 
-/// A call of an older generation is recorded late, when its bucket is already used by a newer one, and one was recorded
-/// while the clock was ahead: neither is counted. [`count` without its fence, or without checking the line again; Release
-/// of the swap of a bucket as Relaxed; a shift of one window's length.]
+/// Neither a late call of an older generation nor one of a clock that was ahead is counted.
+///
+/// The late call is recorded when its bucket is already used by a newer generation. [`count` without its fence, or
+/// without checking the line again; Release of the swap of a bucket as Relaxed; a shift of one window's length.]
 #[test]
 fn buckets_of_an_older_generation_are_ignored() {
     check(3, buckets_of_an_older_generation_are_ignored_model);
@@ -364,7 +388,10 @@ fn buckets_of_an_older_generation_are_ignored_model() {
     assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "one call of this generation");
 }
 
-/// Two threads record in the same bucket and in the next one: all four calls are counted, and no false rate appears.
+/// Two threads record in the same bucket and in the next one.
+///
+/// All four calls are counted, and no false rate appears.
+///
 /// [A store in place of the swap.]
 #[test]
 fn buckets_count_exactly() {
@@ -395,7 +422,10 @@ fn buckets_count_exactly_model() {
     assert_eq!((counted(&breaker), breaker.state()), ((6, 2), State::Closed), "two of six");
 }
 
-/// Time moves to the next interval while a call of this one is recorded: the next one holds its own call alone.
+/// Time moves to the next interval while a call of this one is recorded.
+///
+/// The next one holds its own call alone.
+///
 /// [A store in place of the swap; `count` that replaces a later number by an earlier one.]
 #[test]
 fn late_call_stays_out_of_the_next_interval() {
@@ -421,9 +451,10 @@ fn late_call_stays_out_of_the_next_interval_model() {
     assert_eq!((counted(&breaker), breaker.state()), ((1, 1), State::Closed), "its own call alone");
 }
 
-/// One thread records two successes in a bucket and then a failure in the next one. Another thread, which reads the first
-/// bucket before and the second one after them, sums up: it sees the successes too. [`sum` of one pass; Acquire of its first
-/// pass, or Release of the swap of a bucket, as Relaxed.]
+/// One thread records two successes in a bucket and then a failure in the next one.
+///
+/// Another thread, which reads the first bucket before and the second one after them, sums up: it sees the successes
+/// too. [`sum` of one pass; Acquire of its first pass, or Release of the swap of a bucket, as Relaxed.]
 #[test]
 fn buckets_show_only_real_rates() {
     check(2, buckets_show_only_real_rates_model);
@@ -452,8 +483,9 @@ fn buckets_show_only_real_rates_model() {
     assert_eq!(counted(&breaker), (6, 2));
 }
 
-/// A thread sums up for so long that its first bucket is reused for a later time before the second pass: then it does not
-/// know how many successes there were, and decides nothing. [`sum` that is always taken for whole.]
+/// A sum whose first bucket was reused before the second pass decides nothing.
+///
+/// The thread then does not know how many successes there were. [`sum` that is always taken for whole.]
 #[test]
 fn overtaken_sum_is_not_judged() {
     check(2, overtaken_sum_is_not_judged_model);

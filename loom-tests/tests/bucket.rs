@@ -34,8 +34,9 @@ fn burst_is_never_exceeded_model() {
     assert_eq!(allowed, 2, "two tokens, two winners");
 }
 
-/// What is taken and what is left add up, though threads take different amounts and time passes meanwhile. [A `store`
-/// in place of the swap.]
+/// Tokens taken and tokens left add up.
+///
+/// Threads take different amounts, and time passes meanwhile. [A `store` in place of the swap.]
 #[test]
 fn every_token_can_be_taken() {
     check_preemptions(3, every_token_can_be_taken_model);
@@ -62,8 +63,10 @@ fn every_token_can_be_taken_model() {
     assert_eq!(limiter.peek().remaining(), 3 - taken);
 }
 
-/// First users that race agree on where the line starts: none of them adds or loses tokens. [A start of its own for
-/// each: a store in place of the swap of `first`. Relaxed in place of the Release, or of the Acquire, of the epoch.]
+/// First users that race agree on where the line starts: none of them adds or loses tokens.
+///
+/// [A start of its own for each: a store in place of the swap of `first`. Relaxed in place of the Release, or of the
+/// Acquire, of the epoch.]
 #[test]
 fn first_users_agree_on_the_line() {
     check_preemptions(3, first_users_agree_on_the_line_model);
@@ -90,7 +93,10 @@ fn first_users_agree_on_the_line_model() {
     assert!(wait == Duration::from_secs(1) || wait == Duration::from_millis(500), "{wait:?}");
 }
 
-/// A clock that stepped back is healed once, to the deepest debt, by whichever thread notices: no token is added.
+/// A clock that stepped back is healed once, to the deepest debt, by whichever thread notices.
+///
+/// No token is added.
+///
 /// [Healing to full: in the code by hand, and in `copies`.]
 #[test]
 fn healing_mints_nothing() {
@@ -110,8 +116,10 @@ fn healing_mints_nothing() {
     });
 }
 
-/// A thread that was stopped between its reading of the clock and its swap does not take a bucket for full that has
-/// been emptied since. [The word loaded after the clock, and swapped whatever it is by then.]
+/// A stopped thread does not take a bucket for full that has been emptied since.
+///
+/// It was stopped between its reading of the clock and its swap. [The word loaded after the clock, and swapped even if it
+/// has changed.]
 #[test]
 fn stale_reading_is_not_taken_for_a_full_bucket() {
     check_preemptions(3, stale_reading_is_not_taken_for_a_full_bucket_model);
@@ -138,9 +146,10 @@ fn stale_reading_is_not_taken_for_a_full_bucket_model() {
     assert!(limiter.peek().remaining() <= 1);
 }
 
-/// A thread that was stopped between its readings of the word and of the clock takes no word that was written since for
-/// one from before a clock stepped back: what was taken stays taken. [The clock read before the word: in the code by
-/// hand, and in `copies`.]
+/// A stopped thread takes no newer word for one from before a clock stepped back.
+///
+/// It was stopped between its readings of the word and of the clock. Taken tokens stay taken. [The clock read before
+/// the word: in the code by hand, and in `copies`.]
 #[test]
 fn stale_reading_keeps_legal_debt() {
     check_preemptions(3, || {
@@ -159,8 +168,9 @@ fn stale_reading_keeps_legal_debt() {
     });
 }
 
-/// Tokens that are charged and given back while another thread checks: the books balance. [A `store` in place of the
-/// swap.]
+/// Tokens that are charged and given back while another thread checks: the books balance.
+///
+/// [A `store` in place of the swap.]
 #[test]
 fn charges_and_refunds_balance() {
     check_preemptions(3, charges_and_refunds_balance_model);
@@ -186,8 +196,9 @@ fn charges_and_refunds_balance_model() {
     assert_eq!(limiter.debt(), 1, "two taken and four charged, less one given back");
 }
 
-/// Two threads give back the two tokens that are missing: together no more than those. [The offset moved by an addition
-/// in the place of the swap.]
+/// Two threads give back the two tokens that are missing: together no more than those.
+///
+/// [The offset moved by an addition in the place of the swap.]
 #[test]
 fn refunds_fill_a_bucket_once() {
     check_preemptions(3, refunds_fill_a_bucket_once_model);
@@ -211,8 +222,11 @@ fn refunds_fill_a_bucket_once_model() {
     assert_eq!(limiter.peek().remaining(), 3);
 }
 
-/// Each of two threads gives back what it took: no token is lost, though one of them may see the other's refund. [The
-/// offset read Relaxed before the word, or swapped Relaxed.]
+/// Each of two threads gives back what it took.
+///
+/// No token is lost, though one of them may see the other's refund.
+///
+/// [The offset read Relaxed before the word, or swapped Relaxed.]
 #[test]
 fn racing_refunds_all_arrive() {
     check_preemptions(3, racing_refunds_all_arrive_model);
@@ -239,8 +253,11 @@ fn racing_refunds_all_arrive_model() {
     assert_eq!(limiter.peek().remaining(), 3);
 }
 
-/// A token is given back while one thread waits and another checks: the waiter gets it, and the newcomer does not
-/// overtake. [The word moved back in the place of the line forward.]
+/// A token is given back while one thread waits and another checks.
+///
+/// The waiter gets it, and the newcomer does not overtake.
+///
+/// [The word moved back in the place of the line forward.]
 #[test]
 fn refund_serves_the_waiter_first() {
     check_preemptions(3, || {
@@ -252,14 +269,17 @@ fn refund_serves_the_waiter_first() {
             thread::spawn(move || limiter.check().is_ok())
         };
         assert_eq!(limiter.refund(1), 1);
-        assert!(!newcomer.join().unwrap(), "nobody overtakes");
+        assert!(!newcomer.join().unwrap(), "no call overtakes the waiter");
         assert_eq!(waiter.ready_in(), Some(Duration::ZERO), "the waiter is served");
         assert_eq!(limiter.peek().remaining(), 0);
     });
 }
 
-/// Two tokens are taken, given back while two threads check, and taken again: in all no more than the burst and what
-/// was given back. [A `store` in place of the swap.]
+/// Two tokens are taken, given back while two threads check, and taken again.
+///
+/// In all no more than the burst and what was given back.
+///
+/// [A `store` in place of the swap.]
 #[test]
 fn refund_beside_checks_stays_in_the_envelope() {
     check_preemptions(3, refund_beside_checks_stays_in_the_envelope_model);
@@ -287,8 +307,9 @@ fn refund_beside_checks_stays_in_the_envelope_model() {
     assert_eq!(limiter.peek().remaining(), given - taken);
 }
 
-/// A thread that reads a word which another wrote by a refund does not take it for one from before a clock stepped
-/// back: what was taken stays taken. [The offset read before the word; the word swapped Relaxed.]
+/// The word of a refund is not taken for one from before a clock stepped back.
+///
+/// Taken tokens stay taken. [The offset read before the word; the word swapped Relaxed.]
 #[test]
 fn old_offset_keeps_legal_debt() {
     check_preemptions(2, old_offset_keeps_legal_debt_model);
@@ -318,8 +339,11 @@ fn old_offset_keeps_legal_debt_model() {
     assert_eq!(limiter.peek().remaining(), 2 - taken, "what is taken stays taken");
 }
 
-/// A reservation is cancelled while another is made: it is given back only if it was the last, so that the other's wait
-/// stays the same. [`cancel` without comparing the word; taking off the cost in place.]
+/// A reservation is cancelled while another is made.
+///
+/// It is given back only if it was the last, so that the other's wait stays the same.
+///
+/// [`cancel` without comparing the word; taking off the cost in place.]
 #[test]
 fn cancelled_reservation_keeps_others_in_place() {
     check_preemptions(3, cancelled_reservation_keeps_others_in_place_model);
@@ -348,9 +372,12 @@ fn cancelled_reservation_keeps_others_in_place_model() {
     assert_eq!(limiter.debt(), if cancelled { 1 } else { 2 });
 }
 
-/// Two calls through two limits, of which the second has room for one: one is allowed or, while the other is being
-/// taken back, none; never both, and what the refused one took from the first limit is there again. [No roll-back; a
-/// roll-back that stores.]
+/// Two calls through two limits, of which the second has room for one.
+///
+/// One is allowed or, while the other is being taken back, none; never both, and what the refused one took from the
+/// first limit is there again.
+///
+/// [No roll-back; a roll-back that stores.]
 #[test]
 fn limit_set_takes_all_or_nothing() {
     check_preemptions(3, limit_set_takes_all_or_nothing_model);
@@ -375,7 +402,9 @@ fn limit_set_takes_all_or_nothing_model() {
     assert_eq!(both.peek().map(|usage| usage.remaining()), [1, 0]);
 }
 
-/// The models of healing on the small copy of `healing`, which passes them as it is and fails with each of its bugs.
+/// The models of healing on the small copy of `healing`.
+///
+/// The copy passes them as it is and fails with each of its bugs.
 mod copies {
     use super::{Arc, Bug, Duration, Healing, Time, check_preemptions, thread};
 

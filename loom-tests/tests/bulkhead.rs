@@ -1,5 +1,7 @@
-//! Bulkheads: slots that threads race for, and a queue in which calls wait, time out and give up. In brackets: the weakening of the
-//! code under which each model was seen to fail, all of them in `weakenings/bulkhead`.
+//! Bulkheads: slots that threads race for, and a queue in which calls wait, time out and give up.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail, all of them in
+//! `weakenings/bulkhead`.
 #![cfg(loom)]
 
 use damper_core::concurrency::{AcquirePermitFuture, Bulkhead, BulkheadFull, BulkheadPermit, FullCause, KeyedBulkhead};
@@ -123,8 +125,10 @@ fn limited_model() {
     is_as_new(&bulkhead, 1);
 }
 
-/// A thread blocks for the slot of a call that ends: it is woken, whatever it was about to do. [A call that queues without another
-/// look at the word; a slot freed past the queue; a grant without a wake-up; wake-ups counted after the look.]
+/// A thread blocks for the slot of a call that ends: it is woken, whatever it was about to do.
+///
+/// [A call that queues without another look at the word; a slot freed past the queue; a grant without a wake-up;
+/// wake-ups counted after the look.]
 #[test]
 fn end_of_a_call_wakes_a_waiter() {
     check_preemptions(3, || {
@@ -171,7 +175,11 @@ fn higher_limit_wakes_a_waiter() {
     });
 }
 
-/// The limit goes from two to one while another thread takes and frees slots: no call is forgotten, none is counted twice. [A limit stored in place of the swap.]
+/// The limit goes from two to one while another thread takes and frees slots.
+///
+/// No call is forgotten, none is counted twice.
+///
+/// [A limit stored in place of the swap.]
 #[test]
 fn change_of_the_limit_loses_no_call() {
     check_preemptions(3, || {
@@ -194,8 +202,9 @@ fn change_of_the_limit_loses_no_call() {
     });
 }
 
-/// A slot is freed for a queued call while a newcomer comes for it: the queued call has it. [A slot freed in one swap, and granted
-/// in another.]
+/// A slot is freed for a queued call while a newcomer comes for it: the queued call has it.
+///
+/// [A slot freed in one swap, and granted in another.]
 #[test]
 fn newcomers_never_overtake_queued_calls() {
     check_preemptions(3, || {
@@ -213,7 +222,9 @@ fn newcomers_never_overtake_queued_calls() {
     });
 }
 
-/// Of two queued calls the first one gets the slot that is freed, while a third call joins. [The last one first.]
+/// Of two queued calls the first one gets the slot that is freed, while a third call joins.
+///
+/// [The last one first.]
 #[test]
 fn queued_calls_are_served_in_order() {
     check_preemptions(3, || {
@@ -239,8 +250,9 @@ fn queued_calls_are_served_in_order() {
     });
 }
 
-/// Two permits are dropped by two threads, while two calls wait: both get a slot. [Granted by a word that was read before
-/// the lock.]
+/// Two permits are dropped by two threads, while two calls wait: both get a slot.
+///
+/// [Granted by a word that was read before the lock.]
 #[test]
 fn permits_dropped_in_any_order_serve_all_waiters() {
     check_preemptions(3, || {
@@ -255,8 +267,11 @@ fn permits_dropped_in_any_order_serve_all_waiters() {
     });
 }
 
-/// A slot is freed while the call that is next gives up: the one behind it gets the slot, whether that was granted to the first or
-/// not. [A granted slot that is not passed on; a call that gives up without leaving the word's count.]
+/// A slot is freed while the call that is next gives up.
+///
+/// The one behind it gets the slot, whether that was granted to the first or not.
+///
+/// [A granted slot that is not passed on; a call that gives up without leaving the word's count.]
 #[test]
 fn cancelled_waiter_passes_its_slot_on() {
     check_preemptions(3, || {
@@ -275,8 +290,9 @@ fn cancelled_waiter_passes_its_slot_on() {
     });
 }
 
-/// The time of the next call passes while a slot is freed: it has the slot, or the call behind it has. [A call whose time is over
-/// counted as granted.]
+/// The time of the next call passes while a slot is freed: it has the slot, or the call behind it has.
+///
+/// [A call whose time is over counted as granted.]
 #[test]
 fn slot_goes_to_a_call_that_still_has_time() {
     check_preemptions(3, || {
@@ -300,8 +316,11 @@ fn slot_goes_to_a_call_that_still_has_time() {
     });
 }
 
-/// A newer call takes the place of a thread that blocks, while a slot is freed: the thread has a permit or is refused, and the newer
-/// call has one. [A refused call that is not woken.]
+/// A newer call takes the place of a thread that blocks, while a slot is freed.
+///
+/// The thread has a permit or is refused, and the newer call has one.
+///
+/// [A refused call that is not woken.]
 #[test]
 fn newest_call_displaces_the_oldest() {
     check_preemptions(3, || {
@@ -326,7 +345,9 @@ fn newest_call_displaces_the_oldest() {
     });
 }
 
-/// Newest first: a slot is freed while a third call joins two others. The oldest never has it. [The oldest one first.]
+/// Newest first: a slot is freed while a third call joins two others.
+///
+/// The oldest never has it. [The oldest one first.]
 #[test]
 fn newest_call_is_served_first() {
     check_preemptions(3, || {
@@ -353,8 +374,11 @@ fn newest_call_is_served_first() {
     });
 }
 
-/// Two threads write beside each other, each under a permit if it gets one: none of what they wrote is lost. [A slot freed Relaxed;
-/// taken Relaxed.]
+/// Two threads write beside each other, each under a permit if it gets one.
+///
+/// None of what they wrote is lost.
+///
+/// [A slot freed Relaxed; taken Relaxed.]
 #[test]
 fn permit_sees_what_was_done_under_the_one_before() {
     check(|| {
@@ -397,7 +421,9 @@ fn queued_permit_sees_what_was_done_under_the_one_before() {
     });
 }
 
-/// A call ends while the only queued one gives up, and a newcomer takes the slot. [Freed Relaxed under the lock.]
+/// A call ends while the only queued one gives up, and a newcomer takes the slot.
+///
+/// [Freed Relaxed under the lock.]
 #[test]
 fn slot_that_a_cancelled_waiter_leaves_publishes_what_was_done() {
     check_preemptions(3, || {
@@ -422,8 +448,10 @@ fn slot_that_a_cancelled_waiter_leaves_publishes_what_was_done() {
     });
 }
 
-/// A store has room for one key. A thread comes for it, and another for a second key, whose bulkhead takes the place of the first
-/// one's when that is idle: the first key never has two calls in flight. [A bulkhead evicted between the look-up and the permit.]
+/// A store has room for one key.
+///
+/// A thread comes for it, and another for a second key, whose bulkhead takes the place of the first one's when that is
+/// idle: the first key never has two calls in flight. [A bulkhead evicted between the look-up and the permit.]
 #[test]
 fn key_never_exceeds_its_limit_when_it_is_evicted() {
     check_preemptions(2, || {

@@ -1,4 +1,5 @@
-//! Clocks: a timer that wraps and is extended; the coarse clock; the conversion to microseconds that is computed at first use.
+//! Clocks: wrapping timers, the coarse clock, the conversion to microseconds.
+//!
 //! In brackets above a model: the weakening of the code under which it was seen to fail.
 //!
 //! The extended timer is checked against every interleaving of readers, the timer and its interrupt. Seen to fail: with nothing ordered, where a half goes with a count from before it (`11` was read at 3); without the
@@ -31,7 +32,9 @@ impl Timer for Narrow {
 
 const COOLDOWN: Duration = Duration::from_secs(30);
 
-/// One in every half, as the clock requires; at 8 the timer wraps, and a count of 12 looks like one of 4.
+/// One in every half, as the clock requires.
+///
+/// At 8 the timer wraps, and a count of 12 looks like one of 4.
 const TIMES: [u32; 4] = [3, 6, 8, 12];
 
 /// Time passes, with an interrupt that reads the clock in every half; another reads it meanwhile.
@@ -80,8 +83,11 @@ fn every_reading_is_exact_only_if_the_half_is_compared() {
     check_flawed(Flaw::BlindExchange, read_while_time_passes);
 }
 
-/// Two threads move a coarse clock forward while it is read: it gains what both add, and no reading is smaller than one
-/// before it. [A plain store in the place of the CAS.]
+/// Two threads move a coarse clock forward while it is read.
+///
+/// It gains what both add, and no reading is smaller than one before it.
+///
+/// [A plain store in the place of the CAS.]
 #[test]
 fn coarse_clock_is_monotonic_and_keeps_every_refresh() {
     check(coarse_clock_is_monotonic_and_keeps_every_refresh_model);
@@ -113,9 +119,11 @@ fn coarse_clock_is_monotonic_and_keeps_every_refresh_model() {
     assert!([110, 115].contains(&clock.now()), "the clock lost a refresh: {}", clock.now());
 }
 
-/// A thread finds a word that another wrote after a refresh which the first does not see yet. The debt in that word is
-/// legal and stays, because the clock states that readings may differ by up to an hour. [A stated skew of 0: the debt is
-/// cut to the deepest legal one at the old reading, and the next call gets a token too many.]
+/// A thread finds a word that another wrote after a refresh which the first does not see yet.
+///
+/// The debt in that word is legal and stays, because the clock states that readings may differ by up to an hour. [A
+/// stated skew of 0: the debt is cut to the deepest legal one at the old reading, and the next call gets a token too
+/// many.]
 #[test]
 fn coarse_clock_read_late_keeps_the_debt() {
     check_preemptions(3, || {
@@ -140,11 +148,14 @@ fn coarse_clock_read_late_keeps_the_debt() {
     });
 }
 
-/// Two threads are the first to use a breaker, whose clock then shows 7 s: the cooldown counts from there. [The
-/// conversion to microseconds stored in two steps, of which another thread finds the first.]
+/// Two threads are the first to use a breaker, whose clock then shows 7 s.
+///
+/// The cooldown counts from there.
+///
+/// [The conversion to microseconds stored in two steps, of which another thread finds the first.]
 #[test]
 fn concurrent_first_uses_agree_on_tick_length() {
-    check(|| {
+    check_preemptions(3, || {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(COOLDOWN).build().unwrap();
         let breaker = Arc::new(CircuitBreaker::with_clock(config, Stopped(7_000_000_000)));
         let fail = |breaker: &CircuitBreaker<Stopped>| breaker.try_acquire().map(|permit| permit.failure()).is_ok();

@@ -1,5 +1,6 @@
-//! Hedges: counts of extra requests and of latencies that race. In brackets: the weakening of the code under which each
-//! model was seen to fail.
+//! Hedges: counts of extra requests and of latencies that race.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::retry::{Hedge, HedgeConfig};
@@ -28,7 +29,7 @@ fn never(_: Duration) -> std::future::Pending<()> {
     std::future::pending()
 }
 
-/// What a future that is ready at once returns.
+/// The result of a future that is ready at once.
 fn ready<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
@@ -72,7 +73,9 @@ fn call_of(hedge: &Hedge<Time>, time: &Time, latency: Duration) {
     ready(call.sleeping_by(never)).unwrap();
 }
 
-/// A call, and two of two threads: with all there are enough to say what is slow. (For models three are.)
+/// A call, and two of two threads: with all there are enough to say what is slow.
+///
+/// (For models three are.)
 fn counted_model() {
     let time = Time::at(0);
     let hedge = Arc::new(Hedge::with_clock(HedgeConfig::DEFAULT, time.clone()));
@@ -92,7 +95,9 @@ fn every_latency_is_counted() {
     check_preemptions(1, counted_model);
 }
 
-/// Thirty seconds after two slow calls two threads make a fast one each. Theirs are known, or too few; never the old ones.
+/// Thirty seconds after two slow calls two threads make a fast one each.
+///
+/// Theirs are known, or too few; never the old ones.
 fn cleared_model() {
     let time = Time::at(0);
     let hedge = Arc::new(Hedge::with_clock(HedgeConfig::DEFAULT, time.clone()));
@@ -108,7 +113,7 @@ fn cleared_model() {
     call_of(&hedge, &time, Duration::ZERO);
     call_of(&hedge, &time, Duration::ZERO);
     time.advance(Duration::from_secs(1));
-    let delay = hedge.delay().expect("one of the two is counted, whoever cleared the slice");
+    let delay = hedge.delay().expect("one of the two is counted, whichever thread cleared the slice");
     assert_eq!(delay, Duration::from_millis(1), "the old calls are gone");
 }
 

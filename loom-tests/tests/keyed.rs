@@ -1,5 +1,6 @@
-//! The keyed table: slots that change their owners while others use them. In brackets: the weakening of the code under
-//! which each model was seen to fail.
+//! The keyed table: slots that change their owners while others use them.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::sync::with_loads_as_rmw;
@@ -17,8 +18,9 @@ fn drain(limits: &Limits, key: u64) -> u32 {
     (0..20).map(|_| u32::from(limits.check(&key).is_ok())).sum()
 }
 
-/// Two threads see a key for the first time: it has one slot, and both spend of that. [`first_sight` without
-/// looking again for a slot under the lock.]
+/// Two threads see a key for the first time: it has one slot, and both spend of that.
+///
+/// [`first_sight` without looking again for a slot under the lock.]
 #[test]
 fn concurrent_first_sights_create_one_slot() {
     check_preemptions(3, concurrent_first_sights_create_one_slot_model);
@@ -38,8 +40,11 @@ fn concurrent_first_sights_create_one_slot_model() {
     assert!(limits.check(&A).is_err());
 }
 
-/// A table that counts by windows: two threads spend of one key that is there, and of one that neither has seen. [A
-/// `store` in the place of the swap.]
+/// A table that counts by windows.
+///
+/// Two threads spend of one key that is there, and of one that neither has seen.
+///
+/// [A `store` in the place of the swap.]
 #[test]
 fn window_of_a_key_never_exceeds_its_limit() {
     check_preemptions(2, window_of_a_key_never_exceeds_its_limit_model);
@@ -72,8 +77,9 @@ fn window_of_a_key_never_exceeds_its_limit_model() {
     assert_eq!(limits.len(), 2);
 }
 
-/// A key spends while a newcomer takes its slot over: what both take is what the slot holds. [The newcomer owes nothing
-/// but its own cost.]
+/// A key spends while a newcomer takes its slot over: what both take is what the slot holds.
+///
+/// [The newcomer owes nothing but its own cost.]
 #[test]
 fn eviction_keeps_the_debt() {
     check_preemptions(2, eviction_keeps_the_debt_model);
@@ -95,8 +101,11 @@ fn eviction_keeps_the_debt_model() {
     assert_eq!(limits.len(), 4);
 }
 
-/// Two newcomers take over the slot of the same key: neither loses what was owed, nor pushes the other out before it
-/// has spent. [As above; the newcomer published unspent, in the copy.]
+/// Two newcomers take over the slot of the same key.
+///
+/// Neither loses what was owed, nor pushes the other out before it has spent.
+///
+/// [As above; the newcomer published unspent, in the copy.]
 #[test]
 fn competing_newcomers_keep_the_debt() {
     check_preemptions(2, competing_newcomers_keep_the_debt_model);
@@ -111,14 +120,15 @@ fn competing_newcomers_keep_the_debt_unless_flawed() {
 fn competing_newcomers_keep_the_debt_model() {
     let limits = ways(1, WhenFull::EvictLeastIndebted, quota(2));
     let rival = beside(&limits, |limits| u32::from(limits.check(&B).is_ok()));
-    // Who comes while the slot changes hands may be refused.
+    // A call that comes while the slot changes hands may be refused.
     let taken = u32::from(limits.check(&A).is_ok()) + rival.join().unwrap();
     assert!(taken > 0);
     assert_eq!(taken + drain(&limits, A) + drain(&limits, B), 2, "what the slot holds");
 }
 
-/// A key's tokens are charged, given back or forgotten while a newcomer takes its slot: that counts before, or not at
-/// all, and the newcomer has what it took and what was owed.
+/// A key's tokens are charged, given back or forgotten while a newcomer takes its slot.
+///
+/// That counts before, or not at all, and the newcomer has what it took and what was owed.
 fn beside_an_eviction(own: fn(&Limits) -> u32, owed: fn(u32) -> [u32; 2]) {
     let limits = ways(1, WhenFull::EvictLeastIndebted, quota(6));
     limits.check_n(&A, 2).unwrap();
@@ -180,9 +190,12 @@ fn reset_beside_an_eviction_fills_only_its_key_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || beside_an_eviction(reset, |_| [0, 2]));
 }
 
-/// A key finds its slot while the slot changes its owner, from and to an exhausted key: no call is refused for the other
-/// key's debt, or spends from the other key's bucket. [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `owner`
-/// Relaxed where `is_current` has no fence; a refusal that does not look again; the owner not asked after the word.]
+/// A key finds its slot while the slot changes its owner, from and to an exhausted key.
+///
+/// No call is refused for the other key's debt, or spends from the other key's bucket.
+///
+/// [`word` Relaxed; the word published Relaxed; the fingerprint published Relaxed; `owner` Relaxed where `is_current`
+/// has no fence; a refusal that does not look again; the owner not asked after the word.]
 #[test]
 fn refusal_uses_only_its_own_keys_word() {
     check_preemptions(2, slot_from_an_exhausted_key_model);
@@ -220,8 +233,9 @@ fn slot_to_an_exhausted_key_model() {
     assert!(all, "spent on another key's word");
 }
 
-/// A key is charged while it takes over the slot of an exhausted key: the charge is booked. [A decision of `visit_slot`
-/// that leaves the word unchanged and does not read it again.]
+/// A key is charged while it takes over the slot of an exhausted key: the charge is booked.
+///
+/// [A decision of `visit_slot` that leaves the word unchanged and does not read it again.]
 #[test]
 fn charge_uses_only_its_own_keys_word() {
     check_preemptions(2, || {
@@ -234,8 +248,11 @@ fn charge_uses_only_its_own_keys_word() {
     });
 }
 
-/// A key spends while its slot goes to another that then owes as much as it did: but for its version the slot's word is the
-/// same again, and the spend is not booked on the new owner. [A version that stays when a slot is claimed.]
+/// A key spends while its slot goes to another that then owes as much as it did.
+///
+/// But for its version the slot's word is the same again, and the spend is not booked on the new owner.
+///
+/// [A version that stays when a slot is claimed.]
 #[test]
 fn version_separates_equal_words_of_two_owners() {
     check_preemptions(2, || {
@@ -248,8 +265,11 @@ fn version_separates_equal_words_of_two_owners() {
     });
 }
 
-/// A key is evicted, and spends at the same time: it gets one other slot, however long the first takes to be
-/// handed over. [`slot_of` that stops at the first slot with the key's fingerprint, claimed or not; `word` Relaxed.]
+/// A key is evicted, and spends at the same time.
+///
+/// It gets one other slot, however long the first takes to be handed over.
+///
+/// [`slot_of` that stops at the first slot with the key's fingerprint, claimed or not; `word` Relaxed.]
 #[test]
 fn evicted_key_gets_one_slot() {
     check_preemptions(2, || {
@@ -267,7 +287,10 @@ fn evicted_key_gets_one_slot() {
     });
 }
 
-/// A key without a slot spends from the shared bucket while a slot becomes idle, which it then gets: one burst in all.
+/// A key without a slot spends from the shared bucket while a slot becomes idle, which it then gets.
+///
+/// One burst in all.
+///
 /// [The newcomer does not owe what the shared bucket does; the fingerprint published Relaxed.]
 #[test]
 fn slot_after_overflow_starts_with_the_shared_debt() {
@@ -290,8 +313,9 @@ fn slot_after_overflow_starts_with_the_shared_debt_model() {
     assert_eq!(drain(&limits, B), 0, "one burst");
 }
 
-/// A key spends and is moved to another tier: what it spent counts in the one or in the other. [`move_to` that
-/// swaps whatever word there is by then.]
+/// A key spends and is moved to another tier: what it spent counts in the one or in the other.
+///
+/// [`move_to` that swaps the word even if it has changed.]
 #[test]
 fn change_of_tier_keeps_the_debt() {
     check_preemptions(3, change_of_tier_keeps_the_debt_model);
@@ -319,7 +343,9 @@ fn change_of_tier_keeps_the_debt_model() {
     }
 }
 
-/// A key is assigned a tier during its first sight: afterwards it is in that tier. [The tier read before the lock.]
+/// A key is assigned a tier during its first sight: afterwards it is in that tier.
+///
+/// [The tier read before the lock.]
 #[test]
 fn first_sight_uses_the_assigned_tier() {
     check_preemptions(3, || {
@@ -331,8 +357,11 @@ fn first_sight_uses_the_assigned_tier() {
     });
 }
 
-/// One thread assigns a tier to a key while another clears it: the key's slot is in the tier that is remembered. [The tier
-/// stored outside the lock under which the key is moved.]
+/// One thread assigns a tier to a key while another clears it.
+///
+/// The key's slot is in the tier that is remembered.
+///
+/// [The tier stored outside the lock under which the key is moved.]
 #[test]
 fn key_is_in_the_remembered_tier() {
     check_preemptions(3, || {
@@ -347,8 +376,11 @@ fn key_is_in_the_remembered_tier() {
     });
 }
 
-/// A key is first seen under a new, larger quota while another thread still holds the old one: that thread does not mistake
-/// what was taken for a bucket from before the clock circled. [Nothing ordered.]
+/// A key is first seen under a new, larger quota while another thread still holds the old one.
+///
+/// That thread does not mistake what was taken for a bucket from before the clock circled.
+///
+/// [Nothing ordered.]
 #[test]
 fn first_sight_survives_a_stale_quota() {
     check_preemptions(3, first_sight_survives_a_stale_quota_model);
@@ -407,7 +439,7 @@ fn shared_debt_survives_a_stale_quota_model() {
     let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(1));
     let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
     limits.set_quota(Quota::per_hour(1).burst(1).max_debt(8)).unwrap();
-    // What is booked counts as taken.
+    // Booked tokens count as taken.
     let taken = limits.charge(&B, 9) + rival.join().unwrap();
     assert_eq!(taken, 9, "one burst, and the deepest debt");
     assert_eq!(drain(&limits, A) + limits.charge(&B, 9), 0, "one burst, and the deepest debt");
@@ -426,9 +458,10 @@ fn newcomers_shared_spend_survives_a_stale_quota() {
     });
 }
 
-/// A key that owes more than a key of the fast tier ever could is moved there while a newcomer of that tier looks for a slot:
-/// the newcomer does not mistake the debt for a clock that stepped back, and the key keeps its slot. [The moved debts read before
-/// the words.]
+/// A newcomer does not mistake a moved debt for a clock that stepped back.
+///
+/// A key that owes more than a key of the fast tier ever could is moved there while the newcomer looks for a slot. It
+/// keeps its slot. [The moved debts read before the words.]
 #[test]
 fn key_with_a_moved_debt_keeps_its_slot() {
     check_preemptions(2, || {
@@ -454,8 +487,9 @@ fn key_with_a_moved_debt_keeps_its_slot() {
     });
 }
 
-/// A newcomer looks for a slot under the old quota, by which a known key's debt under the new one is out of range: the known
-/// key keeps its slot and its debt. [A newcomer that does not check that its quota is current.]
+/// A known key keeps its slot and its debt while a newcomer looks under the old quota.
+///
+/// By the old quota the debt is out of range. [A newcomer that does not check that its quota is current.]
 #[test]
 fn indebted_key_keeps_its_slot_under_a_stale_quota() {
     check_preemptions(2, || {
@@ -469,8 +503,11 @@ fn indebted_key_keeps_its_slot_under_a_stale_quota() {
     });
 }
 
-/// One key rolls back a spend from a shared bucket while another key spends there: the other spend stays. [A roll-back
-/// without the lock.]
+/// One key rolls back a spend from a shared bucket while another key spends there.
+///
+/// The other spend stays.
+///
+/// [A roll-back without the lock.]
 #[test]
 fn roll_back_of_a_shared_bucket_keeps_other_spends() {
     check_preemptions(2, || {
@@ -484,8 +521,11 @@ fn roll_back_of_a_shared_bucket_keeps_other_spends() {
     });
 }
 
-/// A key that owes more than a key of the fast tier ever could is moved there beside a check: the debt counts in either
-/// tier. [The debt announced after the key was moved.]
+/// A key that owes more than a key of the fast tier ever could is moved there beside a check.
+///
+/// The debt counts in either tier.
+///
+/// [The debt announced after the key was moved.]
 #[test]
 fn debt_survives_a_move_beside_a_check() {
     check_preemptions(3, || {
@@ -510,8 +550,11 @@ fn debt_survives_a_move_beside_a_check() {
     });
 }
 
-/// `clear` runs while a key spends, and another key gets its slot: the spend counts before or after the clear, and never for
-/// the other key. [`word` Relaxed; the word published Relaxed; the owner not asked after the word.]
+/// `clear` runs while a key spends, and another key gets its slot.
+///
+/// The spend counts before or after the clear, and never for the other key.
+///
+/// [`word` Relaxed; the word published Relaxed; the owner not asked after the word.]
 #[test]
 fn check_beside_clear_counts_before_or_after_it() {
     check_preemptions(2, check_beside_clear_counts_before_or_after_it_model);
@@ -535,8 +578,9 @@ fn check_beside_clear_counts_before_or_after_it_model() {
     assert!(limits.peek(&A).used() <= 1, "before or after");
 }
 
-/// `clear` runs during a first sight: the key's slot is counted as long as it has one. [`claim` that stores without
-/// comparing.]
+/// `clear` runs during a first sight: the key's slot is counted as long as it has one.
+///
+/// [`claim` that stores without comparing.]
 #[test]
 fn clear_beside_a_first_sight_keeps_the_slot_count() {
     check_preemptions(2, clear_beside_a_first_sight_keeps_the_slot_count_model);
@@ -560,8 +604,11 @@ fn clear_beside_a_first_sight_keeps_the_slot_count_model() {
     assert_eq!(limits.len(), 0, "the slots that are taken");
 }
 
-/// `clear` runs while a newcomer takes the slot of another key: a claimed slot is left to the newcomer, and counted. [A
-/// `clear` that claims a claimed slot.]
+/// `clear` runs while a newcomer takes the slot of another key.
+///
+/// A claimed slot is left to the newcomer, and counted.
+///
+/// [A `clear` that claims a claimed slot.]
 ///
 /// Only with loads as read-modify-writes: otherwise loom lets the newcomer see all four slots claimed for ever.
 #[test]
@@ -583,7 +630,10 @@ fn clear_beside_an_eviction_leaves_the_slot_to_the_newcomer() {
     });
 }
 
-/// A limit for all refuses a call while a newcomer takes the slot of the call's key: the roll-back credits only that key.
+/// A limit for all refuses a call while a newcomer takes the slot of the call's key.
+///
+/// The roll-back credits only that key.
+///
 /// [The newcomer owes nothing but its own cost.]
 #[test]
 fn roll_back_beside_an_eviction_credits_only_its_key() {
@@ -609,7 +659,7 @@ fn roll_back_beside_an_eviction_credits_only_its_key_model() {
     assert!([3, 4].contains(&used), "{used} on the newcomer's account");
 }
 
-/// The claims above on the small copy of the table, which keeps them as it is and breaks one with each of its bugs.
+/// The claims above on the small copy of the table, which breaks one with each of its bugs.
 mod copies {
     use super::{A, Arc, B, C, check_preemptions, thread};
     use damper_loom_tests::table_copy::{Bug, CopyWhenFull, TableCopy};
@@ -698,7 +748,9 @@ mod copies {
         assert_eq!(taken, 2, "one burst");
     }
 
-    /// A key spends while its slot goes to two others, one after the other: a reset can make the word the same again.
+    /// A key spends while its slot goes to two others, one after the other.
+    ///
+    /// A reset can make the word the same again.
     fn two_owners_later(versions: u64, between: fn(&TableCopy)) {
         let slots = Arc::new(TableCopy::new(Bug::None, CopyWhenFull::Share, versions, 2));
         // The first of the slots, which is the first to be free again.
@@ -711,7 +763,9 @@ mod copies {
         assert!(slots.used(B) != Some(2) || slots.shared() > 0, "on another key's account");
     }
 
-    /// Clears the table, which is one change of the owner. The next owner spends as much as the one before: two changes.
+    /// Clears the table, which is one change of the owner.
+    ///
+    /// The next owner spends as much as the one before: two changes.
     fn clear(slots: &TableCopy) {
         slots.clear();
     }
@@ -749,7 +803,7 @@ mod copies {
         }
     }
 
-    /// With one version bit two changes of the owner repeat the word, if the debt was repaid in between.
+    /// With one version bit two changes of the owner repeat the word, if the debt was repaid between them.
     #[test]
     #[should_panic = "on another key's account"]
     fn one_version_bit_misses_a_clear() {
@@ -818,8 +872,11 @@ mod copies {
     }
 }
 
-/// A key is charged while another thread first sees it: the charge is booked on the key, wherever its bucket is by then. [A
-/// `charge` that does not look for a slot again under the lock.]
+/// A key is charged while another thread first sees it.
+///
+/// The charge is booked on the key, wherever its bucket is by then.
+///
+/// [A `charge` that does not look for a slot again under the lock.]
 #[test]
 fn charge_beside_a_first_sight_is_booked_on_the_key() {
     check_preemptions(3, || {
@@ -831,8 +888,11 @@ fn charge_beside_a_first_sight_is_booked_on_the_key() {
     });
 }
 
-/// A call that took tokens of a fast tier is rolled back after its key was moved to a slower one: positions of the one
-/// tier say nothing in the other, and nothing is given back. [A roll-back that ignores the tier.]
+/// A call that took tokens of a fast tier is rolled back after its key was moved to a slower one.
+///
+/// Positions of the one tier say nothing in the other, and nothing is given back.
+///
+/// [A roll-back that ignores the tier.]
 #[test]
 fn roll_back_after_a_change_of_tier_keeps_other_debts() {
     check_preemptions(3, roll_back_after_a_change_of_tier_keeps_other_debts_model);

@@ -1,5 +1,7 @@
-//! Waiting for the tokens of a key: waiters are cancelled while others come, keys lose their slots, and threads block while
-//! tokens are given back. In brackets: the weakening of the code under which each model was seen to fail.
+//! Waiting for the tokens of a key.
+//!
+//! Waiters are cancelled while others come, keys lose their slots, and threads block while tokens are given back. In
+//! brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::keyed::KeyedReservation;
@@ -23,9 +25,12 @@ fn reserve(limits: &Limits, key: u64, n: u32) -> Option<u64> {
     limits.reserve(&key, n).ok().map(|reservation| hours(&reservation))
 }
 
-/// Two waiters are cancelled, the later one first, while a third comes: tokens behind the third are given back, tokens
-/// before it count as used. Its wait stays the same, and no other waiter has the same one. [`cancel` without comparing
-/// the word; a `store` in place of the swap.]
+/// Two waiters are cancelled, the later one first, while a third comes.
+///
+/// Tokens behind the third are given back, tokens before it count as used. Its wait stays the same, and no other waiter
+/// has the same one.
+///
+/// [`cancel` without comparing the word; a `store` in place of the swap.]
 #[test]
 fn cancelled_waiter_of_a_key_keeps_others_in_place() {
     check_preemptions(3, || cancelled_waiter_of_a_key_keeps_others_in_place_model(true));
@@ -55,9 +60,11 @@ fn cancelled_waiter_of_a_key_keeps_others_in_place_model(last_first: bool) {
     assert!(given_back <= if last_first { 2 } else { 1 });
 }
 
-/// A waiter is cancelled while the limiter is cleared, and its key comes back to owe as much as before: but for its
-/// version the word is the same again, and nothing of the new debt is given back. [A version that stays when a slot is
-/// claimed.]
+/// A waiter is cancelled while the limiter is cleared, and its key comes back to owe as much as before.
+///
+/// But for its version the word is the same again, and nothing of the new debt is given back.
+///
+/// [A version that stays when a slot is claimed.]
 #[test]
 fn cancel_beside_clear_gives_back_only_its_own() {
     check_preemptions(2, || {
@@ -76,8 +83,11 @@ fn cancel_beside_clear_gives_back_only_its_own() {
     });
 }
 
-/// A key comes to owe more than its burst while a newcomer wants its slot: either the newcomer has the slot with the
-/// debt of before, or the waiter keeps its place. [A slot that is claimed whatever its word is by now.]
+/// A key comes to owe more than its burst while a newcomer wants its slot.
+///
+/// Either the newcomer has the slot with its old debt, or the waiter keeps its place.
+///
+/// [A slot that is claimed even if its word has changed.]
 #[test]
 fn waiter_keeps_its_place_beside_a_newcomer() {
     check_preemptions(2, || waiter_keeps_its_place_beside_a_newcomer_model(WhenFull::EvictLeastIndebted));
@@ -110,8 +120,9 @@ fn waiter_keeps_its_place_beside_a_newcomer_model(when_full: WhenFull) {
     assert_eq!(limits.len(), 4);
 }
 
-/// Two threads come for a key that neither has seen: it has one slot, and each has a place of its own. [`first_sight`
-/// without looking again for a slot under the lock.]
+/// Two threads come for a key that neither has seen: it has one slot, and each has a place of its own.
+///
+/// [`first_sight` without looking again for a slot under the lock.]
 #[test]
 fn concurrent_first_waiters_have_a_place_each() {
     check_preemptions(3, || {
@@ -124,8 +135,11 @@ fn concurrent_first_waiters_have_a_place_each() {
     });
 }
 
-/// A key without a slot gives up its place in the shared bucket, while another key takes one there: each keeps a place of
-/// its own. [A cancel without the bucket's lock.]
+/// A key without a slot gives up its place in the shared bucket, while another key takes one there.
+///
+/// Each keeps a place of its own.
+///
+/// [A cancel without the bucket's lock.]
 #[test]
 fn cancel_in_a_shared_bucket_keeps_others_in_place() {
     check_preemptions(2, || {
@@ -151,8 +165,10 @@ fn gives_back(change: fn(&Limits)) {
     });
 }
 
-/// A thread blocks for a token of a key that never drips in, while it is given back: the thread is woken, whatever it
-/// was about to do.
+/// A thread blocks for a token of a key that never drips in, while it is given back.
+///
+/// The thread is woken, whatever it was about to do.
+///
 /// [A refund that notifies no thread, or notifies before it moves the word; without the fence, there or in the waiter.]
 #[test]
 fn refund_wakes_a_waiter_of_a_key() {
@@ -178,8 +194,9 @@ fn tier_change_wakes_a_waiter_of_a_key() {
     gives_back(|limits| limits.set_tier(&A, 1).unwrap());
 }
 
-/// A token is given back and reserved at once, and then that place is given up, while a thread blocks for a token: it is
-/// woken by the one or the other. [A cancel that notifies no thread.]
+/// A thread that blocks is woken by a refund or by a place that is given up.
+///
+/// The token of the refund is reserved at once, and then that place is given up. [A cancel that notifies no thread.]
 #[test]
 fn cancel_wakes_a_waiter_of_a_key() {
     check_preemptions(2, || {
@@ -200,9 +217,9 @@ fn cancel_wakes_a_waiter_of_a_key() {
     });
 }
 
-/// A call takes the last token of a key and then gives it back, because the limit of all refuses it. A thread that came
-/// between is woken.
-/// [A roll-back that notifies no thread.]
+/// A call takes the last token of a key and then gives it back, because the limit of all refuses it.
+///
+/// A thread that came between is woken. [A roll-back that notifies no thread.]
 #[test]
 fn roll_back_wakes_a_waiter_of_a_key() {
     check_preemptions(2, || {

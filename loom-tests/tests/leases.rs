@@ -18,8 +18,9 @@ fn leasing<C: damper_core::Clock>(burst: u32, budget: u32, clock: C) -> Arc<Rate
     ))
 }
 
-/// A lease is granted, refilled, spent from and dropped, beside a rival's check: each token is spent once, and what is
-/// not comes back.
+/// A lease is granted, refilled, spent from and dropped, beside a rival's check.
+///
+/// Each token is spent once, and what is not comes back.
 fn grant_spend_and_drop() {
     let limiter = leasing(5, 2, Stopped(7));
     let rival = {
@@ -69,8 +70,11 @@ fn budget_is_leased_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, race_for_the_budget);
 }
 
-/// A lease that holds a token ends, and another one begins, while time passes: both together never hold more than the
-/// budget, and so from any time on no more than the burst can be had at once. [The budget returned before the tokens.]
+/// A lease that holds a token ends, and another one begins, while time passes.
+///
+/// Both together never hold more than the budget, and so from any time on no more than the burst can be had at once.
+///
+/// [The budget returned before the tokens.]
 #[test]
 fn successor_stays_within_the_budget() {
     check_preemptions(3, || {
@@ -135,7 +139,7 @@ fn model_notices_a_budget_returned_before_its_tokens() {
     successor(Bug::BudgetFirst);
 }
 
-/// A thread that has the budget which a lease gave back finds the tokens that the lease gave back before.
+/// The thread that gets a lease's budget finds the tokens that the lease gave back before.
 #[test]
 fn successor_finds_the_returned_tokens() {
     check_preemptions(3, || {
@@ -152,8 +156,11 @@ fn successor_finds_the_returned_tokens() {
     });
 }
 
-/// The quota is lowered while a lease is refilled, and the thread that lowered it takes a token: the lease has all that
-/// the bucket had before, or what is left afterwards. What it holds stays. [The epoch not checked again.]
+/// The quota is lowered while a lease is refilled, and the thread that lowered it takes a token.
+///
+/// The lease gets all that the bucket had before the change, or what it has after it. Its tokens stay.
+///
+/// [The epoch not checked again.]
 #[test]
 fn refill_is_before_or_after_a_quota_change() {
     check_preemptions(3, || {
@@ -201,7 +208,9 @@ fn stripes_spend_each_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, two_stripes);
 }
 
-/// A cost is gathered from a stripe and the bucket while a rival takes: all or nothing, and nothing is lost.
+/// A cost is gathered from a stripe and the bucket while a rival takes.
+///
+/// All or nothing, and nothing is lost.
 #[test]
 fn tokens_gathered_in_vain_are_put_back() {
     check_preemptions(3, || {
@@ -219,8 +228,11 @@ fn tokens_gathered_in_vain_are_put_back() {
     });
 }
 
-/// A thread refills a stripe while time passes: from any time on no more than the burst can be had at once. [A refill
-/// that does not claim the room.]
+/// A thread refills a stripe while time passes.
+///
+/// From any time on no more than the burst can be had at once.
+///
+/// [A refill that does not claim the room.]
 #[test]
 fn stripe_holds_at_most_its_share() {
     check_preemptions(3, || {
@@ -240,9 +252,11 @@ fn stripe_holds_at_most_its_share() {
     });
 }
 
-/// A cost is being gathered from a stripe and the bucket while another thread refills that stripe: the room for what
-/// may be put back stays free, and so from any time on no more than the burst can be had at once. [A stripe's `borrow`
-/// that keeps no room.]
+/// A cost is being gathered from a stripe and the bucket while another thread refills that stripe.
+///
+/// The room for what may be put back stays free, and so from any time on no more than the burst can be had at once.
+///
+/// [A stripe's `borrow` that keeps no room.]
 #[test]
 fn tokens_put_back_find_their_room() {
     check_preemptions(3, || {

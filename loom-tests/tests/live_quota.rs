@@ -1,5 +1,6 @@
-//! Changing the quota while others check. In brackets: the weakening of the code under which each model was seen to
-//! fail.
+//! Changing the quota while others check.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::{Quota, RateLimiter, SetQuotaError, TokenBucket};
@@ -19,8 +20,10 @@ fn limiter(quota: Quota) -> (Limiter, Time) {
     (limiter, clock)
 }
 
-/// A thread that reads the quota while it is changed twice reads one of the three, whole. [`publish` without its
-/// Release fence, or `is_current` without its Acquire fence; the epoch stored or loaded Relaxed.]
+/// A thread that reads the quota while it is changed twice reads one of the three, whole.
+///
+/// [`publish` without its Release fence, or `is_current` without its Acquire fence; the epoch stored or loaded
+/// Relaxed.]
 #[test]
 fn record_is_read_whole() {
     check_preemptions(2, record_is_read_whole_model);
@@ -52,8 +55,11 @@ fn record_is_read_whole_model() {
     assert_eq!(limiter.quota(), quotas[2]);
 }
 
-/// A check on the fast line, at a time after it was slowed a thousand times: what is owed is owed for no longer than a
-/// burst takes. [The clock read after `is_current`.]
+/// A check on the fast line, at a time after it was slowed a thousand times.
+///
+/// A debt is owed for no longer than a burst takes.
+///
+/// [The clock read after `is_current`.]
 #[test]
 fn slow_check_leaves_no_word_ahead_of_a_slower_line() {
     check_preemptions(3, || {
@@ -71,8 +77,11 @@ fn slow_check_leaves_no_word_ahead_of_a_slower_line() {
     });
 }
 
-/// Time passes and a check is made while the line is slowed a thousand times: what passed before the change has brought
-/// its tokens. [Only one bend.]
+/// Time passes and a check is made while the line is slowed a thousand times.
+///
+/// The time before the change has brought its tokens.
+///
+/// [Only one bend.]
 #[test]
 fn slowdown_leaves_no_word_ahead_of_the_line() {
     check_preemptions(3, || {
@@ -92,8 +101,9 @@ fn slowdown_leaves_no_word_ahead_of_the_line() {
     });
 }
 
-/// A debt taken under a quota that allows it is not healed away by a check that still holds the older one. [The word
-/// swapped Relaxed.]
+/// A check that still holds the older quota does not heal away a debt of the newer one.
+///
+/// [The word swapped Relaxed.]
 #[test]
 fn old_record_keeps_legal_debt() {
     check_preemptions(3, old_record_keeps_legal_debt_model);
@@ -120,8 +130,9 @@ fn old_record_keeps_legal_debt_model() {
     assert_eq!(limiter.debt(), 10, "all of it is still owed");
 }
 
-/// What was taken on a fast line is not healed away while it is slowed. [Healing between the two bends; healing by the
-/// deepest debt of the new quota.]
+/// Tokens taken on a fast line are not healed away while it is slowed.
+///
+/// [Healing between the two bends; healing by the deepest debt of the new quota.]
 #[test]
 fn quota_change_keeps_legal_debt() {
     check_preemptions(3, || {
@@ -147,8 +158,11 @@ fn quota_change_keeps_legal_debt() {
     });
 }
 
-/// A token is given back while the line is slowed a thousand times: all of it, for the slow line has not brought what
-/// is missing. [A refund that does not check again whether the quota is the same.]
+/// A token is given back while the line is slowed a thousand times.
+///
+/// All of it, for the slow line has not brought what is missing.
+///
+/// [A refund that does not check again whether the quota is the same.]
 #[test]
 fn refund_beside_a_quota_change_arrives() {
     check_preemptions(3, || {
@@ -167,8 +181,9 @@ fn refund_beside_a_quota_change_arrives() {
     });
 }
 
-/// Two changers: each of them succeeds or is refused as busy, and what is in force is one of the quotas. [`set` without
-/// the claim.]
+/// Each of two changers succeeds or is refused as busy.
+///
+/// One of their quotas is in force. [`set` without the claim.]
 #[test]
 fn changers_exclude_one_another() {
     check_preemptions(2, changers_exclude_one_another_model);
@@ -193,7 +208,9 @@ fn changers_exclude_one_another_model() {
     assert!(quotas.contains(&limiter.quota()));
 }
 
-/// The three models above on the small copy of `slowing`, which passes them as it is and fails with each of its bugs.
+/// The three models above on the small copy of `slowing`.
+///
+/// The copy passes them as it is and fails with each of its bugs.
 mod copies {
     use super::{Arc, Bug, Duration, FAST, Slowing, Time, check_preemptions, thread};
 

@@ -1,5 +1,6 @@
-//! Pauses of a limiter: pauses that race one another, and checks. In brackets: the weakening of the code under which each
-//! model was seen to fail.
+//! Pauses of a limiter: pauses that race one another, and checks.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::{Limiter, Pausable, Quota, RateLimiter, TokenBucket};
@@ -93,8 +94,9 @@ fn longer_pause_is_kept_unless_flawed() {
     check_flawed(Flaw::NothingOrdered, longer_kept_model);
 }
 
-/// Time passes, and a pause that is as long as the one before moves the end, while another thread checks. [The clock is
-/// read before the end.]
+/// A second pause moves the end while another thread checks.
+///
+/// It is as long as the one before, and time has passed. [The clock is read before the end.]
 #[test]
 fn pause_that_grows_while_it_is_read_still_stands() {
     check_preemptions(3, || {
@@ -112,8 +114,9 @@ fn pause_that_grows_while_it_is_read_still_stands() {
     });
 }
 
-/// Time passes between two pauses that race: the one that ends later stands, whichever is stored last. [The clock is read
-/// once, before the end.]
+/// Time passes between two pauses that race: the one that ends later stands, whichever is stored last.
+///
+/// [The clock is read once, before the end.]
 #[test]
 fn pause_that_ends_later_stands() {
     check_preemptions(3, || {

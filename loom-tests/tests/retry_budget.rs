@@ -1,5 +1,6 @@
-//! Retry budgets: deposits and withdrawals that race. In brackets: the weakening of the code under which each model was
-//! seen to fail.
+//! Retry budgets: deposits and withdrawals that race.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
@@ -13,7 +14,7 @@ fn config(reserve: u32) -> RetryBudgetConfig {
     RetryBudgetConfig::builder().ratio(1.0).floor(0).reserve(reserve).ttl(Duration::from_secs(2)).build().unwrap()
 }
 
-/// A call races two retries: its deposit and the one of before are withdrawn once each.
+/// A call races two retries: its deposit and the previous one are withdrawn once each.
 fn withdrawn_once_model() {
     let budget = Arc::new(RetryBudget::with_clock(config(0), Stopped(7)));
     budget.began();
@@ -42,7 +43,9 @@ fn a_deposit_is_withdrawn_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, withdrawn_once_model);
 }
 
-/// Two calls of two threads, while a slice of time ends: neither deposit is lost, and both are there in the next slice.
+/// Two calls of two threads, while a slice of time ends.
+///
+/// Neither deposit is lost, and both are there in the next slice.
 fn no_deposit_lost_model() {
     let time = Time::at(7);
     let budget = Arc::new(RetryBudget::with_clock(config(0), time.clone()));
@@ -83,7 +86,9 @@ fn reserve_is_withdrawn_once() {
     });
 }
 
-/// Two calls and a retry race at a bucket that is empty: the calls fill it, and by no more than they bring.
+/// Two calls and a retry race at a bucket that is empty.
+///
+/// The calls fill it, and by no more than they bring.
 #[test]
 fn calls_fill_the_bucket_once() {
     check_preemptions(2, || {

@@ -1,5 +1,6 @@
-//! The guard of skewed clocks: requests that race for a refusal. In brackets: the weakening of the code under which the
-//! model was seen to fail.
+//! The guard of skewed clocks: requests that race for a refusal.
+//!
+//! In brackets: the weakening of the code under which the model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::Deadline;
@@ -42,8 +43,9 @@ fn one_request_of_five_is_refused_unless_flawed() {
     check_flawed(Flaw::BlindExchange, refusal_model);
 }
 
-/// A window ends while a thread counts a request in it, and the window after next begins in the same word: its counts
-/// stay.
+/// The counts of a window stay when a late thread counts in the one before the last.
+///
+/// Both windows have the same word.
 fn late_thread_model() {
     let time = Time::at(0);
     let guard = Arc::new(SkewGuard::with_clock(time.clone()));

@@ -54,9 +54,11 @@ fn several_tokens_are_taken_together_or_not_at_all() {
     });
 }
 
-/// A thread is stopped anywhere in a call while the ring goes round: no other thread waits for it, and each window
-/// gives one token. [A slot that was not stamped in the lap before is due; a stamp put in the place of whatever the
-/// slot holds.]
+/// A thread is stopped anywhere in a call while the ring goes round.
+///
+/// No other thread waits for it, and each window gives one token.
+///
+/// [A slot that was not stamped in the lap before is due; a stamp stored without a look at what the slot holds.]
 #[test]
 fn others_proceed_past_a_stalled_thread() {
     check_preemptions(3, || {
@@ -71,7 +73,7 @@ fn others_proceed_past_a_stalled_thread() {
             all += u32::from(limiter.check().is_ok());
             clock.advance(Duration::from_secs(1));
         }
-        // Whoever is stopped in this window took its token.
+        // If a thread is stopped in this window, it has taken the window's token.
         all += u32::from(limiter.check().is_ok());
         all += rival.join().unwrap();
         assert!((2..=3).contains(&all), "{all} in three windows");
@@ -92,14 +94,16 @@ fn tokens_return_after_a_whole_window() {
         };
         clock.advance(Duration::from_secs(1));
         let mine = limiter.check().is_ok();
-        // Stamped on behalf of another or by itself: whoever won took it now.
+        // Stamped by its owner or on its behalf, the token was taken just now by the thread that won.
         assert!(mine | rival.join().unwrap(), "it was back");
         assert!(limiter.check().is_err(), "and is gone");
     });
 }
 
-/// A thread takes two, is refused by another limit and gives them back, while a window passes and another thread takes
-/// one. [A head that is moved back whatever came after.]
+/// A roll-back gives back only its own tokens, even if a window passes.
+///
+/// A thread takes two, is refused by another limit and gives them back, while another thread takes one. [A head that is
+/// moved back over later tokens.]
 fn roll_back() {
     let clock = Time::at(7);
     let both = Arc::new(LimitSet::with_algorithms([log(3), log(1)], clock.clone()));
@@ -113,7 +117,7 @@ fn roll_back() {
     rival.join().unwrap();
     let [wide, narrow] = both.peek();
     assert_eq!(narrow.used(), u32::from(second));
-    assert!(wide.used() >= narrow.used(), "what was given back was somebody else's, first {first}");
+    assert!(wide.used() >= narrow.used(), "a roll-back returned another call's token, first {first}");
 }
 
 #[test]
@@ -122,13 +126,14 @@ fn roll_back_returns_only_its_own_tokens() {
 }
 
 #[test]
-#[should_panic(expected = "somebody else's")]
+#[should_panic(expected = "another call's")]
 fn blind_roll_back_returns_tokens_of_another_thread() {
     check_flawed(Flaw::BlindExchange, roll_back);
 }
 
-/// A thread takes two, is refused by another limit and gives them back, while another thread takes one: a window later
-/// all are back.
+/// A thread takes two, is refused by another limit and gives them back, while another thread takes one.
+///
+/// A window later all are back.
 fn roll_back_and_wait() {
     let clock = Time::at(7);
     let both = Arc::new(LimitSet::with_algorithms([log(3), log(1)], clock.clone()));
@@ -161,9 +166,11 @@ impl Clock for Noting<'_> {
     }
 }
 
-/// A token was given back. One thread takes it at the time at which it was taken first, and leaves its stamp there; or
-/// another takes it later, and puts a later one there. A window after the one or the other it is back. [The stamp taken
-/// off while the head stays as it is.]
+/// A token was given back.
+///
+/// One thread takes it at the time at which it was taken first, and leaves its stamp there; or another takes it later,
+/// and puts a later one there. A window after the one or the other it is back. [The stamp taken off while the head
+/// stays as it is.]
 #[test]
 fn rollback_never_delays_later_tokens() {
     check_preemptions(3, || {
@@ -206,9 +213,9 @@ impl Clock for Bare {
     }
 }
 
-/// A token is stamped on behalf of a thread that was stopped, while another thread still holds the head of before: it
-/// does not take the stamp for one of a token that was given back, even if nothing else shows that the head has moved
-/// on. [The stamp put there Relaxed.]
+/// A thread with an old head does not take a stamp on behalf of another for a refund.
+///
+/// Nothing but the stamp shows that the head has moved on. [The stamp put there Relaxed.]
 #[test]
 fn stamp_on_behalf_of_another_publishes_the_head() {
     check_preemptions(3, || {
@@ -229,9 +236,12 @@ fn stamp_on_behalf_of_another_publishes_the_head() {
     });
 }
 
-/// The ring goes round four times, after which its two bits are what they were: a thread that comes after that takes no
-/// stamp for one that is four laps younger, even if nothing else shows that the others came before. [The head loaded or
-/// swapped Relaxed.]
+/// The ring goes round four times, after which its two bits are what they were.
+///
+/// A thread that comes after that takes no stamp for one that is four laps younger, even if nothing else shows that the
+/// others came before.
+///
+/// [The head loaded or swapped Relaxed.]
 fn four_laps() {
     let log = Arc::new(log(1));
     let done = Arc::new(AtomicBool::new(false));

@@ -1,5 +1,6 @@
-//! Waiting: a waiter is cancelled while others come, and a thread blocks while the quota changes or tokens are given
-//! back. In brackets: the weakening of the code under which each model was seen to fail.
+//! Waiting: cancelled waiters, and threads that block while the quota or the level changes.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::{Quota, RateLimiter};
@@ -12,9 +13,12 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// Two waiters are cancelled, the later one first, while a third comes: tokens behind the third are given back, tokens
-/// before it count as used. Its wait stays the same, and no other waiter has the same one. [`cancel` without comparing
-/// the word; a `store` in place of the swap.]
+/// Two waiters are cancelled, the later one first, while a third comes.
+///
+/// Tokens behind the third are given back, tokens before it count as used. Its wait stays the same, and no other waiter
+/// has the same one.
+///
+/// [`cancel` without comparing the word; a `store` in place of the swap.]
 #[test]
 fn cancelled_waiter_keeps_others_in_place() {
     check_preemptions(3, || cancelled_waiter_keeps_others_in_place_model(true));
@@ -61,9 +65,10 @@ fn cancelled_waiter_keeps_others_in_place_model(last_first: bool) {
     assert!((least..=3).contains(&places), "{places} of three");
 }
 
-/// A thread blocks for tokens that never come, while the quota is changed to one by which they are there: it is woken,
-/// whatever it was about to do. [Without `raise`, with `raise` before the change, and with the changes counted after
-/// the look at the quota: in the code by hand, and in `copies`.]
+/// A change of the quota wakes a thread that blocks, whatever it was about to do.
+///
+/// By the old quota its tokens never come, by the new one they are there. [Without `raise`, with `raise` before the
+/// change, and with the changes counted after the look at the quota: in the code by hand, and in `copies`.]
 #[test]
 fn quota_change_wakes_a_waiter() {
     check_preemptions(3, || {
@@ -97,9 +102,12 @@ fn quota_change_wakes_all_waiters() {
     });
 }
 
-/// A thread blocks for a token that never drips in, while it is given back: the thread is woken, whatever it was about
-/// to do. [A refund that notifies no thread, or notifies before it moves the line; without the fence, there or in the
-/// waiter; a waiter that counts itself after its look.]
+/// A thread blocks for a token that never drips in, while it is given back.
+///
+/// The thread is woken, whatever it was about to do.
+///
+/// [A refund that notifies no thread, or notifies before it moves the line; without the fence, there or in the waiter;
+/// a waiter that counts itself after its look.]
 #[test]
 fn refund_wakes_a_waiter() {
     check_preemptions(3, || {
@@ -116,7 +124,9 @@ fn refund_wakes_a_waiter() {
     });
 }
 
-/// The model of waking on the small copy of `waiting`, which passes it as it is and fails with each of its bugs.
+/// The model of waking on the small copy of `waiting`.
+///
+/// The copy passes it as it is and fails with each of its bugs.
 mod copies {
     use super::{Arc, Bug, Door, check_preemptions, thread};
 

@@ -1,5 +1,6 @@
-//! The limiter and the breaker in 32 bits. In brackets: the weakening of the code under which each model was seen to
-//! fail.
+//! The limiter and the breaker in 32 bits.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
 use damper_core::time::FixedFrequency;
@@ -87,7 +88,9 @@ fn breaker<C: FixedFrequency + Copy>(max_probes: u32, clock: C) -> CircuitBreake
     CircuitBreaker32::new(config.build().unwrap(), clock).unwrap()
 }
 
-/// The cooldown is over: of three threads no more than two are probes at a time, and their places come back.
+/// The cooldown is over.
+///
+/// Of three threads no more than two are probes at a time, and their places come back.
 fn probes_model() {
     let clock = SetClock::at(7);
     let breaker = Arc::new(breaker(2, clock));

@@ -1,4 +1,4 @@
-//! What happened, as those know it who made it happen.
+//! The events of a history, as the threads that made them know them.
 
 use damper_core::Quota;
 use std::sync::Mutex;
@@ -16,13 +16,15 @@ struct Call {
 #[derive(Clone, Debug, Default)]
 struct Calls {
     admitted: Vec<Call>,
-    /// What was given back, to whom it was does not matter: a slot may be another's by now.
+    /// The refunds to every key, because a slot may belong to another key by now.
     returned: Vec<Call>,
     /// Other quotas, from some moment in the call on.
     changes: Vec<([u64; 2], Quota)>,
 }
 
-/// Who was admitted when, under which quota. Its lock is held for no step of a model, so it adds none.
+/// The admissions, with their times and quotas.
+///
+/// Its lock is held for no step of a model, so it adds none.
 #[derive(Debug)]
 pub struct History {
     first: Quota,
@@ -50,9 +52,11 @@ impl History {
         self.calls.lock().unwrap().admitted.iter().filter(|call| call.key == key).map(|call| call.tokens).sum()
     }
 
-    /// In any interval of readings, what was admitted to a key by calls within it is no more than the burst, what the
-    /// interval and one tick produce, and what was given back meanwhile. Where the quota changed, it is the larger
-    /// burst and the faster rate, and an interval that cuts the change is widened to it.
+    /// The envelope of a key holds in any interval of readings.
+    ///
+    /// The admissions of calls within it are no more than the burst, the tokens of the interval and one tick, and the
+    /// refunds meanwhile. Where the quota changed, it is the larger burst and the faster rate, and an interval that
+    /// cuts the change is widened to it.
     ///
     /// # Panics
     ///
@@ -81,7 +85,9 @@ impl History {
 }
 
 impl Calls {
-    /// The quotas, each for a second, that may have been in force in an interval, which is widened to their changes.
+    /// The quotas that may have been in force in an interval, each for a second.
+    ///
+    /// The interval is widened to their changes.
     fn quotas(&self, first: Quota, from: u64, to: u64) -> (Vec<Quota>, [u64; 2]) {
         let mut quotas = vec![first];
         let mut widened = [from, to];

@@ -1,17 +1,19 @@
-//! Random histories of damper: three or four threads, each with a dozen random operations, in random interleavings.
+//! Random histories of damper, in random interleavings.
+//!
+//! Three or four threads have a dozen random operations each.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test --release --manifest-path shuttle-tests/Cargo.toml
 //! SHUTTLE_TIMES=20 RUSTFLAGS=... (twenty times as many histories)    SHUTTLE_RANDOM_SEED=1 RUSTFLAGS=... (the same ones again)
 //! ```
 //!
-//! shuttle is sequentially consistent: every load reads what was stored last, whatever its ordering. So these are tests
-//! of the logic, in histories that are too large for loom; of orderings they tell nothing, and loom-tests tells all.
-//! What fails is printed with its schedule, which `shuttle::replay` repeats.
+//! shuttle is sequentially consistent: every load reads the last store, and orderings are ignored. So these are tests of
+//! the logic, in histories that are too large for loom. The orderings are tested in `loom-tests`. A failure is printed
+//! with its schedule, which `shuttle::replay` repeats.
 //!
-//! What a history has to satisfy are the guarantees that calls by themselves give: [`History`] knows of each call only
-//! between which readings of the clock it was made. In brackets above a model: the weakenings of the code under which
-//! it was seen to fail, by hand or in `loom-tests/weakenings/shuttle/`.
+//! A history has to satisfy the guarantees that calls by themselves give: [`History`] knows of each call only between
+//! which readings of the clock it was made. In brackets above a model: the weakenings of the code under which it was
+//! seen to fail, by hand or in `loom-tests/weakenings/shuttle/`.
 #![cfg(shuttle)]
 
 pub mod history;
@@ -27,8 +29,9 @@ use std::time::Duration;
 /// The most preemptions that matter to a history of the second kind.
 const DEPTH: usize = 4;
 
-/// Checks a model in `histories` ones, half of them with a random thread at every step, half of them with few
-/// preemptions, at random steps.
+/// Checks a model in `histories` ones.
+///
+/// Half of them have a random thread at every step, half of them few preemptions, at random steps.
 pub fn check(histories: usize, model: impl Fn() + Send + Sync + 'static) {
     let times = std::env::var("SHUTTLE_TIMES").map_or(1, |times| times.parse().expect("SHUTTLE_TIMES is a number"));
     let histories = histories * times / 2;
@@ -71,7 +74,7 @@ pub fn advance(time: &Time) {
     time.advance(Duration::from_millis(250 * (1 + random(7))));
 }
 
-/// What was made of `call`, and the readings of the clock before and after it.
+/// The result of `call`, and the readings of the clock before and after it.
 pub fn timed<T>(time: &Time, call: impl FnOnce() -> T) -> ([u64; 2], T) {
     let from = time.now();
     let made = call();

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 std::thread_local! {
-    /// What all windows had: successes, and overloaded calls. All threads of a history run on one thread of the system.
+    /// The successes and the overloaded calls of all windows.
+    ///
+    /// All threads of a history run on one thread of the system.
     static SEEN: Cell<[u32; 2]> = const { Cell::new([0; 2]) };
     static IS_ASKED: Cell<bool> = const { Cell::new(false) };
 }
@@ -33,7 +35,7 @@ impl LimitRule for Wandering {
         let [successes, overloaded] = SEEN.get();
         SEEN.set([successes + window.successes, overloaded + window.overloaded]);
         assert!(window.successes + window.overloaded >= FEWEST, "a window has the calls that were planned");
-        // Another thread may come in between.
+        // Another thread may run here.
         shuttle::thread::yield_now();
         self.windows += 1;
         assert!(IS_ASKED.replace(false));
@@ -58,8 +60,9 @@ impl Calls {
     }
 }
 
-/// Four threads with six calls each. Every call is in one window, however late its sample is. [A bank that is stored; a claim
-/// that several have.]
+/// Four threads with six calls each.
+///
+/// Every call is in one window, however late its sample is. [A bank that is stored; a claim that several have.]
 #[test]
 fn every_call_is_in_one_window() {
     check(12_000, calls);
@@ -80,7 +83,7 @@ fn calls() {
     together(4, 6, &calls, |calls, _| {
         calls.end_one(if random(3) == 0 { Outcome::Overloaded } else { Outcome::Success });
     });
-    // What is left in either bank: each window takes one, and leaves it empty.
+    // The samples left in either bank: each window takes one, and leaves it empty.
     for _ in 0..3 {
         let before = SEEN.get();
         while SEEN.get() == before {

@@ -1,4 +1,4 @@
-//! Admission: threads that take slots, wait for them in classes, give way, give up and change the limit.
+//! Admission: threads that take slots, wait in classes, give way, give up and change the limit.
 #![cfg(shuttle)]
 
 use damper_core::Deadline;
@@ -107,9 +107,11 @@ impl Pool {
     }
 }
 
-/// Four threads take slots, block for them, poll, become late, give way and give up, under limits that change: there are never more calls
-/// than slots, every thread that blocks is woken, and in the end all slots and places are free. [A slot that is not passed on by a
-/// call that gives up; a slot that is freed past the queue.]
+/// There are never more calls than slots, and none is lost.
+///
+/// Four threads take slots, block for them, poll, become late, give way and give up, under limits that change. There
+/// are never more calls than slots, every thread that blocks is woken, and in the end all slots and places are free. [A
+/// slot that is not passed on by a call that gives up; a slot that is freed past the queue.]
 #[test]
 fn slots_are_neither_lost_nor_doubled() {
     check(20_000, pool);

@@ -119,7 +119,9 @@ impl Harness {
         }
     }
 
-    /// Checks that every change was reported once and has a cause in its own generation, and that probes were limited.
+    /// Checks that every change was reported once, with a cause in its own generation.
+    ///
+    /// Checks that probes were limited, too.
     fn check_causes(&self) {
         let mut changes = self.reported.0.lock().unwrap().clone();
         changes.sort_by_key(StateChange::generation);
@@ -148,7 +150,9 @@ impl Harness {
         assert_eq!(self.breaker.status().generation(), last.0, "all of them reported");
     }
 
-    /// Checks that, with no permit held any more, there is one after each cooldown, until the breaker is closed for good.
+    /// Checks that there is a permit after each cooldown, until the breaker is closed for good.
+    ///
+    /// No permit is held any more.
     fn check_recovery(&self) {
         for _ in 0..100 {
             self.time.advance(Duration::from_secs(1));
@@ -177,9 +181,12 @@ fn buckets() {
     outcomes(Window::last(Duration::from_secs(10)));
 }
 
-/// Four threads hold up to three permits each, over many generations: probes in flight are limited, every change is
-/// reported once and has a cause in its own generation, and no probe is lost. [Any generation; probes without a limit;
-/// notifications after a failed swap.]
+/// Four threads hold up to three permits each, over many generations.
+///
+/// Probes in flight are limited, every change is reported once and has a cause in its own generation, and no probe is
+/// lost.
+///
+/// [Any generation; probes without a limit; notifications after a failed swap.]
 #[test]
 fn every_transition_has_a_cause_in_its_own_generation() {
     check(4_000, register);

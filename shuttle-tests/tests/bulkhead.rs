@@ -92,9 +92,12 @@ impl Pool {
     }
 }
 
-/// Four threads take slots, block for them, poll, time out and give up, under limits that change: there are never more calls than
-/// slots, every thread that blocks is woken, and in the end all slots and places are free. [A slot that is not passed on by a call
-/// that gives up; a slot that is freed past the queue.]
+/// Four threads take slots, block for them, poll, time out and give up, under limits that change.
+///
+/// There are never more calls than slots, every thread that blocks is woken, and in the end all slots and places are
+/// free.
+///
+/// [A slot that is not passed on by a call that gives up; a slot that is freed past the queue.]
 #[test]
 fn slots_are_neither_lost_nor_doubled() {
     check(20_000, || pool(false));
@@ -133,8 +136,11 @@ struct Line {
     served: Mutex<Vec<Served>>,
 }
 
-/// Four threads queue for one slot, and some calls give up: those that stay are served in the order of arrival. [The last one
-/// first.]
+/// Four threads queue for one slot, and some calls give up.
+///
+/// Those that stay are served in the order of arrival.
+///
+/// [The last one first.]
 #[test]
 fn calls_are_served_in_order() {
     check(20_000, || {
@@ -185,8 +191,10 @@ struct Tenants {
     calls: [AtomicU32; KEYS],
 }
 
-/// Four threads make calls of more keys than there is room for, wait for slots and keep `Weak`s, while dashboards read all counts:
-/// a key never has more calls than slots, and in the end all slots are free. [A bulkhead evicted while it is held.]
+/// A key never has more calls than slots, with more keys than there is room for.
+///
+/// Four threads wait for slots and keep `Weak`s, while dashboards read all counts. A key never has more calls than
+/// slots, and in the end all slots are free. [A bulkhead evicted while it is held.]
 #[test]
 fn keys_never_exceed_their_limit() {
     check(20_000, || {

@@ -41,8 +41,11 @@ impl Leasing {
     }
 }
 
-/// Leases come, spend and go, beside checks of the bucket: all together are in the envelope of one burst, and in the
-/// end all of the budget is there. [The budget stored in the place of its exchange.]
+/// Leases come, spend and go, beside checks of the bucket.
+///
+/// All together are in the envelope of one burst, and in the end all of the budget is there.
+///
+/// [A `store` of the budget in place of the swap.]
 #[test]
 fn leases_are_in_the_envelope_of_one_bucket() {
     check(6_000, leasing);
@@ -75,8 +78,11 @@ struct Stripes {
     history: History,
 }
 
-/// Four threads spend of two stripes and gather where one has too few: all are in the envelope of one burst. [A
-/// `store` in the place of a stripe's exchange.]
+/// Four threads spend of two stripes and gather where one has too few.
+///
+/// All are in the envelope of one burst.
+///
+/// [A `store` in place of the swap of a stripe.]
 #[test]
 fn stripes_are_in_the_envelope_of_one_bucket() {
     check(24_000, stripes);
@@ -103,7 +109,7 @@ fn stripes() {
         }
     });
     stripes.history.keeps_to_the_envelope();
-    // What the stripes hold may be less than their share; the bucket is full.
+    // The stripes may hold less than their share; the bucket is full.
     stripes.time.advance(Duration::from_secs(1_000));
     let left = (0..10).filter(|_| stripes.limiter.check().is_ok()).count();
     assert!((4..=8).contains(&left), "{left} of a burst of eight");

@@ -1,5 +1,6 @@
-//! The keyed table: floods of more keys than slots, which evict one another while buckets are charged, refunded and
-//! reset and the quota changes.
+//! The keyed table: floods of more keys than slots, which evict one another.
+//!
+//! Meanwhile buckets are charged, refunded and reset, and the quota changes.
 #![cfg(shuttle)]
 
 use damper_core::{KeyedLimiter, Quota, RateLimiter, WhenFull};
@@ -44,7 +45,7 @@ struct Keyed {
     when_full: WhenFull,
 }
 
-/// What all slots together hold and produce.
+/// The tokens that all slots together hold and produce.
 fn all_slots(quota: Quota) -> Quota {
     Quota::per_second(4 * quota.limit()).burst(4 * quota.burst_size())
 }
@@ -67,7 +68,9 @@ impl Keyed {
         Arc::new(Self { limits, all, time, history, when_full })
     }
 
-    /// An evicted key may come back to a slot that owes less. Then only all slots together keep to an envelope.
+    /// An evicted key may come back to a slot that owes less.
+    ///
+    /// Then only all slots together keep to an envelope.
     fn admitted(&self, key: u64, between: [u64; 2], n: u32) {
         let key = if self.when_full == WhenFull::EvictLeastIndebted { KEYS } else { key };
         self.history.admitted(key, between, n);
@@ -136,6 +139,7 @@ fn flood(when_full: WhenFull) {
 }
 
 /// More keys than slots evict one another: together they get at most four bursts and their rate.
+///
 /// [A newcomer that inherits nothing.]
 #[test]
 fn evictions_keep_all_slots_in_one_envelope() {
@@ -148,7 +152,9 @@ fn evictions_keep_all_slots_in_one_envelope_unless_flawed() {
     check_flawed(|| flood(WhenFull::EvictLeastIndebted));
 }
 
-/// Keys without a slot share a bucket: each key gets its burst and its rate, wherever it is. [A newcomer that does not inherit the shared debt.]
+/// Keys without a slot share a bucket: each key gets its burst and its rate, wherever it is.
+///
+/// [A newcomer that does not inherit the shared debt.]
 #[test]
 fn keys_from_overflow_stay_in_their_envelope() {
     check(3_000, || flood(WhenFull::SharedOverflow));
@@ -160,7 +166,9 @@ fn keys_from_overflow_stay_in_their_envelope_unless_flawed() {
     check_flawed(|| flood(WhenFull::SharedOverflow));
 }
 
-/// The same where keys without a slot are refused. [A first sight that does not look for a slot again under the lock.]
+/// The same where keys without a slot are refused.
+///
+/// [A first sight that does not look for a slot again under the lock.]
 #[test]
 fn each_key_has_one_slot() {
     check(3_000, || flood(WhenFull::DenyNew));
@@ -187,8 +195,11 @@ fn everything(when_full: WhenFull) {
     keyed.comes_to_rest();
 }
 
-/// All operations on keys run while the quota changes: each key stays in the envelope of the quotas in force. [A newcomer
-/// that inherits nothing.]
+/// All operations on keys run while the quota changes.
+///
+/// Each key stays in the envelope of the quotas in force.
+///
+/// [A newcomer that inherits nothing.]
 #[test]
 fn each_key_stays_in_its_envelope_while_the_quota_changes() {
     check(3_000, || everything(WhenFull::EvictLeastIndebted));
@@ -202,6 +213,7 @@ fn each_key_stays_in_its_envelope_while_the_quota_changes_unless_flawed() {
 }
 
 /// `clear` runs again and again while keys evict one another: the slots that are taken stay counted.
+///
 /// [A `clear` that claims a claimed slot.]
 #[test]
 fn clears_beside_evictions_keep_the_slot_count() {

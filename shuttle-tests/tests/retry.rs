@@ -1,4 +1,4 @@
-//! Retry budgets and hedges: calls that deposit and retries that withdraw, on several threads, while time passes.
+//! Retry budgets and hedges: deposits and withdrawals on several threads, while time passes.
 #![cfg(shuttle)]
 
 use damper_core::Clock;
@@ -28,7 +28,7 @@ struct Calls<B> {
     retries: Mutex<Vec<[u64; 2]>>,
 }
 
-/// What the settings promise.
+/// The promises of the settings.
 #[derive(Clone, Copy)]
 struct Promise {
     /// In thousandths, as the ratio is.
@@ -85,8 +85,10 @@ impl<B: Budget> Calls<B> {
         }
     }
 
-    /// In any interval of readings the retries are no more than the reserve, what the floor brings in the interval and one
-    /// tick, and the ratio's part of the calls that may have begun in the interval or the time to live before it.
+    /// The bound of retries holds in any interval of readings.
+    ///
+    /// They are no more than the reserve, the tokens of the floor in the interval and one tick, and the ratio's part of
+    /// the calls that may have begun in the interval or the time to live before it.
     fn keeps_to(&self, promise: Promise) {
         let (began, retries) = (self.began.lock().unwrap(), self.retries.lock().unwrap());
         for &[from, _] in retries.iter() {
@@ -120,8 +122,9 @@ fn budget_within_its_bound() {
     calls.keeps_to(promise);
 }
 
-/// Calls and retries of four threads while slices of time pass, at every ratio. [Deposits of two slices before that count
-/// still; a word that is stored and not swapped.]
+/// Calls and retries of four threads while slices of time pass, at every ratio.
+///
+/// [Deposits of two slices before that count still; a word that is stored and not swapped.]
 #[test]
 fn budget_stays_within_its_bound() {
     check(10_000, budget_within_its_bound);
@@ -133,7 +136,9 @@ fn budget_stays_within_its_bound_unless_flawed() {
     check_flawed(budget_within_its_bound);
 }
 
-/// One thread ends the slice of time at a random moment, and no later thread does: so all deposits live.
+/// One thread ends the slice of time at a random moment, and no later thread does.
+///
+/// So all deposits live.
 fn all_deposits_withdrawn() {
     let (time, ratio) = (time(), ratio());
     let promise = Promise { ratio, floor: 0, reserve: 0, before: 0 };
@@ -147,8 +152,9 @@ fn all_deposits_withdrawn() {
     calls.allowed_all_that_was_deposited(ratio, 0);
 }
 
-/// No deposit is lost and none is withdrawn twice, also while the slice of time ends. [A thread whose reading is behind
-/// clears the deposits of the others; a word that is stored and not swapped.]
+/// No deposit is lost and none is withdrawn twice, also while the slice of time ends.
+///
+/// [A thread whose reading is behind clears the deposits of the others; a word that is stored and not swapped.]
 #[test]
 fn budget_allows_every_deposit_once() {
     check(10_000, all_deposits_withdrawn);
@@ -167,8 +173,9 @@ fn bucket_within_its_bound() {
     calls.keeps_to(promise);
 }
 
-/// Calls and retries of four threads at a bucket that calls fill. [A call that brings too much; a word that is stored and
-/// not swapped.]
+/// Calls and retries of four threads at a bucket that calls fill.
+///
+/// [A call that brings too much; a word that is stored and not swapped.]
 #[test]
 fn bucket_stays_within_its_bound() {
     check(10_000, bucket_within_its_bound);
@@ -206,7 +213,7 @@ fn bucket_allows_every_deposit_once_unless_flawed() {
 
 const MAX_TOKENS: u64 = 10;
 
-/// gRPC's throttle, and how many outcomes were begun and how many are recorded, in thousandths of a token.
+/// gRPC's throttle, with its outcomes begun and recorded, in thousandths of a token.
 struct Throttled {
     throttle: RetryThrottle,
     ratio: u64,
@@ -251,7 +258,8 @@ fn throttle_of_outcomes() {
     together(4, 6, &throttled, |throttled, _| throttled.act());
 }
 
-/// A retry is allowed only if more than half of the tokens may be there, and refused only if half of them may be gone.
+/// A retry needs more than half of the tokens, and is refused only if half may be gone.
+///
 /// [Retries while more than a quarter of the tokens are there.]
 #[test]
 fn throttle_allows_retries_by_its_outcomes() {
@@ -344,8 +352,10 @@ fn hedged_by_its_allowance() {
     assert_eq!(extra, expected, "extra requests of {calls} calls, {max_extra} thousandths each");
 }
 
-/// Four threads make calls that all fail at once. The extra requests are those of the allowance: none more, and none less.
-/// [An allowance that is stored and not swapped.]
+/// Four threads make calls that all fail at once.
+///
+/// The extra requests are those of the allowance: none more, and none less. [An allowance that is stored and not
+/// swapped.]
 #[test]
 fn hedges_take_what_calls_bring_once() {
     check(4_000, hedged_by_its_allowance);
@@ -370,8 +380,10 @@ fn hedged_by_its_budget() {
     assert_eq!(extra(), of_the_budget + 3, "the allowance is back");
 }
 
-/// No thread hedges beyond a budget that it shares with retries, and what the budget refuses costs nothing of the allowance.
-/// [A hedge without the budget's leave; a refusal that is not given back.]
+/// No thread hedges beyond a budget that it shares with retries.
+///
+/// A refusal of the budget costs nothing of the allowance. [A hedge without the budget's leave; a refusal that is not
+/// given back.]
 #[test]
 fn hedges_take_no_more_than_their_budget() {
     check(4_000, hedged_by_its_budget);

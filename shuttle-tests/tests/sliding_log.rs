@@ -59,8 +59,11 @@ fn histories(back: Option<u64>) -> Arc<Log> {
     log
 }
 
-/// Four threads take while the ring goes round: no window has more than the limit, and a window after the last of them
-/// all is there. [A slot due whatever its age; a slot that nobody stamped due.]
+/// Four threads take while the ring goes round.
+///
+/// No window has more than the limit, and a window after the last of them all is there.
+///
+/// [A slot due at any age; a slot without a stamp due.]
 #[test]
 fn every_window_stays_within_its_limit() {
     check(6_000, || histories(None).comes_to_rest());

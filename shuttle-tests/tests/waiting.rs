@@ -1,4 +1,4 @@
-//! Waiting: queues of reservations, some of which are cancelled in the middle, and threads that a change wakes.
+//! Waiting: queues of reservations, some cancelled in the middle, and threads that a change wakes.
 #![cfg(shuttle)]
 
 use damper_core::keyed::KeyedReservation;
@@ -54,7 +54,7 @@ impl Place for KeyedReservation<'_, Time> {
     }
 }
 
-/// What is waited for, and what may disturb those who wait.
+/// A limiter under test: its waiters, and the changes that disturb them.
 trait Waited: Send + Sync + 'static {
     type Place<'a>: Place;
 
@@ -94,8 +94,9 @@ impl Hasher for Identity {
     }
 }
 
-/// A table of four slots, of which one key has waiters. It loses its slot when it owes nothing, and waits in a shared bucket
-/// until it has another.
+/// A table of four slots, of which one key has waiters.
+///
+/// It loses its slot when it owes nothing, and waits in a shared bucket until it has another.
 struct OneOfManyKeys(KeyedLimiter<u64, Time, BuildHasherDefault<Identity>>);
 
 const KEY: u64 = 1;
@@ -231,8 +232,11 @@ impl<L: Waited> Queue<L> {
 
 const QUOTA: Quota = Quota::per_second(1).burst(2).max_debt(40);
 
-/// Four threads come for one or two tokens, and cancel from anywhere in the queue: those that stay are served in order and
-/// on time, and each token is served once. [A cancel that gives back whatever came after.]
+/// Four threads come for one or two tokens, and cancel from anywhere in the queue.
+///
+/// Those that stay are served in order and on time, and each token is served once.
+///
+/// [A cancel that gives back whatever came after.]
 #[test]
 fn waiters_are_served_in_order() {
     check(6_000, queue::<RateLimiter<TokenBucket, Time>>);
@@ -244,8 +248,9 @@ fn waiters_are_served_in_order_unless_flawed() {
     check_flawed(queue::<RateLimiter<TokenBucket, Time>>);
 }
 
-/// The same for one key of a keyed limiter, whose other keys take its slot whenever it owes nothing. [A cancel that gives back whatever
-/// came after.]
+/// The same for one key of a keyed limiter, whose other keys take its slot whenever it owes nothing.
+///
+/// [A cancel that gives back whatever came after.]
 #[test]
 fn waiters_of_a_key_are_served_in_order() {
     check(6_000, queue::<OneOfManyKeys>);
@@ -266,8 +271,11 @@ fn queue<L: Waited>() {
     assert!(queue.limiter.check_n(2) && !queue.limiter.check_n(1), "a burst, and no more");
 }
 
-/// Three threads block under a quota that refills nothing, while it is changed time and again: each is woken when there
-/// is a token for it. [A change that is reported before it is made; that wakes one.]
+/// Three threads block under a quota that refills nothing, while it is changed time and again.
+///
+/// Each is woken when there is a token for it.
+///
+/// [A change that is reported before it is made; that wakes one.]
 #[test]
 fn every_blocked_waiter_is_woken() {
     check(6_000, || {
@@ -288,8 +296,11 @@ fn every_blocked_waiter_is_woken() {
     });
 }
 
-/// Three threads block for tokens of a key that never drip in, while three are given back one by one: all are woken. [A refund
-/// that notifies no thread.]
+/// Three threads block for tokens of a key that never drip in, while three are given back one by one.
+///
+/// All are woken.
+///
+/// [A refund that notifies no thread.]
 #[test]
 fn every_blocked_waiter_of_a_key_is_woken() {
     check(6_000, || {

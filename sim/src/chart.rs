@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// Panels one below the other, over the same time.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// What it shows.
+    /// The title above the panels.
     pub title: String,
     /// Seconds between two points.
     pub step: f64,
@@ -16,7 +16,7 @@ pub struct Chart {
 /// Lines on one scale.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// What the values are, with their unit.
+    /// The quantity of the values, with their unit.
     pub title: String,
     /// Lines are coloured by their place here; a line of the same place has the same colour in each panel.
     pub lines: Vec<Line>,
@@ -25,7 +25,7 @@ pub struct Panel {
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What it is called.
+    /// Its name in the legend.
     pub name: String,
     /// Its values.
     pub points: Vec<f64>,

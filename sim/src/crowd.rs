@@ -99,9 +99,10 @@ impl Crowd {
         load * self.capacity as f64 / self.refill(self.calls).as_secs_f64()
     }
 
-    /// The share of calls that are refused while so many clients are busy, beside the capacity: 1.0 is as many.
+    /// Returns the share of calls that are refused while clients fill this part of the capacity.
     ///
-    /// The table is filled first. Then the calls of so many refills of a whole burst count.
+    /// A load of 1.0 is as many busy clients as the capacity. The table is filled first. Then the calls are counted for as many refills of
+    /// a whole burst as `refills`.
     #[must_use]
     pub fn refused_at_load(self, load: f64, refills: u32) -> Percent {
         let mut run = Run::new(self);
@@ -112,7 +113,7 @@ impl Crowd {
         counted.percent()
     }
 
-    /// The share of clients that find no slot while so many are busy, beside the capacity.
+    /// Returns the share of clients that find no slot while clients fill this part of the capacity.
     #[must_use]
     pub fn without_a_slot_at_load(self, load: f64) -> Percent {
         let mut run = Run::new(self);
@@ -123,10 +124,10 @@ impl Crowd {
         Percent(100.0 * (run.limits.overflows() - overflows) as f64 / (run.clients - clients) as f64)
     }
 
-    /// The share of innocent first calls that are refused while an attacker sends calls with so many new keys a second.
+    /// Returns the share of innocent first calls that are refused during a flood of new keys.
     ///
-    /// Innocent clients come at a hundredth of that rate. The flood lasts for two refills of a burst, and the second counts:
-    /// by then no bucket has anything left of before.
+    /// The attacker sends calls with this many new keys a second. Innocent clients come at a hundredth of that rate. The flood lasts for
+    /// two refills of a burst, and the second is counted: by then no bucket has tokens left from before.
     #[must_use]
     pub fn refused_in_flood(self, keys_per_second: u32) -> Percent {
         let mut run = Run::new(self);
@@ -134,8 +135,9 @@ impl Crowd {
         run.flood(keys_per_second, self.refill(self.quota.burst_size())).percent()
     }
 
-    /// How many first calls are refused after a flood: once a burst's refill time has passed, clients come again that fill
-    /// so much of the capacity.
+    /// Returns the number of first calls that are refused after a flood.
+    ///
+    /// Once a burst's refill time has passed, clients that fill this part of the capacity come again.
     #[must_use]
     pub fn refused_after_flood(self, keys_per_second: u32, load: f64) -> u32 {
         let (mut run, refill) = (Run::new(self), self.refill(self.quota.burst_size()));

@@ -1,12 +1,15 @@
 //! Simulations of damper on a manual clock: what ordinary clients get on bad days.
 //!
-//! An envelope says what a limiter never exceeds. It does not say who is refused, or how long the others wait. These
-//! simulations do, and their bounds are tests (`cargo test -p damper-sim`). `cargo run --release -p damper-sim -- crowd`
-//! prints the tables of keyed limiters, `-- concurrency` those of concurrency limits.
+//! An envelope says what a limiter never exceeds. It does not say which clients are refused, or how long the others wait. These simulations
+//! do, and their bounds are tests (`cargo test -p damper-sim`). `cargo run --release -p damper-sim` prints the table of client-side
+//! throttling, `-- crowd` those of keyed limiters, `-- concurrency` those of concurrency limits.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 
 pub mod chart;
 pub mod concurrency;
 pub mod crowd;
+mod parallel;
+pub mod random;
 pub mod table;
+pub mod throttling;

@@ -1,17 +1,26 @@
-//! Prints the tables of a simulation.
+//! Prints the tables of a simulation. Each is a subcommand.
 //!
-//! `crowd [CAPACITY]`, also without an argument: what becomes of clients when a keyed limiter's table is full, for all
-//! policies and for other sizes. `concurrency [FOLDER]`: concurrency limits; tables and charts are written into the folder.
-//! `concurrency --bars [FIRST LAST]`: the figures that damper's limits have to reach, at these seeds or at three. The exit
-//! code is 1 if one is missed.
+//! `throttling [OPTION VALUE]...`, also without an argument: clients that share a server's quota, under every strategy of
+//! client-side throttling; charts are written into a folder. `throttling --bars [FIRST LAST]`: the figures that damper's
+//! strategies have to reach, at these seeds or at 1 to 20.
+//!
+//! `crowd [CAPACITY]`: what becomes of clients when a keyed limiter's table is full, for all policies and for other sizes.
+//!
+//! `concurrency [FOLDER]`: concurrency limits; tables and charts are written into the folder. `concurrency --bars [FIRST
+//! LAST]`: the figures that damper's limits have to reach, at these seeds or at three.
+//!
+//! With `--bars` the exit code is 1 if a figure is missed.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 
 use damper::{Quota, WhenFull};
-use damper_sim::concurrency::bars;
+use damper_sim::concurrency::bars::{self, Bar};
 use damper_sim::concurrency::report::{Report, SEEDS, report};
 use damper_sim::crowd::Crowd;
-use std::io::Write as _;
+use damper_sim::throttling;
+use damper_sim::throttling::options::{Arguments, USAGE};
+use std::io::{IsTerminal as _, Write as _};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
 use std::{env, fs, io};
@@ -21,7 +30,14 @@ const POLICIES: [WhenFull; 3] = [WhenFull::SharedOverflow, WhenFull::DenyNew, Wh
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] | ["crowd"] => crowd(8_192),
+        ["throttling", "--bars"] => return bars_of_throttling(1..=20),
+        ["throttling", "--bars", first, last] => match (first.parse::<u64>(), last.parse::<u64>()) {
+            (Ok(first), Ok(last)) if first <= last => return bars_of_throttling(first..=last),
+            _ => return failed(&format!("seeds {first} to {last}: must be two numbers in ascending order")),
+        },
+        [] => return throttling(&[]),
+        ["throttling", ref options @ ..] => return throttling(options),
+        ["crowd"] => crowd(8_192),
         ["crowd", capacity] => match capacity.parse() {
             Ok(capacity) => crowd(capacity),
             Err(error) => return failed(&format!("capacity {capacity}: {error}")),
@@ -39,13 +55,19 @@ fn main() -> ExitCode {
             }
             concurrency(&report);
         }
-        _ => return failed("usage: damper-sim [crowd [CAPACITY] | concurrency [FOLDER | --bars [FIRST LAST]]]"),
+        _ => {
+            return failed(&format!(
+                "usage: damper-sim crowd [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       \
+                 damper-sim throttling --bars [FIRST LAST]\n       damper-sim {USAGE}"
+            ));
+        }
     }
     ExitCode::SUCCESS
 }
 
-/// Prints the part of a run that begins. A run takes minutes, and has to survive a closed stderr, at which `eprintln!`
-/// panics without a message.
+/// Prints the part of a run that begins.
+///
+/// A run takes minutes and must survive a closed stderr, at which `eprintln!` panics without a message.
 fn progress(part: &str) {
     let _ = writeln!(io::stderr(), "{part} …");
 }
@@ -56,11 +78,49 @@ fn failed(why: &str) -> ExitCode {
 }
 
 fn bars(seeds: &[u64]) -> ExitCode {
-    let bars = bars::measure(seeds, progress);
-    println!("{}", bars::table(&bars).text());
+    verdict("Bars, at the worst seed", &bars::measure(seeds, progress))
+}
+
+fn bars_of_throttling(seeds: RangeInclusive<u64>) -> ExitCode {
+    verdict("Bars of client-side throttling", &throttling::bars::measure(&seeds.collect::<Vec<_>>(), progress))
+}
+
+fn verdict(title: &str, bars: &[Bar]) -> ExitCode {
+    println!("{}", bars::table(title, bars).text());
     let missed = bars.iter().filter(|bar| !bar.is_met()).count();
     println!("{missed} of {} bars missed", bars.len());
     if missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn throttling(arguments: &[&str]) -> ExitCode {
+    let Arguments { experiment, options, seeds, charts } = match Arguments::parse(arguments) {
+        Ok(arguments) => arguments,
+        Err(why) => return failed(&why),
+    };
+    let seeds: Vec<u64> = (1..=seeds).collect();
+    let report = match throttling::report::report(&experiment, &options, &seeds, progress_bar) {
+        Ok(report) => report,
+        Err(error) => return failed(&error.to_string()),
+    };
+    let folder = Path::new(&charts);
+    let written = fs::create_dir_all(folder)
+        .and_then(|()| fs::write(folder.join("table.md"), report.table.markdown_rows()))
+        .and_then(|()| report.charts.iter().try_for_each(|(name, chart)| fs::write(folder.join(name), chart.svg())));
+    if let Err(error) = written {
+        return failed(&format!("cannot write into {charts}: {error}"));
+    }
+    println!("{}\n{} charts and the table are in {charts}", report.table.text(), report.charts.len());
+    ExitCode::SUCCESS
+}
+
+/// Draws how many of the strategies are done, if a person looks on.
+fn progress_bar(done: usize, all: usize, next: &str) {
+    const WIDTH: usize = 32;
+    let mut stderr = io::stderr();
+    if stderr.is_terminal() {
+        let (bar, end) = ("#".repeat(WIDTH * done / all), if done == all { "\n" } else { "" });
+        let _ = write!(stderr, "\r[{bar:<WIDTH$}] {done} of {all} {next:<16}{end}");
+    }
 }
 
 fn concurrency(report: &Report) {

@@ -1,4 +1,4 @@
-//! What admission gives each class and tenant at three times the load.
+//! Admission's effect on each class and tenant at three times the load.
 
 use damper_sim::concurrency::admission::gate::Policy;
 use damper_sim::concurrency::admission::run::run;
@@ -10,7 +10,7 @@ use damper_sim::concurrency::report::SEEDS;
 const TOP: usize = 0;
 const MIDDLE: usize = 1;
 
-/// What is left of the rule without one of its parts, in traffic whose top class has the time to be served.
+/// Runs the rule without one of its parts, in traffic with feasible deadlines of the top class.
 fn without(policy: Policy) -> impl Iterator<Item = (Traffic, Tally)> {
     traffic::all().into_iter().filter(Traffic::is_feasible).map(move |mut traffic| {
         traffic.server.length = 60.0;
@@ -19,7 +19,7 @@ fn without(policy: Policy) -> impl Iterator<Item = (Traffic, Tally)> {
     })
 }
 
-/// On shorter runs than `concurrency --bars` has.
+/// The runs are shorter than those of `concurrency --bars`.
 #[test]
 fn gate_holds_its_bars() {
     for bar in bars::admission(&SEEDS, 60.0) {
@@ -42,13 +42,13 @@ fn work_that_is_not_ended_is_late() {
     }
 }
 
-/// Two tenants whose counters collide have one share between them.
+/// Two tenants whose counters collide share one tenant's portion.
 #[test]
-fn tenants_that_share_a_counter_share_a_share() {
+fn tenants_that_share_a_counter_share_one_portion() {
     let mut traffic = traffic::all().remove(0);
     traffic.server.length = 200.0;
     traffic.groups[MIDDLE].twins = true;
-    // So that a share is less than what a tenant wants.
+    // This makes a portion smaller than a tenant's demand.
     traffic.groups[MIDDLE].load *= 2.0;
     let tally = run(&traffic, Policy::Whole, SEEDS[0]);
     let of = |tenant| f64::from(tally.tenant(&traffic, MIDDLE, tenant).in_time);

@@ -1,4 +1,4 @@
-//! Bars can fail: what damper's limit is held to, worse limits miss.
+//! Bars can fail: limits worse than damper's miss them.
 
 #![allow(clippy::float_cmp, reason = "these are exact: computed by hand, or never touched")]
 
@@ -29,11 +29,11 @@ fn silence_lasts_from_a_call_to_an_answer_while_the_server_works() {
     silence.called(1.0);
     silence.called(2.0);
     silence.answered(3.0, 0);
-    // Without a call there is none.
+    // Without a call there is no silence.
     silence.called(10.0);
     silence.answered(11.0, 1);
     assert_eq!(silence.longest(11.0), 2.0);
-    // Nor while the server stands still.
+    // A stopped server has no silence either.
     silence.speed_changed(12.0, 0.0);
     silence.called(15.0);
     silence.speed_changed(20.0, 1.0);
@@ -44,7 +44,7 @@ fn silence_lasts_from_a_call_to_an_answer_while_the_server_works() {
 }
 
 #[test]
-fn recovery_that_does_not_last_counts_for_nothing() {
+fn recovery_that_does_not_last_is_ignored() {
     let mut accepted = [100; 60];
     assert_eq!(lasting_recovery(&accepted, 95.0), 0.0);
     accepted[0] = 0;
@@ -65,7 +65,7 @@ fn missed(contender: Contender, scenario: Scenario) -> Vec<&'static str> {
     bars.iter().filter(|bar| !bar.is_met()).map(|bar| bar.what).collect()
 }
 
-/// That of the throughput is the only one that it misses: every call that it admits is fast.
+/// Only the throughput bar is missed, because every admitted call is fast.
 #[test]
 fn limit_that_starves_misses_the_throughput_at_every_load() {
     let starved = |scenario: &Scenario| scenario.size >= 20.0 && scenario.offered(0.0) >= 0.1 * scenario.capacity();

@@ -1,4 +1,4 @@
-//! Charts and tables are what they claim to be.
+//! Charts and tables match their data.
 
 use damper_sim::chart::{Chart, Line, Panel};
 use damper_sim::concurrency::report::record;
@@ -49,16 +49,16 @@ fn stored_table_has_every_scenario_and_rule() {
     assert_eq!(names, scenarios::all().iter().map(|scenario| scenario.name).collect::<Vec<_>>());
 }
 
-/// Another machine's logarithms may differ in the last bit, and so the figures in their second digit.
+/// Another machine's logarithms may differ in the last bit, and so its figures in the second digit.
 #[test]
-fn stored_figures_are_those_of_the_rule() {
+fn stored_figures_match_the_rule() {
     let rows = stored_rows();
     for name in [
         "1 worker, exponential 100 ms, 10x",
         "4 workers, log-normal 1, 20 ms, 10x",
         "three times slower for good, 0.3x",
     ] {
-        let stored = rows.iter().find(|row| row[0] == name).expect("it is stored")[1];
+        let stored = rows.iter().find(|row| row[0] == name).expect("the scenario is stored")[1];
         let stored: Vec<f64> = stored.split(" / ").map(|figure| figure.parse().expect("a number")).collect();
         let summary = record(Contender::Damper, &scenarios::named(name).expect("a scenario"), 1).summary();
         let measured = [summary.throughput, summary.latency[1], summary.drift];

@@ -1,10 +1,11 @@
-//! What a concurrency limit gives on a simulated server: that the simulation is right, and that damper's limit holds its bars.
+//! Concurrency limits on a simulated server.
+//!
+//! The tests check that the simulation is right, and that damper's limit meets its bars.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 #![allow(clippy::float_cmp, reason = "these are exact: computed by hand, or never touched")]
 
 use damper_sim::concurrency::limit::{Finished, Limit};
-use damper_sim::concurrency::random::Random;
 use damper_sim::concurrency::record::Summary;
 use damper_sim::concurrency::report::{SEEDS, record, worst};
 use damper_sim::concurrency::rules::Contender;
@@ -13,8 +14,9 @@ use damper_sim::concurrency::scenario::{Demand, Load, Patience, Scenario, Side};
 use damper_sim::concurrency::scenarios;
 use damper_sim::concurrency::server::{Discipline, Power, Server};
 use damper_sim::concurrency::service_time::{QUANTILES, ServiceTime, Shape};
+use damper_sim::random::Random;
 
-/// Admits every call and writes down when each ended, and its latency.
+/// Admits every call, and records when each ended and its latency.
 #[derive(Default)]
 struct Ends(Vec<(f64, f64)>);
 
@@ -43,11 +45,11 @@ fn two_clients(discipline: Discipline) -> Vec<(f64, f64)> {
 
 #[test]
 fn two_clients_run_as_computed_by_hand() {
-    // One worker: the second waits for the first, and from then on each for the other.
+    // One worker: the second client waits for the first, and from then on each waits for the other.
     assert_eq!(two_clients(Discipline::Workers), [(1.0, 1.0), (2.0, 2.0), (3.0, 2.0), (4.0, 2.0)]);
-    // One core: both at half the speed.
+    // One core: both run at half the speed.
     assert_eq!(two_clients(Discipline::Sharing), [(2.0, 2.0), (2.0, 2.0), (4.0, 2.0), (4.0, 2.0)]);
-    // A knee at one call that loses a half: both at a third of the speed.
+    // A knee at one call that loses a half: both run at a third of the speed.
     assert_eq!(two_clients(Discipline::Knee { loss: 0.5 }), [(3.0, 3.0), (3.0, 3.0)]);
 }
 
@@ -86,7 +88,7 @@ fn service_times_have_the_quantiles_and_the_mean_that_are_stated() {
     }
 }
 
-/// The textbook's queue of one worker, for which the answers are known.
+/// The textbook queue with one worker, whose results are known.
 fn one_worker(load: f64, contender: Contender) -> Summary {
     let service = ServiceTime::new(Shape::Exponential, 0.01);
     let demand = Demand::Open(Load::Steady(load));
@@ -116,7 +118,7 @@ fn named(name: &str) -> Scenario {
     scenarios::all().into_iter().find(|scenario| scenario.name == name).expect("a scenario of this name")
 }
 
-/// The worst of damper's limit at three seeds, after so many seconds.
+/// The worst of damper's limit with three seeds, after this many seconds.
 fn damper(name: &str, seconds: f64) -> Summary {
     let scenario = named(name).seconds(seconds);
     let worst = worst(&SEEDS.map(|seed| record(Contender::Damper, &scenario, seed).summary()));
@@ -126,7 +128,7 @@ fn damper(name: &str, seconds: f64) -> Summary {
 
 #[test]
 fn overloaded_servers_stay_busy_and_fast() {
-    // Long enough that some probes fall into it.
+    // Long enough to contain some probes.
     let scenarios = [
         ("50 workers, constant, 10x", 480.0, 0.95),
         ("50 workers, exponential, 10x", 480.0, 0.95),
@@ -139,10 +141,10 @@ fn overloaded_servers_stay_busy_and_fast() {
         ("8 cores, bimodal, 10x", 480.0, 0.95),
         ("timeouts of 0.5 s, three retries, 3x", 120.0, 0.95),
         ("limit at the client, timeouts of 0.5 s, three retries, 3x", 120.0, 0.95),
-        // Beyond a knee, of the peak.
+        // Beyond a knee, as a share of the peak.
         ("knee at 20, 5 % a call, 10x", 480.0, 0.8),
         ("knee at 50, 1 % a call, log-normal 0.5, 10x", 480.0, 0.8),
-        // Few completions a second: a probe takes long.
+        // With few completions a second, a probe takes long.
         ("1 worker, constant 100 ms, 10x", 1800.0, 0.92),
         ("20 workers, exponential 2 s, 10x", 1800.0, 0.92),
     ];
@@ -150,13 +152,13 @@ fn overloaded_servers_stay_busy_and_fast() {
         let Summary { throughput, latency, drift, silence, .. } = damper(name, seconds);
         assert!(throughput >= least, "{name}: {throughput} of what is possible, at least {least}");
         assert!(latency[1] <= 2.0, "{name}: p90 {}", latency[1]);
-        // Of a minute's calls: that varies by chance.
+        // Over a minute's calls, which vary at random.
         assert!(drift <= 1.2, "{name}: drift {drift}");
         assert!(silence <= 3.0, "{name}: {silence} s without an answer");
     }
 }
 
-/// Its p90 is at the edge of the fast calls: the p50 and the p99 count.
+/// The p90 is at the edge of the fast calls, so the p50 and the p99 are checked.
 #[test]
 fn mixed_calls_stay_fast() {
     for name in ["50 workers, bimodal, 10x", "50 workers, a tenth takes 10 times as long, 10x"] {
@@ -166,7 +168,7 @@ fn mixed_calls_stay_fast() {
 }
 
 #[test]
-fn light_load_is_admitted_whole_and_leaves_the_limit() {
+fn light_load_is_admitted_and_leaves_the_limit_unchanged() {
     for name in ["50 workers, exponential, 0.8x", "50 workers, exponential, 0.3x", "60 clients that think 0.05 s"] {
         let Summary { throughput, latency, .. } = damper(name, 240.0);
         assert!(throughput >= 0.98 && latency[1] <= 1.1, "{name}: {throughput}, p90 {}", latency[1]);
@@ -193,9 +195,9 @@ fn throughput_is_back_within_ten_seconds_of_trouble() {
     }
 }
 
-/// The best fixed limits are those of the tables, with a p90 no higher than damper's.
+/// The best fixed limits are those of the tables, with at most damper's p90.
 #[test]
-fn about_the_capacity_it_is_nearly_as_good_as_the_best_fixed_limit() {
+fn limit_near_the_capacity_is_nearly_as_good_as_the_best_fixed_limit() {
     for (name, best) in [("50 workers, exponential, 1x", 65), ("8 cores, exponential, 1.05x", 16)] {
         for load in [0.95, 1.0, 1.05, 1.1] {
             let scenario = Scenario { demand: Demand::Open(Load::Steady(load)), ..named(name).seconds(600.0) };
@@ -206,7 +208,7 @@ fn about_the_capacity_it_is_nearly_as_good_as_the_best_fixed_limit() {
     }
 }
 
-/// Calls that time out at the client are overloaded to its limit, which falls by them.
+/// Calls that time out at the client count as overloaded for its limit, which falls.
 #[test]
 fn timeouts_at_the_client_lower_its_limit() {
     let service = ServiceTime::new(Shape::Constant, 0.1);
@@ -219,7 +221,7 @@ fn timeouts_at_the_client_lower_its_limit() {
     assert!(limits[0] > 40.0 && limits[1] < 5.0, "{limits:?}");
 }
 
-/// What others do in the same simulation, as their users report.
+/// Known defects of other rules, reproduced in the same simulation.
 #[test]
 fn other_rules_show_their_known_defects() {
     let overload = named("50 workers, exponential, 10x").seconds(900.0);

@@ -1,4 +1,4 @@
-//! What a keyed limiter promises to innocent clients when its table is full.
+//! A keyed limiter's guarantees to innocent clients when its table is full.
 
 use damper::{Quota, WhenFull};
 use damper_sim::crowd::{Crowd, Percent};
@@ -13,7 +13,7 @@ fn assert_refused(crowd: Crowd, load: f64, refills: u32, most: f64) {
     assert!(refused <= Percent(most), "{crowd:?} at a load of {load}: {refused:?} of at most {most}");
 }
 
-/// With as many busy clients as the capacity, 35 newcomers in 10,000 find no slot while clients come and go.
+/// With as many busy clients as the capacity, 35 of 10,000 newcomers find no slot under churn.
 #[test]
 fn newcomers_without_a_slot_are_rare() {
     let without = crowd(Quota::per_hour(20), 1, 8_192).without_a_slot_at_load(1.0);
@@ -33,7 +33,7 @@ fn full_table_rarely_refuses_a_single_call() {
 
 #[test]
 fn full_table_rarely_refuses_a_whole_burst() {
-    // Of bursts of a hundred calls a smaller table, for the time that it takes.
+    // Bursts of a hundred calls use a smaller table, to save time.
     let quotas = [(Quota::per_hour(20), 8_192), (Quota::per_second(50).burst(100), 1_024)];
     for (quota, capacity) in quotas {
         assert_refused(crowd(quota, quota.burst_size(), capacity), 1.0, 1, 0.1);
@@ -43,7 +43,7 @@ fn full_table_rarely_refuses_a_whole_burst() {
     assert_refused(crowd(Quota::per_minute(5).burst(5), 5, 100_000), 1.5, 1, 2.0);
 }
 
-/// Sharing refuses no more innocent clients in a flood of keys than the better of the other policies.
+/// In a flood of keys, sharing refuses no more innocent clients than the better other policy.
 #[test]
 fn sharing_refuses_least_in_a_flood() {
     // The last is 10,000/s against a capacity of 8,192, in an eighth of the time.
@@ -61,7 +61,7 @@ fn sharing_refuses_least_in_a_flood() {
     }
 }
 
-/// The limiter forgets a flood within the time in which a burst refills, while ordinary traffic goes on.
+/// The limiter forgets a flood within a burst's refill time, while ordinary traffic continues.
 #[test]
 fn flood_is_forgotten_within_one_refill() {
     for (quota, keys_per_second) in [(Quota::per_hour(20), 200), (Quota::per_minute(30).burst(5), 10_000)] {

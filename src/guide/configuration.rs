@@ -1,20 +1,74 @@
-//! Configuration: settings from files and the environment, checked, and changed live in part.
+//! Configuration: settings from files and the environment, checked, and changed live.
 //!
 //! # Reading
 //!
-//! [`Sources`](crate::config::Sources) are read in their order, and a later one overrides an earlier one. The extension of a file says
-//! its format. All formats have the same keys, such as `server.http.ratelimit.burst`:
+//! [`Sources`](crate::config::Sources) are read in order, and a later one overrides an earlier one, key by key. A
+//! file's extension determines its format. All formats have the same keys, such as `server.http.ratelimit.burst`:
 //!
 //! ```toml
 //! [server.http.ratelimit]
 //! quota = "5000/h burst 100"        # or requests_per_second and burst
-//! key = "client"                    # global, client, or header:NAME
+//! key = "client"                    # global, client, path, or header:NAME
 //! trusted_proxies = ["10.0.0.0/8"]
 //!
 //! [client.http.circuit_breaker]
 //! failure_threshold = 5
 //! cooldown = "30s"
 //! ```
+//!
+//! An environment variable has two underscores for each dot, because keys contain single ones:
+//! `APP__SERVER__HTTP__RATELIMIT__BURST=20`. A later `quota` overrides an earlier rate and burst. A later rate or burst
+//! cannot override an earlier quota, and is a mistake: a variable with only a burst would replace the quota by the
+//! default rate.
+//!
+//! A file with other settings beside damper's is read with [`file_at`](crate::config::Sources::file_at), which uses one
+//! table of it, or with [`foreign`](crate::config::Sources::foreign), which names the keys that are not damper's.
+//! Otherwise all keys of a file and all variables with the prefix are damper's, and an unknown one is a mistake.
+//!
+//! # Stacks
+//!
+//! A stack has the parts that its section `stack` names, each with the settings of the section with that name:
+//!
+//! ```toml
+//! [server.http]
+//! stack = { deadline = true, ratelimit = true, concurrency = "adaptive_limit" }
+//! deadline.timeout = "5s"
+//!
+//! [client.grpc]
+//! stack = { retry = true, hedge = true, concurrency = "bulkhead_per_host" }
+//! bulkhead = { limit = 32, queue = 32, max_wait = "200ms" }
+//! ```
+//!
+//! ```
+//! # #[cfg(all(feature = "tonic", feature = "tokio", feature = "hyper", feature = "axum"))] {
+//! use axum::{Router, routing::get};
+//! use damper::config::{Reloader, Sources};
+//! use damper::tonic::Grpc;
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let reloader = Reloader::new(Sources::new().toml("app.toml", "server.http.ratelimit.burst = 20"))?;
+//! let settings = reloader.settings();
+//! let server = settings.server.http.server_stack()?.exempt(|head| head.uri.path() == "/healthz");
+//! let client = settings.client.grpc.client_stack()?.protocol(Grpc::new());
+//! let reloader = reloader
+//!     .bind(|settings| &settings.server.http, server.clone())
+//!     .bind(|settings| &settings.client.grpc, client.clone());
+//!
+//! let app: Router = Router::new().route("/", get(async || "page")).layer(server);
+//! let channel = client.service(tonic::transport::Channel::from_static("http://localhost:50051").connect_lazy());
+//! # let _ = (app, channel, reloader);
+//! # Ok(())
+//! # }
+//! # }
+//! ```
+//!
+//! Deadline, rate limit, circuit breaker and retries are on by default. Hedge, throttle, pacing and limits of calls in
+//! flight are off. Calls wait up to `max_wait` for a slot or a token. A part that settings cannot describe, such as a
+//! limit per user, is added to `stack.parts()` with its setter.
+//!
+//! # Sections by themselves
+//!
+//! A section also provides its primitive, its settings and its layer, for programs that place these themselves:
 //!
 //! ```
 //! use damper::config::Sources;
@@ -31,29 +85,26 @@
 //! # Ok::<(), damper::config::ConfigError>(())
 //! ```
 //!
-//! A section gives the primitive, its settings, or the layer that the program puts into place. Settings do not put a layer into place by
-//! themselves: a section that is missing has the defaults, and a program that builds a limit always has one.
+//! | section | primitive | layer (features `http` and `tokio`) |
+//! |---|---|---|
+//! | `ratelimit` of a server | `limiter()`, `keyed_builder()`; of other algorithms `leaky_bucket()`, `fixed_window()`, `sliding_counter()`, `sliding_log()`, or `any_limiter()` | `limit()`, `layer()`, by `algorithm` and `key` |
+//! | `ratelimit` of a client | `limiter()` | `layer()` |
+//! | `circuit_breaker` | `config()` | `breakers()`, `layer()`: one for each host |
+//! | `retry`, `retry_budget`, `hedge` | `retry()`, `budget()`, `hedge()` | `layer(budget)` |
+//! | `bulkhead` | `bulkhead()`, `per_key()` | `layer()`, `client_layer()`, `client_layer_per_host()` |
+//! | `adaptive_limit` | `limit()` | `layer()`, `client_layer()` |
+//! | `admission` | `adaptive()`, `fixed()` | `layer()`, `fixed_layer()` |
+//! | `throttle` | `throttle()`, `per_host()` | `layer()` |
+//! | `pacing` | `pacer()`, `retry(budget)` | `pacers()`, `layer(budget)`, which repeats rejected calls |
+//! | `deadline` | `timeout()` | `layer()` |
+//! | `server.mesh` | `scopes()` (feature `mesh`) | |
 //!
-//! | section | gives |
-//! |---|---|
-//! | `ratelimit` of a server | `limit()` and `layer()` (feature `http`), `limiter()`, `keyed_builder()` |
-//! | `ratelimit` of a client | `limiter()`, and `effective_quota()` for `client_stack().limit(…)` |
-//! | `circuit_breaker` | `config()`; `breakers()`, one for each host, for `CircuitBreakerLayer::new` (feature `http`) |
-//! | `retry`, `retry_budget`, `hedge` | `retry()`, `budget()`, `config()` |
-//! | `bulkhead`, `adaptive_limit`, `admission` | `bulkhead()` and `per_key()`; `limit()`; `adaptive()` and `fixed()` |
-//! | `throttle` | `throttle()`, `per_host()` |
-//! | `deadline` | `timeout()`, and of a client `attempt_timeout()` |
-//!
-//! No limit that is built of them applies `max_wait` or a deadline: the program passes these to the call that waits, or to the layer of
-//! deadlines. A bulkhead with a queue waits without an end otherwise. `key`, `ipv6_prefix` and `trusted_proxies` are for `limit()` and `layer()`.
-//!
-//! An environment variable has two underscores for each dot, because keys have single ones: `APP__SERVER__HTTP__RATELIMIT__BURST=20`.
+//! A primitive does not apply `max_wait`: call `acquire(1).within(settings.max_wait())`.
 //!
 //! # Mistakes
 //!
-//! [`load`](crate::config::Sources::load) accepts no mistake, and lists all of them. A message has the file, the line, the key, the value
-//! and what is allowed. Unknown keys are mistakes, and the nearest known key is named:
-//!
+//! [`load`](crate::config::Sources::load) accepts no mistake, and lists all of them. A message has the file, the line,
+//! the key, the value and the allowed values. Unknown keys are mistakes, and the message names the nearest known key:
 //! ```
 //! use damper::config::Sources;
 //!
@@ -69,36 +120,45 @@
 //! );
 //! ```
 //!
-//! [`normalized`](crate::config::Sources::normalized) is for a program that must start: it leaves out each bad value, so that the one of an
-//! earlier source or the default is in force, and returns what was wrong, for the log. Of values that do not fit each other, those of the
-//! last source are left out; of one source, the one that allows more. What is in force then may still be looser than what was meant: a
-//! misspelled key, or a file that cannot be read, leaves the default. Zero, negative numbers, NaN and infinity are out of every range that a limit is built from, and so are rates that no server reaches. A
-//! quota of `unlimited` is refused.
+//! [`normalized`](crate::config::Sources::normalized) is for a program that must start. It omits each bad value, so
+//! that the value of an earlier source or the default applies, and returns the mistakes for the log. If values
+//! contradict each other, those of the last source are omitted, or within one source the one that allows more. Zero,
+//! negative numbers, NaN and infinity are out of every range that a limit is built from, and so are rates that no
+//! server reaches. A quota of `unlimited` is refused.
 //!
-//! `damper-config check app.toml` says before a deployment what `load` would say. [The
-//! reference](https://github.com/damper-rs/damper/blob/main/crates/damper-config/reference.md) has every key; a JSON Schema for editors
-//! and a sample are beside it.
+//! The resulting settings may still be looser than intended. A mistake in a *name*, such as `brust = 1`, leaves the
+//! default burst of 100. A file that cannot be parsed is ignored as a whole, so one missing bracket leaves the defaults
+//! of all its limits.
+//!
+//! Before a deployment, `damper-config check app.toml` prints the mistakes that `load` would find. `--environment APP`
+//! includes the variables with that prefix. [The
+//! reference](https://github.com/damper-rs/damper/blob/main/crates/damper-config/reference.md) lists every key, and a
+//! JSON Schema for editors and a sample are beside it.
 //!
 //! # Changes
 //!
-//! A [`Reloader`](crate::config::Reloader) reads the sources again, and applies what has changed to the limits that were
-//! [bound](crate::config::Reloader::bind) to a section. They keep their state: a client that has used up its burst has none after the
-//! change either, and a permit that is held is counted. All changes are applied, or none:
+//! A [`Reloader`](crate::config::Reloader) reads the sources again, and applies the changes to the limits, breakers and
+//! stacks that were [bound](crate::config::Reloader::bind) to a section or a group. They keep their state: a client
+//! that has used up its burst has none after the change either, an open breaker stays open until its cooldown ends, and
+//! held permits still count. Either all changes are applied or none:
 //!
-//! | the new file | what happens |
+//! | the new file | effect |
 //! |---|---|
-//! | has a mistake, or cannot be read | nothing changes, and the error lists the mistakes |
-//! | has no key, and had some before | nothing changes: it may have been truncated |
-//! | changes quotas, tiers, limits of bulkheads or of fixed gates | they are in force at once |
-//! | changes anything else, such as a breaker's cooldown or the bounds of an adaptive limit | nothing changes, and the error names the keys that need a restart |
-//! | has a quota that the limiter cannot take, because it counts in steps that suit the first one | nothing changes, and the error says why |
+//! | has a mistake, or cannot be read | no change, and the error lists the mistakes |
+//! | has no key, and had some before | no change, because it may have been truncated |
+//! | changes quotas, tiers, breakers, limits of bulkheads, bounds of adaptive limits or of gates | the changes apply at once |
+//! | changes anything else, such as a queue, a timeout or a part of a stack | no change, and the error names the keys that need a restart |
+//! | has a quota that does not fit the limiter's step, which suits its first quota | no change, and the error gives the reason |
 //!
-//! Circuit breakers and adaptive limits are **not reloaded yet**: a file that changes one of their keys needs a restart, and changes no
-//! quota either until then.
+//! [`CircuitBreaker::set_config`](crate::CircuitBreaker::set_config) lists what a breaker keeps. A limiter accepts a
+//! quota up to a thousand times as fast as its first one. Your own types can apply any key live: implement
+//! [`Reload`](crate::config::Reload). It may refuse, so it gets the settings before damper's own limits do. A program
+//! that must start takes [`Reloader::normalized`](crate::config::Reloader::normalized).
 //!
-//! A limiter accepts a quota a thousand times as fast as its first one. What is yours can take any key live: implement
-//! [`Reload`](crate::config::Reload).
+//! Of a group only the changed sections are applied. A setting that you made for one host or key therefore stays until
+//! its own section changes.
 //!
-//! No thread runs unless you ask for it. [`watch`](crate::config::Reloader::watch) starts one that compares the contents of the files, so that
-//! it sees a file which an editor has renamed over the old one, and one that Kubernetes has exchanged behind a symbolic link. A file counts
-//! once it is the same for an interval; rename a new file over the old one, so that none is read half-written. The example `configured_server` shows all of it.
+//! No thread runs unless you start it. [`watch`](crate::config::Reloader::watch) starts one that compares the contents
+//! of the files, so it notices a file that an editor renamed over the old one, or that Kubernetes replaced behind a
+//! symbolic link. A file is read once it has been unchanged for an interval. Rename a new file over the old one, so
+//! that it is never read half-written. The example `configured_server` shows all of it.

@@ -1,24 +1,24 @@
-//! Limits before servers, breakers before clients: where to put them, and whom they count.
+//! Limits before servers and breakers before clients: where to put them, and what they count.
 //!
 //! # Global, per route, per client
 //!
-//! A limit is a layer, and what it counts is what it is put around: around a router all requests, around a handler
-//! those of one route. Whom it counts is the layer's own matter:
+//! A limit is a layer, and counts the requests that pass through it: around a router all requests, around a handler
+//! those of one route. The layer determines whose requests share a limit:
 //!
 //! | limit | counts | for |
 //! |---|---|---|
-//! | [`RateLimitLayer::global`](crate::http::RateLimitLayer::global) | all requests together | what the server can bear |
-//! | [`per_client`](crate::http::RateLimitLayer::per_client) | those of each address | fairness between strangers |
-//! | [`by_header`](crate::http::RateLimitLayer::by_header), [`by`](crate::http::RateLimitLayer::by) | those of each API key, user, tenant, path | fairness between those you know |
+//! | [`RateLimitLayer::global`](crate::http::RateLimitLayer::global) | all requests together | the capacity of the server |
+//! | [`per_client`](crate::http::RateLimitLayer::per_client) | requests of each address | fairness among anonymous clients |
+//! | [`by_header`](crate::http::RateLimitLayer::by_header), [`by`](crate::http::RateLimitLayer::by) | requests of each API key, user, tenant, path | fairness among known clients |
 //!
-//! They go together, one around the other, and a request passes if all let it pass. The cheapest and the widest belong
-//! outside: a client who floods is stopped before anybody asks who he is. What a request took of an outer limit stays
-//! taken if an inner one refuses it. Where that must not be, ask several limits in one decision: a
+//! They can be combined, one around the other, and a request must pass all of them. Put the cheapest and the widest
+//! outside, where they stop a flood before the server identifies the client. If an inner limit refuses a request, the
+//! tokens that it took from an outer limit stay taken. To avoid that, make one decision on several limits: a
 //! [`LimitSet`](crate::LimitSet) in [`RateLimitLayer::new`](crate::http::RateLimitLayer::new), or
 //! [`check_n_with`](crate::KeyedLimiter::check_n_with) in a [`Limit`](crate::http::Limit) of your own.
 //!
-#![cfg_attr(feature = "axum", doc = "```")]
-#![cfg_attr(not(feature = "axum"), doc = "```text")]
+//! ```
+//! # #[cfg(feature = "axum")] {
 //! use axum::{Router, routing::get};
 //! use damper::Quota;
 //! use damper::http::RateLimitLayer;
@@ -30,22 +30,23 @@
 //! # struct User(u64);
 //! let app: Router = Router::new()
 //!     .route("/", get(home))
-//!     .route("/report", get(report).layer(RateLimitLayer::global(Quota::per_minute(10)))) // expensive, whoever asks
+//!     .route("/report", get(report).layer(RateLimitLayer::global(Quota::per_minute(10)))) // expensive for any client
 //!     .layer(RateLimitLayer::by(|head| head.extensions.get::<User>().cloned(), Quota::per_second(20)))
-//!     .route("/healthz", get(healthz)) // added after: only what follows is around it
+//!     .route("/healthz", get(healthz)) // added later, so the layers above do not wrap it
 //!     .layer(RateLimitLayer::per_client(Quota::per_second(50).burst(100)).exempt(|head| head.uri.path() == "/healthz"))
 //!     .layer(RateLimitLayer::global(Quota::per_second(5_000)));
+//! # }
 //! ```
 //!
-//! Limits are asked when a service is called, and never when it is polled for readiness: who polls may go away. All
-//! clones of a layer, and all services that it made, share its limit, so it does not matter that servers make a service
-//! for each connection.
+//! Limits decide when a service is called, never when it is polled for readiness, because a caller may poll and go
+//! away. All clones of a layer and all services that it made share its limit, so servers may make a service for each
+//! connection.
 //!
 //! # Behind proxies
 //!
-//! The address of a client is that of the other end of the connection, and behind a proxy that is the proxy. What the
-//! proxy writes into `X-Forwarded-For` (or `Forwarded`) tells the client's, but the client can write there too, before
-//! the proxy does. So name the proxies that you trust:
+//! The address of a client is that of the connection's other end, which behind a proxy is the proxy. The proxy writes
+//! the client's address into `X-Forwarded-For` (or `Forwarded`), but the client can write there first. So name the
+//! proxies that you trust:
 //!
 //! ```
 //! use damper::Quota;
@@ -58,21 +59,21 @@
 //! # Ok::<(), damper::wire::TrustedProxiesError>(())
 //! ```
 //!
-//! The list is read from the right, where the nearest proxy wrote, and the first address that is none of the proxies'
-//! is the client's. What stands further left was written by nobody you trust, and is not looked at; so no client
-//! chooses its own key. Name every proxy on the way: one that is missing is taken for the client, and all behind it
-//! share its limit. Only the one header is read that your proxy writes
-//! ([`forwarded`](crate::wire::TrustedProxies::forwarded) selects the other), because the one it does not write comes
-//! from the client.
+//! The list is read from the right, where the nearest proxy wrote, and the first address that belongs to no trusted
+//! proxy is the client's. Entries further left come from machines that you do not trust, and are ignored, so no client
+//! can choose its own key. Name every proxy on the way: an unnamed one counts as the client, and all clients behind it
+//! share its limit. Only the header that your proxy writes is read
+//! ([`forwarded`](crate::wire::TrustedProxies::forwarded) selects the other), because the other header comes from the
+//! client.
 //!
-//! A request whose server does not tell the peer's address is answered `500 Internal Server Error`; it shares no bucket
-//! with others. What the server has to add is for you and not for the client: it is in the log (feature `tracing`), and
-//! [`on_error`](crate::http::RateLimitLayer::on_error) is called with it.
+//! If the server does not provide the peer's address, the response is `500 Internal Server Error`, and the request
+//! shares no bucket with others. The log (feature `tracing`) and [`on_error`](crate::http::RateLimitLayer::on_error)
+//! explain what to add to the server. The response does not.
 //!
 //! # Networks with many addresses
 //!
-//! IPv6 clients are told apart by their first 64 bits. One network may own many such prefixes: 65,536 of them in a /48,
-//! and each has a limit of its own. So limit the network too:
+//! IPv6 clients are distinguished by their first 64 bits. One network may own many such prefixes, 65,536 of them in a
+//! /48, each with a separate limit. So limit the network too:
 //!
 //! ```
 //! use damper::Quota;
@@ -84,31 +85,31 @@
 //! # let _ = limits;
 //! ```
 //!
-//! All limits that a request falls under are one decision: it takes a token of each, or of none. Choose the wider quota
-//! for the busiest honest network, such as an office, a campus or the gateway of a mobile carrier: its clients share it.
+//! All limits of a request are one decision: it takes a token from each, or from none. Choose the wider quota for the
+//! busiest honest network, such as an office, a campus or a mobile carrier's gateway, whose clients share it.
 //!
 //! # Limits that take their time
 //!
-//! Client addresses, header values and the keys of a closure stand before any [`KeyedLimit`](crate::http::KeyedLimit):
-//! a [`KeyedLimiter`](crate::KeyedLimiter) of this process, or what you write for a store that several servers share.
-//! Such a limit answers by a future, and decides itself what happens while the store cannot be reached: an error, or
-//! `Ok(None)`, which lets the request pass. The example `limit_elsewhere` asks a task over a channel, in 30 lines.
+//! Client addresses, header values and closures provide the keys for any [`KeyedLimit`](crate::http::KeyedLimit): a
+//! [`KeyedLimiter`](crate::KeyedLimiter) of this process, or your own limit on a store that several servers share. Such
+//! a limit returns a future, and decides itself what happens while the store is unreachable: an error, or `Ok(None)`,
+//! which lets the request pass. The example `limit_elsewhere` asks a task over a channel, in 30 lines.
 //!
 //! # The response to a refused client
 //!
-//! `429 Too Many Requests`, when it may come back (`Retry-After`), and how much it has (`RateLimit`,
-//! `RateLimit-Policy`), at once: a request over the limit is never queued, and its body is not read. A gRPC call, which
-//! is a POST with gRPC's content type, is refused with `RESOURCE_EXHAUSTED` and a `RetryInfo`, by the same layer. Every
-//! refusal carries `Cache-Control: no-store`.
+//! The response is `429 Too Many Requests`, with the time until a retry (`Retry-After`) and the client's limit
+//! (`RateLimit`, `RateLimit-Policy`). It is sent at once: a request over the limit is never queued, and its body is not
+//! read. The same layer refuses a gRPC call, which is a POST with gRPC's content type, with `RESOURCE_EXHAUSTED` and a
+//! `RetryInfo`. Every refusal carries `Cache-Control: no-store`.
 //!
 //! # Calls in flight
 //!
-//! A rate limit is a guess of what a server can do in a second, and wrong as soon as the work changes. A limit on the calls in
-//! flight holds whatever each of them takes: when the server slows down, requests are refused, or wait in a short queue, and do
-//! not pile up.
+//! A rate limit is an estimate of a server's capacity, and wrong as soon as the work changes. A limit on the calls in
+//! flight holds however long they take: when the server slows down, requests are refused, or wait in a short queue, and
+//! do not accumulate.
 //!
-#![cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]
-#![cfg_attr(not(all(feature = "tower", feature = "tokio")), doc = "```text")]
+//! ```
+//! # #[cfg(all(feature = "tower", feature = "tokio"))] {
 //! use damper::concurrency::LimitBounds;
 //! use damper::http::{ClientConcurrencyLayer, ConcurrencyLayer};
 //! use std::time::Duration;
@@ -117,27 +118,28 @@
 //! let all = ConcurrencyLayer::adaptive(LimitBounds::DEFAULT); // follows the latency of the responses
 //! let upstreams = ClientConcurrencyLayer::bulkhead_per_host(64); // a host that hangs takes no slots from the others
 //! # let _ = (reports, all, upstreams);
+//! # }
 //! ```
 //!
-//! The server answers `503 Service Unavailable` with `Retry-After`, or `UNAVAILABLE` in gRPC; the client gets a
-//! [`CallError`](crate::CallError) and makes no call. A slot is held until the response has *ended*, with its
-//! body and its trailers. A client that goes away, a deadline that passes and a handler that panics free it at once.
+//! The server responds with `503 Service Unavailable` and `Retry-After`, or `UNAVAILABLE` in gRPC. The client gets a
+//! [`CallError`](crate::CallError) without a call. A slot is held until the response has *ended*, including its body
+//! and its trailers. A client that disconnects, a deadline that passes and a handler that panics free it at once.
 //!
-//! An adaptive limit measures the time until a response begins, so a client that is slow to read does not count as a slow
-//! server. It takes 429, 503, 504 and calls that their deadlines ended for signs of overload
-//! ([`LoadSigns`](crate::http::LoadSigns)), or what your [`classify`](crate::http::ConcurrencyLayer::classify) says. At a server
-//! the order is: deadline outside, then rate limits, then this, then the handler. At a client it belongs inside of the retries,
-//! so that a call that waits for its next attempt holds no slot.
+//! An adaptive limit measures the time until a response begins, so a slowly reading client does not count as a slow
+//! server. Signs of overload are 429, 503, 504 and calls that their deadlines ended
+//! ([`LoadSigns`](crate::http::LoadSigns)), or those of your [`classify`](crate::http::ConcurrencyLayer::classify). At
+//! a server the order is: deadline outside, then rate limits, then this, then the handler. At a client it belongs
+//! inside the retries, so that a call waiting for its next attempt holds no slot.
 //!
-//! Where some requests count more than others, an [`AdmissionLayer`](crate::http::AdmissionLayer) takes this layer's place at the server: under
-//! overload it serves the highest class first, gives the tenants of a class equal shares, and refuses at once what cannot be
-//! answered within its deadline.
+//! If some requests are more important than others, use an [`AdmissionLayer`](crate::http::AdmissionLayer) in place of
+//! this layer at the server. Under overload it serves the highest class first, gives the tenants of a class equal
+//! shares, and refuses at once the requests that cannot finish within their deadlines.
 //!
 //! # A client's limit waits
 //!
 //! A client of a rate-limited service usually prefers to wait:
-//! `RateLimitLayer::global(quota).wait(longest)`, feature `tokio`. Requests go first come, first served; one that would
-//! have to wait longer is answered at once, as if the server had said 429.
+//! `RateLimitLayer::global(quota).wait(longest)`, feature `tokio`. Requests are served in FIFO order. A request that
+//! would have to wait longer gets a response at once, as if the server had sent 429.
 //!
 //! # Breakers stand outside of retries
 //!
@@ -145,18 +147,18 @@
 //!            ┌─────────┐   ┌─────────┐   ┌─────────┐
 //! request ──▶│ breaker │──▶│  retry  │──▶│ timeout │──▶ transport
 //!            └─────────┘   └─────────┘   └─────────┘
-//!                 │ open: an error at once, nothing waits and nobody is called
+//!                 │ open: an error at once, without a wait or a call
 //! ```
 //!
-//! So a call that used up its tries is one failure and not several, an open breaker costs no wait between tries, and a
-//! probe cannot last for ever. A breaker inside of the retries counts each try, trips on a single bad call, and makes
-//! the others wait for nothing.
+//! So a call that used up its attempts is one failure, an open breaker costs no backoff, and a probe cannot last for
+//! ever. A breaker inside the retries counts each attempt, trips on a single bad call, and makes the other attempts
+//! wait in vain.
 //!
-//! Retries are a layer too. It sends again what may be sent twice, keeps to the server's `Retry-After` and to the
+//! Retries are a layer too. It repeats requests that are safe to repeat, honours the server's `Retry-After` and the
 //! [`Deadline`](crate::Deadline) in a request's extensions, and all callers share one budget:
 //!
-#![cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]
-#![cfg_attr(not(all(feature = "tower", feature = "tokio")), doc = "```text")]
+//! ```
+//! # #[cfg(all(feature = "tower", feature = "tokio"))] {
 //! use damper::http::{CircuitBreakerLayer, RetryLayer};
 //! use damper::{BreakerConfig, Retry, RetryBudget};
 //! use http_body_util::Empty;
@@ -170,23 +172,24 @@
 //!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)))
 //!     .service(Client::builder(TokioExecutor::new()).build_http::<Empty<bytes::Bytes>>());
 //! # let _ = client;
+//! # }
 //! ```
 //!
 //! A server that states its limit before it refuses lets a client slow down in time:
-//! [`RateLimitStatus`](crate::wire::RateLimitStatus) reads what is left from a response, and its
-//! [`pace`](crate::wire::RateLimitStatus::pace) spreads it.
+//! [`RateLimitStatus`](crate::wire::RateLimitStatus) reads the remaining requests from a response, and its
+//! [`pace`](crate::wire::RateLimitStatus::pace) spreads them over time.
 //!
-//! An open breaker answers at once, even while the service behind it is not ready: a service of tower with one breaker
-//! is then ready without asking the inner service. With one breaker per host the request decides, so the inner service
-//! has to be ready first.
+//! An open breaker refuses at once, even while the service behind it is not ready. A tower service with a single
+//! breaker is then ready without polling the inner service. With one breaker per host the request decides, so the inner
+//! service has to be ready first.
 //!
-//! One breaker for each host ([`per_host`](crate::http::CircuitBreakerLayer::per_host)) unless all hosts are one
-//! service: a sick host does not shut off the healthy ones. Errors of the transport and 5xx are failures; 4xx are the
-//! caller's own, and 429 is retry's business: it says when to come back.
+//! Use one breaker for each host ([`per_host`](crate::http::CircuitBreakerLayer::per_host)) unless all hosts are one
+//! service, so that a failing host does not block the healthy ones. Errors of the transport and 5xx are failures. 4xx
+//! are the caller's mistakes, and 429 is left to the retry, because it names a wait.
 //!
-//! The breakers are built first, with their settings, and then put into a layer:
-//! [`PerHost::builder`](crate::http::PerHost::builder) and [`Single::builder`](crate::http::Single::builder) take a name
-//! for metrics, a capacity and a callback.
+//! The breakers are built first, with their settings, and then put into a layer.
+//! [`PerHost::builder`](crate::http::PerHost::builder) and [`Single::builder`](crate::http::Single::builder) take a
+//! name for metrics, a capacity and a callback.
 //!
 //! ```
 //! use damper::BreakerConfig;
@@ -200,34 +203,35 @@
 //!
 //! # When a call has ended
 //!
-//! | the client speaks | write | a call ends |
+//! | client | setting | a call ends |
 //! |---|---|---|
-//! | HTTP | nothing more | with the head of its response |
+//! | HTTP | none | with the head of its response |
 //! | HTTP, with bodies that break off | [`.when_body_ends()`](crate::http::CircuitBreakerLayer::when_body_ends) | with its body |
 //! | gRPC | `.completion(AtTrailers::new())` of `damper::tonic` | with its status, which follows the last message |
 //!
-//! Around a `Channel` of tonic the last one is needed: gRPC sends a `200 OK` before its status, so a breaker that judges
-//! heads counts an unavailable server as healthy and never trips. In the log (feature `tracing`, level debug) every such
-//! response has a line.
+//! Around a `Channel` of tonic the last one is required: gRPC sends a `200 OK` before its status, so a breaker that
+//! judges heads counts an unavailable server as healthy and never trips. The log (feature `tracing`, level debug) has a
+//! line for every such response.
 //!
-//! A layer of yours that holds something until a call has ended can use the same part: see
+//! Your own layer that holds something until a call has ended can use the same part: see
 //! [`ObservedCall`](crate::http::ObservedCall).
 //!
 //! # One deadline from hop to hop
 //!
-//! A timeout for each call adds up along a chain of servers, and the last ones work for a client that has gone. A deadline
-//! does not: the first server sets it, each server passes on what is left, and all of them stop when it has passed.
+//! Separate timeouts for each call add up along a chain of servers, and the last ones work for a client that has gone.
+//! A deadline avoids this: the first server sets it, each server passes on the remaining time, and all of them stop
+//! when it has passed.
 //!
 //! ```text
 //! client ── x-timeout-ms: 2000 ──▶ server ── grpc-timeout: 1700000u ──▶ server ── x-timeout-ms: 1200 ──▶ server
 //! ```
 //!
 //! A [`DeadlineLayer`](crate::http::DeadlineLayer) around a server reads the timeout, and puts the
-//! [`Deadline`](crate::Deadline) into the request's extensions. The handler passes it on by value, into the extensions of
-//! its own requests, where a [`ClientDeadlineLayer`](crate::http::ClientDeadlineLayer) finds it:
+//! [`Deadline`](crate::Deadline) into the request's extensions. The handler copies it into the extensions of its own
+//! requests, where a [`ClientDeadlineLayer`](crate::http::ClientDeadlineLayer) finds it:
 //!
-#![cfg_attr(all(feature = "axum", feature = "hyper", feature = "tokio"), doc = "```")]
-#![cfg_attr(not(all(feature = "axum", feature = "hyper", feature = "tokio")), doc = "```text")]
+//! ```
+//! # #[cfg(all(feature = "axum", feature = "hyper", feature = "tokio"))] {
 //! use axum::http::{HeaderName, Request, StatusCode};
 //! use axum::{Extension, Router, routing::get};
 //! use bytes::Bytes;
@@ -253,18 +257,19 @@
 //!     .route("/price", get(price))
 //!     .layer(DeadlineLayer::new(Duration::from_secs(5)).header(TIMEOUT, TimeoutUnit::Milliseconds));
 //! # let _ = app;
+//! # }
 //! ```
 //!
-//! The deadline lasts to the last byte of a response: a body that stalls is cut off by it. In gRPC its header is
-//! `grpc-timeout`, and the answer `DEADLINE_EXCEEDED` instead of 504. A client's deadline belongs outside of its breaker
-//! and its retries, which share it.
+//! The deadline covers the response to its last byte, so it also cuts off a stalled body. In gRPC its header is
+//! `grpc-timeout`, and the response is `DEADLINE_EXCEEDED` instead of 504. A client's deadline belongs outside its
+//! breaker and its retries, which share it.
 //!
-//! Clients that send their deadline as an instant need clocks that agree with the server's. `instant_header` reads it, and with
-//! a [`SkewGuard`](crate::deadline::SkewGuard) a server whose clock is wrong still serves four of five requests.
+//! Clients that send their deadline as an instant need clocks that agree with the server's. `instant_header` reads it,
+//! and with a [`SkewGuard`](crate::deadline::SkewGuard) a server with a wrong clock still serves four of five requests.
 //!
 //! # No answer is invented
 //!
-//! While a breaker is open, the caller gets an error that says so and for how long
-//! ([`CircuitOpen`](crate::CircuitOpen), found in any chain of sources by
-//! [`find_in`](crate::CircuitOpen::find_in)). There is no cache of former answers and no default: whether a stale price
-//! is better than none, only the caller knows.
+//! While a breaker is open, the caller gets an error that states so and for how long
+//! ([`CircuitOpen`](crate::CircuitOpen), found in any chain of sources by [`find_in`](crate::CircuitOpen::find_in)).
+//! damper has no cache of former responses and no default: only the caller knows whether a stale price is better than
+//! none.

@@ -2,9 +2,9 @@
 //!
 //! # How large
 //!
-//! [`capacity`](crate::keyed::KeyedLimiterBuilder::capacity) is the number of keys that are *busy* at the same time:
-//! whose bucket is not full. A key that was away for as long as its bucket takes to be refilled needs no slot. So: keys
-//! per second, times the time in which a burst is refilled. A thousand new clients a second with 50/s and a burst of
+//! [`capacity`](crate::keyed::KeyedLimiterBuilder::capacity) is the number of keys that are *busy* at the same time,
+//! which means that their buckets are not full. A key that was idle for its bucket's refill time needs no slot. So
+//! multiply the keys per second by the refill time of a burst. A thousand new clients a second with 50/s and a burst of
 //! 100 are 2,000 busy keys.
 //!
 //! | capacity | memory |
@@ -13,29 +13,29 @@
 //! | 100,000 | 4.8 MB |
 //! | 1,000,000 | 48 MB |
 //!
-//! That is 48 bytes a key: two slots of 16 bytes, and two shared buckets of 8 for keys without a slot. All of it is allocated
-//! at construction, and there is never more, whatever the keys.
+//! That is 48 bytes a key: two slots of 16 bytes, and two shared buckets of 8 bytes for keys without a slot. All of it
+//! is allocated at construction, and it never grows.
 //!
 //! # When it is full
 //!
-//! By default keys without a slot spend from buckets that they share: [what happens when the table is
-//! full](super::full_table) says who is refused then, and what the other policies do.
+//! By default keys without a slot spend from shared buckets. [What happens when the table is full](super::full_table)
+//! shows which clients are refused then, and the other policies.
 //!
-//! A newcomer costs more than a known key, because it takes a lock: in `benches/peers` some three times as much, whether it
-//! finds a slot or not.
+//! A newcomer costs more than a known key, because it takes a lock: some three times as much in `benches/peers`,
+//! whether it finds a slot or not.
 //!
 //! # Without std, without an allocator
 //!
-//! A [`KeyedLimiterBuilder`](crate::keyed::KeyedLimiterBuilder) is made with a clock and a hasher then, for which there
-//! is [`Seed`](crate::time::Seed). Where there is no allocator either, a limiter works in slots that are lent to it,
-//! both of them a `static`:
+//! Then a [`KeyedLimiterBuilder`](crate::keyed::KeyedLimiterBuilder) needs a clock and a hasher, for which there is
+//! [`Seed`](crate::time::Seed). Without an allocator, a limiter uses slots that are lent to it, both of them a
+//! `static`:
 //!
 //! ```
 //! use damper::keyed::KeyedSlots;
 //! use damper::time::Seed;
 //! use damper::{CoarseClock, KeyedLimiter, Quota};
 //!
-//! static TIME: CoarseClock = CoarseClock::new(); // a timer's interrupt counts it up
+//! static TIME: CoarseClock = CoarseClock::new(); // a timer's interrupt advances it
 //! static SLOTS: KeyedSlots<32> = KeyedSlots::new(); // 32 sets of 96 bytes, for 64 keys
 //! static NODES: KeyedLimiter<u16, &CoarseClock, Seed> =
 //!     KeyedLimiter::in_slots(Quota::per_minute(6).burst(2), &SLOTS, &TIME, Seed::new(0x5EED, 0xF00D));
@@ -43,22 +43,22 @@
 //! assert!(NODES.check(&7).is_ok());
 //! ```
 //!
-//! What takes a lock elsewhere runs in a critical section there, which the firmware has to provide: first sights, and
-//! all that changes an [`LruStore`](crate::LruStore). A check of a key that is known does not.
+//! There a critical section, which the firmware provides, replaces each lock: for new keys, and for all changes of an
+//! [`LruStore`](crate::LruStore). A check of a known key takes none.
 //!
 //! # Two keys with one fingerprint
 //!
-//! Keys are not stored, only 64 bits of their hash. Two keys with the same ones share a bucket. Among n busy keys the
-//! chance that any two do is n²/2^65: for 10,000 one in 370 billion, for a million one in 37 million. Nobody can aim
-//! for it, because the hash has a random seed; a hasher of your own should have one too.
+//! Keys are not stored, only 64 bits of their hash. Two keys with the same bits share a bucket. Among n busy keys the
+//! probability of such a pair is n²/2^65: for 10,000 one in 370 billion, for a million one in 37 million. An attacker
+//! cannot construct such a pair, because the hash has a random seed. A hasher of your own should have one too.
 //!
-//! # What a key should be
+//! # Choosing a key
 //!
-//! What the other side cannot choose freely. An account rather than an address where there is one. Of IPv6 a prefix,
-//! because a client has all addresses of it: [`ClientAddress`](crate::ClientAddress) does that.
+//! Use a key that the client cannot choose freely. Prefer an account to an address. Use a prefix of IPv6 addresses,
+//! because a client owns all addresses of it: [`ClientAddress`](crate::ClientAddress) does that.
 //!
-#![cfg_attr(feature = "std", doc = "```")]
-#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! ```
+//! # #[cfg(feature = "std")] {
 //! use damper::{ClientAddress, KeyedLimiter, ManualClock, Quota, WhenFull};
 //! use std::net::IpAddr;
 //!
@@ -72,5 +72,6 @@
 //! limits.check(&one)?;
 //! limits.check(&other)?;
 //! assert!(limits.check(&one).is_err(), "the same client");
+//! # }
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```

@@ -1,15 +1,26 @@
 //! Mesh: limits and deadlines that services exchange in JSON.
 //!
-//! Mesh is a JSON protocol between services. damper speaks the parts of it that concern load: how much of a limit is used, what a
-//! refusal says, which limits there are, and how long a request may take.
+//! Mesh is a JSON protocol between services. damper implements the parts that concern load: the usage of limits,
+//! refusals, published limits, and deadlines.
+//!
+//! The examples of this page need these crates:
+//!
+//! ```text
+//! cargo add damper --features mesh,tokio
+//! cargo add axum serde_json
+//! cargo add tower --features util
+//! cargo add tokio --features macros,net,rt-multi-thread
+//! cargo add hyper-util --features client-legacy,http1,tokio    # for the client
+//! ```
 //!
 //! # A service
 //!
-//! [`MeshLayer`](crate::mesh::MeshLayer) stands around a tower service that gets calls and returns JSON values. It reads the envelope,
-//! asks the limits, ends the call at its deadline, and writes the answer.
+//! [`MeshLayer`](crate::mesh::MeshLayer) wraps a tower service that gets calls and returns JSON values. It reads the
+//! envelope, checks the limits, ends the call at its deadline, and writes the response.
 //!
-#![cfg_attr(feature = "tokio", doc = "```")]
-#![cfg_attr(not(feature = "tokio"), doc = "```text")]
+//! ```no_run
+//! # #[cfg(feature = "tokio")] mod orders_api {
+//! use axum::Router;
 //! use damper::Quota;
 //! use damper::mesh::{IncomingCall, MeshError, MeshLayer, Scopes};
 //! use serde_json::{Value, json};
@@ -17,50 +28,128 @@
 //!
 //! async fn orders(call: IncomingCall) -> Result<Value, MeshError> {
 //!     match call.function() {
-//!         "orders.create" => Ok(json!({ "order_id": 456 })),
+//!         "orders.create" => Ok(json!({ "order_id": 456, "sku": call.arguments()["sku"] })),
 //!         other => Err(MeshError::new("FUNCTION_NOT_FOUND", format!("There is no function {other}"))),
 //!     }
 //! }
 //!
-//! let scopes = Scopes::builder()
-//!     .global(Quota::per_minute(10_000))
-//!     .service(Quota::per_minute(1_000))
-//!     .function("orders.create", Quota::per_minute(100))
-//!     .build()?;
-//!
-//! /// The service that an authentication layer outside of this one verified, and put into the request's extensions.
+//! /// The service that an outer authentication layer verified and put into the request's extensions.
 //! #[derive(Clone)]
 //! struct Verified(String);
 //!
-//! let layer = MeshLayer::new("orders-api", scopes).caller(|caller, head, _| {
-//!     caller.service(head.extensions.get::<Verified>().map_or("", |verified| &verified.0))
-//! });
-//! let service = ServiceBuilder::new().layer(layer).service(service_fn(orders));
-//! # let _ = service; // for axum: Router::new().route_service("/mesh", service)
-//! # Ok::<(), damper::mesh::ScopesError>(())
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let scopes = Scopes::builder()
+//!         .service(Quota::per_minute(1_000))
+//!         .function("orders.create", Quota::per_minute(100))
+//!         .build()?;
+//!     let layer = MeshLayer::new("orders-api", scopes).caller(|caller, head, _| {
+//!         caller.service(head.extensions.get::<Verified>().map_or("", |verified| &verified.0))
+//!     });
+//!     let service = ServiceBuilder::new().layer(layer).service(service_fn(orders));
+//!     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+//!     axum::serve(listener, Router::new().route_service("/mesh", service)).await?;
+//!     Ok(())
+//! }
+//! # }
+//! # fn main() {}
 //! ```
 //!
-//! The function `mesh.capabilities` publishes the limits in force. They are read from the limiters at that moment, so a quota that was
-//! changed live is shown as it is.
+//! # On the wire
 //!
-//! | answer | status of HTTP |
+//! A request is posted. The extension is optional, and requests a response within 2 seconds:
+//!
+//! ```json
+//! {
+//!   "protocol": { "name": "mesh", "version": "0.1.0" },
+//!   "id": "req_1",
+//!   "call": { "function": "orders.create", "version": "1", "arguments": { "sku": "WIDGET-01" } },
+//!   "extensions": [{ "urn": "urn:mesh:ext:deadline", "options": { "value": 2, "unit": "second" } }]
+//! }
+//! ```
+//!
+//! The response has the usage of the limits that the request met, and a report of the deadline:
+//!
+//! ```json
+//! {
+//!   "protocol": { "name": "mesh", "version": "0.1.0" },
+//!   "id": "req_1",
+//!   "result": { "order_id": 456, "sku": "WIDGET-01" },
+//!   "meta": {
+//!     "duration": { "value": 20, "unit": "millisecond" },
+//!     "rate_limits": {
+//!       "service": {
+//!         "limit": 1000, "used": 1, "remaining": 999,
+//!         "window": { "value": 1, "unit": "minute" }, "resets_in": { "value": 40, "unit": "millisecond" }
+//!       },
+//!       "function": {
+//!         "limit": 100, "used": 1, "remaining": 99,
+//!         "window": { "value": 1, "unit": "minute" }, "resets_in": { "value": 580, "unit": "millisecond" }
+//!       }
+//!     }
+//!   },
+//!   "extensions": [{
+//!     "urn": "urn:mesh:ext:deadline",
+//!     "data": {
+//!       "specified": { "value": 2, "unit": "second" },
+//!       "elapsed": { "value": 20, "unit": "millisecond" },
+//!       "remaining": { "value": 1980, "unit": "millisecond" },
+//!       "utilization": 0.01
+//!     }
+//!   }]
+//! }
+//! ```
+//!
+//! A hundred calls later the limit of the function refuses, with the status 429 and `Retry-After: 1`:
+//!
+//! ```json
+//! {
+//!   "protocol": { "name": "mesh", "version": "0.1.0" },
+//!   "id": "req_1",
+//!   "result": null,
+//!   "errors": [{
+//!     "code": "RATE_LIMITED",
+//!     "message": "Rate limit exceeded for orders.create",
+//!     "retryable": true,
+//!     "details": {
+//!       "limit": 100, "used": 100,
+//!       "window": { "value": 1, "unit": "minute" }, "retry_after": { "value": 600, "unit": "millisecond" },
+//!       "scope": "function", "function": "orders.create"
+//!     }
+//!   }],
+//!   "meta": {
+//!     "rate_limit": {
+//!       "limit": 100, "used": 100, "remaining": 0,
+//!       "window": { "value": 1, "unit": "minute" }, "resets_in": { "value": 1, "unit": "minute" }
+//!     }
+//!   }
+//! }
+//! ```
+//!
+//! The function `mesh.capabilities` publishes the limits in force. They are read from the limiters at that moment, so
+//! they include live changes of quotas.
+//!
+//! | response | HTTP status |
 //! |---|---|
-//! | a result, or an error of the function, whatever its code | 200 |
+//! | a result, or an error of the function with any code | 200 |
 //! | a refusal by a limit of the layer: `RATE_LIMITED` | 429, with `Retry-After` |
 //! | the deadline passed: `DEADLINE_EXCEEDED` | 504 |
 //! | unreadable, or another protocol: `INVALID_REQUEST` | 400 |
+//! | not posted: `INVALID_REQUEST` | 405 |
 //!
-//! A function that calls other services passes their errors on through
-//! [`MeshError::from_downstream`](crate::mesh::MeshError::from_downstream). `RATE_LIMITED` then becomes `DOWNSTREAM_RATE_LIMITED`. Otherwise
-//! its clients would slow down for a limit that this service does not have. A [`CallError`](crate::mesh::CallError) converts with `?`.
+//! A function that calls other services converts their errors with
+//! [`MeshError::from_downstream`](crate::mesh::MeshError::from_downstream). `RATE_LIMITED` then becomes
+//! `DOWNSTREAM_RATE_LIMITED`. Otherwise its clients would slow down for a limit that this service does not have. A
+//! [`CallError`](crate::mesh::CallError) converts with `?`.
 //!
-//! One refusal deviates from Mesh: where no wait helps, `retryable` is false and `retry_after` is
+//! One refusal deviates from Mesh: if no wait helps, `retryable` is false and `retry_after` is
 //! [`MeshDuration::NEVER`](crate::mesh::MeshDuration::NEVER). Clients give up at once on it.
 //!
 //! # Scopes
 //!
-//! A request may count in up to four limits: that of its user, of its function, of the service that calls, and of all clients
-//! together. [`Scopes`](crate::mesh::Scopes) decides on all of them at once. A request takes a token of each, or of none:
+//! A request may count in up to four limits: those of its user, of its function, of the calling service, and of all
+//! clients together. [`Scopes`](crate::mesh::Scopes) makes one decision on all of them. A request takes a token from
+//! each, or from none:
 //!
 //! ```
 //! use damper::mesh::{Caller, Scope, Scopes};
@@ -77,32 +166,99 @@
 //! # Ok::<(), damper::mesh::ScopesError>(())
 //! ```
 //!
-//! Names of services and users come from the closure of [`caller`](crate::mesh::MeshLayer::caller). A client that can choose its name
-//! evades the limit. Take names from an extension that an authentication layer set, not from a header. Requests without a name share one
-//! limit.
+//! Names of services and users come from the closure of [`caller`](crate::mesh::MeshLayer::caller). A client that can
+//! choose its name evades the limit. Take names from an extension that an authentication layer set, not from a header.
+//! Requests without a name share one limit.
 //!
-//! An answer reports the usage of one limit as `rate_limit`, of several as `rate_limits`. By default it warns at 10 % and at 2 % left;
-//! [`Warnings`](crate::mesh::Warnings) sets other thresholds. Token buckets report the burst, and the time in which all of it is
-//! refilled. For whole windows, choose the algorithm [`FixedWindow`](crate::FixedWindow).
+//! A response reports the usage of one limit as `rate_limit`, and of several as `rate_limits`. By default it warns at
+//! 10 % and at 2 % left. [`Warnings`](crate::mesh::Warnings) sets other thresholds. Token buckets report the burst and
+//! its refill time. For whole windows, choose the algorithm [`FixedWindow`](crate::FixedWindow).
 //!
 //! # A client
 //!
-//! [`Client`](crate::mesh::Client) reads these answers. While less than 10 % of a limit is left it waits `resets_in / remaining` before
-//! each call, and with nothing left until the reset. After a refusal it waits as long as the service said, twice as long after the next
-//! one, and so on up to 5 minutes. It tries five times at most, within a retry budget.
+//! A [`Client`](crate::mesh::Client) calls one service. Share it or its clones among all calls to that service:
 //!
-//! A function's limit slows down calls of that function; every other limit, also one without a scope, all calls. Calls that wait already
-//! are held by a refusal that comes meanwhile, and a response to an older request does not free them. They leave one by one, or spread by
-//! a tenth of the wait.
+//! ```no_run
+//! # #[cfg(feature = "tokio")] {
+//! use damper::mesh::{CallError, Client, Request};
+//! use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
+//! use serde_json::json;
+//! use std::time::Duration;
 //!
-//! A wait is never cut short. A call whose deadline comes before the end of its wait fails at once, unsent, with
-//! [`CallError::Paced`](crate::mesh::CallError::Paced), which names the wait. Without a deadline, waits are accepted up to 5 minutes;
-//! [`max_pacing_wait`](crate::mesh::ClientBuilder::max_pacing_wait) changes that. For breakers such a call is a [refusal](crate::is_refusal) and no
-//! failure of the service.
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let http = HttpClient::builder(TokioExecutor::new()).build_http();
+//! let orders = Client::builder(http, "http://127.0.0.1:3000/mesh".parse()?).timeout(Duration::from_secs(2)).build();
 //!
-//! Behind another client, read the documents yourself: [`Response::failure`](crate::mesh::Response::failure) is what a
-//! [`Retry`](crate::Retry) asks for, [`RateLimitUsage::pace`](crate::mesh::RateLimitUsage::pace) is the wait before the limit, and a
-//! [`Pausable`](crate::Pausable) stops other callers:
+//! let request = Request::new("req_1", "orders.create", "1", json!({ "sku": "WIDGET-01" }));
+//! match orders.call(request).await {
+//!     Ok(answer) => match answer.into_result() {
+//!         Ok(order) => println!("created {order}"),
+//!         Err(error) => println!("the service answers {error}"), // such as RATE_LIMITED, after five attempts
+//!     },
+//!     Err(error @ CallError::Paced(_)) => println!("not sent: ask again in {:?}", error.retry_after()),
+//!     Err(error) => println!("no answer: {error}"),
+//! }
+//! # Ok(())
+//! # }
+//! # }
+//! ```
+//!
+//! Any other HTTP client becomes `http` by a function. For that of reqwest, with the crates bytes, http and http-body-util:
+//!
+//! ```no_run
+//! use bytes::Bytes;
+//! use http_body_util::{BodyExt, Full};
+//!
+//! let client = reqwest::Client::new();
+//! let http = tower::service_fn(move |request: http::Request<Full<Bytes>>| {
+//!     let client = client.clone();
+//!     async move {
+//!         let (head, body) = request.into_parts();
+//!         let request = http::Request::from_parts(head, body.collect().await?.to_bytes());
+//!         let response = client.execute(request.try_into()?).await?;
+//!         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(http::Response::from(response))
+//!     }
+//! });
+//! # let orders = damper::mesh::ClientBuilder::sleeping_by(http, "http://127.0.0.1:3000/mesh".parse()?, |_| std::future::ready(())).build();
+//! # let _ = orders.call(damper::mesh::Request::new("req_1", "f", "1", serde_json::json!({})));
+//! # Ok::<(), http::uri::InvalidUri>(())
+//! ```
+//!
+//! The client reads the usage and the refusals in responses. While less than 10 % of a limit is left it waits
+//! `resets_in / remaining` before each call, and with nothing left until the reset. After a refusal it waits as long as
+//! the service stated, twice as long after the next one, and so on up to 5 minutes. It makes at most five attempts,
+//! within a retry budget.
+//!
+//! A function's limit slows down calls of that function. Every other limit, including one without a scope, slows down
+//! all calls. A refusal also holds calls that are already waiting, and a response to an older request does not release
+//! them. They leave one by one, or spread by a tenth of the wait.
+//!
+//! A wait is never cut short. A call whose deadline precedes the end of its wait fails at once, unsent, with
+//! [`CallError::Paced`](crate::mesh::CallError::Paced), which names the wait. Without a deadline, waits of up to 5
+//! minutes are accepted. [`max_pacing_wait`](crate::mesh::ClientBuilder::max_pacing_wait) changes that. For breakers
+//! such a call is a [refusal](crate::is_refusal) and no failure of the service.
+//!
+//! With another client, a [`Pacer`](crate::throttle::Pacer) with [`MeshHints`](crate::mesh::MeshHints) sleeps before
+//! calls, and repeats refused ones:
+//!
+//! ```
+//! use damper::Quota;
+//! use damper::mesh::{MeshHints, Request, Response};
+//! use damper::throttle::{PacedRetry, Pacer};
+//! use serde_json::json;
+//!
+//! static ORDERS: Pacer = Pacer::new(Quota::per_minute(100));
+//!
+//! # fn send(request: &Request) -> Result<Response, std::io::Error> { Ok(Response::ok(&*request.id, json!(7))) }
+//! let request = Request::new("req_1", "orders.count", "1", json!({}));
+//! let answer = ORDERS.call(&PacedRetry::DEFAULT, MeshHints, |_attempt| send(&request))?;
+//! # assert_eq!(answer.result, 7);
+//! # Ok::<(), damper::RetryError<std::io::Error>>(())
+//! ```
+//!
+//! Or read the documents yourself: [`Response::failure`](crate::mesh::Response::failure) is the input of a
+//! [`Retry`](crate::Retry), [`RateLimitUsage::pace`](crate::mesh::RateLimitUsage::pace) is the wait before the limit,
+//! and a [`Pausable`](crate::Pausable) stops other callers:
 //!
 //! ```
 //! use damper::mesh::{RateLimited, Response};
@@ -124,13 +280,16 @@
 //!
 //! # Deadlines
 //!
-//! A request may carry the extension `urn:mesh:ext:deadline`: a duration, or an instant of ISO 8601. The time starts when the head of
-//! the HTTP request arrives. Once it is over, the service's future is dropped, and the answer is `DEADLINE_EXCEEDED`: no result follows.
+//! A request may have the extension `urn:mesh:ext:deadline`: a duration, or an ISO 8601 instant. The time starts when
+//! the HTTP request's head arrives. After the deadline the service's future is dropped, and the response is
+//! `DEADLINE_EXCEEDED` without a result.
 //!
-//! A call that is made for another one gets what is left: pass [`IncomingCall::deadline`](crate::mesh::IncomingCall::deadline) to
-//! [`Client::call_within`](crate::mesh::Client::call_within). An instant goes on as it came, and more than an hour is sent as an instant,
-//! so these need clocks that agree. A duration does not. Where clocks may differ, give the layer a
-//! [`skew_guard`](crate::mesh::MeshLayer::skew_guard): it serves requests that seem to have expired on arrival, if too many do.
+//! A call on behalf of another one gets its remaining time: pass
+//! [`IncomingCall::deadline`](crate::mesh::IncomingCall::deadline) to
+//! [`Client::call_within`](crate::mesh::Client::call_within). An instant is passed on unchanged, and more than an hour
+//! is sent as an instant, so these need clocks that agree. A duration does not. If clocks may differ, give the layer a
+//! [`skew_guard`](crate::mesh::MeshLayer::skew_guard): if too many requests seem to have expired on arrival, it serves
+//! them.
 //!
 //! ```
 //! use core::time::Duration;
@@ -146,5 +305,5 @@
 //!
 //! # Without the envelope
 //!
-//! A [`RateLimitLayer`](crate::http::RateLimitLayer) in front of a service refuses before a request is read. Give it
-//! [`refusal_body`](crate::mesh::refusal_body), and its refusals are Mesh documents too, though without the request's id.
+//! A [`RateLimitLayer`](crate::http::RateLimitLayer) in front of a service refuses before it reads a request. With
+//! [`refusal_body`](crate::mesh::refusal_body) its refusals are Mesh documents too, although without the request's id.

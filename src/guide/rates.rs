@@ -1,17 +1,16 @@
-//! Rates and bursts: how to choose them, and what exactly a token bucket promises.
+//! Rates and bursts: how to choose them, and the exact guarantees of a token bucket.
 //!
-//! # What a quota allows
+//! # The promise of a quota
 //!
-//! A [`Quota`](crate::Quota) is a rate and a burst. Tokens drip in evenly at the rate; up to the burst of them can be
-//! saved up. In *any* stretch of time W, wherever it begins, at most
+//! A [`Quota`](crate::Quota) is a rate and a burst. Tokens are refilled evenly at the rate, and up to a burst of them
+//! can be saved. In *any* interval W, wherever it begins, at most
 //!
 //! ```text
 //! burst + rate · W
 //! ```
 //!
-//! tokens are allowed (and those of one more clock tick). This holds for any number of threads, any costs, and however
-//! long nobody asked before. In the long run, if there is always somebody who wants tokens, exactly the rate is
-//! allowed.
+//! tokens are allowed (and those of one more clock tick). This holds for any number of threads, any costs, and any
+//! pause before. In the long run, if callers always want tokens, exactly the rate is allowed.
 //!
 //! | quota | at once | in any second | in any minute | in the long run |
 //! |---|---|---|---|---|
@@ -20,14 +19,14 @@
 //! | `per_minute(600)` | 600 | 610 | 1,200 | 10 a second |
 //!
 //! The three have the same rate. **A number per window is a rate, not a count per calendar window**: `per_minute(600)`
-//! allows up to 1,200 in an unlucky minute, because 600 may have been saved up before it. Where a contract says "no
-//! more than N in any W", choose the burst so that burst + rate · W is N:
+//! allows up to 1,200 in an unlucky minute, because 600 may have been saved before it. If a contract says "no more than
+//! N in any W", choose the burst so that burst + rate · W is N:
 //!
 //! ```
 //! use core::time::Duration;
 //! use damper::{ManualClock, Quota, RateLimiter};
 //!
-//! // At most 100 in any minute: ten at once, and ninety that drip in.
+//! // At most 100 in any minute: ten at once, and ninety refilled.
 //! let clock = ManualClock::new();
 //! let limiter = RateLimiter::with_clock(Quota::per_minute(90).burst(10), &clock);
 //! let mut allowed = 0;
@@ -36,23 +35,24 @@
 //!     clock.advance(Duration::from_millis(1));
 //! }
 //! assert!(allowed <= 100);
-//! assert_eq!(allowed, 99); // the hundredth comes when the minute is over
+//! assert_eq!(allowed, 99); // the hundredth arrives when the minute has ended
 //! ```
 //!
 //! # Which rate, which burst
 //!
-//! The **rate** is what stands behind the limit can bear for ever. The **burst** is what it can bear at once. They are
-//! different questions, and the burst is the one that is easily forgotten:
+//! The **rate** is what the service behind the limit can sustain for ever. The **burst** is what it can take at once.
+//! They are different questions, and the burst is often forgotten:
 //!
-//! - The default burst is the limit: a whole window's worth. For `per_second` that is often right; for `per_hour(1000)`
-//!   it lets a thousand through in a millisecond.
-//! - A burst of 1 enforces a distance between any two calls. It also refuses a client who keeps the rate but is a
-//!   little early now and then. Some slack, 5 to 20 calls, loses no protection worth having.
-//! - The burst is the largest cost of a single call. A limit on bytes has to hold the largest message, or use
+//! - The default burst is the limit: a whole window's worth. For `per_second` that is often right. For `per_hour(1000)`
+//!   it admits a thousand calls in a millisecond.
+//! - A burst of 1 enforces a distance between any two calls. It also refuses a client that keeps the rate but is
+//!   sometimes a little early. A slack of 5 to 20 calls costs no relevant protection.
+//! - The burst is the largest cost of a single call. A limit on bytes must hold the largest message, or use
 //!   [`check_oversized`](crate::RateLimiter::check_oversized).
-//! - Who looks only now and then, in a loop that wakes every 100 ms, needs a burst of at least what comes in between.
+//! - A caller that checks at intervals, such as a loop that wakes every 100 ms, needs a burst of at least the tokens of
+//!   that interval.
 //!
-//! A limit of 0 is a quota too: the burst, once, and never more. [`Quota::UNLIMITED`](crate::Quota::UNLIMITED) allows
+//! A limit of 0 is a quota too: the burst once, and no more. [`Quota::UNLIMITED`](crate::Quota::UNLIMITED) allows
 //! everything.
 //!
 //! # How many tokens
@@ -60,7 +60,8 @@
 //! A check takes all of its tokens or none. Two costs are special:
 //!
 //! - *0 tokens* are always allowed, even in debt, and take nothing.
-//! - *More than the burst* can never be there. The refusal says so, and has no `retry_after`: no wait helps.
+//! - *More than the burst* can never be available. The refusal states so, and has no `retry_after`, because no wait
+//!   helps.
 //!
 //! ```
 //! # use damper::{ManualClock, Quota, RateLimiter};
@@ -74,14 +75,14 @@
 //! # Ok::<(), damper::Denied>(())
 //! ```
 //!
-//! # What `retry_after` promises
+//! # The promise of `retry_after`
 //!
-//! [`Denied::retry_after`](crate::Denied::retry_after) is the time after which the same call succeeds if nobody else
-//! takes tokens first. It is a snapshot of the moment of the refusal, and reserves nothing.
+//! [`Denied::retry_after`](crate::Denied::retry_after) is the time after which the same call succeeds if no other
+//! caller takes tokens first. It describes the moment of the refusal, and reserves nothing.
 //!
 //! | case | `retry_after` |
 //! |---|---|
-//! | at every rate, also after the quota was changed | exact to the clock's tick: a tick sooner the call is refused |
+//! | at every rate, even after a change of the quota | exact to the clock's tick: a tick sooner the call is refused |
 //! | several limits refuse ([`LimitSet`](crate::LimitSet)) | the longest of their waits |
 //! | more tokens than the burst | `None` |
 //! | the quota refills nothing | `None` |
@@ -101,24 +102,23 @@
 //! # Ok::<(), damper::Denied>(())
 //! ```
 //!
-//! Clients who are all told the same time come back together, and all but a few are refused again. Let them add some
-//! jitter, or give each of them a time of its own: a reservation.
+//! Clients that receive the same wait return together, and all but a few are refused again. Let them add jitter, or
+//! give each of them a separate time: a reservation.
 //!
 //! # Costs that are known afterwards: debt and refunds
 //!
-//! [`charge`](crate::RateLimiter::charge) books what something turned out to cost, whether it is there or not. The
-//! level may go below zero, and until that is repaid every check is refused: in the long run the rate still holds. Debt
-//! goes no deeper than [`Quota::max_debt`](crate::Quota::max_debt), ten bursts unless you say otherwise; `charge`
-//! returns what it booked, and what is beyond is lost, so let `max_debt` be larger than the largest cost.
+//! [`charge`](crate::RateLimiter::charge) books a cost that is known only afterwards, whether its tokens are available
+//! or not. The level may fall below zero, and until the debt is repaid every check is refused, so the rate still holds
+//! in the long run. Debt is at most [`Quota::max_debt`](crate::Quota::max_debt), ten bursts by default. `charge`
+//! returns the amount that it booked, and the excess is lost, so let `max_debt` be larger than the largest cost.
 //!
-//! [`refund`](crate::RateLimiter::refund) gives back what was taken and not needed, and returns how much it gave back.
-//! What the limit promises is then meant net of refunds: only you know that they were not used. If others wait, a
-//! refund makes them come earlier, in their order, and no newcomer overtakes them. Tokens beyond a full
-//! bucket are lost.
+//! [`refund`](crate::RateLimiter::refund) gives back unused tokens, and returns how many. The limit's guarantee then
+//! counts the tokens net of refunds, because only you know that they were not used. A refund makes waiters ready
+//! earlier, in their order, and no newcomer overtakes them. Tokens beyond a full bucket are lost.
 //!
-//! So a budget can be reserved and settled: language model tokens, say. Reserve an estimate, wait until it is there,
-//! and when the bill comes `refund` the rest or `charge` the excess. The whole quota is used, however many workers wait
-//! for it. The example `llm_tokens` shows it.
+//! So a budget can be reserved and settled, for example for language model tokens. Reserve an estimate, wait until it
+//! is available, and when the bill arrives `refund` the rest or `charge` the excess. The whole quota is used, however
+//! many workers wait for it. The example `llm_tokens` shows it.
 //!
 //! ```
 //! # use damper::{ManualClock, Quota, RateLimiter};
@@ -135,17 +135,17 @@
 //! # Ok::<(), damper::Denied>(())
 //! ```
 //!
-//! [`check_oversized`](crate::RateLimiter::check_oversized) is for single calls that cost more than the burst: a full
+//! [`check_oversized`](crate::RateLimiter::check_oversized) is for single calls that cost more than the burst. A full
 //! bucket allows them, up to the burst and `max_debt` together, and is in debt afterwards.
 //!
 //! # Reservations
 //!
-//! [`reserve`](crate::RateLimiter::reserve) takes tokens now and returns when they may be used. It is what a wait is made of:
-//! [Waiting](super::waiting) describes the order, who is refused, and how long the queue may be.
+//! [`reserve`](crate::RateLimiter::reserve) takes tokens now and returns when they may be used. Waiting is built on it:
+//! [Waiting](super::waiting) describes the order, the refusals, and the length of the queue.
 //!
-//! [`cancel`](crate::Reservation::cancel) gives the tokens back only if nothing was taken since and their time has not
-//! come; all of them or none. (Giving back a part sounds kinder, but allows too much when two reservations are cancelled
-//! out of order.) What is not given back counts as used. Dropping a reservation keeps it.
+//! [`cancel`](crate::Reservation::cancel) gives the tokens back only before their time, and only if none were taken
+//! since. It gives back all of them or none. (Giving back a part would allow too much when two reservations are
+//! cancelled out of order.) Tokens that are not given back count as used. Dropping a reservation keeps it.
 //!
 //! ```
 //! # use core::time::Duration;
@@ -163,24 +163,25 @@
 //!
 //! # Changing a quota
 //!
-//! [`set_quota`](crate::RateLimiter::set_quota) puts another quota in force while others check; nobody ever sees the
-//! rate of one and the burst of the other. What is kept is what is *missing* from a full bucket, in tokens: with 7 of
-//! 10 used and a new burst of 100, 93 are there at once; with 7 of 10 used and a new burst of 5, two are owed.
+//! [`set_quota`](crate::RateLimiter::set_quota) changes the quota while others check. No caller ever sees the rate of
+//! one quota and the burst of the other. A change keeps the tokens that are *missing* from a full bucket: with 7 of 10
+//! used and a new burst of 100, 93 are available at once. With 7 of 10 used and a new burst of 5, two are owed.
 //! Reservations keep their place, and their time follows the new rate.
 //!
-//! Across a change at most the larger of the two bursts is allowed, plus what both rates bring in their time.
+//! Across a change at most the larger of the two bursts is allowed, plus the tokens of both rates in their times.
 //!
 //! | refusal | because | what helps |
 //! |---|---|---|
-//! | [`Busy`](crate::SetQuotaError::Busy) | somebody else is changing it | decide who changes quotas, or try again |
+//! | [`Busy`](crate::SetQuotaError::Busy) | another thread is changing the quota | change quotas in one place, or retry |
 //! | [`TooFast`](crate::SetQuotaError::TooFast) | more than a thousand times as fast as the one it was built with | build it [`up_to`](crate::RateLimiter::up_to) its fastest quota |
 //! | [`TooLarge`](crate::SetQuotaError::TooLarge) | burst and `max_debt` do not fit the word | build it `up_to` its largest quota, or state a smaller `max_debt` |
 //!
-//! After a refusal the quota is what it was. The error names what was asked for and what the limiter accepts at most.
+//! After a refusal the quota is unchanged. The error names the requested value and the limiter's maximum.
 //!
-//! A limiter counts in steps that suit the fastest quota it was built for. After a change waits are exact to the clock's
-//! tick, and no token is late by a tick or more. Where the quota is `k` times slower than the fastest one, a token may come
-//! early by less than `k` ticks: a millisecond after 1,000,000/s was set to 1/s, on a clock of nanoseconds.
+//! A limiter counts in steps that suit the fastest quota it was built for. After a change waits are exact to the
+//! clock's tick, and no token is late by a tick or more. If the quota is `k` times slower than the fastest one, a token
+//! may be early by less than `k` ticks: a millisecond after a change from 1,000,000/s to 1/s, on a clock of
+//! nanoseconds.
 //!
 //! ```
 //! # use core::time::Duration;

@@ -2,12 +2,12 @@
 //!
 //! # A retry is load
 //!
-//! A server that fails under its load gets three times that load from clients that try three times. So a [`Retry`] has
-//! a number of attempts for each call, and a [`RetryBudget`] for all calls together: here retries for a fifth of the
-//! calls, 10 a second beside them, and 100 at once after a quiet time.
+//! A server that fails under its load gets three times that load from clients that make three attempts. So a [`Retry`]
+//! bounds the attempts of each call, and a [`RetryBudget`] the retries of all calls together: here a fifth of the
+//! calls, plus 10 a second, and 100 at once after a quiet time.
 //!
-#![cfg_attr(feature = "std", doc = "```")]
-#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! ```
+//! # #[cfg(feature = "std")] {
 //! use damper::retry::GaveUp;
 //! use damper::{Backoff, Deadline, Retry, RetryBudget};
 //! use std::time::Duration;
@@ -25,9 +25,10 @@
 //! let error = retry.call(|_attempt| fetch()).unwrap_err();
 //! assert_eq!((error.reason(), error.attempts()), (GaveUp::Attempts, 3));
 //! println!("{error}"); // gave up after 3 attempts in 9 ms: no attempts left
+//! # }
 //! ```
 //!
-//! `call` blocks; [`run`](crate::Retry::run) does the same with futures, awaited as they are with the feature `tokio`, or
+//! `call` blocks. [`run`](crate::Retry::run) does the same with futures, awaited directly with the feature `tokio`, or
 //! [sleeping by](crate::retry::RetryRun::sleeping_by) the timer of any runtime. In firmware,
 //! [`call_sleeping_by`](crate::Retry::call_sleeping_by) takes the timer's delay.
 //!
@@ -35,48 +36,54 @@
 //!
 //! | | [`RetryBudget`] | [`RetryBucket`](crate::retry::RetryBucket) | [`RetryThrottle`](crate::retry::RetryThrottle) |
 //! |---|---|---|---|
-//! | before an incident | calls of the last seconds have saved up for it | only the reserve | full |
+//! | before an incident | deposits of recent calls | only the reserve | full |
 //! | in an outage | a part of the calls, then the floor | a part of the calls, and the floor | none, until successes outweigh failures |
-//! | after it | as before | as before | successes have to come first |
+//! | after it | as before | as before | only after enough successes |
 //! | over any time `T` | reserve + floor · T + ratio · calls in T and one ttl before | without "one ttl before" | no bound by calls |
 //!
-//! Take the first. The second is for a bound that has to hold for short times too, the third for the same rule as gRPC clients
-//! in other languages.
+//! Use the first by default. The second is for a bound that must also hold for short intervals, and the third for the
+//! same rule as gRPC clients in other languages.
 //!
 //! # In which order
 //!
 //! ```text
-//! call ─▶ deadline ─▶ breaker ─▶ retry (budget) ─▶ hedge ─▶ throttle ─▶ client limit ─▶ bulkhead ─▶ attempt timeout ─▶ transport
+//! call ─▶ deadline ─▶ breaker ─▶ retry (budget) ─▶ pacing ─▶ hedge ─▶ throttle ─▶ client limit ─▶ bulkhead ─▶ attempt timeout ─▶ transport
 //! ```
 //!
-//! - **The deadline is outermost**, because it is the caller's: attempts and waits share what is left of it.
-//! - **The breaker is outside of the retry.** A call that used up its attempts is one failure, and an open breaker ends a call
-//!   without a single backoff. Inside it would count every attempt, and trip on a call or two.
-//! - **Throttle and breaker together.** The breaker judges a call by its last attempt, and ignores one that the throttle or a limit inside refused. So
-//!   with a throttle inside of retries the breaker rarely opens in an outage: the throttle keeps most calls from the server.
-//! - **The hedge is inside of the retry**, so that it measures attempts and no backoff.
-//! - **The limits are inside**, so that they see what the server sees: every attempt. The throttle counts what the server
-//!   rejects, the client limit has your share of the server's rate, the bulkhead the calls that may be in flight.
-//! - **A refusal of your own is never tried again**: an open circuit, a limit, a deadline. They are found in the chain of an
-//!   error's sources, by [`AnyError::judge`](crate::retry::AnyError::judge), and breakers ignore them.
-//! - **A deadline that was too short is not the server's fault.** `http::CircuitBreakerLayer::min_budget` sets the time that a
-//!   call has to be given before a 504, or a call that hangs until the deadline, counts against the server.
+//! - **The deadline is outermost**, because it is the caller's: attempts and waits share the remaining time.
+//! - **The breaker is outside the retry.** A call that used up its attempts is one failure, and an open breaker ends a
+//!   call without a single backoff. Inside the retry it would count every attempt, and trip on a call or two.
+//! - **Throttle and breaker together.** The breaker judges a call by its last attempt, and ignores one that an inner
+//!   throttle or limit refused. So with a throttle inside the retries the breaker rarely opens in an outage, because
+//!   the throttle holds back most calls.
+//! - **The hedge is inside the retry**, so that it measures attempts without backoffs.
+//! - **The limits are inside**, so that they count what the server receives: every attempt. The throttle counts what
+//!   the server rejects, the client limit has your share of the server's rate, the bulkhead the calls that may be in
+//!   flight.
+//! - **damper's own refusals are never retried**: an open circuit, a limit, a deadline.
+//!   [`AnyError::judge`](crate::retry::AnyError::judge) finds them in an error's chain of sources, and breakers ignore
+//!   them.
+//! - **Too short a deadline is not the server's fault.** `http::CircuitBreakerLayer::min_budget` sets the time that a
+//!   call must have had before a 504, or a call that hangs until the deadline, counts against the server. With
+//!   `MinBudget::usual_per_host()` that time is the 90th percentile of the host's successes before its failures began.
+//!   In a stack: `.breaker_layer(CircuitBreakerLayer::per_host(config).min_budget(MinBudget::usual_per_host()))`.
 //!
 //! | place | for HTTP and gRPC | for any other request |
 //! |---|---|---|
 //! | deadline | `http::ClientDeadlineLayer::new`, or a [`Deadline`](crate::Deadline) in the request's extensions | [`Retry::deadline`](crate::Retry::deadline) |
 //! | breaker | `http::CircuitBreakerLayer`, for gRPC with the completion `tonic::AtTrailers` | `tower::BreakerLayer` |
 //! | retry (budget) | `http::RetryLayer`, for gRPC with the protocol `tonic::GrpcRetries` | [`Retry::run`](crate::Retry::run) |
+//! | pacing, by the server's stated limit | `http::PacingLayer` with `without_retries`, for gRPC in a stack | `tower::PacingLayer` with `without_retries` |
 //! | hedge | `http::HedgeLayer`, with the same protocol | [`Hedge::run`](crate::retry::Hedge::run) |
 //! | throttle | `http::ThrottleLayer`, for gRPC with the completion `tonic::AtTrailers::rejections` | `tower::ThrottleLayer` |
-//! | client limit | `tower::LimitLayer`. Its refusal is an error; the 429 of `http::RateLimitLayer` looks like the server's and would be tried again | `tower::LimitLayer` |
+//! | client limit | `tower::LimitLayer`. Its refusal is an error; the 429 of `http::RateLimitLayer` looks like the server's and would be retried | `tower::LimitLayer` |
 //! | bulkhead | `tower::BulkheadLayer`, which holds a permit until the head of the response | `tower::BulkheadLayer` |
-//! | attempt timeout | tower's `TimeoutLayer`. Its error is tried again; that of a `ClientDeadlineLayer` is not, because it ends the call | the same |
+//! | attempt timeout | tower's `TimeoutLayer`. Its error is retried; that of a `ClientDeadlineLayer` is not, because it ends the call | the same |
 //!
-//! Each attempt, of retries and of hedges, tells the server what is left of the deadline then.
+//! Each attempt, of retries and of hedges, sends the remaining time of the deadline.
 //!
-#![cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
-#![cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
+//! ```
+//! # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
 //! use damper::http::{
 //!     CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, Rejections, RetryLayer, ServerErrors, ThrottleLayer, TimeoutUnit,
 //!     TransientFailures,
@@ -119,19 +126,22 @@
 //! println!("{}", response.status());
 //! # Ok(())
 //! # }
+//! # }
 //! ```
 //!
-//! A timeout puts errors into boxes, which are no errors themselves. So the layers around it need `into_boxed`, and the classifiers
-//! are those for boxes: `judge_boxed`. Without such a service they need neither: the example `reqwest_client`.
+//! A timeout boxes errors, and boxed errors do not implement `Error`. So the layers around it need `into_boxed`, and
+//! the classifiers are those for boxes: `judge_boxed`. Without such a service they need neither: the example
+//! `reqwest_client`.
 //!
 //! damper caches neither responses nor failures.
 //!
 //! # A stack
 //!
-//! `http::client_stack` has a setter for each of these places, and puts the layers into this order whichever is called first:
+//! `http::client_stack` has a setter for each of these places, and applies the layers in this order, whichever setter
+//! is called first:
 //!
-#![cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
-#![cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
+//! ```
+//! # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
 //! use damper::http::client_stack;
 //! use damper::retry::{Hedge, HedgeConfig};
 //! use damper::{BreakerConfig, Quota, Retry, RetryBudget};
@@ -155,37 +165,43 @@
 //! let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
 //! match client.ready().await?.call(request).await {
 //!     Ok(response) => println!("{}", response.status()),
-//!     Err(error) => println!("{}: {error}", error.part()), // breaker: circuit open, next probe in 28 s
+//!     Err(error) => println!("{error:#}"), // call refused by the breaker: circuit open, next probe in 28 s
 //! }
 //! # Ok(())
 //! # }
+//! # }
 //! ```
 //!
-//! | you want | write |
+//! | you want | use |
 //! |---|---|
-//! | settings that a plain setter does not have | the layer, with `deadline_layer`, `breaker_layer`, `retry_layer` and so on |
+//! | settings without a plain setter | the layer, with `deadline_layer`, `breaker_layer`, `retry_layer` and so on |
 //! | gRPC | `.protocol(tonic::Grpc::new())`, which is the completion of breaker and throttle and the protocol of retries and hedge |
 //! | the client in a field of a struct | `.boxed(client)`, of type `http::BoxedClient<B>`, where `B` is the body of requests |
-//! | which part ended a call, and for how long | `part()` and `retry_after()` of `http::StackError`, whose source is the typed refusal or the transport's error |
+//! | the part that ended a call, and its wait | `part()` and `retry_after()` of `http::StackError`, whose source is the typed refusal or the transport's error; `{error:#}` prints all of it |
+//! | the server's failure before the client's own limit refused a retry | `previous_attempt()` of `http::StackError`, `previous_error()` of `RetryError` |
 //!
-//! Inside of a stack the error of every service is a `StackError`, which is an error and no box. So nothing needs `into_boxed`
+//! Inside a stack the error of every service is a `StackError`, which implements `Error`. So nothing needs `into_boxed`
 //! or `judge_boxed`, and a classifier of your own names this type.
 //!
-//! `http::server_stack` does the same for a server. There a refusal is a response, and the error remains that of the handler:
+//! A stack waits only between attempts, and in limits that are configured to wait. The deadline ends every wait, so set
+//! one: without it a call waits as long as a server's `Retry-After` says, up to five minutes before each attempt.
+//!
+//! `http::server_stack` does the same for a server. There a refusal is a response, and the error type remains the
+//! handler's:
 //!
 //! ```text
 //! request ─▶ deadline ─▶ limit for each client ─▶ limit for all ─▶ admission ─▶ handler
 //! ```
 //!
-//! # What the server says
+//! # The server's `Retry-After`
 //!
-//! A classifier adds the server's wait to a [`Failure`](crate::retry::Failure). The retry comes no earlier, and later by up to a
-//! tenth of it or the backoff's first delay, whichever is longer: so a hundred clients that were told "60 s" do not come
-//! back together. A wait of more than [five minutes](crate::Retry::max_hint), or more than the deadline leaves, ends the call
-//! at once.
+//! A classifier adds the server's wait to a [`Failure`](crate::retry::Failure). The retry is never earlier, and is
+//! later by up to a tenth of the wait or the backoff's first delay, whichever is longer. So a hundred clients with a
+//! wait of 60 s do not return together. A wait of more than [five minutes](crate::Retry::max_hint), or beyond the
+//! deadline, ends the call at once.
 //!
-#![cfg_attr(feature = "std", doc = "```")]
-#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! ```
+//! # #[cfg(feature = "std")] {
 //! use damper::Retry;
 //! use damper::retry::{AnyError, Failure};
 //! use std::time::Duration;
@@ -203,16 +219,17 @@
 //! });
 //! let answer = retry.call(|_| Ok(Answer { status: 200, retry_after: None }));
 //! assert!(answer.is_ok_and(|answer| answer.status == 200));
+//! # }
 //! ```
 //!
 //! # Calls of gRPC
 //!
-//! gRPC has rules of its own. Every call may be repeated, but only where it ended before its response began, with a code that you
-//! name; the server can say when to come back to the millisecond, or not to. `RetryLayer` and `HedgeLayer` take them as their
-//! `protocol`:
+//! gRPC has its own rules. Every call may be repeated, but only if it ended before its response began, with a code that
+//! you name. The server can state the next attempt to the millisecond, or decline it. `RetryLayer` and `HedgeLayer`
+//! take these rules as their `protocol`:
 //!
-#![cfg_attr(all(feature = "tonic", feature = "tokio"), doc = "```no_run")]
-#![cfg_attr(not(all(feature = "tonic", feature = "tokio")), doc = "```text")]
+//! ```no_run
+//! # #[cfg(all(feature = "tonic", feature = "tokio"))] {
 //! use damper::Retry;
 //! use damper::http::{HedgeLayer, RetryLayer};
 //! use damper::retry::{Hedge, HedgeConfig, RetryThrottle};
@@ -236,33 +253,38 @@
 //! # fn is_client<T: tonic::client::GrpcService<tonic::body::Body>>(_: T) {}
 //! # is_client(channel); // GreeterClient::new(channel)
 //! # }
+//! # }
 //! ```
 //!
 //! Messages are kept while they are sent, up to 64 KiB for each call, so that streams are retried too. For HTTP,
-//! `RetryLayer::buffering` does the same. A request that provably reached no server (its connection was refused, HTTP/2 refused its
-//! stream) is retried in both protocols whatever the method and the code are.
+//! `RetryLayer::buffering` does the same. A request that provably reached no server (its connection was refused, or
+//! HTTP/2 refused its stream) is retried in both protocols, whatever its method or code. In gRPC the first retry after
+//! a refused stream or a `GOAWAY` is transparent: immediate, and outside the attempts and the budget. Any other failure
+//! may have reached the server's application. A broken connection, or a proxy's `UNAVAILABLE`, is retried by the
+//! policy.
 //!
 //! # A slow server, and a slow call
 //!
-//! Where one call in a hundred is slow for no reason of its own, a second attempt beside it answers first: a
-//! [`Hedge`](crate::retry::Hedge) makes it once the first takes longer than all but a few calls do. Simulated with 1 % of the
-//! calls at 1 s and the others at 10 ms, one call in a thousand takes longer than 21 ms, for 1 % more requests (`tests/retry_hedge.rs`). Only calls
-//! that may be made twice can be hedged.
+//! If one call in a hundred is slow for no reason of its own, a second attempt beside it finishes first: a
+//! [`Hedge`](crate::retry::Hedge) makes it once the first takes longer than all but a few calls. Simulated with 1 % of
+//! the calls at 1 s and the others at 10 ms, one call in a thousand takes longer than 21 ms, for 1 % more requests
+//! (`tests/retry_hedge.rs`). Only calls that may be made twice can be hedged.
 //!
-//! For HTTP and gRPC clients there is a layer, `HedgeLayer`. Use it where the tail of the latency matters to your callers and the slow
-//! calls are scattered: one server among many that pauses, a lost packet, a cold cache. Where a server is slow for all, a second
-//! request does not help; there the bound on extra requests (2 %, and 10) holds, and a deadline or a breaker is the remedy.
+//! For HTTP and gRPC clients there is a layer, `HedgeLayer`. Use it if the tail of the latency matters to your callers
+//! and the slow calls are scattered: one server among many that pauses, a lost packet, a cold cache. If a server is
+//! slow for all calls, a second request does not help. Then the bound on extra requests (2 %, plus 10) holds, and a
+//! deadline or a breaker is the remedy.
 //!
 //! | | |
 //! |---|---|
-//! | one hedge | for each kind of call: reads that take 5 ms hide in the same histogram how slow searches are |
-//! | its place | inside of the retry, outside of the limit: it measures attempts, and its requests count in the limit |
+//! | one hedge | for each kind of call, because fast reads would hide slow searches in one histogram |
+//! | its place | inside the retry and outside the limit: it measures attempts, and its requests count in the limit |
 //! | its budget | that of the retry around it |
-//! | requests | of HTTP, idempotent ones with a body that can be sent again; all others pass. Of gRPC, all: `.protocol(GrpcRetries::on([Code::Unavailable]))`, where each attempt sends what is left of `grpc-timeout`, and a code that may not be repeated ends the call |
-//! | what the server has to bear | the loser's work until it notices the closed connection or the reset stream |
+//! | requests | in HTTP, idempotent ones with a repeatable body; all others pass. In gRPC, all: `.protocol(GrpcRetries::on([Code::Unavailable]))`, where each attempt sends the rest of `grpc-timeout`, and a code that may not be repeated ends the call |
+//! | the server's cost | the loser's work until it notices the closed connection or the reset stream |
 //!
-#![cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]
-#![cfg_attr(not(all(feature = "tower", feature = "tokio")), doc = "```text")]
+//! ```
+//! # #[cfg(all(feature = "tower", feature = "tokio"))] {
 //! use damper::http::{HedgeLayer, RetryLayer};
 //! use damper::retry::{Hedge, HedgeConfig};
 //! use damper::{Retry, RetryBudget};
@@ -273,20 +295,21 @@
 //!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)))
 //!     .layer(HedgeLayer::new(Hedge::new(HedgeConfig::DEFAULT).budget(&BUDGET)));
 //! # let _ = client;
+//! # }
 //! ```
 //!
 //! # Many servers
 //!
-//! One budget for many servers lets the one that fails use up what the others need. A `RetryLayer` can have a budget per host,
-//! in bounded memory: `RetryLayer::new(Retry::new(3)).budget_per_host(RetryBudgetConfig::DEFAULT)`. For a hedge inside of it
-//! the bound of its own remains.
+//! A common budget for many servers lets a failing one use up the retries of the others. A `RetryLayer` can have a
+//! budget per host, in bounded memory: `RetryLayer::new(Retry::new(3)).budget_per_host(RetryBudgetConfig::DEFAULT)`.
+//! With a hedge inside it, give both layers the same `http::HostBudgets`, by `budgets`.
 //!
 //! # A second server
 //!
-//! While the circuit is open, another server may do (on sockets: the example `fallback_upstream`):
+//! While the circuit is open, another server may serve the call (on sockets: the example `fallback_upstream`):
 //!
-#![cfg_attr(feature = "std", doc = "```")]
-#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! ```
+//! # #[cfg(feature = "std")] {
 //! use damper::{CallError, CircuitBreaker};
 //!
 //! # fn from_first() -> Result<&'static str, std::fmt::Error> { Ok("first") }
@@ -299,10 +322,11 @@
 //!     answer => answer,
 //! };
 //! assert_eq!(answer, Ok("second"));
+//! # }
 //! ```
 //!
-//! Only on `Open`: a call that failed may have been done, and a second server must not do it again unless it may be done
-//! twice.
+//! Use the second server only on `Open`. A failed call may have been executed, and must not be repeated elsewhere
+//! unless it may be done twice.
 //!
 //! [`Retry`]: crate::Retry
 //! [`RetryBudget`]: crate::RetryBudget

@@ -1,21 +1,21 @@
-//! Check, wait, lease or stripe: four ways to ask one limit.
+//! Check, wait, lease or stripe: four ways to use one limit.
 //!
-//! | way | for | it costs | and |
+//! | way | for | cost | remarks |
 //! |---|---|---|---|
-//! | [`check`](crate::RateLimiter::check) | an answer at once: a server that refuses | one clock reading and one swap | says when to come back |
-//! | [`acquire`](crate::RateLimiter::acquire) | a caller that must get through: a client of a rate-limited service | the same, and a sleep | first come, first served |
-//! | [`lease`](crate::Lease) | threads and tasks that ask a million times a second | a subtraction, mostly | holds tokens that other callers cannot use |
-//! | `Striped` | the same, where no handle can be held | mostly a swap on a cache line of the thread's own | the same |
+//! | [`check`](crate::RateLimiter::check) | an immediate decision: a server that refuses | one clock reading and one swap | the refusal names a wait |
+//! | [`acquire`](crate::RateLimiter::acquire) | a caller that must get through: a client of a rate-limited service | the same, and a sleep | FIFO order |
+//! | [`lease`](crate::Lease) | threads and tasks with a million checks a second | usually a subtraction | holds tokens that other callers cannot use |
+//! | `Striped` | the same, without a handle | usually a swap on the thread's own cache line | the same |
 //!
-//! All are in one envelope: in any stretch of time at most the burst and what drips in.
+//! All of them share one envelope: in any interval at most the burst plus the refilled tokens.
 //!
 //! # Waiting is a place in the order
 //!
-//! A waiter takes its tokens now and learns when they are good. So waiters are served in the order in which they came,
-//! whatever their sizes; no thread wakes in vain; and the whole rate is used however many wait. What is taken in advance is
-//! a debt of the bucket: while anybody waits, checks are refused, and [`Quota::max_debt`](crate::Quota::max_debt) bounds
-//! how many tokens may be waited for. A caller beyond that is refused at once, and so is one whose tokens would come too
-//! late:
+//! A waiter takes its tokens now and gets the time at which they are valid. So waiters of any size are served in order
+//! of arrival, no thread wakes in vain, and the whole rate is used however many wait. Tokens taken in advance are a debt
+//! of the bucket: while there are waiters, checks are refused, and
+//! [`Quota::max_debt`](crate::Quota::max_debt) bounds the tokens of all waiters. A caller beyond that is refused at
+//! once, and so is one whose tokens would be too late:
 //!
 //! ```
 //! use core::time::Duration;
@@ -23,29 +23,29 @@
 //!
 //! let clock = ManualClock::new();
 //! let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(1).max_debt(2), &clock);
-//! // What `acquire(1).wait()` does before it sleeps:
+//! // `acquire(1).wait()` does this before it sleeps:
 //! assert_eq!(limiter.reserve(1)?.ready_in(), Some(Duration::ZERO));
 //! assert_eq!(limiter.reserve(1)?.ready_in(), Some(Duration::from_millis(100)));
 //! assert!(limiter.reserve_within(1, Duration::from_millis(150)).is_err(), "too late");
 //! assert_eq!(limiter.reserve(1)?.ready_in(), Some(Duration::from_millis(200)));
 //! assert!(limiter.reserve(1).is_err(), "two tokens are owed, and no more may be");
-//! assert!(limiter.check().is_err(), "somebody waits");
+//! assert!(limiter.check().is_err(), "there is a waiter");
 //! # Ok::<(), damper::Denied>(())
 //! ```
 //!
-//! An [`Acquire`](crate::Acquire) says how to wait: for how many tokens, for how long at most, with what jitter. Then
-//! `wait()` blocks; `.await` (by tokio's timer, feature `tokio`) and [`sleeping_by`](crate::Acquire::sleeping_by) (by any
-//! function that sleeps) wait in a future. A future that is dropped gives its tokens back if no caller came after it;
-//! otherwise they count as used, because the later waiters know their times already. Many callers that give up in the
-//! middle of the order waste the rate: say how long to wait with [`within`](crate::Acquire::within), which refuses at once,
-//! rather than by a timeout around the future; and in a loop of `select!` make the future once, and pin it outside.
+//! An [`Acquire`](crate::Acquire) sets how to wait: the number of tokens, the longest wait, the jitter. Then `wait()`
+//! blocks, while `.await` (by tokio's timer, feature `tokio`) and [`sleeping_by`](crate::Acquire::sleeping_by) (by any
+//! sleep function) wait in a future. A dropped future gives its tokens back if no caller came after it. Otherwise they
+//! count as used, because the later waiters already have their times. Many cancelled callers in the middle of the queue
+//! waste the rate: bound the wait with [`within`](crate::Acquire::within), which refuses at once, instead of a timeout
+//! around the future. In a loop of `select!` create the future once, and pin it outside.
 //!
-//! Only the token bucket has an order, so only it can be waited for. In tests, sleep by moving the clock:
-//! `sleeping_by(|wait| { clock.advance(wait); core::future::ready(()) })`; blocking waits sleep in real time, whatever the
-//! clock.
+//! Only the token bucket has an order, so only it supports waiting. In tests, sleep by advancing the clock:
+//! `sleeping_by(|wait| { clock.advance(wait); core::future::ready(()) })`. Blocking waits sleep in real time, whatever
+//! the clock.
 //!
-//! A [`refund`](crate::RateLimiter::refund) or a change of the quota moves all waiters. It wakes threads that block. A
-//! future is not registered anywhere: it looks again when its time comes, and at least once a second.
+//! A [`refund`](crate::RateLimiter::refund) or a change of the quota moves all waiters, and wakes blocked threads. A
+//! future is not registered anywhere: it checks again at its time, and at least once a second.
 //!
 //! `pace` and `pace_sink` (feature `futures`) make the items of a stream or sink wait.
 //!
@@ -53,43 +53,46 @@
 //!
 //! A client that calls many hosts waits for the tokens of a key:
 //!
-#![cfg_attr(feature = "std", doc = "```")]
-#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! ```
+//! # #[cfg(feature = "std")] {
 //! use core::time::Duration;
 //! use damper::{KeyedLimiter, Quota};
 //!
 //! let hosts = KeyedLimiter::<str>::builder(Quota::per_second(10)).capacity(1024).build()?;
 //! hosts.acquire("api.example.com", 1).within(Duration::from_secs(2)).wait()?; // or `.await`
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Each key has an order of its own. Memory stays at 48 bytes a key, however many wait, because a waiter keeps its place
-//! in its own future or on its stack. A flood of other hosts moves no waiter. Two things differ from a limiter of its
-//! own. A [`refund`](crate::KeyedLimiter::refund) makes waiters ready only when it brings the key out of debt, and
-//! before that it may let a later caller be served together with earlier ones. And when all slots are busy, a new key
-//! waits in a bucket that it shares with others; [`WhenFull`](crate::WhenFull) has other ways.
+//! Each key has a separate queue. Memory stays at 48 bytes a key, however many wait, because a waiter keeps its place
+//! in its own future or on its stack. A flood of other hosts moves no waiter. Two things differ from a separate
+//! limiter. A [`refund`](crate::KeyedLimiter::refund) makes waiters ready only when it brings the key out of debt, and
+//! before that a later caller may be served together with earlier ones. And when all slots are busy, a new key waits in
+//! a bucket that it shares with others. [`WhenFull`](crate::WhenFull) has other policies.
 //!
-//! Where each host needs more than a quota, such as a [`Pausable`](crate::Pausable) of its own, put the limiters into an
+//! If each host needs more than a quota, such as its own [`Pausable`](crate::Pausable), put the limiters into an
 //! [`LruStore`](crate::LruStore), at some 400 bytes a host:
 //!
-#![cfg_attr(feature = "std", doc = "```")]
-#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! ```
+//! # #[cfg(feature = "std")] {
 //! use core::time::Duration;
 //! use damper::{LruStore, Quota, RateLimiter};
 //!
 //! let hosts = LruStore::<String, RateLimiter>::new(1024)?.keep_if(|limiter| limiter.peek().used() > 0);
 //! let limiter = hosts.get_or_insert_with("api.example.com", || RateLimiter::new(Quota::per_second(10)));
 //! limiter.acquire(1).within(Duration::from_secs(2)).wait()?; // or `.await`
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `keep_if` evicts full limiters first, so that after a flood of other hosts a host has neither a new burst nor a
-//! second queue. Where all limiters of a shard owe tokens, one goes nevertheless, and
+//! `keep_if` evicts full limiters first, so after a flood of other hosts a host has neither a new burst nor a second
+//! queue. If all limiters of a shard owe tokens, one is evicted nevertheless, and
 //! [`kept_evictions`](crate::LruStore::kept_evictions) counts it.
 //!
 //! # Keeping to a server's Retry-After
 //!
-//! [`Pausable`](crate::Pausable) stops a limiter for all its callers. A pause moves no waiter, so sleep it out first:
+//! [`Pausable`](crate::Pausable) stops a limiter for all its callers. A pause does not move waiters, so sleep until its
+//! end first:
 //!
 //! ```
 //! use core::time::Duration;
@@ -108,9 +111,9 @@
 //!
 //! # A lease is a budget
 //!
-//! Of the burst, a budget is set aside when the limiter is built: so many tokens the leases may hold together, and the
-//! bucket itself gives at once what is left. That is what keeps the envelope exact: all leases full and the bucket full
-//! are one burst, and no more.
+//! A part of the burst, the budget, is reserved when the limiter is built. It bounds the tokens that leases may hold
+//! together, and the bucket itself has the rest. That keeps the envelope exact: all leases full and the bucket full are
+//! one burst, and no more.
 //!
 //! ```
 //! use damper::{LeasingBucket, ManualClock, Quota, RateLimiter};
@@ -119,7 +122,7 @@
 //! // A burst of 100, of which leases may hold 40.
 //! let limiter = RateLimiter::with_algorithm(LeasingBucket::new(Quota::per_second(1_000).burst(100), 40)?, &clock);
 //! let mut lease = limiter.lease(10)?;
-//! lease.check()?; // 11 were taken: one is spent, ten are held
+//! lease.check()?; // 11 are taken: one is spent, ten are held
 //! assert_eq!((lease.held(), limiter.peek().remaining()), (10, 49));
 //! assert!(limiter.check_n(61).unwrap_err().exceeds_burst());
 //! lease.give_back(); // before a pause
@@ -127,12 +130,11 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! So a plain check, too, finds no more than the rest at once: set the burst to what is to be there at once and the
-//! budget together.
+//! So a plain check also finds at most the rest at once. Set the burst to the sum of that rest and the budget.
 //!
-//! How large? A lease of k looks at the bucket once in k checks, so 64 to 1,024 take away all but a percent of the
-//! cost. Held tokens are stranded while the lease is idle: at low rates that is unfair to the others. A rule of thumb:
-//! no lease larger than what a thread spends in a tenth of a second.
+//! How large? A lease of k accesses the bucket once in k checks, so 64 to 1,024 remove all but a percent of the cost.
+//! Held tokens are unavailable to others while the lease is idle, which is unfair at low rates. As a rule of thumb, a
+//! lease should not exceed what a thread spends in a tenth of a second.
 //!
-//! `Striped` is the same without handles: threads find a stripe by themselves, and take from others' before they are
-//! refused, so that nothing is stranded.
+//! `Striped` works without handles: threads find a stripe themselves, and search the others' before they are refused,
+//! so no tokens are stranded.

@@ -1,4 +1,4 @@
-//! Half-open asks nobody how many probes are out.
+//! A half-open breaker that ignores how many probes are in flight.
 
 use crate::{COOLDOWN, Outcome, Probed};
 use damper::State;

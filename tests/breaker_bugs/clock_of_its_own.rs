@@ -1,4 +1,4 @@
-//! The breaker has the clock that it was given, and its window has the system's.
+//! A breaker on the given clock whose window uses the system's clock.
 
 use crate::{OfTime, Windowed};
 use std::time::{Duration, Instant};

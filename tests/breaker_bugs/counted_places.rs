@@ -1,12 +1,13 @@
-//! A breaker that counts the places which are left for probes, and two ways to get that wrong: what becomes of a place
-//! when a permit is dropped, which is not known to have taken one.
+//! A breaker that counts the places left for probes, with two ways to get a dropped permit wrong.
+//!
+//! A permit does not record whether it took a place, so a drop cannot know whether to return one.
 
 use crate::{COOLDOWN, Outcome, Probed};
 use damper::State;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// How many places are left when a permit was dropped.
+/// Returns how many places are left after a permit was dropped.
 pub(crate) trait OnDrop {
     fn places_left(before: u32) -> u32;
 }

@@ -14,6 +14,6 @@ impl Cooling for DoublesForEver {
     fn fail(&mut self) -> u64 {
         let doubled = 2u64.checked_pow(self.failed).and_then(|times| times.checked_mul(1_000));
         self.failed += 1;
-        doubled.expect("a time that does not fit").min(3_600_000)
+        doubled.expect("the doubled cooldown overflows").min(3_600_000)
     }
 }

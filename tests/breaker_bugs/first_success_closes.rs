@@ -1,4 +1,4 @@
-//! One probe at a time, and its success closes whatever number was asked for.
+//! One probe at a time, and its success closes the breaker, whatever number is configured.
 
 use crate::{COOLDOWN, Outcome, Probed};
 use damper::State;

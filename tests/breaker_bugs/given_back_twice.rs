@@ -1,4 +1,4 @@
-//! Whoever gives a permit back gives a probe's place back, whether it took one or not.
+//! Every dropped permit returns a probe's place, whether it took one or not.
 
 use super::counted_places::{CountedPlaces, OnDrop};
 

@@ -1,4 +1,4 @@
-//! A probe's place is given back by its result alone: when the call unwinds or is cancelled there is none.
+//! Only a result returns a probe's place, so a call that unwinds or is cancelled keeps it.
 
 use super::counted_places::{CountedPlaces, OnDrop};
 

@@ -1,4 +1,4 @@
-//! Counts that have a minimum and no end: what is called a window of so many calls is all calls ever.
+//! A window with a minimum but no end: the counts cover all calls ever made.
 
 use crate::{OfCalls, Windowed};
 

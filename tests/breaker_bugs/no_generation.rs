@@ -1,4 +1,4 @@
-//! A permit does not know which state it was given in: its result counts for the one that it finds.
+//! A permit does not record the state that admitted it, so its result counts in the current one.
 
 use crate::{COOLDOWN, Outcome, Probed};
 use damper::State;

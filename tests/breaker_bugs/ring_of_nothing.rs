@@ -1,4 +1,4 @@
-//! A ring whose length nobody checked, under a spin lock that nobody unlocks when it unwinds.
+//! A ring of unchecked length, under a spin lock that stays locked after a panic.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ impl RingOfNothing {
         Self { is_locked: AtomicBool::new(false), ring: RefCell::new((vec![false; calls], 0)) }
     }
 
-    /// How many of the calls failed; `None` where the original spins for ever.
+    /// Returns how many of the calls failed, or `None` where the original spins for ever.
     pub(crate) fn record(&self, failed: bool) -> Option<usize> {
         let mut patience = 1_000_000;
         while self.is_locked.swap(true, Ordering::Acquire) {

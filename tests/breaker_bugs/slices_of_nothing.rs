@@ -1,10 +1,10 @@
-//! A window is five slices of whole milliseconds, however short it is.
+//! A window always has five slices of whole milliseconds, however short it is.
 
 use crate::{OfTime, Windowed};
 
 pub(crate) struct SlicesOfNothing {
     millis_per_slice: u64,
-    /// The number of each slice, its calls, and how many of them failed.
+    /// Each slice's number, its calls, and how many of them failed.
     slices: [(u64, u32, u32); 5],
 }
 

@@ -1,4 +1,4 @@
-//! The state is what the last call left; only the next one looks at the clock.
+//! The state is the one that the last call left. Only the next call reads the clock.
 
 use crate::{COOLDOWN, Outcome, Probed};
 use damper::State;

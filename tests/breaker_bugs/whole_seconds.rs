@@ -1,11 +1,11 @@
-//! The length of a window is asked for in whole seconds.
+//! The length of a window is read in whole seconds.
 
 use crate::{OfTime, Windowed};
 use std::time::Duration;
 
 pub(crate) struct WholeSeconds {
     seconds: u64,
-    /// When each began, in milliseconds, and whether it failed.
+    /// When each call began, in milliseconds, and whether it failed.
     calls: Vec<(u64, bool)>,
 }
 

@@ -1,5 +1,6 @@
-//! A call that panics has failed, wherever it panics: in `Service::call`, in the future, in the closure that classifies
-//! it, or in a watched body. The panic reaches the caller.
+//! A call that panics counts as a failure, and the panic reaches the caller.
+//!
+//! It may panic in `Service::call`, in the future, in the closure that classifies it, or in a watched body.
 
 use crate::support::{Asked, BoxError, Clocked, Script, Step, clocked, let_probe, panic, panics, polled, request};
 use damper::http::{CircuitBreakerLayer, ResponseHead};
@@ -13,7 +14,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tower::Service;
 
-/// Where a call panics.
+/// Where the call panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Call,
@@ -104,7 +105,7 @@ fn panicking_grpc_calls_open_the_breaker() {
     }
 }
 
-/// The closure that classifies a gRPC status panics: on the head, on the trailers, on an error.
+/// The closure that classifies a gRPC status panics on the head, on the trailers or on an error.
 #[cfg(feature = "tonic")]
 #[test]
 fn panic_while_classifying_opens_the_breaker() {
@@ -128,7 +129,7 @@ fn panic_while_classifying_opens_the_breaker() {
     }
 }
 
-/// A panicking probe is a failed probe.
+/// A probe that panics is a failed probe.
 #[test]
 fn panicking_probe_reopens() {
     let (clock, breaker) = clocked(1);
@@ -139,7 +140,7 @@ fn panicking_probe_reopens() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// A call that is cancelled because its caller panics has not panicked itself.
+/// A call that is cancelled because its caller panics did not panic itself.
 #[test]
 fn call_cancelled_by_the_callers_panic_records_no_verdict() {
     let (_, breaker) = clocked(1);

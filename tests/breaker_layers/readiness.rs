@@ -1,4 +1,4 @@
-//! An open breaker answers at once, whether the service behind it is ready or not, and no readiness is lost.
+//! An open breaker refuses at once, whether the service is ready or not, and loses no readiness.
 
 use crate::support::{Asked, COOLDOWN, Clocked, Script, clocked, let_probe, polled, request};
 use damper::http::{CircuitBreakerLayer, Head};
@@ -17,13 +17,14 @@ use tower::{Service, ServiceExt};
 
 type Answer = Result<Response<Script>, std::io::Error>;
 
-/// A service with a limit of concurrent calls: ready, it holds one of so many permits until it is called. Its clones
-/// do not share readiness.
+/// A service that limits concurrent calls.
+///
+/// A ready service holds a permit until it is called. Clones do not share readiness.
 struct Limited {
     semaphore: Arc<Semaphore>,
     waiting: Option<Pin<Box<dyn Future<Output = OwnedSemaphorePermit>>>>,
     permit: Option<OwnedSemaphorePermit>,
-    /// How often it was polled for readiness, and called.
+    /// How often the service was polled for readiness, and called.
     asked: Rc<Cell<u32>>,
     calls: Rc<Cell<u32>>,
 }
@@ -34,7 +35,7 @@ impl Limited {
         Self { semaphore, waiting: None, permit: None, asked: Rc::default(), calls: Rc::default() }
     }
 
-    /// The same service, to look at it.
+    /// A handle to the same service, for assertions.
     fn outside(&self) -> Self {
         self.clone()
     }
@@ -57,7 +58,7 @@ impl Service<Asked> for Limited {
         self.asked.set(self.asked.get() + 1);
         if self.permit.is_none() {
             let semaphore = Arc::clone(&self.semaphore);
-            let acquire = async move { semaphore.acquire_owned().await.expect("it is never closed") };
+            let acquire = async move { semaphore.acquire_owned().await.expect("the semaphore is never closed") };
             let waiting = self.waiting.get_or_insert_with(|| Box::pin(acquire));
             self.permit = Some(std::task::ready!(waiting.as_mut().poll(context)));
             self.waiting = None;
@@ -184,16 +185,16 @@ fn next_call_uses_readiness_kept_by_a_refusal() {
             assert_eq!(ask(&mut service), READY);
         }
         assert_eq!((limited.asked.get(), limited.calls.get()), (1, 0));
-        assert_eq!(limited.semaphore.available_permits(), 0, "it is ready still");
+        assert_eq!(limited.semaphore.available_permits(), 0, "the service is still ready");
         breaker.reset();
-        assert!(polled(service.call(request())).is_ok(), "as it was ready before");
+        assert!(polled(service.call(request())).is_ok(), "the service was already ready");
         assert_eq!((limited.asked.get(), limited.calls.get()), (1, 1));
         assert_eq!(limited.semaphore.available_permits(), 1);
     }
     for_both!(test, &clocked(1).1);
 }
 
-/// The cooldown ends between `poll_ready`, which did not ask the service, and `call`.
+/// The cooldown ends between `poll_ready`, which did not poll the service, and `call`.
 #[test]
 fn service_is_called_only_after_its_readiness() {
     fn test<S>((clock, breaker): (Arc<ManualClock>, Clocked), layer: impl FnOnce(Clocked, Limited) -> S)
@@ -206,11 +207,15 @@ fn service_is_called_only_after_its_readiness() {
         breaker.try_acquire().unwrap().failure();
         assert_eq!(ask(&mut service), READY);
         clock.advance(COOLDOWN);
-        assert_eq!(refusal(&mut service).retry_after(), Some(std::time::Duration::ZERO), "it may come back at once");
+        assert_eq!(
+            refusal(&mut service).retry_after(),
+            Some(std::time::Duration::ZERO),
+            "the caller may retry at once"
+        );
         assert_eq!((limited.asked.get(), limited.calls.get()), (0, 0));
-        assert_eq!(breaker.state(), State::HalfOpen, "nothing was decided");
+        assert_eq!(breaker.state(), State::HalfOpen, "no verdict was recorded");
 
-        assert_eq!(ask(&mut service), Poll::Pending, "now the service is asked");
+        assert_eq!(ask(&mut service), Poll::Pending, "the service is polled now");
         drop(taken);
         assert_eq!(ask(&mut service), READY);
         assert!(polled(service.call(request())).is_ok());
@@ -225,7 +230,7 @@ fn service_is_called_only_after_its_readiness() {
     for_both!(test, abandoned_probes_fail());
 }
 
-/// A caller that polls for readiness and goes away takes no probe.
+/// A caller polls for readiness and goes away.
 #[test]
 fn readiness_takes_no_probe() {
     fn test<S>((clock, breaker): (Arc<ManualClock>, Clocked), layer: impl FnOnce(Clocked, Limited) -> S)
@@ -243,7 +248,7 @@ fn readiness_takes_no_probe() {
     for_both!(test, clocked(1));
 }
 
-/// Later results of the service's readiness are passed on, as if there were no breaker.
+/// Later results of the service's `poll_ready` are passed on, as without a breaker.
 #[test]
 fn ready_service_is_polled_again() {
     let mut answers =
@@ -254,10 +259,10 @@ fn ready_service_is_polled_again() {
     for answer in [Poll::Pending, READY, Poll::Ready(false)] {
         assert_eq!(ask(&mut service), answer);
     }
-    assert_eq!(breaker.status().consecutive_failures(), 0, "it belongs to no call");
+    assert_eq!(breaker.status().consecutive_failures(), 0, "the error belongs to no call");
 }
 
-/// A service that only answers whether it is ready.
+/// A service that only reports whether it is ready.
 struct Answers<F>(F);
 
 impl<F: FnMut() -> Poll<io::Result<()>>> Service<Asked> for Answers<F> {
@@ -274,7 +279,7 @@ impl<F: FnMut() -> Poll<io::Result<()>>> Service<Asked> for Answers<F> {
     }
 }
 
-/// An open breaker that refuses no call polls the service.
+/// An open breaker that only records metrics polls the service.
 #[test]
 fn metrics_only_breaker_polls_the_service() {
     let (_, breaker) = clocked(1);
@@ -297,7 +302,7 @@ fn single_breaker_of_a_layer_refuses_within_one_poll() {
     assert!(error.is_refused());
 }
 
-/// Only the request selects one of several breakers, so the service is polled first.
+/// Only a request selects one of several breakers, so the service is polled first.
 #[test]
 fn per_host_breakers_decide_in_call() {
     let config = BreakerConfig::builder().failure_threshold(1).build().unwrap();
@@ -330,7 +335,7 @@ fn readiness_refusal_equals_the_calls_refusal() {
     clock.advance(COOLDOWN);
     assert_eq!(refusal(), None, "the cooldown is over");
     let _probe = breaker.try_acquire().unwrap();
-    assert_eq!(refusal().unwrap().retry_after(), None, "a probe is out");
+    assert_eq!(refusal().unwrap().retry_after(), None, "a probe is in flight");
     clock.advance(COOLDOWN * 2);
     assert_eq!(breaker.refusal().unwrap().retry_after(), Some(COOLDOWN), "half-open for too long");
     assert_eq!(refusal().unwrap().retry_after(), Some(COOLDOWN), "open again");

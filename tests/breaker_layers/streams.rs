@@ -1,5 +1,6 @@
-//! The first message of a stream makes it a successful probe. Its end counts later, as that of a call of the closed
-//! state. So a healthy stream that lasts for hours blocks no other call.
+//! The first message of a stream makes it a successful probe.
+//!
+//! Its end counts later, as that of a call in the closed state. So a healthy stream of many hours blocks no other call.
 
 use crate::support::{Asked, BoxError, COOLDOWN, Clocked, Script, Step, clocked, let_probe, polled, request};
 use bytes::Bytes;
@@ -18,10 +19,10 @@ use tower::util::BoxCloneService;
 
 type Stream = Pin<Box<dyn Body<Data = Bytes, Error = BoxError>>>;
 
-/// How a call is answered: with a stream, or as refused by the breaker.
+/// The response to a call: a stream, or the breaker's refusal.
 type Call = dyn FnMut(&Script) -> Result<Stream, CircuitOpen>;
 
-/// The layers of HTTP and of gRPC, and how a stream ends well in them.
+/// The layers of HTTP and gRPC, and how a stream ends successfully in each.
 fn both(breaker: &Clocked) -> Vec<(&'static str, Box<Call>)> {
     fn calls<S, B>(service: impl Fn(Server) -> S + 'static) -> Box<Call>
     where
@@ -55,7 +56,7 @@ type Server = BoxCloneService<Asked, Response<Script>, std::io::Error>;
 
 const MESSAGE: Step = Step::Data(b"\0\0\0\0\0");
 
-/// The end of a stream that went well, or not.
+/// The end of a stream, successful or not.
 fn end(is_well: bool) -> Step {
     if is_well { Step::Trailers(http::HeaderMap::from_iter([status("0")])) } else { Step::Fail }
 }
@@ -64,7 +65,7 @@ fn status(code: &'static str) -> (http::HeaderName, http::HeaderValue) {
     (http::HeaderName::from_static("grpc-status"), http::HeaderValue::from_static(code))
 }
 
-/// The next frame of a stream: whether there is one, and whether it is an error.
+/// Reads the next frame of a stream, and returns whether there is one and whether it is an error.
 fn next(stream: &mut Stream) -> Poll<Option<bool>> {
     let frame = stream.as_mut().poll_frame(&mut Context::from_waker(Waker::noop()));
     frame.map(|frame| frame.map(|frame| frame.is_ok()))
@@ -73,7 +74,7 @@ fn next(stream: &mut Stream) -> Poll<Option<bool>> {
 const THERE: Poll<Option<bool>> = Poll::Ready(Some(true));
 const FAILED: Poll<Option<bool>> = Poll::Ready(Some(false));
 
-/// Makes a call that is answered at once, and whether the breaker let it pass.
+/// Makes a call that is answered at once, and returns whether the breaker admitted it.
 fn passes(call: &mut Call) -> bool {
     let script = Script::of([MESSAGE, end(true)]);
     let Ok(mut stream) = call(&script) else { return false };
@@ -81,8 +82,9 @@ fn passes(call: &mut Call) -> bool {
     true
 }
 
-/// A watch that is opened as the probe and lasts for ten hours, with a message every ten minutes, beside a call a
-/// minute.
+/// A watch opened as the probe lasts for ten hours, with a message every ten minutes.
+///
+/// Beside it there is a call every minute.
 #[test]
 fn long_stream_as_the_only_probe_lets_others_pass() {
     for protocol in 0..both(&clocked(1).1).len() {
@@ -92,7 +94,7 @@ fn long_stream_as_the_only_probe_lets_others_pass() {
         let script = Script::default();
         let mut watch = call(&script).unwrap();
         assert!(next(&mut watch).is_pending());
-        assert!(!passes(&mut *call), "{name}: whether the service is back is not known yet");
+        assert!(!passes(&mut *call), "{name}: the probe has no result yet");
         let mut passed = 0;
         for minute in 0..600 {
             if minute % 10 == 0 {
@@ -130,7 +132,7 @@ fn end_of_the_closing_stream_counts_as_a_call() {
             assert_eq!(
                 breaker.status().consecutive_failures(),
                 u32::from(threshold > 1),
-                "{name}: a message is no verdict"
+                "{name}: a message records no verdict"
             );
             script.push(end(is_well));
             assert_eq!(next(&mut stream), if is_well { THERE } else { FAILED });
@@ -140,8 +142,10 @@ fn end_of_the_closing_stream_counts_as_a_call() {
     }
 }
 
-/// The first message ends a probe, not the head: a stream that fails before its first message is a failed probe, and
-/// one that is dropped before it records no verdict.
+/// The first message ends a probe, not the head.
+///
+/// A stream that fails before its first message is a failed probe. A stream that is dropped before it records no
+/// verdict.
 #[test]
 fn stream_without_a_message_is_classified_by_its_end() {
     for protocol in 0..both(&clocked(1).1).len() {
@@ -168,7 +172,7 @@ fn stream_without_a_message_is_classified_by_its_end() {
 #[test]
 fn stream_of_an_earlier_generation_records_no_verdict() {
     for protocol in 0..both(&clocked(1).1).len() {
-        // Closed by the stream, and opened by others since.
+        // The stream closed the breaker, and other calls tripped it again.
         let (clock, breaker) = clocked(1);
         let (name, mut call) = both(&breaker).swap_remove(protocol);
         let_probe(&clock, &breaker);
@@ -181,7 +185,7 @@ fn stream_of_an_earlier_generation_records_no_verdict() {
         assert_eq!(next(&mut stream), FAILED);
         assert_eq!(breaker.state(), State::HalfOpen, "{name}");
 
-        // Dropped, where a dropped probe fails.
+        // The stream is dropped. A dropped probe would count as a failure here.
         let clock = Arc::new(ManualClock::new());
         let config = BreakerConfig::builder().failure_threshold(1).abandoned_probes_fail().build().unwrap();
         let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
@@ -195,8 +199,9 @@ fn stream_of_an_earlier_generation_records_no_verdict() {
     }
 }
 
-/// If more probes are needed, a stream gives its place back with its first message. It then records no verdict: neither
-/// in the half-open breaker, nor in one that other probes closed, nor in one that was reset.
+/// If more probes are needed, a stream frees its place at its first message.
+///
+/// It then records no verdict: neither in the half-open breaker, nor after other probes closed it, nor after a reset.
 #[test]
 fn stream_is_one_probe_of_several() {
     for protocol in 0..both(&clocked(1).1).len() {
@@ -209,7 +214,7 @@ fn stream_is_one_probe_of_several() {
             let scripts = [Script::of([MESSAGE]), Script::of([MESSAGE])];
             let mut streams = scripts.each_ref().map(|script| {
                 let mut stream = call(script).unwrap();
-                assert!(call(script).is_err(), "one at a time");
+                assert!(call(script).is_err(), "one probe at a time");
                 assert_eq!(next(&mut stream), THERE);
                 stream
             });
@@ -251,6 +256,6 @@ fn silent_stream_blocks_others_for_max_half_open() {
         script.push(MESSAGE);
         script.push(end(false));
         assert_eq!((next(&mut silent), next(&mut silent)), (THERE, FAILED));
-        assert_eq!(breaker.state(), State::Closed, "{name}: it is of an earlier state");
+        assert_eq!(breaker.state(), State::Closed, "{name}: the stream began in an earlier state");
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn request() -> Asked {
     Request::default()
 }
 
-/// A breaker that trips on so many consecutive failures.
+/// A breaker that trips on this many consecutive failures.
 pub(crate) fn clocked(failures: u32) -> (Arc<ManualClock>, Clocked) {
     clocked_with(BreakerConfig::builder().failure_threshold(failures).build().unwrap())
 }
@@ -46,23 +46,23 @@ pub(crate) fn let_probe(clock: &ManualClock, breaker: &Clocked) {
 
 /// Panics without a message on stderr.
 pub(crate) fn panic() -> ! {
-    resume_unwind(Box::new("as the test asks"))
+    resume_unwind(Box::new("requested by the test"))
 }
 
-/// Whether this panics.
+/// Whether the closure panics.
 pub(crate) fn panics<T>(run: impl FnOnce() -> T) -> bool {
     catch_unwind(AssertUnwindSafe(run)).is_err()
 }
 
-/// Polls a future once, to its end.
+/// Polls a future that is ready at the first poll.
 pub(crate) fn polled<F: Future>(future: F) -> F::Output {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => std::panic!("it is not ready at the first poll"),
+        Poll::Pending => std::panic!("the future is not ready at the first poll"),
     }
 }
 
-/// What a body does next.
+/// A body's next step.
 pub(crate) enum Step {
     Data(&'static [u8]),
     Trailers(HeaderMap),

@@ -15,7 +15,7 @@ fn once() -> BreakerConfig {
     build(|config| config.failure_threshold(1))
 }
 
-/// Polls a future to its end, which must not take anything from others.
+/// Polls a future until it is ready. The future must not depend on other tasks.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -56,7 +56,7 @@ fn panic_in_a_future_counts_as_failure_and_propagates() {
     assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::Open, 0), "as a probe too");
 }
 
-/// A classifier that panics has no good news either.
+/// A panic in a classifier is no success either.
 #[test]
 fn panic_in_a_classifier_counts_as_failure() {
     let clock = ManualClock::new();
@@ -88,7 +88,7 @@ fn future_is_admitted_when_polled_and_records_its_outcome() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// Kept in a struct, without a box, and sent to another thread.
+/// The future is kept in a struct without a box, and sent to another thread.
 #[test]
 fn type_of_a_future_can_be_named() {
     type Named<'a, T, E> = Run<&'a CircuitBreaker<ManualClock>, Ready<Result<T, E>>, fn(&Result<T, E>) -> Verdict>;
@@ -178,7 +178,7 @@ fn refusal_is_found_in_a_chain_of_sources() {
     let open = CircuitOpen::find_in(&refused).copied().unwrap();
     assert_eq!(open.retry_after(), Some(COOLDOWN));
     assert_eq!(CircuitOpen::find_in(&open), Some(&open), "itself");
-    // A call behind two breakers, in an error of another library.
+    // A refusal behind two breakers, wrapped in an error of another library.
     let wrapped = io::Error::other(CallError::<io::Error>::Failed(io::Error::other(refused)));
     assert_eq!(CircuitOpen::find_in(&wrapped), Some(&open));
 }

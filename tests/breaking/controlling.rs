@@ -44,7 +44,7 @@ fn forced_closed_admits_all_and_counts_none() {
     assert_eq!(breaker.state(), State::Open);
 }
 
-/// The last closed state had no call; those of the one before are not shown as its own.
+/// The last closed state had no calls. The calls of the one before are not shown as its own.
 #[test]
 fn forced_open_hides_counts_of_an_earlier_closed_state() {
     let clock = ManualClock::new();
@@ -186,7 +186,7 @@ fn every_change_is_reported_once_in_full() {
     assert_eq!(breaker.status().generation(), 11);
 }
 
-/// A control is reported even if the state stays the same: it starts over, with nothing counted.
+/// A control is reported even if the state stays the same, because its counts start over.
 #[test]
 fn reset_of_a_closed_breaker_is_reported() {
     let clock = ManualClock::new();
@@ -217,7 +217,7 @@ fn status_displays_as_a_log_line() {
     let says = |line: &str| assert_eq!(breaker.status().to_string(), line);
     says("circuit closed");
     make(&breaker, 3, |call| call == 2);
-    says("circuit closed, 1 failure in a row, 1 of 3 calls failed");
+    says("circuit closed, 1 consecutive failure, 1 of 3 calls failed");
     let slow = breaker.try_acquire().unwrap();
     clock.advance(COOLDOWN);
     slow.failure();
@@ -226,7 +226,7 @@ fn status_displays_as_a_log_line() {
     says("circuit open, next probe in 30 s, 4 of 6 calls failed, 1 slow");
     clock.advance(COOLDOWN);
     let _probe = breaker.try_acquire().unwrap();
-    says("circuit half-open, probes: 1 out, 0 succeeded, 0 failed, 4 of 6 calls failed, 1 slow");
+    says("circuit half-open, probes: 1 in flight, 0 succeeded, 0 failed, 4 of 6 calls failed, 1 slow");
     breaker.reset();
     breaker.metrics_only();
     says("circuit closed, metrics only");
@@ -238,7 +238,7 @@ fn rates_are_reported_as_the_cause() {
     assert_eq!(Cause::SlowRate.to_string(), "slow calls");
 }
 
-/// The listener is called without a lock, so it may do with the breaker what it likes.
+/// The listener is called without a lock, so it may call any method of the breaker.
 #[test]
 fn listener_may_use_the_breaker() {
     static TOLD: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,4 @@
-//! How long it stays open.
+//! The length of the cooldown.
 
 use crate::{COOLDOWN, build, by_rate, micros, millis, secs, trip};
 use damper::{BreakerConfig, CallError, CircuitBreaker, ManualClock, State, Verdict};
@@ -59,7 +59,7 @@ fn cooldown_grows_to_a_cap_while_probes_fail_and_resets_on_close() {
     }
 }
 
-/// As a number of thousandths it is rounded, not cut off: 1.001 × 1000 is a little less than 1001.
+/// The factor is rounded to thousandths, not truncated: 1.001 × 1000 is a little less than 1001.
 #[test]
 fn cooldown_factor_is_exact() {
     for thousandths in 1_000..=10_000u32 {
@@ -133,7 +133,7 @@ fn retry_after_extends_the_cooldown_up_to_its_cap() {
     assert_eq!(left_after(config, secs(77) + Duration::from_nanos(1)), secs(77) + micros(1), "rounded up");
     let deaf = build(|config| config.failure_threshold(1).max_retry_after(Duration::ZERO));
     assert_eq!(left_after(deaf, secs(77)), COOLDOWN);
-    // Its cap is not the cooldown's.
+    // `Retry-After` has its own cap, apart from the cooldown's.
     let grown = build(|config| config.failure_threshold(1).max_cooldown(COOLDOWN).max_retry_after(secs(120)));
     assert_eq!(left_after(grown, secs(77)), secs(77));
     let rate = by_rate(|config| config.failure_rate(100).minimum_calls(1));
@@ -152,7 +152,7 @@ fn retry_after_counts_where_the_call_opens_the_breaker() {
     assert_eq!(left(&breaker), secs(100), "the probe did");
 }
 
-/// A cooldown of the longest kind on a clock that has run for years, and the circle of the word's microseconds.
+/// Repeats the longest cooldown until the clock has run for years and its microseconds have wrapped.
 #[test]
 fn distant_times_are_distinguished() {
     const LONGEST: Duration = Duration::from_hours(24 * 100);
@@ -171,7 +171,7 @@ fn distant_times_are_distinguished() {
     assert_eq!(breaker.state(), State::HalfOpen);
 }
 
-/// With an ordinary cooldown, however long nobody asked.
+/// An ordinary cooldown stays over, however long no call was made.
 #[test]
 fn idle_breaker_stays_half_open() {
     for days in (1..2_000).step_by(7) {

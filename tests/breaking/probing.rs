@@ -1,4 +1,4 @@
-//! Half-open.
+//! The half-open state and its probes.
 
 use crate::models::skewed::Skewed;
 use crate::{COOLDOWN, build, half_open, micros, millis, secs, trip};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 type Probe<'a, 'b> = Permit<&'b CircuitBreaker<&'a ManualClock>>;
 
-/// As many probes as pass.
+/// Acquires probes until one is refused.
 fn all<'a, 'b>(breaker: &'b CircuitBreaker<&'a ManualClock>) -> Vec<Probe<'a, 'b>> {
     std::iter::from_fn(|| breaker.try_acquire().ok()).take(2_000).collect()
 }
@@ -37,7 +37,7 @@ fn probes_in_flight_are_limited() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// In flight and successes are never more than `max(max_probes, successes_to_close)`.
+/// Probes in flight and successes never exceed `max(max_probes, successes_to_close)`.
 #[test]
 fn probes_are_limited_to_those_needed() {
     for (probes, successes) in [(1, 1), (2, 3), (3, 2), (1, 5), (5, 5), (4, 7), (1_023, 1_023)] {
@@ -74,7 +74,7 @@ fn with_slow_calls() -> BreakerConfig {
     build(|config| config.failure_threshold(1).slow_rate(50, millis(10)).max_probes(2).successes_to_close(2))
 }
 
-/// The state after one probe that succeeds after `took`, made in each way there is.
+/// Returns the state after one probe that succeeds after `took`, for each way to make a call.
 fn states_after_a_probe(config: BreakerConfig, took: Duration) -> [State; 4] {
     let clock = ManualClock::new();
     let pass = || clock.advance(took);
@@ -122,7 +122,7 @@ fn states_after_a_probe(config: BreakerConfig, took: Duration) -> [State; 4] {
 fn slow_probe_reopens() {
     assert_eq!(states_after_a_probe(with_slow_calls(), millis(10)), [State::Open; 4]);
     assert_eq!(states_after_a_probe(with_slow_calls(), secs(60)), [State::Open; 4]);
-    // One of the two successes that close it.
+    // This is one of the two successes that close the breaker.
     assert_eq!(states_after_a_probe(with_slow_calls(), micros(9_999)), [State::HalfOpen; 4]);
 }
 
@@ -154,7 +154,9 @@ fn probes_are_timed_only_where_slow_calls_count() {
     assert_eq!(states_after_a_probe(config, secs(60 * 60)), [State::HalfOpen; 4]);
 }
 
-/// Only a success is judged by its time: a probe without a verdict gives its place back, however long it took.
+/// Only successes are judged by their duration.
+///
+/// A probe without a verdict releases its slot, however long it took.
 #[test]
 fn ignored_slow_probe_decides_nothing() {
     let clock = ManualClock::new();
@@ -188,7 +190,7 @@ fn slow_probe_counts_as_failed_in_the_probe_rate() {
 
 #[test]
 fn probe_rate_decides_as_soon_as_certain() {
-    // Of ten at least half must fail to open it: at the fifth failure, or closed at the sixth success.
+    // At least half of ten probes must fail to open it. So it opens at the fifth failure, or closes at the sixth success.
     let outcome = |failures: u32, successes: u32| {
         let clock = ManualClock::new();
         let config =
@@ -220,7 +222,7 @@ fn probe_rate_decides_at_every_number_of_failures() {
             });
             let breaker = half_open(config, &clock);
             let mut left = (failures, 10 - failures);
-            // Failures first, as long as it takes probes.
+            // Record the failures first, while the breaker admits probes.
             while breaker.state() == State::HalfOpen {
                 let probe = breaker.try_acquire().unwrap();
                 if left.0 > 0 {
@@ -255,7 +257,7 @@ fn dropped_probe_frees_its_place_or_fails() {
     assert_eq!(dropped(true), (State::Open, 0));
 }
 
-/// Only probes are failed by being dropped, and only by being dropped.
+/// A dropped probe fails, but not a dropped call from before the trip, nor an ignored probe.
 #[test]
 fn only_abandoned_probes_fail() {
     let clock = ManualClock::new();
@@ -273,8 +275,9 @@ fn only_abandoned_probes_fail() {
     assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::HalfOpen, 0));
 }
 
-/// Results that were permitted before the trip arrive while half-open: they neither open nor close it, nor give a place
-/// back.
+/// Calls that were permitted before the trip end while the breaker is half-open.
+///
+/// They neither open nor close it, nor release a slot.
 #[test]
 fn late_result_is_discarded() {
     let clock = ManualClock::new();
@@ -293,7 +296,7 @@ fn late_result_is_discarded() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// A probe that never ends keeps the others out, until the time is over.
+/// A probe that never ends keeps other probes out until the maximum time half-open is over.
 #[test]
 fn half_open_ends_without_results() {
     let clock = ManualClock::new();
@@ -311,7 +314,7 @@ fn half_open_ends_without_results() {
     assert_eq!(breaker.state(), State::Closed);
 }
 
-/// The longest time half-open is that long, to a 4096th: short ones too, at any time of the clock.
+/// The maximum time half-open is exact to 1/4096, also for short times and at any time of the clock.
 #[test]
 fn max_half_open_is_exact() {
     for longest in [1, 7, 100, 4_095, 4_097, 5_000, 1_000_000, 86_400_000_000] {
@@ -323,15 +326,16 @@ fn max_half_open_is_exact() {
             let _lost = breaker.try_acquire().unwrap();
             clock.advance(micros(longest - 1));
             assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), None, "{longest} µs");
-            // At the latest.
+            // The state has ended by then at the latest.
             clock.advance(micros(longest.div_ceil(4_096)));
             assert!(breaker.try_acquire().unwrap_err().retry_after().is_some(), "{longest} µs");
         }
     }
 }
 
-/// Nobody asked for a while, and the probe is still lost. (After four times as long the word's time wraps: then it may
-/// take that long once more.)
+/// No call was made for a while, and the probe is still lost.
+///
+/// (After four times that time, the word's time wraps. Then the state may last that long once more.)
 #[test]
 fn half_open_ends_however_late_the_next_call() {
     for late in 11..200 {
@@ -347,7 +351,9 @@ fn half_open_ends_however_late_the_next_call() {
     }
 }
 
-/// A clock may step back by more than the time half-open is long: then half of the range of the word is the future.
+/// A clock may step back by more than the maximum time half-open.
+///
+/// Half of the word's range is then in the future.
 #[test]
 fn half_open_ends_on_a_clock_of_any_skew() {
     for skew in [secs(0), secs(10), secs(20), secs(60)] {
@@ -364,7 +370,7 @@ fn half_open_ends_on_a_clock_of_any_skew() {
     }
 }
 
-/// What is read of a breaker that was half-open for too long is what the next call finds.
+/// State and status of a breaker that was half-open for too long agree with the next call.
 #[test]
 fn state_and_status_apply_max_half_open() {
     let clock = ManualClock::new();
@@ -379,7 +385,7 @@ fn state_and_status_apply_max_half_open() {
         assert_eq!((breaker.state(), status.state()), (State::Open, State::Open));
         assert_eq!((status.probes_in_flight(), status.next_probe_in()), (0, Some(2 * COOLDOWN)));
         assert_eq!(status.to_string(), "circuit open, next probe in 60 s");
-        // To read it changes nothing: the cooldown begins with the next call.
+        // Reading changes nothing: the cooldown begins with the next call.
         clock.advance(secs(1));
     }
     assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(2 * COOLDOWN));
@@ -387,7 +393,7 @@ fn state_and_status_apply_max_half_open() {
     drop(lost);
 }
 
-/// Jitter shortens the cooldown by as much as it will for a call at that time.
+/// The status shows the cooldown with the jitter that a call at that time will get.
 #[test]
 fn status_shows_the_jittered_cooldown_of_the_next_call() {
     for start in 0..50 {

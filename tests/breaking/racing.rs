@@ -1,8 +1,7 @@
 //! Eight threads at once.
 //!
-//! The generation of a permit is known where the status shows the same before and after it was given.
-//! What a thread counts of its permits it counts after it got them and until it gives them back, so it never counts
-//! more than there are.
+//! The generation of a permit is known if the status shows the same one before and after the permit was given. A thread counts a permit
+//! only after it got it and until it gives it back, so it never counts more permits than there are.
 
 use crate::models::seed::seed;
 use crate::{by_rate, micros, millis, secs, trip};
@@ -13,10 +12,10 @@ use std::thread;
 
 const THREADS: u32 = 8;
 
-/// Generations wrap there.
+/// The number of generations after which they wrap.
 const GENERATIONS: usize = 8_192;
 
-/// A window for every kind, with and without slow calls.
+/// Returns a window of every kind.
 fn windows() -> Vec<Window> {
     [
         Window::last_calls(5),
@@ -35,15 +34,15 @@ fn windows() -> Vec<Window> {
     .into()
 }
 
-/// What the threads know of the probes of one generation.
+/// The threads' counts of the probes of one generation.
 #[derive(Default)]
 struct ProbeCounts {
     in_flight: AtomicU32,
-    /// In flight, or came to an outcome.
+    /// Probes in flight, and probes with an outcome.
     used: AtomicU32,
 }
 
-/// Pseudo-random numbers, another sequence for each thread.
+/// Pseudo-random numbers, with another sequence for each thread.
 struct Random(u64);
 
 impl Random {
@@ -53,8 +52,9 @@ impl Random {
     }
 }
 
-/// Eight threads that trip it, probe it, drop permits and force it, while one moves the clock. Returns the reported
-/// changes, ordered by generation.
+/// Lets eight threads trip the breaker, probe it, drop permits and force it, while one moves the clock.
+///
+/// It returns the reported changes, ordered by generation.
 fn storm(config: BreakerConfig) -> Vec<StateChange> {
     let clock = ManualClock::new();
     let changes = Mutex::new(Vec::new());
@@ -95,7 +95,7 @@ fn storm(config: BreakerConfig) -> Vec<StateChange> {
                     assert!(after.probes_in_flight() + after.probes_succeeded() + after.probes_failed() <= sample);
                     let is_same = before.generation() == after.generation();
                     let is_next = before.generation() + 1 == after.generation() && before.state() == State::HalfOpen;
-                    // A permit of metrics-only belongs to no generation.
+                    // A permit in metrics-only mode belongs to no generation.
                     let is_probe = after.state() == State::HalfOpen
                         && after.probes_in_flight() > 0
                         && (is_same || is_next)
@@ -136,7 +136,7 @@ fn storm(config: BreakerConfig) -> Vec<StateChange> {
     changes
 }
 
-/// One after the other without a gap, and only as the diagram allows.
+/// Asserts that the changes have no gap and follow the state diagram.
 fn is_legal_chain(changes: &[StateChange]) {
     let mut state = State::Closed;
     for (number, change) in (1..).zip(changes) {
@@ -177,7 +177,7 @@ fn probes_are_limited_and_changes_form_a_chain() {
     }
 }
 
-/// However threads race, at most `max_probes` are out in half-open.
+/// However threads race, at most `max_probes` are in flight while half-open.
 #[test]
 fn racing_threads_share_the_probes() {
     let clock = ManualClock::new();
@@ -206,8 +206,11 @@ fn racing_threads_share_the_probes() {
     assert_eq!((breaker.state(), breaker.status().probes_in_flight()), (State::HalfOpen, 0));
 }
 
-/// Each thread fails one call of four, so among any nine calls there is a success, and nothing trips. Returns how many
-/// calls there were and how many failed.
+/// Makes calls in all threads, each of which fails one call of four.
+///
+/// Among any nine calls there is a success, so the breaker never trips.
+///
+/// Returns how many calls there were and how many failed.
 fn traffic(breaker: &CircuitBreaker<&ManualClock>, calls: u32) -> (u32, u32) {
     let (made, failed) = (AtomicU32::new(0), AtomicU32::new(0));
     thread::scope(|scope| {
@@ -239,8 +242,9 @@ fn quiet(clock: &ManualClock, window: Window, slow: bool) -> CircuitBreaker<&Man
     CircuitBreaker::with_clock(config, clock)
 }
 
-/// When it is quiet again, the failures that a window counts are those which it has: they go one by one, and none is
-/// left.
+/// Once the threads have stopped, the count of failures matches the window's outcomes.
+///
+/// They leave the window one by one, until none is left.
 #[test]
 fn counts_are_exact_once_threads_stop() {
     let sizes: &[u32] = if cfg!(feature = "alloc") { &[24, 48, 49, 100, 500, 4_096] } else { &[24] };
@@ -265,7 +269,7 @@ fn counts_are_exact_once_threads_stop() {
     }
 }
 
-/// As few calls as a register has, again and again: none is lost and none is counted twice.
+/// The calls of one register, repeated: no call is lost or counted twice.
 #[test]
 fn register_counts_every_call() {
     const EACH: u32 = 3;
@@ -296,13 +300,13 @@ fn register_counts_every_call() {
                 });
             }
         });
-        // Each of the eight threads but two fails one of its calls.
+        // All but two of the eight threads fail one of their calls.
         let expected = (EACH * THREADS, THREADS - 2);
         assert!(found.into_inner().unwrap().into_iter().all(|counts| counts == expected));
     }
 }
 
-/// A window that is larger than all calls has them all.
+/// A window that is larger than the number of calls contains all of them.
 #[cfg(feature = "alloc")]
 #[test]
 fn window_of_all_calls_counts_every_call() {
@@ -322,7 +326,7 @@ fn window_of_all_calls_counts_every_call() {
     }
 }
 
-/// While the clock moves, and buckets come and go, nothing that is in the window is lost.
+/// No outcome in the window is lost while the clock moves and buckets change.
 #[cfg(feature = "alloc")]
 #[test]
 fn buckets_count_every_call_while_the_clock_moves() {
@@ -331,7 +335,7 @@ fn buckets_count_every_call_while_the_clock_moves() {
         let breaker = quiet(&clock, Window::last(secs(1)), slow);
         for _ in 0..20 {
             breaker.reset();
-            // All in the window, though not in one bucket.
+            // All calls are in the window, but not in one bucket.
             clock.advance(secs(1));
             let (calls, failed) = thread::scope(|scope| {
                 let traffic = scope.spawn(|| traffic(&breaker, 8_000));

@@ -1,4 +1,4 @@
-//! Every value that is refused, and how it is named.
+//! Every value that is refused, with its error.
 
 use crate::{build, make, secs};
 use damper::breaker::BreakerConfigBuilder;
@@ -100,13 +100,13 @@ fn settings_out_of_range_are_named() {
         let found = set(BreakerConfig::builder()).build().unwrap_err();
         assert_eq!((found, found.to_string().as_str()), (error, message));
     }
-    // Which equals nothing.
+    // NaN is not equal to itself, so it needs its own assertions.
     let found = BreakerConfig::builder().cooldown_factor(f64::NAN).build().unwrap_err();
     assert!(matches!(found, E::CooldownFactor(factor) if factor.is_nan()));
     assert_eq!(found.to_string(), "cooldown_factor is NaN, it must be 1.0 to 10.0");
 }
 
-/// Everything at the ends of its range at once, and nothing panics or hangs.
+/// All settings at the ends of their ranges at once neither panic nor hang.
 #[test]
 fn ends_of_the_ranges_work() {
     for (least, most) in [(true, false), (false, true)] {
@@ -159,7 +159,9 @@ fn ends_of_the_ranges_work() {
     }
 }
 
-/// On a clock that stands still, or whose frequency is 0, it works; only its cooldown never ends.
+/// A breaker works with a clock that stands still or has frequency 0.
+///
+/// Its cooldown never ends then.
 #[test]
 fn clock_without_a_frequency_stands_still() {
     let clock = ManualClock::with_frequency(0);

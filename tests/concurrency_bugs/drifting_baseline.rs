@@ -1,5 +1,6 @@
-//! The baseline is a slow average of the latency, also of that under load. In a long incident it becomes the incident's.
-//! After failsafe-go's adaptive limiter, issue 127.
+//! The baseline is a slow average of the latency, including that under load.
+//!
+//! In a long incident it becomes the incident's latency. After failsafe-go's adaptive limiter, issue 127.
 
 use crate::peer::{Means, Rule};
 use crate::service::End;

@@ -1,5 +1,7 @@
-//! The latency is compared with a long average of itself. Under a lasting overload both are the queue's, and the limit
-//! grows. After Gradient2 of Netflix's concurrency-limits, issue 134.
+//! The latency is compared with a long average of itself.
+//!
+//! Under a lasting overload both become the queue's latency, so the limit grows. After Gradient2 of Netflix's
+//! concurrency-limits, issue 134.
 
 use crate::peer::{Means, Rule};
 use crate::service::End;

@@ -1,6 +1,7 @@
-//! The latency is compared with the lowest of any call, so services whose calls differ starve; and now and then that
-//! lowest one is replaced by any other, so it becomes the queue's. After Vegas of Netflix's concurrency-limits, issues 165
-//! and 35.
+//! The latency is compared with the lowest latency of any call.
+//!
+//! So services whose calls differ starve. Now and then that lowest latency is replaced by that of an arbitrary call, so
+//! it becomes the queue's. After Vegas of Netflix's concurrency-limits, issues 165 and 35.
 
 use crate::peer::Rule;
 use crate::service::End;

@@ -1,5 +1,6 @@
-//! The latencies of all services go to one average, with which those of each are compared. After Vector's adaptive
-//! concurrency, pull request 21725.
+//! One average holds the latencies of all services, and each service is compared with it.
+//!
+//! After Vector's adaptive concurrency, pull request 21725.
 
 use crate::peer::{Means, Rule};
 use crate::service::End;
@@ -9,7 +10,7 @@ use std::rc::Rc;
 pub(crate) struct MixedKeys {
     limit: f64,
     means: Means,
-    /// Of all services. Right would be: of this one.
+    /// The lowest latency of all services. Correct would be that of this service.
     unloaded: Rc<Cell<f64>>,
 }
 

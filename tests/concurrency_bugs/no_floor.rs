@@ -1,5 +1,7 @@
-//! The limit may fall to 0. Then no call begins, none ends, and nothing raises it again. After Vector's adaptive
-//! concurrency, pull request 21344.
+//! The limit may fall to 0.
+//!
+//! Then no call begins, so none completes and nothing raises the limit again. After Vector's adaptive concurrency, pull
+//! request 21344.
 
 use crate::peer::{Means, Rule};
 use crate::service::End;
@@ -23,7 +25,7 @@ impl Rule for NoFloor {
     fn ended(&mut self, now: f64, latency: f64, _: u32, end: End) {
         self.means.overloaded += u32::from(end == End::Overloaded);
         if self.means.of_every(1.0, now, latency).is_some() {
-            // Right would be: at least 1.
+            // Correct would be at least 1.
             self.limit = if std::mem::take(&mut self.means.overloaded) > 0 {
                 (self.limit * 0.9).floor()
             } else {

@@ -1,13 +1,13 @@
-//! What the copies of other rules have in common: calls in flight are counted up to the rule's limit.
+//! A limit by another rule: it admits calls in flight up to the rule's limit.
 
 use crate::service::{End, Limit};
 use damper::{Clock, ManualClock};
 use std::cell::{Cell, RefCell};
 
 pub(crate) trait Rule {
-    /// In calls in flight; only its whole part counts.
+    /// The limit on calls in flight. Only its whole part counts.
     fn limit(&self) -> f64;
-    /// A call has ended at this time, after so long (in seconds), with so many in flight.
+    /// Records a call that ended at `now`, took `latency` seconds, and had `in_flight` calls beside it.
     fn ended(&mut self, now: f64, latency: f64, in_flight: u32, end: End);
 }
 
@@ -42,7 +42,7 @@ impl<R: Rule> Limit for Peer<'_, R> {
     }
 }
 
-/// The mean latency of one window of time after another.
+/// The mean latency of each window of time.
 #[derive(Default)]
 pub(crate) struct Means {
     began: f64,
@@ -52,7 +52,7 @@ pub(crate) struct Means {
 }
 
 impl Means {
-    /// Takes in a call; every so many seconds returns their mean, and starts anew.
+    /// Adds a call. Once a window is over, returns its mean latency and starts the next.
     pub(crate) fn of_every(&mut self, seconds: f64, now: f64, latency: f64) -> Option<f64> {
         self.sum += latency;
         self.count += 1.0;

@@ -1,4 +1,5 @@
-//! To find out the latency of the unloaded service, the limit is set to 3 for a while, however large the service is.
+//! To measure the unloaded latency, the rule pins the limit to 3, however large the service is.
+//!
 //! After Envoy's gradient controller, issue 46532.
 
 use crate::peer::{Means, Rule};
@@ -8,7 +9,7 @@ pub(crate) struct PinnedProbe {
     limit: f64,
     limit_before: f64,
     unloaded: f64,
-    /// The calls of a probe so far, and their latencies' sum.
+    /// The number of calls of the probe so far, and the sum of their latencies.
     probe: Option<(u32, f64)>,
     last_probe: f64,
     means: Means,

@@ -1,16 +1,16 @@
-//! A service on the manual clock: some workers, a queue in front of them, and callers who come whatever happens.
+//! A service on the manual clock: workers, a queue in front of them, and callers at a fixed rate.
 
 use damper::ManualClock;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-/// A limit on calls in flight, damper's or the copy of another.
+/// A limit on calls in flight: damper's or a copy of another.
 pub(crate) trait Limit {
     type Permit;
 
     fn try_acquire(&self) -> Option<Self::Permit>;
-    /// The call has ended: after so many seconds, successfully or not.
+    /// Ends a call that took `latency` seconds.
     fn ended(&self, permit: Self::Permit, latency: f64, end: End);
     fn limit(&self) -> f64;
 }
@@ -21,24 +21,24 @@ pub(crate) enum End {
     Overloaded,
 }
 
-/// How long the work of a call takes, in seconds.
+/// The service time of a call, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
     Constant(f64),
     Exponential(f64),
 }
 
-/// What happened to the calls of some time.
+/// The outcome of the calls of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
-    /// In seconds.
+    /// The latencies of successful calls, in seconds.
     pub(crate) latencies: Vec<f64>,
-    /// Successful calls in each whole second.
+    /// The number of successful calls in each whole second.
     pub(crate) per_second: Vec<u32>,
 }
 
 impl Report {
-    /// Successful calls per second.
+    /// Returns the number of successful calls per second.
     pub(crate) fn throughput(&self) -> f64 {
         self.latencies.len() as f64 / self.per_second.len() as f64
     }
@@ -54,14 +54,14 @@ pub(crate) struct Service<'a, L: Limit> {
     limit: &'a L,
     pub(crate) workers: usize,
     pub(crate) work: Work,
-    /// Calls that come in a second.
+    /// Calls that arrive in a second.
     pub(crate) load: f64,
-    /// Whether every call times out, a second after a worker has begun with it.
+    /// Whether every call times out, a second after a worker has begun it.
     pub(crate) is_down: bool,
     busy: usize,
-    /// Calls that wait for a worker, and when they began.
+    /// The calls that wait for a worker, and when they began.
     waiting: VecDeque<(u64, L::Permit)>,
-    /// When workers are done, with the number of the call.
+    /// When each busy worker is done, with the number of its call.
     done: BinaryHeap<Reverse<(u64, u64)>>,
     worked_on: std::collections::HashMap<u64, (u64, L::Permit)>,
     next_call: u64,
@@ -90,7 +90,7 @@ impl<'a, L: Limit> Service<'a, L> {
         }
     }
 
-    /// Lets so many seconds pass.
+    /// Runs the service for this many seconds.
     pub(crate) fn run(&mut self, seconds: u32) -> Report {
         let begin = self.now();
         let end = begin + u64::from(seconds) * 1_000_000_000;
@@ -120,7 +120,7 @@ impl<'a, L: Limit> Service<'a, L> {
     }
 
     fn arrive(&mut self) {
-        // Callers are many and know nothing of each other.
+        // Arrivals are independent, so the intervals between them are exponential.
         self.next_arrival = self.now() + (self.exponential(1.0 / self.load) * NANOS) as u64;
         if let Some(permit) = self.limit.try_acquire() {
             self.waiting.push_back((self.now(), permit));
@@ -146,7 +146,7 @@ impl<'a, L: Limit> Service<'a, L> {
 
     fn finish(&mut self, since: u64, report: &mut Report) {
         let Some(Reverse((now, call))) = self.done.pop() else { return };
-        let (began, permit) = self.worked_on.remove(&call).expect("it is worked on");
+        let (began, permit) = self.worked_on.remove(&call).expect("a worker has begun it");
         self.busy -= 1;
         let latency = (now - began) as f64 / NANOS;
         if self.is_down {

@@ -1,8 +1,8 @@
 //! The circuit breaker of sony/gobreaker.
 //!
-//! Every suite that is marked `must` is run: states, admissions and transitions always, and the counts that damper's
-//! policy keeps. Those are consecutive failures, calls and failures of a window, and probes; not how many calls were
-//! excluded, for those leave no trace, and none while the breaker is open.
+//! Every suite marked `must` is run. Checked are states, admissions and transitions always, and the counts that
+//! damper's policy keeps: consecutive failures, calls and failures of a window, and probes. Excluded calls leave no
+//! trace in damper, so their count is not checked. Neither are the counts of an open breaker.
 
 use damper::{BreakerConfig, CallError, CircuitBreaker, ManualClock, Permit, State, StateChange, Verdict, Window};
 use serde::Deserialize;
@@ -121,7 +121,7 @@ impl Config {
     }
 
     fn breaker<'a>(&self, clock: &'a ManualClock) -> CircuitBreaker<&'a ManualClock> {
-        // The n-th failure, where gobreaker says more than n.
+        // The n-th failure trips; gobreaker has more than n - 1.
         let in_a_row = self.trip.consecutive_failures_gt.map_or(u32::MAX, |failures| failures + 1);
         let mut config = BreakerConfig::builder()
             .failure_threshold(in_a_row)
@@ -136,7 +136,7 @@ impl Config {
             (0, _) => config,
             (_, 0) => config.window(Window::interval(interval)),
             (_, bucket) => {
-                assert_eq!(bucket * 10, self.interval_ns, "damper's have ten buckets");
+                assert_eq!(bucket * 10, self.interval_ns, "damper's windows have ten buckets");
                 config.window(Window::last(interval))
             }
         };
@@ -154,7 +154,7 @@ fn verdict(outcome: Outcome) -> Verdict {
 
 type Breaker<'a, L> = CircuitBreaker<&'a ManualClock, L>;
 
-/// Makes a call; whether it was admitted.
+/// Makes a call, and returns the refusal if it was not admitted.
 fn call<L: damper::breaker::OnStateChange>(
     breaker: &Breaker<'_, L>,
     config: &Config,
@@ -171,7 +171,7 @@ fn call<L: damper::breaker::OnStateChange>(
             Some(if open.retry_after().is_some() { Error::Open } else { Error::TooManyRequests })
         }
         Ok(_) => {
-            assert_ne!(outcome, Outcome::Panic, "it unwinds through the breaker");
+            assert_ne!(outcome, Outcome::Panic, "a panic unwinds through the breaker");
             None
         }
         Err(_) => {
@@ -236,7 +236,7 @@ fn run(suite: &Suite) {
                 if let Some([from, to]) = expected.last_transition {
                     let changes = changes.borrow();
                     let last = changes.last().map(|change| (change.from(), change.to()));
-                    // gobreaker's query itself goes half-open; damper's tells that the next call will.
+                    // A query moves gobreaker to half-open. damper reports that the next call will do so.
                     let is_due = (from.into(), to.into()) == (State::Open, State::HalfOpen);
                     let expected = if is_due { (State::Closed, State::Open) } else { (from.into(), to.into()) };
                     assert!(

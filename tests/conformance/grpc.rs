@@ -1,6 +1,6 @@
 //! The timeouts of gRPC on the wire.
 //!
-//! Every suite about them that is marked `must` is run, and those whose steps damper answers as grpc-go does.
+//! Every suite about timeouts that is marked `must` is run, and those in which damper matches grpc-go.
 
 use damper::wire::{GRPC_TIMEOUT, grpc_timeout, grpc_timeout_in};
 use http::{HeaderMap, HeaderValue};
@@ -55,7 +55,7 @@ fn timeouts_are_decoded() {
     }
 }
 
-/// A `Duration` holds what grpc-go cuts at 2^63 nanoseconds.
+/// A `Duration` holds values that grpc-go clamps to 2^63 nanoseconds.
 #[test]
 fn long_timeouts_are_decoded_exactly() {
     for Step { ns, value } in steps("timeout_decode_clamp") {
@@ -65,7 +65,7 @@ fn long_timeouts_are_decoded_exactly() {
     }
 }
 
-/// What grpc-core's peers send.
+/// Timeouts as grpc-core's peers send them.
 #[test]
 fn coarse_timeouts_of_other_peers_are_decoded() {
     for Step { value, .. } in steps("timeout_encode_cpp") {

@@ -1,6 +1,6 @@
 //! The retries of gRPC: throttling, pushback, backoff.
 //!
-//! Every suite about them that is marked `must` is run, as far as it needs no wire.
+//! Every suite about retries that is marked `must` is run, as far as it needs no wire.
 
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryThrottle};
 use damper::{Backoff, Deadline, ManualClock, Retry};
@@ -92,7 +92,9 @@ fn throttled_calls_end() {
     }
 }
 
-/// What the header says is read by the adapter: one whole number of milliseconds is a wait, and all else is a refusal.
+/// A pushback is one whole number of milliseconds. Any other value declines the retry.
+///
+/// The adapter parses the header; this test passes the parsed values.
 #[test]
 fn pushback_is_exact_or_ends_the_call() {
     #[derive(Deserialize)]
@@ -116,7 +118,7 @@ fn pushback_is_exact_or_ends_the_call() {
             _ => Failure::TRANSIENT.declined(),
         };
         let mut attempts = retry.begin();
-        // The second retry would wait for twice as long.
+        // The backoff of the second retry is twice as long.
         assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Ok(base));
         let before = throttle.thousandths();
         let decided = attempts.failed(&retry, failure);
@@ -148,18 +150,18 @@ fn backoff_is_within_its_bounds() {
     }
     let (config, steps): (Config, Vec<Step>) = suite("backoff_bounds");
     let backoff = Backoff::exponential(Duration::from_millis(config.initial_ms)).factor(config.multiplier);
-    // gRPC's jitter goes beyond its longest delay by a fifth; damper's longest is the longest.
+    // gRPC's jitter exceeds the longest delay by up to a fifth. damper's never exceeds it.
     let (backoff, longest) = (backoff.expect("in range").jitter(Jitter::Proportional), config.max_ms);
     for Step { retry, range_ms: [least, most] } in steps {
         for seed in 0..1_000 {
             let mut delays = backoff.max_delay(Duration::from_millis(longest)).delays(seed);
-            let wait = delays.nth(retry - 1).expect("there is no end").as_millis();
+            let wait = delays.nth(retry - 1).expect("the delays never end").as_millis();
             assert!(least <= wait && wait <= most, "retry {retry}: {wait} ms");
         }
     }
 }
 
-/// The step about a retry; the others are those of `tonic_deadline.rs`.
+/// Only the step about a retry. The others are in `tonic_deadline.rs`.
 #[test]
 fn no_retry_is_made_whose_wait_passes_the_deadline() {
     #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Facts about other projects' behaviour, as vector files, run against damper. See `vectors/README.md`.
+//! Runs vectors of other projects' behaviour against damper. See `vectors/README.md`.
 //!
 //! | suites of `grpc.json` that are marked `must` | tests |
 //! |---|---|

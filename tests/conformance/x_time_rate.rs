@@ -1,10 +1,10 @@
 //! The token bucket of golang.org/x/time/rate.
 //!
-//! Every suite that is marked `must` is run. Of the others those whose semantics damper claims: [`SAME_SEMANTICS`] to
-//! the letter, the ones that need a word of explanation in tests of their own.
+//! Every suite marked `must` is run. Of the others run those whose semantics damper shares: [`SAME_SEMANTICS`]
+//! unchanged, and some in tests of their own that explain the difference.
 //!
-//! Waits are futures, polled by hand while the clock is moved to where they sleep until: they are compared to the
-//! nanosecond. A context that is cancelled is a future that is dropped.
+//! Waits are futures, polled by hand while the clock moves to the end of each sleep, and are compared to the
+//! nanosecond. A cancelled context is a dropped future.
 
 use damper::{Clock, Denied, ManualClock, Quota, RateLimiter, Reservation, TokenBucket};
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const VECTORS: &str = include_str!("vectors/x_time_rate.json");
 
-/// Suites that are optional, and that damper passes as they stand.
+/// Optional suites that damper passes unchanged.
 const SAME_SEMANTICS: [&str; 6] = [
     "zero_limit",
     "infinite_limit",
@@ -57,7 +57,7 @@ struct Config {
 struct Step {
     t_ns: u64,
     tokens_before: Option<i64>,
-    /// Reservations that are cancelled later have a name.
+    /// The name of a reservation that is cancelled later.
     id: Option<String>,
     #[serde(flatten)]
     op: Op,
@@ -138,7 +138,7 @@ impl Suite {
             "token_bucket.concurrency" => self.run_threads(),
             "token_bucket.rate" => self.run_loop(),
             "rate_from_interval" => self.run_intervals(),
-            kind => panic!("{}: nothing runs suites of the kind {kind}", self.id),
+            kind => panic!("{}: suites of the kind {kind} are unknown", self.id),
         }
     }
 
@@ -191,7 +191,7 @@ impl Suite {
     fn run_intervals(&self) {
         for rate in &self.steps {
             let rate: Rate = serde_json::from_value(rate.clone()).unwrap();
-            // A `Duration` cannot be negative, and a zero interval, infinite upstream, is an error here.
+            // A `Duration` cannot be negative. A zero interval is infinite upstream and an error here.
             let Ok(nanos) = rate.interval_ns.parse::<u64>() else { continue };
             let Ok(quota) = Quota::every(Duration::from_nanos(nanos)) else {
                 assert_eq!(rate.limit_per_s, "inf");
@@ -204,18 +204,18 @@ impl Suite {
     }
 }
 
-/// A limiter in the middle of a suite.
+/// A limiter within a suite.
 struct Bucket<'a> {
     limiter: &'a RateLimiter<TokenBucket, &'a ManualClock>,
     clock: &'a ManualClock,
     quota: Quota,
     reserved: HashMap<String, (u32, Option<Reservation<'a, &'a ManualClock>>)>,
-    /// Tokens that are given back upstream, and here are not.
+    /// Tokens that upstream gives back and damper keeps.
     kept: u64,
 }
 
 impl Bucket<'_> {
-    /// Below zero while tokens are owed.
+    /// The level of the bucket, negative while tokens are owed.
     fn level(&self) -> i64 {
         i64::from(self.limiter.peek().remaining()) - i64::from(self.limiter.debt())
     }
@@ -233,8 +233,8 @@ impl Bucket<'_> {
                 };
                 assert_eq!(reserved.is_some(), ok, "{what}");
                 if let Some(reserved) = &reserved {
-                    let delay = delay_ns.expect("what is reserved has a time");
-                    assert_eq!(act_at_ns, Some(step.t_ns + delay), "{what}: the vector agrees with itself");
+                    let delay = delay_ns.expect("a reservation has a time");
+                    assert_eq!(act_at_ns, Some(step.t_ns + delay), "{what}: the vector is consistent");
                     assert_eq!(reserved.ready_in(), Some(Duration::from_nanos(delay) + self.extra()), "{what}");
                 }
                 if let Some(id) = step.id {
@@ -246,7 +246,7 @@ impl Bucket<'_> {
                 let before = self.level();
                 let cancelled = reserved.is_some_and(Reservation::cancel);
                 assert_eq!(self.level() - before, if cancelled { n.into() } else { 0 }, "{what}");
-                // Here all of a reservation is given back or nothing.
+                // damper returns all of a reservation or nothing.
                 assert_eq!(cancelled, tokens_restored == i64::from(n), "{what}");
                 self.kept += if cancelled { 0 } else { tokens_restored.unsigned_abs() };
             }
@@ -257,11 +257,11 @@ impl Bucket<'_> {
             Op::Wait { n, ok, waited_ns, deadline_ns, cancel_at_ns, already_cancelled, error } => {
                 let before = self.level();
                 let longest = deadline_ns.map(|deadline| Duration::from_nanos(deadline - step.t_ns));
-                // A context that is cancelled from the start is a future that nobody polls.
+                // A context cancelled from the start is a future that is never polled.
                 let waited = if already_cancelled { None } else { self.wait(n, longest, cancel_at_ns) };
                 assert_eq!(waited == Some(Ok(())), ok, "{what}");
                 assert_eq!(self.clock.now(), step.t_ns + waited_ns, "{what}");
-                assert!(ok || self.level() >= before, "{what}: nothing is taken");
+                assert!(ok || self.level() >= before, "{what}: no token is taken");
                 let found = waited.map_or(Some(WaitError::Cancelled), |waited| {
                     let denied = waited.err()?;
                     Some(if denied.exceeds_burst() {
@@ -275,7 +275,7 @@ impl Bucket<'_> {
         }
     }
 
-    /// Waits until the tokens are there, and no longer than `cancelled`; `None` if that was first.
+    /// Waits for the tokens until `cancelled` at most. Returns `None` if that comes first.
     fn wait(&self, n: u32, longest: Option<Duration>, cancelled: Option<u64>) -> Option<Result<(), Denied>> {
         let until = Cell::new(0);
         let sleep = |duration: Duration| {
@@ -290,7 +290,7 @@ impl Bucket<'_> {
             if let Poll::Ready(result) = ready.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 return Some(result);
             }
-            assert!(until.get() > self.clock.now(), "it sleeps for some time");
+            assert!(until.get() > self.clock.now(), "the sleep is not empty");
             match cancelled {
                 Some(cancelled) if cancelled < until.get() => {
                     self.clock.set_ticks(cancelled);
@@ -301,8 +301,9 @@ impl Bucket<'_> {
         }
     }
 
-    /// A refusal that is none for want of tokens or of room: without a deadline there would be a wait, longer than that
-    /// by what was told.
+    /// Checks a refusal that is due to the deadline alone.
+    ///
+    /// Without a deadline the wait would exceed it by exactly the refusal's `retry_after`.
     fn too_late(&self, n: u32, longest: Option<Duration>, denied: Denied) -> WaitError {
         let reserved = self.limiter.reserve(n).expect("without a deadline");
         assert_eq!(reserved.ready_in(), Some(longest.unwrap() + denied.retry_after().unwrap()));
@@ -324,7 +325,7 @@ fn quota(config: &Config) -> Quota {
     rate(limit).burst(config.burst.expect("a suite of buckets names its burst"))
 }
 
-/// A rate as a quota: a whole number per second, or one token an interval, or no limit.
+/// Converts a rate to a quota: a whole number per second, one token per interval, or no limit.
 fn rate(limit: &serde_json::Value) -> Quota {
     let Some(limit) = limit.as_f64() else {
         assert_eq!(*limit, "inf");
@@ -333,11 +334,11 @@ fn rate(limit: &serde_json::Value) -> Quota {
     if limit.fract() == 0.0 {
         Quota::per_second(limit as u32)
     } else {
-        Quota::every(Duration::from_secs_f64(limit.recip())).expect("an interval that means something")
+        Quota::every(Duration::from_secs_f64(limit.recip())).expect("a valid interval")
     }
 }
 
-/// Whatever the file says must hold is run, and a kind that is not known here fails: none can be lost.
+/// Every required suite is run. An unknown kind of suite fails the test, so none is skipped.
 #[test]
 fn required_suites_hold() {
     let mut run = 0;
@@ -345,7 +346,7 @@ fn required_suites_hold() {
         suite.run();
         run += 1;
     }
-    assert!(run >= 16, "{run} suites: the file has lost some");
+    assert!(run >= 16, "{run} suites, the file has fewer than before");
 }
 
 #[test]
@@ -357,8 +358,10 @@ fn suites_of_the_same_semantics_hold() {
     }
 }
 
-/// Upstream gives back a part of a reservation when tokens were taken since; here that part is kept, and whoever
-/// reserves next waits that much longer. The reservations in between keep their times either way.
+/// Upstream returns a part of a reservation if later reservations took tokens.
+///
+/// damper keeps that part, so the next reservation waits that much longer. The reservations in between keep their times
+/// either way.
 #[test]
 fn cancel_gives_back_all_or_nothing_unlike_upstream() {
     for (id, kept) in [("cancel_0_tokens", 0), ("cancel_1_token", 1), ("cancel_multi", 2)] {
@@ -366,12 +369,13 @@ fn cancel_gives_back_all_or_nothing_unlike_upstream() {
         suite.run();
         let restored = |step: &serde_json::Value| step["tokens_restored"].as_u64();
         let last = suite.steps.iter().filter_map(restored).next_back();
-        assert_eq!(last, Some(kept), "{id}: the case it was chosen for");
+        assert_eq!(last, Some(kept), "{id}: the suite covers this case");
     }
 }
 
-/// Upstream a reservation keeps the time it was given; here it moves with the quota, and what is owed is the same: in
-/// tokens.
+/// Upstream a reservation keeps its original time.
+///
+/// In damper the time follows the quota, and the debt in tokens stays the same.
 #[test]
 fn reservation_follows_the_quota() {
     let config = Suite::named("reserve_set_limit").config;
@@ -382,12 +386,14 @@ fn reservation_follows_the_quota() {
     assert_eq!(waiting.ready_in(), Some(Duration::from_millis(400)));
     clock.advance(Duration::from_millis(200));
     limiter.set_quota(Quota::per_second(10).burst(2)).unwrap();
-    assert_eq!(waiting.ready_in(), Some(Duration::from_millis(100)), "one token is left to wait for");
+    assert_eq!(waiting.ready_in(), Some(Duration::from_millis(100)), "one token is still missing");
     assert_eq!(limiter.debt(), 1);
 }
 
-/// Upstream's quirk credits a stretch of time twice when the clock goes back and forth. Here no token is: never are
-/// more allowed than by a bucket whose time only moves forward, and in the end as many.
+/// Upstream credits a stretch of time twice when the clock jumps back and forth.
+///
+/// damper credits it once. At no time does it allow more than a bucket whose time only moves forward, and in the end it
+/// allows as much.
 #[test]
 fn clock_that_jumps_back_keeps_the_envelope() {
     let suite = Suite::named("jump_backwards_clamped");

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 pub(crate) const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 pub(crate) const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// Serves every connection, of HTTP/1.1 and of HTTP/2, with the service that is made for its peer.
+/// Serves every connection, over HTTP/1.1 and HTTP/2, with a service made for its peer.
 pub(crate) async fn serve<S, R>(service: impl Fn(SocketAddr) -> S + Send + 'static) -> SocketAddr
 where
     S: Service<Request<Incoming>, Response = Response<R>, Future: Send, Error: Into<Box<dyn Error + Send + Sync>>>
@@ -34,7 +34,7 @@ where
             let service = service(peer);
             tokio::spawn(async move {
                 let server = auto::Builder::new(TokioExecutor::new());
-                // Its error is the client's going away.
+                // An error means that the client went away.
                 _ = server.serve_connection(TokioIo::new(stream), service).await;
             });
         }
@@ -63,12 +63,12 @@ pub(crate) enum Client {
 }
 
 impl Client {
-    /// By HTTP/1.1.
+    /// Connects over HTTP/1.1.
     pub(crate) async fn of(server: SocketAddr) -> Self {
         Self::from(LOCALHOST, server).await
     }
 
-    /// By HTTP/1.1, from an address of this machine.
+    /// Connects over HTTP/1.1 from an address of this machine.
     pub(crate) async fn from(address: Ipv4Addr, server: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((address, 0).into()).unwrap();
@@ -78,7 +78,7 @@ impl Client {
         Self::Http1(sender)
     }
 
-    /// By HTTP/2.
+    /// Connects over HTTP/2.
     pub(crate) async fn http2(server: SocketAddr) -> Self {
         let stream = TokioIo::new(TcpStream::connect(server).await.unwrap());
         let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
@@ -114,13 +114,13 @@ impl Client {
         self.get_with(path, &[]).await
     }
 
-    /// How many of so many requests were answered with 200, of which the first ones have to be.
+    /// Sends requests, and returns how many passed with 200. Those must be the first ones.
     pub(crate) async fn passes(&mut self, requests: usize) -> usize {
         let mut passed = 0;
         for number in 0..requests {
             let status = self.get("/").await.status();
             if status == StatusCode::OK {
-                assert_eq!(passed, number, "one was refused and a later one passed");
+                assert_eq!(passed, number, "a request passed after a refused one");
                 passed += 1;
             } else {
                 assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
@@ -130,7 +130,7 @@ impl Client {
     }
 }
 
-/// A server whose answers can be chosen, and whose hits are counted.
+/// A server whose response the test chooses, and which counts its hits.
 #[derive(Clone)]
 pub(crate) struct Upstream {
     status: Arc<AtomicU16>,

@@ -1,4 +1,6 @@
-//! The client: slows down before the limit, backs off after a refusal, keeps to deadlines and its budget.
+//! The Mesh client: it slows down before the limit and backs off after a refusal.
+//!
+//! It honours deadlines and its budget.
 
 use super::support::{SharedClock, Timer, http, look_again, serve, serve_mesh};
 use bytes::Bytes;
@@ -25,7 +27,7 @@ use tower::service_fn;
 
 type Http = hyper_util::client::legacy::Client<HttpConnector, Full<Bytes>>;
 
-/// Moves the clock instead of waiting, and remembers the waits.
+/// Moves the clock instead of waiting, and records the waits.
 #[derive(Clone)]
 struct Skip {
     clock: SharedClock,
@@ -37,7 +39,7 @@ impl Skip {
         Self { clock: Arc::new(ManualClock::new()), waits: Arc::default() }
     }
 
-    /// The waits since the last time.
+    /// Returns the waits since the previous call.
     fn take(&self) -> Vec<Duration> {
         std::mem::take(&mut *self.waits.lock().unwrap())
     }
@@ -68,7 +70,9 @@ async fn ok(_: IncomingCall<SharedClock>) -> Result<Value, MeshError> {
     Ok(json!("ok"))
 }
 
-/// Answers every request with the next of these documents, and the last again and again. Returns what was asked.
+/// Responds to each request with the next of these documents. The last one repeats.
+///
+/// Returns the requests that it received.
 async fn answering(documents: Vec<Value>) -> (SocketAddr, Arc<Mutex<Vec<Value>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&asked);
@@ -113,9 +117,42 @@ async fn refusals_are_retried_with_doubled_waits_up_to_the_longest() {
     let skip = Skip::new();
     let client = builder(address, &skip).build();
     let answer = client.call(call("f")).await.unwrap();
-    assert_eq!(answer.into_result().unwrap_err().code, "RATE_LIMITED", "the service's own word");
+    assert_eq!(answer.into_result().unwrap_err().code, "RATE_LIMITED", "the service's error code");
     assert_eq!(skip.take(), [45, 90, 180, 300].map(Duration::from_secs));
     assert_eq!(asked.lock().unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn client_makes_five_attempts_by_default() {
+    let (address, asked) = answering(vec![refusal(json!({ "value": 1, "unit": "millisecond" }))]).await;
+    let client = || Client::builder(http(), format!("http://{address}/").parse().unwrap());
+    let answer = client().build().call(call("f")).await.unwrap();
+    assert_eq!(answer.into_result().unwrap_err().code, "RATE_LIMITED");
+    assert_eq!(asked.lock().unwrap().drain(..).count(), 5);
+    client().retry(Retry::new(2)).build().call(call("f")).await.unwrap();
+    assert_eq!(asked.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn pacing_threshold_is_ten_percent_by_default() {
+    let waits = async |left: u64, percent: Option<u32>| {
+        let (address, _) = answering(vec![paced(&json!({ "global": usage(left, 30) }))]).await;
+        let skip = Skip::new();
+        let client = builder(address, &skip);
+        let client = percent.map_or_else(|| builder(address, &skip), |percent| client.pace_below(percent)).build();
+        client.call(call("f")).await.unwrap();
+        client.call(call("f")).await.unwrap();
+        skip.take()
+    };
+    assert_eq!(waits(10, None).await, [], "10 % is not below 10 %");
+    assert_eq!(waits(9, None).await, [Duration::from_secs(30) / 9]);
+    assert_eq!(waits(49, Some(50)).await, [Duration::from_secs(30) / 49]);
+    assert_eq!(waits(1, Some(0)).await, []);
+    assert_eq!(
+        waits(0, Some(0)).await,
+        [Duration::from_secs(30)],
+        "with nothing left the client waits at any threshold"
+    );
 }
 
 #[tokio::test]
@@ -142,7 +179,7 @@ async fn retries_end_with_the_budget() {
     assert_eq!(asked.lock().unwrap().len(), 1);
 }
 
-/// Counts what it is told.
+/// Counts what the client reports.
 #[derive(Default)]
 struct Counted {
     succeeded: AtomicUsize,
@@ -164,7 +201,7 @@ impl Budget for Counted {
 }
 
 #[tokio::test]
-async fn budget_learns_of_every_attempt() {
+async fn budget_counts_every_attempt() {
     let (address, _) = answering(vec![refusal(seconds(1)), refusal(seconds(1)), answer(&json!([]), &json!({}))]).await;
     let (skip, budget) = (Skip::new(), Arc::new(Counted::default()));
     let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(Arc::clone(&budget));
@@ -195,7 +232,7 @@ async fn client_keeps_a_service_that_counts_from_refusing() {
     for _ in 0..120 {
         assert!(client.call(call("f")).await.unwrap().errors.is_empty(), "no call is refused");
     }
-    // 45 calls go at once, the others are spread over the rest of the minute.
+    // 45 calls are sent at once, and the others are spread over the rest of the minute.
     let waits = skip.take();
     assert_eq!(waits[0], Duration::from_secs(60) / 4);
     assert!(waits.len() <= 15, "{waits:?}");
@@ -213,7 +250,7 @@ fn usage(remaining: u64, resets_in: u64) -> Value {
 }
 
 #[tokio::test]
-async fn limit_of_a_function_slows_no_other_down() {
+async fn limit_of_a_function_slows_down_no_other() {
     let (address, _) = answering(vec![paced(&json!({ "function": usage(0, 30), "global": usage(50, 30) }))]).await;
     let skip = Skip::new();
     let client = builder(address, &skip).build();
@@ -238,7 +275,7 @@ async fn limit_of_all_slows_every_function_down_until_more_is_left() {
 }
 
 #[tokio::test]
-async fn calls_at_once_are_spaced() {
+async fn concurrent_calls_are_spaced() {
     let (address, _) = answering(vec![paced(&json!({ "global": usage(5, 30) }))]).await;
     let skip = Skip::new();
     let client = builder(address, &skip).build();
@@ -287,7 +324,7 @@ async fn waits_beyond_the_longest_fail_at_once() {
 }
 
 #[tokio::test]
-async fn deadline_alone_bounds_the_wait_where_there_is_one() {
+async fn deadline_replaces_the_longest_wait() {
     let (address, asked) = answering(vec![paced(&json!({ "global": usage(5, 3_600) }))]).await;
     let clock: SharedClock = Arc::new(ManualClock::new());
     let time = Arc::clone(&clock);
@@ -305,13 +342,13 @@ async fn deadline_alone_bounds_the_wait_where_there_is_one() {
     client.call(call("f")).await.unwrap();
     let within = |seconds| call("f").with_deadline(&SpecifiedDeadline::after(Duration::from_secs(seconds)));
     let error = client.call(within(720)).await.unwrap_err();
-    assert!(matches!(error, CallError::Paced(_)), "its time would be over when it is sent: {error}");
+    assert!(matches!(error, CallError::Paced(_)), "the deadline would pass during the wait: {error}");
     client.call(within(721)).await.unwrap();
     assert_eq!((asked.lock().unwrap().len(), damper::Clock::now(&clock)), (2, 720_000_000_000));
 }
 
 #[tokio::test]
-async fn time_that_never_comes_is_not_waited_for() {
+async fn reset_that_never_comes_is_not_waited_for() {
     let mut never = usage(0, 1);
     never["resets_in"] = json!({ "value": 1_000_000, "unit": "hour" });
     let (address, asked) = answering(vec![paced(&json!({ "user": never }))]).await;
@@ -398,7 +435,7 @@ async fn failures_of_the_transport_count_for_the_budget() {
     let retry = || Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(Arc::clone(&budget));
     builder(address, &skip).retry(retry()).build().call(call("f")).await.unwrap_err();
     let counted = || (budget.succeeded.load(Ordering::Relaxed), budget.failed.load(Ordering::Relaxed));
-    assert_eq!((counted(), skip.take()), ((0, 1), vec![]), "it counts, and is not retried");
+    assert_eq!((counted(), skip.take()), ((0, 1), vec![]), "the failure counts, and is not retried");
     let silent = service_fn(|_: http::Request<hyper::body::Incoming>| {
         std::future::pending::<Result<http::Response<Full<Bytes>>, Infallible>>()
     });
@@ -406,7 +443,7 @@ async fn failures_of_the_transport_count_for_the_budget() {
     let client = builder(address, &skip).retry(retry()).timeout(Duration::from_secs(1)).build();
     let error = client.call(call("f")).await.unwrap_err();
     assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
-    assert_eq!(counted(), (0, 2), "a service that is silent fails");
+    assert_eq!(counted(), (0, 2), "a service that never responds fails");
 }
 
 #[tokio::test]
@@ -414,7 +451,7 @@ async fn refused_connections_are_retried() {
     let skip = Skip::new();
     let error = builder(SocketAddr::from(([127, 0, 0, 1], 1)), &skip).build().call(call("f")).await.unwrap_err();
     assert!(matches!(error, CallError::Transport(_)), "{error}");
-    assert_eq!(skip.take().len(), 4, "no server has seen the call");
+    assert_eq!(skip.take().len(), 4, "the call reached no server");
     let texts: Vec<_> =
         std::iter::successors(Some(&error as &dyn Error), |error| (*error).source()).map(ToString::to_string).collect();
     assert_eq!(texts.iter().collect::<std::collections::BTreeSet<_>>().len(), texts.len(), "{texts:?} repeats nothing");
@@ -438,6 +475,25 @@ async fn deadline_of_the_policy_is_sent() {
 }
 
 #[tokio::test]
+async fn client_of_reqwest_is_a_transport() {
+    let (address, asked) = answering(vec![answer(&json!([]), &json!({}))]).await;
+    let client = reqwest::Client::new();
+    let transport = service_fn(move |request: http::Request<Full<Bytes>>| {
+        let client = client.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let request = http::Request::from_parts(head, body.collect().await?.to_bytes());
+            let response = client.execute(request.try_into()?).await?;
+            Ok::<_, Box<dyn Error + Send + Sync>>(http::Response::from(response))
+        }
+    });
+    let uri = format!("http://{address}/").parse().unwrap();
+    let answer = Client::new(transport, uri).call(call("f")).await.unwrap();
+    assert!(answer.errors.is_empty());
+    assert_eq!(asked.lock().unwrap()[0]["call"]["function"], "f");
+}
+
+#[tokio::test]
 async fn malformed_meta_costs_no_result() {
     let mut document = answer(&Value::Null, &json!({ "rate_limit": { "limit": "many" } }));
     document["result"] = json!(7);
@@ -449,7 +505,7 @@ async fn malformed_meta_costs_no_result() {
 }
 
 #[tokio::test]
-async fn deadline_sent_is_the_smallest_that_there_is() {
+async fn smallest_deadline_is_sent() {
     let (address, asked) = answering(vec![answer(&json!([]), &json!({}))]).await;
     let skip = Skip::new();
     let sent = || asked.lock().unwrap().pop().unwrap()["extensions"].clone();
@@ -464,7 +520,7 @@ async fn deadline_sent_is_the_smallest_that_there_is() {
         .build();
     let options = |extensions: Value| extensions[0]["options"].clone();
     client.call(call("f")).await.unwrap();
-    assert_eq!(options(sent()), seconds(3), "its own, where it got none");
+    assert_eq!(options(sent()), seconds(3), "the client's own, because the request had none");
     let receipt = damper::mesh::Receipt::with_clock(Arc::clone(&skip.clock));
     let served = |seconds| receipt.deadline(SpecifiedDeadline::after(Duration::from_secs(seconds)));
     client.call_within(Some(&served(5)), call("f")).await.unwrap();
@@ -477,11 +533,11 @@ async fn deadline_sent_is_the_smallest_that_there_is() {
     skip.clock.advance(Duration::from_secs(2));
     let error = client.call_within(Some(&served(2)), call("f")).await.unwrap_err();
     assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
-    assert!(asked.lock().unwrap().is_empty(), "nothing is sent once the time is spent");
+    assert!(asked.lock().unwrap().is_empty(), "nothing is sent after the deadline");
 }
 
 #[tokio::test]
-async fn each_attempt_sends_what_is_left_then() {
+async fn each_attempt_sends_its_remaining_time() {
     let (address, asked) = answering(vec![refusal(seconds(2)), answer(&json!([]), &json!({}))]).await;
     let skip = Skip::new();
     let clock = Arc::clone(&skip.clock);
@@ -514,7 +570,7 @@ async fn wait_beyond_the_deadline_ends_the_call_with_the_refusal() {
     let answer = client.call(call("f")).await.unwrap();
     assert_eq!(answer.rate_limited().unwrap().unwrap().retry_after.unwrap().to_string(), "45 second");
     assert_eq!(asked.lock().unwrap().len(), 1);
-    // The refusal holds for others too: their calls cannot be made in time, and are not.
+    // The refusal holds for other calls too. They cannot finish in time, so they are not sent.
     let error = client.call(call("g")).await.unwrap_err();
     assert!(matches!(error, CallError::Paced(_)) && is_refusal(&error), "{error}");
     assert!(error.retry_after().is_some_and(|wait| wait >= Duration::from_secs(45)), "the error names the wait");
@@ -536,18 +592,18 @@ async fn non_mesh_responses_are_errors() {
 
 proptest! {
     #[test]
-    fn waits_stay_between_what_was_told_and_the_longest(
-        told in 0u64..2_000_000, attempt in 0u32..70, random in any::<u64>(), jitter in 0u32..=150, longest in 0u64..600_000,
+    fn waits_stay_between_the_stated_and_the_longest_wait(
+        stated in 0u64..2_000_000, attempt in 0u32..70, random in any::<u64>(), jitter in 0u32..=150, longest in 0u64..600_000,
     ) {
-        let (told, longest) = (Duration::from_millis(told), Duration::from_millis(longest));
+        let (stated, longest) = (Duration::from_millis(stated), Duration::from_millis(longest));
         let backoff = MeshBackoff::default().max_wait(longest).jitter(jitter);
-        let wait = backoff.wait(told, attempt, random);
+        let wait = backoff.wait(stated, attempt, random);
         prop_assert!(wait >= Duration::from_millis(1) && wait <= longest.max(Duration::from_millis(1)));
-        if told <= longest {
-            prop_assert!(wait >= told, "never earlier than the service said");
+        if stated <= longest {
+            prop_assert!(wait >= stated, "never earlier than the service said");
         }
-        let exact = backoff.jitter(0).wait(told, attempt, random);
-        let formula = told.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(longest);
+        let exact = backoff.jitter(0).wait(stated, attempt, random);
+        let formula = stated.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(longest);
         prop_assert_eq!(exact, formula.max(Duration::from_millis(1)));
         let most = exact / 100 * jitter.min(100);
         prop_assert!(wait <= exact + most && wait >= exact.saturating_sub(most));
@@ -558,10 +614,10 @@ proptest! {
 #[test]
 fn waits_after_the_same_refusal_differ() {
     let backoff = MeshBackoff::default();
-    for (told, attempt, shortest, longest) in
+    for (stated, attempt, shortest, longest) in
         [(45, 0, 45.0, 49.5), (45, 1, 90.0, 99.0), (600, 0, 270.0, 300.0), (45, 9, 270.0, 300.0)]
     {
-        let draw = |number: u64| backoff.wait(Duration::from_secs(told), attempt, number << 54).as_secs_f64();
+        let draw = |number: u64| backoff.wait(Duration::from_secs(stated), attempt, number << 54).as_secs_f64();
         let waits: Vec<f64> = (0..1_000).map(draw).collect();
         assert!(waits.iter().all(|wait| (shortest..=longest).contains(wait)));
         assert!(waits.is_sorted_by(|one, other| one < other), "all differ");

@@ -1,4 +1,4 @@
-//! Deadlines: what is left of them, and what goes downstream.
+//! Deadlines: the time left, and the timeout that is sent downstream.
 
 use damper::mesh::{Iso8601, MeshDuration, Receipt, SpecifiedDeadline, TimeUnit};
 use damper::{Deadline, ManualClock};
@@ -49,7 +49,7 @@ fn instant_is_echoed_and_passed_on_as_it_came() {
     let report = deadline.report();
     assert_eq!(report.specified, specified);
     assert_eq!((report.elapsed.to_string(), report.remaining.to_string()), ("1 second".into(), "3 second".into()));
-    assert!((report.utilization - 0.25).abs() < 1e-9, "of the budget at receipt");
+    assert!((report.utilization - 0.25).abs() < 1e-9, "relative to the budget at receipt");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn more_than_an_hour_is_sent_as_an_instant() {
     assert_eq!(deadline.downstream(), Some(instant("1970-01-01T02:00:00Z")), "the end stays the same");
     clock.advance(Duration::from_secs(1_800));
     let hour = SpecifiedDeadline::lasting(MeshDuration::new(1, TimeUnit::Hour).unwrap()).unwrap();
-    assert_eq!(deadline.downstream(), Some(hour), "an hour is not more than an hour");
+    assert_eq!(deadline.downstream(), Some(hour), "exactly an hour is not more than an hour");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn report_of_a_deadline_of_damper_has_its_own_figures() {
 
 proptest! {
     #[test]
-    fn elapsed_and_remaining_are_what_was_specified(millis in 1u64..100_000_000, nanos in 0u64..200_000_000_000_000) {
+    fn elapsed_and_remaining_add_up_to_the_specified_time(millis in 1u64..100_000_000, nanos in 0u64..200_000_000_000_000) {
         let clock = ManualClock::new();
         let specified = SpecifiedDeadline::after(Duration::from_millis(millis));
         let deadline = Receipt::with_clock(&clock).deadline(specified);

@@ -1,4 +1,4 @@
-//! The protocol's own documents, from damper's types and back.
+//! The protocol's own documents, produced from damper's types and read back.
 
 use super::support::{SharedClock, per_minute};
 use damper::limit::FixedWindow;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Compares what was made with a document, and with what is read from that.
+/// Compares a value with a document, and with the value read from that document.
 macro_rules! assert_document {
     ($name:literal, $made:expr, $read:expr) => {
         let text = include_str!(concat!("vectors/", $name, ".json"));
@@ -23,16 +23,16 @@ macro_rules! assert_document {
 
 fn same<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(name: &str, text: &str, made: &T, read: &T) {
     let document: Value = serde_json::from_str(text).unwrap();
-    assert_eq!(serde_json::to_value(made).unwrap(), document, "{name}, as it is made");
-    assert_eq!(serde_json::to_value(read).unwrap(), document, "{name}, read and written");
-    assert_eq!(made, read, "{name}, as it is read");
+    assert_eq!(serde_json::to_value(made).unwrap(), document, "{name}, written");
+    assert_eq!(serde_json::to_value(read).unwrap(), document, "{name}, read and written again");
+    assert_eq!(made, read, "{name}, read");
 }
 
 fn clock() -> SharedClock {
     Arc::new(ManualClock::new())
 }
 
-/// The usage of a limit of 1,000 a minute, of which so much was taken, so many seconds before its window ends.
+/// The usage of a limit of 1,000 a minute, with `used` tokens taken, before its window ends.
 fn usage(used: u32, resets_in: u64) -> RateLimitUsage {
     let clock = clock();
     let limiter = per_minute(1_000, &clock);
@@ -150,8 +150,46 @@ fn propagated_deadline_is_the_protocols_document() {
     assert_document!("deadline_propagated", downstream, Request::from_json);
 }
 
+/// Returns the value with unknown members added to each of the protocol's own objects.
+///
+/// The arguments and results of functions stay as they are.
+fn with_more(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let own = |name: &str| !["arguments", "options", "data", "details", "result"].contains(&name);
+            let more = |(name, value): (&String, &Value)| {
+                (name.clone(), if own(name) { with_more(value) } else { value.clone() })
+            };
+            let unknown = [("x-unknown".to_owned(), json!([{ "deep": [1] }])), (String::new(), Value::Null)];
+            Value::Object(members.iter().map(more).chain(unknown).collect())
+        }
+        Value::Array(items) => items.iter().map(with_more).collect(),
+        other => other.clone(),
+    }
+}
+
 #[test]
-fn unknown_members_are_ignored() {
+fn unknown_members_change_none_of_the_protocols_documents() {
+    fn check<T: Serialize>(name: &str, text: &str, read: impl Fn(&[u8]) -> T) {
+        let document: Value = serde_json::from_str(text).unwrap();
+        let more = with_more(&document);
+        assert_ne!(more, document);
+        assert_eq!(serde_json::to_value(read(more.to_string().as_bytes())).unwrap(), document, "{name}");
+    }
+    macro_rules! check {
+        ($read:expr, $($name:literal),+) => {
+            $(check($name, include_str!(concat!("vectors/", $name, ".json")), |text| $read(text).expect($name));)+
+        };
+    }
+    check!(Fragment::from_json, "response_usage", "response_warning", "response_scopes");
+    check!(Request::from_json, "request_capabilities", "deadline_request_relative", "deadline_request_absolute");
+    check!(Request::from_json, "deadline_propagated");
+    check!(Response::from_json, "response_capabilities", "deadline_response", "deadline_exceeded");
+    check!(Response::from_json, "error_rate_limited", "example_normal", "example_approaching", "example_limited");
+}
+
+#[test]
+fn unknown_members_of_details_options_and_results_are_ignored() {
     fn with_more(value: &Value) -> Value {
         match value {
             Value::Object(members) => {
@@ -165,13 +203,22 @@ fn unknown_members_are_ignored() {
     let read = |text: &str| with_more(&serde_json::from_str(text).unwrap()).to_string();
     let limited = Response::from_json(read(include_str!("vectors/example_limited.json")).as_bytes()).unwrap();
     assert_eq!(limited.rate_limited().unwrap().unwrap().function.as_deref(), Some("orders.create"));
-    let scopes = Fragment::from_json(read(include_str!("vectors/response_scopes.json")).as_bytes()).unwrap();
-    assert_eq!(scopes.meta.rate_limits.global.unwrap().used, 4_523);
     let relative = Request::from_json(read(include_str!("vectors/deadline_request_relative.json")).as_bytes());
     assert_eq!(relative.unwrap().deadline().unwrap().unwrap().to_string(), "30 second");
+    let met = Response::from_json(read(include_str!("vectors/deadline_response.json")).as_bytes()).unwrap();
+    assert_eq!(met.deadline().unwrap().unwrap().remaining.to_string(), "29873 millisecond");
+    let published = Response::from_json(read(include_str!("vectors/response_capabilities.json")).as_bytes()).unwrap();
+    assert_eq!(published.capabilities().unwrap().limits.rate_limits.len(), 2);
 }
 
-/// Arrays with the members of objects in their order, which what serde derives takes for the objects.
+#[test]
+fn duration_of_a_call_is_in_milliseconds_however_long_it_is() {
+    let took = |duration| serde_json::to_value(Meta::default().took(duration)).unwrap()["duration"].clone();
+    assert_eq!(took(Duration::ZERO), json!({ "value": 0, "unit": "millisecond" }));
+    assert_eq!(took(Duration::from_hours(1)), json!({ "value": 3_600_000, "unit": "millisecond" }));
+}
+
+/// Arrays with an object's members in order, which serde's derived readers accept as that object.
 #[test]
 fn arrays_are_no_objects() {
     let protocol = r#"{"name":"mesh","version":"0.1.0"}"#;

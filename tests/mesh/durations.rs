@@ -1,7 +1,8 @@
-//! Durations, and how usage rounds them.
+//! Durations, and the rounding of usage.
 
+use damper::limit::{Algorithm, FixedWindow, LeakyBucket, SlidingCounter, SlidingLog};
 use damper::mesh::{MeshDuration, RateLimitUsage, TimeUnit, Warnings};
-use damper::{ManualClock, Quota, RateLimiter};
+use damper::{ManualClock, Quota, RateLimiter, TokenBucket};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -38,7 +39,61 @@ fn usage_of_a_token_bucket_is_that_of_its_burst() {
     let usage = RateLimitUsage::of(&limiter.peek()).unwrap();
     assert_eq!((usage.limit, usage.used, usage.remaining), (10, 10, 0), "in debt");
     assert_eq!(usage.window.to_string(), "3334 millisecond", "rounded up where no unit is exact");
-    assert_eq!(usage.resets_in.to_string(), "5 second", "until it is full");
+    assert_eq!(usage.resets_in.to_string(), "5 second", "until the bucket is full");
+}
+
+#[test]
+fn limit_and_window_without_a_burst_are_those_of_the_quota() {
+    let usage = |quota| RateLimitUsage::of(&RateLimiter::with_clock(quota, ManualClock::new()).peek()).unwrap();
+    for (quota, limit, window) in [
+        (Quota::per_minute(7), 7, "1 minute"),
+        (Quota::per_second(3), 3, "1 second"),
+        (Quota::per_hour(1_000), 1_000, "1 hour"),
+        (Quota::per(11, Duration::from_hours(24)).unwrap(), 11, "24 hour"),
+    ] {
+        let usage = usage(quota);
+        assert_eq!((usage.limit, usage.window.to_string()), (limit, window.to_owned()));
+    }
+}
+
+#[test]
+fn sliding_windows_reset_when_all_tokens_have_expired() {
+    fn resets_in<A: Algorithm>(algorithm: A) -> [String; 3] {
+        let clock = ManualClock::new();
+        let limiter = RateLimiter::with_algorithm(algorithm, &clock);
+        let resets_in = || RateLimitUsage::of(&limiter.peek()).unwrap().resets_in.to_string();
+        let unused = resets_in();
+        limiter.check_n(4).unwrap();
+        clock.advance(Duration::from_secs(20));
+        let first = resets_in();
+        limiter.check().unwrap();
+        [unused, first, resets_in()]
+    }
+    let log = resets_in(SlidingLog::new(Quota::per_minute(10)).unwrap());
+    assert_eq!(log, ["0 millisecond", "40 second", "1 minute"]);
+    let [unused, first, second] = resets_in(SlidingCounter::new(Quota::per_minute(10)).unwrap());
+    // The estimate includes the previous window until the present one ends.
+    assert_eq!((&*unused, &*first, &*second), ("0 millisecond", "100 second", "100 second"));
+    let fixed = resets_in(FixedWindow::new(Quota::per_minute(10)));
+    assert_eq!(fixed[1..], ["40 second", "40 second"], "a fixed window resets at its end");
+}
+
+/// Compares a report's figures after each step, which takes tokens or lets milliseconds pass.
+fn figures_agree<A: Algorithm>(algorithm: A, steps: &[(u32, u64)]) -> Result<(), TestCaseError> {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_algorithm(algorithm, &clock);
+    for (taken, millis) in steps {
+        let _ = limiter.check_n(limiter.peek().remaining().min(*taken));
+        let usage = RateLimitUsage::of(&limiter.peek()).unwrap();
+        prop_assert_eq!(usage.used + usage.remaining, usage.limit);
+        prop_assert!(usage.used == 0 || usage.resets_in.value() > 0, "{:?}", usage);
+        clock.advance(usage.resets_in.duration());
+        let reset = RateLimitUsage::of(&limiter.peek()).unwrap();
+        prop_assert_eq!(reset.used, 0, "after {:?}", usage.resets_in);
+        let _ = limiter.check_n(limiter.peek().remaining().min(*taken));
+        clock.advance(Duration::from_millis(*millis));
+    }
+    Ok(())
 }
 
 #[test]
@@ -65,7 +120,20 @@ fn lowest_threshold_that_is_reached_warns() {
 
 proptest! {
     #[test]
-    fn rounding_is_exact_and_in_one_direction(nanos in 0u64..=1 << 60) {
+    fn used_and_remaining_are_the_limit_until_the_reset(
+        limit in 1u32..200, steps in proptest::collection::vec((0u32..300, 0u64..200_000), 1..20),
+    ) {
+        let quota = Quota::per_minute(limit);
+        figures_agree(TokenBucket::new(quota), &steps)?;
+        figures_agree(TokenBucket::new(quota.burst(limit / 2 + 1)), &steps)?;
+        figures_agree(FixedWindow::new(quota), &steps)?;
+        figures_agree(LeakyBucket::new(quota), &steps)?;
+        figures_agree(SlidingCounter::new(quota).unwrap(), &steps)?;
+        figures_agree(SlidingLog::new(quota).unwrap(), &steps)?;
+    }
+
+    #[test]
+    fn durations_are_rounded_exactly_and_in_one_direction(nanos in 0u64..=1 << 60) {
         let exact = Duration::from_nanos(nanos);
         let (up, down, wait) = (MeshDuration::rounded_up(exact), MeshDuration::rounded_down(exact), MeshDuration::wait(exact));
         prop_assert!(up.duration() >= exact && up.duration().saturating_sub(exact) < Duration::from_millis(1));

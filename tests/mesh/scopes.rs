@@ -23,21 +23,21 @@ fn used<A: KeyedAlgorithm>(scopes: &Scopes<&ManualClock, A>, caller: Caller<'_>)
 }
 
 #[test]
-fn each_limit_counts_whom_it_is_for() {
+fn each_limit_counts_the_calls_of_its_scope() {
     let clock = ManualClock::new();
     let scopes = all_scopes::<TokenBucket>(&clock);
     scopes.check_n(CREATE, 3).unwrap();
     assert_eq!(used(&scopes, CREATE), [3, 3, 3, 3]);
     assert_eq!(used(&scopes, CREATE.user("bob")), [3, 3, 3, 0]);
     assert_eq!(used(&scopes, CREATE.service("batch")), [3, 0, 3, 3]);
-    assert!(scopes.peek(Caller::of("orders.list")).usage(Scope::Function).is_none(), "it has no limit");
+    assert!(scopes.peek(Caller::of("orders.list")).usage(Scope::Function).is_none(), "the function has no limit");
     assert_eq!(used(&scopes, Caller::of("orders.create")), [3, 0, 3, 0], "unnamed services and users share limits");
 }
 
 fn refusal_takes_nothing_from_the_others<A: KeyedAlgorithm>() {
     let clock = ManualClock::new();
     let scopes = all_scopes::<A>(&clock);
-    // Each limit in turn is the one that refuses.
+    // Each limit in turn refuses.
     scopes.check_n(CREATE, 10).unwrap();
     let before = used(&scopes, CREATE);
     let denied = scopes.check(CREATE).unwrap_err();
@@ -59,11 +59,11 @@ fn refusal_takes_nothing_from_the_others<A: KeyedAlgorithm>() {
     let frank = scopes.peek(list.service("batch").user("frank"));
     assert_eq!(frank.usage(Scope::User).unwrap().used(), 0);
     assert_eq!(frank.usage(Scope::Service).unwrap().used(), 10);
-    assert!(is_refusal(&denied), "retries of damper's own end with it");
+    assert!(is_refusal(&denied), "damper's retries end with it");
 }
 
 #[test]
-fn refusal_by_one_takes_nothing_from_the_others() {
+fn refusal_by_one_limit_takes_nothing_from_the_others() {
     refusal_takes_nothing_from_the_others::<TokenBucket>();
     refusal_takes_nothing_from_the_others::<FixedWindow>();
 }
@@ -80,16 +80,16 @@ fn refusal_names_the_limit_with_the_longest_wait() {
     assert!(limits.user.is_some() && limits.global.is_some(), "both refuse");
     let denied = scopes.check_n(CREATE, 2).unwrap_err();
     assert!(denied.denied().exceeds_burst());
-    assert_eq!(denied.scope(), Scope::User, "the first of those that no wait helps");
+    assert_eq!(denied.scope(), Scope::User, "the first limit that no wait helps");
     let details = denied.rate_limited();
-    assert_eq!(details.retry_after, Some(damper::mesh::MeshDuration::NEVER), "every required member is there");
+    assert_eq!(details.retry_after, Some(damper::mesh::MeshDuration::NEVER), "every required member is present");
     assert!(!damper::mesh::MeshError::from(details).retryable);
     let usage = denied.meta().rate_limits.user.unwrap();
-    assert_eq!((usage.used, usage.remaining), (1, 0), "as the details say");
+    assert_eq!((usage.used, usage.remaining), (1, 0), "consistent with the details");
 }
 
 #[test]
-fn refusal_reports_what_was_passed_and_what_refuses() {
+fn refusal_reports_the_passed_limits_and_the_refusing_one() {
     let clock = ManualClock::new();
     let scopes = all_scopes::<TokenBucket>(&clock);
     scopes.check_n(CREATE, 10).unwrap();
@@ -107,7 +107,7 @@ fn limit_that_refused_has_nothing_left() {
     scopes.check_n(CREATE, 8).unwrap();
     let limits = scopes.check_n(CREATE, 5).unwrap_err().meta();
     let usage = limits.rate_limit.unwrap();
-    assert_eq!((usage.used, usage.remaining), (10, 0), "though 2 are left");
+    assert_eq!((usage.used, usage.remaining), (10, 0), "although 2 are left");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn capabilities_follow_live_quotas() {
     scopes.limiter(Scope::Service).unwrap().set_quota(Quota::per_second(7)).unwrap();
     scopes.function_limiter("orders.create").unwrap().set_quota(Quota::UNLIMITED).unwrap();
     assert_eq!(limits(&scopes)[1], (Scope::Service, 7, "1 second".to_owned()));
-    assert_eq!(limits(&scopes).len(), 3, "no limit, nothing to tell");
+    assert_eq!(limits(&scopes).len(), 3, "an unlimited scope is not listed");
     assert!(Scopes::none().capabilities("orders-api").limits.rate_limits.is_empty());
 }
 
@@ -136,9 +136,19 @@ fn capabilities_follow_live_quotas() {
 fn limit_that_cannot_be_built_is_named() {
     let error = Scopes::builder().user(Quota::per_minute(1)).capacity(0).build().unwrap_err();
     assert!(error.to_string().starts_with("user: "), "{error}");
-    assert!(error.source().is_none(), "a chain says it once");
+    assert!(error.source().is_none(), "a chain repeats nothing");
     let functions = Scopes::builder().algorithm::<FixedWindow>().function("f", Quota::per_minute(u32::MAX));
     assert!(functions.build().unwrap_err().to_string().starts_with("function f: "));
+}
+
+#[test]
+fn second_limit_of_a_function_is_an_error() {
+    let scopes = Scopes::builder().function("f", Quota::per_minute(1)).function("g", Quota::per_minute(1));
+    assert!(scopes.build().is_ok());
+    let scopes = Scopes::builder().function("f", Quota::per_minute(1)).function("f", Quota::per_minute(5));
+    let error = scopes.build().unwrap_err();
+    assert_eq!(error.to_string(), "function f: two limits were given, a function has one");
+    assert!(error.source().is_none());
 }
 
 #[test]
@@ -161,7 +171,7 @@ fn threads_never_get_more_than_each_limit() {
     });
     assert!(allowed.iter().all(|calls| *calls <= 100), "{allowed:?}");
     assert!(allowed.iter().sum::<usize>() <= 300, "{allowed:?}");
-    // A call may be refused because of another that is being taken back, but what is left can be had then.
+    // A call may be refused while another is being rolled back, but the remaining tokens are available afterwards.
     let left: usize = (0..THREADS)
         .map(|thread| {
             let user = format!("user {thread}");

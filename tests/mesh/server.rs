@@ -1,4 +1,4 @@
-//! Services of Mesh over real sockets.
+//! Mesh services over real sockets.
 
 use super::support::{SharedClock, Timer, http, look_again, post, serve, serve_mesh};
 use damper::deadline::SkewGuard;
@@ -34,7 +34,7 @@ async fn echo(call: Call) -> Result<Value, MeshError> {
 }
 
 #[tokio::test]
-async fn refusal_over_http_has_the_wait_and_calls_nothing() {
+async fn refusal_over_http_has_the_wait_and_calls_no_function() {
     let clock = clock();
     let scopes = Scopes::with_clock(Arc::clone(&clock)).algorithm::<FixedWindow>().service(Quota::per_minute(1));
     let calls = Arc::new(AtomicUsize::new(0));
@@ -87,6 +87,133 @@ async fn unreadable_requests_get_400_with_the_id_if_there_is_one() {
         assert_eq!(status.as_u16(), 400, "{text}");
         assert_eq!((&document["errors"][0]["code"], &document["id"]), (&json!("INVALID_REQUEST"), &id), "{text}");
         assert!(document["result"].is_null());
+    }
+}
+
+#[tokio::test]
+async fn other_methods_than_post_get_405() {
+    let scopes = Scopes::with_clock(clock()).global(Quota::per_hour(5)).build().unwrap();
+    let address = serve_mesh(scopes, echo).await;
+    for method in [http::Method::GET, http::Method::PUT, http::Method::DELETE] {
+        let body = Full::new(request("req_1", "f").to_json());
+        let sent = http::Request::builder().method(&method).uri(format!("http://{address}/")).body(body).unwrap();
+        let response = http().request(sent).await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["allow"]),
+            (405, &http::HeaderValue::from_static("POST"))
+        );
+        let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+        let error = Response::from_json(&body).unwrap().into_result().unwrap_err();
+        assert_eq!(error.to_string(), format!("INVALID_REQUEST: the method is {method}, it must be POST"));
+    }
+    let (_, _, document) = post(address, request("req_2", "f").to_json()).await;
+    assert_eq!(document["meta"]["rate_limit"]["used"], 1, "the other requests took no token");
+}
+
+#[tokio::test]
+async fn refusal_names_its_scope_and_reports_the_limits_that_it_met() {
+    let minute = Quota::per_minute;
+    let with = |global, service, function, user| {
+        let scopes = Scopes::with_clock(clock()).algorithm::<FixedWindow>().global(minute(global));
+        scopes.service(minute(service)).function("f", minute(function)).user(minute(user)).build().unwrap()
+    };
+    let cases = [
+        (with(1, 9, 9, 9), "global", "Rate limit exceeded", vec!["function", "global", "service", "user"]),
+        (with(9, 1, 9, 9), "service", "Rate limit exceeded", vec!["function", "service", "user"]),
+        (with(9, 9, 1, 9), "function", "Rate limit exceeded for f", vec!["function", "user"]),
+        (with(9, 9, 9, 1), "user", "Rate limit exceeded", vec!["user"]),
+    ];
+    for (scopes, scope, message, met) in cases {
+        let address = serve_mesh(scopes, echo).await;
+        let (_, _, first) = post(address, request("req_1", "f").to_json()).await;
+        assert_eq!(first["meta"]["rate_limits"].as_object().unwrap().len(), 4, "all limits that the request passed");
+        let (status, _, refusal) = post(address, request("req_2", "f").to_json()).await;
+        let error = &refusal["errors"][0];
+        assert_eq!((status.as_u16(), &error["message"], &error["retryable"]), (429, &json!(message), &json!(true)));
+        let details = error["details"].as_object().unwrap();
+        assert_eq!((&details["scope"], &details["limit"], &details["used"]), (&json!(scope), &json!(1), &json!(1)));
+        assert_eq!(details.get("function"), (scope == "function").then_some(&json!("f")));
+        let meta = &refusal["meta"];
+        match &*met {
+            [_] => assert_eq!(meta["rate_limit"]["remaining"], 0, "one limit has no scope in `meta`"),
+            met => {
+                let reported: Vec<_> = meta["rate_limits"].as_object().unwrap().keys().collect();
+                assert_eq!(reported, met);
+                assert_eq!(meta["rate_limits"][scope]["remaining"], 0);
+            }
+        }
+        assert!(!meta.to_string().contains("warning"), "no warning beside an error");
+    }
+}
+
+#[tokio::test]
+async fn only_the_first_version_of_capabilities_is_the_layers() {
+    let scopes = Scopes::with_clock(clock()).global(Quota::per_hour(1)).build().unwrap();
+    let address = serve_mesh(scopes, echo).await;
+    for _ in 0..3 {
+        let (status, _, document) = post(address, Request::capabilities("req_1").to_json()).await;
+        assert_eq!((status.as_u16(), &document["result"]["service"]), (200, &json!("orders-api")));
+        assert!(document.get("meta").is_none(), "discovery is not limited");
+    }
+    let second = Request::new("req_2", "mesh.capabilities", "2", json!({}));
+    let (_, _, document) = post(address, second.to_json()).await;
+    assert_eq!(document["result"], "mesh.capabilities", "the service's own response");
+}
+
+#[tokio::test]
+async fn deadline_is_echoed_as_it_came() {
+    let clock = clock();
+    let time = Arc::clone(&clock);
+    let scopes = Scopes::with_clock(clock).global(Quota::per_hour(4)).build().unwrap();
+    let address = serve_mesh(scopes, move |call: Call| {
+        time.advance(Duration::from_millis(call.arguments()["takes_ms"].as_u64().unwrap_or(0)));
+        std::future::ready(Ok(json!("done")))
+    })
+    .await;
+    let ask = async |options: &Value, takes: u64| {
+        let mut request = request("req_1", "f").with_deadline(&SpecifiedDeadline::from_value(options).unwrap());
+        request.call.arguments = json!({ "takes_ms": takes });
+        post(address, request.to_json()).await
+    };
+    let minute = json!({ "value": 60, "unit": "second" });
+    let (_, _, met) = ask(&minute, 20_500).await;
+    let data = json!({
+        "specified": minute,
+        "elapsed": { "value": 20_500, "unit": "millisecond" },
+        "remaining": { "value": 39_500, "unit": "millisecond" },
+        "utilization": 0.342,
+    });
+    assert_eq!(met["extensions"][0]["data"], data, "the unit stays as received");
+    let (status, _, exceeded) = ask(&minute, 60_000).await;
+    let details = json!({ "deadline": minute, "elapsed": { "value": 1, "unit": "minute" } });
+    assert_eq!((status.as_u16(), &exceeded["errors"][0]["details"]), (504, &details));
+    assert_eq!((&exceeded["result"], &exceeded["meta"]["rate_limit"]["used"]), (&Value::Null, &json!(2)));
+    assert!(!exceeded["meta"].to_string().contains("warning"), "no warning beside an error");
+    let instant = json!({ "value": "2199-03-15T15:30:00.250+01:00", "unit": "iso8601" });
+    let (_, _, met) = ask(&instant, 0).await;
+    assert_eq!(met["extensions"][0]["data"]["specified"], instant, "offset and fraction included");
+}
+
+#[tokio::test]
+async fn deadlines_beyond_every_clock_are_served_and_echoed() {
+    let layer = MeshLayer::new("f", Scopes::none());
+    let address = serve(layer.layer(service_fn(|call: IncomingCall| async move {
+        tokio::task::yield_now().await;
+        let sent = call.deadline().and_then(damper::mesh::ReceivedDeadline::downstream);
+        Ok::<_, MeshError>(json!(sent.is_some()))
+    })))
+    .await;
+    let farthest = [
+        json!({ "value": 5_124_095_576_030_u64, "unit": "hour" }),
+        json!({ "value": u64::MAX, "unit": "millisecond" }),
+        json!({ "value": "9999-12-30T22:00:00Z", "unit": "iso8601" }),
+    ];
+    for options in farthest {
+        let far = SpecifiedDeadline::from_value(&options).unwrap();
+        let (status, _, document) = post(address, request("req_1", "f").with_deadline(&far).to_json()).await;
+        assert_eq!((status.as_u16(), &document["result"]), (200, &json!(true)), "{options}");
+        let data = &document["extensions"][0]["data"];
+        assert_eq!((&data["specified"], &data["utilization"]), (&options, &json!(0.0)));
     }
 }
 
@@ -147,7 +274,7 @@ async fn request_without_a_deadline_gets_no_report_and_expired_ones_take_no_toke
 }
 
 #[tokio::test]
-async fn deadline_of_an_http_header_counts_too() {
+async fn deadline_of_an_http_header_applies() {
     let layer = MeshLayer::sleeping_by("f", Scopes::none(), look_again as Timer);
     let service = layer.layer(service_fn(|call: IncomingCall| async move {
         let left = call.deadline().map(|deadline| deadline.remaining() <= Duration::from_secs(2));
@@ -156,7 +283,7 @@ async fn deadline_of_an_http_header_counts_too() {
     let header = http::HeaderName::from_static("x-timeout-ms");
     let deadlines = DeadlineLayer::new(Duration::from_secs(60)).header(header.clone(), TimeoutUnit::Milliseconds);
     let service = deadlines.layer(service);
-    // The layer's body is its own.
+    // The layer's own body.
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let mut service = service.clone();
         async move {
@@ -175,11 +302,11 @@ async fn deadline_of_an_http_header_counts_too() {
     let answer = Response::from_json(&body.to_bytes()).unwrap();
     assert_eq!(answer.result, json!(true));
     let report = answer.deadline().unwrap().unwrap();
-    assert_eq!(report.specified, hour, "what came in is echoed");
+    assert_eq!(report.specified, hour, "the received deadline is echoed");
 }
 
 #[tokio::test]
-async fn rate_limit_layer_answers_with_the_document() {
+async fn rate_limit_layer_responds_with_the_document() {
     let limits = RateLimitLayer::global(Quota::per_hour(1))
         .headers(Headers::OnRefusals)
         .body(refusal_body(|head| head.headers.get("x-id")?.to_str().ok().map(str::to_owned)));
@@ -215,7 +342,7 @@ async fn errors_of_a_function_are_200_whatever_their_code() {
     .await;
     for code in codes {
         let (status, retry_after, document) = post(address, request("req_1", code).to_json()).await;
-        assert_eq!((status.as_u16(), retry_after), (200, None), "{code}: the layer itself did nothing");
+        assert_eq!((status.as_u16(), retry_after), (200, None), "{code}: the layer did not refuse");
         assert_eq!(document["meta"]["duration"], json!({ "value": 7, "unit": "millisecond" }));
     }
 }
@@ -225,7 +352,7 @@ fn errors_of_downstream_services_keep_their_meaning() {
     let refusal = MeshError::new("RATE_LIMITED", "Rate limit exceeded").retryable().details(json!({ "limit": 5 }));
     let error = MeshError::from_downstream(refusal);
     assert_eq!((&*error.code, error.retryable, &error.details["limit"]), ("DOWNSTREAM_RATE_LIMITED", false, &json!(5)));
-    assert_eq!(Response::error(None, error).failure(), Some(Failure::FATAL), "the caller retries nothing");
+    assert_eq!(Response::error(None, error).failure(), Some(Failure::FATAL), "the caller does not retry");
     let other = MeshError::new("SOLD_OUT", "Sold out").retryable();
     assert_eq!(MeshError::from_downstream(other.clone()), other);
 
@@ -236,10 +363,10 @@ fn errors_of_downstream_services_keep_their_meaning() {
     assert_eq!((&*error.code, error.retryable), ("DOWNSTREAM_RATE_LIMITED", false));
     let secret = std::io::Error::other("connection to 10.0.0.7:80 refused");
     let error = MeshError::from(CallError::Transport(secret.into()));
-    assert_eq!(error.to_string(), "DOWNSTREAM_FAILED: the HTTP client failed", "addresses stay inside");
+    assert_eq!(error.to_string(), "DOWNSTREAM_FAILED: the HTTP client failed", "addresses are not disclosed");
 }
 
-/// Serves a request that has a deadline of HTTP.
+/// Serves a request with an HTTP deadline.
 async fn served_within<B>(
     scopes: &Arc<Scopes<SharedClock>>,
     clock: &SharedClock,
@@ -291,7 +418,7 @@ async fn expired_deadline_of_http_takes_no_token() {
 
 #[tokio::test]
 async fn deadline_of_http_ends_the_reading_of_the_body() {
-    /// Takes its time, and never ends.
+    /// A body that takes a while and never ends.
     struct Slow(SharedClock);
     impl http_body::Body for Slow {
         type Data = bytes::Bytes;
@@ -336,7 +463,7 @@ async fn skew_guard_serves_instants_of_wrong_clocks() {
     assert_eq!(guard.served_expired(), 11);
 }
 
-/// Moves by a millisecond with each reading.
+/// A clock that moves by a millisecond with each reading.
 #[derive(Clone, Default)]
 struct Ticking(Arc<AtomicUsize>);
 

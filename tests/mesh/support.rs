@@ -1,4 +1,4 @@
-//! Services of Mesh over real sockets, on a clock that is moved by hand.
+//! Mesh services over real sockets, on a manual clock.
 
 use bytes::Bytes;
 use damper::limit::FixedWindow;
@@ -22,7 +22,7 @@ pub(crate) type SharedClock = Arc<ManualClock>;
 
 pub(crate) type Timer = fn(Duration) -> tokio::time::Sleep;
 
-/// Looks again soon, because the clock is moved by hand.
+/// Polls again soon, because the test moves the clock.
 pub(crate) fn look_again(_: Duration) -> tokio::time::Sleep {
     tokio::time::sleep(Duration::from_millis(1))
 }
@@ -36,7 +36,7 @@ pub(crate) fn http() -> Client<HttpConnector, Full<Bytes>> {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
-/// Posts a text. Returns the status, the header `Retry-After` and the document.
+/// Posts a text, and returns the status, the header `Retry-After` and the document.
 pub(crate) async fn post(address: SocketAddr, text: impl Into<Bytes>) -> (StatusCode, Option<String>, Value) {
     let request = Request::post(format!("http://{address}/")).body(Full::new(text.into())).unwrap();
     let response = http().request(request).await.unwrap();

@@ -1,10 +1,12 @@
-//! A gate with a fixed limit, as lists of calls: no word, no slab, no hashes, and each call is looked for wherever it may be.
+//! A model of a gate with a fixed limit: plain lists of calls, searched linearly.
+//!
+//! It has no word, no slab and no hashes.
 
 use damper::concurrency::RefusalCause;
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
-/// How a call stands.
+/// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Waiting,
@@ -13,13 +15,13 @@ pub(crate) enum Standing {
     Refused(RefusalCause),
 }
 
-/// A call. Those that came later have higher names.
+/// A call. Later calls have higher names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) name: usize,
     pub(crate) class: usize,
     pub(crate) tenant: u32,
-    /// When it must have ended.
+    /// The tick at which the call must have ended.
     pub(crate) deadline: Option<u64>,
 }
 
@@ -33,16 +35,16 @@ impl Call {
 pub(crate) struct AdmissionModel {
     limit: u32,
     places: usize,
-    /// With those that have been granted a slot.
+    /// Includes granted calls that have not been polled since.
     in_flight: u32,
     waiting: Vec<Call>,
-    /// Those that have not come for their slot.
+    /// Granted calls that have not been polled since.
     granted: Vec<Call>,
-    /// Those that have not learnt that they are refused.
+    /// Refused calls that have not been polled since.
     refused: Vec<(Call, RefusalCause)>,
-    /// The vacant places, each with the refused call that has left it. The next call gets the first one.
+    /// The vacant places, each with the refused call that left it. The next call gets the first one.
     vacant: VecDeque<Option<usize>>,
-    /// By class and tenant.
+    /// The calls started, by class and tenant.
     starts: HashMap<(usize, u32), u64>,
 }
 
@@ -52,7 +54,7 @@ impl AdmissionModel {
         Self { limit, places, in_flight: 0, waiting, granted, refused, vacant: vec![None; 2 * places].into(), starts }
     }
 
-    /// The limit, the calls in flight, those that wait.
+    /// The limit, the calls in flight, and the waiting calls.
     pub(crate) fn counts(&self) -> [u32; 3] {
         [self.limit, self.in_flight, self.waiting.len() as u32]
     }
@@ -72,7 +74,7 @@ impl AdmissionModel {
         Standing::Granted
     }
 
-    /// A call comes, and waits if it has to. Calls take `needed` ticks.
+    /// A call arrives, and waits if it has to. Calls take `needed` ticks.
     pub(crate) fn join(&mut self, call: Call, now: u64, needed: u64) -> Standing {
         if self.try_admit(&call, now) == Standing::Granted {
             return Standing::Granted;
@@ -96,7 +98,7 @@ impl AdmissionModel {
         Standing::Waiting
     }
 
-    /// A call asks how it stands. Once it knows that it no longer waits, its place is another's.
+    /// A call is polled. If it no longer waits, its place may already belong to another call.
     pub(crate) fn ask(&mut self, name: usize, now: u64, needed: u64) -> Standing {
         if let Some(at) = self.granted.iter().position(|call| call.name == name) {
             let call = self.granted.remove(at);
@@ -113,7 +115,8 @@ impl AdmissionModel {
             let is_known = self.vacant.contains(&Some(name));
             return Standing::Refused(if is_known { cause } else { guess });
         }
-        let at = self.waiting.iter().position(|call| call.name == name).expect("a call is somewhere");
+        let at =
+            self.waiting.iter().position(|call| call.name == name).expect("the call is queued, granted or refused");
         if self.waiting[at].is_late(now, needed) {
             self.waiting.remove(at);
             self.vacant.push_back(None);
@@ -122,7 +125,7 @@ impl AdmissionModel {
         Standing::Waiting
     }
 
-    /// A call gives up, wherever it is.
+    /// A call is cancelled, in any state.
     pub(crate) fn give_up(&mut self, name: usize, now: u64, needed: u64) {
         self.refused.retain(|(call, _)| call.name != name);
         if let Some(at) = self.waiting.iter().position(|call| call.name == name) {
@@ -152,7 +155,7 @@ impl AdmissionModel {
         }
     }
 
-    /// Whether a call still waits, as far as is known by now.
+    /// Whether the call still waits.
     pub(crate) fn is_undecided(&self, name: usize) -> bool {
         self.waiting.iter().any(|call| call.name == name)
     }
@@ -183,7 +186,7 @@ impl AdmissionModel {
         }
     }
 
-    /// At most ten behind the most of any tenant of the class.
+    /// Counts at most ten fewer than the highest count of the class.
     fn starts(&self, call: &Call) -> u64 {
         let of_class = self.starts.iter().filter(|((class, _), _)| *class == call.class);
         let highest = of_class.map(|(_, starts)| *starts).max().unwrap_or(0);
@@ -191,7 +194,7 @@ impl AdmissionModel {
         own.max(highest.saturating_sub(10))
     }
 
-    /// The highest class, in it the tenant with the fewest starts, of it the newest.
+    /// Picks the highest class, in it the tenant with the fewest starts, and its newest call.
     fn next(&self) -> Option<usize> {
         (0..self.waiting.len()).min_by_key(|&at| {
             let call = &self.waiting[at];
@@ -199,7 +202,9 @@ impl AdmissionModel {
         })
     }
 
-    /// The lowest class, in it the tenant with most calls, a newcomer counted too, of it the oldest.
+    /// Picks the lowest class, in it the tenant with the most calls, and its oldest call.
+    ///
+    /// A newcomer counts towards its tenant.
     fn victim(&self, newcomer: Option<&Call>) -> Option<usize> {
         (0..self.waiting.len()).max_by_key(|&at| {
             let call = &self.waiting[at];

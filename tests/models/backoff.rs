@@ -1,21 +1,21 @@
-//! The delays of a backoff, step by step from the first one, in 128 bits.
+//! The delays of a backoff, computed step by step in 128 bits.
 
 use damper::Backoff;
 use damper::retry::Jitter;
 use std::time::Duration;
 
-/// No wait is longer than this, in nanoseconds: 292 years.
+/// The longest wait in nanoseconds: 292 years.
 pub(crate) const LONGEST: u128 = u64::MAX as u128 >> 1;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Growth {
     Constant,
-    /// By a factor in thousandths.
+    /// Multiplies by a factor in thousandths.
     Exponential(u32),
     Fibonacci,
 }
 
-/// A backoff, and what it is made of.
+/// A backoff, and its settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlowBackoff {
     pub(crate) growth: Growth,
@@ -40,7 +40,7 @@ impl SlowBackoff {
         self.base.as_nanos().min(LONGEST)
     }
 
-    /// The delay before a retry, in nanoseconds and before the jitter.
+    /// Returns the delay before a retry, in nanoseconds, without jitter.
     pub(crate) fn delay(self, retry: u32) -> u128 {
         let (mut previous, mut delay) = (0, self.base_nanos());
         for _ in 1..retry {
@@ -49,7 +49,7 @@ impl SlowBackoff {
                 Growth::Exponential(thousandths) => (delay * u128::from(thousandths)).div_ceil(1_000),
                 Growth::Fibonacci => delay + previous,
             };
-            // From here on it stays the same.
+            // From here on the delay stays the same.
             if next == delay && previous == delay || delay == LONGEST {
                 break;
             }
@@ -58,7 +58,9 @@ impl SlowBackoff {
         delay.min(self.longest.as_nanos())
     }
 
-    /// The shortest and the longest wait before a retry, in nanoseconds, after a wait of at most `previous`.
+    /// Returns the shortest and the longest wait before a retry, in nanoseconds.
+    ///
+    /// The wait before it was at most `previous`.
     pub(crate) fn bounds(self, retry: u32, previous: u128) -> (u128, u128) {
         let (delay, longest) = (self.delay(retry), self.longest.as_nanos().min(LONGEST));
         let (least, most) = match self.jitter {

@@ -1,13 +1,15 @@
-//! A token bucket in exact rationals: level, refill, take. No words, no wrap, and nothing rounded.
+//! A token bucket in exact rationals: level, refill, take.
+//!
+//! It has no words and no wrap, and rounds nothing.
 
 use damper::{ManualClock, Quota, RateLimiter};
 
-/// All amounts are in tokens times `scale`, so that a tick brings a whole number.
+/// All amounts are in tokens times `scale`, so that a tick adds a whole number.
 #[derive(Debug)]
 pub(crate) struct ExactBucket {
-    /// Tokens times this are whole numbers.
+    /// The factor that makes all token amounts whole numbers.
     scale: i128,
-    /// What a tick brings.
+    /// The amount added per tick.
     tick: i128,
     burst: i128,
     level: i128,
@@ -23,7 +25,7 @@ impl ExactBucket {
         Self { scale: scale / common, tick: tick / common, burst, level: burst }
     }
 
-    /// Puts another quota in force. What is missing from a full bucket stays missing.
+    /// Sets another quota. Tokens missing from a full bucket stay missing.
     pub(crate) fn change(&mut self, quota: Quota, frequency: u64) {
         let next = Self::new(quota, frequency);
         let common = divisor(self.scale, next.scale);
@@ -32,7 +34,7 @@ impl ExactBucket {
         *self = Self { scale: next.scale * factor, tick: next.tick * factor, burst, level: burst - missing };
     }
 
-    /// Whether `n` tokens are there, or will be after so many ticks of `other`.
+    /// Whether `n` tokens are available, or will be after this many ticks of `other`.
     pub(crate) fn will_have_by_ticks_of(&self, n: u32, ticks: i128, other: &Self) -> bool {
         let common = divisor(self.scale, other.scale);
         let missing = (i128::from(n) * self.scale - self.level) * (other.scale / common);
@@ -44,32 +46,32 @@ impl ExactBucket {
         self.level = self.burst.min(self.level + i128::from(ticks) * self.tick);
     }
 
-    /// Whether `n` tokens are there.
+    /// Whether `n` tokens are available.
     pub(crate) fn has(&self, n: u32) -> bool {
         self.level >= i128::from(n) * self.scale
     }
 
-    /// Whether `n` tokens are there, or will be in so many ticks.
+    /// Whether `n` tokens are available, or will be after this many ticks.
     pub(crate) fn will_have(&self, n: u32, ticks: i128) -> bool {
         self.level + ticks * self.tick >= i128::from(n) * self.scale
     }
 
-    /// The ticks in which `bursts` whole bursts are produced, rounded down; 0 if they never are.
+    /// Returns the ticks in which this many bursts are refilled, rounded down, or 0 if they never are.
     pub(crate) fn ticks_for_bursts(&self, bursts: i128) -> i128 {
         self.burst.checked_mul(bursts).and_then(|amount| amount.checked_div(self.tick)).unwrap_or(0)
     }
 
-    /// Takes `n` tokens, though a fraction of the last may be missing.
+    /// Takes `n` tokens, even if a fraction of the last one is missing.
     pub(crate) fn take(&mut self, n: u32) {
         self.level -= i128::from(n) * self.scale;
     }
 
-    /// The tokens that are there, rounded down.
+    /// Returns the available tokens, rounded down.
     pub(crate) fn tokens(&self) -> i128 {
         self.level.div_euclid(self.scale)
     }
 
-    /// The ticks after which `n` tokens are there, rounded up; `None` if they never are.
+    /// Returns the ticks until `n` tokens are available, rounded up, or `None` if they never are.
     pub(crate) fn wait(&self, n: u32) -> Option<i128> {
         let missing = i128::from(n) * self.scale - self.level;
         match (missing, self.tick) {
@@ -79,39 +81,40 @@ impl ExactBucket {
         }
     }
 
-    /// The whole tokens that a tick brings.
+    /// Returns the whole tokens refilled per tick.
     pub(crate) fn tokens_in_a_tick(&self) -> u64 {
         u64::try_from(self.tick / self.scale).unwrap()
     }
 }
 
-/// The greatest common divisor of numbers that are not both 0.
+/// Returns the greatest common divisor of numbers that are not both 0.
 fn divisor(a: i128, b: i128) -> i128 {
     if b == 0 { a } else { divisor(b, a % b) }
 }
 
-/// How the clock moves before a call.
+/// How far the clock moves before a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// By so many ticks.
+    /// By this many ticks.
     Pass(u64),
-    /// To when the tokens are there by the model, or so many ticks off it.
+    /// To the moment at which the model has the tokens, plus or minus this many ticks.
     Nearly(i8),
-    /// To when the tokens are there.
+    /// To the moment at which the tokens are available.
     Wait,
 }
 
-/// Runs a history of calls, each with what it asks for, through a limiter and the model: no token may be late, and none
-/// more than a tick early. (Where the deepest debt takes more than 2^58 ticks to refill, which are 9 years of
-/// nanoseconds, none more than that fraction of the time it takes.)
+/// Runs a history of calls, each with its number of tokens, through a limiter and the model.
+///
+/// No token may be late, and none more than a tick early. If the deepest debt takes more than 2^58 ticks to refill,
+/// which are 9 years of nanoseconds, tokens may be early by that fraction of the time.
 pub(crate) fn compare(quota: Quota, frequency: u64, start: u64, steps: impl IntoIterator<Item = (Step, u32)>) {
     let clock = ManualClock::with_frequency(frequency);
     clock.set_ticks(start);
     let limiter = RateLimiter::with_clock(quota, &clock);
     let mut model = ExactBucket::new(quota, frequency);
-    assert!(limiter.check_n(0).is_ok(), "which starts the line");
-    // An untouched bucket is read right for half a circle, less where the line starts. A tick is worth at most 4 units,
-    // or its tokens where those are more.
+    assert!(limiter.check_n(0).is_ok(), "this call starts the line");
+    // A bucket is read correctly for half a cycle after its last use, or less near the line's start. A tick is worth at
+    // least 4 units, or its tokens if those are more.
     let longest = (1 << 62) / model.tokens_in_a_tick().max(4);
     let early = 1 + (model.ticks_for_bursts(11) >> 58);
     let (mut untouched, mut passed) = (0, 0);
@@ -122,7 +125,7 @@ pub(crate) fn compare(quota: Quota, frequency: u64, start: u64, steps: impl Into
             Step::Nearly(off) => u64::try_from((wait() + i128::from(off)).max(0)).unwrap_or(u64::MAX),
             Step::Wait => u64::try_from(wait()).unwrap_or(u64::MAX),
         };
-        // A line is good for 2^63 ticks, at 4 units a tick twice around the circle; it may have started a tick early.
+        // A line lasts 2^63 ticks, which at 4 units a tick is twice the cycle. It may have started a tick early.
         let ticks = ticks.min(longest - untouched).min(i64::MAX as u64 - 1 - passed);
         untouched += ticks;
         passed += ticks;

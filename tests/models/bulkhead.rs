@@ -1,8 +1,10 @@
-//! A bulkhead and its queue, as lists of names: no word, no slab, and each call is looked for wherever it may be.
+//! A model of a bulkhead and its queue: plain lists of names, searched linearly.
+//!
+//! It has no word and no slab.
 
 use damper::concurrency::FullCause;
 
-/// How a call stands.
+/// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     Waiting,
@@ -14,7 +16,7 @@ pub(crate) enum Standing {
 #[derive(Clone, Debug)]
 struct Call {
     name: usize,
-    /// When it gives up.
+    /// The tick at which the call gives up.
     expiry: Option<u64>,
 }
 
@@ -23,13 +25,13 @@ pub(crate) struct BulkheadModel {
     limit: u32,
     places: usize,
     is_newest_first: bool,
-    /// With those that have been granted a slot.
+    /// Includes granted calls that have not been polled since.
     in_flight: u32,
-    /// In the order of arrival.
+    /// Waiting calls, in order of arrival.
     waiting: Vec<Call>,
-    /// Those that have not come for their slot.
+    /// Granted calls that have not been polled since.
     granted: Vec<usize>,
-    /// Those that have not learnt that they are refused, and why if their time is not over.
+    /// Displaced calls that have not been polled since. Their refusal depends on whether they have expired.
     displaced: Vec<Call>,
 }
 
@@ -39,7 +41,7 @@ impl BulkheadModel {
         Self { limit, places, is_newest_first, in_flight: 0, waiting, granted, displaced }
     }
 
-    /// The limit, the calls in flight, those that wait.
+    /// The limit, the calls in flight, and the waiting calls.
     pub(crate) fn counts(&self) -> [u32; 3] {
         [self.limit, self.in_flight, self.waiting.len() as u32]
     }
@@ -50,7 +52,7 @@ impl BulkheadModel {
         is_free
     }
 
-    /// A call comes, and waits until `expiry` if it has to.
+    /// A call arrives, and waits until `expiry` if it has to.
     pub(crate) fn join(&mut self, name: usize, expiry: Option<u64>, now: u64) -> Standing {
         if self.try_acquire() {
             return Standing::Granted;
@@ -72,7 +74,7 @@ impl BulkheadModel {
         Standing::Waiting
     }
 
-    /// A call asks how it stands. Once it knows that it no longer waits, its place is another's.
+    /// A call is polled. If it no longer waits, its place may already belong to another call.
     pub(crate) fn ask(&mut self, name: usize, now: u64) -> Standing {
         if let Some(at) = self.granted.iter().position(|&granted| granted == name) {
             self.granted.remove(at);
@@ -84,7 +86,8 @@ impl BulkheadModel {
             let is_displaced = self.is_newest_first && !is_over(&call);
             return Standing::Refused(if is_displaced { FullCause::Displaced } else { FullCause::TimedOut });
         }
-        let at = self.waiting.iter().position(|call| call.name == name).expect("a call is somewhere");
+        let at =
+            self.waiting.iter().position(|call| call.name == name).expect("the call is queued, granted or displaced");
         if is_over(&self.waiting[at]) {
             self.waiting.remove(at);
             return Standing::Refused(FullCause::TimedOut);
@@ -92,7 +95,7 @@ impl BulkheadModel {
         Standing::Waiting
     }
 
-    /// A call gives up, wherever it is.
+    /// A call is cancelled, in any state.
     pub(crate) fn give_up(&mut self, name: usize, now: u64) {
         self.waiting.retain(|call| call.name != name);
         self.displaced.retain(|call| call.name != name);
@@ -113,7 +116,7 @@ impl BulkheadModel {
         self.grant(now);
     }
 
-    /// Whether a call still waits, as far as is known by now.
+    /// Whether the call still waits.
     pub(crate) fn is_undecided(&self, name: usize) -> bool {
         self.waiting.iter().any(|call| call.name == name)
     }

@@ -1,5 +1,6 @@
-//! A bucket with a queue before it, run through from the beginning tick by tick whenever something is asked: no line,
-//! no word, nothing remembered but who came when.
+//! A bucket with a queue, simulated from the beginning, tick by tick, at every query.
+//!
+//! It has no line and no word, and only keeps the arrivals.
 
 use std::collections::VecDeque;
 
@@ -9,16 +10,16 @@ struct Take {
     n: u32,
 }
 
-/// What came of a take that was not wanted any more.
+/// The result of cancelling a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cancelled {
-    /// It was the last, and is as if it had never been.
+    /// The take was the last, and is as if it had never arrived.
     GivenBack,
-    /// Others came after it, or its tokens were there: they are used up when its turn comes.
+    /// Others arrived later, or its tokens were available. They are used up at its turn.
     Lost,
 }
 
-/// Why somebody may not queue up.
+/// Why a take is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     ExceedsBurst,
@@ -26,24 +27,24 @@ pub(crate) enum Refused {
     TooLate,
 }
 
-/// A token comes in `period` ticks, a part of it with each.
+/// A token takes `period` ticks, and each tick adds a part of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
     period: u64,
     burst: u32,
     max_debt: u32,
-    /// All there ever were, in the order in which they came, without those that were given back.
+    /// All takes in order of arrival, without those given back.
     takes: Vec<(usize, Take)>,
     named: usize,
 }
 
-/// How things stand after a tick.
+/// The state after a tick.
 struct Standing {
     /// The parts in the bucket.
     there: u64,
-    /// The parts that those in the queue wait for.
+    /// The parts that the queue waits for.
     wanted: u64,
-    /// When each of the takes had its tokens.
+    /// The tick at which each take got its tokens.
     served: Vec<Option<u64>>,
 }
 
@@ -56,7 +57,7 @@ impl Fifo {
         u64::from(n) * self.period
     }
 
-    /// From the beginning until after the tick `end`.
+    /// Simulates from the beginning through the tick `end`.
     fn run(&self, end: u64) -> Standing {
         let full = self.parts(self.burst);
         let mut there = full;
@@ -79,7 +80,7 @@ impl Fifo {
         Standing { there, wanted: queue.iter().map(|(_, parts)| parts).sum(), served }
     }
 
-    /// Queues up for `n` tokens, for which to wait so many ticks at most; gets a name.
+    /// Queues up for `n` tokens, waiting at most `longest` ticks, and returns a name.
     pub(crate) fn queue_up(&mut self, at: u64, n: u32, longest: Option<u64>) -> Result<usize, Refused> {
         if n > self.burst {
             return Err(Refused::ExceedsBurst);
@@ -100,12 +101,12 @@ impl Fifo {
         Ok(self.named)
     }
 
-    /// Takes `n` tokens if they are there and nobody waits.
+    /// Takes `n` tokens if they are available and the queue is empty.
     pub(crate) fn take(&mut self, at: u64, n: u32) -> bool {
         n == 0 || self.queue_up(at, n, Some(0)).is_ok()
     }
 
-    /// Who has their tokens when, were nobody else to come.
+    /// The tick at which each take gets its tokens, if no other arrives.
     pub(crate) fn schedule(&self) -> Vec<(usize, u64)> {
         let last = self.takes.last().map_or(0, |(_, take)| take.at);
         let end = last + self.run(last).wanted;
@@ -113,12 +114,12 @@ impl Fifo {
         names.zip(self.run(end).served.into_iter().map(Option::unwrap)).collect()
     }
 
-    /// When a take has its tokens. `None` if it was given back, or needed none.
+    /// The tick at which a take gets its tokens, or `None` if it was given back or needed none.
     pub(crate) fn served(&self, name: usize) -> Option<u64> {
         self.schedule().into_iter().find_map(|(other, at)| (other == name).then_some(at))
     }
 
-    /// Somebody does not want what they queued up for.
+    /// Cancels a take.
     pub(crate) fn cancel(&mut self, at: u64, name: usize) -> Cancelled {
         let served = self.served(name);
         if self.takes.last().is_some_and(|(last, _)| *last == name) && served > Some(at) {
@@ -128,7 +129,7 @@ impl Fifo {
         Cancelled::Lost
     }
 
-    /// The tokens that are there, or are missing: rounded down and up.
+    /// The available tokens, rounded down, and the missing tokens, rounded up.
     pub(crate) fn level(&self, at: u64) -> (u32, u32) {
         let standing = self.run(at);
         let tokens = |parts: u64| u32::try_from(parts).unwrap();

@@ -1,14 +1,16 @@
-//! The keyed limiter as a map of slow buckets: each key's debt as a whole number, in a map that never forgets.
+//! A model of the keyed limiter: a map of slow buckets.
 //!
-//! Debts are in 4096ths of an eighth of a token. The rates are powers of two, so that a tick brings a whole number of
-//! those and a debt that is moved from tier to tier stays one.
+//! Each key's debt is a whole number, in a map that never forgets.
+//!
+//! Debts are in 4096ths of an eighth of a token. The rates are powers of two, so a tick repays a whole number of parts,
+//! and a debt moved between tiers stays a whole number.
 
 use damper::Quota;
 use std::collections::HashMap;
 
-/// So many ticks of the clock are one of the model.
+/// Ticks of the clock per tick of the model.
 pub(crate) const CLOCK_TICKS: u64 = 1 << 20;
-/// A tick of the model is a millisecond.
+/// The clock's frequency. A tick of the model is a millisecond.
 pub(crate) const FREQUENCY: u64 = 1_000 * CLOCK_TICKS;
 const TOKEN: i64 = 8 * PART;
 const PART: i64 = 4096;
@@ -16,7 +18,7 @@ const TIERS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Eighths of a token a tick, as a power of two; at most 64 of them.
+    /// Eighths of a token per tick, as a power of two. There are at most 64.
     pub(crate) rate_log2: u32,
     pub(crate) burst: u32,
     pub(crate) max_debt: u32,
@@ -40,7 +42,7 @@ impl Settings {
     }
 }
 
-/// What is missing from a full bucket, in parts.
+/// The amount missing from a full bucket.
 #[derive(Clone, Copy, Debug, Default)]
 struct Debt(i64);
 
@@ -49,7 +51,7 @@ impl Debt {
         Self((self.0 - parts).max(0))
     }
 
-    /// On another tier: what takes as long to be repaid.
+    /// Moves the debt to another tier, where it takes as long to repay.
     fn moved(self, old: Settings, new: Settings) -> Self {
         Self(self.0 * new.rate() / old.rate())
     }
@@ -59,7 +61,7 @@ impl Debt {
 #[derive(Clone, Copy, Debug, Default)]
 struct ModelBucket {
     debt: Debt,
-    /// The only key that booked what is owed; `None` if several did.
+    /// The only key whose debt this is, or `None` if several keys owe it.
     owner: Option<u64>,
 }
 
@@ -76,7 +78,7 @@ struct Key {
     is_moved: bool,
 }
 
-/// What a call is answered.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Allowed {
@@ -85,7 +87,7 @@ pub(crate) enum Answer {
     ExceedsBurst {
         remaining: i64,
     },
-    /// The nanoseconds to wait, rounded down, and how many more they may be.
+    /// The nanoseconds to wait, rounded down, and by how much the wait may exceed them.
     Denied {
         remaining: i64,
         wait: (u128, u128),
@@ -97,7 +99,9 @@ pub(crate) struct Keys {
     tiers: [Settings; TIERS],
     known: HashMap<u64, Key>,
     given: HashMap<u64, usize>,
-    /// What keys without a slot booked in the only shared bucket, by tier; `None` if they cannot.
+    /// The debts of keys without a slot in the only shared bucket, by tier.
+    ///
+    /// `None` if keys never share one.
     shared: Option<[ModelBucket; TIERS]>,
 }
 
@@ -151,17 +155,19 @@ impl Keys {
             self.known.insert(key, now);
             Answer::Allowed { remaining: remaining(after) }
         } else {
-            // A tick of the model is a million nanoseconds; a clock's is less than one.
+            // A tick of the model is a million nanoseconds, and a tick of the clock is less than one.
             let short = (after.0 - settings.full()) as u128 * 1_000_000;
             Answer::Denied { remaining: remaining(now.debt), wait: (short / settings.rate() as u128, 3) }
         }
     }
 
-    /// What a newcomer owes: what takes as long to be repaid as any tier's debt in the shared bucket that may be its own.
+    /// Returns a newcomer's debt.
+    ///
+    /// It is the longest of all tiers' debts in the shared bucket that may be the key's own.
     fn inherited(&self, key: u64, tier: usize) -> Debt {
         let Some(shared) = self.shared else { return Debt::default() };
         let debt = |other: usize| if shared[other].may_be_of(key) { shared[other].debt } else { Debt::default() };
-        // Which takes longer: a / b < c / d where a · d < c · b.
+        // Compares the times to repay: a / b < c / d is a · d < c · b.
         let longer = |one: &usize, other: &usize| {
             (debt(*one).0 * self.tiers[*other].rate()).cmp(&(debt(*other).0 * self.tiers[*one].rate()))
         };
@@ -171,15 +177,16 @@ impl Keys {
         }
     }
 
-    /// Whether a key would be booked in the shared bucket beside a debt of another tier: moved again and again, debts might be
-    /// no whole number of parts.
+    /// Whether a key would use the shared bucket beside a debt of another tier.
+    ///
+    /// After repeated moves, debts might not be whole numbers of parts.
     pub(crate) fn mixes_tiers(&self, key: u64) -> bool {
         let tier = self.tier(key);
         let owes = |shared: [ModelBucket; TIERS]| (0..TIERS).any(|other| other != tier && shared[other].debt.0 > 0);
         !self.known.contains_key(&key) && self.shared.is_some_and(owes)
     }
 
-    /// The limit, and how much of it is left.
+    /// The limit, and the tokens left of it.
     pub(crate) fn peek(&self, key: u64) -> (u32, i64) {
         let tier = self.tier(key);
         let settings = self.tiers[tier];
@@ -233,12 +240,14 @@ impl Keys {
         self.tiers[tier] = settings;
     }
 
-    /// Whether a key's debt was moved and is not repaid yet: moved again, it might be no whole number of parts.
+    /// Whether a key's debt was moved and is not repaid yet.
+    ///
+    /// After another move it might not be a whole number of parts.
     pub(crate) fn was_moved(&self, key: u64) -> bool {
         self.known.get(&key).is_some_and(|known| known.is_moved && known.debt.0 > 0)
     }
 
-    /// Gives a key a tier, or takes it away: its debt takes as long to be repaid as before.
+    /// Sets or clears a key's tier. Its debt takes as long to repay as before.
     pub(crate) fn give_tier(&mut self, key: u64, given: Option<usize>) {
         match given {
             Some(tier) => self.given.insert(key, tier),

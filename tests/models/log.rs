@@ -1,10 +1,10 @@
-//! When which tokens were taken, in a list, in whole numbers of 10^-9 ticks.
+//! A list of the tokens taken and their times, in whole numbers of 10^-9 ticks.
 
 use damper::Quota;
 
 #[derive(Debug)]
 pub(crate) struct Log {
-    /// 10^-9 ticks.
+    /// The window in units of 10^-9 ticks.
     window: i128,
     limit: usize,
     taken: Vec<i128>,
@@ -32,7 +32,7 @@ impl Log {
         self.taken.extend((0..n).map(|_| tick));
     }
 
-    /// The tokens that are not back at a tick.
+    /// Returns the tokens that have not returned at a tick.
     pub(crate) fn used(&self, tick: i128) -> usize {
         self.taken.iter().filter(|&&taken| (tick - taken) * TICK < self.window).count()
     }

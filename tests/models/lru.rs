@@ -1,4 +1,4 @@
-//! A cache that is exactly LRU, and keys to try it with.
+//! An exact LRU cache, and keys to test it with.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,13 +14,13 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     fn share(&mut self) -> f64 {
         f64::from((self.next() >> 32) as u32) / f64::from(2.0_f32.powi(32))
     }
 }
 
-/// Keys by Zipf's law: the k-th most frequent one comes k^exponent times less often than the first.
+/// Keys by Zipf's law: the k-th most frequent key is k^exponent times rarer than the first.
 pub(crate) fn zipf(keys: u32, exponent: f64, calls: usize) -> impl Iterator<Item = u32> {
     let mut sum = 0.0;
     let up_to: Vec<f64> = (1..=keys)
@@ -36,7 +36,7 @@ pub(crate) fn zipf(keys: u32, exponent: f64, calls: usize) -> impl Iterator<Item
     })
 }
 
-/// Hits of a cache that always evicts what was not used for longest.
+/// Returns the hits of a cache that always evicts the least recently used entry.
 pub(crate) fn hits_of_exact_lru(capacity: usize, keys: impl Iterator<Item = u32>) -> usize {
     let (mut last_used, mut by_age) = (HashMap::new(), BTreeMap::new());
     let mut hits = 0;

@@ -1,4 +1,6 @@
-//! A queue at whose end one leaves per interval, in whole numbers: no words, no wrap, and nothing rounded.
+//! A queue that releases one call per interval, in whole numbers.
+//!
+//! It has no words and no wrap, and rounds nothing.
 
 use damper::Quota;
 
@@ -8,7 +10,7 @@ pub(crate) struct Queue {
     tick: i128,
     interval: i128,
     capacity: i128,
-    /// Until the last that is in the queue has left; below 0 it was long ago.
+    /// The time until the last queued call has left. Below 0 that was in the past.
     busy: i128,
 }
 
@@ -31,13 +33,13 @@ impl Queue {
         self.busy = (self.busy - i128::from(ticks) * self.tick).max(0);
     }
 
-    /// Whether `n` more fit, or will in so many ticks.
+    /// Whether `n` more calls fit, or will after this many ticks.
     pub(crate) fn has_room(&self, n: u32, ticks: i128) -> bool {
         n == 0
             || (self.busy - ticks * self.tick).max(0) + i128::from(n) * self.interval <= self.capacity * self.interval
     }
 
-    /// The ticks until who enters now may leave, rounded up.
+    /// Returns the ticks until a call that enters now may leave, rounded up.
     pub(crate) fn wait(&self) -> i128 {
         self.busy / self.tick + i128::from(self.busy % self.tick != 0)
     }

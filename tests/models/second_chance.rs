@@ -1,10 +1,10 @@
-//! A shard of the store with a plain list, for the rule by which it evicts.
+//! A model of a store's shard: a plain list with the rule of eviction.
 
 #[derive(Debug)]
 pub(crate) struct SecondChanceModel {
     capacity: usize,
     hand: usize,
-    /// The next marked entry to be looked at again.
+    /// The next marked entry to check again.
     review: usize,
     pub(crate) entries: Vec<ModelEntry>,
     pub(crate) evictions: u64,
@@ -16,7 +16,7 @@ pub(crate) struct ModelEntry {
     pub(crate) key: u8,
     pub(crate) value: u32,
     uses: u32,
-    /// Whether it was to be kept when it was last looked at.
+    /// Whether the predicate kept the entry when it was last checked.
     is_marked: bool,
 }
 
@@ -55,21 +55,21 @@ impl SecondChanceModel {
         value
     }
 
-    /// The places from one on, all around.
+    /// All places in a circle, starting at `from`.
     fn all_around(&self, from: usize) -> impl Iterator<Item = usize> + use<> {
         let places = self.entries.len();
         (0..places).map(move |step| (from + step) % places)
     }
 
     fn victim(&mut self, is_kept: fn(u32) -> bool) -> usize {
-        // Two marked ones are looked at again: each once, even if there is only one.
+        // Checks up to two marked entries again, each at most once.
         for _ in 0..self.entries.iter().filter(|entry| entry.is_marked).count().min(2) {
             if let Some(place) = self.all_around(self.review).find(|&place| self.entries[place].is_marked) {
                 self.entries[place].is_marked = is_kept(self.entries[place].value);
                 self.review = (place + 1) % self.capacity;
             }
         }
-        // First those that were not used, then any, of those without a mark.
+        // Among unmarked entries, prefers unused ones.
         let mut looks = 0;
         while let Some(place) = self.all_around(self.hand).find(|&place| !self.entries[place].is_marked) {
             let entry = &mut self.entries[place];
@@ -83,7 +83,7 @@ impl SecondChanceModel {
             looks += 1;
             self.hand = (place + 1) % self.capacity;
         }
-        // All are marked.
+        // All entries are marked.
         let mut unused = None;
         for place in self.all_around(self.hand).take(Self::LOOKS) {
             let entry = &mut self.entries[place];

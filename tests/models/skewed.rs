@@ -3,7 +3,7 @@
 use damper::{Clock, ManualClock};
 use std::time::Duration;
 
-/// A clock that is set by hand, and says that it may step back by so much.
+/// A clock that is set by hand, and that states how far it may step back.
 pub(crate) struct Skewed(pub(crate) ManualClock, pub(crate) Duration);
 
 impl Clock for Skewed {

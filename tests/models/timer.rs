@@ -1,10 +1,10 @@
-//! A timer whose frequency is known when the program is compiled.
+//! A timer whose frequency is known at compile time.
 
 use damper::Clock;
 use damper::time::FixedFrequency;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A clock that is set by hand, of so many ticks a second.
+/// A clock that is set by hand, with this many ticks a second.
 #[derive(Debug)]
 pub(crate) struct Timer<const HERTZ: u64>(AtomicU64);
 

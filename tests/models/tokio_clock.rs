@@ -3,7 +3,9 @@
 use damper::Clock;
 use tokio::time::Instant;
 
-/// tokio's time as a clock: it stands still where a test has paused it, and goes on when all tasks wait.
+/// tokio's time as a clock.
+///
+/// It stands still where a test has paused it, and advances when all tasks wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokioClock(pub(crate) Instant);
 

@@ -1,9 +1,10 @@
-//! Windows on a clock, and who took what in which, in whole numbers of 10^-9 ticks: no words, no wrap, and nothing
-//! rounded.
+//! Windows on a clock, and the tokens taken in each, in whole numbers of 10^-9 ticks.
+//!
+//! It has no words and no wrap, and rounds nothing.
 
 use damper::Quota;
 
-/// What was taken when, by exact time.
+/// The tokens taken, by exact time.
 #[derive(Debug)]
 pub(crate) struct Windows {
     /// 10^-9 ticks.
@@ -20,7 +21,7 @@ impl Windows {
         Self { window, limit: quota.limit().into(), taken: Vec::new() }
     }
 
-    /// The number of the window at a tick counted from the beginning of one.
+    /// Returns the number of the window at a tick, counted from the start of a window.
     pub(crate) fn number(&self, tick: i128) -> i128 {
         (tick * TICK).div_euclid(self.window)
     }
@@ -45,17 +46,17 @@ impl Windows {
         self.taken.push((tick, n.into()));
     }
 
-    /// What was taken in a window.
+    /// Returns the tokens taken in a window.
     pub(crate) fn count(&self, number: i128) -> i128 {
         self.taken.iter().filter(|&&(tick, _)| self.number(tick) == number).map(|&(_, n)| n).sum()
     }
 
-    /// Whether a fixed window allows `n`.
+    /// Whether a fixed window allows `n` tokens.
     pub(crate) fn fixed_allows(&self, tick: i128, n: u32) -> bool {
         n == 0 || self.count(self.number(tick)) + i128::from(n) <= self.limit
     }
 
-    /// Whether a sliding window counter allows `n`, by its formula.
+    /// Whether a sliding window counter allows `n` tokens, by its formula.
     pub(crate) fn counter_allows(&self, tick: i128, n: u32) -> bool {
         let number = self.number(tick);
         let rest = (number + 1) * self.window - tick * TICK;

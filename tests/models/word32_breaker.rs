@@ -1,21 +1,23 @@
-//! The breaker of 32 bits as a diagram is drawn: plain fields, one thread, and time in ticks that do not wrap.
+//! A plain model of the 32-bit breaker.
 //!
-//! | what the real one packs | here |
+//! It has plain fields, one thread, and time in ticks that do not wrap.
+//!
+//! | packed in the breaker | in the model |
 //! |---|---|
-//! | times in units of a power of two of ticks, rounded up | exact ones; while the rounding lasts either answer does |
-//! | times that wrap | the same, once a time is so far back that it may read as one to come |
-//! | generations that wrap after 32 | generations that do not, of which permits know the lowest 5 bits |
+//! | times in units of a power of two of ticks, rounded up | exact times; within the rounding either result is right |
+//! | times that wrap | likewise, once a time is so old that it may read as a future one |
+//! | generations that wrap after 32 | generations that do not wrap; permits hold the lowest 5 bits |
 
 use super::timer::Timer;
 use damper::{BreakerConfig, CircuitBreaker32, CircuitOpen, Permit, State};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// All that a breaker is made of: settings that it has, and fit.
+/// A breaker's settings, restricted to those that fit 32 bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) config: BreakerConfig,
-    /// The cooldown's factor in thousandths, which the configuration does not reveal.
+    /// The cooldown's factor in thousandths, which the configuration does not expose.
     pub(crate) factor: u32,
 }
 
@@ -24,7 +26,7 @@ pub(crate) enum Outcome {
     Success,
     Failure,
     Ignored,
-    /// Its permit was dropped.
+    /// The call's permit is dropped.
     Dropped,
 }
 
@@ -32,34 +34,34 @@ pub(crate) enum Outcome {
 pub(crate) enum Step {
     /// A call asks for a permit.
     Acquire,
-    /// Ends the oldest or else the newest call in flight.
+    /// Ends the oldest or the newest call in flight.
     Record(bool, Outcome),
-    /// A call that asks for a permit, and ends at once.
+    /// A call requests a permit and ends at once.
     Call(Outcome),
-    /// Ticks pass.
+    /// This many ticks pass.
     Pass(u64),
-    /// The cooldown that was begun last is over, or so many ticks more or less.
+    /// The last cooldown ends, plus or minus this many ticks.
     Cooldown(i8),
-    /// As long as it may be half-open, or so many ticks more or less.
+    /// The longest half-open time ends, plus or minus this many ticks.
     HalfOpen(i8),
     ForceOpen,
     ForceClosed,
     Reset,
 }
 
-/// A time that ends: in ticks since the run began.
+/// A time span, in ticks since the start of the run.
 #[derive(Clone, Copy, Debug, Default)]
 struct TimeSpan {
     began: u128,
     lasts: u128,
-    /// What both are rounded up to.
+    /// The unit to which both are rounded up.
     unit: u128,
-    /// After so long it may read as one that is to come.
+    /// The age at which the time may read as a future one.
     range: u128,
 }
 
 impl TimeSpan {
-    /// For times up to `longest` ticks, in a range of 2^bits units of which a quarter is the longest.
+    /// For spans up to `longest` ticks, in a range of 2^bits units of which a quarter is the longest.
     fn after(began: u128, lasts: u128, longest: u128, bits: u32) -> Self {
         let units = |shift: u32| longest >> shift;
         let shift = (0..u128::BITS).find(|&shift| units(shift) < 1 << (bits - 2)).unwrap();
@@ -67,7 +69,7 @@ impl TimeSpan {
         Self { began, lasts, unit: 1 << shift, range }
     }
 
-    /// `None` where both are right.
+    /// Whether the span is over, or `None` where both results are right.
     fn is_over(self, now: u128) -> Option<bool> {
         match now - self.began {
             elapsed if elapsed < self.lasts => Some(false),
@@ -146,7 +148,7 @@ impl PlainBreaker {
         });
     }
 
-    /// The state that the next call finds; `None` where it may be open or half-open.
+    /// Returns the state that the next call finds, or `None` if it may be open or half-open.
     fn state(&self, now: u128) -> Option<State> {
         match (self.state, self.half_open) {
             (State::HalfOpen, Some(longest)) => {
@@ -157,7 +159,7 @@ impl PlainBreaker {
         }
     }
 
-    /// Checks how a call was answered, and brings the model to the state after it.
+    /// Checks the response to a call, and moves the model to the state after it.
     fn admit(&mut self, now: u128, answer: Result<(), CircuitOpen>) {
         match (self.state, answer) {
             (State::Closed | State::ForcedClosed, Ok(())) => {}
@@ -188,10 +190,10 @@ impl PlainBreaker {
         }
     }
 
-    /// Checks the wait: rounded up as times are, and to microseconds.
+    /// Checks the wait: rounded up like times, and to microseconds.
     fn check_wait(&self, now: u128, open: CircuitOpen) {
         let TimeSpan { began, lasts, unit, .. } = self.cooldown;
-        let nanos = open.retry_after().expect("it is open").as_nanos();
+        let nanos = open.retry_after().expect("an open breaker has a wait").as_nanos();
         let longest = self.ticks(self.plan.config.max_cooldown().as_nanos());
         let at_the_most = if self.cooldown.is_over(now) == Some(false) { began + lasts - now } else { longest };
         let most = (at_the_most + 4 * unit) * NANOS / self.hertz + 1_000;
@@ -231,9 +233,9 @@ impl PlainBreaker {
     }
 }
 
-/// Runs a history through a breaker and the model, which must agree on every answer and every state.
+/// Runs a history through a breaker and the model, which must agree on every result and state.
 pub(crate) fn compare<const HERTZ: u64>(plan: Plan, start: u64, steps: impl IntoIterator<Item = Step>) {
-    /// Ticks are counted further than any breaker is used, and do not wrap here.
+    /// The clock stays below this, so its ticks do not wrap.
     const MOST_TICKS: u128 = 1 << 63;
     let timer = Timer::<HERTZ>::at(start);
     let breaker = CircuitBreaker32::new(plan.config, &timer).unwrap();
@@ -303,12 +305,12 @@ pub(crate) fn compare<const HERTZ: u64>(plan: Plan, start: u64, steps: impl Into
     }
 }
 
-/// The settings that a breaker of 32 bits has, and that fit it.
+/// The settings that a 32-bit breaker supports and that fit it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) failure_threshold: u32,
     pub(crate) cooldown: Duration,
-    /// How much more it can be.
+    /// By how much the maximum exceeds the cooldown.
     pub(crate) more: Duration,
     /// In thousandths.
     pub(crate) factor: u32,

@@ -1,5 +1,6 @@
-//! A refill of whole tokens that sets the time of the last refill to now: the part of a token that had dripped in is
-//! lost.
+//! A refill of whole tokens that loses the fraction of a token accrued so far.
+//!
+//! It sets the time of the last refill to now.
 
 use crate::Bucket;
 
@@ -19,7 +20,7 @@ impl Bucket for DroppedRemainder {
         let tokens = (now - self.refilled_at) / self.interval;
         if tokens > 0 {
             self.level = self.burst.min(self.level + tokens);
-            // Right would be: the last refill plus what those tokens took.
+            // Correct would be the last refill plus the time of those tokens.
             self.refilled_at = now;
         }
         let allowed = self.level >= u64::from(n);

@@ -1,5 +1,7 @@
-//! The time at which the bucket is full again may lie a whole burst in the past, and then a burst in the future is
-//! allowed.
+//! A bucket whose idle time allows a second burst.
+//!
+//! The time at which the bucket is full may lie a whole burst in the past. Then a burst in the future is allowed as
+//! well.
 
 use crate::Bucket;
 
@@ -16,7 +18,7 @@ impl Bucket for IdleDoublesTheBurst {
     }
 
     fn check_n(&mut self, now: u64, n: u32) -> bool {
-        // Right would be: no earlier than now.
+        // Correct would be: no earlier than now.
         let earliest = now.saturating_sub(self.tolerance);
         let full_at = self.full_at.max(earliest) + self.interval * u64::from(n);
         let allowed = full_at <= now + self.tolerance;

@@ -1,4 +1,4 @@
-//! The time at which the bucket is full again is believed however far ahead of the clock it lies.
+//! The time at which the bucket is full is trusted, however far ahead of the clock it lies.
 
 use crate::Bucket;
 

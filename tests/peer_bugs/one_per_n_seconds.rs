@@ -1,4 +1,4 @@
-//! A number "per second" that is taken for the seconds between two tokens.
+//! A rate per second that is used as the number of seconds between two tokens.
 
 use crate::Bucket;
 
@@ -10,7 +10,7 @@ pub(crate) struct OnePerNSeconds {
 
 impl Bucket for OnePerNSeconds {
     fn new(limit: u32, window: u64, burst: u32) -> Self {
-        // Right would be: the window divided by the limit.
+        // Correct would be the window divided by the limit.
         let interval = window * u64::from(limit);
         Self { interval, tolerance: interval * u64::from(burst), full_at: 0 }
     }

@@ -1,4 +1,4 @@
-//! A rate kept as the time between two tokens, in whole nanoseconds: 3.33 become 3.
+//! A rate kept as the time between two tokens in whole nanoseconds, so 3.33 become 3.
 
 use crate::Bucket;
 

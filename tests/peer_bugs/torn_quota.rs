@@ -1,4 +1,4 @@
-//! A rate in two words that are set "atomically", which is each of them on its own.
+//! A rate in two words that are set "atomically", but one after the other.
 
 use crate::{Adjustable, halfway};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,6 @@
-//! The time of the last refill in one word, the tokens in another: who wins the first has not yet filled the second.
+//! The time of the last refill is in one word, and the tokens are in another.
+//!
+//! The thread that updates the first word has not yet added the tokens to the second.
 
 use crate::{Shared, halfway};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +34,7 @@ impl Shared for TwoWords {
         let next = last + tokens * self.interval;
         let mine = self.refilled_at.compare_exchange(last, next, Ordering::SeqCst, Ordering::SeqCst);
         if tokens > 0 && mine.is_ok() {
-            halfway(); // The refill is claimed, and not there.
+            halfway(); // The refill is claimed, but its tokens are not added yet.
             let fill = |level: u64| Some(self.burst.min(level + tokens));
             self.level.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fill).ok();
         }

@@ -1,4 +1,4 @@
-//! What `n` cells take is multiplied out without a look at whether it fits, and before a look at the burst.
+//! The product of `n` cells is computed without an overflow check, before the burst is checked.
 
 use crate::Bucket;
 
@@ -15,7 +15,7 @@ impl Bucket for UncheckedProduct {
     }
 
     fn check_n(&mut self, now: u64, n: u32) -> bool {
-        // As in a release build, where it wraps: 2^40 ns times 2^24 is nothing.
+        // As in a release build it wraps: 2^40 ns times 2^24 is 0.
         let more = self.interval.wrapping_mul(u64::from(n - 1));
         if self.full_at.wrapping_add(more) > now + self.tolerance {
             return false;

@@ -1,4 +1,4 @@
-//! The burst as a time in nanoseconds, which 64 bits do not hold: five million tokens of an hour each.
+//! The burst as a time in nanoseconds that overflows 64 bits: five million tokens of an hour each.
 
 use crate::Bucket;
 
@@ -16,11 +16,11 @@ impl Bucket for WrappingBurst {
     }
 
     fn check_n(&mut self, now: u64, n: u32) -> bool {
-        let more = self.interval.checked_mul(u64::from(n - 1)).expect("this is not the bug");
+        let more = self.interval.checked_mul(u64::from(n - 1)).expect("the cost itself fits");
         if self.full_at.saturating_add(more).saturating_sub(self.tolerance) > now {
             return false;
         }
-        // And so does this: a bucket that is nearly empty becomes full.
+        // This wraps too: a nearly empty bucket becomes full.
         self.full_at = self.full_at.max(now).wrapping_add(more).wrapping_add(self.interval);
         true
     }

@@ -1,4 +1,4 @@
-//! The policy gets the number of the retry, and not what the server said.
+//! The policy gets the number of the retry, but not the server's hint.
 
 use crate::{BASE, LONGEST, Policy};
 use damper::Backoff;
@@ -13,6 +13,6 @@ impl Policy for BlindToTheServer {
     }
 
     fn next_wait(&mut self, _: Option<Duration>) -> Duration {
-        self.0.next().expect("there is no end")
+        self.0.next().expect("the delays never end")
     }
 }

@@ -1,4 +1,4 @@
-//! The longest delay limits what is there before the jitter, and the jitter is added to it.
+//! The longest delay caps the delay before jitter, and the jitter is added to it.
 
 use crate::{BASE, LONGEST, Policy};
 use std::time::Duration;

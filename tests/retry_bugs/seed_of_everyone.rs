@@ -1,4 +1,4 @@
-//! The seed of the jitter is a constant, so that there is none between those who fail together.
+//! The seed of the jitter is a constant, so callers that fail together return together.
 
 use crate::{BASE, LONGEST, Policy};
 use damper::Backoff;
@@ -15,6 +15,6 @@ impl Policy for SeedOfEveryone {
     }
 
     fn next_wait(&mut self, _: Option<Duration>) -> Duration {
-        self.0.next().expect("there is no end")
+        self.0.next().expect("the delays never end")
     }
 }

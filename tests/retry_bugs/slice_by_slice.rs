@@ -1,4 +1,4 @@
-//! Deposits in ten slices of time, of which one after the other is cleared for as long as there was no call.
+//! Deposits in ten slices of time, cleared one by one for as long as there was no call.
 
 use crate::Withdrawing;
 use std::cell::Cell;
@@ -13,7 +13,7 @@ pub(crate) struct SliceBySlice {
     ratio: f64,
     slices: [Cell<f64>; SLICES],
     index: Cell<usize>,
-    /// In milliseconds.
+    /// The time in milliseconds.
     now: Cell<u64>,
     slice_began: Cell<u64>,
 }

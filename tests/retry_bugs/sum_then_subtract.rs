@@ -1,11 +1,11 @@
-//! The sum of the deposits is read, and then the retry is subtracted from whatever the sum is by then.
+//! The sum of the deposits is read first, and the retry is subtracted from a later sum.
 
 use crate::Withdrawing;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 pub(crate) struct SumThenSubtract {
-    /// In thousandths, as all is here.
+    /// The deposits in thousandths, like all amounts here.
     deposit: i64,
     sum: AtomicI64,
 }

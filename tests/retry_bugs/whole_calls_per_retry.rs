@@ -1,4 +1,4 @@
-//! A retry costs as many deposits as a whole number says: one, where 1.67 were meant.
+//! The cost of a retry is rounded to whole deposits: one instead of 1.67.
 
 use crate::Withdrawing;
 use std::cell::Cell;

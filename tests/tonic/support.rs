@@ -1,4 +1,4 @@
-//! A gRPC server whose answers can be chosen, and clients of it, over real sockets.
+//! A gRPC server whose responses the test chooses, and clients of it, over real sockets.
 
 #[allow(clippy::pedantic, missing_docs, unreachable_pub, reason = "generated")]
 #[path = "echo.rs"]
@@ -25,7 +25,7 @@ use tower::{Layer, Service};
 
 pub(crate) const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// A service whose status can be chosen, and whose calls are counted.
+/// A service whose status the test chooses, and which counts its calls.
 #[derive(Clone, Default)]
 pub(crate) struct Upstream {
     code: Arc<AtomicI32>,
@@ -72,14 +72,14 @@ impl Echo for Upstream {
     type ServerStreamingStream = BoxStream<'static, Result<Message, Status>>;
     type BidirectionalStream = BoxStream<'static, Result<Message, Status>>;
 
-    /// The status that was chosen, or the message.
+    /// Returns the chosen status, or the message.
     async fn unary(&self, request: tonic::Request<Message>) -> Answer<Message> {
         self.called();
         self.status()?;
         Ok(tonic::Response::new(request.into_inner()))
     }
 
-    /// All messages in one, and then as `unary`.
+    /// Joins all messages into one, and then responds like `unary`.
     async fn client_streaming(&self, request: tonic::Request<Streaming<Message>>) -> Answer<Message> {
         self.called();
         let mut messages = request.into_inner();
@@ -91,7 +91,7 @@ impl Echo for Upstream {
         Ok(tonic::Response::new(message(&all)))
     }
 
-    /// The message three times, and then the status.
+    /// Sends the message three times, and then the status.
     async fn server_streaming(&self, request: tonic::Request<Message>) -> Answer<Self::ServerStreamingStream> {
         self.called();
         let messages = vec![Ok(request.into_inner()); 3];
@@ -99,7 +99,7 @@ impl Echo for Upstream {
         Ok(tonic::Response::new(stream::iter(messages.into_iter().chain(end)).boxed()))
     }
 
-    /// Each message, until one is `end`, and then the status.
+    /// Sends back each message until one is `end`, and then the status.
     async fn bidirectional(&self, request: tonic::Request<Streaming<Message>>) -> Answer<Self::BidirectionalStream> {
         self.called();
         let this = self.clone();
@@ -148,7 +148,7 @@ pub(crate) fn client(server: SocketAddr) -> EchoClient<Channel> {
     EchoClient::new(channel(server))
 }
 
-/// These, and then nothing.
+/// A stream of these messages that ends after the last.
 pub(crate) fn messages(texts: &[&str]) -> impl Stream<Item = Message> + Send + use<> {
     stream::iter(texts.iter().map(|text| message(text)).collect::<Vec<_>>())
 }

@@ -1,4 +1,6 @@
-//! Threads that block. What may go wrong here is that one hangs, or goes early: no test minds how slow the machine is.
+//! Threads that block.
+//!
+//! A test fails if a thread hangs or wakes early, however slow the machine is.
 
 use damper::{Clock, ManualClock, Monotonic, Quota, RateLimiter, TokenBucket};
 use std::sync::Arc;
@@ -6,22 +8,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Who is not there after so long hangs.
+/// The time after which a blocked thread counts as hanging.
 const FOR_EVER: Duration = Duration::from_secs(30);
 
 fn empty<C: Clock>(quota: Quota, clock: C) -> Arc<RateLimiter<TokenBucket, C>> {
     Arc::new(RateLimiter::with_algorithm(TokenBucket::with_level(quota, 0), clock))
 }
 
-/// Blocks a thread until its turn, and returns when it has its place. A thread of nobody: the test ends though it
-/// hangs.
+/// Blocks a thread until its turn, and returns when it has its place.
+///
+/// The thread is detached, so the test ends even if it hangs.
 fn wait_in_a_thread<C: Clock + Send + Sync + 'static>(limiter: &Arc<RateLimiter<TokenBucket, C>>) -> Receiver<()> {
     let (done, ends) = channel();
     let debt = limiter.debt();
     let waiter = Arc::clone(limiter);
     thread::spawn(move || {
         waiter.acquire(1).wait().unwrap();
-        // Nobody listens after a failure.
+        // After a failure there is no receiver.
         _ = done.send(());
     });
     while limiter.debt() == debt {
@@ -49,7 +52,7 @@ fn faster_quota_wakes_a_waiter() {
 
 #[test]
 fn refund_wakes_a_blocked_thread() {
-    // Nothing drips in, so only refunds bring tokens.
+    // The quota refills nothing, so only refunds bring tokens.
     let limiter = empty(Quota::per_second(0).burst(2), Monotonic);
     let first = wait_in_a_thread(&limiter);
     let second = wait_in_a_thread(&limiter);
@@ -68,7 +71,7 @@ fn slower_quota_prolongs_a_wait() {
     let slower = Quota::per_second(5).burst(1);
     limiter.set_quota(slower).unwrap();
     clock.advance_ticks(199);
-    // It looks again at every change.
+    // The thread wakes at every change of the quota.
     limiter.set_quota(slower).unwrap();
     assert_eq!(ends.recv_timeout(Duration::from_millis(20)), Err(RecvTimeoutError::Timeout));
     clock.advance_ticks(2);
@@ -91,14 +94,20 @@ fn refusals_and_available_tokens_return_at_once() {
     assert!(limiter.acquire(3).wait().unwrap_err().exceeds_burst());
     let denied = limiter.acquire(1).within(Duration::from_millis(999)).wait().unwrap_err();
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(1)));
-    assert_eq!(limiter.acquire(2).wait().unwrap_err().retry_after(), Some(Duration::from_secs(1)), "too deep in debt");
+    assert_eq!(
+        limiter.acquire(2).wait().unwrap_err().retry_after(),
+        Some(Duration::from_secs(1)),
+        "the debt is too deep"
+    );
     limiter.acquire(0).wait().unwrap();
     assert_eq!(limiter.debt(), 0);
     clock.advance(Duration::from_secs(1));
     limiter.acquire(1).wait().unwrap();
 }
 
-/// How many tokens a quota of so many a second brings between two readings of the default clock, one tick counted more.
+/// Returns the most tokens that a quota refills between two readings of the default clock.
+///
+/// One tick is added.
 pub(super) fn most(per_second: u32, burst: u32, before: u64, after: u64) -> u64 {
     let brought = u128::from(per_second) * u128::from(after - before + 1) / u128::from(Monotonic.frequency());
     u64::from(burst) + u64::try_from(brought).unwrap()

@@ -54,7 +54,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..60)
 }
 
-/// Somebody who waits for a key, and the name that the model has for them.
+/// A waiter for a key: the key, its name in the model, its tokens and its reservation.
 type Waiter<'a> = (u8, usize, u32, KeyedReservation<'a, &'a ManualClock>);
 
 fn cancel(models: &mut [Fifo], at: u64, (key, name, n, reservation): Waiter<'_>) {
@@ -65,9 +65,11 @@ fn cancel(models: &mut [Fifo], at: u64, (key, name, n, reservation): Waiter<'_>)
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
-    /// Each key has a queue of its own, which is served on the tick; a cancelled waiter keeps the others in place.
+    /// Each key has a queue of its own, which is served on the tick.
+    ///
+    /// A cancelled waiter keeps the others in place.
     #[test]
-    fn waiters_of_a_key_are_served_as_by_a_queue_of_its_own(
+    fn waiters_of_each_key_are_served_like_a_separate_queue(
         (period, burst, max_debt) in (1..12u64, 1..10u32, 0..30u32),
         events in events(),
     ) {
@@ -89,7 +91,7 @@ proptest! {
                         (Err(denied), Err(refused)) => {
                             prop_assert_eq!(denied.exceeds_burst(), refused == Refused::ExceedsBurst);
                         }
-                        (reserved, modelled) => prop_assert!(false, "{reserved:?} where the model has {modelled:?}"),
+                        (reserved, modelled) => prop_assert!(false, "{reserved:?}, expected {modelled:?}"),
                     }
                 }
                 Event::Check { key, n } => {
@@ -118,14 +120,15 @@ proptest! {
     }
 }
 
-/// The walk of one key's word, in parts of a token of which one comes with each tick: what is taken moves it up, what is
-/// given back moves it down.
+/// A model of one key's word, in parts of a token. Each tick refills one part.
+///
+/// Taken tokens move it up, and refunds move it down.
 #[derive(Debug)]
 struct Walk {
     word: u64,
     burst: u64,
     deepest: u64,
-    /// Since the bucket was last not below empty: parts that acted, and that were given back.
+    /// The parts granted since the bucket was last not below empty. `given` are those refunded since.
     acted: u64,
     given: u64,
     since: u64,
@@ -141,15 +144,15 @@ impl Walk {
         self.word
     }
 
-    /// Called whenever something may have changed.
+    /// Runs after every possible change.
     fn settle(&mut self, now: u64) {
         if !self.is_below_empty(now) {
-            // All who waited act now, within what a bucket holds.
+            // Grants all waiting parts, which fit in the bucket.
             (self.acted, self.given, self.since) = (self.word.saturating_sub(now), 0, now);
         }
     }
 
-    /// `parts` act: together with all since the bucket was not below empty they are in the envelope.
+    /// Grants `parts`. All grants since the bucket was last not below empty are within the envelope.
     fn acts(&mut self, now: u64, parts: u64) {
         if self.is_below_empty(now) {
             self.acted += parts;
@@ -162,7 +165,7 @@ impl Walk {
 #[derive(Clone, Copy, Debug)]
 enum Settling {
     Reserve(u32),
-    /// So many tokens are given back, of those that acted.
+    /// Gives back this many of the granted tokens.
     Refund(u32),
     Cancel(usize),
     Pass(u64),
@@ -181,8 +184,9 @@ fn settling() -> impl Strategy<Value = Vec<Settling>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
 
-    /// While tokens are given back, each waiter is ready at the tick of its position, or when the bucket is out of debt;
-    /// and what acts is at most the burst, what comes in, and what was given back, since nobody waited.
+    /// Under refunds each waiter is ready at the tick of its position, or once the bucket is out of debt.
+    ///
+    /// The waiters together take at most the burst, the refilled tokens, and the refunds since the queue was empty.
     #[test]
     fn refunds_keep_waiters_in_the_envelope(
         (period, burst, max_debt) in (1..8u64, 4..8u32, 0..40u32),
@@ -192,7 +196,7 @@ proptest! {
         let quota = Quota::every(TICK * u32::try_from(period).unwrap()).unwrap().burst(burst).max_debt(max_debt);
         let limits = limits::<u8>(quota, 4, WhenFull::SharedOverflow, &clock);
         let parts = |n: u32| u64::from(n) * period;
-        // Long after the beginning, so that no word lies before it.
+        // The clock starts late, so that no word lies before its start.
         let mut now = 1_000;
         clock.advance_ticks(now);
         let mut walk = Walk {
@@ -253,7 +257,9 @@ proptest! {
     }
 }
 
-/// The tokens that a key's workers use in a minute, where every call reserves twice what it turns out to use.
+/// The tokens that a key's workers use in a minute.
+///
+/// Every call reserves twice the tokens that it uses.
 #[test]
 fn settled_budget_of_a_key_is_used_up() {
     for workers in [2, 4, 8] {
@@ -281,8 +287,9 @@ fn settled_budget_of_a_key_is_used_up() {
     }
 }
 
-/// Twenty callers wait for each of three hosts, ten of them later, and a flood of other hosts comes in between: each host
-/// serves its callers in order, at its whole rate.
+/// Each host serves its callers in order and at its whole rate, through a flood of other hosts.
+///
+/// Twenty callers wait for each of three hosts, the flood follows, and then ten more callers.
 #[test]
 fn waiters_of_every_key_are_served_in_order_through_a_flood_of_keys() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
@@ -309,7 +316,7 @@ fn waiters_of_every_key_are_served_in_order_through_a_flood_of_keys() {
         for host in ["one", "two", "three"] {
             let of_host: Vec<_> =
                 served.borrow().iter().filter(|served| served.0 == host).map(|&(_, w, at)| (w, at)).collect();
-            // A burst of ten, and then one every 100 ms.
+            // A burst of ten, then one every 100 ms.
             let expected: Vec<_> = (0..30_u64).map(|waiter| (waiter, waiter.saturating_sub(9) * 100)).collect();
             assert_eq!(of_host, expected, "{host}, {when_full:?}");
         }
@@ -345,7 +352,7 @@ fn newcomer_never_takes_the_slot_of_a_key_with_waiters() {
     }
 }
 
-/// Where all slots owe something, no newcomer is put in line behind the debt of another key.
+/// If all slots are in debt, a newcomer is not queued behind another key's debt.
 #[test]
 fn newcomer_never_waits_for_the_debt_of_an_evicted_key() {
     let clock = ManualClock::new();
@@ -353,11 +360,11 @@ fn newcomer_never_waits_for_the_debt_of_an_evicted_key() {
     for key in 0..4 {
         limits.check(&key).unwrap();
     }
-    assert!(limits.reserve(&10, 2).is_err(), "one of the two is missing");
+    assert!(limits.reserve(&10, 2).is_err(), "one of the two tokens is missing");
     assert_eq!(limits.reserve(&10, 1).unwrap().ready_in(), Some(Duration::ZERO));
     assert_eq!(limits.evictions(), 1);
     let own = limits.reserve(&10, 2).unwrap();
-    assert_eq!(own.ready_in(), Some(Duration::from_millis(200)), "its own debt by now");
+    assert_eq!(own.ready_in(), Some(Duration::from_millis(200)), "the debt is the key's own");
 }
 
 #[test]
@@ -369,7 +376,9 @@ fn deny_new_refuses_to_let_a_newcomer_wait() {
     assert_eq!(limits.reserve(&10, 0).unwrap().ready_in(), Some(Duration::ZERO));
 }
 
-/// A key without a slot waits in its shared bucket. When it gets a slot, it comes after its own waiters.
+/// A key without a slot waits in its shared bucket.
+///
+/// When it gets a slot, it is served after its own waiters there.
 #[test]
 fn key_without_a_slot_waits_in_its_shared_bucket() {
     let clock = ManualClock::new();
@@ -378,25 +387,27 @@ fn key_without_a_slot_waits_in_its_shared_bucket() {
     let [first, second, third, fourth] = [(); 4].map(|()| limits.reserve(&10, 1).unwrap());
     let ready = [&first, &second, &third, &fourth].map(KeyedReservation::ready_in);
     assert_eq!(ready, [0, 100, 200, 300].map(waits));
-    assert!(!third.cancel(), "another came after");
+    assert!(!third.cancel(), "another waiter arrived later");
     assert!(fourth.cancel());
     assert_eq!(limits.reserve(&10, 1).unwrap().ready_in(), waits(300), "the place of the fourth");
     assert_eq!((limits.len(), limits.overflows()), (4, 5));
     assert!(limits.reserve_within(&10, 1, Duration::from_millis(399)).is_err());
 
-    // A slot is free.
+    // A slot becomes free.
     limits.reset(&0);
     let in_a_slot = limits.reserve(&10, 1).unwrap();
     assert_eq!((in_a_slot.ready_in(), second.ready_in()), (waits(400), waits(100)));
-    assert_eq!(limits.overflows(), 6, "it has a slot");
+    assert_eq!(limits.overflows(), 6, "the key has a slot");
     assert!(in_a_slot.cancel());
     assert!(limits.check(&10).is_err());
     clock.advance(Duration::from_millis(100));
     assert_eq!(second.ready_in(), waits(0));
-    assert!(!second.cancel(), "its time has come");
+    assert!(!second.cancel(), "the waiter is ready");
 }
 
-/// A key of another tier that comes later waits for longer than the one before, whose tokens then count as used.
+/// A later key of another tier has a longer wait than the waiter before it.
+///
+/// The earlier waiter's tokens then stay used.
 #[test]
 fn shared_tokens_are_kept_when_a_key_of_another_tier_came_later() {
     let clock = ManualClock::new();
@@ -425,7 +436,7 @@ fn cancelled_waiter_of_a_key_keeps_others_in_place() {
     let limits = limits::<str>(Quota::per_second(10).burst(1), 4, WhenFull::SharedOverflow, &clock);
     limits.check("a").unwrap();
     let [first, second, third] = [(); 3].map(|()| limits.reserve("a", 1).unwrap());
-    assert!(!first.cancel(), "others came after");
+    assert!(!first.cancel(), "others arrived later");
     let waits = || [second.ready_in(), third.ready_in()].map(|wait| wait.unwrap().as_millis());
     assert_eq!(waits(), [200, 300]);
     let fourth = limits.reserve("a", 1).unwrap();
@@ -434,7 +445,7 @@ fn cancelled_waiter_of_a_key_keeps_others_in_place() {
 }
 
 #[test]
-fn refund_of_all_that_waiters_lack_makes_them_ready() {
+fn refund_of_all_missing_tokens_makes_waiters_ready() {
     let clock = ManualClock::new();
     let limits = limits::<str>(Quota::per_second(10).burst(4), 4, WhenFull::SharedOverflow, &clock);
     limits.check_n("a", 4).unwrap();
@@ -442,10 +453,10 @@ fn refund_of_all_that_waiters_lack_makes_them_ready() {
     let waits = || [&first, &second].map(|waiter| waiter.ready_in().unwrap().as_millis());
     assert_eq!(waits(), [200, 400]);
     assert_eq!(limits.refund("a", 1), 1);
-    assert_eq!(waits(), [200, 300], "the last comes earlier");
+    assert_eq!(waits(), [200, 300], "the last waiter is ready earlier");
     assert_eq!(limits.refund("a", 3), 3);
     assert_eq!(waits(), [0, 0]);
-    assert!(limits.check("a").is_err(), "no more than was given back");
+    assert!(limits.check("a").is_err(), "no tokens beyond the refunded ones");
 }
 
 #[test]
@@ -456,10 +467,10 @@ fn reset_makes_waiters_ready() {
     limits.reset("a");
     assert_eq!(last.ready_in(), Some(Duration::ZERO));
     limits.check("a").unwrap();
-    assert!(!last.cancel(), "it is forgotten what it took");
+    assert!(!last.cancel(), "the reset forgot its tokens");
 }
 
-/// The slot is another's after a `clear`, also where that is the same key with the same debt.
+/// After a `clear` the slot has another owner, even if it is the same key with the same debt.
 #[test]
 fn clear_leaves_waiters_in_place() {
     let clock = ManualClock::new();
@@ -468,14 +479,14 @@ fn clear_leaves_waiters_in_place() {
     limits.clear();
     assert_eq!(old.ready_in(), Some(Duration::from_millis(100)));
     limits.check("a").unwrap();
-    assert_eq!(old.ready_in(), Some(Duration::from_millis(100)), "its slot is another owner's");
+    assert_eq!(old.ready_in(), Some(Duration::from_millis(100)), "its slot has another owner");
     let new = limits.reserve("a", 1).unwrap();
-    assert!(!old.cancel(), "what it took is forgotten");
+    assert!(!old.cancel(), "its tokens are forgotten");
     assert_eq!((new.ready_in(), new.cancel()), (Some(Duration::from_millis(100)), true));
 }
 
 #[test]
-fn waiters_keep_their_moments_when_their_key_moves_to_another_tier() {
+fn waiters_keep_their_times_when_their_key_changes_tier() {
     let clock = ManualClock::new();
     let tiers = |quota: Quota| {
         KeyedLimiter::<str>::builder(Quota::per_second(10).burst(1))
@@ -488,10 +499,10 @@ fn waiters_keep_their_moments_when_their_key_moves_to_another_tier() {
         let [_, first, last] = [(); 3].map(|()| limits.reserve("a", 1).unwrap());
         limits.set_tier("a", 1).unwrap();
         let waits = [first.ready_in(), last.ready_in()].map(|wait| wait.unwrap().as_millis());
-        assert!(!last.cancel(), "what it took is a debt on another line");
+        assert!(!last.cancel(), "its debt is on another line");
         waits
     };
-    // 300 ms of debt are a third of a token there, and 30 tokens here: neither says how many tokens the waiters took.
+    // 300 ms of debt are a third of a token in one tier and 30 tokens in the other. Neither is what the waiters took.
     assert_eq!(waits(&tiers(Quota::per_second(1).burst(1))), [100, 200]);
     assert_eq!(waits(&tiers(Quota::per_second(100).burst(30))), [100, 200]);
     assert_eq!(waits(&tiers(Quota::UNLIMITED)), [100, 200]);
@@ -511,11 +522,11 @@ fn waiters_follow_a_change_of_the_quota() {
     assert_eq!(waits(), [Some(0), Some(1_000)]);
     limits.set_quota(Quota::UNLIMITED).unwrap();
     assert_eq!(waits(), [Some(0), Some(0)]);
-    assert!(!last.cancel(), "it is ready");
+    assert!(!last.cancel(), "the waiter is ready");
 }
 
 #[test]
-fn charge_delays_those_who_come_later() {
+fn charge_delays_later_waiters() {
     let clock = ManualClock::new();
     let limits = limits::<str>(Quota::per_second(10).burst(1), 4, WhenFull::SharedOverflow, &clock);
     let [_, waiter] = [(); 2].map(|()| limits.reserve("a", 1).unwrap());
@@ -535,11 +546,11 @@ fn too_many_waiters_of_a_key_are_refused_at_once() {
     let denied = limits.reserve("a", 1).unwrap_err();
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)));
     let denied = limits.reserve_within("b", 2, Duration::ZERO).map(drop);
-    assert!(denied.is_ok(), "another key has its own");
+    assert!(denied.is_ok(), "another key has a queue of its own");
     assert_eq!(waiters[3].ready_in(), Some(Duration::from_millis(200)));
 }
 
-/// Dropped while it waits, a future gives its place to the next; dropped unpolled, it never had one.
+/// A waiting future that is dropped gives its place to the next. An unpolled one never had a place.
 #[test]
 fn dropped_future_of_a_key_gives_its_place_back() {
     let timers = Timers::new(MILLIS);
@@ -556,13 +567,19 @@ fn dropped_future_of_a_key_gives_its_place_back() {
     runtime.drop_task(after);
     runtime.drop_task(last);
     runtime.drop_task(task);
-    assert_eq!(limits.reserve("a", 1).unwrap().ready_in().unwrap().as_millis(), 240, "those of two are back");
+    assert_eq!(
+        limits.reserve("a", 1).unwrap().ready_in().unwrap().as_millis(),
+        240,
+        "the tokens of two waiters are back"
+    );
 }
 
-/// Who is not there after so long hangs.
+/// The time after which a blocked thread counts as hanging.
 const FOR_EVER: Duration = Duration::from_secs(30);
 
-/// Blocks a thread for a token of the key, under a quota that refills none; returns when it has its place.
+/// Blocks a thread for a token of the key, under a quota that refills none.
+///
+/// Returns when the thread has its place.
 fn wait_in_a_thread(limits: &Arc<KeyedLimiter<str>>) -> Receiver<()> {
     let (done, ends) = channel();
     let (reserved, waits) = channel();
@@ -571,14 +588,14 @@ fn wait_in_a_thread(limits: &Arc<KeyedLimiter<str>>) -> Receiver<()> {
         let reservation = limits.reserve("a", 1).unwrap();
         reserved.send(()).unwrap();
         reservation.wait();
-        // Nobody listens after a failure.
+        // After a failure there is no receiver.
         _ = done.send(());
     });
     waits.recv().unwrap();
     ends
 }
 
-/// A key with nothing left under a quota that refills nothing, and a faster tier.
+/// A key without tokens under a quota that refills nothing, and a larger tier.
 fn never_refilled() -> Arc<KeyedLimiter<str>> {
     let quota = Quota::per_second(0).burst(2).max_debt(4);
     let tiers = [Quota::per_second(0).burst(20)];
@@ -588,7 +605,7 @@ fn never_refilled() -> Arc<KeyedLimiter<str>> {
 }
 
 #[test]
-fn what_moves_the_word_back_wakes_blocked_threads() {
+fn moving_the_word_back_wakes_blocked_threads() {
     let changes: [fn(&KeyedLimiter<str>); 5] = [
         |limits| assert_eq!(limits.refund("a", 2), 2),
         |limits| limits.reset("a"),
@@ -612,11 +629,13 @@ fn acquire_blocks_until_the_tokens_of_the_key_are_there() {
     for _ in 0..5 {
         limits.acquire("a", 1).jitter(Duration::from_millis(1)).within(FOR_EVER).wait().unwrap();
     }
-    assert!(begin.elapsed() >= Duration::from_millis(20), "four had to wait");
+    assert!(begin.elapsed() >= Duration::from_millis(20), "four calls had to wait");
     assert!(limits.acquire("a", 2).wait().unwrap_err().exceeds_burst());
 }
 
-/// A quota that refills nothing any more: the line passes no position, and `clear` forgets what waiters wait for.
+/// The quota no longer refills.
+///
+/// The line reaches no further position, and `clear` forgets the positions of waiters.
 #[test]
 fn clear_makes_waiters_ready_that_would_wait_for_ever() {
     // With a slot, and in the shared bucket.
@@ -653,7 +672,7 @@ fn clear_wakes_threads_that_would_wait_for_ever() {
         assert_eq!(is_done.recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
         limits.clear();
         let woken = is_done.recv_timeout(Duration::from_secs(10));
-        // So that a failure does not block the scope.
+        // After a failure this lets the scope end.
         limits.set_quota(Quota::per_second(1_000)).unwrap();
         woken.unwrap();
     });

@@ -24,7 +24,7 @@ fn items_arrive_in_order_and_on_time() {
         }
     });
     assert_eq!(came, [(0, 0), (1, 0), (2, 100), (3, 200), (4, 300), (5, 400)]);
-    assert_eq!((end, limiter.debt()), (400, 0), "nothing is taken at the end");
+    assert_eq!((end, limiter.debt()), (400, 0), "no token is taken at the end");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn token_is_taken_once_an_item_is_ready() {
             came.push((item, timers.now()));
         }
     });
-    // At 640 the bucket is full again: that is two.
+    // At 640 the bucket is full again, with two tokens.
     assert_eq!(came, [(50, 100), (100, 200), (200, 300), (640, 640), (640, 640), (640, 740), (740, 840)]);
 }
 
@@ -68,7 +68,7 @@ fn waiting_item_is_kept_and_polled_once() {
         assert_eq!(poll_once(items.next()), None);
     }
     assert_eq!((asked.get(), limiter.debt()), (1, 1));
-    assert_eq!(items.size_hint(), (2, Some(2)), "the one that waits is still to come");
+    assert_eq!(items.size_hint(), (2, Some(2)), "the waiting item is still to come");
     timers.clock.set_ticks(100);
     assert_eq!(poll_once(items.next()), Some(Some(7)));
     timers.clock.set_ticks(200);
@@ -76,7 +76,7 @@ fn waiting_item_is_kept_and_polled_once() {
     assert!(!items.is_terminated());
     assert_eq!(poll_once(items.next()), Some(None));
     assert!(items.is_terminated() && items.get_ref().is_terminated());
-    // A stream may know with its last item that it was that.
+    // A stream may end together with its last item.
     let mut last = limiter.pace_by(stream::once(std::future::ready(9)), timers.sleep());
     assert_eq!(poll_once(last.next()), None);
     assert!(last.get_ref().is_terminated() && !last.is_terminated());
@@ -96,7 +96,7 @@ fn dropped_stream_gives_back_its_token() {
     assert_eq!(limiter.debt(), 0);
 }
 
-/// Where others wait already, and where nothing can come at all, it asks again.
+/// If others are waiting, or no token can ever arrive, the stream asks again.
 #[test]
 fn stream_retries_after_a_refusal() {
     let timers = Timers::new(MILLIS);
@@ -112,10 +112,14 @@ fn stream_retries_after_a_refusal() {
     let mut items = closed.pace_by(stream::iter([5]), timers.sleep());
     assert_eq!(poll_once(items.next()), None);
     closed.set_quota(TEN_A_SECOND).unwrap();
-    assert_eq!(ends_at(&timers, async { assert_eq!(items.next().await, Some(5)) }), 1_100, "a second after it asked");
+    assert_eq!(
+        ends_at(&timers, async { assert_eq!(items.next().await, Some(5)) }),
+        1_100,
+        "a second after the refusal"
+    );
 }
 
-/// A sink that has room when it is told to, fails when it is told to, and knows how a sink is to be used.
+/// A sink with limited room that fails on demand, and checks its use.
 #[derive(Debug)]
 struct Slot<'a> {
     timers: &'a Timers,
@@ -150,7 +154,7 @@ impl Sink<u32> for Slot<'_> {
     }
 
     fn start_send(mut self: Pin<&mut Self>, item: u32) -> Result<(), Self::Error> {
-        assert!(std::mem::take(&mut self.ready), "sent to a sink that is not ready");
+        assert!(std::mem::take(&mut self.ready), "an item was sent before the sink was ready");
         self.sent.borrow_mut().push((item, self.timers.now()));
         if self.fails.get() == Some("send") { Err("send") } else { Ok(()) }
     }
@@ -185,7 +189,7 @@ fn full_sink_takes_no_token() {
     let limiter = RateLimiter::with_clock(TEN_A_SECOND, &timers.clock);
     let mut sink = limiter.pace_sink_by(Slot::new(&timers), timers.sleep());
     sink.get_ref().room.set(false);
-    assert_eq!(poll_once(sink.feed(1)), Some(Ok(())), "it has room for one");
+    assert_eq!(poll_once(sink.feed(1)), Some(Ok(())), "the sink has room for one");
     assert_eq!(poll_once(SinkExt::<u32>::flush(&mut sink)), None);
     assert_eq!(poll_once(sink.feed(2)), None);
     assert_eq!(poll_once(SinkExt::<u32>::close(&mut sink)), None);
@@ -216,7 +220,7 @@ fn sink_errors_are_passed_on() {
     fails(sink.get_ref(), "ready");
     assert_eq!(poll_once(sink.feed(1)), Some(Ok(())));
     assert_eq!(poll_once(sink.feed(2)), Some(Err("ready")));
-    assert_eq!(limiter.peek().remaining(), 2, "and nothing was taken");
+    assert_eq!(limiter.peek().remaining(), 2, "no token was taken");
     fails(sink.get_ref(), "send");
     assert_eq!(poll_once(SinkExt::<u32>::flush(&mut sink)), Some(Err("send")));
     fails(sink.get_ref(), "flushed");
@@ -241,5 +245,5 @@ async fn tokio_paces_streams_and_sinks() {
     let items = limiter.pace(stream::iter(0..3)).inspect(|_| came += 1).map(Ok);
     items.forward(limiter.pace_sink(sink)).await.unwrap();
     assert_eq!(sent, [0, 1, 2]);
-    assert!(came + 3 <= most(1_000, 1, before, Monotonic.now()), "a token for each that came and each that was sent");
+    assert!(came + 3 <= most(1_000, 1, before, Monotonic.now()), "one token for each item received and sent");
 }

@@ -5,11 +5,12 @@ use crate::{MILLIS, Quota, RateLimiter};
 use damper::{LruStore, ManualClock, TokenBucket};
 use std::cell::RefCell;
 
-/// The most that one shard has, so that what is evicted is known.
+/// The largest store with one shard, so that evictions are predictable.
 const CAPACITY: usize = 127;
 
-/// Twenty callers wait for each of three hosts, ten of them later, and a flood of other hosts comes in between: each host
-/// serves its callers in order, at its whole rate.
+/// Each host serves its callers in order and at its whole rate, through a flood of other hosts.
+///
+/// Twenty callers wait for each of three hosts, the flood follows, and then ten more callers.
 #[test]
 fn waiters_of_every_key_are_served_in_order_through_a_flood_of_keys() {
     let timers = Timers::new(MILLIS);
@@ -39,7 +40,7 @@ fn waiters_of_every_key_are_served_in_order_through_a_flood_of_keys() {
     for host in ["one", "two", "three"] {
         let of_host: Vec<_> =
             served.borrow().iter().filter(|served| served.0 == host).map(|&(_, w, at)| (w, at)).collect();
-        // A burst of ten, and then one every 100 ms.
+        // A burst of ten, then one every 100 ms.
         let expected: Vec<_> = (0..30_u64).map(|waiter| (waiter, waiter.saturating_sub(9) * 100)).collect();
         assert_eq!(of_host, expected, "{host}");
     }

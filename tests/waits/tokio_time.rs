@@ -33,7 +33,7 @@ async fn waiting_tasks_stay_in_the_envelope() {
     assert!(turns.iter().sum::<u64>() <= most, "{turns:?}, at most {most}");
 }
 
-/// A future that waits may be sent to another thread.
+/// A waiting future may move to another thread.
 #[test]
 fn futures_are_send() {
     fn is_send<T: Send>(_: T) {}

@@ -1,4 +1,6 @@
-//! A runtime whose time is a clock that is moved by hand: tasks, timers, and nothing that is left to chance.
+//! A runtime whose time is a manual clock.
+//!
+//! It has tasks and timers, and is deterministic.
 
 use damper::{Clock, ManualClock};
 use std::cell::{Cell, RefCell};
@@ -8,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Alarms in the order of their ticks, and at the same tick in the order in which they were set.
+/// Alarms by tick, and within a tick in the order in which they were set.
 #[derive(Debug)]
 pub(crate) struct Timers {
     pub(crate) clock: ManualClock,
@@ -17,7 +19,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// On a clock at tick 0 that has `frequency` ticks per second.
+    /// Creates timers on a clock at tick 0 with `frequency` ticks per second.
     pub(crate) fn new(frequency: u64) -> Self {
         Self { clock: ManualClock::with_frequency(frequency), set: RefCell::default(), alarms: Cell::new(0) }
     }
@@ -26,7 +28,7 @@ impl Timers {
         self.clock.now()
     }
 
-    /// What a future sleeps by: to the tick, and no longer than asked for.
+    /// Returns a sleep that ends exactly at the requested tick.
     pub(crate) fn sleep<'a>(&'a self) -> impl Fn(Duration) -> Alarm<'a> + Copy {
         |duration| {
             let ticks = (duration.as_nanos() * u128::from(self.clock.frequency())).div_ceil(1_000_000_000);
@@ -37,7 +39,7 @@ impl Timers {
     }
 }
 
-/// Rings at a tick.
+/// A future that is ready at a tick.
 #[derive(Debug)]
 pub(crate) struct Alarm<'a> {
     timers: &'a Timers,
@@ -62,7 +64,7 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// Lets all others run that can.
+/// Lets all other ready tasks run.
 pub(crate) fn yield_now() -> impl Future<Output = ()> {
     let mut yielded = false;
     std::future::poll_fn(move |context| {
@@ -99,7 +101,7 @@ impl<'a> Runtime<'a> {
         Self { timers, tasks: Vec::new(), woken: Tasks::default() }
     }
 
-    /// Starts a task, which first runs with the next `run`.
+    /// Adds a task, which first runs in the next `run`.
     pub(crate) fn spawn(&mut self, task: impl Future<Output = ()> + 'a) -> usize {
         let id = self.tasks.len();
         self.tasks.push(Some(Box::pin(task)));
@@ -107,12 +109,12 @@ impl<'a> Runtime<'a> {
         id
     }
 
-    /// Drops a task where it is.
+    /// Drops a task in its present state.
     pub(crate) fn drop_task(&mut self, id: usize) {
         self.tasks[id] = None;
     }
 
-    /// Runs all tasks as far as they come without time.
+    /// Runs all woken tasks, without advancing the time.
     fn run(&mut self) {
         loop {
             let next = self.woken.lock().unwrap().pop_front();
@@ -127,7 +129,7 @@ impl<'a> Runtime<'a> {
         }
     }
 
-    /// Runs all tasks until the tick, and at it.
+    /// Runs all tasks up to and including the tick.
     pub(crate) fn run_until(&mut self, tick: u64) {
         self.run();
         loop {
@@ -136,7 +138,7 @@ impl<'a> Runtime<'a> {
                 (key.0, alarm.remove())
             });
             let Some((at, waker)) = next else { break };
-            // Whoever slept too long does not go back.
+            // The clock never moves back, even if a task slept too long.
             self.timers.clock.set_ticks(at.max(self.timers.now()));
             waker.wake();
             self.run();
@@ -144,7 +146,7 @@ impl<'a> Runtime<'a> {
         self.timers.clock.set_ticks(tick);
     }
 
-    /// Runs all tasks as far as they come now.
+    /// Runs all tasks up to the present tick.
     pub(crate) fn run_now(&mut self) {
         self.run_until(self.timers.now());
     }

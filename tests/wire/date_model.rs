@@ -1,5 +1,6 @@
-//! Dates of HTTP, slowly: days are counted year by year and month by month, and a text is a date if one of the forms of
-//! that date is the very text.
+//! HTTP dates, computed slowly: year by year and month by month.
+//!
+//! A text is a date if it equals one of the forms of that date.
 
 const MONTHS: [(&str, u64); 12] = [
     ("Jan", 31),
@@ -16,15 +17,15 @@ const MONTHS: [(&str, u64); 12] = [
     ("Dec", 31),
 ];
 
-/// From the first of January 1970 on, which was a Thursday.
+/// The weekdays from the first of January 1970, which was a Thursday.
 const WEEKDAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
 const DAY: u64 = 86_400;
 
-/// The last second of the year 9999, after 1970.
+/// The last second of the year 9999, in seconds after 1970.
 pub(crate) const LAST: u64 = 253_402_300_799;
 
-/// The last second that a year of two digits can mean.
+/// The last second that a year of two digits can name.
 pub(crate) const LAST_OF_TWO_DIGITS: u64 = 3_155_759_999;
 
 fn is_leap(year: u64) -> bool {
@@ -35,7 +36,7 @@ fn days_in(year: u64, month: usize) -> u64 {
     MONTHS[month].1 + u64::from(month == 1 && is_leap(year))
 }
 
-/// The date of so many seconds after 1970, in all forms that a recipient has to understand.
+/// Returns the date this many seconds after 1970, in all forms that a recipient must accept.
 pub(crate) fn forms(seconds: u64) -> [String; 4] {
     let (days, second) = (seconds / DAY, seconds % DAY);
     let weekday = WEEKDAYS[(days % 7) as usize];
@@ -55,30 +56,30 @@ pub(crate) fn forms(seconds: u64) -> [String; 4] {
         format!("{short}, {day:02} {month} {year:04} {time} GMT"),
         format!("{weekday}, {day:02}-{month}-{:02} {time} GMT", year % 100),
         format!("{short} {month} {day:2} {time} {year:04}"),
-        // Written by some, although a space belongs there.
+        // Some servers write a zero in place of the space.
         format!("{short} {month} {day:02} {time} {year:04}"),
     ]
 }
 
-/// The seconds after 1970 that a text names, if it is a date.
+/// Returns the seconds after 1970 that a text names, if it is a date.
 pub(crate) fn seconds_of(text: &str) -> Option<u64> {
     let text = text.trim_matches([' ', '\t']);
     exactly(text, &[0, 1, 2, 3]).or_else(|| {
-        // httpdate does not look at what stands between the year and the time in the second form.
+        // httpdate ignores the character between the year and the time in the second form.
         let before_time = text.len().checked_sub(" 08:49:37 GMT".len())?;
         let (date, time) = text.split_at_checked(before_time)?;
         exactly(&format!("{date} {}", time.get(1..)?), &[1])
     })
 }
 
-/// The seconds of which one of these forms is the text.
+/// Returns the seconds whose date equals the text in one of the allowed forms.
 fn exactly(text: &str, allowed: &[usize]) -> Option<u64> {
     let month = MONTHS.iter().position(|(name, _)| text.contains(name))?;
     let numbers: Vec<u64> =
         text.split(|other: char| !other.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect();
     let &[day, a, b, c, d] = numbers.as_slice() else { return None };
     let candidates = [
-        // With the year after the day, of four digits or of two; and at the end.
+        // The year follows the day, with four digits or with two, or it is at the end.
         seconds_at(a, month, day, [b, c, d]),
         seconds_at(if a < 70 { a + 2_000 } else { a + 1_900 }, month, day, [b, c, d]),
         seconds_at(d, month, day, [a, b, c]),
@@ -98,7 +99,7 @@ fn seconds_at(year: u64, month: usize, day: u64, [hour, minute, second]: [u64; 3
     Some((years + months + day - 1) * DAY + hour * 3_600 + minute * 60 + second)
 }
 
-/// The seconds that a `Retry-After` asks for in an answer of this date.
+/// Returns the seconds that a `Retry-After` requests in a response with this date.
 pub(crate) fn retry_after(value: &str, date: u64) -> Option<u64> {
     let value = value.trim_matches([' ', '\t']);
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {

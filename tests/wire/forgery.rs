@@ -1,4 +1,6 @@
-//! A client cannot change its address by any header, and every header is parsed as the slow model parses it.
+//! A client cannot change its address with any header.
+//!
+//! Every header is parsed as the slow model parses it.
 
 use super::model::{self, Header};
 use super::proxies::{Adds, Writes};
@@ -57,7 +59,7 @@ fn a_client() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-/// What could confuse a reader.
+/// Words that could confuse a parser.
 #[rustfmt::skip]
 const WORDS: [&str; 27] = [
     "10.0.0.1", "203.0.113.9", "fd00::1", "[fd00::1]", "\"[fd00::1]:80\"", "::ffff:10.0.0.1", "fe80::1%eth0",
@@ -65,7 +67,7 @@ const WORDS: [&str; 27] = [
     ":80", ":_p", "[", "]", " ", "\t",
 ];
 
-/// Pieces of what could confuse a reader, and any bytes that a header can have.
+/// Confusing words, and any bytes that a header may have.
 fn a_line() -> impl Strategy<Value = Vec<u8>> {
     let word = proptest::sample::select(&WORDS[..]).prop_map(|word| word.as_bytes().to_vec());
     let byte = prop_oneof![Just(b'\t'), 0x20..=0x7e_u8, 0x80..=0xff_u8].prop_map(|byte| vec![byte]);

@@ -11,7 +11,7 @@ fn decode(value: HeaderValue) -> Option<Duration> {
     grpc_timeout_in(&HeaderMap::from_iter([(GRPC_TIMEOUT, value)]))
 }
 
-/// The unit of a value, in nanoseconds.
+/// Returns the unit of a value, in nanoseconds.
 fn unit(value: &HeaderValue) -> u128 {
     match value.as_bytes().last() {
         Some(b'n') => 1,
@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_as_the_grammar_says(bytes in "[0-9HMSmunx +.\u{e9}-]{0,10}") {
+    fn any_bytes_are_parsed_by_the_grammar(bytes in "[0-9HMSmunx +.\u{e9}-]{0,10}") {
         let is_valid = bytes.is_ascii()
             && (2..=9).contains(&bytes.len())
             && bytes.ends_with(['H', 'M', 'S', 'm', 'u', 'n'])

@@ -1,5 +1,7 @@
-//! Whom a request is from, slowly: all hops in a list, addresses as lists of bits, and the elements of `Forwarded` by
-//! trying each place where one could start.
+//! Finds the client of a request slowly.
+//!
+//! All hops are in a list, addresses are lists of bits, and each position is tried as the start of an element of
+//! `Forwarded`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +11,7 @@ pub(crate) enum Header {
     Forwarded,
 }
 
-/// The first hop from the right that is not trusted, or the leftmost of the known ones.
+/// Returns the first untrusted hop from the right, or the leftmost known one.
 pub(crate) fn client_of(header: Header, trusted: &[(IpAddr, u8)], peer: IpAddr, lines: &[Vec<u8>]) -> IpAddr {
     let known = hops(header, lines).into_iter().map_while(|hop| hop);
     let hops: Vec<IpAddr> = std::iter::once(unmapped(peer)).chain(known).collect();
@@ -21,7 +23,7 @@ pub(crate) fn leftmost(header: Header, lines: &[Vec<u8>]) -> Option<IpAddr> {
     hops(header, lines).last().copied().flatten()
 }
 
-/// From the right.
+/// Returns the hops from the right.
 fn hops(header: Header, lines: &[Vec<u8>]) -> Vec<Option<IpAddr>> {
     let hops = |line: &Vec<u8>| -> Vec<Option<IpAddr>> {
         match header {
@@ -65,8 +67,9 @@ fn trim(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// From the right, the shortest that is well formed and starts after a comma or with the line; nothing where there is
-/// none.
+/// Splits a line from the right into the shortest well-formed elements.
+///
+/// An element starts after a comma or with the line. `None` stands for a malformed rest.
 fn elements(line: &[u8]) -> Vec<Option<&[u8]>> {
     let starts = (0..=line.len()).rev().filter(|&start| start == 0 || line[start - 1] == b',');
     match starts.into_iter().find(|&start| parameters(&line[start..]).is_some()) {
@@ -76,8 +79,9 @@ fn elements(line: &[u8]) -> Vec<Option<&[u8]>> {
     }
 }
 
-/// From the left, if strings are closed, and backslashes only in strings. Commas outside of strings are a matter of
-/// where an element starts: the shortest has none.
+/// Splits an element from the left, if its strings are closed and backslashes are only in strings.
+///
+/// An element contains no commas outside strings, because the shortest one is chosen.
 fn parameters(element: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut parameters = vec![vec![]];
     let mut bytes = element.iter().copied();
@@ -122,7 +126,7 @@ fn named_for(element: &[u8]) -> Option<IpAddr> {
     if bytes.next().is_some() || unquoted.len() > 128 { None } else { node(&unquoted) }
 }
 
-/// All forms of a node, one after the other.
+/// Tries all forms of a node, one after the other.
 fn node(node: &[u8]) -> Option<IpAddr> {
     let node = str::from_utf8(node).ok()?;
     let without_port = match node.rfind(':') {

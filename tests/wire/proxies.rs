@@ -1,16 +1,16 @@
-//! Proxies that tell the truth, each in its own way.
+//! Honest proxies, each with its own format.
 
 use super::model::Header;
 use std::net::IpAddr;
 
-/// How a proxy adds what it says to a header.
+/// How a proxy adds an entry to a header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Adds {
     /// To the last line.
     ToTheLine,
-    /// As a line of its own.
+    /// As a separate line.
     ALine,
-    /// After all lines, which it makes one of.
+    /// To all lines, joined into one.
     ToAllLines,
 }
 
@@ -20,7 +20,7 @@ pub(crate) enum Writes {
     Plainly,
     WithPort,
     Mapped,
-    /// In `Forwarded` only; elsewhere plainly.
+    /// In `Forwarded` only. Elsewhere like `Plainly`.
     Escaped,
 }
 
@@ -40,7 +40,7 @@ impl Adds {
 }
 
 impl Writes {
-    /// What a proxy says of whoever asked it.
+    /// Returns the proxy's entry for its client.
     pub(crate) fn entry(self, header: Header, address: IpAddr) -> Vec<u8> {
         let node = match (self, address) {
             (Self::Mapped, IpAddr::V4(address)) => self.bracketed(header, &address.to_ipv6_mapped().to_string()),

@@ -29,7 +29,7 @@ fn limit_adds_an_item_to_each_header() {
         (Quota::per_second(0).burst(5), 4, None, "q=5", "r=4"),
         (Quota::per_second(0), 0, None, "q=0", "r=0"),
         (Quota::per_second(u32::MAX), u32::MAX, Some(Duration::ZERO), "q=4294967295;w=1", "r=4294967295;t=0"),
-        // RFC 9651 has integers of 15 digits.
+        // RFC 9651 integers have at most 15 digits.
         (long, 0, Some(Duration::from_secs(999_999_999_999_999)), "q=4294967295", "r=0;t=999999999999999"),
         (long, 0, Some(Duration::from_secs(1_000_000_000_000_000)), "q=4294967295", "r=0"),
         (long, 0, Some(Duration::MAX), "q=4294967295", "r=0"),
@@ -39,21 +39,21 @@ fn limit_adds_an_item_to_each_header() {
     }
 }
 
-/// If the burst is refilled in less than a second, `q` and `w` state the quota itself, and never more.
+/// If the burst refills in less than a second, `q` and `w` state the quota itself, rounded down.
 #[test]
 fn small_burst_is_written_as_its_quota() {
     let per = |limit, millis| Quota::per(limit, Duration::from_millis(millis)).unwrap();
     for (quota, policy) in [
         (Quota::per_second(1_000).burst(50), "q=1000;w=1"),
         (Quota::per_second(1_000).burst(999), "q=1000;w=1"),
-        // From a second on, the burst and the time that it takes are as exact, and say how much is there at once.
+        // From a second on, the burst and its refill time are as exact, and also state the burst.
         (Quota::per_second(1_000).burst(1_000), "q=1000;w=1"),
         (Quota::per_second(1_000).burst(2_000), "q=2000;w=2"),
         (Quota::per_second(1_000).burst(1_001), "q=1001;w=2"),
         (Quota::per_minute(100).burst(1), "q=100;w=60"),
         (Quota::per_minute(100).burst(2), "q=2;w=2"),
         (Quota::per_hour(1_000_000).burst(10), "q=1000000;w=3600"),
-        // Windows that are no whole seconds: exactly, within a minute if that can be.
+        // Windows of a fractional number of seconds: stated exactly if that is possible within a minute.
         (per(10, 250), "q=40;w=1"),
         (per(10, 250).burst(39), "q=40;w=1"),
         (per(10, 250).burst(40), "q=40;w=1"),
@@ -61,11 +61,11 @@ fn small_burst_is_written_as_its_quota() {
         (per(1, 600), "q=5;w=3"),
         (per(10, 1_500).burst(1), "q=20;w=3"),
         (per(1_000, 61_500).burst(1), "q=1008;w=62"),
-        // Else over a minute, rounded down.
+        // Otherwise over a minute, rounded down.
         (Quota::every(Duration::from_nanos(142_857_143)).unwrap(), "q=419;w=60"),
-        // RFC 9651 has integers of 15 digits; less may be said than there is.
+        // RFC 9651 integers have at most 15 digits, so the stated rate may be lower.
         (Quota::per(u32::MAX, Duration::from_nanos(1)).unwrap(), "q=999999999999999;w=1"),
-        // Nothing is ever there, however fast it would refill.
+        // With a burst of 0 no token is ever available, at any rate.
         (Quota::per_second(5).burst(0), "q=0"),
         (Quota::per_second(0).burst(5), "q=5"),
     ] {
@@ -84,7 +84,9 @@ fn several_limits_share_the_headers() {
     assert_eq!(items(RATE_LIMIT), [r#""second";r=7;t=1"#, r#""hour";r=7;t=1"#]);
 }
 
-/// Tiers and live changes give a limit many quotas. Each is written as it would be alone, however many there were.
+/// Tiers and live changes give a limit many quotas.
+///
+/// Each is written as if it were the only one.
 #[test]
 fn policy_is_that_of_the_quota_in_force() {
     let limit = RateLimitHeaders::default();
@@ -159,7 +161,7 @@ fn full_header_map_stays_unchanged() {
 }
 
 proptest! {
-    /// `q` tokens every `w` seconds are no more than what is refilled, and hardly less, unless `q` is the burst.
+    /// `q` tokens every `w` seconds never exceed the refill, and are hardly less unless `q` is the burst.
     #[test]
     fn written_rate_never_exceeds_the_quota(
         limit in 1..=u32::MAX,
@@ -174,8 +176,8 @@ proptest! {
         let (limit, window) = (u128::from(limit), u128::from(window));
         prop_assert!(w > 0 && q * window <= limit * w * second, "no more");
         if u128::from(burst) * window < limit * second {
-            prop_assert!(q >= u128::from(burst), "what can be there at once is part of it");
-            prop_assert!(q == 999_999_999_999_999 || q * 60 * window > 59 * limit * w * second, "and hardly less");
+            prop_assert!(q >= u128::from(burst), "the burst fits in it");
+            prop_assert!(q == 999_999_999_999_999 || q * 60 * window > 59 * limit * w * second, "and not much less");
         } else {
             prop_assert_eq!(q, u128::from(burst));
             prop_assert!(q * window > limit * (w - 1) * second, "and to the second");

@@ -1,4 +1,4 @@
-//! What a server says of its limit, read by its client.
+//! A server's limit, read by its client.
 
 use damper::wire::{self, RateLimitHeaders, RateLimitStatus};
 use damper::{ManualClock, Quota, RateLimiter};
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What is left, until when, the limit and its window in seconds.
+/// The tokens left, the seconds until the reset, the limit, and its window in seconds.
 type Read = (u64, Option<u64>, Option<u64>, Option<u64>);
 
 fn read(lines: &[(&'static str, &str)]) -> Option<Read> {
@@ -47,9 +47,9 @@ fn limit_with_the_fewest_requests_left_is_read() {
     ] {
         assert_eq!(read(&[("ratelimit-policy", policies), ("ratelimit", limits)]), Some(expected), "{limits}");
     }
-    // Of concurrent requests there is no pace.
+    // A limit on concurrent requests has no pace.
     assert_eq!(read(&[("ratelimit", r#""bytes";r=1"#), ("ratelimit-policy", policies)]), None);
-    // Two lines are one list.
+    // Two header lines form one list.
     let lines = [("ratelimit", r#""daily";r=9"#), ("ratelimit", r#""burst";r=8"#), ("ratelimit-policy", policies)];
     assert_eq!(read(&lines), Some((8, None, Some(100), Some(60))));
 }
@@ -78,7 +78,7 @@ fn malformed_field_is_ignored_as_a_whole() {
         &long,
     ] {
         assert_eq!(read(&[("ratelimit", limit)]), None, "{limit}");
-        // What is malformed counts as absent.
+        // A malformed header counts as absent.
         assert_eq!(read(&[("ratelimit", limit), ("x-ratelimit-remaining", "4")]), Some((4, None, None, None)));
     }
     for policy in ["", r#""default""#, r#""default";q=1;w=0"#, r#""default";q=1;qu=requests"#, r#""default";q=1, 7"#] {
@@ -109,8 +109,12 @@ fn custom_headers_are_read() {
         let lines = [("x-ratelimit-remaining", remaining), ("x-ratelimit-reset", reset), ("x-ratelimit-limit", limit)];
         assert_eq!(read(&lines), expected, "{lines:?}");
     }
-    assert_eq!(read(&[("x-ratelimit-remaining", "1"), ("x-ratelimit-remaining", "2")]), None, "which of them?");
-    // As of the date of the response, whatever this clock says.
+    assert_eq!(
+        read(&[("x-ratelimit-remaining", "1"), ("x-ratelimit-remaining", "2")]),
+        None,
+        "the values contradict each other"
+    );
+    // Relative to the response's date, whatever the local clock shows.
     let of_date = [("x-ratelimit-remaining", "1"), ("x-ratelimit-reset", "1700000060")];
     let of_date = [&of_date[..], &[("date", "Tue, 14 Nov 2023 22:13:20 GMT")]].concat();
     assert_eq!(read(&of_date), Some((1, Some(60), None, None)));
@@ -118,7 +122,7 @@ fn custom_headers_are_read() {
 }
 
 #[test]
-fn pace_uses_up_what_is_left() {
+fn pace_uses_up_the_remaining_tokens() {
     for (left, pace) in [
         ("r=20;t=60", Some(3 * SECOND)),
         ("r=0;t=60", Some(60 * SECOND)),
@@ -132,9 +136,9 @@ fn pace_uses_up_what_is_left() {
 }
 
 proptest! {
-    /// What damper's servers write is read back, in either form.
+    /// Headers written by damper's servers are read back, in either form.
     #[test]
-    fn what_is_written_is_read_back(rate in 1..1_000_u32, burst in 1_000..100_000_u32, taken in 0..1_000_u32, name in "[ -~]{0,12}") {
+    fn written_headers_are_read_back(rate in 1..1_000_u32, burst in 1_000..100_000_u32, taken in 0..1_000_u32, name in "[ -~]{0,12}") {
         let quota = Quota::per_second(rate).burst(burst);
         let limiter = RateLimiter::with_clock(quota, ManualClock::new());
         let allowed = limiter.check_n(taken).unwrap();
@@ -149,7 +153,7 @@ proptest! {
         }
     }
 
-    /// Any bytes at all are read, or are not.
+    /// No bytes make the reader panic.
     #[test]
     fn no_header_panics(value in proptest::collection::vec(any::<u8>(), 0..64), policy in "[ -~]{0,64}") {
         let mut all = HeaderMap::new();

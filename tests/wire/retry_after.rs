@@ -27,13 +27,13 @@ fn retry_after_is_seconds_or_a_date() {
         (" 120\t", Some(120)),
         ("007", Some(7)),
         ("18446744073709551615", Some(u64::MAX)),
-        // More than can be counted is as good as for ever.
+        // Overflowing values saturate.
         ("99999999999999999999999", Some(u64::MAX)),
         ("Sun, 06 Nov 1994 08:51:37 GMT", Some(120)),
         ("Sunday, 06-Nov-94 08:51:37 GMT", Some(120)),
         ("Sun Nov  6 08:51:37 1994", Some(120)),
         ("Mon, 07 Nov 1994 08:49:37 GMT", Some(86_400)),
-        // The past asks for nothing.
+        // A date in the past is no wait.
         ("Sun, 06 Nov 1994 08:49:36 GMT", Some(0)),
         ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
         ("", None),
@@ -53,7 +53,9 @@ fn retry_after_is_seconds_or_a_date() {
     assert_eq!(retry_after_in(&HeaderMap::new()), None);
 }
 
-/// The response's own `Date` comes from the server's clock, so neither that clock nor ours has to be right.
+/// The response's own `Date` comes from the server's clock.
+///
+/// So neither the server's nor the client's clock has to be right.
 #[test]
 fn skewed_clocks_keep_the_wait() {
     for server_time in ["Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:00:00 GMT"] {

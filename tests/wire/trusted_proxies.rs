@@ -42,10 +42,10 @@ fn x_forwarded_for_entries_are_parsed() {
         ("  \t192.0.2.7\t ", "192.0.2.7"),
         ("203.0.113.9,192.0.2.7", "192.0.2.7"),
         ("203.0.113.9, 192.0.2.7, 10.1.2.3:80,fd00::1 , ::ffff:10.0.0.1", "192.0.2.7"),
-        // All are trusted: the leftmost.
+        // All hops are trusted, so the leftmost counts.
         ("10.0.0.1", "10.0.0.1"),
         ("10.0.0.1, 10.0.0.2", "10.0.0.1"),
-        // What is not an address ends the walk at the proxy that wrote it.
+        // A hop that is not an address ends the walk at the proxy that wrote it.
         ("", "10.0.0.9"),
         ("unknown", "10.0.0.9"),
         ("192.0.2.7, unknown", "10.0.0.9"),
@@ -92,11 +92,11 @@ fn forwarded_elements_are_parsed() {
         ("for=192.0.2.7;host=\"\\\", for=203.0.113.9\"", "192.0.2.7"),
         ("for=192.0.2.7;host=\"\\\\\";x=\";for=203.0.113.9\"", "192.0.2.7"),
         ("for=203.0.113.9, for=192.0.2.7;by=_a, for=10.0.0.1,for=\"[fd00::1]:80\"", "192.0.2.7"),
-        // Liberties that some take.
+        // Deviations that some proxies have.
         ("for=192.0.2.7:4711", "192.0.2.7"),
         ("for=2001:db8::1", "2001:db8::1"),
         ("for=\"2001:db8::1\"", "2001:db8::1"),
-        // All are trusted: the leftmost.
+        // All hops are trusted, so the leftmost counts.
         ("for=10.0.0.1, for=10.0.0.2", "10.0.0.1"),
         // A missing, hidden or malformed address ends the walk at the proxy that wrote it.
         ("", "10.0.0.9"),
@@ -119,7 +119,7 @@ fn forwarded_elements_are_parsed() {
         ("for=\"192.0.2.7\"\"\"", "10.0.0.9"),
         ("for=\"192.0.2.7\\\"", "10.0.0.9"),
         ("x\\;for=192.0.2.7", "10.0.0.9"),
-        // A client opened a string that it never closed.
+        // A client opens a string and never closes it.
         ("for=\"203.0.113.9, for=192.0.2.7", "192.0.2.7"),
         ("for=\"203.0.113.9\\, for=192.0.2.7;by=\"x\", for=10.0.0.1", "192.0.2.7"),
         ("for=\"203.0.113.9, for=10.0.0.1", "10.0.0.1"),
@@ -245,7 +245,7 @@ fn leftmost_address_is_forgeable() {
     assert_eq!(leftmost_forgeable(&headers), None);
 }
 
-/// Quadratic work would take minutes on so long a header. The client's own part is not read at all.
+/// Quadratic work would take minutes on such a long header. The client's own part is not read at all.
 #[test]
 fn long_headers_take_linear_time() {
     const LONG: usize = 1 << 18;

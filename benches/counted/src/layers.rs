@@ -1,6 +1,8 @@
-//! What a layer adds to a service. A request is made, sent through a clone of the service, as axum and tonic have it
-//! (hyper calls one of the connection's), answered when it is first polled, and its answer read to its end and dropped:
-//! all that is in the bare service's call too.
+//! Instructions that a layer adds to a service.
+//!
+//! A request is made, sent through a clone of the service, as axum and tonic have it (hyper calls one of the
+//! connection's), answered when it is first polled, and its answer read to its end and dropped: all that is in the bare
+//! service's call too.
 
 use crate::still::{SEED, still};
 use crate::{Call, Row, prepared, rows};
@@ -212,7 +214,9 @@ fn tower_breaker_open() -> Call {
     tower(CircuitBreakerLayer::new(open(still!())).layer(tower::service_fn(answer)), request, End::Failed)
 }
 
-/// A call that needs no hedge. Here the clock stands still, so there is no delay yet, and nothing sleeps.
+/// A call that needs no hedge.
+///
+/// Here the clock stands still, so there is no delay yet, and nothing sleeps.
 fn tower_hedge() -> Call {
     let hedge = Hedge::with_clock(HedgeConfig::DEFAULT, still!());
     let layer = HedgeLayer::sleeping_by(hedge, |_| ready(()));

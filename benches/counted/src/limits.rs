@@ -46,10 +46,10 @@ pub(crate) const ROWS: &[Row] = rows![
 /// More than is ever taken.
 const PLENTY: Quota = Quota::per_hour(1).burst(1_000_000);
 
-/// The one token is taken before anybody counts.
+/// The one token is taken before the counting starts.
 const ONE: Quota = Quota::per_hour(1);
 
-/// What a lease and a stripe hold: they are filled ten times in a thousand calls.
+/// The tokens of a lease and a stripe: they are filled ten times in a thousand calls.
 const HELD: u32 = 100;
 
 fn check_allowed() -> Call {
@@ -100,8 +100,10 @@ fn check_n() -> Call {
     Box::new(move || limiter.check_n(n).is_ok())
 }
 
-/// Something is made of the whole answer, where otherwise its caller only asks which it is: then the compiler leaves out
-/// what nobody looks at, unless the decision is too large, or in too many places, to be inlined.
+/// Uses the whole answer, whose caller otherwise only asks which it is.
+///
+/// The compiler leaves out what no caller looks at, unless the decision is too large, or in too many places, to be
+/// inlined.
 fn check_allowed_whole() -> Call {
     let limiter = RateLimiter::with_clock(PLENTY, still!());
     Box::new(move || black_box(limiter.check()).is_ok())
@@ -202,7 +204,7 @@ fn log() -> SlidingLog {
     SlidingLog::new(Quota::per_second(100)).expect("the burst is the limit")
 }
 
-/// What moves the clock of a log on.
+/// The clock of a log, moved on.
 fn tick() -> Call {
     let clock = Arc::new(ManualClock::new());
     Box::new(move || {

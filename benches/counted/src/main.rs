@@ -1,7 +1,7 @@
 //! damper's hot paths, for `benches/instructions` to count the instructions of.
 //!
 //! ```text
-//! counted                    tells the names of the rows
+//! counted                    prints the names of the rows
 //! counted ROW WITH WITHOUT   makes so many calls of a row, and so many of what it is counted less
 //! ```
 //!
@@ -19,6 +19,7 @@ mod gates;
 mod keys;
 mod layers;
 mod limits;
+mod pacers;
 mod retries;
 mod still;
 mod throttles;
@@ -58,15 +59,17 @@ fn all() -> impl Iterator<Item = &'static Row> {
         bulkheads::ROWS,
         adaptive::ROWS,
         throttles::ROWS,
+        pacers::ROWS,
         gates::ROWS,
         throttles::ROWS,
+        pacers::ROWS,
         layers::ROWS,
     ]
     .into_iter()
     .flatten()
 }
 
-/// A call that does not answer true at first: before anybody counts, it is made until it does.
+/// Repeats a call that does not return true at first until it does, before the counting starts.
 fn prepared(mut call: Call) -> Call {
     assert!((0..1_000_000).any(|_| call()), "a call becomes of the kind that is counted");
     call

@@ -16,9 +16,11 @@ pub(crate) fn now() -> u64 {
     NOW.load(Ordering::Relaxed)
 }
 
-/// A clock for one row, of a type of its own: what decides by it is compiled for that row alone, and inlined into it as
-/// far as into the one caller that most limiters have. If rows shared it, one more of them would change the others; and
-/// if it were generic, less of it would be inlined than of the clocks that programs have.
+/// A clock for one row, of a type of its own.
+///
+/// Code that decides by it is compiled for that row alone, and inlined into it as far as into the one caller that most
+/// limiters have. If rows shared it, one more of them would change the others; and if it were generic, less of it would
+/// be inlined than of the clocks that programs have.
 macro_rules! still {
     () => {{
         #[derive(Clone, Copy, Debug)]

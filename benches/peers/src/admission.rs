@@ -1,4 +1,6 @@
-//! One call through the gate of admission with a slot free: it is admitted, and its success recorded. No peer has one in Rust.
+//! One call through the gate of admission with a slot free: it is admitted, and its success recorded.
+//!
+//! No peer has one in Rust.
 
 use crate::contest::{Contest, Side, calls, calls_on_threads};
 use damper::Deadline;

@@ -1,4 +1,4 @@
-//! What is measured against what.
+//! Contests: a side of damper's and a side of a peer's.
 
 use std::hint::{self, black_box};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct Peer {
     pub(crate) bar: Option<f64>,
 }
 
-/// Does something so many times and tells how long that took, without what it took to get ready.
+/// Does something so many times and returns how long that took, without the preparation.
 pub(crate) type Side = Box<dyn FnMut(u64) -> Duration>;
 
 /// One thread that calls. Every call has to return true.
@@ -35,8 +35,9 @@ pub(crate) fn calls(mut call: impl FnMut() -> bool + 'static) -> Side {
     Box::new(move |n| timed(n, &mut call))
 }
 
-/// Some threads that call at the same time, so many times each. The time is that of the slowest: what a call costs its
-/// caller while the others call too.
+/// Some threads that call at the same time, so many times each.
+///
+/// The time is that of the slowest: what a call costs its caller while the others call too.
 ///
 /// # Panics
 ///
@@ -45,7 +46,9 @@ pub(crate) fn calls_on_threads(threads: usize, call: impl Fn() -> bool + Sync + 
     Box::new(move |n| on_threads(threads, &|| timed(n, &call)))
 }
 
-/// As `calls_on_threads`, where every thread calls by something of its own, which is made before the time runs.
+/// As `calls_on_threads`, with a caller of its own for each thread.
+///
+/// The callers are made before the time runs.
 ///
 /// # Panics
 ///
@@ -54,7 +57,7 @@ pub(crate) fn callers_on_threads<C: FnMut() -> bool>(threads: usize, caller: imp
     Box::new(move |n| {
         on_threads(threads, &|| {
             let mut call = caller();
-            // What it does first only.
+            // The work before the first call.
             call();
             timed(n, call)
         })

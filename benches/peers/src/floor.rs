@@ -1,4 +1,4 @@
-//! What a decision can't cost less than: an access to its word and a reading of the clock.
+//! The least cost of a decision: an access to its word and a reading of the clock.
 
 use crate::contest::{Contest, Side, calls};
 use crate::keyed::keys_below;
@@ -17,13 +17,13 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest { name: "floor_headers", damper: tell, peer: None },
 ];
 
-/// A load and a compare-and-swap on a word that nobody else wants.
+/// A load and a compare-and-swap on a word without contention.
 fn cas() -> Side {
     let word = AtomicU64::new(0);
     calls(move || exchange(black_box(&word), 1))
 }
 
-/// A reading of the processor's counter, by the crate that the default clocks of damper and of governor use.
+/// A reading of the processor's counter, by the crate behind both default clocks.
 fn read() -> Side {
     let clock = Clock::new();
     calls(move || black_box(&clock).raw() != 0)
@@ -35,8 +35,9 @@ fn count() -> Side {
     calls(move || Arc::strong_count(&black_box(Arc::clone(black_box(&shared)))) > 1)
 }
 
-/// Two headers in a map of their own, one with a value that is the same each time, and one with another: what an answer
-/// costs on which a limit is told, whoever tells it. Made and dropped.
+/// Two headers in a map of their own, made and dropped: the least cost of stating a limit.
+///
+/// One has a value that is the same each time, the other one that differs.
 fn tell() -> Side {
     const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
     const LEFT: HeaderName = HeaderName::from_static("ratelimit");
@@ -51,20 +52,22 @@ fn tell() -> Side {
     })
 }
 
-/// What an allowed decision does to its word and its clock.
+/// The accesses of an allowed decision to its word and its clock.
 pub(crate) fn read_and_cas() -> Side {
     let (word, clock) = (AtomicU64::new(0), Clock::new());
     calls(move || exchange(black_box(&word), black_box(&clock).raw()))
 }
 
-/// What a refused decision does to its word and its clock.
+/// The accesses of a refused decision to its word and its clock.
 pub(crate) fn read_and_load() -> Side {
     let (word, clock) = (AtomicU64::new(0), Clock::new());
     calls(move || black_box(&word).load(Ordering::Relaxed) <= black_box(&clock).raw())
 }
 
-/// What an allowed decision for one of `keys` does: hash the key as the table does, read the clock, and exchange the word
-/// in the key's cache line, in as many lines as the table has.
+/// The accesses of an allowed decision for one of `keys`.
+///
+/// It hashes the key as the table does, reads the clock, and swaps the word in the key's cache line, in as many lines
+/// as the table has.
 pub(crate) fn hash_and_read_and_cas(keys: u64) -> Side {
     let lines: Vec<Line> = (0..keys / 2).map(|_| Line::default()).collect();
     let (hasher, clock, mut key) = (Seed::random(), Clock::new(), keys_below(keys));
@@ -79,7 +82,7 @@ pub(crate) fn hash_and_read_and_cas(keys: u64) -> Side {
 #[repr(align(64))]
 struct Line([AtomicU64; 4]);
 
-/// The loop around an exchange that somebody else could get in between.
+/// The retry loop around a compare-and-swap, as if other threads wrote the word too.
 fn exchange(word: &AtomicU64, add: u64) -> bool {
     let mut old = word.load(Ordering::Relaxed);
     while let Err(newer) = word.compare_exchange_weak(old, old.wrapping_add(add), Ordering::Relaxed, Ordering::Relaxed)

@@ -1,12 +1,12 @@
 //! How a contest is measured.
 //!
-//! Both sides take turns, in an order that changes from round to round, so that what disturbs the machine disturbs
-//! both. A round lasts as long for either; how many calls that is, is found out first, which also warms them up. What
-//! is told is each side's median, and the median of the rounds' ratios.
+//! Both sides take turns, in an order that changes from round to round, so that noise affects both alike. A round lasts
+//! equally long for both. A calibration finds the number of calls that takes, and warms the side up. The report has each
+//! side's median, and the median of the rounds' ratios.
 //!
-//! Calls follow one another closely, so a processor works on several at once, and what waits for nothing hides behind
-//! what is slowest. Where that is the reading of its counter, which both sides need once a call, they cost nearly the
-//! same: compare with `floor_clock`.
+//! Calls follow one another closely, so a processor overlaps several of them, and independent work hides behind the
+//! slowest instruction. If that is the read of the processor's counter, which both sides need once per call, they cost
+//! nearly the same: compare with `floor_clock`.
 
 use crate::contest::{Contest, Side};
 use crate::report::{Compared, Row};
@@ -79,7 +79,7 @@ const LONGEST_ROUNDS: u32 = 50;
 fn calls_in(round: Duration, side: &mut Side) -> u64 {
     let mut calls = 16;
     loop {
-        // The faster of two: who is put aside in one of them, or calibrates a clock, would be given a few calls only.
+        // The faster of two: a run that is descheduled, or calibrates a clock, would set the number of calls too low.
         let started = Instant::now();
         let elapsed = side(calls).min(side(calls));
         // A side that is a difference may come to nothing, however many calls it is given.

@@ -1,4 +1,4 @@
-//! One decision of a limiter for one of many keys, chosen at random; and what it takes to remember them.
+//! One decision of a limiter for one of many keys, chosen at random, and the memory of a key.
 
 use crate::contest::{Contest, Peer, Side, callers_on_threads, calls};
 use crate::floor;
@@ -90,8 +90,10 @@ fn hit(keys: u64, threads: usize) -> Side {
     side(filled(keys), keys, threads, |limiter, key| limiter.check(&key).is_ok())
 }
 
-/// Ten million keys in turn, so that none is known when its turn comes again: where nobody owes anything a newcomer
-/// gets a slot, and where everybody does, it is decided by the bucket that those without a slot share.
+/// Ten million keys in turn, so that none is known when its turn comes again.
+///
+/// Where no key owes anything a newcomer gets a slot. Where all do, it is decided by the bucket that keys without a
+/// slot share.
 fn flood(quota: Quota) -> Side {
     let limiter = KeyedLimiter::<u64>::builder(quota).build().expect("the default capacity");
     let mut key = 0;

@@ -1,4 +1,6 @@
-//! What a layer adds to a service: the time of a call through it, less that of the bare service.
+//! The time that a layer adds to a service.
+//!
+//! It is that of a call through the layer, less that of the bare service.
 //!
 //! Both are measured here, by turns of so many requests that are made before the time runs. For each the service is
 //! cloned, as axum and hyper-util do, polled for readiness, called, and its future polled once, which answers.
@@ -32,7 +34,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: breaker_of_the_layer,
         peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: None }),
     },
-    // A limit for each of 256 addresses, as axum tells them; all requests pass.
+    // A limit for each of 256 addresses, as axum provides them; all requests pass.
     Contest {
         name: "layer_limit_ip",
         damper: || limit(Headers::OnRefusals),
@@ -89,7 +91,7 @@ fn request(number: u64) -> Request<()> {
     request
 }
 
-/// What `layer` adds to the service.
+/// The time that `layer` adds to the service.
 fn added<L, B>(layer: &L) -> Side
 where
     L: Layer<tower::util::ServiceFn<fn(Request<()>) -> Ready<Answer>>>,
@@ -135,7 +137,7 @@ where
     elapsed
 }
 
-/// What `layer` adds to a service that is not cloned.
+/// The time that `layer` adds to a service that is not cloned.
 fn added_to_one<L, B>(layer: &L) -> Side
 where
     L: Layer<tower::util::ServiceFn<fn(Request<()>) -> Ready<Answer>>>,
@@ -186,7 +188,7 @@ fn breaker_of_the_layer() -> Side {
     added(&CircuitBreakerLayer::single(BreakerConfig::default()))
 }
 
-/// So fast that nobody is refused.
+/// A limit so high that it refuses no request.
 fn limit(headers: Headers) -> Side {
     added(&RateLimitLayer::per_client(Quota::per_second(1_000_000_000)).headers(headers))
 }

@@ -62,7 +62,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: lease_2t,
         peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: Some(0.03) }),
     },
-    // What cannot hold a lease, with as many tokens at a time.
+    // For callers that cannot hold a lease, with as many tokens at a time.
     Contest {
         name: "striped_2t",
         damper: striped_2t,
@@ -81,7 +81,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
     },
 ];
 
-/// More than anybody can take.
+/// More than a benchmark can take.
 const PLENTY: Quota = Quota::per_second(u32::MAX);
 
 fn check_allow() -> Side {
@@ -144,7 +144,7 @@ mod governor {
     use std::hint::black_box;
     use std::num::NonZeroU32;
 
-    /// The fastest that governor's whole nanoseconds can tell: one each, and a burst of four seconds.
+    /// The fastest quota that governor can express: one token per nanosecond, and a burst of four seconds.
     fn plenty() -> Quota {
         let a_nanosecond_each = NonZeroU32::new(1_000_000_000).expect("not zero");
         Quota::per_second(a_nanosecond_each).allow_burst(NonZeroU32::MAX)

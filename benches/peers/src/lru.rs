@@ -69,7 +69,9 @@ mod quick_cache {
     }
 }
 
-/// moka's `sync::Cache`, with no expiry. A hit is recorded for its policy, which none of its settings turns off.
+/// moka's `sync::Cache`, with no expiry.
+///
+/// A hit is recorded for its policy, which none of its settings turns off.
 mod moka {
     use super::{CAPACITY, DefaultHashBuilder, Side, hits, keys, value};
     use moka::sync::Cache;
@@ -80,7 +82,7 @@ mod moka {
         for key in keys() {
             cache.insert(key, Arc::new(value()));
         }
-        // What was inserted is counted before anything is measured.
+        // The inserted keys are counted before anything is measured.
         cache.run_pending_tasks();
         hits(move |key| cache.get(key))
     }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A row is a [`Contest`]; there is a file per concept with a table of them, and `harness.rs` says how they are
-//! measured. Every peer runs in its fastest documented configuration and does the same work. A ratio is damper's cost
+//! measured. Every peer runs on its default clock, otherwise in its fastest documented configuration, and does the same work. A ratio is damper's cost
 //! over the peer's, so that less is better, and the bar is what it should not exceed. A missed bar is marked and no
 //! more: on a busy machine timings are noise.
 
@@ -73,7 +73,7 @@ fn main() -> io::Result<()> {
     let options = Options::parse();
     let effort = if options.quick { Effort::QUICK } else { Effort::FULL };
     let asked_for = |name: &str| options.names.is_empty() || options.names.iter().any(|asked| asked == name);
-    // First, so that a wrong name is told before and not after the work.
+    // First, so that a wrong file name is reported before the work, not after it.
     let json = options.json.map(File::create).transpose()?;
 
     println!("{}", report::HEADER);

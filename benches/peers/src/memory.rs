@@ -1,4 +1,4 @@
-//! What it takes to remember a million keys, in resident memory.
+//! The resident memory for a million keys.
 
 use crate::keyed;
 use crate::report::{Compared, Row};
@@ -8,8 +8,9 @@ pub(crate) const NAME: &str = "keyed_bytes_1m";
 
 const KEYS: u64 = 1_000_000;
 
-/// The most bytes that a key should take: 48, slots and shared buckets, and half a MiB in all for the locks and for whatever
-/// else the process touches for the first time.
+/// The most bytes that a key should take: 48 for slots and shared buckets, and a part of half a MiB.
+///
+/// The half MiB is for the locks and everything else that the process touches for the first time.
 const MOST: f64 = 48.5;
 
 /// Measured once: it does not vary.

@@ -1,4 +1,4 @@
-//! What is told of a contest: a line of a table, or an object of JSON.
+//! The report of a contest: a line of a table, or an object of JSON.
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -7,11 +7,11 @@ use std::fmt;
 /// The names of the columns that a [`Row`] is displayed in.
 pub(crate) const HEADER: &str = "name                              damper  peer                        ratio   bar";
 
-/// What came out of a contest.
+/// The result of a contest.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// What its numbers count.
+    /// The unit of its numbers.
     pub(crate) unit: &'static str,
     pub(crate) damper: f64,
     pub(crate) compared: Option<Compared>,

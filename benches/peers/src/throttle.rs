@@ -1,4 +1,6 @@
-//! One call through a client's throttle: a permit is taken, and its acceptance recorded. No peer has one in Rust.
+//! One call through a client's throttle: a permit is taken, and its acceptance recorded.
+//!
+//! No peer has one in Rust.
 
 use crate::contest::{Contest, Side, calls, calls_on_threads};
 use damper::throttle::{AdaptiveThrottle, ThrottlePermit};

@@ -1,29 +1,32 @@
-//! Puts the members of sources into settings, and collects what is wrong.
+//! Puts the members of sources into settings, and collects the mistakes.
 
 use crate::document::letters;
 use crate::problem::{ConfigError, Problem, ProblemCause};
-use crate::section::{Conflict, ConflictKind, Key, Section, Tree, joined};
-use crate::setting::Why;
-use crate::value::{Member, Origin, Value, cut, shortened};
+use crate::section::{Conflict, Instead, Key, Section, Tree, joined};
+use crate::setting::{Refusal, Written};
+use crate::value::{Member, Origin, Value, cut, shortened_path};
 use serde::de::{Deserialize, Deserializer, Error};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longer names are compared with no known one.
+/// Longer unknown names are not compared with the known ones.
 const LONGEST_COMPARED: usize = 100;
 
-/// Reasons may repeat a part of the value, so they are cut after so many characters.
+/// A reason is cut after this many characters, because it may repeat a part of the value.
 const LONGEST_WHY: usize = 200;
 
-/// The settings that sources have given, with what was wrong. A bad value was left out.
+/// The settings of all sources, with their mistakes. Bad values are left out.
 pub(crate) struct Bound<T> {
     pub(crate) settings: T,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Binds the members of each source; those of later sources count.
-pub(crate) fn bind<T: Tree + Default>(sources: Vec<Vec<Member>>) -> Bound<T> {
+/// Binds the members of each source; later sources override earlier ones.
+///
+/// Unknown members of the paths in `foreign` belong to another part of the program.
+pub(crate) fn bind<T: Tree + Default>(sources: Vec<Vec<Member>>, foreign: &[String]) -> Bound<T> {
     let mut binder = Binder {
         settings: T::default(),
+        foreign,
         known: None,
         accepted: Vec::new(),
         in_force: BTreeMap::new(),
@@ -33,7 +36,7 @@ pub(crate) fn bind<T: Tree + Default>(sources: Vec<Vec<Member>>) -> Bound<T> {
     for source in sources {
         let before = binder.problems.len();
         binder.table("", source, &mut BTreeSet::new());
-        // Tables of TOML are sorted by name.
+        // The TOML parser sorts tables by name, so restore the order of the text.
         binder.problems[before..].sort_by_key(|problem| problem.origin.position());
         binder.source += 1;
     }
@@ -46,7 +49,7 @@ pub(crate) fn bind<T: Tree + Default>(sources: Vec<Vec<Member>>) -> Bound<T> {
 pub(crate) fn deserialize<'de, T: Tree + Default, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Table(members) => {
-            let Bound { settings, problems } = bind(vec![members]);
+            let Bound { settings, problems } = bind(vec![members], &[]);
             if problems.is_empty() { Ok(settings) } else { Err(D::Error::custom(ConfigError::new(problems))) }
         }
         other => Err(D::Error::custom(format_args!("expected a table of settings, found {other}"))),
@@ -74,7 +77,7 @@ impl KnownNames {
         Self(names.into_iter().map(|name| KnownName { letters: letters(&name), name }).collect())
     }
 
-    /// Returns the known name that an unknown one may be meant for.
+    /// Returns the known name that an unknown one probably stands for.
     fn nearest(&self, unknown: &str) -> Option<String> {
         if unknown.len() > LONGEST_COMPARED {
             return None;
@@ -92,10 +95,40 @@ impl KnownNames {
                 .min_by_key(|(distance, _)| *distance)
                 .map(|(_, known)| known)
         };
-        // Else its section may be wrong, or missing.
-        let elsewhere = || self.0.iter().find(|known| known.name.rsplit('.').next() == Some(last));
+        // Otherwise its section may be wrong or missing. The user means a section rather than a key of the same name.
+        let has_name = |known: &&KnownName| known.name.rsplit('.').next() == Some(last);
+        let elsewhere = || self.0.iter().filter(has_name).min_by_key(|known| known.name.matches('.').count());
         same().or_else(near).or_else(elsewhere).map(|known| known.name.clone())
     }
+}
+
+/// Returns whether the path is one of these, or below one.
+pub(crate) fn is_foreign(path: &str, foreign: &[String]) -> bool {
+    foreign.iter().any(|name| path.strip_prefix(&**name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
+/// Writes the values of a conflict, each with its place.
+///
+/// A default is written only if it contradicts the single value that was given. Beside two values that contradict each other, it would
+/// confuse.
+fn values_in_conflict(
+    section: &dyn Section,
+    conflict: &Conflict,
+    accepted: &[Accepted],
+    path: &str,
+    in_force: &InForce,
+) -> String {
+    let shows_defaults = conflict.keys.iter().filter(|key| in_force.contains_key(*key)).count() == 1;
+    let written = |key: &&'static str| {
+        let value = section.written(key);
+        let given = accepted.iter().rfind(|given| given.section == path && given.key.name == *key);
+        match given.filter(|_| in_force.contains_key(key)) {
+            Some(Accepted { origin, .. }) => Some(format!("{key} is {} ({origin})", value.shown())),
+            None if value == Written::Unset || !shows_defaults => None,
+            None => Some(format!("{key} is {} by default", value.shown())),
+        }
+    };
+    conflict.keys.iter().filter_map(written).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns whether no part of a path is empty.
@@ -108,7 +141,7 @@ fn parts(path: &str) -> (&str, &str) {
     path.rsplit_once('.').unwrap_or(("", path))
 }
 
-/// A value that its key takes.
+/// A value that its key accepts.
 struct Accepted {
     section: String,
     key: &'static Key,
@@ -119,32 +152,35 @@ struct Accepted {
 
 type InForce = BTreeMap<&'static str, usize>;
 
-/// Puts a value into a section. If it stands instead of others, those of earlier sources are no longer given.
+/// Puts a value into a section.
+///
+/// If its key replaces other keys, the values of earlier sources for those keys are dropped.
 fn put(
     section: &mut dyn Section,
     in_force: &mut InForce,
     key: &'static Key,
     value: &Value,
     source: usize,
-) -> Result<(), Why> {
+) -> Result<(), Refusal> {
     section.set(key, value)?;
-    let is_earlier = |other: &str| in_force.get(other).is_some_and(|given| *given < source);
-    let instead = section.conflict(&|other| other == key.name || is_earlier(other));
-    if let Some(Conflict { kind: ConflictKind::Instead, keys: [first, others @ ..], .. }) = instead
-        && *first == key.name
+    if let Some(Instead { key: first, others, .. }) = section.instead()
+        && first == key.name
     {
-        for other in others.iter().filter(|other| is_earlier(other)).copied().collect::<Vec<_>>() {
-            section.reset(other);
-            in_force.remove(other);
+        for other in others {
+            if in_force.get(other).is_some_and(|given| *given < source) {
+                section.reset(other);
+                in_force.remove(other);
+            }
         }
     }
     in_force.insert(key.name, source);
     Ok(())
 }
 
-struct Binder<T> {
+struct Binder<'a, T> {
     settings: T,
-    /// Made for the first unknown name.
+    foreign: &'a [String],
+    /// Created at the first unknown name.
     known: Option<KnownNames>,
     /// The members that the sources gave, in their order, without bad values.
     accepted: Vec<Accepted>,
@@ -154,7 +190,10 @@ struct Binder<T> {
     problems: Vec<Problem>,
 }
 
-impl<T: Tree> Binder<T> {
+/// The key by which a JSON file names its schema.
+const SCHEMA: &str = "$schema";
+
+impl<T: Tree> Binder<'_, T> {
     fn table(&mut self, path: &str, members: Vec<Member>, seen: &mut BTreeSet<String>) {
         for Member { key, value, origin } in members {
             let path = joined(path, &key);
@@ -171,13 +210,9 @@ impl<T: Tree> Binder<T> {
                     Value::Null => {}
                     other => self.invalid(origin, path, &other, "a table of settings".to_owned(), None),
                 }
-            } else {
+            } else if !is_foreign(&path, self.foreign) && path != SCHEMA {
                 let nearest = self.known.get_or_insert_with(|| KnownNames::of(&self.settings)).nearest(&path);
-                self.problems.push(Problem::new(
-                    origin,
-                    shortened(&path.escape_debug().to_string()),
-                    ProblemCause::Unknown { nearest },
-                ));
+                self.problems.push(Problem::new(origin, shortened_path(&path), ProblemCause::Unknown { nearest }));
             }
         }
     }
@@ -199,7 +234,10 @@ impl<T: Tree> Binder<T> {
                 let section = table.to_owned();
                 self.accepted.push(Accepted { section, key, value, origin, source: self.source });
             }
-            Err(why) => self.invalid(origin, path, &value, key.kind.to_string(), why),
+            Err(Refusal { why, position }) => {
+                let origin = if position.is_some() { origin.at(position) } else { origin };
+                self.invalid(origin, path, &value, key.kind.to_string(), why);
+            }
         }
     }
 
@@ -209,10 +247,14 @@ impl<T: Tree> Binder<T> {
         self.problems.push(Problem::new(origin, path, cause));
     }
 
-    /// Reports keys that do not fit each other, and takes back what the last of their sources gave, until the rest fits: the values of
-    /// earlier sources are in force again, or the defaults.
+    /// Reports keys that contradict each other, and drops values until the rest is consistent.
+    ///
+    /// The values of the last source are dropped first. The values of earlier sources, or the defaults, are then in force again.
     fn resolve_conflicts(&mut self) {
         for (path, in_force) in &mut self.in_force {
+            if !self.settings.is_checked(path) {
+                continue;
+            }
             let Some(section) = self.settings.section_mut(path) else { continue };
             let first_problem = self.problems.len();
             while let Some(conflict) = section.conflict(&|key| in_force.contains_key(key)) {
@@ -223,12 +265,13 @@ impl<T: Tree> Binder<T> {
                     accepted.section == *path && accepted.key.name == *dropped && Some(accepted.source) == last
                 };
                 let Some(index) = self.accepted.iter().rposition(is_dropped) else { break };
+                let values = values_in_conflict(section, &conflict, &self.accepted, path, in_force);
                 let Accepted { origin, .. } = self.accepted.remove(index);
-                let cause = ProblemCause::Conflict { expected: conflict.expected };
-                let told = self.problems[first_problem..].iter_mut().find(|problem| problem.cause == cause);
-                if let Some(problem) = told {
+                let is_same = |problem: &&mut Problem| matches!(&problem.cause, ProblemCause::Conflict { expected, .. } if expected == conflict.expected);
+                if let Some(problem) = self.problems[first_problem..].iter_mut().find(is_same) {
                     problem.dropped.push(dropped);
                 } else {
+                    let cause = ProblemCause::Conflict { values, expected: conflict.expected.to_owned() };
                     let problem = Problem::new(origin, path.clone(), cause);
                     self.problems.push(Problem { dropped: vec![dropped], ..problem });
                 }
@@ -237,7 +280,7 @@ impl<T: Tree> Binder<T> {
                 }
                 in_force.clear();
                 for Accepted { key, value, source, .. } in self.accepted.iter().filter(|given| given.section == *path) {
-                    // It was taken before.
+                    // The section accepted this value before.
                     _ = put(section, in_force, key, value, *source);
                 }
             }

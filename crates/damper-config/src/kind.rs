@@ -1,4 +1,4 @@
-//! The values that a key takes.
+//! The values that a key accepts.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,11 +35,13 @@ pub enum Kind {
         /// The most quotas.
         max: usize,
     },
+    /// A list of names with quotas: `orders.create 100/min burst 20`.
+    FunctionQuotas,
     /// `true` or `false`.
     Flag,
     /// One of these texts.
     Choice(&'static [&'static str]),
-    /// The key of a limit: `global`, `client`, or `header:` and a name.
+    /// The key of a limit: `global`, `client`, `path`, or `header:` and a name.
     LimitKey,
     /// A list of networks: `10.0.0.0/8`.
     Networks,
@@ -57,7 +59,7 @@ impl Kind {
             Self::Number { .. } => "number",
             Self::Duration { .. } => "duration",
             Self::Quota => "quota",
-            Self::Quotas { .. } => "list of quotas",
+            Self::Quotas { .. } | Self::FunctionQuotas => "list of quotas",
             Self::Flag => "flag",
             Self::Choice(_) | Self::LimitKey => "text",
             Self::Networks => "list of networks",
@@ -73,9 +75,10 @@ impl Kind {
             Self::Duration { min, max } => format!("{} to {}", in_words(*min), in_words(*max)),
             Self::Quota => format!("at most {} a second, burst 1 to {}", Self::MAX_RATE, Self::MAX_RATE),
             Self::Quotas { max } => format!("0 to {max} quotas"),
+            Self::FunctionQuotas => "each the name of a function, a space and a quota".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::Choice(choices) => choices.join(", "),
-            Self::LimitKey => "global, client, or header:NAME".to_owned(),
+            Self::LimitKey => "global, client, path, or header:NAME".to_owned(),
             Self::Networks => "prefixes of 8 bits or more of IPv4, 7 of IPv6".to_owned(),
         }
     }
@@ -91,6 +94,9 @@ impl fmt::Display for Kind {
             Self::Duration { .. } => write!(f, "a duration from {range}, such as \"30s\""),
             Self::Quota => write!(f, "a quota such as \"100/s burst 200\", {range}"),
             Self::Quotas { max } => write!(f, "a list of at most {max} quotas such as \"100/s burst 200\""),
+            Self::FunctionQuotas => {
+                f.write_str("a list of functions with quotas such as \"orders.create 100/min burst 20\"")
+            }
             Self::Choice(_) => write!(f, "one of {range}"),
             Self::Flag | Self::LimitKey => f.write_str(&range),
             Self::Networks => {
@@ -111,7 +117,7 @@ const UNITS: [(&str, u128); 7] = [
     ("ns", 1),
 ];
 
-/// Writes a duration as it is read: `1day 30s`. (humantime would write 30.44 days as a month.)
+/// Writes a duration as it is read: `1day 30s`. (The crate humantime would write 30.44 days as a month.)
 pub(crate) fn in_words(duration: Duration) -> String {
     let mut left = duration.as_nanos();
     let mut parts = Vec::new();

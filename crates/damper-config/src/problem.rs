@@ -4,14 +4,14 @@ use crate::value::Origin;
 use std::error::Error;
 use std::fmt;
 
-/// One thing that is wrong: where, what, and what is allowed.
+/// A mistake in the settings: its place, its cause and the allowed values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     pub(crate) origin: Origin,
     pub(crate) key: String,
     pub(crate) cause: ProblemCause,
     pub(crate) instead: Option<String>,
-    /// The keys of a conflict that were taken back.
+    /// The keys of a conflict whose values were dropped.
     pub(crate) dropped: Vec<&'static str>,
 }
 
@@ -21,12 +21,12 @@ pub struct Problem {
 pub enum ProblemCause {
     /// A file cannot be read.
     Unreadable {
-        /// Why, in words.
+        /// The reason, in words.
         why: String,
     },
-    /// A text is not of its format.
+    /// A text is not valid in its format.
     Syntax {
-        /// Why, in words.
+        /// The reason, in words.
         why: String,
     },
     /// There is no such key.
@@ -40,13 +40,15 @@ pub enum ProblemCause {
         value: String,
         /// The values that are allowed.
         expected: String,
-        /// Why it is not what is allowed, if there is more to say.
+        /// The reason why it is not allowed, if there is more to say.
         why: Option<String>,
     },
     /// A source gives the key twice.
     Repeated,
     /// The values of several keys do not fit each other.
     Conflict {
+        /// The values, each with its place.
+        values: String,
         /// The values that are allowed.
         expected: String,
     },
@@ -57,25 +59,27 @@ impl Problem {
         Self { origin, key: key.into(), cause, instead: None, dropped: Vec::new() }
     }
 
-    /// Returns where it is.
+    /// Returns its place.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// Returns the whole name of the key, or of the section of several keys; empty if it is a whole file.
+    /// Returns the full name of the key, or the section of several keys.
+    ///
+    /// It is empty if the mistake concerns a whole file.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Returns what is wrong.
+    /// Returns the cause.
     #[must_use]
     pub fn cause(&self) -> &ProblemCause {
         &self.cause
     }
 
-    /// Returns what is used instead of the value, after [`Sources::normalized`](crate::Sources::normalized).
+    /// Returns the value used instead, after [`Sources::normalized`](crate::Sources::normalized).
     #[must_use]
     pub fn instead(&self) -> Option<&str> {
         self.instead.as_deref()
@@ -99,7 +103,7 @@ impl fmt::Display for Problem {
                 }
             }
             ProblemCause::Repeated => write!(f, "{key} is given twice")?,
-            ProblemCause::Conflict { expected } => write!(f, "{key}: {expected}")?,
+            ProblemCause::Conflict { values, expected } => write!(f, "{key}: {expected}; {values}")?,
         }
         instead.as_ref().map_or(Ok(()), |instead| write!(f, "; {instead}"))
     }
@@ -107,7 +111,7 @@ impl fmt::Display for Problem {
 
 impl Error for Problem {}
 
-/// All that is wrong with the settings of a program.
+/// All mistakes in the settings of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigError {
     problems: Vec<Problem>,
@@ -118,21 +122,27 @@ impl ConfigError {
         Self { problems }
     }
 
-    /// Returns what is wrong, in the order of the sources.
+    /// Returns the mistakes, in the order of the sources.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 }
 
-/// One line for each problem.
+/// The most problems that one message lists.
+const MOST_SHOWN: usize = 50;
+
+/// One line for each of the first 50 problems.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
+        for (index, problem) in self.problems.iter().take(MOST_SHOWN).enumerate() {
             let separator = if index == 0 { "" } else { "\n" };
             write!(f, "{separator}{problem}")?;
         }
-        Ok(())
+        match self.problems.len().saturating_sub(MOST_SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more"),
+        }
     }
 }
 

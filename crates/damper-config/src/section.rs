@@ -1,7 +1,9 @@
-//! Sections: tables of keys. The macro makes the struct, its defaults, its getters and the description of its keys of one list.
+//! Sections, which are tables of keys.
+//!
+//! The macro generates the struct, its defaults, its getters and the descriptions of its keys from one list.
 
 use crate::kind::Kind;
-use crate::setting::{Why, Written};
+use crate::setting::{Refusal, Written};
 use crate::value::Value;
 use std::any::Any;
 
@@ -21,7 +23,7 @@ impl Key {
         self.name
     }
 
-    /// Returns what it sets, in words.
+    /// Returns the description of its effect.
     #[must_use]
     pub fn doc(&self) -> &'static str {
         self.doc.trim()
@@ -50,56 +52,68 @@ pub enum Change {
     Restart,
 }
 
-/// Keys whose values do not fit each other.
+/// Keys whose values contradict each other.
 pub(crate) struct Conflict {
-    pub(crate) kind: ConflictKind,
     pub(crate) keys: &'static [&'static str],
-    /// Those whose values allow more: they are left out first. Empty: the keys in their order.
+    /// The keys whose values allow more, which are left out first.
+    ///
+    /// If it is empty, the keys are left out in their order.
     pub(crate) looser: &'static [&'static str],
-    pub(crate) expected: String,
+    pub(crate) expected: &'static str,
 }
 
-/// Why they do not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ConflictKind {
-    /// The first key stands instead of the others. It overrides them when a later source gives it.
-    Instead,
-    /// The values contradict each other.
-    Values,
+/// A key that replaces others.
+///
+/// It overrides them when a later source gives it. A source may give it or the others, not both.
+pub(crate) struct Instead {
+    pub(crate) key: &'static str,
+    pub(crate) others: &'static [&'static str],
+    /// The conflict when one source gives both.
+    pub(crate) conflict: Conflict,
 }
 
 /// A table of keys.
 pub(crate) trait Section {
-    fn as_any(&self) -> &dyn Any;
-
     fn about(&self) -> &'static str;
 
     fn keys(&self) -> &'static [Key];
 
-    fn set(&mut self, key: &Key, value: &Value) -> Result<(), Why>;
+    fn set(&mut self, key: &Key, value: &Value) -> Result<(), Refusal>;
 
     fn written(&self, key: &str) -> Written;
 
-    /// Puts the default of a key.
+    /// Sets a key to its default.
     fn reset(&mut self, key: &str);
 
-    /// Returns what does not fit; `given` says which keys a source has set.
-    fn conflict(&self, given: &dyn Fn(&str) -> bool) -> Option<Conflict>;
+    /// Returns the key that replaces others, if the section has one.
+    fn instead(&self) -> Option<Instead>;
+
+    /// Returns the values that contradict each other.
+    fn contradiction(&self) -> Option<Conflict>;
+
+    /// Returns the keys that contradict each other. `given` says which keys are set.
+    fn conflict(&self, given: &dyn Fn(&str) -> bool) -> Option<Conflict> {
+        let instead =
+            self.instead().filter(|Instead { key, others, .. }| given(key) && others.iter().any(|key| given(key)));
+        instead.map(|instead| instead.conflict).or_else(|| self.contradiction())
+    }
 }
 
 /// Defines a section: the struct with its getters, its defaults, and the description of its keys.
 ///
-/// A section that has rules between its keys states them as `check`: a function of the section and of the keys that are given.
+/// A section with a key that replaces others states it as `instead`, and rules between values as `check`. Both are functions of the
+/// section.
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
         $name:ident {
             $( $(#[doc = $doc:literal])+ $key:ident: $type:ty = $default:expr, $kind:expr, $change:ident; )+
         }
-        check $check:expr
+        $(instead $instead:expr;)?
+        $(check $check:expr;)?
     ) => {
         $(#[doc = $about])+
-        // The names are those of the keys.
+        // A field has the name of its key, which may end as the section does.
         #[allow(clippy::struct_field_names)]
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
@@ -116,7 +130,7 @@ macro_rules! section {
             $(
                 $(#[doc = $doc])+
                 #[must_use]
-                #[allow(clippy::clone_on_copy)]
+                #[allow(clippy::clone_on_copy, clippy::double_must_use)]
                 pub fn $key(&self) -> $type {
                     self.$key.clone()
                 }
@@ -130,10 +144,6 @@ macro_rules! section {
         }
 
         impl $crate::section::Section for $name {
-            fn as_any(&self) -> &dyn std::any::Any {
-                self
-            }
-
             fn about(&self) -> &'static str {
                 concat!($($about),+)
             }
@@ -154,10 +164,10 @@ macro_rules! section {
                 &mut self,
                 key: &$crate::section::Key,
                 value: &$crate::value::Value,
-            ) -> Result<(), $crate::setting::Why> {
+            ) -> Result<(), $crate::setting::Refusal> {
                 match key.name {
                     $(stringify!($key) => self.$key = $crate::setting::Setting::read(value, &key.kind)?,)+
-                    _ => return Err(None),
+                    _ => return Err($crate::setting::Refusal::OTHER_KIND),
                 }
                 Ok(())
             }
@@ -176,9 +186,22 @@ macro_rules! section {
                 }
             }
 
-            fn conflict(&self, given: &dyn Fn(&str) -> bool) -> Option<$crate::section::Conflict> {
-                let check: fn(&Self, &dyn Fn(&str) -> bool) -> Option<$crate::section::Conflict> = $check;
-                check(self, given)
+            fn instead(&self) -> Option<$crate::section::Instead> {
+                $(
+                    let instead: fn(&Self) -> $crate::section::Instead = $instead;
+                    return Some(instead(self));
+                )?
+                #[allow(unreachable_code)]
+                None
+            }
+
+            fn contradiction(&self) -> Option<$crate::section::Conflict> {
+                $(
+                    let check: fn(&Self) -> Option<$crate::section::Conflict> = $check;
+                    return check(self);
+                )?
+                #[allow(unreachable_code)]
+                None
             }
         }
     };
@@ -187,8 +210,14 @@ macro_rules! section {
 pub(crate) use section;
 
 /// Defines a group of sections or groups, with the path of each.
+///
+/// A group names the sections whose `check` does not always apply as `unchecked`: a function of the group and a section's name.
 macro_rules! group {
-    ($(#[$attribute:meta])* $name:ident { $( $(#[$field_attribute:meta])* $field:ident: $type:ty, )+ }) => {
+    (
+        $(#[$attribute:meta])*
+        $name:ident { $( $(#[$field_attribute:meta])* $field:ident: $type:ty, )+ }
+        $(unchecked $unchecked:expr;)?
+    ) => {
         $(#[$attribute])*
         #[derive(Clone, Debug, Default, PartialEq)]
         #[non_exhaustive]
@@ -203,6 +232,11 @@ macro_rules! group {
         }
 
         impl $crate::section::Tree for $name {
+            fn nodes<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn std::any::Any)>) {
+                found.push((path.to_owned(), self));
+                $($crate::section::Tree::nodes(&self.$field, &$crate::section::joined(path, stringify!($field)), found);)+
+            }
+
             fn sections<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn $crate::section::Section)>) {
                 $($crate::section::Tree::sections(&self.$field, &$crate::section::joined(path, stringify!($field)), found);)+
             }
@@ -223,6 +257,20 @@ macro_rules! group {
                     _ => None,
                 }
             }
+
+            fn is_checked(&self, path: &str) -> bool {
+                let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+                $(
+                    let is_unchecked: fn(&Self, &str) -> bool = $unchecked;
+                    if is_unchecked(self, first) {
+                        return false;
+                    }
+                )?
+                match first {
+                    $(stringify!($field) => $crate::section::Tree::is_checked(&self.$field, rest),)+
+                    _ => true,
+                }
+            }
         }
     };
 }
@@ -230,7 +278,10 @@ macro_rules! group {
 pub(crate) use group;
 
 /// A section, or a group of them.
-pub(crate) trait Tree {
+pub(crate) trait Tree: Any {
+    /// Appends this node and all nodes below it, with their paths.
+    fn nodes<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn Any)>);
+
     /// Appends all sections with their paths.
     fn sections<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn Section)>);
 
@@ -239,9 +290,16 @@ pub(crate) trait Tree {
 
     /// Returns the section of a path. No part of it may be empty.
     fn section_mut(&mut self, path: &str) -> Option<&mut dyn Section>;
+
+    /// Returns whether the `check` of the section of a path applies.
+    fn is_checked(&self, path: &str) -> bool;
 }
 
-impl<S: Section> Tree for S {
+impl<S: Section + Any> Tree for S {
+    fn nodes<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn Any)>) {
+        found.push((path.to_owned(), self));
+    }
+
     fn sections<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn Section)>) {
         found.push((path.to_owned(), self));
     }
@@ -252,6 +310,10 @@ impl<S: Section> Tree for S {
 
     fn section_mut(&mut self, path: &str) -> Option<&mut dyn Section> {
         if path.is_empty() { Some(self) } else { None }
+    }
+
+    fn is_checked(&self, _: &str) -> bool {
+        true
     }
 }
 

@@ -1,14 +1,34 @@
-//! The types of settings: how each is read from a value, and written.
+//! The types of settings, and how each is read from a value and written.
 
 use crate::kind::{Kind, in_words};
-use crate::value::Value;
+use crate::value::{Position, Value};
 use damper_core::Quota;
 use damper_core::retry::Jitter;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// Why a value was refused, beyond not being of its kind.
-pub(crate) type Why = Option<String>;
+/// The reason why a value was refused. The kind of its key states the allowed values.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The reason, if there is more to say.
+    pub(crate) why: Option<String>,
+    /// The position of the refused element, if the value is a list.
+    pub(crate) position: Option<Position>,
+}
+
+impl Refusal {
+    /// The value is not of its kind.
+    pub(crate) const OTHER_KIND: Self = Self { why: None, position: None };
+
+    pub(crate) fn because(why: impl Into<String>) -> Self {
+        Self { why: Some(why.into()), position: None }
+    }
+
+    fn at(self, position: Option<Position>) -> Self {
+        Self { position, ..self }
+    }
+}
 
 /// A type of settings.
 pub(crate) trait Setting: Sized {
@@ -16,13 +36,13 @@ pub(crate) trait Setting: Sized {
     ///
     /// # Errors
     ///
-    /// Why it is none, if there is more to say than what the kind says.
-    fn read(value: &Value, kind: &Kind) -> Result<Self, Why>;
+    /// [`Refusal`] if the value is not of this kind.
+    fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal>;
 
     fn write(&self) -> Written;
 }
 
-/// A value as TOML and JSON have it.
+/// A value as TOML and JSON write it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Written {
     Number(String),
@@ -75,7 +95,7 @@ fn number(value: &Value) -> Option<&str> {
     }
 }
 
-fn text(value: &Value) -> Option<&str> {
+pub(crate) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::Text(text) | Value::Untyped(text) => Some(text.trim()),
         _ => None,
@@ -83,10 +103,10 @@ fn text(value: &Value) -> Option<&str> {
 }
 
 impl Setting for u32 {
-    fn read(value: &Value, kind: &Kind) -> Result<Self, Why> {
-        let &Kind::Count { min, max } = kind else { return Err(None) };
-        let whole = whole(value).ok_or(None)?;
-        Self::try_from(whole).ok().filter(|whole| (min..=max).contains(whole)).ok_or(None)
+    fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal> {
+        let &Kind::Count { min, max } = kind else { return Err(Refusal::OTHER_KIND) };
+        let whole = whole(value).ok_or(Refusal::OTHER_KIND)?;
+        Self::try_from(whole).ok().filter(|whole| (min..=max).contains(whole)).ok_or(Refusal::OTHER_KIND)
     }
 
     fn write(&self) -> Written {
@@ -95,11 +115,11 @@ impl Setting for u32 {
 }
 
 impl Setting for f64 {
-    fn read(value: &Value, kind: &Kind) -> Result<Self, Why> {
-        let &Kind::Number { min, max } = kind else { return Err(None) };
-        let number: f64 = number(value).and_then(|text| text.parse().ok()).ok_or(None)?;
+    fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal> {
+        let &Kind::Number { min, max } = kind else { return Err(Refusal::OTHER_KIND) };
+        let number: f64 = number(value).and_then(|text| text.parse().ok()).ok_or(Refusal::OTHER_KIND)?;
         // Neither NaN nor the infinities are in the range.
-        if number >= min && number <= max { Ok(number) } else { Err(None) }
+        if number >= min && number <= max { Ok(number) } else { Err(Refusal::OTHER_KIND) }
     }
 
     fn write(&self) -> Written {
@@ -108,18 +128,20 @@ impl Setting for f64 {
 }
 
 impl Setting for Duration {
-    fn read(value: &Value, kind: &Kind) -> Result<Self, Why> {
-        let &Kind::Duration { min, max } = kind else { return Err(None) };
+    fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal> {
+        let &Kind::Duration { min, max } = kind else { return Err(Refusal::OTHER_KIND) };
         if number(value).is_some_and(|text| text.parse::<f64>().is_ok()) {
-            return Err(Some("a number needs a unit".to_owned()));
+            return Err(Refusal::because("a number needs a unit"));
         }
-        let text = text(value).ok_or(None)?;
-        // `1M` is meant as a minute, and a month or a year has no fixed length.
+        let text = text(value).ok_or(Refusal::OTHER_KIND)?;
+        // A user who writes `1M` may mean a minute, and months and years have no fixed length.
         if let Some(unit) = text.split(|c: char| !c.is_ascii_alphabetic()).find(|unit| is_month_or_year(unit)) {
-            return Err(Some(format!("{unit} is no unit here: m is a minute, and a month is given in days")));
+            return Err(Refusal::because(format!(
+                "{unit} is no unit here: m is a minute, and a month is given in days"
+            )));
         }
-        let duration = humantime::parse_duration(text).map_err(|error| Some(error.to_string()))?;
-        if (min..=max).contains(&duration) { Ok(duration) } else { Err(None) }
+        let duration = humantime::parse_duration(text).map_err(|error| Refusal::because(error.to_string()))?;
+        if (min..=max).contains(&duration) { Ok(duration) } else { Err(Refusal::OTHER_KIND) }
     }
 
     fn write(&self) -> Written {
@@ -132,14 +154,23 @@ fn is_month_or_year(unit: &str) -> bool {
 }
 
 impl Setting for Quota {
-    fn read(value: &Value, _: &Kind) -> Result<Self, Why> {
-        let quota: Self = text(value).ok_or(None)?.parse().map_err(|error| Some(format!("{error}")))?;
+    fn read(value: &Value, _: &Kind) -> Result<Self, Refusal> {
+        let text = text(value).ok_or(Refusal::OTHER_KIND)?;
+        // Only calls of the program can allow a debt.
+        if text.contains("max_debt") {
+            return Err(Refusal::because("max_debt is not read from settings"));
+        }
+        let quota: Self = text.parse().map_err(|error| Refusal::because(format!("{error}")))?;
         let window = quota.window().as_nanos();
-        // In whole numbers: limit per window, and the most in the same window.
+        // Compares whole numbers: the limit per window with the maximum for the same window.
         let is_slow_enough =
             u128::from(quota.limit()) * 1_000_000_000 <= u128::from(Kind::MAX_RATE).saturating_mul(window);
         let is_limit = !quota.is_unlimited() && quota.limit() > 0 && is_slow_enough;
-        if is_limit && (1..=Kind::MAX_RATE).contains(&quota.burst_size()) { Ok(quota) } else { Err(None) }
+        if is_limit && (1..=Kind::MAX_RATE).contains(&quota.burst_size()) {
+            Ok(quota)
+        } else {
+            Err(Refusal::OTHER_KIND)
+        }
     }
 
     fn write(&self) -> Written {
@@ -148,11 +179,11 @@ impl Setting for Quota {
 }
 
 impl Setting for bool {
-    fn read(value: &Value, _: &Kind) -> Result<Self, Why> {
+    fn read(value: &Value, _: &Kind) -> Result<Self, Refusal> {
         match value {
             Value::Flag(flag) => Ok(*flag),
-            Value::Untyped(text) => text.trim().parse().map_err(|_| None),
-            _ => Err(None),
+            Value::Untyped(text) => text.trim().parse().map_err(|_| Refusal::OTHER_KIND),
+            _ => Err(Refusal::OTHER_KIND),
         }
     }
 
@@ -163,7 +194,7 @@ impl Setting for bool {
 
 /// A key that may be absent.
 impl<T: Setting> Setting for Option<T> {
-    fn read(value: &Value, kind: &Kind) -> Result<Self, Why> {
+    fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal> {
         T::read(value, kind).map(Some)
     }
 
@@ -172,50 +203,79 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-/// The names of jitters, in the order of the reference.
-pub(crate) const JITTERS: [(&str, Jitter); 5] = [
-    ("full", Jitter::Full),
-    ("equal", Jitter::Equal),
-    ("decorrelated", Jitter::Decorrelated),
-    ("proportional", Jitter::Proportional),
-    ("none", Jitter::None),
-];
+/// A type with a few named values.
+pub(crate) trait Choice {
+    /// The kind of a key with such a value.
+    const KIND: Kind;
+}
 
-impl Setting for Jitter {
-    fn read(value: &Value, _: &Kind) -> Result<Self, Why> {
-        let text = text(value).ok_or(None)?;
-        JITTERS.into_iter().find_map(|(name, jitter)| (name == text).then_some(jitter)).ok_or(None)
-    }
+/// Implements `Choice` with the names of the values, in the order of the reference.
+macro_rules! choice {
+    ($type:ty { $($name:literal => $value:expr,)+ }) => {
+        impl $crate::setting::Choice for $type {
+            const KIND: $crate::kind::Kind = $crate::kind::Kind::Choice(&[$($name),+]);
+        }
 
-    fn write(&self) -> Written {
-        let name = JITTERS.into_iter().find_map(|(name, jitter)| (jitter == *self).then_some(name));
-        Written::Text(name.unwrap_or_default().to_owned())
+        impl $crate::setting::Setting for $type {
+            fn read(value: &$crate::value::Value, _: &$crate::kind::Kind) -> Result<Self, $crate::setting::Refusal> {
+                match $crate::setting::text(value).ok_or($crate::setting::Refusal::OTHER_KIND)? {
+                    $($name => Ok($value),)+
+                    _ => Err($crate::setting::Refusal::OTHER_KIND),
+                }
+            }
+
+            fn write(&self) -> $crate::setting::Written {
+                let name = [$(($name, $value)),+].into_iter().find_map(|(name, value)| (value == *self).then_some(name));
+                $crate::setting::Written::Text(name.unwrap_or_default().to_owned())
+            }
+        }
+    };
+}
+
+pub(crate) use choice;
+
+choice! { Jitter {
+    "full" => Jitter::Full,
+    "equal" => Jitter::Equal,
+    "decorrelated" => Jitter::Decorrelated,
+    "proportional" => Jitter::Proportional,
+    "none" => Jitter::None,
+} }
+
+/// Returns the texts of a list with their positions. A variable separates them with commas.
+fn texts(value: &Value) -> Result<Vec<(&str, Option<Position>)>, Refusal> {
+    match value {
+        Value::List(elements) => {
+            let texts = elements.iter().map(|element| {
+                let text = text(&element.value).ok_or(Refusal::OTHER_KIND.at(element.position))?;
+                Ok((text, element.position))
+            });
+            texts.collect()
+        }
+        Value::Untyped(all) => {
+            Ok(all.split(',').map(str::trim).filter(|part| !part.is_empty()).map(|part| (part, None)).collect())
+        }
+        _ => Err(Refusal::OTHER_KIND),
     }
 }
 
-/// Returns the texts of a list; a variable has them between commas.
-fn texts(value: &Value) -> Option<Vec<&str>> {
-    match value {
-        Value::List(values) => values.iter().map(text).collect(),
-        Value::Untyped(all) => Some(all.split(',').map(str::trim).filter(|part| !part.is_empty()).collect()),
-        _ => None,
-    }
+/// Reads the quota of an element. The refusal shows the element.
+fn quota_in(element: &str, quota: &str) -> Result<Quota, Refusal> {
+    Quota::read(&Value::Text(quota.to_owned()), &Kind::Quota).map_err(|Refusal { why, .. }| {
+        let why = why.unwrap_or_else(|| Kind::Quota.range());
+        Refusal::because(format!("{element:?}: {why}"))
+    })
 }
 
 impl Setting for Vec<Quota> {
-    fn read(value: &Value, kind: &Kind) -> Result<Self, Why> {
-        let &Kind::Quotas { max } = kind else { return Err(None) };
-        let texts = texts(value).filter(|texts| texts.len() <= max).ok_or(None)?;
-        texts
-            .into_iter()
-            .map(|text| {
-                let problem = |why: Why| {
-                    let why = why.unwrap_or_else(|| Kind::Quota.range());
-                    Some(format!("{text:?}: {why}"))
-                };
-                Quota::read(&Value::Text(text.to_owned()), &Kind::Quota).map_err(problem)
-            })
-            .collect()
+    fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal> {
+        let &Kind::Quotas { max } = kind else { return Err(Refusal::OTHER_KIND) };
+        let texts = texts(value)?;
+        if let Some((_, first_too_many)) = texts.get(max) {
+            return Err(Refusal::OTHER_KIND.at(*first_too_many));
+        }
+        let quotas = texts.into_iter().map(|(text, at)| quota_in(text, text).map_err(|refusal| refusal.at(at)));
+        quotas.collect()
     }
 
     fn write(&self) -> Written {
@@ -223,7 +283,35 @@ impl Setting for Vec<Quota> {
     }
 }
 
-/// Reads a network as damper-http does: the standard library refuses leading zeros, which others take for octal numbers.
+/// Reads a name, a space, and a quota.
+fn named_quota(text: &str) -> Result<(&str, Quota), Refusal> {
+    let (name, quota) = text
+        .split_once(char::is_whitespace)
+        .ok_or_else(|| Refusal::because(format!("{text:?} is no name with a quota")))?;
+    Ok((name, quota_in(text, quota)?))
+}
+
+/// The quotas of functions.
+impl Setting for BTreeMap<String, Quota> {
+    fn read(value: &Value, _: &Kind) -> Result<Self, Refusal> {
+        let mut quotas = Self::new();
+        for (text, at) in texts(value)? {
+            let (name, quota) = named_quota(text).map_err(|refusal| refusal.at(at))?;
+            if quotas.insert(name.to_owned(), quota).is_some() {
+                return Err(Refusal::because(format!("{name:?} is given twice")).at(at));
+            }
+        }
+        Ok(quotas)
+    }
+
+    fn write(&self) -> Written {
+        Written::List(self.iter().map(|(name, quota)| format!("{name} {quota}")).collect())
+    }
+}
+
+/// Reads a network with the parser of damper-http.
+///
+/// The standard library refuses leading zeros, which other parsers take for octal numbers.
 fn network(text: &str) -> Option<ipnet::IpNet> {
     match text.split_once('/') {
         Some((address, prefix)) => ipnet::IpNet::new(address.parse().ok()?, prefix.parse().ok()?).ok(),
@@ -231,32 +319,36 @@ fn network(text: &str) -> Option<ipnet::IpNet> {
     }
 }
 
-/// The largest private networks: `10.0.0.0/8` and `fc00::/7`. One that is larger has addresses of clients.
+/// Returns the prefix length of the largest private network: `10.0.0.0/8` or `fc00::/7`.
+///
+/// A larger network contains addresses of clients.
 fn shortest_prefix(network: &ipnet::IpNet) -> u8 {
     const MAPPED: Ipv6Addr = Ipv4Addr::UNSPECIFIED.to_ipv6_mapped();
     match network {
         ipnet::IpNet::V4(_) => 8,
-        // IPv4 in IPv6, or a network that has all of it.
+        // A network of IPv4-mapped addresses, or one that contains all of them.
         ipnet::IpNet::V6(v6) if v6.contains(&MAPPED) || v6.addr().to_ipv4_mapped().is_some() => 96 + 8,
         ipnet::IpNet::V6(_) => 7,
     }
 }
 
+/// Reads a network that is small enough for all its addresses to be trusted.
+fn trusted_network(text: &str) -> Result<ipnet::IpNet, Refusal> {
+    let network = network(text).ok_or_else(|| Refusal::because(format!("{text:?} is no network")))?;
+    let shortest = shortest_prefix(&network);
+    // A client in a trusted network can choose its address by its headers.
+    if network.prefix_len() < shortest {
+        let why = format!("{text} would trust too many clients, the shortest prefix is {shortest} bits");
+        return Err(Refusal::because(why));
+    }
+    Ok(network)
+}
+
 /// Networks of trusted proxies.
 impl Setting for Vec<ipnet::IpNet> {
-    fn read(value: &Value, _: &Kind) -> Result<Self, Why> {
-        let networks = texts(value).ok_or(None)?.into_iter().map(|text| {
-            let network = network(text).ok_or_else(|| Some(format!("{text:?} is no network")))?;
-            let shortest = shortest_prefix(&network);
-            // A client in it chooses its address by its headers.
-            if network.prefix_len() < shortest {
-                return Err(Some(format!(
-                    "{text} would trust too many clients, the shortest prefix is {shortest} bits"
-                )));
-            }
-            Ok(network)
-        });
-        networks.collect()
+    fn read(value: &Value, _: &Kind) -> Result<Self, Refusal> {
+        let networks = texts(value)?.into_iter();
+        networks.map(|(text, at)| trusted_network(text).map_err(|refusal| refusal.at(at))).collect()
     }
 
     fn write(&self) -> Written {

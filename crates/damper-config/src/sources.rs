@@ -1,15 +1,21 @@
-//! Where settings come from, and the two ways to read them.
+//! The sources of settings, and the two ways to read them.
 
-use crate::bind::{Bound, bind};
+use crate::bind::{Bound, bind, is_foreign};
 use crate::document::{Format, SyntaxError, environment, letters};
 use crate::problem::{ConfigError, Problem, ProblemCause};
+use crate::section::joined;
 use crate::settings::Settings;
 use crate::value::{Member, Origin, Value};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{env, fs};
+use std::{env, fs, io};
 
-/// Files, texts and variables that settings are read from, in this order: a later source overrides an earlier one.
+/// An ordered list of files, texts and variables. A later source overrides an earlier one.
+///
+/// It does so key by key. A later `quota` also overrides an earlier `requests_per_second` and `burst`, and a later `window_time` an earlier
+/// `window_calls`. The other way round they contradict each other, which is a mistake. Otherwise a variable with a burst would replace a
+/// quota by the default rate.
 ///
 /// # Examples
 ///
@@ -34,14 +40,29 @@ use std::{env, fs};
 #[must_use]
 pub struct Sources {
     sources: Vec<Source>,
+    foreign: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 enum Source {
-    File(PathBuf),
-    Text { name: Arc<str>, format: Format, text: String },
-    Environment { prefix: String },
-    Value { key: String, value: String },
+    /// A whole file, or one of its tables.
+    File {
+        path: PathBuf,
+        table: Option<String>,
+    },
+    Text {
+        name: Arc<str>,
+        format: Format,
+        text: String,
+    },
+    Environment {
+        prefix: String,
+    },
+    Value {
+        name: Arc<str>,
+        key: String,
+        value: String,
+    },
 }
 
 impl Sources {
@@ -50,30 +71,79 @@ impl Sources {
         Self::default()
     }
 
-    /// Adds a file. Its extension says the format: `toml`, `json`, `yaml` or `yml`.
+    /// Adds a file, whose extension gives the format: `toml`, `json`, `yaml` or `yml`.
+    ///
+    /// All keys of the file must be damper's. For a file that also has other settings, see [`file_at`](Self::file_at) and
+    /// [`foreign`](Self::foreign).
     pub fn file(self, path: impl Into<PathBuf>) -> Self {
-        self.with(Source::File(path.into()))
+        self.with(Source::File { path: path.into(), table: None })
     }
 
-    /// Adds a text of TOML; messages show the name.
+    /// Adds one table of a file, such as `damper` or `app.limits`.
+    ///
+    /// The rest of the file is not read. A file without the table is a mistake.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+    /// use damper::config::Sources;
+    ///
+    /// # let file = std::env::temp_dir().join(format!("damper-config-shared-{}.toml", std::process::id()));
+    /// std::fs::write(&file, "[database]\nurl = \"postgres:\"\n[damper.server.http.ratelimit]\nburst = 20")?;
+    /// let settings = Sources::new().file_at(&file, "damper").load()?;
+    /// assert_eq!(settings.server.http.ratelimit.burst(), 20);
+    /// # std::fs::remove_file(&file)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn file_at(self, path: impl Into<PathBuf>, table: &str) -> Self {
+        self.with(Source::File { path: path.into(), table: Some(table.to_owned()) })
+    }
+
+    /// Excludes tables and keys that are not damper's, such as `database` or `server.http.port`.
+    ///
+    /// They are ignored in all sources, with everything below them. The name of a key or section of damper has no effect here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+    /// use damper::config::Sources;
+    ///
+    /// let text = "database.url = \"postgres:\"\nserver.http.port = 80\nserver.http.ratelimit.burst = 20";
+    /// let settings = Sources::new().toml("app.toml", text).foreign(["database", "server.http.port"]).load()?;
+    /// assert_eq!(settings.server.http.ratelimit.burst(), 20);
+    /// # Ok::<(), damper_config::ConfigError>(())
+    /// ```
+    pub fn foreign<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.foreign.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds a TOML text. Messages show `name`.
     pub fn toml(self, name: &str, text: &str) -> Self {
         self.text(name, Format::Toml, text)
     }
 
-    /// Adds a text of any format; messages show the name.
+    /// Adds a text of any format. Messages show `name`.
     pub fn text(self, name: &str, format: Format, text: &str) -> Self {
         self.with(Source::Text { name: name.into(), format, text: text.to_owned() })
     }
 
-    /// Adds the environment variables that begin with the prefix and two underscores. Each dot of a key is two underscores:
-    /// `APP__SERVER__HTTP__RATELIMIT__BURST`. A list has commas between its values.
+    /// Adds the environment variables that begin with the prefix and two underscores.
+    ///
+    /// Each dot of a key is written as two underscores: `APP__SERVER__HTTP__RATELIMIT__BURST`. A list has commas between its values.
+    ///
+    /// For other variables that begin in the same way, see [`foreign`](Self::foreign).
     pub fn environment(self, prefix: &str) -> Self {
         self.with(Source::Environment { prefix: prefix.to_owned() })
     }
 
-    /// Adds the value of one key, such as an option of the command line.
-    pub fn value(self, key: &str, value: &str) -> Self {
-        self.with(Source::Value { key: key.to_owned(), value: value.to_owned() })
+    /// Adds the value of one key, such as that of a command-line option.
+    ///
+    /// Messages show `name`, such as `--burst`.
+    pub fn value(self, name: &str, key: &str, value: &str) -> Self {
+        self.with(Source::Value { name: name.into(), key: key.to_owned(), value: value.to_owned() })
     }
 
     fn with(mut self, source: Source) -> Self {
@@ -81,7 +151,7 @@ impl Sources {
         self
     }
 
-    /// Reads the settings, and accepts no mistake.
+    /// Reads the settings, and refuses any mistake.
     ///
     /// # Errors
     ///
@@ -90,9 +160,10 @@ impl Sources {
         self.load_contents(&self.contents())
     }
 
-    /// Reads the settings, leaves out each bad value, and reports it: the value of an earlier source stays, or the default. Of
-    /// values that do not fit each other, those of the last source are left out; of one source, the one that allows more. Log what it
-    /// returns.
+    /// Reads the settings, leaves out bad values, and returns the mistakes: log them.
+    ///
+    /// In place of a bad value, the value of an earlier source stays in force, or the default. If values contradict each other, those of
+    /// the last source are left out. If one source gave them, the one that allows more is left out.
     ///
     /// Every value in force is then in its range. It may still be looser than intended: a misspelled key, or a file that cannot be read,
     /// leaves the default.
@@ -109,7 +180,12 @@ impl Sources {
     /// ```
     #[must_use]
     pub fn normalized(&self) -> (Settings, Vec<Problem>) {
-        let Bound { mut settings, mut problems } = self.bound_by(&self.contents());
+        self.normalized_contents(&self.contents())
+    }
+
+    /// Reads the settings from these contents of the files, and leaves out bad values.
+    pub(crate) fn normalized_contents(&self, contents: &[Contents]) -> (Settings, Vec<Problem>) {
+        let Bound { mut settings, mut problems } = self.bound_by(contents);
         for problem in &mut problems {
             problem.instead = Some(match &problem.cause {
                 ProblemCause::Unreadable { .. } | ProblemCause::Syntax { .. } => "the file is ignored".to_owned(),
@@ -133,7 +209,7 @@ impl Sources {
         (settings, problems)
     }
 
-    /// Reads the settings strictly, of these contents of the files.
+    /// Reads the settings from these contents of the files, and refuses any mistake.
     pub(crate) fn load_contents(&self, contents: &[Contents]) -> Result<Settings, ConfigError> {
         let Bound { settings, problems } = self.bound_by(contents);
         if problems.is_empty() { Ok(settings) } else { Err(ConfigError::new(problems)) }
@@ -145,11 +221,11 @@ impl Sources {
         let mut contents = contents.iter();
         for source in &self.sources {
             let members = match source {
-                Source::File(path) => parse_file(path, contents.next()),
+                Source::File { path, table } => parse_file(path, table.as_deref(), contents.next()),
                 Source::Text { name, format, text } => parse(*format, text, &Origin::new(name)),
                 Source::Environment { prefix } => Ok(environment(prefix, variables(), is_known)),
-                Source::Value { key, value } => {
-                    let origin = Origin::new(&"value of the program".into());
+                Source::Value { name, key, value } => {
+                    let origin = Origin::new(name);
                     Ok(vec![Member { key: key.clone(), value: Value::Untyped(value.clone()), origin }])
                 }
             };
@@ -158,45 +234,66 @@ impl Sources {
                 Err(problem) => failures.push(*problem),
             }
         }
-        let mut bound = bind(tables);
+        let mut bound = bind(tables, &self.foreign);
         bound.problems.splice(0..0, failures);
         bound
     }
 
-    /// Returns the first file that has no key now, and had some before.
+    /// Returns the first file that had keys before and has none now.
     pub(crate) fn emptied(&self, before: &[Contents], now: &[Contents]) -> Option<&Path> {
-        let files = self.sources.iter().filter_map(|source| match source {
-            Source::File(path) => Some(path.as_path()),
-            _ => None,
-        });
-        let has_keys = |path, contents| parse_file(path, Some(contents)).is_ok_and(|members| gives_keys(&members));
-        let mut versions = files.zip(before.iter().zip(now));
-        versions.find(|(path, (before, now))| has_keys(path, before) && !has_keys(path, now)).map(|(path, _)| path)
+        let has_keys = |(path, table): (&Path, Option<&str>), contents| {
+            parse_file(path, table, Some(contents)).is_ok_and(|members| gives_keys("", &members, &self.foreign))
+        };
+        let mut versions = self.files().zip(before.iter().zip(now));
+        let emptied = versions.find(|(file, (before, now))| has_keys(*file, before) && !has_keys(*file, now));
+        emptied.map(|((path, _), _)| path)
     }
 
     /// Reads the files.
     pub(crate) fn contents(&self) -> Vec<Contents> {
-        let files = self.sources.iter().filter_map(|source| match source {
-            Source::File(path) => Some(path),
+        self.files().map(|(path, _)| contents_of(path)).collect()
+    }
+
+    /// Returns the files in their order, each with the table to read.
+    fn files(&self) -> impl Iterator<Item = (&Path, Option<&str>)> {
+        self.sources.iter().filter_map(|source| match source {
+            Source::File { path, table } => Some((path.as_path(), table.as_deref())),
             _ => None,
-        });
-        files.map(|path| fs::read(path).map_err(|error| error.to_string())).collect()
+        })
     }
 }
 
 /// The contents of a file, or the reason why it cannot be read.
 pub(crate) type Contents = Result<Vec<u8>, String>;
 
-/// Returns whether there is a value, and not only tables without any.
-fn gives_keys(members: &[Member]) -> bool {
-    members.iter().any(|member| match &member.value {
-        Value::Table(members) => gives_keys(members),
-        Value::Null => false,
-        _ => true,
+/// Reads a file, but stops once it is too large.
+fn contents_of(path: &Path) -> Contents {
+    let read = || {
+        // Opening a pipe would block until a process writes to it.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        let mut bytes = Vec::new();
+        fs::File::open(path)?.take(LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(|error| error.to_string())
+}
+
+/// Returns whether a member gives a value of damper's. Empty tables do not count.
+fn gives_keys(path: &str, members: &[Member], foreign: &[String]) -> bool {
+    members.iter().any(|member| {
+        let path = joined(path, &member.key);
+        match &member.value {
+            _ if is_foreign(&path, foreign) => false,
+            Value::Table(members) => gives_keys(&path, members, foreign),
+            Value::Null => false,
+            _ => true,
+        }
     })
 }
 
-/// A larger text is no file of settings. Counting lines takes time that grows with the square of the size.
+/// The largest size of a text.
 const LARGEST: usize = 1 << 17;
 
 /// Returns whether a name without its punctuation is a key.
@@ -204,12 +301,12 @@ fn is_known(name: &str) -> bool {
     Settings::keys().iter().any(|key| letters(&key.path) == name)
 }
 
-/// Returns the environment; a variable whose name is no Unicode is no setting of any key.
+/// Returns the environment variables, except those whose names are not Unicode.
 fn variables() -> impl Iterator<Item = (String, String)> {
     env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
 }
 
-fn parse_file(path: &Path, contents: Option<&Contents>) -> Result<Vec<Member>, Box<Problem>> {
+fn parse_file(path: &Path, table: Option<&str>, contents: Option<&Contents>) -> Result<Vec<Member>, Box<Problem>> {
     let origin = Origin::new(&path.display().to_string().into());
     let unreadable = |why| Box::new(Problem::new(origin.clone(), "", ProblemCause::Unreadable { why }));
     let format = Format::of_path(path).ok_or_else(|| {
@@ -221,12 +318,38 @@ fn parse_file(path: &Path, contents: Option<&Contents>) -> Result<Vec<Member>, B
         None => return Err(unreadable("cannot read the file".to_owned())),
     };
     let text = str::from_utf8(bytes).map_err(|error| unreadable(format!("the file is not UTF-8: {error}")))?;
-    parse(format, text, &origin)
+    let members = parse(format, text, &origin)?;
+    let Some(table) = table else { return Ok(members) };
+    members_at(members, table).ok_or_else(|| unreadable(format!("the file has no table {table}")))
+}
+
+/// Returns the members of a nested table. Dots separate the names, in the file or in `path`.
+fn members_at(members: Vec<Member>, path: &str) -> Option<Vec<Member>> {
+    let mut found = None;
+    for Member { key, value, origin } in members {
+        if path == key {
+            match value {
+                Value::Table(members) => found.get_or_insert_with(Vec::new).extend(members),
+                // An empty table in YAML.
+                Value::Null => _ = found.get_or_insert_with(Vec::new),
+                _ => {}
+            }
+        } else if let Some(rest) = path.strip_prefix(&*key).and_then(|rest| rest.strip_prefix('.')) {
+            if let Value::Table(members) = value
+                && let Some(members) = members_at(members, rest)
+            {
+                found.get_or_insert_with(Vec::new).extend(members);
+            }
+        } else if let Some(rest) = key.strip_prefix(path).and_then(|rest| rest.strip_prefix('.')) {
+            found.get_or_insert_with(Vec::new).push(Member { key: rest.to_owned(), value, origin });
+        }
+    }
+    found
 }
 
 fn parse(format: Format, text: &str, origin: &Origin) -> Result<Vec<Member>, Box<Problem>> {
     if text.len() > LARGEST {
-        let why = format!("{} bytes exceed the maximum {LARGEST}", text.len());
+        let why = format!("the text is longer than the maximum of {LARGEST} bytes");
         return Err(Box::new(Problem::new(origin.clone(), "", ProblemCause::Unreadable { why })));
     }
     let problem = |SyntaxError { origin, why }| Box::new(Problem::new(origin, "", ProblemCause::Syntax { why }));

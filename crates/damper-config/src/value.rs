@@ -1,25 +1,28 @@
-//! Values as they stand in a file or a variable, with their position.
+//! Values as a file or a variable gives them, with their position.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a value was given.
+/// The place where a value was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     source: Arc<str>,
-    position: Option<(usize, usize)>,
+    position: Option<Position>,
 }
+
+/// Line and column, counted from 1.
+pub(crate) type Position = (usize, usize);
 
 impl Origin {
     pub(crate) fn new(source: &Arc<str>) -> Self {
         Self { source: Arc::clone(source), position: None }
     }
 
-    pub(crate) fn at(&self, position: Option<(usize, usize)>) -> Self {
+    pub(crate) fn at(&self, position: Option<Position>) -> Self {
         Self { source: Arc::clone(&self.source), position }
     }
 
-    pub(crate) fn position(&self) -> Option<(usize, usize)> {
+    pub(crate) fn position(&self) -> Option<Position> {
         self.position
     }
 
@@ -57,9 +60,9 @@ pub(crate) enum Value {
     /// A number, as it is written.
     Number(String),
     Text(String),
-    /// A text whose format does not say what it is: a variable, or a plain scalar of YAML.
+    /// A text of unknown type: from a variable, or a plain scalar of YAML.
     Untyped(String),
-    List(Vec<Value>),
+    List(Vec<Element>),
     Table(Vec<Member>),
     Null,
     /// A value of a type that no setting has, such as a date.
@@ -74,29 +77,56 @@ pub(crate) struct Member {
     pub(crate) origin: Origin,
 }
 
+/// A value of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Element {
+    pub(crate) value: Value,
+    pub(crate) position: Option<Position>,
+}
+
 /// The longest value that is repeated in a message, in characters.
 const LONGEST_SHOWN: usize = 60;
 
-/// As a message shows it.
+/// The most values of a list that are repeated in a message.
+const MOST_SHOWN: usize = 4;
+
+/// Formats the value for a message.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag(flag) => write!(f, "{flag}"),
             Self::Number(text) | Self::Other(text) => f.write_str(&shortened(text)),
             Self::Text(text) | Self::Untyped(text) => write!(f, "{:?}", shortened(text)),
-            Self::List(values) => write!(f, "a list of {}", values.len()),
+            Self::List(elements) => {
+                let shown: Vec<_> = elements.iter().take(MOST_SHOWN).map(|element| element.value.to_string()).collect();
+                let more = if elements.len() > MOST_SHOWN { ", …" } else { "" };
+                write!(f, "[{}{more}]", shown.join(", "))
+            }
             Self::Table(_) => f.write_str("a table"),
             Self::Null => f.write_str("null"),
         }
     }
 }
 
-/// Cuts a value or a name that is too long for a message.
-pub(crate) fn shortened(text: &str) -> String {
+/// Cuts a value that is too long for a message.
+fn shortened(text: &str) -> String {
     cut(text, LONGEST_SHOWN)
 }
 
-/// Cuts a text after so many characters.
+/// Writes the path of a key for a message.
+///
+/// A long path is cut at the start, because the mistake is mostly in the last part.
+pub(crate) fn shortened_path(path: &str) -> String {
+    let escaped = path.escape_debug().to_string();
+    let shown = match escaped.char_indices().nth_back(LONGEST_SHOWN - 1) {
+        Some((start @ 1.., _)) => format!("…{}", &escaped[start..]),
+        _ => escaped,
+    };
+    // A path with an empty part is quoted, such as the key "".
+    if path.split('.').any(str::is_empty) { format!("{shown:?}") } else { shown }
+}
+
+/// Cuts a text after `most` characters.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -104,9 +134,28 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Finds line and column of a byte in a text.
-pub(crate) fn position_of(text: &str, byte: usize) -> (usize, usize) {
-    let before = text.get(..byte).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+/// A text with an index of its lines.
+pub(crate) struct Lines<'a> {
+    text: &'a str,
+    /// The byte after each line break.
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn of(text: &'a str) -> Self {
+        Self { text, starts: text.match_indices('\n').map(|(newline, _)| newline + 1).collect() }
+    }
+
+    /// Returns the byte at which a part of the text begins.
+    pub(crate) fn byte_of(&self, part: &str) -> usize {
+        part.as_ptr().addr().saturating_sub(self.text.as_ptr().addr())
+    }
+
+    /// Returns the position of a byte.
+    pub(crate) fn position_of(&self, byte: usize) -> Position {
+        let lines_before = self.starts.partition_point(|start| *start <= byte);
+        let start = lines_before.checked_sub(1).and_then(|line| self.starts.get(line)).copied().unwrap_or(0);
+        let column = self.text.get(start..byte).map_or(0, |before| before.chars().count());
+        (lines_before + 1, column + 1)
+    }
 }

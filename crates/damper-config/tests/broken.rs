@@ -2,9 +2,11 @@
 
 use damper_config::{Format, Settings, Sources};
 use damper_core::breaker::CircuitBreaker;
+use damper_core::throttle::Hints;
+use std::time::Duration;
 
 /// A text, and its messages as `app.toml`.
-const BROKEN: [(&str, &[&str]); 30] = [
+const BROKEN: [(&str, &[&str]); 39] = [
     (
         "[client.http.circuitBreaker]\ncooldown = '1s'",
         &["app.toml:1:14: client.http.circuitBreaker is no known key, did you mean client.http.circuit_breaker?"],
@@ -72,17 +74,17 @@ const BROKEN: [(&str, &[&str]); 30] = [
     (
         "[server.http.ratelimit]\nquota = \"10/s\"\nburst = 5",
         &[
-            "app.toml:3:1: server.http.ratelimit: quota stands instead of requests_per_second and burst, give one or the other",
+            "app.toml:3:1: server.http.ratelimit: quota stands instead of requests_per_second and burst, give one or the other; quota is \"10/s burst 10\" (app.toml:2:1), burst is 5 (app.toml:3:1)",
         ],
     ),
     (
         "server.http.ratelimit.key = \"ip\"",
-        &["app.toml:1:23: server.http.ratelimit.key is \"ip\", it must be global, client, or header:NAME"],
+        &["app.toml:1:23: server.http.ratelimit.key is \"ip\", it must be global, client, path, or header:NAME"],
     ),
     (
         "server.http.ratelimit.trusted_proxies = [\"0.0.0.0/0\"]",
         &[
-            "app.toml:1:23: server.http.ratelimit.trusted_proxies is a list of 1, it must be a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6 (0.0.0.0/0 would trust too many clients, the shortest prefix is 8 bits)",
+            "app.toml:1:42: server.http.ratelimit.trusted_proxies is [\"0.0.0.0/0\"], it must be a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6 (0.0.0.0/0 would trust too many clients, the shortest prefix is 8 bits)",
         ],
     ),
     (
@@ -116,7 +118,7 @@ const BROKEN: [(&str, &[&str]); 30] = [
         "[client.http.circuit_breaker]\ncooldown = \"1h\"\nmax_cooldown = \"1m\"\nfailure_threshold = 4294967295",
         &[
             "app.toml:4:1: client.http.circuit_breaker.failure_threshold is 4294967295, it must be a whole number from 1 to 1000",
-            "app.toml:3:1: client.http.circuit_breaker: max_cooldown must be no less than cooldown",
+            "app.toml:3:1: client.http.circuit_breaker: max_cooldown must be no less than cooldown; max_cooldown is \"1m\" (app.toml:3:1), cooldown is \"1h\" (app.toml:2:1)",
         ],
     ),
     (
@@ -145,7 +147,46 @@ const BROKEN: [(&str, &[&str]); 30] = [
     (
         "[server.http.admission]\nmin_limit = 50\nmax_limit = 10",
         &[
-            "app.toml:2:1: server.http.admission: min_limit must be no more than max_limit, with initial_limit between them",
+            "app.toml:2:1: server.http.admission: min_limit must be no more than max_limit, with initial_limit between them; min_limit is 50 (app.toml:2:1), max_limit is 10 (app.toml:3:1)",
+        ],
+    ),
+    (
+        "[server.http.ratelimit]\nalgorithm = 'sliding_log'\nkey = 'client'",
+        &[
+            "app.toml:2:1: server.http.ratelimit: with another key than global, algorithm must be token_bucket, fixed_window or sliding_counter; algorithm is \"sliding_log\" (app.toml:2:1), key is \"client\" (app.toml:3:1)",
+        ],
+    ),
+    (
+        "[server.http.ratelimit]\nalgorithm = 'sliding_log'\nquota = '2000000/day burst 100'",
+        &[
+            "app.toml:2:1: server.http.ratelimit: a window must have at most 1000000 requests with a sliding_log, and 10000000 with a sliding_counter; algorithm is \"sliding_log\" (app.toml:2:1), quota is \"2000000/day burst 100\" (app.toml:3:1)",
+        ],
+    ),
+    (
+        "client.http.stack.circuit_breaker = 'off'\nclient.http.stack.concurrency = 'all'",
+        &[
+            "app.toml:1:19: client.http.stack.circuit_breaker is \"off\", it must be true or false",
+            "app.toml:2:19: client.http.stack.concurrency is \"all\", it must be one of none, bulkhead, bulkhead_per_host, adaptive_limit",
+        ],
+    ),
+    (
+        "server.mesh.functions = ['orders.create']\nserver.mesh.user = '5/s max_debt 9'",
+        &[
+            "app.toml:1:26: server.mesh.functions is [\"orders.create\"], it must be a list of functions with quotas such as \"orders.create 100/min burst 20\" (\"orders.create\" is no name with a quota)",
+            "app.toml:2:13: server.mesh.user is \"5/s max_debt 9\", it must be a quota such as \"100/s burst 200\", at most 10000000 a second, burst 1 to 10000000 (max_debt is not read from settings)",
+        ],
+    ),
+    (
+        "[client.http.circuit_breaker]\nmax_cooldown = '10s'",
+        &[
+            "app.toml:2:1: client.http.circuit_breaker: max_cooldown must be no less than cooldown; max_cooldown is \"10s\" (app.toml:2:1), cooldown is \"30s\" by default",
+        ],
+    ),
+    (
+        "\"\" = 1\n[client.http.a_section_whose_name_is_far_too_long_for_one_message.retry]\nmax_atempts = 5",
+        &[
+            "app.toml:1:1: \"\" is no known key",
+            "app.toml:2:14: …nt.http.a_section_whose_name_is_far_too_long_for_one_message is no known key",
         ],
     ),
     (
@@ -153,6 +194,31 @@ const BROKEN: [(&str, &[&str]); 30] = [
         &[
             "app.toml:1:22: client.http.throttle.multiplier is true, it must be a number from 1 to 10",
             "app.toml:2:19: client.http.hedge.max_extra is 0, it must be a number from 0.001 to 1",
+        ],
+    ),
+    (
+        "[client.http.pacing]\nquota = '0/s'\nstrategy = 'leveled'\nmultiplier = 0.5\ndivisor = 0\nmax_attempts = 0\nmax_time = '0s'",
+        &[
+            "app.toml:2:1: client.http.pacing.quota is \"0/s\", it must be a quota such as \"100/s burst 200\", at most 10000000 a second, burst 1 to 10000000",
+            "app.toml:3:1: client.http.pacing.strategy is \"leveled\", it must be one of level, remaining_decrease, proportional_decrease, gradual_decrease, exponential_backoff, cubic_rate, none",
+            "app.toml:4:1: client.http.pacing.multiplier is 0.5, it must be a number from 1 to 10",
+            "app.toml:5:1: client.http.pacing.divisor is 0, it must be a whole number from 1 to 10000000",
+            "app.toml:6:1: client.http.pacing.max_attempts is 0, it must be a whole number from 1 to 100",
+            "app.toml:7:1: client.http.pacing.max_time is \"0s\", it must be a duration from 1ms to 1day, such as \"30s\"",
+        ],
+    ),
+    (
+        "[client.http.pacing]\ninitial_sleep = '2s'\n[client.grpc.pacing]\ninitial_sleep = '5s'\nmax_sleep = '4s'\nquota = '100/min'",
+        &[
+            "app.toml:4:1: client.grpc.pacing: initial_sleep must be no more than max_sleep, or than the window of the quota (at least 1s) if max_sleep is unset; initial_sleep is \"5s\" (app.toml:4:1), max_sleep is \"4s\" (app.toml:5:1), quota is \"100/min burst 100\" (app.toml:6:1)",
+            "app.toml:2:1: client.http.pacing: initial_sleep must be no more than max_sleep, or than the window of the quota (at least 1s) if max_sleep is unset; initial_sleep is \"2s\" (app.toml:2:1), quota is \"50/s burst 100\" by default",
+        ],
+    ),
+    (
+        "[server.http.ratelimit]\ntiers = [\n    '5/s',\n    '0/s',\n]\ntrusted_proxies = ['10.0.0.0/8', 5]",
+        &[
+            "app.toml:4:5: server.http.ratelimit.tiers is [\"5/s\", \"0/s\"], it must be a list of at most 15 quotas such as \"100/s burst 200\" (\"0/s\": at most 10000000 a second, burst 1 to 10000000)",
+            "app.toml:6:34: server.http.ratelimit.trusted_proxies is [\"10.0.0.0/8\", 5], it must be a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6",
         ],
     ),
 ];
@@ -193,13 +259,16 @@ fn an_empty_section_protects_as_the_defaults_do() {
 
 #[test]
 fn a_bad_value_leaves_that_of_an_earlier_source() {
-    let sources =
-        Sources::new().toml("file", "server.http.ratelimit.burst = 7").value("server.http.ratelimit.burst", "0");
+    let sources = Sources::new().toml("file", "server.http.ratelimit.burst = 7").value(
+        "--option",
+        "server.http.ratelimit.burst",
+        "0",
+    );
     let (settings, problems) = sources.normalized();
     assert_eq!(settings.server.http.ratelimit.burst(), 7);
     assert_eq!(
         problems[0].to_string(),
-        "value of the program: server.http.ratelimit.burst is \"0\", it must be a whole number from 1 to 10000000; 7 is used instead",
+        "--option: server.http.ratelimit.burst is \"0\", it must be a whole number from 1 to 10000000; 7 is used instead",
     );
 }
 
@@ -226,10 +295,12 @@ fn a_missing_file_and_an_unknown_format_are_errors() {
 #[test]
 fn a_text_that_is_too_large_and_one_that_is_no_text_are_errors() {
     let large = Sources::new().toml("large", &" ".repeat((1 << 17) + 1)).load().unwrap_err();
-    assert_eq!(large.to_string(), "large: 131073 bytes exceed the maximum 131072");
-    // Every mistake of a large text is told.
+    assert_eq!(large.to_string(), "large: the text is longer than the maximum of 131072 bytes");
     let keys: Vec<String> = (0..3_000).map(|key| format!("a{key}=1")).collect();
-    assert_eq!(Sources::new().toml("keys", &keys.join("\n")).load().unwrap_err().problems().len(), 3_000);
+    let error = Sources::new().toml("keys", &keys.join("\n")).load().unwrap_err();
+    // All can be looked at, but a log gets no 3,000 lines.
+    assert_eq!((error.problems().len(), error.to_string().lines().count()), (3_000, 51));
+    assert!(error.to_string().ends_with("\nand 2950 more"), "{error}");
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bytes.yaml");
     std::fs::write(&file, [b'a', 0xFF]).unwrap();
     assert!(Sources::new().file(&file).load().unwrap_err().to_string().contains("bytes.yaml: the file is not UTF-8: "));
@@ -264,12 +335,36 @@ fn a_key_cannot_write_lines_of_its_own_into_a_log() {
     assert_eq!(error.to_string(), "app:1:1: a\\nb is no known key");
 }
 
+/// The assertion on protection is one that can fail.
+#[test]
+fn settings_that_protect_less_are_noticed() {
+    for text in [
+        "server.http.ratelimit.quota = '10000000/s'",
+        "server.http.ratelimit.burst = 2000",
+        "client.http.circuit_breaker.failure_threshold = 900",
+        "server.http.bulkhead.limit = 1000000",
+        "server.http.admission.fixed_limit = 2000",
+        "client.grpc.retry.max_attempts = 50",
+        "client.http.stack.circuit_breaker = false",
+        "server.http.stack.ratelimit = false",
+        "client.http.pacing.strategy = 'none'",
+        "client.http.pacing.quota = '100000/s'",
+    ] {
+        let settings = Sources::new().toml("app.toml", text).load().unwrap();
+        let protects = std::panic::catch_unwind(|| assert_protects(&settings, text));
+        assert!(protects.is_err(), "{text}");
+    }
+}
+
 /// Builds what guards, and tries it. The broken texts ask for no more than the defaults allow.
 fn assert_protects(settings: &Settings, text: &str) {
     let limits = &settings.server.http.ratelimit;
     let limiter = limits.limiter();
     let allowed = (0..10_000).filter(|_| limiter.check().is_ok()).count();
     assert!((1..=1_000).contains(&allowed), "{text}: {allowed}");
+    let limiter = limits.any_limiter().unwrap();
+    let allowed = (0..10_000).filter(|_| limiter.try_acquire(1).is_ok()).count();
+    assert!((1..=1_000).contains(&allowed), "{text}: {allowed} by {:?}", limits.algorithm());
     let table = limits.keyed_builder::<str>().build().unwrap();
     let allowed = (0..10_000).filter(|_| table.check("client").is_ok()).count();
     assert!((1..=1_000).contains(&allowed), "{text}: {allowed}");
@@ -285,6 +380,14 @@ fn assert_protects(settings: &Settings, text: &str) {
     let gate = settings.server.http.admission.fixed();
     assert!((1..2_000).contains(&gate.limit()), "{text}");
     assert!(settings.client.grpc.retry.retry().max_attempts() <= 10, "{text}");
+    let pacer = settings.client.http.pacing.pacer();
+    let sleep = pacer.answered(&Hints::REJECTED.remaining(Some(0))).expect("a rejected call is made again");
+    assert!(sleep >= Duration::from_millis(1), "{text}: {sleep:?}");
+    // A mistake switches no part of a stack off.
+    let (server, client) = (&settings.server.http.stack, &settings.client.http.stack);
+    assert!(server.deadline() && server.ratelimit(), "{text}");
+    assert!(client.deadline() && client.circuit_breaker() && client.retry(), "{text}");
+    assert_eq!(settings.buildable(), Ok(()), "{text}");
 }
 
 #[test]
@@ -337,4 +440,71 @@ fn of_a_conflict_in_one_source_the_tighter_value_stays() {
         assert_eq!(settings, Sources::new().toml("expected", &of(expected)).load().unwrap(), "{text}");
         assert!(problems.len() == 1 && problems[0].to_string().ends_with(message), "{problems:?}");
     }
+}
+
+#[test]
+fn a_right_configuration_is_taken_whatever_the_order_of_its_keys() {
+    // The values of the first source would contradict the cooldown of the second, which is set before its max_cooldown.
+    let one =
+        "{\"client.http.circuit_breaker\": {\"cooldown\": \"30s\", \"max_cooldown\": \"60s\", \"window_calls\": 100}}";
+    let two = "{\"client.http.circuit_breaker\": {\"cooldown\": \"5m\", \"window_time\": \"10s\", \"max_cooldown\": \"10m\"}}";
+    let sources = Sources::new().text("one", Format::Json, one).text("two", Format::Json, two);
+    let settings = sources.load().unwrap();
+    assert_eq!(settings.client.http.circuit_breaker.window_calls(), None);
+}
+
+#[test]
+fn a_conflict_of_two_sources_names_both() {
+    let error = Sources::new()
+        .toml("app.toml", "server.http.ratelimit.quota = '1/h'")
+        .value("--burst", "server.http.ratelimit.burst", "5")
+        .load()
+        .unwrap_err();
+    let expected = "--burst: server.http.ratelimit: quota stands instead of requests_per_second and burst, give one or the other; quota is \"1/h burst 1\" (app.toml:1:23), burst is 5 (--burst)";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn a_rate_that_is_too_high_for_its_algorithm_is_named() {
+    let text = "server.http.ratelimit = { algorithm = 'sliding_log', requests_per_second = 2e6 }";
+    let error = Sources::new().toml("app.toml", text).load().unwrap_err().to_string();
+    let values = "; algorithm is \"sliding_log\" (app.toml:1:27), requests_per_second is 2000000.0 (app.toml:1:54)";
+    assert!(error.ends_with(values), "{error}");
+}
+
+#[test]
+fn a_mistake_in_a_list_has_the_position_of_its_element() {
+    let key = "server.http.ratelimit.tiers";
+    for (format, text, position) in [
+        (Format::Toml, format!("{key} = ['1/s', '2/s', 'x']"), (1, 46)),
+        (Format::Json, format!("{{\"{key}\": [\"1/s\",\n  \"x\"]}}"), (2, 3)),
+        (Format::Yaml, format!("{key}:\n  - 1/s\n  - x"), (3, 5)),
+        // The first that is too many.
+        (Format::Toml, format!("{key} = [{}]", "'1/s',".repeat(17)), (1, 32 + 6 * 15)),
+    ] {
+        let error = Sources::new().text("app", format, &text).load().expect_err(&text);
+        let origin = error.problems()[0].origin();
+        assert_eq!((origin.line(), origin.column()), (Some(position.0), Some(position.1)), "{text}");
+    }
+    // A variable has no lines.
+    let error = Sources::new().value("--tiers", key, "1/s,x").load().unwrap_err();
+    assert!(error.to_string().starts_with("--tiers: server.http.ratelimit.tiers is \"1/s,x\", "), "{error}");
+}
+
+#[test]
+fn a_path_and_a_list_that_are_long_are_cut_where_the_mistake_is_not() {
+    let text = format!("server.http.ratelimit.{}_brust = 1", "a".repeat(200));
+    let error = Sources::new().toml("app.toml", &text).load().unwrap_err().to_string();
+    assert!(error.ends_with("aaaa_brust is no known key") && error.chars().count() < 120, "{error}");
+    let list = "[".to_owned() + &"\"x\", ".repeat(1_000) + "]";
+    let error = Sources::new().toml("app.toml", &format!("server.http.ratelimit.tiers = {list}")).load().unwrap_err();
+    assert!(error.to_string().contains("tiers is [\"x\", \"x\", \"x\", \"x\", …], it must be"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_no_regular_file_is_an_error() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("folder.toml");
+    std::fs::create_dir_all(&folder).unwrap();
+    let error = Sources::new().file(&folder).load().unwrap_err().to_string();
+    assert!(error.ends_with("folder.toml: cannot read the file: it is no regular file"), "{error}");
 }

@@ -1,12 +1,15 @@
-//! Reloads: what is applied keeps its state, all of it or nothing; files that are replaced as editors and Kubernetes do.
+//! Reloads, which keep state and apply all changes or none.
+//!
+//! Files are replaced in the ways of editors and Kubernetes.
 
-use damper_config::{Key, Reload, ReloadError, Reloader, RetrySettings, SettingChange, Sources};
-use damper_core::Retry;
+use damper_config::{ClientLayers, Reload, ReloadError, Reloader, RetrySettings, SettingChange, Settings, Sources};
+use damper_core::breaker::State;
 use damper_core::keyed::KeyedLimiter;
+use damper_core::{CircuitBreaker, KeyedAdaptiveLimit, KeyedCircuitBreaker, Retry};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 fn folder(name: &str) -> PathBuf {
@@ -74,24 +77,24 @@ fn a_file_with_a_mistake_changes_nothing() {
             "server.http.bulkhead.limit is 0, it must be a whole number from 1",
         ),
         ("server.http.ratelimit.burst = 6\nserver.http.bulkhead.limit = ", ":2:"),
-        // Right, but of other keys than those that can change live.
+        // A valid value of a key that cannot change live.
         (
             "server.http.ratelimit.burst = 6\nserver.http.bulkhead.limit = 6\nserver.http.bulkhead.queue = 6",
             "server.http.bulkhead.queue changed from 0 to 6; this needs a restart",
         ),
         (
             "server.http.ratelimit.burst = 6\nserver.http.bulkhead.limit = 5\nserver.grpc.bulkhead.limit = 6",
-            "server.grpc.bulkhead.limit changed from 64 to 6; no limit is bound to this section, so it needs a restart",
+            "server.grpc.bulkhead.limit changed from 64 to 6; nothing is bound to this section, so it needs a restart",
         ),
         (
             "server.http.ratelimit.burst = 6\nserver.http.bulkhead.limit = 5\nserver.http.ratelimit.tiers = ['1/s']",
-            "server.http.ratelimit.tiers changed from [] to [\"1/s burst 1\"]",
+            "server.http.ratelimit.tiers changed from [] to [\"1/s burst 1\"]; what is bound to this section does not take it, so it needs a restart",
         ),
         (
-            "server.http.ratelimit.burst = 6\nclient.http.circuit_breaker.cooldown = '1s'",
-            "client.http.circuit_breaker.cooldown changed from \"30s\" to \"1s\"; this needs a restart",
+            "server.http.ratelimit.burst = 6\nclient.http.circuit_breaker.max_hosts = 9",
+            "client.http.circuit_breaker.max_hosts changed from 1024 to 9; this needs a restart",
         ),
-        // More than two thousand times faster than what the limiter was built with.
+        // More than two thousand times faster than the quota that the limiter was built with.
         (
             "server.http.ratelimit.requests_per_second = 9000000\nserver.http.bulkhead.limit = 6",
             "server.http.ratelimit: ",
@@ -109,15 +112,15 @@ fn a_file_with_a_mistake_changes_nothing() {
     assert_eq!(reloader.settings(), before);
 }
 
-/// Takes settings, or refuses them.
+/// A target that takes settings or refuses them.
 struct Retries(Arc<Mutex<(Retry, bool)>>);
 
 impl Reload<RetrySettings> for Retries {
-    fn takes(&self, _: &Key) -> bool {
+    fn takes(&self, _: &SettingChange) -> bool {
         true
     }
 
-    fn apply(&self, new: &RetrySettings) -> Result<(), String> {
+    fn apply(&self, _: &RetrySettings, new: &RetrySettings) -> Result<(), String> {
         let mut retry = self.0.lock().unwrap();
         if retry.1 {
             return Err("not now".to_owned());
@@ -128,7 +131,7 @@ impl Reload<RetrySettings> for Retries {
 }
 
 #[test]
-fn what_was_applied_is_taken_back_when_another_refuses_after_all() {
+fn changes_are_rolled_back_when_a_later_target_refuses() {
     let file = folder("refused").join("app.toml");
     fs::write(&file, "").unwrap();
     let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
@@ -146,15 +149,73 @@ fn what_was_applied_is_taken_back_when_another_refuses_after_all() {
     assert_eq!((limiter.quota().burst_size(), retries.lock().unwrap().0.max_attempts()), (7, 5));
 }
 
-/// Counts how often it gets settings.
+/// A round trip of the settings would empty the window, whose size changes meanwhile.
+#[test]
+fn a_refusal_finds_the_limits_of_damper_unchanged() {
+    let file = folder("unchanged").join("app.toml");
+    let text = |calls: u32, attempts: u32| {
+        format!(
+            "[client.http]\ncircuit_breaker.window_calls = {calls}\ncircuit_breaker.failure_rate = 50\nretry.max_attempts = {attempts}"
+        )
+    };
+    fs::write(&file, text(100, 3)).unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let breaker = Arc::new(CircuitBreaker::new(reloader.settings().client.http.circuit_breaker.config()));
+    let retries = Arc::new(Mutex::new((reloader.settings().client.http.retry.retry(), true)));
+    let reloader = reloader
+        .bind(|settings| &settings.client.http.circuit_breaker, Arc::clone(&breaker))
+        .bind(|settings| &settings.client.http.retry, Retries(Arc::clone(&retries)));
+    for _ in 0..10 {
+        breaker.call(|| Ok::<_, ()>(())).unwrap();
+    }
+    fs::write(&file, text(200, 5)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(reloader.reload().unwrap_err().to_string(), "client.http.retry: not now");
+        assert_eq!(breaker.status().calls(), 10);
+    }
+}
+
+#[test]
+fn a_watch_tries_what_was_refused_more_and_more_rarely() {
+    /// Reports each try, and refuses it.
+    struct Refuses(std::sync::mpsc::Sender<()>);
+    impl Reload<RetrySettings> for Refuses {
+        fn takes(&self, _: &SettingChange) -> bool {
+            true
+        }
+
+        fn apply(&self, _: &RetrySettings, new: &RetrySettings) -> Result<(), String> {
+            if new.max_attempts() == 5 {
+                self.0.send(()).unwrap();
+            }
+            Err("never".to_owned())
+        }
+    }
+    let file = folder("rarely").join("app.toml");
+    fs::write(&file, "").unwrap();
+    let (sender, tries) = channel();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let reloader = reloader.bind(|settings| &settings.client.http.retry, Refuses(sender));
+    let interval = Duration::from_millis(5);
+    let _watch = Arc::new(reloader).watch(interval, |_| ()).unwrap();
+    replace(&file, "client.http.retry.max_attempts = 5");
+    let next = || tries.recv_timeout(Duration::from_mins(1)).unwrap();
+    next();
+    let start = std::time::Instant::now();
+    (0..5).for_each(|_| next());
+    // The first of these may have been made before the clock was read.
+    assert!(start.elapsed() >= (2 + 4 + 8 + 16) * interval, "{:?}", start.elapsed());
+}
+
+/// A target that counts how often it gets settings.
 struct Counter(Arc<Mutex<u32>>);
 
 impl Reload<RetrySettings> for Counter {
-    fn takes(&self, _: &Key) -> bool {
+    fn takes(&self, _: &SettingChange) -> bool {
         true
     }
 
-    fn apply(&self, _: &RetrySettings) -> Result<(), String> {
+    fn apply(&self, _: &RetrySettings, _: &RetrySettings) -> Result<(), String> {
         *self.0.lock().unwrap() += 1;
         Ok(())
     }
@@ -180,7 +241,7 @@ fn a_quota_that_a_limiter_cannot_take_is_refused_before_anything_changes() {
 
 type Reloaded = Result<Vec<SettingChange>, ReloadError>;
 
-/// A limiter whose file is watched, and what the callback gets.
+/// A limiter whose file is watched, and the results that the callback gets.
 struct Watched {
     limits: Arc<KeyedLimiter<u32>>,
     reloads: Receiver<Reloaded>,
@@ -208,7 +269,7 @@ impl Watched {
     }
 }
 
-/// Exchanges a file in one step: a watch sees no part of the new one.
+/// Replaces a file in one step, so that a watch sees no part of the new one.
 fn replace(file: &Path, text: &str) {
     let other = file.with_extension("new");
     fs::write(&other, text).unwrap();
@@ -251,7 +312,7 @@ fn a_watch_follows_a_file_that_is_written_renamed_over_removed_and_broken() {
 fn a_watch_follows_the_symbolic_links_of_kubernetes() {
     use std::os::unix::fs::symlink;
 
-    // app.toml -> ..data/app.toml, and ..data -> a folder with the time in its name, which is exchanged.
+    // `app.toml` links to `..data/app.toml`, and `..data` to a folder with the time in its name. The link `..data` is replaced.
     let folder = folder("kubernetes");
     let version = |name: &str, value: u32| {
         fs::create_dir(folder.join(name)).unwrap();
@@ -288,6 +349,21 @@ fn a_file_without_a_key_does_not_take_the_place_of_one_with_keys() {
 }
 
 #[test]
+fn a_reloader_that_leaves_out_bad_values_starts_with_the_rest_of_the_file() {
+    let file = folder("normalized").join("app.toml");
+    fs::write(&file, "[server.http]\nratelimit.burst = -5\nbulkhead.limit = 5").unwrap();
+    let (reloader, problems) = Reloader::normalized(Sources::new().file(&file));
+    assert!(problems[0].to_string().ends_with("; 100 is used instead"), "{}", problems[0]);
+    let pool = Arc::new(reloader.settings().server.http.bulkhead.bulkhead());
+    let reloader = reloader.bind(|settings| &settings.server.http.bulkhead, Arc::clone(&pool));
+    assert!(matches!(reloader.reload(), Err(ReloadError::Invalid(_))), "a reload accepts no mistake");
+    fs::write(&file, "").unwrap();
+    assert!(matches!(reloader.reload(), Err(ReloadError::Emptied { .. })));
+    fs::write(&file, "server.http.bulkhead.limit = 6").unwrap();
+    assert_eq!((reloader.reload().unwrap().len(), pool.limit()), (1, 6));
+}
+
+#[test]
 fn a_watch_refuses_a_file_that_is_truncated_and_left_so() {
     let file = folder("truncated").join("app.toml");
     fs::write(&file, burst(1)).unwrap();
@@ -299,14 +375,14 @@ fn a_watch_refuses_a_file_that_is_truncated_and_left_so() {
 
 #[test]
 fn a_reload_that_waits_for_another_reads_the_files_after_it() {
-    /// Says that it has begun, and waits.
+    /// Reports that it has begun, and waits.
     struct Slow(Mutex<(std::sync::mpsc::Sender<()>, Receiver<()>)>);
     impl Reload<RetrySettings> for Slow {
-        fn takes(&self, _: &Key) -> bool {
+        fn takes(&self, _: &SettingChange) -> bool {
             true
         }
 
-        fn apply(&self, _: &RetrySettings) -> Result<(), String> {
+        fn apply(&self, _: &RetrySettings, _: &RetrySettings) -> Result<(), String> {
             let channels = self.0.lock().unwrap();
             channels.0.send(()).unwrap();
             channels.1.recv_timeout(Duration::from_mins(1)).map_err(|error| error.to_string())
@@ -325,7 +401,7 @@ fn a_reload_that_waits_for_another_reads_the_files_after_it() {
         let first = scope.spawn(|| reloader.reload().unwrap().len());
         has_begun.recv().unwrap();
         let second = scope.spawn(|| reloader.reload().unwrap().len());
-        // Time for the second to read too early, if it does.
+        // Leaves the second reload time to read too early, if it does.
         std::thread::sleep(Duration::from_millis(100));
         fs::write(&file, attempts(3)).unwrap();
         proceed.send(()).unwrap();
@@ -336,17 +412,17 @@ fn a_reload_that_waits_for_another_reads_the_files_after_it() {
 }
 
 #[test]
-fn what_takes_settings_can_ask_for_those_in_force() {
+fn target_can_read_the_settings_in_force() {
     use std::sync::{OnceLock, Weak};
 
     /// Remembers the settings in force while it gets new ones.
     struct Asks(Arc<OnceLock<Weak<Reloader>>>, std::sync::mpsc::Sender<u32>);
     impl Reload<RetrySettings> for Asks {
-        fn takes(&self, _: &Key) -> bool {
+        fn takes(&self, _: &SettingChange) -> bool {
             true
         }
 
-        fn apply(&self, _: &RetrySettings) -> Result<(), String> {
+        fn apply(&self, _: &RetrySettings, _: &RetrySettings) -> Result<(), String> {
             let reloader = self.0.get().and_then(Weak::upgrade).ok_or("not started")?;
             self.1.send(reloader.settings().client.http.retry.max_attempts()).map_err(|error| error.to_string())
         }
@@ -384,11 +460,11 @@ fn a_watch_tries_again_after_a_refusal_and_tells_it_once() {
 fn a_panic_of_what_takes_settings_is_a_refusal() {
     struct Panics;
     impl Reload<RetrySettings> for Panics {
-        fn takes(&self, _: &Key) -> bool {
+        fn takes(&self, _: &SettingChange) -> bool {
             true
         }
 
-        fn apply(&self, _: &RetrySettings) -> Result<(), String> {
+        fn apply(&self, _: &RetrySettings, _: &RetrySettings) -> Result<(), String> {
             panic!("out of order")
         }
     }
@@ -428,7 +504,7 @@ fn a_watch_puts_back_what_a_reload_has_read_in_between() {
     let limiter = Arc::new(reloader.settings().server.http.ratelimit.limiter());
     let reloader = Arc::new(reloader.bind(|settings| &settings.server.http.ratelimit, Arc::clone(&limiter)));
     let _watch = reloader.watch(Duration::from_millis(100), |_| ()).unwrap();
-    // Time for the watch to apply the first contents.
+    // Leaves the watch time to apply the first contents.
     std::thread::sleep(Duration::from_millis(350));
     replace(&file, &burst(2));
     reloader.reload().unwrap();
@@ -450,4 +526,136 @@ fn a_watch_ends_when_it_is_dropped() {
     // The thread owned the sender.
     assert!(reloads.recv().is_err());
     assert_eq!(limits.quota().burst_size(), 1);
+}
+
+#[test]
+fn breakers_take_other_thresholds_and_cooldowns_and_stay_open() {
+    let file = folder("breakers").join("app.toml");
+    let text = |threshold: u32, cooldown: &str| {
+        format!("[client.http.circuit_breaker]\nfailure_threshold = {threshold}\ncooldown = '{cooldown}'")
+    };
+    fs::write(&file, text(1, "1h")).unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let config = reloader.settings().client.http.circuit_breaker.config();
+    let breaker = Arc::new(CircuitBreaker::new(config));
+    let hosts = Arc::new(KeyedCircuitBreaker::<String>::new(config, 16).unwrap());
+    let reloader = reloader
+        .bind(|settings| &settings.client.http.circuit_breaker, Arc::clone(&breaker))
+        .bind(|settings| &settings.client.http.circuit_breaker, Arc::clone(&hosts));
+    _ = breaker.call(|| Err::<(), _>(()));
+    _ = hosts.call("down", || Err::<(), _>(()));
+
+    fs::write(&file, text(3, "1m")).unwrap();
+    assert_eq!(reloader.reload().unwrap().len(), 2);
+    let down = hosts.get_or_create("down");
+    for open in [&*breaker, &*down] {
+        assert_eq!(open.state(), State::Open);
+        // The cooldown that runs is not cut. The next one is as long as the new settings say.
+        assert!(open.status().next_probe_in() > Some(Duration::from_mins(30)), "{:?}", open.status());
+        open.reset();
+        open.trip();
+        assert!(open.status().next_probe_in() <= Some(Duration::from_mins(1)), "{:?}", open.status());
+    }
+    let new = hosts.get_or_create("new");
+    for calls in 1..=3 {
+        assert_eq!(new.state(), State::Closed, "{calls}");
+        _ = new.call(|| Err::<(), _>(()));
+    }
+    assert_eq!(new.state(), State::Open);
+}
+
+#[test]
+fn limits_of_calls_in_flight_take_other_limits_and_keep_their_permits() {
+    let file = folder("in_flight").join("app.toml");
+    let text = |limit: u32, max: u32| {
+        format!(
+            "[server.http]\nbulkhead.limit = {limit}\nadaptive_limit.max_limit = {max}\nadmission = {{ max_limit = {max}, queue = 0 }}"
+        )
+    };
+    fs::write(&file, text(1, 1)).unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let settings = reloader.settings();
+    let http = &settings.server.http;
+    let pools = Arc::new(http.bulkhead.per_key::<String>().unwrap());
+    let adaptive = Arc::new(http.adaptive_limit.limit());
+    let hosts = Arc::new(KeyedAdaptiveLimit::<String>::new(http.adaptive_limit.bounds(), 16).unwrap());
+    let gate = Arc::new(http.admission.adaptive());
+    let reloader = reloader
+        .bind(|settings| &settings.server.http.bulkhead, Arc::clone(&pools))
+        .bind(|settings| &settings.server.http.adaptive_limit, Arc::clone(&adaptive))
+        .bind(|settings| &settings.server.http.adaptive_limit, Arc::clone(&hosts))
+        .bind(|settings| &settings.server.http.admission, Arc::clone(&gate));
+    let slot = pools.try_acquire("a").unwrap();
+    assert!(pools.try_acquire("a").is_err());
+    fs::write(&file, text(2, 7)).unwrap();
+    assert_eq!(reloader.reload().unwrap().len(), 3);
+    let second = pools.try_acquire("a").unwrap();
+    assert!(pools.try_acquire("a").is_err(), "the first slot counts");
+    drop((slot, second));
+    for limit in [&*adaptive, &*hosts.get_or_create("a").unwrap()] {
+        // The limit grows from its value; only the highest allowed limit has changed.
+        assert!((1..=7).contains(&limit.limit()), "{}", limit.limit());
+    }
+    fs::write(
+        &file,
+        text(2, 7).replace("max_limit = 7", "max_limit = 9, min_limit = 6").replace(
+            "adaptive_limit.max_limit = 9, min_limit = 6",
+            "adaptive_limit = { max_limit = 9, min_limit = 6 }",
+        ),
+    )
+    .unwrap();
+    assert_eq!(reloader.reload().unwrap().len(), 4);
+    for limit in [adaptive.limit(), hosts.get_or_create("a").unwrap().limit(), gate.limit()] {
+        assert!((6..=9).contains(&limit), "{limit}");
+    }
+    // A fixed limit means nothing to an adaptive gate.
+    fs::write(&file, "server.http.admission.fixed_limit = 3").unwrap();
+    let error = reloader.reload().unwrap_err().to_string();
+    assert!(
+        error.contains("fixed_limit changed from 64 to 3; what is bound to this section does not take it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_function_that_returns_no_section_is_reported_by_each_reload() {
+    fn elsewhere(_: &Settings) -> &RetrySettings {
+        static SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
+        &SETTINGS.client.http.retry
+    }
+    let reloader = Reloader::new(Sources::new()).unwrap().bind(elsewhere, Counter(Arc::default()));
+    let error = reloader.reload().unwrap_err();
+    assert!(matches!(error, ReloadError::NotASection), "{error}");
+}
+
+#[test]
+fn a_group_takes_the_changes_of_its_sections_and_no_others() {
+    /// Takes every change, and counts.
+    struct Group(Arc<Mutex<u32>>);
+    impl Reload<ClientLayers> for Group {
+        fn takes(&self, change: &SettingChange) -> bool {
+            change.is_in("retry")
+        }
+
+        fn apply(&self, _: &ClientLayers, new: &ClientLayers) -> Result<(), String> {
+            *self.0.lock().unwrap() = new.retry.max_attempts();
+            Ok(())
+        }
+    }
+    let file = folder("group").join("app.toml");
+    fs::write(&file, "").unwrap();
+    let attempts = Arc::default();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let reloader = reloader.bind(|settings| &settings.client.http, Group(Arc::clone(&attempts)));
+    fs::write(&file, "client.http.retry.max_attempts = 5").unwrap();
+    assert_eq!((reloader.reload().unwrap().len(), *attempts.lock().unwrap()), (1, 5));
+    for (other, why) in [
+        ("client.http.hedge.max_attempts = 3", "; this needs a restart"),
+        ("client.http.ratelimit.burst = 3", "; what is bound to this section does not take it"),
+        ("client.grpc.ratelimit.burst = 3", "; nothing is bound to this section"),
+    ] {
+        fs::write(&file, format!("client.http.retry.max_attempts = 6\n{other}")).unwrap();
+        let error = reloader.reload().expect_err(other).to_string();
+        assert!(error.contains(why) && *attempts.lock().unwrap() == 5, "{error}");
+    }
 }

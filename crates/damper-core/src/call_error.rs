@@ -16,14 +16,15 @@ use core::fmt;
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// let breaker = damper::CircuitBreaker::default();
 /// breaker.force_open();
 /// let error = breaker.call(|| "42".parse::<u32>()).unwrap_err();
 /// assert_eq!(error.to_string(), "call refused");
 /// assert_eq!(error.refusal().unwrap().to_string(), "circuit forced open");
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -66,8 +67,9 @@ where
     E: Into<Box<dyn core::error::Error + Send + Sync>>,
     R: core::error::Error + Send + Sync + 'static,
 {
-    /// Puts it into a box, for services whose errors are in boxes already, and so are no errors themselves: the refusal, or
-    /// the error of the call as it is.
+    /// Puts the refusal or the error of the call into a box.
+    ///
+    /// It is for services whose errors are in boxes already, and so are no errors themselves.
     pub fn into_boxed(self) -> Box<dyn core::error::Error + Send + Sync> {
         match self {
             Self::Refused(refusal) => Box::new(refusal),

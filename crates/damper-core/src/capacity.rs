@@ -14,17 +14,19 @@ pub(crate) const fn capacity_within(max: usize, capacity: usize) -> Result<usize
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::LruStore;
 ///
 /// let error = LruStore::<String, u32>::new(0).unwrap_err();
 /// assert_eq!((error.capacity(), error.max()), (0, 1 << 28));
 /// assert_eq!(error.to_string(), "capacity is 0, it must be 1 to 268435456");
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg(feature = "alloc")]
 pub struct CapacityError {
     capacity: usize,
     max: usize,

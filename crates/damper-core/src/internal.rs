@@ -7,21 +7,29 @@ pub use crate::breaker::readiness::Readiness;
 pub use crate::keyed::table::Receipt;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;
+pub use crate::throttle::pacing::SeenPause;
 pub use crate::time::human::Human;
 
 use crate::breaker::CircuitOpen;
+#[cfg(feature = "std")]
+use crate::breaker::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker};
 #[cfg(feature = "alloc")]
 use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadRef};
 use crate::deadline::{Deadline, DeadlineExceeded};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::retry::{Attempts, Budget, Failure, GaveUp, Retry, Unlimited};
+#[cfg(feature = "std")]
+use crate::store::LruStore;
+use crate::throttle::PacedRetry;
 use crate::time::Clock;
 use core::error::Error;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
 
-/// Returns the error that an error wraps. That of an I/O error is what it was made of, which `Error::source` skips.
+/// Returns the error that an error wraps.
+///
+/// That of an I/O error is what it was made of, which `Error::source` skips.
 #[must_use]
 pub fn source_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     crate::breaker::source_of(error)
@@ -31,6 +39,16 @@ pub fn source_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error 
 #[must_use]
 pub fn open_for_no_time() -> CircuitOpen {
     CircuitOpen::for_micros(0)
+}
+
+/// Creates breakers of this configuration in an empty store.
+#[cfg(feature = "std")]
+#[must_use]
+pub fn keyed_breakers<K: Hash + Eq>(
+    store: LruStore<K, CircuitBreaker>,
+    config: BreakerConfig,
+) -> KeyedCircuitBreaker<K> {
+    KeyedCircuitBreaker::in_store(store, config)
 }
 
 /// Returns the refusal of a call whose deadline has passed before it asked for a permit.
@@ -51,7 +69,12 @@ pub fn split_budget<C, B, V>(retry: Retry<C, B, V>) -> (Retry<C, Unlimited, V>, 
     retry.split_budget()
 }
 
-/// As [`Retry::begin_by`], or as [`Retry::begin`] without a deadline, within a budget that is chosen for the call.
+/// Takes the budget out of the policy of a paced call, so that each call can have another one.
+pub fn split_paced_budget<B>(retry: PacedRetry<B>) -> (PacedRetry, B) {
+    retry.split_budget()
+}
+
+/// As [`Retry::begin_by`], or [`Retry::begin`] without a deadline, within a budget of the call's own.
 #[inline]
 pub fn begin_within<C: Clock + Clone, B, V, N: Budget>(
     retry: &Retry<C, B, V>,
@@ -63,8 +86,8 @@ pub fn begin_within<C: Clock + Clone, B, V, N: Budget>(
 
 /// Counts a failed attempt in the budget: the first part of [`Attempts::failed`].
 #[inline]
-pub fn count_failure<N: Budget>(budget: &N, failure: Failure) {
-    crate::retry::attempts::count_failure(budget, failure);
+pub fn count_failure<C: Clock + Clone, N: Budget>(attempts: &Attempts<C>, budget: &N, failure: Failure) {
+    attempts.count_failure(budget, failure);
 }
 
 /// Returns the wait before the next attempt: the second part of [`Attempts::failed`].
@@ -120,7 +143,9 @@ pub fn revoke<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     limiter.roll_back(key, n, receipt);
 }
 
-/// Returns the refusal that [`KeyedLimiter::check_n`] would answer, and takes nothing; `None` where it would be allowed.
+/// Returns the refusal that [`KeyedLimiter::check_n`] would answer, and takes nothing.
+///
+/// `None` where it would be allowed.
 #[inline]
 pub fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     limiter: &KeyedLimiter<K, C, S, A>,
@@ -130,8 +155,9 @@ pub fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     limiter.refusal(key, n)
 }
 
-/// Returns whether a caller waits longer because of one refusal than because of another. Requests over the burst outlast quotas
-/// that never refill, and those every wait.
+/// Returns whether a caller waits longer because of one refusal than because of another.
+///
+/// Requests over the burst outlast quotas that never refill, and those every wait.
 #[must_use]
 pub fn outlasts(denied: &Denied, other: &Denied) -> bool {
     denied.outlasts(other)

@@ -1,34 +1,54 @@
-//! Lock-free rate limiters and circuit breakers for hot request paths, edge devices and firmware.
+//! The rate limiters, circuit breakers, concurrency limits and retries of damper, without any protocol.
 //!
-//! A limiter or a breaker is a plain value that decides on one atomic word, with no thread, allocation or runtime
-//! behind it. Put it in a `static`, a field or an `Arc`. (A limiter is some 340 bytes with its quota, which can be
-//! changed while it is used; a breaker is 160.)
+//! The crate [`damper`](https://docs.rs/damper) re-exports all of it and adds HTTP and gRPC. Depend on this crate for firmware, and for
+//! middleware that should not follow the versions of a protocol's crates. The examples name it `damper`, because they work there too.
 //!
-#![cfg_attr(feature = "std", doc = "```")]
-#![cfg_attr(not(feature = "std"), doc = "```text")]
+//! # A limiter in a static
+//!
+//! A limiter and a breaker are plain values that decide on one atomic word. They need no lock, no thread and no runtime. Constructors
+//! are `const`:
+//!
+//! ```
 //! # extern crate damper_core as damper;
-//! use damper::{CircuitBreaker, KeyedLimiter, Quota, RateLimiter};
-//! use std::net::IpAddr;
+//! # #[cfg(feature = "std")] {
+//! use damper::{Quota, RateLimiter};
 //!
-//! // One limit for all.
 //! static LOGINS: RateLimiter = RateLimiter::new(Quota::per_minute(30).burst(5));
 //!
 //! match LOGINS.check() {
 //!     Ok(allowed) => println!("{} left", allowed.remaining()),
 //!     Err(denied) => println!("{denied}"), // rate limit exceeded, retry in 1.2 s
 //! }
-//!
-//! // One limit for each, in a fixed amount of memory.
-//! let limits = KeyedLimiter::<IpAddr>::builder(Quota::per_second(50).burst(100)).build()?;
-//! limits.check(&IpAddr::from([192, 0, 2, 7]))?;
-//!
-//! // A breaker before something that may fail: 5 failures, 30 s, 1 probe.
-//! let breaker = CircuitBreaker::default();
-//! let reply = breaker.call(|| "pong".parse::<String>())?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }
 //! ```
 //!
-//! | module | what it has |
+//! # Without std
+//!
+//! Firmware brings its own [`Clock`]: a timer that counts up. Here a [`ManualClock`] stands in for it, as in tests.
+//!
+//! ```
+//! # extern crate damper_core as damper;
+//! use core::time::Duration;
+//! use damper::{CircuitBreaker, BreakerConfig, ManualClock, Quota, RateLimiter};
+//!
+//! let clock = ManualClock::new();
+//! let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(1), &clock);
+//! assert!(limiter.check().is_ok());
+//! assert!(limiter.check().is_err());
+//! clock.advance(Duration::from_millis(100));
+//! assert!(limiter.check().is_ok());
+//!
+//! // 5 consecutive failures open it for 30 s. Then one call probes.
+//! let breaker = CircuitBreaker::with_clock(BreakerConfig::DEFAULT, &clock);
+//! let answer = breaker.call(|| "42".parse::<u32>());
+//! assert_eq!(answer, Ok(42));
+//! ```
+//!
+//! [The guide](https://docs.rs/damper/latest/damper/guide/) says how to choose an algorithm, a rate and a burst.
+//!
+//! # Modules
+//!
+//! | module | contents |
 //! |---|---|
 //! | [`quota`] | [`Quota`]: what is allowed, in tokens per window and a burst |
 //! | [`limit`] | [`RateLimiter`], and its answers; [`Limiter`]: the trait of everything that decides without a key |
@@ -37,15 +57,10 @@
 //! | [`store`] | [`LruStore`]: a bounded store of any value per key |
 //! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
 //! | [`retry`] | [`Retry`]: tries again, with a [`Backoff`] and within a [`RetryBudget`] |
-//! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject; `KeyedThrottle`: per key |
+//! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject; `KeyedThrottle`: per key; [`Pacer`](throttle::Pacer): sleeps before calls to a service with a limit |
 //! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`AdaptiveLimit`]: as the service's latency says; [`KeyedBulkhead`] and [`KeyedAdaptiveLimit`]: per key; `Admission`: and which calls |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
-//!
-//! The crate [`damper`](https://docs.rs/damper) re-exports all of it, adds limits and breakers for HTTP and gRPC, and has
-//! [a guide](https://docs.rs/damper/latest/damper/guide/): how to choose an algorithm, a rate and a burst. Use this one
-//! alone for firmware, and for middleware of your own that is not to follow the versions of any protocol's crates. The
-//! examples name it `damper`, as everything here is in that crate too.
 //!
 //! # Features
 //!
@@ -60,8 +75,11 @@
 //! | `tokio` | | `acquire(n).await`: futures that wait for tokens or permits by tokio's timer (with `std`) |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //!
-//! Where the target has no 64-bit atomics, words of 64 bits are changed in critical sections, for which the firmware
-//! provides a `critical-section` implementation; those of [`word32`] are not.
+//! # Targets without 64-bit atomics
+//!
+//! There a change of a 64-bit word takes a critical section, which the firmware implements with the crate `critical-section`. The types of
+//! [`word32`] need none.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
 
@@ -94,8 +112,8 @@ pub mod word32;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use breaker::KeyedCircuitBreaker;
 pub use breaker::{
-    BreakerConfig, BreakerConfigError, BreakerStatus, Cause, CircuitBreaker, CircuitOpen, OnStateChange, Permit, State,
-    StateChange, Verdict, Window,
+    BreakerConfig, BreakerConfigError, BreakerStatus, Cause, CircuitBreaker, CircuitOpen, OnStateChange, Permit,
+    SetConfigError, State, StateChange, Verdict, Window,
 };
 pub use call_error::CallError;
 #[cfg(feature = "alloc")]

@@ -5,21 +5,21 @@ use crate::concurrency::BulkheadFull;
 #[cfg(feature = "alloc")]
 use crate::concurrency::NotAdmitted;
 use crate::limit::{Denied, LimitSetDenied};
-use crate::throttle::Throttled;
+use crate::throttle::{PaceTooSlow, Throttled};
 use core::error::Error;
 
 /// Returns whether an error is a refusal of damper, or has one among its sources.
 ///
 /// The call was not made then, so the error says nothing about the server.
 ///
-/// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`Throttled`], [`BulkheadFull`] and `NotAdmitted`. The default
+/// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`Throttled`], [`PaceTooSlow`], [`BulkheadFull`] and `NotAdmitted`. The default
 /// classifiers of breaker layers ignore them, and retries end with them. A classifier of your own can ask this too.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{Bulkhead, Verdict, is_refusal};
 ///
 /// fn verdict<T>(result: &Result<T, std::io::Error>) -> Verdict {
@@ -31,6 +31,7 @@ use core::error::Error;
 ///
 /// let full = Bulkhead::new(0).try_acquire().unwrap_err();
 /// assert_eq!(verdict::<()>(&Err(std::io::Error::other(full))), Verdict::Ignored);
+/// # }
 /// ```
 #[must_use]
 pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
@@ -43,6 +44,7 @@ pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
             || error.is::<Denied>()
             || error.is::<LimitSetDenied>()
             || error.is::<Throttled>()
+            || error.is::<PaceTooSlow>()
             || error.is::<BulkheadFull>()
     })
 }

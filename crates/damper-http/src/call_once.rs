@@ -12,20 +12,22 @@ pub trait CallOnce<R> {
     fn call_once(self, request: R) -> Self::Future;
 }
 
-/// Borrows a service for a call. `keep` takes it for a call made later, which needs `S: Clone`. Limits that never wait need the bound
-/// too, because a second impl without it would overlap.
+/// A borrowed service, for a call.
+///
+/// `keep` takes it for a call made later, which needs `S: Clone`. Limits that never wait need the bound too, because a
+/// second impl without it would overlap.
 pub(crate) trait Callee<R> {
-    /// The service, for a call that is made later.
+    /// The service for a later call.
     type Kept: CallOnce<R>;
 
     /// Calls the service now.
     fn call(self, request: R) -> <Self::Kept as CallOnce<R>>::Future;
 
-    /// Keeps the service.
+    /// Keeps the service for a later call.
     fn keep(self) -> Self::Kept;
 }
 
-/// A service that can be called after a wait: every one that is `Clone`.
+/// A service that can be called after a wait. Every `Clone` service is one.
 #[cfg(any(feature = "hyper", feature = "tower"))]
 #[diagnostic::on_unimplemented(
     message = "the service `{Self}` is not `Clone`, so it cannot be called after a wait",
@@ -37,6 +39,19 @@ pub trait KeepableService: Clone {}
 #[cfg(any(feature = "hyper", feature = "tower"))]
 #[diagnostic::do_not_recommend]
 impl<S: Clone> KeepableService for S {}
+
+/// A service that is cloned for each attempt.
+#[cfg(feature = "tower")]
+#[diagnostic::on_unimplemented(
+    message = "the client `{Self}` is not `Clone`, so it cannot make another attempt",
+    note = "`retry` and `hedge` need a client that is `Clone`, because each attempt takes its own",
+    note = "derive `Clone` for the client that `service` or `boxed` gets, or put tower's `BufferLayer` around it"
+)]
+pub trait RepeatableService: Clone {}
+
+#[cfg(feature = "tower")]
+#[diagnostic::do_not_recommend]
+impl<S: Clone> RepeatableService for S {}
 
 /// A service of `tower_service`, which is ready.
 #[cfg(feature = "tower")]
@@ -60,7 +75,7 @@ impl<S: tower_service::Service<R> + Clone, R> Callee<R> for &mut S {
         tower_service::Service::call(self, request)
     }
 
-    // This service is ready, so it is the one to be called. Its clone has to be polled first.
+    // Keep this service for the call, because it is ready. Its clone has to be polled for readiness first.
     fn keep(self) -> TowerService<S> {
         let clone = S::clone(self);
         TowerService(core::mem::replace(self, clone))

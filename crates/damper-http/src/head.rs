@@ -1,4 +1,4 @@
-//! The head of a request: its parts, the address of its peer, and the host that it is for.
+//! The head of a request: its parts, the address of its peer, and its target host.
 
 use super::PeerAddress;
 use core::fmt::{self, Write};
@@ -8,19 +8,19 @@ use http::header::HOST;
 use http::uri::{Authority, Scheme};
 use http::{Extensions, HeaderMap, Method, Request, Uri, Version, request};
 
-/// A request without its body: what limits and breakers decide on, and what closures of yours get.
+/// A request without its body, as limits, breakers and your own closures see it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Head<'a> {
     /// The method.
     pub method: &'a Method,
-    /// The target: a server mostly sees a path and a query.
+    /// The target. A server mostly sees a path and a query.
     pub uri: &'a Uri,
     /// The version of HTTP.
     pub version: Version,
     /// The headers.
     pub headers: &'a HeaderMap,
-    /// What others added to the request.
+    /// The values that other services added to the request.
     pub extensions: &'a Extensions,
     /// The address that the layer was made for.
     peer: Option<&'a SocketAddr>,
@@ -64,8 +64,8 @@ impl<'a> Head<'a> {
         self.find_peer().map(SocketAddr::ip)
     }
 
-    // Takes 80 instructions. A limit asks once per request; callbacks that ask again search again, because remembering
-    // the address would cost this type `Copy` and `Sync`.
+    // Takes 80 instructions. A limit calls it once per request. A callback that calls it searches again, because caching the address would
+    // cost this type `Copy` and `Sync`.
     #[inline]
     fn find_peer(&self) -> Option<&'a SocketAddr> {
         if self.peer.is_some() {
@@ -78,7 +78,7 @@ impl<'a> Head<'a> {
         if let Some(axum::extract::ConnectInfo(address)) = self.extensions.get() {
             return Some(address);
         }
-        // Connections over tonic's TLS have it too.
+        // Connections over tonic's TLS carry it too.
         #[cfg(feature = "tonic")]
         if let Some(connection) = self.extensions.get::<tonic::transport::server::TcpConnectInfo>() {
             return connection.remote_addr.as_ref();
@@ -86,15 +86,15 @@ impl<'a> Head<'a> {
         None
     }
 
-    /// Calls `with` with the host that the request is for, and its port, such as `api.example.com:443`.
+    /// Calls `with` with the target host of the request and its port, such as `api.example.com:443`.
     ///
     /// Every host has one name, however the request spells it:
     /// - a name is in lower case, without the dot that may end it;
     /// - an IPv6 address is in its canonical form, such as `[2001:db8::1]`;
     /// - an IPv4-mapped address is the IPv4 address, because that is what a client connects to.
     ///
-    /// Without a port the scheme's is taken; without a scheme there is none. If the target names no host, the header
-    /// `Host` does. If neither does, the host is empty.
+    /// Without a port, the scheme's default is used; without a scheme, the name has no port. If the target names no host, the header `Host`
+    /// does. If neither does, the host is empty.
     pub(super) fn with_host<T>(&self, with: impl FnOnce(&str) -> T) -> T {
         if let Some(authority) = self.uri.authority() {
             return with_canonical_host(authority.host(), port(authority, self.uri), with);
@@ -116,7 +116,7 @@ impl<'a> From<&'a request::Parts> for Head<'a> {
 /// The longest name that needs no allocation. A name may have 253 characters, but most are far shorter.
 const SHORT: usize = 96;
 
-/// Calls `with` with the one name of a host, however it is spelled.
+/// Calls `with` with the canonical name of a host.
 fn with_canonical_host<T>(host: &str, port: Option<u16>, with: impl FnOnce(&str) -> T) -> T {
     if let Some(address) = address_in_brackets(host) {
         let mut name = HostBuffer { bytes: [0; SHORT], len: 0 };
@@ -131,7 +131,7 @@ fn with_canonical_host<T>(host: &str, port: Option<u16>, with: impl FnOnce(&str)
     with_port(without_dot.unwrap_or(host), port, with)
 }
 
-/// Returns the IPv6 address if the host is one.
+/// Returns the IPv6 address, if the host is one.
 fn address_in_brackets(host: &str) -> Option<Ipv6Addr> {
     host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }

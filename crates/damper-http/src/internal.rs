@@ -1,22 +1,37 @@
-//! For damper's own crates: what `damper-tonic` needs. Do not use it.
+//! Functions for `damper-tonic`. Do not use this module.
 //!
-//! It is public only because that is a crate of its own. It is no part of the semver promise: any of it may change or
-//! go in any release, so `damper-tonic` is released together with this crate.
+//! It is public only because that crate is separate. It is excluded from the semver promise: any release may change or remove it, so
+//! `damper-tonic` is released together with this crate.
 
 pub use crate::rate_limit::grpc::{is_grpc_type, refusal_status, status};
 
+use crate::StackError;
 use crate::retry::unprocessed;
+use alloc::string::String;
 use core::error::Error;
 use core::time::Duration;
 
-/// Returns whether the error, or one among its sources, shows that no server processed the request.
+/// Returns whether the error or one of its sources shows that no server processed the request.
 #[must_use]
 pub fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
     unprocessed::is_unprocessed(error)
 }
 
-/// Returns the wait that a refusal in the chain of an error's sources names.
+/// Returns whether an error shows that a connected server's application did not see the request.
+#[cfg(feature = "tonic")]
+#[must_use]
+pub fn is_unseen(error: &(dyn Error + 'static)) -> bool {
+    unprocessed::is_unseen(error)
+}
+
+/// Returns the wait given by a refusal in the chain of an error's sources.
 #[must_use]
 pub fn wait_of(error: &(dyn Error + 'static)) -> Option<Duration> {
     crate::stack::wait_of(error)
+}
+
+/// Returns the messages of the sources of a stack's error, each once.
+#[must_use]
+pub fn reason_of(error: &StackError) -> String {
+    crate::stack::reason_of(error)
 }

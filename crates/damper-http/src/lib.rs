@@ -1,4 +1,63 @@
-//! Rate limits for HTTP servers; circuit breakers, retries and throttles for HTTP clients.
+//! Rate limits for HTTP servers. Circuit breakers, retries, throttles and pacing for HTTP clients.
+//!
+//! The crate [`damper`](https://docs.rs/damper) has it as `damper::http`, and the primitives of
+//! [`damper-core`](https://docs.rs/damper-core) beside it.
+//!
+//! # A server
+//!
+//! Beyond the quota, [`RateLimitLayer`] responds `429 Too Many Requests` with `Retry-After`. Here each client has its own quota, behind a
+//! proxy whose `X-Forwarded-For` is trusted, and health checks always pass.
+//!
+//! ```
+//! # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+//! # #[cfg(feature = "axum")] {
+//! use axum::{Router, routing::get};
+//! use damper::Quota;
+//! use damper::http::RateLimitLayer;
+//! use damper::wire::TrustedProxies;
+//!
+//! let clients = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
+//!     .behind(TrustedProxies::new(["10.0.0.0/8"])?)
+//!     .exempt(|head| head.uri.path() == "/healthz");
+//! let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(clients);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # A client
+//!
+//! [`client_stack`] puts the layers of a client into the right order: a breaker around retries, one deadline around both.
+//!
+//! ```
+//! # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+//! # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
+//! use damper::http::client_stack;
+//! use damper::{BreakerConfig, Retry, RetryBudget};
+//! use http_body_util::Empty;
+//! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+//! use std::time::Duration;
+//! use tower::{Service, ServiceExt};
+//!
+//! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // a fifth of the calls, and 10 a second
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! let mut client = client_stack()
+//!     .deadline(Duration::from_secs(2))
+//!     .breaker_per_host(BreakerConfig::default())
+//!     .retry(Retry::new(3).budget(&BUDGET))
+//!     .service(Client::builder(TokioExecutor::new()).build_http());
+//!
+//! let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
+//! match client.ready().await?.call(request).await {
+//!     Ok(response) => println!("{}", response.status()),
+//!     Err(error) => println!("{}: {error}", error.part()), // breaker: circuit open, next probe in 28 s
+//! }
+//! # Ok(())
+//! # }
+//! # }
+//! ```
+//!
+//! # Which layer
 //!
 //! | in | use | with the feature |
 //! |---|---|---|
@@ -6,15 +65,16 @@
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
 //! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
 //! | a client: hyper-util's, reqwest's in an [`HttpClient`], any that is a service of `http::Request` | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] around [`ThrottleLayer`] | `tower`, or `hyper`; `tokio` for the timer |
+//! | a client of a rate-limited server, which sleeps before a call | [`PacingLayer`] | the same |
 //! | all of these in the right order, around a client or before a server | [`client_stack`], [`server_stack`] | `tower` |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a server that may have only so many calls in flight, and a client | [`ConcurrencyLayer`] or [`AdmissionLayer`], [`ClientConcurrencyLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
 //! | a tonic client | [`client_stack`] with `.protocol(damper::tonic::Grpc::new())`; or [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())`, around [`ThrottleLayer`] with `.completion(damper::tonic::AtTrailers::rejections())` | `tonic` |
 //!
-//! A limiter protects the receiver of load, so it belongs to the server's side. A breaker protects the caller from a
-//! failing callee, so it belongs to the client's side, and outside of retries. A throttle spares an overloaded callee the calls
-//! that it would reject, so it belongs to the client's side too, inside of retries.
+//! A limiter protects the receiver of load, so it belongs on the server's side. A breaker protects the caller from a failing server, so it
+//! belongs on the client's side, outside of retries. A throttle spares an overloaded server the calls that it would reject, so it belongs
+//! on the client's side too, inside of retries.
 //!
 //! | layer | one for all requests | one for each | your own |
 //! |---|---|---|---|
@@ -22,57 +82,61 @@
 //! | [`ConcurrencyLayer`] | [`bulkhead`](ConcurrencyLayer::bulkhead), [`adaptive`](ConcurrencyLayer::adaptive) | key: [`bulkhead_by`](ConcurrencyLayer::bulkhead_by), [`adaptive_by`](ConcurrencyLayer::adaptive_by) | [`new`](ConcurrencyLayer::new), with any [`Bulkheads`] or [`ConcurrencyLimit`] |
 //! | [`ClientConcurrencyLayer`] | [`bulkhead`](ClientConcurrencyLayer::bulkhead), [`adaptive`](ClientConcurrencyLayer::adaptive) | host: [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host), [`adaptive_per_host`](ClientConcurrencyLayer::adaptive_per_host) | [`new`](ClientConcurrencyLayer::new), with the same |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
+//! | [`PacingLayer`] | `single` | host: `per_host` | [`sleeping_by`](PacingLayer::sleeping_by), with any [`Pacers`] |
 //! | [`ThrottleLayer`] | [`single`](ThrottleLayer::single) | host: [`per_host`](ThrottleLayer::per_host) | [`new`](ThrottleLayer::new), with any [`Throttles`] |
 //!
 //! [`RetryLayer`] takes its retries from one [budget](damper_core::retry::Budget) for all requests, from one for
 //! [each host](RetryLayer::budget_per_host), or from [`Budgets`] of your own.
 //!
-//! A [`DeadlineLayer`] gives each request of a server one deadline, and a [`ClientDeadlineLayer`] passes what is left of
-//! it on to the next server.
+//! A [`DeadlineLayer`] gives each request of a server one deadline, and a [`ClientDeadlineLayer`] passes the time left on to the next
+//! server.
 //!
-//! A [`ConcurrencyLayer`] refuses what a server cannot serve now: a rate limit says how many requests may come in a second, a
-//! concurrency limit how many may be under way. It holds a slot until the response has ended. An [`AdmissionLayer`] decides by class, tenant
-//! and deadline too.
+//! A [`ConcurrencyLayer`] refuses requests that a server cannot serve now. A rate limit bounds how many requests may come in a second, a
+//! concurrency limit how many may be in flight. The layer holds a slot until the response has ended. An [`AdmissionLayer`] also decides by
+//! class, tenant and deadline.
 //!
-//! When a call has ended, and whether it went well, is a part of its own, a [`Completion`]: [`AtHead`] by default,
-//! [`AtBodyEnd`], `AtTrailers` for gRPC. A layer of yours that holds something until a call has ended uses the same part: see [`CallObserver`] and [`ObservedCall`].
+//! A [`Completion`] decides when a call has ended and with which verdict: [`AtHead`] by default, [`AtBodyEnd`], or `AtTrailers` for gRPC.
+//! Your own layer can use one to hold a value until a call has ended: see [`CallObserver`] and [`ObservedCall`].
 //!
-//! Layers only translate between HTTP and the primitives: [limiters](damper_core::RateLimiter),
-//! [breakers](damper_core::CircuitBreaker) and [throttles](damper_core::throttle::AdaptiveThrottle). With `new` you keep the primitive, to inspect it and to change it.
+//! Layers only translate between HTTP and the primitives: [limiters](damper_core::RateLimiter), [breakers](damper_core::CircuitBreaker),
+//! [throttles](damper_core::throttle::AdaptiveThrottle) and [pacers](damper_core::throttle::Pacer). To inspect or change a primitive,
+//! create it yourself and pass it to `new`.
 //!
-//! For tower services of requests that are no `http::Request`, such as `reqwest::Client` itself, `damper::tower` has a breaker
-//! and a limit.
+//! For tower services whose requests are not `http::Request`, such as `reqwest::Client` itself, `damper::tower` has a breaker and a limit.
 //!
 //! Closures get the [`Head`] of a request, so they do not depend on the type of its body.
 //!
 //! # Metrics and logs
 //!
-//! With the feature `metrics`, layers record metrics by the facade of this name. Labels are the names of layers, states
-//! and prefixes; no client and no server chooses a label. A layer looks up the recorder when it first needs it, so
-//! install it before the first request.
+//! With the feature `metrics`, layers record metrics by the crate `metrics`. Labels are the names of layers, states and prefixes. No client
+//! or server can choose a label. A layer looks up the recorder when it first needs it, so install the recorder before the first request.
 //!
 //! | metric | kind | labels | of |
 //! |---|---|---|---|
 //! | `damper_allowed_total` | counter | `limit` | requests that a limit let pass |
-//! | `damper_refused_total` | counter | `limit` | requests that were over it |
-//! | `damper_errors_total` | counter | `limit`, `cause` | requests that it could not decide on: `missing_peer`, `other` |
+//! | `damper_refused_total` | counter | `limit` | requests that a limit refused |
+//! | `damper_errors_total` | counter | `limit`, `cause` | requests that a limit could not decide on: `missing_peer`, `other` |
 //! | `damper_keys` | gauge | `limit`, `prefix` | keys that have a slot in the table of a limit per key |
 //! | `damper_keys_capacity` | gauge | `limit`, `prefix` | keys that the table was built for |
 //! | `damper_evictions_total` | counter | `limit`, `prefix` | keys that lost their slot while they owed something |
 //! | `damper_overflows_total` | counter | `limit`, `prefix` | requests decided by a bucket that keys without a slot share |
 //! | `damper_refused_newcomers_total` | counter | `limit`, `prefix` | requests refused to keys without a slot |
 //! | `damper_breaker_allowed_total` | counter | `breaker` | calls that breakers let pass |
-//! | `damper_breaker_refused_total` | counter | `breaker` | calls that they refused |
+//! | `damper_breaker_refused_total` | counter | `breaker` | calls that breakers refused |
 //! | `damper_breaker_probes_total` | counter | `breaker` | calls that passed as probes |
-//! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers made room for others |
-//! | `damper_breaker_kept_evictions_total` | counter | `breaker` | those among them whose breakers were open, or worth keeping otherwise |
+//! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers were evicted |
+//! | `damper_breaker_kept_evictions_total` | counter | `breaker` | evicted hosts whose breakers were open, or worth keeping for another reason |
 //! | `damper_concurrency_allowed_total` | counter | `limit`, `side` | calls that a concurrency limit let pass |
 //! | `damper_concurrency_refused_total` | counter | `limit`, `side`, `cause` | calls that it refused: `no_slot`, `no_queue`, `queue_full`, `timed_out`, `displaced`, `store_full`, `late`, `other` |
 //! | `damper_concurrency_limit` | gauge | `limit`, `side` | calls that may be in flight |
 //! | `damper_concurrency_in_flight` | gauge | `limit`, `side` | calls in flight |
 //! | `damper_concurrency_queued` | gauge | `limit`, `side` | calls that wait for a slot |
 //! | `damper_throttle_allowed_total` | counter | `throttle` | calls that throttles let pass |
-//! | `damper_throttle_refused_total` | counter | `throttle` | calls that they did not send |
+//! | `damper_throttle_refused_total` | counter | `throttle` | calls that throttles refused |
+//! | `damper_pacing_calls_total` | counter | `pacing` | paced calls |
+//! | `damper_pacing_refused_total` | counter | `pacing` | calls that were not made, because their deadline did not leave the sleep |
+//! | `damper_pacing_rejected_total` | counter | `pacing` | attempts that the server's limit rejected |
+//! | `damper_pacing_sleep_seconds` | histogram | `pacing` | the sleeps before calls |
 //! | `damper_deadline_exceeded_total` | counter | `deadline`, `side`, `stage` | calls that ended by their deadline: at a `server` on `arrival`, at a `client` before `departure`, at both before the `response` and within its `body` |
 //! | `damper_deadline_skewed_total` | counter | `deadline` | requests that were served though their deadline had passed on arrival, because clocks differ |
 //! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers in this state: `open`, `half_open`, `forced_open`, … |
@@ -80,33 +144,34 @@
 //! All are recorded as they happen, except those of limits per key and the gauges of concurrency limits. For these, call
 #![cfg_attr(feature = "metrics", doc = "[`RateLimitLayer::record_metrics`] and [`ConcurrencyLayer::record_metrics`]")]
 #![cfg_attr(not(feature = "metrics"), doc = "`RateLimitLayer::record_metrics` and `ConcurrencyLayer::record_metrics`")]
-//! at the tick of your exporter. The label `prefix` (`ipv6/48`) is there for limits of wider
-//! [prefixes](RateLimitLayer::prefix) only. A table whose overflows grow is too small.
+//! at the tick of your exporter. Only limits of wider [prefixes](RateLimitLayer::prefix) have the label `prefix` (`ipv6/48`). A table whose
+//! overflows grow is too small.
 //!
-//! With the feature `tracing`, layers log by the facade of this name, with the target `damper`:
+//! With the feature `tracing`, layers log by the crate `tracing`, with the target `damper`:
 //!
 //! | level | event | fields |
 //! |---|---|---|
 //! | debug | a refusal | the method, the path, and up to 64 bytes of the key if it can be displayed |
 //! | debug | a gRPC response that a breaker judges by HTTP, because its layer has no `AtTrailers` | |
 //! | debug | a call that a concurrency limit refused | the name, the side, the method and the path |
+//! | debug | a paced call that was not made, or an attempt that the server's limit rejected | the name, the sleep |
 //! | debug | a call that a deadline ended | the name, the side and the stage, as in the metrics |
 //! | warn | requests served though they arrived expired: the first, the second, the fourth, and so on | their number |
 //! | info | a state change of a breaker | the host and the cause |
 //! | error | a request that a limit cannot decide on | the error |
 //!
-//! Requests without a peer address all fail in the same way, so each layer logs only the first, the second, the fourth,
-//! the eighth, and so on, with their number.
+//! Requests without a peer address all fail in the same way, so each layer logs only the first, the second, the fourth, the eighth, and so
+//! on, with their number.
 //!
-//! Of breakers, those are counted and logged that [`PerHost`] and [`Single`] hold. A [`CircuitBreaker`] that you pass to
-//! [`CircuitBreakerLayer::new`] has a listener of its own.
+//! Only the breakers of [`PerHost`] and [`Single`] are counted and logged. A [`CircuitBreaker`] that you pass to
+//! [`CircuitBreakerLayer::new`] has its own listener.
 //!
 //! [`CircuitBreaker`]: damper_core::CircuitBreaker
-
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
-// Without either trait of services no code calls the layers.
-#![cfg_attr(not(any(feature = "hyper", feature = "tower")), allow(dead_code, unused_imports))]
+// Without either of these features no code calls the layers.
+#![cfg_attr(not(any(feature = "hyper", feature = "tower")), allow(dead_code, unreachable_pub, unused_imports))]
 
 extern crate alloc;
 extern crate std;
@@ -122,6 +187,7 @@ mod hedge;
 #[doc(hidden)]
 pub mod internal;
 mod limit;
+mod pacing;
 mod peer;
 mod rate_limit;
 mod retry;
@@ -137,13 +203,15 @@ pub use circuit_breaker::{
 };
 pub use completion::{
     AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion,
-    DeadlineObserver, ObservedBody, ObservedCall, ResponseHead, ServerErrors,
+    DeadlineObserver, MinBudget, ObservedBody, ObservedCall, ResponseHead, ServerErrors,
 };
 pub use concurrency::{
     Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyFuture,
     ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, ConcurrencyStatus,
     LoadSigns, PermitObserver, PermitOrWait, Waiting,
 };
+#[cfg(feature = "tower")]
+pub use deadline::RequestDeadline;
 pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, TimeoutUnit};
 pub use head::Head;
 pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
@@ -153,18 +221,24 @@ pub use limit::{
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};
+pub use pacing::{
+    HostPacers, HttpHints, PaceOnly, PacedRetries, Pacers, PacingFuture, PacingLayer, PacingService, Repeating,
+    Unjudged,
+};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer, Refused};
 pub use retry::{
     Budgets, Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HostBudgets, HttpRetries, Idempotent,
     ReplayableBody, RetryLayer, RetryProtocol, Retrying, RetryingFuture, TransientFailures,
 };
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub use stack::SharedAdmission;
 #[cfg(feature = "tower")]
 pub use stack::{
     AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer, BoxedBody, BoxedClient,
     BoxedClientFuture, BreakerPart, ClientPart, ClientStack, HedgePart, HttpClient, HttpClientFuture, HttpProtocol,
-    LayerPart, NoPart, OfPart, OfTransport, PartError, PeerLimit, RequestNotMade, RetryPart, ServerStack, StackError,
-    StackErrorFuture, StackErrorService, StackPart, StackProtocol, StackRetries, ThrottlePart, ToStackError,
-    client_stack, server_stack,
+    LayerPart, NoPart, OfPart, OfStack, OfTransport, PacingPart, PartError, PeerLimit, RequestNotMade, RetryPart,
+    ServerStack, StackError, StackErrorFuture, StackErrorService, StackPart, StackProtocol, StackRetries, ThrottlePart,
+    ToStackError, client_stack, server_stack,
 };
 pub use throttle::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleObserver, ThrottleService, Throttles};

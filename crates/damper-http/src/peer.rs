@@ -1,9 +1,11 @@
-//! The address of the other end of a request's connection.
+//! The address of the peer of a request's connection.
 
 use core::fmt;
 use core::net::SocketAddr;
 
-/// The address of a connection's other end, as an extension of its requests: for servers that pass it in no other way.
+/// The address of a connection's peer, as an extension of its requests.
+///
+/// Servers that pass the address in no other way can set it.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! The document of a refusal as the body of a layer.
+//! The refusal document as the body of a layer.
 
 use crate::document::{Meta, RateLimitUsage, RateLimited, Response};
 use bytes::Bytes;
@@ -9,10 +9,10 @@ pub(crate) const JSON: &str = "application/json";
 
 /// Returns a [body](damper_http::RateLimitLayer::body) for refusals of a `RateLimitLayer`.
 ///
-/// It has the error `RATE_LIMITED`, and the usage of the limit.
+/// It has the error `RATE_LIMITED` and the usage of the limit.
 ///
-/// The layer does not read the bodies of requests, so it does not know their ids. The closure may find one in the head; else the
-/// document has null. Where the id matters, use a [`MeshLayer`](crate::MeshLayer).
+/// The layer does not read request bodies, so it does not know their ids. The closure may find an id in the head;
+/// otherwise the document has null. If the id matters, use a [`MeshLayer`](crate::MeshLayer).
 ///
 /// # Examples
 ///

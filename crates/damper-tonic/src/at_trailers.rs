@@ -1,7 +1,7 @@
 //! A gRPC call ends with its trailers.
 
 use crate::IntoStatus;
-use crate::grpc::find_status;
+use crate::grpc::{find_status, is_of_transport};
 use crate::status::status_of;
 use crate::verdict::{rejection, unavailability, verdict_in, verdict_on, verdict_on_head};
 use alloc::boxed::Box;
@@ -14,7 +14,9 @@ use http::Response;
 use http_body::Body;
 use tonic::{Code, Status};
 
-/// A gRPC call ends where gRPC puts its status: with the head of a response without messages, else with the trailers.
+/// Ends a gRPC call at its status.
+///
+/// A response without messages has the status in its head, any other in its trailers.
 ///
 /// It puts the clients of gRPC behind a [`CircuitBreakerLayer`](damper_http::CircuitBreakerLayer):
 /// `CircuitBreakerLayer::single(config).completion(AtTrailers::new())`. `UNAVAILABLE`, `DEADLINE_EXCEEDED` and
@@ -94,8 +96,9 @@ impl AtTrailers {
         Self { classify: unavailability }
     }
 
-    /// Creates a completion that judges by [`rejection`], for a [`ThrottleLayer`](damper_http::ThrottleLayer):
-    /// `ThrottleLayer::single().completion(AtTrailers::rejections())`.
+    /// Creates a completion that judges by [`rejection`], for a [`ThrottleLayer`](damper_http::ThrottleLayer).
+    ///
+    /// `ThrottleLayer::single().completion(AtTrailers::rejections())`
     ///
     /// The first message of a stream shows that the server accepted the call, whatever its trailers say.
     ///
@@ -183,14 +186,16 @@ where
         verdict_on_head(response, &self.classify)
     }
 
-    /// An error that is a status, or has one among its sources, comes from another layer. All others are failures of the transport, unless a layer of
-    /// damper refused the call.
+    /// Judges an error: by the status in its chain, else as a failure of the transport.
+    ///
+    /// An error with a status comes from another layer, and one that such a layer made of an error of the transport is that error. A
+    /// refusal by a layer of damper is ignored.
     fn failed(&self, error: E) -> (Verdict, Status) {
         let error = error.into();
         let verdict = match find_status(&*error) {
             _ if is_refusal(&*error) => Verdict::Ignored,
-            Some(status) => verdict_on(status, &self.classify),
-            None => Verdict::Failure,
+            Some(status) if !is_of_transport(status) => verdict_on(status, &self.classify),
+            _ => Verdict::Failure,
         };
         (verdict, status_of(error))
     }

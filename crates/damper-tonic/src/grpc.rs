@@ -1,8 +1,9 @@
 //! The protocol of a client's stack that speaks gRPC.
 
-use crate::status::A_SECOND;
-use crate::{AtTrailers, GrpcRetries};
+use crate::status::{A_SECOND, gave_up_message, unknown_status};
+use crate::{AtTrailers, GrpcHints, GrpcRetries};
 use alloc::boxed::Box;
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
@@ -11,23 +12,25 @@ use damper_core::breaker::Verdict;
 use damper_core::concurrency::BulkheadFull;
 use damper_core::internal::source_of;
 use damper_core::retry::{GaveUp, RetryError};
-use damper_http::internal::{status, wait_of};
+use damper_http::internal::{reason_of, status, wait_of};
 use damper_http::{StackError, StackPart, StackProtocol};
-use tonic::{Code, Status};
+use tonic::{Code, Status, TimeoutExpired};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The protocol gRPC, for a [client's stack](damper_http::client_stack).
 ///
-/// Breakers and throttles judge by [`AtTrailers`], retries and hedges by [`GrpcRetries`], and a refusal is a status.
+/// Breakers and throttles judge by [`AtTrailers`], retries and hedges by [`GrpcRetries`], pacing reads [`GrpcHints`], and a refusal is a
+/// status.
 ///
 /// | the call was ended by | the status, whose source is the refusal |
 /// |---|---|
 /// | the deadline, also that of the retries | `DEADLINE_EXCEEDED` |
+/// | the pacing, whose sleep the deadline does not leave | `DEADLINE_EXCEEDED`, with the sleep as a `RetryInfo` |
 /// | the rate limit | `RESOURCE_EXHAUSTED`, with the wait as a `RetryInfo` |
 /// | the timeout of one attempt, which is therefore tried again by default | `UNAVAILABLE` |
 /// | the breaker, the throttle, the limit of calls in flight | `UNAVAILABLE`, with the wait as a `RetryInfo` |
-/// | the transport, or retries that were used up | as tonic makes it of the last error |
+/// | the transport, or retries that were used up | as tonic makes it of the last error; `UNKNOWN` with the sentences of the error if tonic does not know it |
 ///
 /// # Examples
 ///
@@ -92,6 +95,7 @@ impl<V: Clone> StackProtocol for Grpc<V> {
     type Completion = AtTrailers<V>;
     type Rejections = AtTrailers;
     type Retries = GrpcRetries;
+    type Hints = GrpcHints;
 
     fn completion(&self) -> AtTrailers<V> {
         self.completion.clone()
@@ -105,32 +109,63 @@ impl<V: Clone> StackProtocol for Grpc<V> {
         self.retries
     }
 
+    fn hints(&self) -> GrpcHints {
+        GrpcHints
+    }
+
     fn ended(part: StackPart, error: BoxError) -> BoxError {
+        let gave_up = error.downcast_ref::<RetryError<StackError>>();
+        let is_out_of_time = gave_up.is_some_and(|gave_up| matches!(gave_up.reason(), GaveUp::Deadline { .. }));
         let code = match part {
-            StackPart::Transport => return error,
-            StackPart::Retry => match error.downcast_ref::<RetryError<StackError>>() {
-                Some(gave_up) if matches!(gave_up.reason(), GaveUp::Deadline { .. }) => Code::DeadlineExceeded,
-                // Of the last error tonic makes a status.
-                _ => return error,
-            },
-            StackPart::Deadline => Code::DeadlineExceeded,
+            StackPart::Retry if is_out_of_time => Code::DeadlineExceeded,
+            // tonic makes a status of it.
+            StackPart::Transport | StackPart::Retry => return error,
+            StackPart::Deadline | StackPart::Pacing => Code::DeadlineExceeded,
             StackPart::Limit => Code::ResourceExhausted,
             _ => Code::Unavailable,
         };
-        if find_status(&*error).is_some() {
+        // Once the deadline has passed, the status of an earlier attempt is not the call's.
+        if !is_out_of_time && find_status(&*error).is_some() {
             return error;
         }
+        let message = match gave_up {
+            Some(gave_up) => gave_up_message(gave_up),
+            None => error.to_string(),
+        };
         // As `IntoStatus` says it.
         let wait = wait_of(&*error).or_else(|| BulkheadFull::find_in(&*error).map(|_| A_SECOND));
-        let mut status = status(code, &error, wait);
+        let mut status = status(code, &message, wait);
         status.set_source(Arc::from(error));
         Box::new(status)
+    }
+
+    fn returned(error: StackError) -> StackError {
+        if find_status(&error).is_some() {
+            return error;
+        }
+        let message = reason_of(&error);
+        error.map_source(|source| {
+            Box::new(Status::try_from_error(source).unwrap_or_else(|source| unknown_status(source, message)))
+        })
     }
 }
 
 /// Returns the first status in the chain of an error's sources, as a generated client does.
 pub(crate) fn find_status<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Status> {
     successors(Some(error), |&error| source_of(error)).find_map(|error| error.downcast_ref())
+}
+
+/// Returns whether a layer made this status from an error of the transport.
+///
+/// Its code says less than that error: a lost connection is `UNKNOWN` there, and a timeout `CANCELLED`.
+pub(crate) fn is_of_transport(status: &Status) -> bool {
+    let sources = || successors(status.source(), |&error| source_of(error));
+    match status.code() {
+        Code::Unknown => status.source().is_some(),
+        _ => {
+            sources().any(|error| error.is::<hyper::Error>() || error.is::<h2::Error>() || error.is::<TimeoutExpired>())
+        }
+    }
 }
 
 /// As [`Grpc::new`].

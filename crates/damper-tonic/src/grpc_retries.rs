@@ -1,7 +1,8 @@
 //! The retries of gRPC.
 
 use crate::IntoStatus;
-use crate::verdict::{code_of, retry_after, retry_after_in};
+use crate::grpc::is_of_transport;
+use crate::verdict::{PUSHBACK, code_of, retry_after, retry_after_in};
 use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
@@ -10,7 +11,7 @@ use core::str;
 use core::time::Duration;
 use damper_core::internal::source_of;
 use damper_core::retry::{AnyError, Failure, RetryError};
-use damper_http::internal::is_unprocessed;
+use damper_http::internal::{is_unprocessed, is_unseen};
 use damper_http::wire::{self, GRPC_TIMEOUT};
 use damper_http::{BufferedBody, ClassifyFailure, GiveUp, Head, ResponseHead, RetryProtocol};
 use h2::Reason;
@@ -19,7 +20,6 @@ use tonic::metadata::MetadataValue;
 use tonic::{Code, Status, TimeoutExpired};
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const PREVIOUS_ATTEMPTS: HeaderName = HeaderName::from_static("grpc-previous-rpc-attempts");
 
 /// How much of a call's messages is kept, by default.
@@ -37,7 +37,8 @@ const BUFFER: usize = 64 * 1024;
 /// | never | once a response has begun, whatever its trailers say; after an error of damper's own, such as an open breaker |
 /// | when? | after the backoff; exactly after `grpc-retry-pushback-ms` if the server sent it; else not before the `google.rpc.RetryInfo` of the status |
 /// | the server refuses retries | a pushback that is negative, unreadable or repeated ends the call |
-/// | transparent retries | of calls that no server processed (no connection could be made, `REFUSED_STREAM`, a `GOAWAY` that came before the call), whatever the codes are. The first one takes nothing from the budget. Each counts as one of the policy's attempts |
+/// | transparent retries | once per call, at once, outside of the policy's attempts and of the budget, whatever the codes are: after `REFUSED_STREAM`, a `GOAWAY` that came before the call, or a connection that had closed before the call was written |
+/// | other calls that no server processed | no connection could be made, or a transparent retry was refused too: after the backoff, as one of the policy's attempts, whatever the codes are. The first one takes nothing from the budget |
 /// | the deadline | the request's `grpc-timeout`, or a [`Deadline`](damper_core::Deadline) in its extensions. Each attempt sends what is left of it as `grpc-timeout` |
 /// | messages | are kept as they are sent, up to a [limit](Self::buffer); a call that has sent more is not retried |
 /// | headers | `grpc-previous-rpc-attempts`, from the second attempt on that a server may have processed. It counts on from that of the request |
@@ -45,6 +46,12 @@ const BUFFER: usize = 64 * 1024;
 /// `UNAVAILABLE` is the default because gRPC defines it so: "most likely a transient condition, which can be corrected by
 /// retrying with a backoff". With `RESOURCE_EXHAUSTED` among the codes, calls that are over a limit are retried too, with
 /// the longer backoff for [throttled](damper_core::Retry::throttled_base) calls.
+///
+/// Only errors of HTTP/2 say what the application of a server has seen. A connection that ends without a `GOAWAY` may have
+/// carried the call to it, and a proxy that answers `UNAVAILABLE` for a call which it did not pass on does not say so: both are retried by
+/// the policy. gRPC's own clients retry a call that never left the client as often as they must; here it is once, so that a server which closes
+/// every connection gets no more than one further request for each call. Around a [`HedgeLayer`](damper_http::HedgeLayer), a
+/// refused attempt starts the next one at once, and counts as one of the hedge's.
 ///
 /// The service's error is a [`Status`]: the one that a generated client would have made of the last error, or
 /// `DEADLINE_EXCEEDED`. A response that is not retried is returned as it is.
@@ -113,7 +120,7 @@ impl GrpcRetries {
         Self { codes: bits, buffer: BUFFER }
     }
 
-    /// Sets how much of the messages that a call sends is kept for another attempt, in bytes. Default: 64 KiB.
+    /// Sets how many bytes of a call's messages are kept for another attempt. Default: 64 KiB.
     ///
     /// A call that has sent more is not retried. Each call in flight may need this much memory until its response begins.
     #[must_use]
@@ -122,8 +129,9 @@ impl GrpcRetries {
         self
     }
 
-    /// Returns which failure a response, or the error in its place, is; `None` for a response that has begun, or that
-    /// ends with `OK`.
+    /// Returns the failure that a response or an error is.
+    ///
+    /// `None` for a response that has begun, or that ends with `OK`.
     #[must_use]
     pub fn judge(&self, response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Option<Failure> {
         match response {
@@ -148,11 +156,14 @@ impl GrpcRetries {
         if !AnyError::judge(error).may_retry() {
             return Failure::FATAL;
         }
+        if is_unseen(error) {
+            return Failure::TRANSIENT.transparent();
+        }
         if is_unprocessed(error) {
             return Failure::TRANSIENT.unprocessed();
         }
         for error in successors(Some(error), |&error| source_of(error)) {
-            if let Some(status) = error.downcast_ref::<Status>() {
+            if let Some(status) = error.downcast_ref::<Status>().filter(|status| !is_of_transport(status)) {
                 let values = status.metadata().get_all(PUSHBACK.as_str());
                 let failure = self.failure_of(status.code());
                 return with_pushback(failure, values.iter().map(MetadataValue::as_encoded_bytes))
@@ -242,6 +253,10 @@ where
 
     fn send(&self, body: BufferedBody<Q>) -> tonic::body::Body {
         tonic::body::Body::new(body)
+    }
+
+    fn has_transparent_retries(&self) -> bool {
+        true
     }
 
     fn timeout(&self, head: &Head<'_>) -> Option<Duration> {

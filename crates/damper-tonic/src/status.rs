@@ -2,7 +2,8 @@
 
 use crate::grpc::find_status;
 use alloc::boxed::Box;
-use alloc::string::ToString;
+use alloc::format;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::error::Error;
 use core::iter::successors;
@@ -14,28 +15,57 @@ use damper_core::internal::source_of;
 use damper_core::is_refusal;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
-use damper_core::throttle::Throttled;
+use damper_core::throttle::{PaceTooSlow, Throttled};
 use damper_http::Limited;
-use damper_http::internal::status;
+use damper_http::internal::{reason_of, status};
 use tonic::{Code, Status};
 
 /// The wait for a probe or a call to end, whose duration is unknown.
 pub(crate) const A_SECOND: Duration = Duration::from_secs(1);
 
-/// Returns the status of a call's error: the one that a generated client would make of it, except that a refusal by a layer of
-/// damper is not `UNKNOWN`.
+/// Returns the status of a call's error.
+///
+/// It is the one that a generated client would make of it, except that a refusal by a layer of damper is not `UNKNOWN`.
 pub(crate) fn status_of(error: Box<dyn Error + Send + Sync>) -> Status {
     if find_status(&*error).is_some() {
         return Status::from_error(error);
     }
     let chain = successors(Some(&*error as &(dyn Error + 'static)), |&error| source_of(error));
     // The innermost error of which this is true is the refusal itself.
-    let Some(refusal) = chain.take_while(|&error| is_refusal(error)).last() else { return Status::from_error(error) };
+    let Some(refusal) = chain.take_while(|&error| is_refusal(error)).last() else {
+        return Status::try_from_error(error).unwrap_or_else(|error| {
+            // The sentence of a stack's error names only the part.
+            let message = error.downcast_ref().map_or_else(|| error.to_string(), reason_of);
+            unknown_status(error, message)
+        });
+    };
     let is_over_rate = refusal.is::<Denied>() || refusal.is::<LimitSetDenied>();
-    let code = if is_over_rate { Code::ResourceExhausted } else { Code::Unavailable };
+    let code = match refusal {
+        _ if is_over_rate => Code::ResourceExhausted,
+        _ if refusal.is::<PaceTooSlow>() => Code::DeadlineExceeded,
+        _ => Code::Unavailable,
+    };
     let mut status = Status::new(code, refusal.to_string());
     status.set_source(Arc::from(error));
     status
+}
+
+/// Returns the status of an error that tonic does not know.
+pub(crate) fn unknown_status(error: Box<dyn Error + Send + Sync>, message: String) -> Status {
+    let mut status = Status::unknown(message);
+    status.set_source(Arc::from(error));
+    status
+}
+
+/// Returns the sentence of a call that was given up, with its reason.
+///
+/// The reason is the source of an error that has none of an attempt.
+pub(crate) fn gave_up_message<E>(error: &RetryError<E>) -> String {
+    match (error.error(), error.reason()) {
+        (Some(_), _) => error.to_string(),
+        (None, GaveUp::Paced(too_slow)) => format!("{error}: {too_slow}"),
+        (None, reason) => format!("{error}: {reason}"),
+    }
 }
 
 /// Turns a refusal into a status, so that a handler can answer with it.
@@ -47,6 +77,7 @@ pub(crate) fn status_of(error: Box<dyn Error + Send + Sync>) -> Status {
 /// | [`BulkheadFull`], which is the source of the status | `UNAVAILABLE` | a second |
 /// | [`NotAdmitted`], which is the source of the status | `UNAVAILABLE` | the gate's estimate, or a second |
 /// | [`Throttled`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, at most a second |
+/// | [`PaceTooSlow`], which is the source of the status | `DEADLINE_EXCEEDED` | the sleep |
 /// | [`DeadlineExceeded`], which is the source of the status | `DEADLINE_EXCEEDED` | |
 /// | [`RetryError`], by its deadline | `DEADLINE_EXCEEDED`, with the reason as its source | |
 /// | [`RetryError`], else | as the last error, or as the refusal in it | |
@@ -128,6 +159,14 @@ impl IntoStatus for Throttled {
     }
 }
 
+impl IntoStatus for PaceTooSlow {
+    fn into_status(self) -> Status {
+        let mut status = status(Code::DeadlineExceeded, &self, Some(self.retry_after()));
+        status.set_source(Arc::new(self));
+        status
+    }
+}
+
 impl IntoStatus for DeadlineExceeded {
     fn into_status(self) -> Status {
         let mut status = status(Code::DeadlineExceeded, &self, None);
@@ -147,7 +186,7 @@ impl<E: Into<Status>, R: IntoStatus> IntoStatus for CallError<E, R> {
 
 impl<E: Into<Box<dyn Error + Send + Sync>>> IntoStatus for RetryError<E> {
     fn into_status(self) -> Status {
-        let (reason, message) = (self.reason(), self.to_string());
+        let (reason, message) = (self.reason(), gave_up_message(&self));
         match (reason, self.into_error()) {
             // Of an earlier attempt.
             (GaveUp::Deadline { .. }, _) | (_, None) => {

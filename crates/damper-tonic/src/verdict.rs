@@ -10,10 +10,12 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+pub(super) const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// Returns a failure for `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED`, and a success for all other
-/// codes.
+/// Judges a code: a failure if the server cannot serve now, else a success.
+///
+/// Failures are `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED`.
 ///
 /// This is the default of [`AtTrailers::classify`](crate::AtTrailers::classify).
 ///
@@ -60,7 +62,9 @@ pub(super) fn verdict_on_head<R>(response: &Response<R>, classify: &impl Fn(Code
     }
 }
 
-/// Returns the code that gRPC's `http-grpc-status-mapping` gives a response without one; `None` if that is `UNKNOWN`.
+/// Returns the code that gRPC's `http-grpc-status-mapping` gives a response without one.
+///
+/// `None` if that is `UNKNOWN`.
 pub(super) fn code_of(status: StatusCode) -> Option<Code> {
     match status {
         StatusCode::BAD_REQUEST | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Some(Code::Internal),
@@ -86,8 +90,10 @@ pub(super) fn verdict_on(status: &Status, classify: &impl Fn(Code) -> Verdict) -
     with_retry_info(status.code(), classify(status.code()), || retry_after(status))
 }
 
-/// Adjusts a failure by the `RetryInfo` of its status: a limiter's refusal is a success, and any other failure keeps
-/// the breaker open for that time. Other verdicts are not changed.
+/// Adjusts a failure by the `RetryInfo` of its status.
+///
+/// A limiter's refusal is a success, and any other failure keeps the breaker open for that time. Other verdicts are not
+/// changed.
 fn with_retry_info(code: Code, verdict: Verdict, retry_after: impl FnOnce() -> Option<Duration>) -> Verdict {
     match verdict {
         Verdict::Failure | Verdict::DeadlineExceeded => match retry_after() {
@@ -105,6 +111,14 @@ pub(super) fn retry_after_in(headers: &HeaderMap) -> Option<Duration> {
     let details = HeaderMap::from_iter([(DETAILS, headers.get(DETAILS)?.clone())]);
     let details = MetadataMap::from_headers(details).get_bin(DETAILS.as_str())?.to_bytes().ok()?;
     retry_after(&Status::with_details(Code::Unknown, "", details))
+}
+
+/// Returns the server's pushback, if it allows a retry.
+pub(super) fn pushback_in(headers: &HeaderMap) -> Option<Duration> {
+    let mut values = headers.get_all(PUSHBACK).into_iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let millis = value.to_str().ok()?.parse::<i32>().ok()?;
+    u64::try_from(millis).ok().map(Duration::from_millis)
 }
 
 /// Returns the delay of the `RetryInfo`, if there is one; zero if it has no delay.

@@ -6,15 +6,16 @@ use core::hash::Hash;
 #[derive(Clone, Copy, Debug)]
 pub struct One<T>(pub(crate) T);
 
-/// One per key, where `F` takes the key from a request and `T` is an `Arc` of a `KeyedCircuitBreaker`, a `KeyedThrottle` or a
-/// `KeyedBulkhead`.
+/// One per key, which `F` takes from the request.
+///
+/// `T` is an `Arc` of a `KeyedCircuitBreaker`, a `KeyedThrottle` or a `KeyedBulkhead`.
 #[derive(Clone, Debug)]
 pub struct PerKey<F, T> {
     pub(crate) key: F,
     pub(crate) keyed: T,
 }
 
-/// What can be a key: `Clone + Eq + Hash`.
+/// A type that can be a key: `Clone + Eq + Hash`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a key: a key is owned and `Clone + Eq + Hash`",
     note = "for a host, return a `String`, for a type of your own, write `#[derive(Clone, PartialEq, Eq, Hash)]`"

@@ -1,6 +1,8 @@
 //! The labels of an SVG picture: where they are, and whether they can be read.
 
-/// A character's width as a part of the font's size: at least that in the widest of the usual fonts, `DejaVu Sans`.
+/// A character's width as a part of the font's size.
+///
+/// It is at least that in the widest of the usual fonts, `DejaVu Sans`.
 fn width(character: char) -> f64 {
     match character {
         ' ' | 'i' | 'j' | 'l' | 't' | 'f' | 'r' | ',' | '.' | ':' | ';' | '(' | ')' | '/' | '\'' | '-' => 0.42,

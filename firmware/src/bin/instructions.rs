@@ -1,9 +1,10 @@
-//! Instructions per operation, in an emulator that takes a nanosecond for each (`-icount shift=0`): `SysTick` counts
-//! one in 40.
+//! Instructions per operation, in an emulator that takes a nanosecond for each (`-icount shift=0`).
+//!
+//! `SysTick` counts one in 40.
 //!
 //! 10,000 calls of each, less as many of nothing. The limiters' clock is the bare register of a timer ([`Timer0`],
-//! itself a row); the last rows have the clock that firmware would take, [`Time`], which extends it to 64 bits. What an
-//! answer tells beyond yes and no is not asked. On a processor the clock cycles are more, and the proportions alike.
+//! itself a row); the last rows have the clock that firmware would take, [`Time`], which extends it to 64 bits. The
+//! rows ask for yes or no and nothing else. On a processor the clock cycles are more, and the proportions alike.
 #![no_std]
 #![no_main]
 
@@ -80,7 +81,7 @@ fn ticks(call: impl Fn() -> bool) -> u32 {
     before.wrapping_sub(SYST::get_current()) & 0x00FF_FFFF
 }
 
-/// What is measured, and at most how many instructions it may take on a Cortex-M4.
+/// The rows, each with the most instructions that it may take on a Cortex-M4.
 struct Rows {
     of_nothing: u32,
     claims: Claims,

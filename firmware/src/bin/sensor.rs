@@ -1,4 +1,6 @@
-//! A gateway for sensor nodes, for a third of a second: what firmware does with damper, and a check that it did.
+//! A gateway for sensor nodes, for a third of a second.
+//!
+//! It shows firmware's use of damper, and checks the outcome.
 //!
 //! - Alarms go out by radio from the main loop and from an interrupt: one bucket for both.
 //! - The bus of its own sensor fails for a while: a breaker leaves it alone.
@@ -37,7 +39,9 @@ static NODES: KeyedLimiter<u16, &Time, Seed> =
 static SLOTS: KeyedSlots<8> = KeyedSlots::new();
 const REPORT: Envelope = Envelope { rate: 50, burst: 5, early: 1 };
 
-/// On a device: from its source of true randomness, for who knows it can choose addresses that share a bucket.
+/// A device takes it from its source of true randomness.
+///
+/// A client that knows the seed can choose addresses that share a bucket.
 const SEED: Seed = Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210);
 
 const RUN: u64 = 300 * MILLI;
@@ -45,12 +49,14 @@ const RUN: u64 = 300 * MILLI;
 const WRAP: u32 = 150 * MILLI as u32;
 /// While the bus fails.
 const OUTAGE: core::ops::Range<u64> = 100 * MILLI..200 * MILLI;
-/// The main loop asks for alarms for so long, and then for so long does not; at the end of the run it does.
+/// The main loop asks for alarms for so long, and then for so long does not.
+///
+/// At the end of the run it does.
 const BUSY: u64 = 10 * MILLI;
 const NODES_REPORTING: u16 = 8;
 const BABBLER: u16 = 0;
 
-/// What was sent by whom.
+/// The messages of each sender.
 struct Sent {
     log: Log<64>,
     by_interrupt: u32,
@@ -70,7 +76,7 @@ fn SysTick() {
     });
 }
 
-/// Sends an alarm if that is allowed, whoever asks.
+/// Sends an alarm if the limit allows it. The main loop and the interrupt both call it.
 fn send_alarm() -> bool {
     let before = TIME.now();
     let is_sent = ALARMS.check().is_ok();

@@ -1,5 +1,6 @@
-//! A program that does as little as can be, with a limiter, a breaker or a table, or without: `run` builds it in each
-//! way and prints the differences.
+//! A program that does as little as can be, with a limiter, a breaker or a table, or without.
+//!
+//! `run` builds it in each way and prints the differences.
 //!
 //! Each is asked as firmware asks it: yes or no. The clock is in all of them, and in the one without any.
 #![no_std]

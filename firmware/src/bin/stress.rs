@@ -1,5 +1,6 @@
-//! Interrupts at a high rate, in millions of checks: never a token too many, never one that is lost, and nobody waits
-//! for ever.
+//! Interrupts at a high rate, in millions of checks.
+//!
+//! There is never a token too many and never one lost, and no call waits for ever.
 //!
 //! `SysTick` leaves the main loop four times as many instructions between two interrupts as it takes itself, at periods
 //! that are prime, so that it comes upon every instruction of what the main loop does. Both ask the same limiter, table or
@@ -59,7 +60,7 @@ static BREAKER_64: CircuitBreaker<&Time> = CircuitBreaker::with_clock(FAILING, &
 /// 14 bits of the timer, which wrap every 16,384 ticks, beside all 32.
 static NARROW: ExtendedTimer<Timer0<14>> = ExtendedTimer::new(Timer0);
 
-/// What `SysTick` does, and how often it was told yes.
+/// The work of `SysTick`, and how often it was allowed.
 struct Interrupt {
     ask: Cell<fn() -> bool>,
     interrupts: Cell<u32>,
@@ -84,9 +85,9 @@ fn interrupt() {
     });
 }
 
-/// Checks of the main loop at each of the periods of the interrupt, and where each of them may evict another. On a
-/// Cortex-M0 they take several times as long, and there is no exchange to come upon, for all of them are critical
-/// sections.
+/// Checks of the main loop at each of the interrupt's periods, and where each may evict another.
+///
+/// On a Cortex-M0 they take several times as long, and no swap is interrupted, for all of them are critical sections.
 const CHECKS: u32 = if cfg!(target_has_atomic = "32") { 100_000 } else { 20_000 };
 const EVICTIONS: u32 = CHECKS / 20;
 const PERIODS: usize = 4;
@@ -97,11 +98,13 @@ struct Races<'a> {
     claims: Claims,
 }
 
-/// What was counted while main loop and interrupts asked the same.
+/// The counts while main loop and interrupts asked the same.
 struct Counted {
     interrupts: u32,
     allowed: u32,
-    /// Ticks from before the first check to after the last, and those from after the first to before the last.
+    /// Ticks from before the first check to after the last.
+    ///
+    /// Beside them those from after the first to before the last.
     outer: u64,
     inner: u64,
 }
@@ -123,7 +126,7 @@ fn race(systick: &mut SYST, period: u32, checks: u32, ask: fn() -> bool) -> Coun
         allowed += u32::from(ask());
     }
     board::stop_interrupts(systick);
-    // Until it is told no: then nothing is left.
+    // Until the first refusal: then nothing is left.
     let mut before_last = TIME.now();
     while ask() {
         allowed += 1;
@@ -141,12 +144,13 @@ fn race(systick: &mut SYST, period: u32, checks: u32, ask: fn() -> bool) -> Coun
     })
 }
 
-/// The most ticks that an interrupt takes, and four times as many for the main loop. A check that lost its word to the
-/// interrupt starts over on a path that is up to twice as long, and may have to finish the lost attempt first. With less
-/// time than that an interrupt that gets a token every time would always be first, as it would in every
-/// compare-and-swap loop.
+/// The most ticks that an interrupt takes, and four times as many for the main loop.
+///
+/// A check that lost its word to the interrupt starts over on a path that is up to twice as long, and may have to
+/// finish the lost attempt first. With less time than that an interrupt that gets a token every time would always be
+/// first, as it would in every compare-and-swap loop.
 fn shortest_period() -> u32 {
-    // What is computed at first use does not count.
+    // The computations of the first use do not count.
     interrupt();
     let longest = (0..1_000).map(|_| {
         let before = TIME.now();
@@ -195,7 +199,7 @@ fn is_exact_64(counted: &Counted) -> bool {
     is_exact(counted, 1)
 }
 
-/// Calls that are under way behind a breaker that is half-open, and whether there were ever two of them.
+/// Calls in flight behind a half-open breaker, and whether there were ever two.
 struct Probes {
     out: Cell<u32>,
     were_two: Cell<bool>,
@@ -233,10 +237,12 @@ fn is_one_per_cooldown(counted: &Counted) -> bool {
     !were_two && counted.allowed > 50 && u64::from(counted.allowed) <= counted.outer / COOLDOWN_TICKS + 1
 }
 
-/// How far the narrow timer, extended, is behind the wide one: both count from within their own first period.
+/// How far the narrow timer, extended, is behind the wide one.
+///
+/// Both count from within their own first period.
 static BEHIND: Mutex<Cell<u64>> = Mutex::new(Cell::new(0));
 
-/// Whether it tells another time.
+/// Whether the narrow timer shows another time than the wide one.
 fn disagrees() -> bool {
     let behind = critical_section::with(|section| BEHIND.borrow(section).get());
     let before = TIME.now();

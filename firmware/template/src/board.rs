@@ -1,4 +1,6 @@
-//! The board: Arm's MPS2 with a Cortex-M4 (or M3), as QEMU emulates it. Change this file for your board.
+//! The board: Arm's MPS2 with a Cortex-M4 (or M3), as QEMU emulates it.
+//!
+//! Change this file for your board.
 //!
 //! It needs a timer, and has the program's only `unsafe`: a register is memory that the board's manual promises.
 
@@ -35,8 +37,9 @@ impl Timer for Timer0 {
 /// The clock of all limits and breakers.
 pub type Time = ExtendedTimer<Timer0>;
 
-/// The timer, extended to 64 bits. Something has to read it once in every half of the timer's period (86 s here): the
-/// main loop does.
+/// The timer, extended to 64 bits.
+///
+/// Something has to read it once in every half of the timer's period (86 s here): the main loop does.
 pub static TIME: Time = ExtendedTimer::new(Timer0);
 
 /// Starts the timer.

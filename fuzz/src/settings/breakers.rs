@@ -33,7 +33,7 @@ enum Setting {
     ProbeFailureRate(u32),
     MaxHalfOpen(AnyDuration),
     AbandonedProbesFail,
-    /// One of the numbers, small.
+    /// A small number.
     Few(u8, u8),
 }
 
@@ -75,12 +75,12 @@ enum Call {
     Reset,
 }
 
-/// The settings that are out of their range, by name, with their values.
+/// The settings out of their range, by name, with their values.
 #[derive(Debug, Default)]
 struct OutOfRange(Vec<(&'static str, String)>);
 
 impl OutOfRange {
-    /// Only what was set last counts.
+    /// A repeated setting replaces the previous value.
     fn set(&mut self, setting: &'static str, value: String, is_in_range: bool) {
         self.0.retain(|(other, _)| *other != setting);
         if !is_in_range {
@@ -118,7 +118,7 @@ impl BreakersInput {
         self.small(config);
     }
 
-    /// The configuration, if there is one.
+    /// Returns the configuration, if it is valid.
     fn config(&self) -> Option<BreakerConfig> {
         let (mut builder, mut refused) = (BreakerConfig::builder(), OutOfRange::default());
         let (mut cooldown, mut max_cooldown) = (BreakerConfig::DEFAULT.cooldown(), None);
@@ -148,13 +148,13 @@ impl BreakersInput {
             Err(error) => {
                 let text = error.to_string();
                 let is_named = refused.0.iter().any(|(name, value)| text.contains(name) && text.contains(value));
-                assert!(is_named, "`{text}` is none of {refused:?}");
+                assert!(is_named, "`{text}` names none of {refused:?}");
                 None
             }
         }
     }
 
-    /// The same in 32 bits, if it has these settings.
+    /// Runs a 32-bit breaker, if it supports these settings.
     fn small(&self, config: BreakerConfig) {
         let timer = Timer::<1_000_000>::at(0);
         let breaker = match CircuitBreaker32::new(config, &timer) {
@@ -230,7 +230,7 @@ impl Setting {
                 refused.set("cooldown_factor", format!("{factor:?}"), (1.0..=10.0).contains(&factor));
                 builder.cooldown_factor(factor)
             }
-            // Looked at together with the cooldown.
+            // Checked together with the cooldown.
             Self::MaxCooldown(most) => builder.max_cooldown(most.duration()),
             Self::CooldownJitter(percent) => {
                 refused.set("cooldown_jitter", percent.to_string(), percent <= 100);

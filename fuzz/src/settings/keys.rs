@@ -1,4 +1,4 @@
-//! Limits and breakers per key, of any settings.
+//! Limits and breakers per key, with any settings.
 
 use super::limits::AlignmentInput;
 use super::{AnyDuration, AnyQuota, MOST_CALLS, Pass, names};
@@ -11,10 +11,10 @@ use damper::{
 };
 use std::time::Duration;
 
-/// The largest table that is worth its memory here, in keys.
+/// The largest table, in keys. Larger ones would use too much memory.
 const LARGEST_TABLE: usize = 2_048;
 
-/// Tiers that are too many, by some.
+/// More tiers than allowed, by a few.
 const MOST_TIERS: usize = 20;
 
 #[derive(Arbitrary, Debug)]
@@ -39,7 +39,7 @@ enum Which {
     Bucket,
     Fixed,
     Counter,
-    /// Of breakers, with a cooldown.
+    /// Breakers with this cooldown.
     Breakers(AnyDuration),
 }
 

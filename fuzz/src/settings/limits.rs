@@ -11,7 +11,7 @@ use damper::{
 };
 use std::time::Duration;
 
-/// The largest limit of a log that is worth its memory here.
+/// The largest limit of a log. Larger ones would use too much memory.
 const LARGEST_LOG: u32 = 1 << 10;
 
 #[derive(Arbitrary, Debug)]
@@ -105,7 +105,7 @@ impl LimitsInput {
         })
     }
 
-    /// What all limiters can do: for other calls, a check of one.
+    /// The operations of all limiters. Other calls check a single token.
     fn limiter<A: Algorithm>(&self, limiter: &RateLimiter<A, &ManualClock>, clock: &ManualClock) {
         for call in self.calls(clock) {
             one_call(limiter, call);
@@ -116,7 +116,7 @@ impl LimitsInput {
         for call in self.calls(clock) {
             match call {
                 Call::TakeUpTo(n) => assert!(limiter.take_up_to(n) <= n),
-                Call::CheckOversized(n) => told(limiter.check_oversized(n).map(|_| ())),
+                Call::CheckOversized(n) => names_a_wait(limiter.check_oversized(n).map(|_| ())),
                 Call::Charge(n) => {
                     assert!(limiter.charge(n) <= n);
                     assert!(limiter.debt() == 0 || limiter.peek().remaining() == 0);
@@ -135,7 +135,7 @@ impl LimitsInput {
                     match reserved {
                         Ok(reservation) if is_cancelled => _ = reservation.cancel(),
                         Ok(_) => {}
-                        Err(denied) => told(Err(denied)),
+                        Err(denied) => names_a_wait(Err(denied)),
                     }
                 }
                 call => one_call(&limiter, call),
@@ -164,8 +164,8 @@ impl LimitsInput {
                     let answer = queue.set_quota(other);
                     assert_eq!(queue.quota(), if answer.is_ok() { other } else { before }, "{answer:?}");
                 }
-                Call::Check(n) => told(queue.enter_n(n).map(|_| ())),
-                _ => told(queue.enter().map(|_| ())),
+                Call::Check(n) => names_a_wait(queue.enter_n(n).map(|_| ())),
+                _ => names_a_wait(queue.enter().map(|_| ())),
             }
             _ = queue.level();
         }
@@ -186,7 +186,7 @@ impl LimitsInput {
                     let before = layers.peek();
                     if let Err(denied) = layers.check_n(n) {
                         assert!(denied.index() < 2 && denied.to_string().starts_with("limit "));
-                        told(Err(denied.denied()));
+                        names_a_wait(Err(denied.denied()));
                         let after = layers.peek();
                         assert!(before[1] == after[1] || denied.index() > 0, "{before:?} {after:?}");
                     }
@@ -211,7 +211,7 @@ impl LimitsInput {
         };
         for call in self.calls(clock) {
             match call {
-                Call::Charge(n) | Call::TakeUpTo(n) => told(lease.check_n(n)),
+                Call::Charge(n) | Call::TakeUpTo(n) => names_a_wait(lease.check_n(n)),
                 Call::Refund(_) => lease.give_back(),
                 call => one_call(&leasing, call),
             }
@@ -232,8 +232,8 @@ impl LimitsInput {
                     let answer = striped.set_quota(other);
                     assert_eq!(striped.quota(), if answer.is_ok() { other } else { before }, "{answer:?}");
                 }
-                Call::Check(n) => told(striped.check_n(n)),
-                _ => told(striped.check()),
+                Call::Check(n) => names_a_wait(striped.check_n(n)),
+                _ => names_a_wait(striped.check()),
             }
             let usage = striped.peek();
             assert!(usage.remaining() <= usage.limit());
@@ -259,7 +259,7 @@ impl LimitsInput {
                 timer.advance(ticks);
             }
             if let Call::Check(n) = call {
-                told(limiter.check_n(n).map(|_| ()));
+                names_a_wait(limiter.check_n(n).map(|_| ()));
             }
             let usage = limiter.peek();
             assert_eq!(usage.used() + usage.remaining(), usage.limit());
@@ -274,16 +274,16 @@ fn one_call<A: Algorithm>(limiter: &RateLimiter<A, &ManualClock>, call: Call) {
             let answer = limiter.set_quota(other);
             assert_eq!(limiter.quota(), if answer.is_ok() { other } else { before }, "{answer:?}");
         }
-        Call::Check(n) => told(limiter.check_n(n).map(|allowed| assert!(!format!("{allowed:?}").is_empty()))),
-        _ => told(limiter.check().map(|_| ())),
+        Call::Check(n) => names_a_wait(limiter.check_n(n).map(|allowed| assert!(!format!("{allowed:?}").is_empty()))),
+        _ => names_a_wait(limiter.check().map(|_| ())),
     }
     let usage = limiter.peek();
     assert_eq!(usage.used() + usage.remaining(), usage.limit());
     _ = (usage.window(), usage.resets_in());
 }
 
-/// What is refused says when to come back, or that no wait helps.
-fn told(answer: Result<(), Denied>) {
+/// A refusal names a wait, or states that none helps.
+fn names_a_wait(answer: Result<(), Denied>) {
     if let Err(denied) = answer {
         assert!(denied.to_string().starts_with("rate limit exceeded"), "{denied}");
         assert!(!denied.exceeds_burst() || denied.retry_after().is_none());

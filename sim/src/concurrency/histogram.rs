@@ -1,13 +1,13 @@
-//! Latencies, counted in cells of 1.6 %.
+//! A histogram of latencies in cells of 1.6 %.
 
-/// Cells an octave, as a power of two: so many bits of the mantissa.
+/// The cells per octave, as a power of two: the number of bits of the mantissa.
 const BITS: u32 = 6;
 const OCTAVES: u64 = 32;
-/// The lowest octave begins at 2^-12.
+/// The exponent of the lowest octave, 2^-12.
 const LOWEST: u64 = (1023 - 12) << BITS;
 const CELLS: usize = (OCTAVES << BITS) as usize;
 
-/// Counts positive numbers from 2^-12 to 2^20; those beyond count at the edge.
+/// Counts positive numbers from 2^-12 to 2^20. Others count in the nearest cell.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     cells: Vec<u32>,
@@ -29,7 +29,7 @@ impl Histogram {
         self.count += 1;
     }
 
-    /// Adds the counts of another.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (cell, count) in self.cells.iter_mut().zip(&other.cells) {
             *cell += count;
@@ -37,13 +37,15 @@ impl Histogram {
         self.count += other.count;
     }
 
-    /// How many numbers were counted.
+    /// Returns how many numbers were counted.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the number below which such a share lies, between the edges of its cell; not a number if nothing was counted.
+    /// Returns the number below which this share lies, to within its cell.
+    ///
+    /// It is NaN if nothing was counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> f64 {
         let mut below = share * self.count as f64;

@@ -1,14 +1,14 @@
-//! What a concurrency limit is to the simulation.
+//! The interface of a concurrency limit in the simulation.
 
 /// A concurrency limit, or none.
 pub trait Limit {
-    /// Lets `call` start, or refuses it. Calls are numbered from 0; the number of a finished call is used again.
+    /// Admits `call`, or refuses it. Calls are numbered from 0, and numbers of finished calls are reused.
     fn try_acquire(&mut self, now: f64, call: usize) -> bool;
 
-    /// A call that started has finished.
+    /// Records that an admitted call has finished.
     fn finished(&mut self, now: f64, call: Finished);
 
-    /// The limit in force.
+    /// Returns the limit in force.
     fn limit(&self) -> f64;
 }
 
@@ -17,29 +17,29 @@ pub trait Limit {
 pub struct Finished {
     /// Its number.
     pub call: usize,
-    /// From its start to its end, in seconds.
+    /// The time from its start to its end, in seconds.
     pub latency: f64,
-    /// The calls in flight when it started, itself included.
+    /// The calls in flight at its start, including itself.
     pub in_flight: u32,
-    /// How it went.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// How a call went.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was answered.
+    /// The call succeeded.
     Success,
-    /// It failed for overload, or by a timeout.
+    /// The call failed because of overload or a timeout.
     Overloaded,
 }
 
-/// A rule that makes a limit of samples: all that the peers' rules know.
+/// A rule that computes a limit from samples, as the other projects' rules do.
 pub trait Rule {
-    /// The limit in force.
+    /// Returns the limit in force.
     fn limit(&self) -> f64;
 
-    /// A call that started has finished, and `in_flight` others have not.
+    /// Records a finished call. `in_flight` others are still in flight.
     fn sample(&mut self, now: f64, call: &Finished, in_flight: u32);
 }
 

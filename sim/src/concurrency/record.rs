@@ -6,12 +6,12 @@ use super::service_time::QUANTILES;
 use super::silence::Silence;
 use super::worst::{highest, lowest};
 
-/// Seconds in one point of the charts.
+/// Seconds per point of the charts.
 pub const POINT: f64 = 10.0;
-/// Seconds over which throughput and latency are judged after trouble.
+/// Seconds over which throughput and latency are judged after a disturbance.
 const JUDGED: usize = 5;
 
-/// The calls of each second, and the latencies of each ten.
+/// The calls of each second, and the latencies of each ten seconds.
 #[derive(Clone, Debug)]
 pub struct Record {
     scenario: Scenario,
@@ -24,48 +24,50 @@ pub struct Record {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
-    /// The limit at its start.
+    /// The limit at the start of the second.
     limit: f64,
-    /// Completions whose client still waited.
+    /// Completions whose client was still waiting.
     good: u32,
     finished: u32,
     /// Completions that took more than twice the unloaded p90.
     slow: u32,
-    /// Completions that were possible.
+    /// Possible completions.
     possible: f64,
 }
 
-/// The summary of a run. Latencies are multiples of the same quantile of a server without load.
+/// The summary of a run. Latencies are multiples of the same quantile of an unloaded server.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
-    /// Completions as a share of the possible.
+    /// Completions as a share of the possible ones.
     pub throughput: f64,
     /// The p50, p90 and p99.
     pub latency: [f64; 3],
     /// The p90 of the worst ten seconds.
     pub worst: f64,
-    /// The p90 of the last sixth beside that of the first.
+    /// The p90 of the last sixth relative to that of the first.
     pub drift: f64,
     /// The lowest, the mean and the highest limit.
     pub limit: [f64; 3],
-    /// How far the limit ever went from where it started.
+    /// The largest deviation of the limit from its start.
     pub moved: f64,
-    /// The longest time without an answer to a waiting client while calls came and the server worked, in seconds.
+    /// The longest time without a response to a waiting client while calls came and the server worked.
+    ///
+    /// In seconds.
     pub silence: f64,
     /// How long throughput and latency were bad after the start.
     pub settled: Recovery,
-    /// How long throughput and latency were bad after trouble.
+    /// How long throughput and latency were bad after a disturbance.
     pub recovered: Option<Recovery>,
-    /// What the server gave in a minute of trouble.
+    /// The server's performance in a minute of disturbance.
     pub in_trouble: Option<InTrouble>,
 }
 
-/// A minute of trouble, without its first ten seconds.
+/// A minute of disturbance, without its first ten seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InTrouble {
-    /// Completions as a share of what was possible then.
+    /// Completions as a share of the possible ones in that minute.
     pub throughput: f64,
-    /// The p90 beside that of a server without load, at the speed of that minute.
+    /// The p90 relative to an unloaded server at the speed of that minute.
     pub latency: f64,
 }
 
@@ -80,13 +82,14 @@ impl InTrouble {
     }
 }
 
-/// Seconds until the first five seconds that are good, taken together; infinity if there are none.
+/// The seconds until the first five good seconds, taken together, or infinity if there are none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recovery {
-    /// Until throughput is 90 % of the usual, beside what was possible. What was before the trouble is usual, or the whole run
-    /// where the start is judged.
+    /// Until throughput is 90 % of the usual, relative to the possible.
+    ///
+    /// The usual throughput is that before the disturbance, or that of the whole run if the start is judged.
     pub throughput: f64,
-    /// Until the p90 is at most twice that of a server without load.
+    /// Until the p90 is at most twice that of an unloaded server.
     pub latency: f64,
 }
 
@@ -102,7 +105,7 @@ impl Recovery {
 }
 
 impl Record {
-    /// Creates the record of a scenario of which nothing happened yet.
+    /// Creates an empty record of a scenario.
     #[must_use]
     pub fn new(scenario: &Scenario) -> Self {
         let latencies = vec![Histogram::new(); (scenario.length / POINT).ceil() as usize];
@@ -110,19 +113,19 @@ impl Record {
         Self { scenario: scenario.clone(), seconds: Vec::new(), latencies, silence: Silence::default(), slow }
     }
 
-    /// It is now so late, and the limit was this since the last event.
+    /// Advances to `now`. The limit was `limit` since the last event.
     pub fn time_passes(&mut self, now: f64, limit: f64) {
         while (self.seconds.len() as f64) <= now && (self.seconds.len() as f64) < self.scenario.length {
             self.seconds.push(Second { limit, ..Second::default() });
         }
     }
 
-    /// Returns the record of the time without an answer.
+    /// Returns the record of the time without a response.
     pub const fn silence(&mut self) -> &mut Silence {
         &mut self.silence
     }
 
-    /// A call finished.
+    /// Records a finished call.
     pub fn finished(&mut self, now: f64, latency: f64, awaited: bool) {
         let latency = latency / self.scenario.stretch(now);
         if let Some(second) = self.seconds.last_mut() {
@@ -133,7 +136,7 @@ impl Record {
         self.latencies[(now / POINT) as usize].add(latency / self.scenario.service.mean);
     }
 
-    /// Fills in what was possible: the least of what clients wanted and what the server could do.
+    /// Computes the possible completions: the minimum of demand and the server's capacity.
     fn fill_possible(&mut self) {
         let changes = self.scenario.changes();
         let mean = self.scenario.service.mean;
@@ -150,14 +153,16 @@ impl Record {
         }
     }
 
-    /// Completions beside the possible ones.
+    /// Returns completions as a share of the possible ones.
     fn throughput(seconds: &[Second]) -> f64 {
         let (good, possible) =
             seconds.iter().fold((0.0, 0.0), |(a, b), second| (a + f64::from(second.good), b + second.possible));
         good / possible
     }
 
-    /// How long things were bad from `from` on; `usual` is what throughput is compared with.
+    /// Returns how long throughput and latency were bad from `from` on.
+    ///
+    /// `usual` is the throughput to compare with.
     fn recovery(&self, from: f64, usual: f64) -> Recovery {
         let first = |good: &dyn Fn(&[Second]) -> bool| {
             let position = self.seconds[from.ceil() as usize..].windows(JUDGED).position(good);
@@ -165,7 +170,7 @@ impl Record {
         };
         let throughput = first(&|seconds| {
             let throughput = Self::throughput(seconds);
-            // Nothing is no recovery, whatever was usual.
+            // Zero throughput is no recovery, whatever was usual.
             throughput > 0.0 && throughput >= 0.9 * usual
         });
         let latency = first(&|seconds| {
@@ -176,7 +181,7 @@ impl Record {
         Recovery { throughput, latency }
     }
 
-    /// The latencies of the points that lie between, in means of the service time.
+    /// Returns the latencies of the points in this interval, in means of the service time.
     fn between(&self, from: f64, until: f64) -> Histogram {
         let mut all = Histogram::new();
         for (i, histogram) in self.latencies.iter().enumerate() {
@@ -193,7 +198,7 @@ impl Record {
         self.fill_possible();
         let (length, warm_up) = (self.scenario.length, self.scenario.warm_up());
         let unloaded = self.scenario.service.quantiles().map(|quantile| quantile / self.scenario.service.mean);
-        // Trouble, and ten seconds after it, count for the recovery.
+        // A disturbance, and ten seconds after it, count for the recovery only.
         let calm = self.scenario.disturbance().map_or((length, length), |(from, until)| (from, until + POINT));
         let mut latencies = self.between(warm_up, calm.0);
         latencies.merge(&self.between(calm.1, length));

@@ -1,9 +1,8 @@
-//! The tables and charts: what damper's limit gives, and what other rules give beside it.
+//! The tables and charts of damper's limit and of other rules.
 
 use super::admission::gate::Policy;
 use super::admission::tally::Tally;
 use super::admission::traffic::{self, Traffic};
-use super::parallel::by_two_threads;
 use super::record::{POINT, Record, Summary};
 use super::rules::Contender;
 use super::run::run;
@@ -11,19 +10,20 @@ use super::scenario::{Demand, Load, Scenario};
 use super::scenarios;
 use super::worst::{highest, lowest};
 use crate::chart::{Chart, Line, Panel};
+use crate::parallel::by_two_threads;
 use crate::table::Table;
 
-/// The seeds of damper's table; the comparison has the first.
+/// The seeds of damper's table. The comparison uses the first.
 pub const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// Tables, and charts with the names of their files.
+/// Tables, and charts with their file names.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// In the order of reading.
+    /// The tables in reading order.
     pub tables: Vec<Table>,
-    /// The tables that the guide includes, with the names of their files.
+    /// The tables that the guide includes, with their file names.
     pub guide: Vec<(&'static str, Table)>,
-    /// Names without a folder.
+    /// File names without a folder.
     pub charts: Vec<(&'static str, Chart)>,
 }
 
@@ -147,7 +147,7 @@ fn damper_table(scenarios: &[Scenario]) -> Table {
     table
 }
 
-/// Every scenario under each of these rules, seed 1.
+/// Runs every scenario under each of these rules, with seed 1.
 fn summaries(contenders: &[Contender]) -> Vec<(Scenario, Vec<Summary>)> {
     let scenarios = scenarios::all();
     let runs: Vec<_> =
@@ -185,7 +185,7 @@ const GUIDE: [&str; 10] = [
     "timeouts of 0.5 s, three retries, 3x",
 ];
 
-/// Some scenarios under all rules, with fewer digits than in the full table.
+/// Tabulates some scenarios under all rules, with fewer digits than the full table.
 fn guide_rules(summaries: &[(Scenario, Vec<Summary>)]) -> Table {
     let short = |value: f64| match value {
         _ if value.is_nan() => "-".to_string(),
@@ -209,7 +209,7 @@ fn guide_rules(summaries: &[(Scenario, Vec<Summary>)]) -> Table {
     table
 }
 
-/// Servers about their capacity, and the fixed limits that are tried there.
+/// Servers near their capacity, and the fixed limits tried there.
 pub const FIXED: [(&str, &[u32]); 2] = [
     ("50 workers, exponential, 1x", &[40, 50, 55, 60, 65, 70, 75, 80, 90, 100, 120, 140, 160, 180]),
     ("8 cores, exponential, 1.05x", &[6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 22, 24]),
@@ -221,14 +221,14 @@ pub fn under_fixed(scenario: &Scenario, fixed: &[u32], seed: u64) -> Vec<(u32, S
     fixed.iter().map(|&limit| (limit, record(Contender::Fixed(limit), scenario, seed).summary())).collect()
 }
 
-/// Returns the fixed limit of the highest throughput whose p90 is no higher than this.
+/// Returns the fixed limit with the highest throughput and at most this p90.
 #[must_use]
 pub fn best_fixed(runs: &[(u32, Summary)], p90: f64) -> Option<(u32, Summary)> {
     let fast = runs.iter().filter(|(_, summary)| summary.latency[1] <= p90);
     fast.max_by(|(_, a), (_, b)| a.throughput.total_cmp(&b.throughput)).copied()
 }
 
-/// Loads about the capacity, beside the best fixed limit.
+/// Tabulates loads near the capacity, against the best fixed limit.
 fn fixed_table() -> Table {
     let title =
         "About the capacity, seed 1: the fixed limit of the highest throughput with a p90 no higher than damper's";
@@ -291,7 +291,7 @@ fn chart_of(title: &str, records: &[(Contender, Record)]) -> Chart {
         };
         records.iter().map(line).collect()
     };
-    // What stands for no limit would be far above all others.
+    // The stand-in for no limit would be far above all others.
     let limited = |contender| contender != Contender::None;
     let limits = Panel { title: "limit, calls in flight".into(), lines: lines(limited, Record::limits) };
     let p90s = Panel { title: "p90 of ten seconds, s".into(), lines: lines(|_| true, Record::p90s) };
@@ -304,7 +304,7 @@ pub fn admit(traffic: &Traffic, policy: Policy, seed: u64) -> Tally {
     super::admission::run::run(traffic, policy, seed)
 }
 
-/// Traffic at a gate of one policy, at three seeds.
+/// Runs traffic at a gate of one policy, with three seeds.
 struct Admitted {
     traffic: Traffic,
     policy: Policy,
@@ -312,7 +312,7 @@ struct Admitted {
 }
 
 impl Admitted {
-    /// All traffic at gates of all policies.
+    /// Runs all traffic at gates of all policies.
     fn all() -> Vec<Self> {
         let places: Vec<_> = traffic::all()
             .into_iter()
@@ -337,7 +337,7 @@ impl Admitted {
         format!("{:.3}", self.tallies.iter().map(of).fold(0.0, f64::max))
     }
 
-    /// Calls of each group that were answered in time, as a share of those that came.
+    /// Tabulates each group's calls answered in time, as a share of those that arrived.
     fn of_groups(&self) -> impl Iterator<Item = String> {
         (0..4).map(|i| self.least(|tally| tally.group(&self.traffic, i).0.goodput()))
     }
@@ -372,7 +372,7 @@ fn admission_table(admitted: &[Admitted]) -> Table {
     table
 }
 
-/// Admission beside the same limit without it.
+/// Tabulates admission against the same limit without it.
 fn guide_admission(admitted: &[Admitted]) -> Table {
     let head = ["service", "gate", "top", "middle", "greedy", "low", "all, of the capacity"];
     let mut table = Table::new("Admission at three times the load", &head);

@@ -1,14 +1,14 @@
 //! One scenario under one limit, event by event.
 
 use super::limit::{Finished, Limit, Outcome};
-use super::random::Random;
 use super::record::Record;
 use super::scenario::{Change, Demand, Patience, Scenario, Side};
 use super::server::Server;
+use crate::random::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How long a client waits before it tries again, in seconds.
+/// How long a client waits before it retries, in seconds.
 const PAUSE: f64 = 0.1;
 
 /// Runs a scenario under a limit. The same seed gives the same record.
@@ -19,12 +19,12 @@ pub fn run(scenario: &Scenario, limit: &mut dyn Limit, seed: u64) -> Record {
     run.record
 }
 
-/// What happens at a time that is known in advance.
+/// An event at a time known in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// A client calls, after so many calls before.
+    /// A client calls, after this many earlier attempts.
     Call { attempts: u8 },
-    /// The client of a call that started then stops waiting.
+    /// The client of the call that started then stops waiting.
     GiveUp { call: usize, started: u64 },
 }
 
@@ -33,7 +33,7 @@ struct Call {
     started: f64,
     in_flight: u32,
     attempts: u8,
-    /// Its client still waits.
+    /// Whether its client is still waiting.
     awaited: bool,
     running: bool,
     holds_permit: bool,
@@ -105,8 +105,8 @@ impl<'a> Run<'a> {
             } else {
                 let admitted = self.call(now, 0);
                 let patient = matches!(self.scenario.demand, Demand::Open(_));
-                // A refused call of the patient changes nothing before another ends. Gaps have no memory, so the next call
-                // may as well be drawn from then on.
+                // A refused call of patient clients has no effect before another call ends. Arrivals are memoryless, so
+                // the next one may be drawn from then on.
                 let from = if admitted || !patient { now } else { change.min(end).min(self.scenario.length) };
                 self.draw_arrival(from);
             }
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
     fn call(&mut self, now: f64, attempts: u8) -> bool {
         self.record.silence().called(now);
         let call = self.free.last().copied().unwrap_or(self.calls.len());
-        // Drawn for a refused call too would be waste: the times are independent.
+        // The service time is drawn only for an admitted call, as the times are independent.
         if !self.limit.try_acquire(now, call) {
             self.refused(now, attempts);
             return false;
@@ -187,7 +187,7 @@ impl<'a> Run<'a> {
             }
             Timer::GiveUp { call, started } => {
                 let Call { attempts, running, started: last, .. } = self.calls[call];
-                // Another call may have its number by now.
+                // Another call may have reused its number.
                 if running && last.to_bits() == started {
                     self.calls[call].awaited = false;
                     if let Demand::Impatient(_, patience) = self.scenario.demand {
@@ -201,7 +201,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The call gives its permit back.
+    /// Returns the call's permit.
     fn over(&mut self, now: f64, call: usize, outcome: Outcome) {
         let Call { started, in_flight, .. } = self.calls[call];
         self.calls[call].holds_permit = false;
@@ -215,7 +215,7 @@ impl<'a> Run<'a> {
         self.calls[call].running = false;
         self.free.push(call);
         if holds_permit {
-            // A server answers though the client may have gone: it cannot know.
+            // A server responds even if the client has disconnected, which it cannot know.
             self.over(now, call, Outcome::Success);
         }
         self.record.finished(now, now - started, awaited);

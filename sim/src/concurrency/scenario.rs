@@ -8,9 +8,9 @@ use super::service_time::ServiceTime;
 pub struct Scenario {
     /// Its name in the tables.
     pub name: &'static str,
-    /// How the server shares itself.
+    /// How the server shares its capacity among calls.
     pub discipline: Discipline,
-    /// Its workers or cores, or the calls at its knee.
+    /// The number of workers or cores, or of calls at the knee.
     pub size: f64,
     /// Its service times.
     pub service: ServiceTime,
@@ -18,59 +18,59 @@ pub struct Scenario {
     pub demand: Demand,
     /// How the server's power changes.
     pub trouble: Trouble,
-    /// How long it lasts, in seconds.
+    /// The length in seconds.
     pub length: f64,
 }
 
 /// The clients of a server.
 #[derive(Clone, Copy, Debug)]
 pub enum Demand {
-    /// Independent calls, by chance, whatever became of the calls before.
+    /// Independent random calls, whatever happened to earlier calls.
     Open(Load),
-    /// So many clients, each of which thinks after each answer or refusal, and calls again.
+    /// This many clients, each of which pauses after each response or refusal, and calls again.
     Closed {
         /// The number of clients.
         clients: u32,
-        /// The mean time of thought, in seconds; exponential.
+        /// The mean of the exponential pause, in seconds.
         think: f64,
     },
-    /// Independent calls whose clients stop waiting and try again.
+    /// Independent calls whose clients stop waiting and retry.
     Impatient(Load, Patience),
 }
 
 /// How a client gives up.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// How long a client waits for an answer, in seconds. The server goes on all the same.
+    /// How long a client waits for a response, in seconds. The server continues regardless.
     pub timeout: f64,
-    /// How often it tries again after a timeout or a refusal, 0.1 s later.
+    /// How often it retries after a timeout or a refusal, 0.1 s later.
     pub retries: u8,
-    /// Where the limit is.
+    /// The position of the limit.
     pub limit_at: Side,
 }
 
-/// The side of the network on which a limit is. It decides how a timeout ends a call for the limit.
+/// The side of the network that has the limit. It decides how a timeout ends a call for the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Before the server, which does not know that a client went away: the call ends as any other.
+    /// Before the server, which cannot see that a client disconnected, so the call ends normally.
     Server,
-    /// At the clients: the call is over at its timeout, as overloaded, and the server goes on with it all the same.
+    /// At the clients: the call ends as overloaded at its timeout, and the server continues it regardless.
     Client,
 }
 
 /// Calls a second as a multiple of the server's capacity at the start.
 #[derive(Clone, Copy, Debug)]
 pub enum Load {
-    /// The same multiple all the time.
+    /// A constant multiple.
     Steady(f64),
-    /// From the one to the other in a straight line.
+    /// From the first to the second, linearly.
     Ramp(f64, f64),
-    /// One after the other, each for as long.
+    /// Each multiple in turn, for equal times.
     Steps([f64; 5]),
 }
 
 impl Load {
-    /// Returns the multiple once `part` of the scenario has passed.
+    /// Returns the multiple after `part` of the scenario.
     #[must_use]
     pub fn at(self, part: f64) -> f64 {
         match self {
@@ -81,30 +81,30 @@ impl Load {
     }
 }
 
-/// A change of the server's power, beginning at half of the scenario.
+/// A change of the server's power, starting at half of the scenario.
 #[derive(Clone, Copy, Debug)]
 pub enum Trouble {
-    /// Nothing.
+    /// No change.
     None,
-    /// For a minute it has the power of `size` and `speed` times what it was.
+    /// For a minute the power has `size` and `speed` times its initial values.
     Minute(f64, f64),
-    /// From then on it has so many times the speed: a release that is slower for good.
+    /// From then on the speed is multiplied by this: a release that is slower for good.
     Slower(f64),
-    /// A pause of the first length every so many seconds, all the time.
+    /// A pause of the first length at every interval of the second, throughout.
     Pauses(f64, f64),
 }
 
 /// A change of the server's power.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// When, in seconds.
+    /// The time in seconds.
     pub at: f64,
-    /// What it can do from then on.
+    /// The power from then on.
     pub power: Power,
 }
 
 impl Scenario {
-    /// Creates a scenario of 30 minutes without trouble.
+    /// Creates a scenario of 30 minutes without a disturbance.
     #[must_use]
     pub const fn new(
         name: &'static str,
@@ -116,31 +116,31 @@ impl Scenario {
         Self { name, discipline, size, service, demand, trouble: Trouble::None, length: 1800.0 }
     }
 
-    /// Sets what becomes of the server.
+    /// Sets the disturbance of the server.
     #[must_use]
     pub const fn trouble(self, trouble: Trouble) -> Self {
         Self { trouble, ..self }
     }
 
-    /// Sets how long the scenario lasts.
+    /// Sets the length of the scenario.
     #[must_use]
     pub const fn seconds(self, length: f64) -> Self {
         Self { length, ..self }
     }
 
-    /// The seconds at the start that do not count.
+    /// Returns the seconds at the start that do not count.
     #[must_use]
     pub fn warm_up(&self) -> f64 {
         (self.length / 5.0).min(120.0)
     }
 
-    /// Completions a second that the server can do, with the power of the start.
+    /// Returns the completions per second at the initial power.
     #[must_use]
     pub fn capacity(&self) -> f64 {
         self.size / self.service.mean
     }
 
-    /// Calls a second that clients want to make.
+    /// Returns the calls per second that clients want to make.
     #[must_use]
     pub fn offered(&self, now: f64) -> f64 {
         match self.demand {
@@ -149,7 +149,7 @@ impl Scenario {
         }
     }
 
-    /// The changes of the server's power, the first at 0.
+    /// Returns the changes of the server's power, the first at 0.
     #[must_use]
     pub fn changes(&self) -> Vec<Change> {
         let change =
@@ -172,7 +172,7 @@ impl Scenario {
         }
     }
 
-    /// When the trouble begins, and when the server has the power that it keeps, if there is such a trouble.
+    /// Returns when the disturbance starts and when the server has its final power, if there is one.
     #[must_use]
     pub fn disturbance(&self) -> Option<(f64, f64)> {
         let half = self.length / 2.0;
@@ -183,7 +183,7 @@ impl Scenario {
         }
     }
 
-    /// When the minute of trouble begins and ends, if there is one in which the server works on.
+    /// Returns when the minute of disturbance starts and ends, if the server works during it.
     #[must_use]
     pub fn minute(&self) -> Option<(f64, f64)> {
         match self.trouble {
@@ -192,7 +192,7 @@ impl Scenario {
         }
     }
 
-    /// The service time of a server without load beside that at the start.
+    /// Returns an unloaded server's service time relative to the initial one.
     #[must_use]
     pub fn stretch(&self, now: f64) -> f64 {
         let half = self.length / 2.0;

@@ -1,4 +1,4 @@
-//! The scenarios by which concurrency limits are judged.
+//! The scenarios for judging concurrency limits.
 
 use super::scenario::{Demand, Load, Patience, Scenario, Side, Trouble};
 use super::server::Discipline::{self, Knee, Sharing, Workers};
@@ -9,7 +9,7 @@ const EXPONENTIAL: Shape = Shape::Exponential;
 const NARROW: Shape = Shape::LogNormal(0.5);
 const WIDE: Shape = Shape::LogNormal(1.0);
 const BIMODAL: Shape = Shape::TwoModes { slow: 0.05, ratio: 20.0 };
-/// Its p90 lies on the edge of the two modes.
+/// Its p90 is at the edge of the two modes.
 const EDGE: Shape = Shape::TwoModes { slow: 0.1, ratio: 10.0 };
 
 const fn open(load: f64) -> Demand {
@@ -20,12 +20,12 @@ const fn workers(name: &'static str, size: f64, shape: Shape, mean: f64, demand:
     Scenario::new(name, Workers, size, ServiceTime::new(shape, mean), demand)
 }
 
-/// 50 workers that take 100 ms for a call.
+/// 50 workers with a mean of 100 ms per call.
 const fn fifty(name: &'static str, shape: Shape, demand: Demand) -> Scenario {
     workers(name, 50.0, shape, 0.1, demand)
 }
 
-/// 8 shared cores on which a call alone takes 20 ms.
+/// 8 shared cores on which a single call takes 20 ms.
 const fn cores(name: &'static str, shape: Shape, demand: Demand) -> Scenario {
     Scenario::new(name, Sharing, 8.0, ServiceTime::new(shape, 0.02), demand)
 }
@@ -35,7 +35,7 @@ const fn knee(name: &'static str, size: f64, loss: f64, shape: Shape, mean: f64)
     Scenario::new(name, discipline, size, ServiceTime::new(shape, mean), open(10.0))
 }
 
-/// Every scenario, of 30 minutes each but for one.
+/// Returns every scenario, 30 minutes each except for one.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     let third = 1.0 / 3.0;
@@ -108,13 +108,15 @@ pub fn all() -> Vec<Scenario> {
     ]
 }
 
-/// Returns the scenario of this name.
+/// Returns the scenario with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<Scenario> {
     all().into_iter().find(|scenario| scenario.name == name)
 }
 
-/// Four hours of ten times the load, in which a drift would show. One server ends few calls a second.
+/// Returns four hours of ten times the load, which would show a drift.
+///
+/// One server completes few calls a second.
 #[must_use]
 pub const fn four_hours() -> [Scenario; 2] {
     [

@@ -3,40 +3,42 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How a server shares itself among the calls in it.
+/// How a server shares its capacity among calls.
 #[derive(Clone, Copy, Debug)]
 pub enum Discipline {
-    /// As many calls run at once as there are workers. The others wait first come, first served.
+    /// As many calls run as there are workers. The others wait in FIFO order.
     Workers,
-    /// All calls run at once and share the cores; a call never uses more than one.
+    /// All calls run and share the cores. A call uses at most one core.
     Sharing,
-    /// All calls run at once and share a resource that gets slower by `loss` for each call beyond its size: a lock, a disk.
+    /// All calls run and share a resource, such as a lock or a disk, that slows down under load.
+    ///
+    /// Each call beyond its size costs `loss`.
     Knee {
         /// With n calls beyond the size, throughput is the peak divided by 1 + loss · n.
         loss: f64,
     },
 }
 
-/// What a server can do: it changes in a drop, a pause or a slow release.
+/// The power of a server, which changes in a drop, a pause or a slow release.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Power {
     /// The number of workers or cores, or the calls at the knee.
     pub size: f64,
-    /// Work a second on one of them; 0 stops the server.
+    /// The work per second on each of them. 0 stops the server.
     pub speed: f64,
 }
 
 /// A server: calls with an amount of work each, in seconds at speed 1.
 ///
-/// All calls that run make progress at the same rate, so one clock of *work* serves them all: a call that starts at w with
-/// x seconds of work ends when the clock shows w + x.
+/// All running calls progress at the same rate, so they share one clock of *work*: a call that starts at w with x
+/// seconds of work ends when the clock reads w + x.
 #[derive(Debug)]
 pub struct Server {
     discipline: Discipline,
     power: Power,
     now: f64,
     work_clock: f64,
-    /// The work clock's reading at which each running call ends. Bits of positive floats sort as the floats do.
+    /// The reading of the work clock at which each running call ends. Positive floats sort like their bits.
     running: BinaryHeap<Reverse<(u64, usize)>>,
     waiting: VecDeque<(usize, f64)>,
 }
@@ -49,7 +51,7 @@ impl Server {
         Self { discipline, power, now: 0.0, work_clock: 0.0, running, waiting }
     }
 
-    /// Work a second on each running call.
+    /// Returns the work per second on each running call.
     fn rate(&self) -> f64 {
         let (calls, Power { size, speed }) = (self.running.len() as f64, self.power);
         speed
@@ -88,7 +90,7 @@ impl Server {
         }
     }
 
-    /// Returns when the next call ends, if nothing else happens before; infinity if none does.
+    /// Returns when the next call ends if nothing else happens before, or infinity if none does.
     #[must_use]
     pub fn next_end(&self) -> f64 {
         match self.running.peek() {
@@ -99,17 +101,19 @@ impl Server {
         }
     }
 
-    /// Ends the call that ends next, and returns it.
+    /// Ends the next call, and returns it.
     pub fn end(&mut self, now: f64) -> Option<usize> {
         self.advance(now);
         let Reverse((bits, call)) = self.running.pop()?;
-        // Whatever rounding left of its work.
+        // Removes the rounding error of its work.
         self.work_clock = self.work_clock.max(f64::from_bits(bits));
         self.run_waiting();
         Some(call)
     }
 
-    /// Removes a call before its end: its client gave up, or its deadline passed. Takes time by the number of calls.
+    /// Removes a call before its end, because its client gave up or its deadline passed.
+    ///
+    /// The cost is linear in the number of calls.
     pub fn remove(&mut self, now: f64, call: usize) {
         self.advance(now);
         self.waiting.retain(|(waiting, _)| *waiting != call);
@@ -117,7 +121,7 @@ impl Server {
         self.run_waiting();
     }
 
-    /// Changes what the server can do. A worker that goes finishes its call first.
+    /// Changes the power. A removed worker finishes its call first.
     pub fn change(&mut self, now: f64, power: Power) {
         self.advance(now);
         self.power = power;

@@ -1,37 +1,37 @@
-//! How long a call takes on a server that has nothing else to do.
+//! The duration of a call on an otherwise idle server.
 
-use super::random::Random;
+use crate::random::Random;
 
 /// A distribution of service times.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceTime {
     /// The mean, in seconds.
     pub mean: f64,
-    /// How the times spread about the mean.
+    /// The shape of the distribution.
     pub shape: Shape,
 }
 
-/// How service times spread about their mean.
+/// The shape of a distribution of service times.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// Every call takes the mean.
     Constant,
-    /// The memoryless distribution.
+    /// The exponential distribution.
     Exponential,
-    /// The logarithm is normal, with this deviation.
+    /// A log-normal distribution with this deviation of the logarithm.
     LogNormal(f64),
     /// A share of the calls takes `ratio` times as long as the others.
     TwoModes {
         /// The share of slow calls.
         slow: f64,
-        /// The time of a slow call beside that of a fast one.
+        /// The time of a slow call relative to a fast one.
         ratio: f64,
     },
 }
 
-/// The quantiles that the tables show.
+/// The quantiles in the tables.
 pub const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
-/// The standard normal distribution at these.
+/// The standard normal distribution at these quantiles.
 const NORMAL: [f64; 3] = [0.0, 1.281_551_565_544_600_4, 2.326_347_874_040_841];
 
 impl ServiceTime {
@@ -53,7 +53,7 @@ impl ServiceTime {
         }
     }
 
-    /// Returns the [`QUANTILES`], in seconds: the latencies of a server without load.
+    /// Returns the [`QUANTILES`] in seconds: the latencies of an unloaded server.
     #[must_use]
     pub fn quantiles(&self) -> [f64; 3] {
         [0, 1, 2].map(|i| match self.shape {

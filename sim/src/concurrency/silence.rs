@@ -1,30 +1,30 @@
-//! How long a service went without an answer while calls came.
+//! How long a service went without a response while calls arrived.
 
-/// The time since the last answer, and the longest such time.
+/// The time since the last response, and the longest such time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence {
-    /// The last answer, or the first call after it. `None` if no call was made since.
+    /// The last response, or the first call after it. `None` if no call was made since.
     since: Option<f64>,
-    /// The server stands still, and no limit could help.
+    /// Whether the server stands still, so that no limit could help.
     is_halted: bool,
     longest: f64,
 }
 
 impl Silence {
-    /// A client called, admitted or refused.
+    /// Records a call, admitted or refused.
     pub fn called(&mut self, now: f64) {
         if !self.is_halted {
             self.since.get_or_insert(now);
         }
     }
 
-    /// A client got its answer, and so many calls are still in flight.
+    /// Records a response, with the number of calls still in flight.
     pub fn answered(&mut self, now: f64, in_flight: u32) {
         self.note(now);
         self.since = (in_flight > 0).then_some(now);
     }
 
-    /// The server works at this speed from now on. Time at a speed of 0 does not count.
+    /// Records the server's speed from now on. Time at a speed of 0 does not count.
     pub fn speed_changed(&mut self, now: f64, speed: f64) {
         self.note(now);
         self.is_halted = speed <= 0.0;
@@ -33,7 +33,7 @@ impl Silence {
         }
     }
 
-    /// Returns the longest time without an answer until now, in seconds.
+    /// Returns the longest time without a response until now, in seconds.
     #[must_use]
     pub fn longest(mut self, now: f64) -> f64 {
         self.note(now);

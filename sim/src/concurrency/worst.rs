@@ -1,4 +1,4 @@
-//! The worst of several figures. None at all, or one that is not a number, has no worst: the result is not a number either.
+//! The worst of several figures, or NaN if there are none or if one is NaN.
 
 /// Returns the lowest figure.
 #[must_use]
@@ -12,7 +12,7 @@ pub fn highest(figures: &[f64]) -> f64 {
     worst(figures, f64::max)
 }
 
-/// `f64::min` and `f64::max` alone would leave out what is not a number.
+/// Returns NaN if a figure is NaN, which `f64::min` and `f64::max` would skip.
 fn worst(figures: &[f64], worse: fn(f64, f64) -> f64) -> f64 {
     if figures.iter().any(|figure| figure.is_nan()) {
         return f64::NAN;

@@ -1,4 +1,6 @@
-//! Two servers that answer alike, one of them behind a limit per client and a breaker: for `benches/end_to_end`.
+//! Two servers that answer alike, for `benches/end_to_end`.
+//!
+//! One of them is behind a limit per client and a breaker.
 //!
 //! Prints the address of the bare one and that of the other, and serves on one thread until it is killed.
 

@@ -2,10 +2,12 @@
 
 use crate::value::{Member, Origin, Value};
 
-/// Returns the members that variables with the prefix name. Two underscores stand for a dot, as keys have single ones.
+/// Returns the members given by the variables with the prefix.
 ///
-/// A variable with other underscores is none of them, unless it is a known key without its punctuation: then it is meant to be one, and
-/// is a mistake. Programs have variables of their own with the same prefix.
+/// Two underscores stand for a dot, because keys contain single ones.
+///
+/// A variable with other underscores is skipped, because programs have variables of their own with the same prefix. If it is a known key
+/// apart from its punctuation, it is reported as a mistake.
 pub(crate) fn environment(
     prefix: &str,
     variables: impl IntoIterator<Item = (String, String)>,
@@ -22,12 +24,12 @@ pub(crate) fn environment(
         Some(Member { key, value: Value::Untyped(value), origin })
     });
     let mut members: Vec<_> = members.collect();
-    // The operating system has no order of variables.
+    // The operating system returns variables in no particular order.
     members.sort_by(|one, other| one.origin.source().cmp(other.origin.source()));
     members
 }
 
-/// Returns a name without its punctuation and in lower case: in these, spellings of a key do not differ.
+/// Returns a name in lower case and without punctuation, so that spellings of a key compare equal.
 pub(crate) fn letters(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect()
 }

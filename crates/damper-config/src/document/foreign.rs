@@ -1,7 +1,7 @@
-//! Values that another crate of serde has read, such as `config` or `figment`.
+//! Values that another serde crate has read, such as `config` or `figment`.
 
 use super::DEEPEST;
-use crate::value::{Member, Origin, Value};
+use crate::value::{Element, Member, Origin, Value};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
@@ -62,7 +62,7 @@ impl<'de> Visitor<'de> for AnyValue {
         Ok(Value::Number(format!("{number:?}")))
     }
 
-    // The crate may have read it from a variable, where a number is a text too.
+    // The crate may have read it from an environment variable, where a number is a text too.
     fn visit_str<E>(self, text: &str) -> Result<Value, E> {
         Ok(Value::Untyped(text.to_owned()))
     }
@@ -85,11 +85,11 @@ impl<'de> Visitor<'de> for AnyValue {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
         let deeper = self.deeper()?;
-        let mut values = Vec::new();
+        let mut elements = Vec::new();
         while let Some(value) = sequence.next_element_seed(deeper)? {
-            values.push(value);
+            elements.push(Element { value, position: None });
         }
-        Ok(Value::List(values))
+        Ok(Value::List(elements))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {

@@ -1,13 +1,13 @@
-//! JSON. Each value is a slice of the text first, which tells its position.
+//! JSON. Each value is first a slice of the text, which gives its position.
 
 use super::{DEEPEST, SyntaxError};
-use crate::value::{Member, Origin, Value, position_of};
+use crate::value::{Element, Lines, Member, Origin, Position, Value};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
 pub(super) fn parse(text: &str, origin: &Origin) -> Result<Vec<Member>, SyntaxError> {
-    let document = Document { text, origin };
+    let document = Document { lines: Lines::of(text), origin };
     match document.value(document.read::<&RawValue>(text)?.get(), DEEPEST)? {
         Value::Table(members) => Ok(members),
         other => Err(SyntaxError::not_a_table(origin, &other)),
@@ -15,7 +15,7 @@ pub(super) fn parse(text: &str, origin: &Origin) -> Result<Vec<Member>, SyntaxEr
 }
 
 struct Document<'a> {
-    text: &'a str,
+    lines: Lines<'a>,
     origin: &'a Origin,
 }
 
@@ -33,8 +33,11 @@ impl<'a> Document<'a> {
                 Value::Table(members.collect::<Result<_, _>>()?)
             }
             Some(b'[') => {
-                let values = self.read::<Vec<&'a RawValue>>(part)?.into_iter();
-                Value::List(values.map(|value| self.value(value.get(), deeper)).collect::<Result<_, _>>()?)
+                let elements = self.read::<Vec<&'a RawValue>>(part)?.into_iter().map(|value| {
+                    let position = Some(self.position(value.get()));
+                    Ok(Element { value: self.value(value.get(), deeper)?, position })
+                });
+                Value::List(elements.collect::<Result<_, _>>()?)
             }
             Some(b'"') => Value::Text(self.read(part)?),
             Some(b't') => Value::Flag(true),
@@ -45,13 +48,13 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the position of a part of the text.
-    fn position(&self, part: &str) -> (usize, usize) {
-        position_of(self.text, part.as_ptr().addr().saturating_sub(self.text.as_ptr().addr()))
+    fn position(&self, part: &str) -> Position {
+        self.lines.position_of(self.lines.byte_of(part))
     }
 
     fn read<T: Deserialize<'a>>(&self, part: &'a str) -> Result<T, SyntaxError> {
         serde_json::from_str(part).map_err(|error| {
-            // The error counts lines from the beginning of the part.
+            // The error counts its lines from the start of the slice.
             let (line, column) = self.position(part);
             let position = match error.line() {
                 0 | 1 => (line, column + error.column().saturating_sub(1)),
@@ -64,7 +67,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The members of an object in their order, so that a repeated key is seen.
+/// The members of an object in their order, so that a repeated key is detected.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {

@@ -1,4 +1,4 @@
-//! The formats: each parser makes a table of members with positions.
+//! The formats. Each parser returns a table of members with positions.
 
 // | file | what |
 // |---|---|
@@ -7,7 +7,7 @@
 // | `json` | JSON, by `serde_json` |
 // | `yaml` | YAML, by `saphyr-parser` |
 // | `environment` | variables |
-// | `foreign` | what another crate of serde has read |
+// | `foreign` | values that another serde crate has read |
 
 mod environment;
 mod foreign;
@@ -17,7 +17,7 @@ mod yaml;
 
 pub(crate) use environment::{environment, letters};
 
-use crate::value::{Member, Origin, Value};
+use crate::value::{Member, Origin, Position, Value};
 use std::path::Path;
 
 /// Tables that are nested deeper are refused. No key has more than five parts.
@@ -47,7 +47,7 @@ impl Format {
 
     /// Parses a text into the members of its table.
     pub(crate) fn parse(self, text: &str, origin: &Origin) -> Result<Vec<Member>, SyntaxError> {
-        // Editors of Windows write it.
+        // Editors on Windows write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         match self {
             Self::Toml => toml::parse(text, origin),
@@ -57,7 +57,7 @@ impl Format {
     }
 }
 
-/// Why a text is not of its format.
+/// The reason why a text is not valid in its format.
 #[derive(Debug)]
 pub(crate) struct SyntaxError {
     pub(crate) origin: Origin,
@@ -65,11 +65,11 @@ pub(crate) struct SyntaxError {
 }
 
 impl SyntaxError {
-    fn new(origin: &Origin, position: Option<(usize, usize)>, why: impl Into<String>) -> Self {
+    fn new(origin: &Origin, position: Option<Position>, why: impl Into<String>) -> Self {
         Self { origin: origin.at(position), why: why.into() }
     }
 
-    fn too_deep(origin: &Origin, position: Option<(usize, usize)>) -> Self {
+    fn too_deep(origin: &Origin, position: Option<Position>) -> Self {
         Self::new(origin, position, format!("nested more than {DEEPEST} deep"))
     }
 

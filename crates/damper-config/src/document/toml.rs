@@ -1,22 +1,22 @@
 //! TOML.
 
 use super::{DEEPEST, SyntaxError};
-use crate::value::{Member, Origin, Value, position_of};
+use crate::value::{Element, Lines, Member, Origin, Value};
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue};
 
 pub(super) fn parse(text: &str, origin: &Origin) -> Result<Vec<Member>, SyntaxError> {
     match DeTable::parse(text) {
-        Ok(table) => Document { text, origin }.members(table.into_inner(), DEEPEST),
+        Ok(table) => Document { lines: Lines::of(text), origin }.members(table.into_inner(), DEEPEST),
         Err(error) => {
-            let position = error.span().map(|span| position_of(text, span.start));
+            let position = error.span().map(|span| Lines::of(text).position_of(span.start));
             Err(SyntaxError::new(origin, position, error.message().replace('\n', ", ")))
         }
     }
 }
 
 struct Document<'a> {
-    text: &'a str,
+    lines: Lines<'a>,
     origin: &'a Origin,
 }
 
@@ -25,7 +25,7 @@ impl Document<'_> {
         table
             .into_iter()
             .map(|(key, value)| {
-                let origin = self.origin.at(Some(position_of(self.text, key.span().start)));
+                let origin = self.origin.at(Some(self.lines.position_of(key.span().start)));
                 let value = self.value(value, deepest)?;
                 Ok(Member { key: key.into_inner().into_owned(), value, origin })
             })
@@ -35,7 +35,7 @@ impl Document<'_> {
     fn value(&self, value: Spanned<DeValue<'_>>, deepest: usize) -> Result<Value, SyntaxError> {
         let start = value.span().start;
         let Some(deeper) = deepest.checked_sub(1) else {
-            return Err(SyntaxError::too_deep(self.origin, Some(position_of(self.text, start))));
+            return Err(SyntaxError::too_deep(self.origin, Some(self.lines.position_of(start))));
         };
         Ok(match value.into_inner() {
             DeValue::String(text) => Value::Text(text.into_owned()),
@@ -46,8 +46,11 @@ impl Document<'_> {
             DeValue::Boolean(flag) => Value::Flag(flag),
             DeValue::Datetime(date) => Value::Other(date.to_string()),
             DeValue::Array(values) => {
-                let values = values.into_iter().map(|value| self.value(value, deeper));
-                Value::List(values.collect::<Result<_, _>>()?)
+                let elements = values.into_iter().map(|value| {
+                    let position = Some(self.lines.position_of(value.span().start));
+                    Ok(Element { value: self.value(value, deeper)?, position })
+                });
+                Value::List(elements.collect::<Result<_, _>>()?)
             }
             DeValue::Table(table) => Value::Table(self.members(table, deeper)?),
         })

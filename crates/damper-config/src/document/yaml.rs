@@ -1,7 +1,7 @@
 //! YAML: one document, without aliases, which could make a small file large.
 
 use super::{DEEPEST, SyntaxError};
-use crate::value::{Member, Origin, Value};
+use crate::value::{Element, Member, Origin, Position, Value};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
 pub(super) fn parse(text: &str, origin: &Origin) -> Result<Vec<Member>, SyntaxError> {
@@ -33,7 +33,7 @@ struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    fn next(&mut self) -> Result<(Event<'a>, (usize, usize)), SyntaxError> {
+    fn next(&mut self) -> Result<(Event<'a>, Position), SyntaxError> {
         match self.events.next() {
             Some(Ok((event, span))) => Ok((event, position(&span))),
             Some(Err(error)) => {
@@ -44,7 +44,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn value(&mut self, event: Event<'a>, at: (usize, usize), deepest: usize) -> Result<Value, SyntaxError> {
+    fn value(&mut self, event: Event<'a>, at: Position, deepest: usize) -> Result<Value, SyntaxError> {
         let Some(deeper) = deepest.checked_sub(1) else {
             return Err(SyntaxError::too_deep(self.origin, Some(at)));
         };
@@ -57,11 +57,13 @@ impl<'a> Document<'a> {
             },
             Event::Scalar(text, ..) => Value::Text(text.into_owned()),
             Event::SequenceStart(..) => {
-                let mut values = Vec::new();
+                let mut elements = Vec::new();
                 loop {
                     match self.next()? {
-                        (Event::SequenceEnd, _) => break Value::List(values),
-                        (event, at) => values.push(self.value(event, at, deeper)?),
+                        (Event::SequenceEnd, _) => break Value::List(elements),
+                        (event, at) => {
+                            elements.push(Element { value: self.value(event, at, deeper)?, position: Some(at) });
+                        }
                     }
                 }
             }
@@ -86,6 +88,6 @@ impl<'a> Document<'a> {
     }
 }
 
-fn position(span: &Span) -> (usize, usize) {
+fn position(span: &Span) -> Position {
     (span.start.line(), span.start.col() + 1)
 }

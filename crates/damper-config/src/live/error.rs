@@ -12,9 +12,18 @@ pub struct SettingChange {
     pub(super) key: Key,
     pub(super) old: String,
     pub(super) new: String,
+    pub(super) is_bound: bool,
 }
 
 impl SettingChange {
+    /// Returns whether the last part of the section's path is `section`, such as `ratelimit`.
+    ///
+    /// It is for targets that are bound to several sections.
+    #[must_use]
+    pub fn is_in(&self, section: &str) -> bool {
+        self.section.rsplit('.').next() == Some(section)
+    }
+
     /// Returns the section: `server.http.ratelimit`.
     #[must_use]
     pub fn section(&self) -> &str {
@@ -42,30 +51,35 @@ impl SettingChange {
 
 impl fmt::Display for SettingChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { section, key, old, new } = self;
+        let Self { section, key, old, new, is_bound: _ } = self;
         write!(f, "{section}.{} changed from {old} to {new}", key.name())
     }
 }
 
-/// Why a reload changed nothing.
+/// The reason why a reload changed nothing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// The settings are wrong.
     Invalid(ConfigError),
-    /// A file has no key, and had some when its settings were put in force. It may have been truncated, and the defaults can be far
-    /// looser than what it said.
+    /// A file has no keys, but had some when its settings were put in force.
+    ///
+    /// It may have been truncated, and the defaults can be far looser than the settings it had.
     Emptied {
         /// The name of the file.
         file: String,
     },
-    /// These changes take effect with a restart only, or nothing is bound to their sections.
+    /// These changes take effect only with a restart.
+    ///
+    /// Either the key is never applied live, or nothing is bound to its section, or the bound target does not take the change.
     NeedsRestart(Vec<SettingChange>),
+    /// A function passed to [`Reloader::bind`](crate::Reloader::bind) returns no section of the settings.
+    NotASection,
     /// A limit refused its new value.
     Refused {
         /// The section of the limit.
         section: String,
-        /// Why, in words.
+        /// The reason, in words.
         why: String,
     },
 }
@@ -79,25 +93,27 @@ impl fmt::Display for ReloadError {
             Self::NeedsRestart(changes) => {
                 for (index, change) in changes.iter().enumerate() {
                     let separator = if index == 0 { "" } else { "\n" };
-                    let why = match change.key.change() {
-                        Change::Live => "no limit is bound to this section, so it needs a restart",
-                        Change::Restart => "this needs a restart",
+                    let why = match (change.key.change(), change.is_bound) {
+                        (Change::Live, false) => "nothing is bound to this section, so it needs a restart",
+                        (Change::Live, true) => "what is bound to this section does not take it, so it needs a restart",
+                        (Change::Restart, _) => "this needs a restart",
                     };
                     write!(f, "{separator}{change}; {why}")?;
                 }
                 Ok(())
             }
+            Self::NotASection => f.write_str("a function that was given to bind returns no section of the settings"),
             Self::Refused { section, why } => write!(f, "{section}: {why}"),
         }
     }
 }
 
-/// Settings that are wrong are displayed as their own error, so that is no source: a chain says everything once.
+/// Has no source: invalid settings are displayed in full already, and a chain would repeat them.
 impl Error for ReloadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Invalid(error) => error.source(),
-            Self::Emptied { .. } | Self::NeedsRestart(_) | Self::Refused { .. } => None,
+            Self::Emptied { .. } | Self::NeedsRestart(_) | Self::NotASection | Self::Refused { .. } => None,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 // | file | type |
 // |---|---|
-// | `mod` | `Reloader`: reads the sources again and applies what has changed, all of it or nothing |
-// | `reload` | `Reload`: what settings are applied to; limits are |
+// | `mod` | `Reloader`: reads the sources again and applies all changes or none |
+// | `reload` | `Reload`: a target of settings; the limits implement it |
 // | `error` | `ReloadError`, `SettingChange` |
 // | `watch` | `Watch`: a thread that reloads when a file has changed |
 
@@ -14,26 +14,31 @@ mod watch;
 pub use error::{ReloadError, SettingChange};
 pub use reload::Reload;
 #[cfg(feature = "http")]
-pub(crate) use reload::{check_quota, set_quota};
+pub(crate) use reload::apply_changed;
+#[cfg(any(feature = "http", feature = "mesh"))]
+pub(crate) use reload::set_quota;
 pub use watch::Watch;
 
-use crate::problem::ConfigError;
-use crate::section::{Key, Section};
+use crate::problem::{ConfigError, Problem};
+use crate::section::Tree;
 use crate::settings::Settings;
 use crate::sources::{Contents, Sources};
-use std::any::TypeId;
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Reads settings again, and applies what has changed to the limits that it was given. They keep their state.
+/// Reads settings again, and applies the changes to limits, which keep their state.
 ///
-/// All changes are applied, or none. If a value is wrong, if a file has lost all its keys, if a key needs a restart, or if a limit
-/// refuses its new value, the settings stay as they are, and the error says why. It has no thread of its own: call [`reload`](Self::reload) from a signal handler or an
-/// endpoint, or have it called when the file changes, by [`watch`](Self::watch).
+/// All changes are applied, or none. If a value is wrong, if a file has lost all its keys, if a key needs a restart, or if a limit refuses
+/// its new value, the settings stay as they are, and the error says why. A `Reloader` has no thread of its own. Call
+/// [`reload`](Self::reload) from a signal handler or an endpoint, or let [`watch`](Self::watch) start a thread that reloads when the file
+/// changes.
 ///
-/// Each limit changes in one step, and no request sees a part of a change. Several limits change one after the other.
+/// Each quota, limit and breaker changes in one step, so no request sees a part of its change. Several of them change one after the other,
+/// even within one section: the tiers of a limiter, the scopes of Mesh, the breakers of hosts, the limits of keys. In a group, only the
+/// sections that changed are applied.
 ///
 /// # Examples
 ///
@@ -62,28 +67,39 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Reloader {
     sources: Sources,
     bindings: Vec<Binding>,
-    /// The settings of the start: those that the limits were built with.
+    /// The settings at the start, with which the limits were built.
     start: Settings,
-    /// Locked for a moment only: what takes settings may ask for those in force.
+    /// Locked only briefly, because a target may ask for the settings in force while it takes new ones.
     current: Mutex<Settings>,
-    /// The contents of the files whose settings are in force. Locked for a whole reload: two at once would apply their
-    /// settings in different orders.
+    /// The contents of the files whose settings are in force.
+    ///
+    /// Locked for a whole reload. Two concurrent reloads would apply their settings in different orders.
     in_force: Mutex<Vec<Contents>>,
 }
 
-type Apply = dyn Fn(&Settings) -> Result<(), String> + Send + Sync;
-type Check = dyn Fn(&Settings, &Settings) -> Result<(), String> + Send + Sync;
+/// A function of the old and the new settings.
+type Take = dyn Fn(&Settings, &Settings) -> Result<(), String> + Send + Sync;
 
-/// The target that a section is applied to.
+/// The target that a section or a group of sections is applied to.
 struct Binding {
-    section: String,
-    takes: Box<dyn Fn(&Key) -> bool + Send + Sync>,
-    check: Box<Check>,
-    apply: Box<Apply>,
+    /// `None` if the function of the program returned no section.
+    section: Option<String>,
+    may_refuse: bool,
+    takes: Box<dyn Fn(&SettingChange) -> bool + Send + Sync>,
+    check: Box<Take>,
+    apply: Box<Take>,
+}
+
+impl Binding {
+    /// Returns whether a change is in the bound section or group.
+    fn concerns(&self, change: &SettingChange) -> bool {
+        let rest = self.section.as_deref().and_then(|section| change.section().strip_prefix(section));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || self.section.as_deref() == Some(""))
+    }
 }
 
 impl Reloader {
-    /// Reads the settings a first time, and accepts no mistake.
+    /// Reads the settings for the first time, and refuses any mistake.
     ///
     /// # Errors
     ///
@@ -94,11 +110,27 @@ impl Reloader {
         Ok(Self::starting(sources, settings, contents))
     }
 
-    /// Starts with settings that were read before, such as [normalized](Sources::normalized) ones.
+    /// Reads the settings for the first time, and leaves out bad values.
+    ///
+    /// It does so as [`Sources::normalized`] does.
+    ///
+    /// It also returns the mistakes: log them. A reload refuses any mistake.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+    /// use damper::config::{Reloader, Sources};
+    ///
+    /// let (reloader, problems) = Reloader::normalized(Sources::new().toml("app.toml", "server.http.ratelimit.burst = -5"));
+    /// assert_eq!(reloader.settings().server.http.ratelimit.burst(), 100);
+    /// assert_eq!(problems.len(), 1);
+    /// ```
     #[must_use]
-    pub fn starting_with(sources: Sources, settings: Settings) -> Self {
+    pub fn normalized(sources: Sources) -> (Self, Vec<Problem>) {
         let contents = sources.contents();
-        Self::starting(sources, settings, contents)
+        let (settings, problems) = sources.normalized_contents(&contents);
+        (Self::starting(sources, settings, contents), problems)
     }
 
     fn starting(sources: Sources, settings: Settings, contents: Vec<Contents>) -> Self {
@@ -112,43 +144,47 @@ impl Reloader {
         locked(&self.current).clone()
     }
 
-    /// Applies changes of a section to a limit, which was built from it: a limiter, a bulkhead, or a [`Reload`] of your own. Several
-    /// limits may have the same section.
+    /// Applies changes of a section or a group to a target.
     ///
-    /// A change of a section without a limit is refused, because it would take no effect.
+    /// The target of a section is a limit that was built from it: a limiter, a breaker, a bulkhead, or a [`Reload`] of your own. The target
+    /// of a group, such as `settings.client.http`, is a stack. Several targets may have the same section.
+    ///
+    /// A change of a section without a target is refused, because it would take no effect.
     #[must_use]
     pub fn bind<S: 'static>(
         mut self,
         section: fn(&Settings) -> &S,
         target: impl Reload<S> + Send + Sync + 'static,
     ) -> Self {
-        let target = std::sync::Arc::new(target);
-        let (takes, checks) = (std::sync::Arc::clone(&target), std::sync::Arc::clone(&target));
-        let is_meant = |found: &dyn Section| {
-            let is_same_type = found.as_any().type_id() == TypeId::of::<S>();
-            is_same_type && ptr::addr_eq(ptr::from_ref(found), ptr::from_ref(section(&self.start)))
-        };
-        let path = self.start.all_sections().into_iter().find_map(|(path, found)| is_meant(found).then_some(path));
+        let target = Arc::new(target);
+        let (takes, checks) = (Arc::clone(&target), Arc::clone(&target));
+        let meant = section(&self.start);
+        // The first section of a group has the same address as the group, but another type.
+        let is_meant = |found: &dyn Any| found.downcast_ref::<S>().is_some_and(|found| ptr::eq(found, meant));
+        let mut nodes = Vec::new();
+        self.start.nodes("", &mut nodes);
         self.bindings.push(Binding {
-            // A function that returns no section of the settings names none.
-            section: path.unwrap_or_default(),
-            takes: Box::new(move |key| takes.takes(key)),
+            section: nodes.into_iter().find_map(|(path, found)| is_meant(found).then_some(path)),
+            may_refuse: target.may_refuse(),
+            takes: Box::new(move |change| takes.takes(change)),
             check: Box::new(move |start, new| checks.can_apply(section(start), section(new))),
-            apply: Box::new(move |new| target.apply(section(new))),
+            apply: Box::new(move |old, new| target.apply(section(old), section(new))),
         });
         self
     }
 
-    /// Reads the sources again, and applies what has changed. Returns the changes, none if nothing has changed.
+    /// Reads the sources again, applies the changes and returns them.
     ///
-    /// Reloads wait for each other, so do not call it in a [`Reload`].
+    /// Reloads wait for each other, so do not call it from a [`Reload`].
     ///
     /// # Errors
     ///
-    /// [`ReloadError`], and nothing has changed.
+    /// [`ReloadError`], and the settings are as before. If a target refuses a value that its [`can_apply`](Reload::can_apply) had accepted,
+    /// the earlier targets had their new values until they were set back. State lost by such a change is not restored, for example the
+    /// outcomes in a breaker's window whose kind changed. So the targets that [may refuse](Reload::may_refuse) are called first.
     pub fn reload(&self) -> Result<Vec<SettingChange>, ReloadError> {
         let mut in_force = locked(&self.in_force);
-        // Read no earlier: another reload may have put a newer file in force meanwhile.
+        // Read the files under the lock, because another reload may have put a newer file in force meanwhile.
         let contents = self.sources.contents();
         self.put_in_force(&mut in_force, contents)
     }
@@ -170,27 +206,34 @@ impl Reloader {
         in_force: &mut Vec<Contents>,
         contents: Vec<Contents>,
     ) -> Result<Vec<SettingChange>, ReloadError> {
+        if self.bindings.iter().any(|binding| binding.section.is_none()) {
+            return Err(ReloadError::NotASection);
+        }
         let new = self.sources.load_contents(&contents).map_err(ReloadError::Invalid)?;
         if let Some(file) = self.sources.emptied(in_force, &contents) {
             return Err(ReloadError::Emptied { file: file.display().to_string() });
         }
         let current = self.settings();
-        let changes = changes(&current, &new);
+        let changes = self.changes(&current, &new);
         let restart: Vec<_> = changes.iter().filter(|change| !self.takes(change)).cloned().collect();
         if !restart.is_empty() {
             return Err(ReloadError::NeedsRestart(restart));
         }
-        let concerned = |binding: &&Binding| changes.iter().any(|change| change.section() == binding.section);
-        let bindings: Vec<_> = self.bindings.iter().filter(concerned).collect();
-        let refused = |binding: &Binding, why| ReloadError::Refused { section: binding.section.clone(), why };
+        let concerned = |binding: &&Binding| changes.iter().any(|change| binding.concerns(change));
+        let mut bindings: Vec<_> = self.bindings.iter().filter(concerned).collect();
+        // Call the targets that may refuse first, so that a refusal finds the others unchanged. The sort is stable: the rest stays in the
+        // order of the calls of `bind`.
+        bindings.sort_by_key(|binding| !binding.may_refuse);
+        let refused =
+            |binding: &Binding, why| ReloadError::Refused { section: binding.section.clone().unwrap_or_default(), why };
         for binding in &bindings {
-            told(|| (binding.check)(&self.start, &new)).map_err(|why| refused(binding, why))?;
+            refuse_on_panic(|| (binding.check)(&self.start, &new)).map_err(|why| refused(binding, why))?;
         }
         for (index, binding) in bindings.iter().enumerate() {
-            if let Err(why) = told(|| (binding.apply)(&new)) {
+            if let Err(why) = refuse_on_panic(|| (binding.apply)(&current, &new)) {
                 for applied in bindings[..=index].iter().rev() {
-                    // These were in force a moment ago, so they are taken.
-                    _ = told(|| (applied.apply)(&current));
+                    // The target had these values just before, so it accepts them.
+                    _ = refuse_on_panic(|| (applied.apply)(&new, &current));
                 }
                 return Err(refused(binding, why));
             }
@@ -200,10 +243,26 @@ impl Reloader {
         Ok(changes)
     }
 
-    /// Returns whether everything that is bound to the section of a change takes it, and something is.
+    /// Returns whether at least one target is bound to the section of a change, and all of them take it.
     fn takes(&self, change: &SettingChange) -> bool {
-        let mut bound = self.bindings.iter().filter(|binding| binding.section == change.section()).peekable();
-        bound.peek().is_some() && bound.all(|binding| (binding.takes)(&change.key))
+        let mut bound = self.bindings.iter().filter(|binding| binding.concerns(change));
+        change.is_bound && bound.all(|binding| (binding.takes)(change))
+    }
+
+    fn changes(&self, old: &Settings, new: &Settings) -> Vec<SettingChange> {
+        let mut changes = Vec::new();
+        for ((path, old), (_, new)) in old.all_sections().into_iter().zip(new.all_sections()) {
+            for key in old.keys() {
+                let (old, new) = (old.written(key.name), new.written(key.name));
+                if old != new {
+                    let (section, old, new) = (path.clone(), old.shown(), new.shown());
+                    let change = SettingChange { section, key: *key, old, new, is_bound: false };
+                    let is_bound = self.bindings.iter().any(|binding| binding.concerns(&change));
+                    changes.push(SettingChange { is_bound, ..change });
+                }
+            }
+        }
+        changes
     }
 }
 
@@ -211,26 +270,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls what takes settings; a panic is a refusal, so that what was applied before it is taken back.
-fn told(call: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+/// Calls a target; treats a panic as a refusal, so that earlier targets are rolled back.
+fn refuse_on_panic(call: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         Err(format!("it panicked: {}", text.unwrap_or("without a text")))
     })
-}
-
-fn changes(old: &Settings, new: &Settings) -> Vec<SettingChange> {
-    let mut changes = Vec::new();
-    for ((path, old), (_, new)) in old.all_sections().into_iter().zip(new.all_sections()) {
-        for key in old.keys() {
-            let (old, new) = (old.written(key.name), new.written(key.name));
-            if old != new {
-                changes.push(SettingChange { section: path.clone(), key: *key, old: old.shown(), new: new.shown() });
-            }
-        }
-    }
-    changes
 }
 
 impl fmt::Debug for Reloader {

@@ -1,101 +1,174 @@
 //! The targets that settings are applied to.
 
-use crate::section::{Change, Key};
-use crate::settings::{AdmissionSettings, BulkheadSettings, ClientRateLimitSettings, RateLimitSettings};
-use damper_core::Quota;
-use damper_core::concurrency::{Admission, Bulkhead, FixedLimit};
+use super::SettingChange;
+use crate::section::Change;
+use crate::settings::{
+    AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientRateLimitSettings,
+    RateLimitSettings,
+};
+use damper_core::breaker::{CircuitBreaker, KeyedCircuitBreaker, OnStateChange, SetConfigError};
+use damper_core::concurrency::{
+    AdaptiveLimit, Admission, BoundedRule, Bulkhead, FixedLimit, KeyedAdaptiveLimit, KeyedBulkhead, ProbedGradient,
+};
 use damper_core::keyed::{KeyedLimiter, TierError};
-use damper_core::limit::RateLimiter;
+use damper_core::limit::{
+    Algorithm, FixedWindow, KeyedAlgorithm, LeakyBucket, RateLimiter, SlidingCounter, SlidingLog, TokenBucket,
+};
 use damper_core::quota::SetQuotaError;
+use damper_core::{Clock, Monotonic, Quota};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-/// Something that runs by the settings of a section, and takes new ones.
+/// A target that runs by the settings of a section, and takes new ones.
 ///
-/// Limiters, bulkheads and gates of a fixed limit do. Implement it for what is yours:
+/// Limiters, circuit breakers, bulkheads, adaptive limits, gates and stacks implement it. Implement it for types of your own:
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
-/// use damper::config::{Key, Reload, RetrySettings};
+/// use damper::config::{Reload, RetrySettings, SettingChange};
 /// use damper::Retry;
 /// use std::sync::{Arc, Mutex};
 ///
 /// struct Retries(Arc<Mutex<Retry>>);
 ///
 /// impl Reload<RetrySettings> for Retries {
-///     fn takes(&self, _: &Key) -> bool {
+///     fn takes(&self, _: &SettingChange) -> bool {
 ///         true // of the next call on
 ///     }
 ///
-///     fn apply(&self, new: &RetrySettings) -> Result<(), String> {
+///     fn apply(&self, _: &RetrySettings, new: &RetrySettings) -> Result<(), String> {
 ///         *self.0.lock().map_err(|error| error.to_string())? = new.retry();
 ///         Ok(())
 ///     }
 /// }
 /// ```
 pub trait Reload<S> {
-    /// Returns whether it takes a change of this key. Default: of the keys whose change is [live](Change::Live).
-    fn takes(&self, key: &Key) -> bool {
-        key.change() == Change::Live
+    /// Returns whether the target takes a change. Default: it takes [live](Change::Live) changes.
+    fn takes(&self, change: &SettingChange) -> bool {
+        change.key().change() == Change::Live
     }
 
-    /// Says whether [`apply`](Self::apply) would take these settings, and changes nothing; `start` is what it was built with. All are
-    /// asked before any changes. Default: it would.
+    /// Checks whether [`apply`](Self::apply) would accept these settings, without a change. Default: yes.
+    ///
+    /// `start` are the settings that the target was built with. All targets are checked before any of them changes.
     ///
     /// # Errors
     ///
-    /// Why it would not, in words.
+    /// The reason why it would not, in words.
     fn can_apply(&self, start: &S, new: &S) -> Result<(), String> {
         _ = (start, new);
         Ok(())
     }
 
-    /// Takes the settings. It is also called with those of before, when another refuses its own after all.
+    /// Returns whether [`apply`](Self::apply) may refuse settings that `can_apply` accepted. Default: yes.
+    ///
+    /// Targets that may refuse take new settings before the others, so that a refusal finds the others unchanged. The limits and breakers
+    /// of damper refuse only while another thread keeps changing them.
+    fn may_refuse(&self) -> bool {
+        true
+    }
+
+    /// Replaces the settings in force, `old`, by `new`.
+    ///
+    /// If it or a later target refuses, it is called again with the two in reverse.
     ///
     /// # Errors
     ///
-    /// Why it did not, in words. It has changed nothing then.
-    fn apply(&self, new: &S) -> Result<(), String>;
+    /// The reason why it did not, in words. It may have applied a part of the settings. The second call reverts that part.
+    fn apply(&self, old: &S, new: &S) -> Result<(), String>;
 }
 
-/// How often a change is tried while another thread changes the same quota.
-const TRIES: u32 = 100;
+/// Applies a section of a group, if it has changed.
+#[cfg(feature = "http")]
+pub(crate) fn apply_changed<S: PartialEq>(target: &impl Reload<S>, old: &S, new: &S) -> Result<(), String> {
+    if old == new { Ok(()) } else { target.apply(old, new) }
+}
 
-/// Changes a quota; a change by another thread takes less than a microsecond.
+/// How long a change waits for another thread that changes the same quota or breakers.
+///
+/// A change of the breakers of many keys takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Makes a change, and retries it while another thread is making one.
 fn set_patiently<E: ToString>(is_busy: impl Fn(&E) -> bool, set: impl Fn() -> Result<(), E>) -> Result<(), String> {
-    for _ in 1..TRIES {
+    let start = Instant::now();
+    loop {
         match set() {
-            Err(error) if is_busy(&error) => std::thread::yield_now(),
+            Err(error) if is_busy(&error) && start.elapsed() < PATIENCE => sleep(Duration::from_millis(1)),
             result => return result.map_err(|error| error.to_string()),
         }
     }
-    set().map_err(|error| error.to_string())
 }
 
 pub(crate) fn set_quota(set: impl Fn() -> Result<(), SetQuotaError>) -> Result<(), String> {
     set_patiently(|error| *error == SetQuotaError::Busy, set)
 }
 
-/// Tries a quota on a limiter that was built in the same way.
-pub(crate) fn check_quota(start: Quota, new: Quota) -> Result<(), String> {
-    RateLimiter::new(start).set_quota(new).map_err(|error| error.to_string())
+/// An algorithm from which a limiter can be built to try a quota.
+trait Probe: Algorithm + Sized {
+    fn of(quota: Quota) -> Result<Self, String>;
 }
 
-/// Tries a section on a limiter per key that was built in the same way.
-fn check_keyed(start: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
-    check_quota(start.effective_quota(), new.effective_quota())?;
+impl Probe for TokenBucket {
+    fn of(quota: Quota) -> Result<Self, String> {
+        Ok(Self::new(quota))
+    }
+}
+
+impl Probe for LeakyBucket {
+    fn of(quota: Quota) -> Result<Self, String> {
+        Ok(Self::new(quota))
+    }
+}
+
+impl Probe for FixedWindow {
+    fn of(quota: Quota) -> Result<Self, String> {
+        Ok(Self::new(quota))
+    }
+}
+
+impl Probe for SlidingCounter {
+    fn of(quota: Quota) -> Result<Self, String> {
+        Self::new(quota).map_err(|error| error.to_string())
+    }
+}
+
+impl Probe for SlidingLog {
+    fn of(quota: Quota) -> Result<Self, String> {
+        Self::new(quota).map_err(|error| error.to_string())
+    }
+}
+
+/// Tries a quota on a limiter built in the same way.
+fn check_quota<A: Probe>(start: Quota, new: Quota) -> Result<(), String> {
+    let probe = RateLimiter::with_algorithm(A::of(start)?, Monotonic);
+    probe.set_quota(new).map_err(|error| error.to_string())
+}
+
+/// Tries the settings of a section on a keyed limiter built in the same way.
+fn check_keyed<A: KeyedAlgorithm>(start: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
+    let check = |start: Quota, new: Quota| {
+        let probe = KeyedLimiter::<str>::builder(start).algorithm::<A>().capacity(1).build();
+        let probe = probe.map_err(|error| error.to_string())?;
+        probe.set_quota(new).map_err(|error| error.to_string())
+    };
+    check(start.effective_quota(), new.effective_quota())?;
     let (before, after) = (start.tiers(), new.tiers());
     if before.len() != after.len() {
         return Err(format!("{} tiers instead of {} need a restart", after.len(), before.len()));
     }
-    before.into_iter().zip(after).try_for_each(|(before, after)| check_quota(before, after))
+    before.into_iter().zip(after).try_for_each(|(before, after)| check(before, after))
 }
 
-/// Puts quota and tiers in force.
-fn apply_keyed<K: Hash + ?Sized, C, S>(limits: &KeyedLimiter<K, C, S>, new: &RateLimitSettings) -> Result<(), String>
+/// Puts the quota and the tiers in force.
+fn apply_keyed<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, new: &RateLimitSettings) -> Result<(), String>
 where
-    C: damper_core::Clock,
+    K: Hash + ?Sized,
+    C: Clock,
     S: BuildHasher,
+    A: KeyedAlgorithm,
 {
     set_quota(|| limits.set_quota(new.effective_quota()))?;
     for (index, quota) in new.tiers().into_iter().enumerate() {
@@ -106,53 +179,218 @@ where
     Ok(())
 }
 
-impl<C: damper_core::Clock> Reload<RateLimitSettings> for Arc<RateLimiter<damper_core::TokenBucket, C>> {
-    fn takes(&self, key: &Key) -> bool {
-        key.change() == Change::Live && key.name() != "tiers"
+/// Changes the quota of a limiter with any algorithm.
+#[allow(private_bounds, reason = "the trait lists the algorithms")]
+impl<A: Probe, C: Clock> Reload<RateLimitSettings> for Arc<RateLimiter<A, C>> {
+    fn takes(&self, change: &SettingChange) -> bool {
+        change.key().change() == Change::Live && change.key().name() != "tiers"
     }
 
     fn can_apply(&self, start: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
-        check_quota(start.effective_quota(), new.effective_quota())
+        check_quota::<A>(start.effective_quota(), new.effective_quota())
     }
 
-    fn apply(&self, new: &RateLimitSettings) -> Result<(), String> {
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
         set_quota(|| self.set_quota(new.effective_quota()))
     }
 }
 
-impl<C: damper_core::Clock> Reload<ClientRateLimitSettings> for Arc<RateLimiter<damper_core::TokenBucket, C>> {
+impl<C: Clock> Reload<ClientRateLimitSettings> for Arc<RateLimiter<TokenBucket, C>> {
     fn can_apply(&self, start: &ClientRateLimitSettings, new: &ClientRateLimitSettings) -> Result<(), String> {
-        check_quota(start.effective_quota(), new.effective_quota())
+        check_quota::<TokenBucket>(start.effective_quota(), new.effective_quota())
     }
 
-    fn apply(&self, new: &ClientRateLimitSettings) -> Result<(), String> {
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &ClientRateLimitSettings, new: &ClientRateLimitSettings) -> Result<(), String> {
         set_quota(|| self.set_quota(new.effective_quota()))
     }
 }
 
-/// The quota of each key, and of its [tiers](RateLimitSettings::tiers) if the limiter was built with them.
-impl<K: Hash + ?Sized, C: damper_core::Clock, S: BuildHasher> Reload<RateLimitSettings> for Arc<KeyedLimiter<K, C, S>> {
+/// Changes the quota of all keys, and of the [tiers](RateLimitSettings::tiers) if the limiter was built with them.
+impl<K, C, S, A> Reload<RateLimitSettings> for Arc<KeyedLimiter<K, C, S, A>>
+where
+    K: Hash + ?Sized,
+    C: Clock,
+    S: BuildHasher,
+    A: KeyedAlgorithm,
+{
     fn can_apply(&self, start: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
-        check_keyed(start, new)?;
+        check_keyed::<A>(start, new)?;
         let missing = (1..=new.tiers().len()).find(|tier| self.tier_quota(*tier).is_none());
         missing.map_or(Ok(()), |tier| Err(format!("the limiter was built without tier {tier}")))
     }
 
-    fn apply(&self, new: &RateLimitSettings) -> Result<(), String> {
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
         apply_keyed(self, new)
     }
 }
 
-impl<C: damper_core::Clock> Reload<BulkheadSettings> for Arc<Bulkhead<C>> {
-    fn apply(&self, new: &BulkheadSettings) -> Result<(), String> {
+impl<C: Clock> Reload<BulkheadSettings> for Arc<Bulkhead<C>> {
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &BulkheadSettings, new: &BulkheadSettings) -> Result<(), String> {
         self.set_limit(new.limit());
         Ok(())
     }
 }
 
-impl<C: damper_core::Clock> Reload<AdmissionSettings> for Arc<Admission<FixedLimit, C>> {
-    fn apply(&self, new: &AdmissionSettings) -> Result<(), String> {
+/// Changes the limit of a fixed gate.
+impl<C: Clock> Reload<AdmissionSettings> for Arc<Admission<FixedLimit, C>> {
+    fn takes(&self, change: &SettingChange) -> bool {
+        change.key().name() == "fixed_limit"
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &AdmissionSettings, new: &AdmissionSettings) -> Result<(), String> {
         self.set_limit(new.fixed_limit());
         Ok(())
+    }
+}
+
+/// Changes the bounds of an adaptive gate.
+impl<C: Clock> Reload<AdmissionSettings> for Arc<Admission<ProbedGradient, C>> {
+    fn takes(&self, change: &SettingChange) -> bool {
+        ["min_limit", "max_limit"].contains(&change.key().name())
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &AdmissionSettings, new: &AdmissionSettings) -> Result<(), String> {
+        self.set_bounds(new.bounds());
+        Ok(())
+    }
+}
+
+/// Changes the limit of all keys, including later ones.
+impl<K, C, S> Reload<BulkheadSettings> for Arc<KeyedBulkhead<K, C, S>>
+where
+    C: Clock + Clone,
+{
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &BulkheadSettings, new: &BulkheadSettings) -> Result<(), String> {
+        self.set_limit(new.limit());
+        Ok(())
+    }
+}
+
+impl<R: BoundedRule, C: Clock> Reload<AdaptiveLimitSettings> for Arc<AdaptiveLimit<R, C>> {
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &AdaptiveLimitSettings, new: &AdaptiveLimitSettings) -> Result<(), String> {
+        self.set_bounds(new.bounds());
+        Ok(())
+    }
+}
+
+/// Changes the bounds of all keys, including later ones.
+impl<K, R, C, S> Reload<AdaptiveLimitSettings> for Arc<KeyedAdaptiveLimit<K, R, C, S>>
+where
+    R: BoundedRule,
+    C: Clock + Clone,
+{
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &AdaptiveLimitSettings, new: &AdaptiveLimitSettings) -> Result<(), String> {
+        self.set_bounds(new.bounds());
+        Ok(())
+    }
+}
+
+impl<C: Clock, L: OnStateChange> Reload<CircuitBreakerSettings> for Arc<CircuitBreaker<C, L>> {
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &CircuitBreakerSettings, new: &CircuitBreakerSettings) -> Result<(), String> {
+        set_patiently(|error| *error == SetConfigError::Busy, || self.set_config(&new.config()))
+    }
+}
+
+/// Changes the breakers of all keys, including later ones.
+impl<K, C, S, L> Reload<CircuitBreakerSettings> for Arc<KeyedCircuitBreaker<K, C, S, L>>
+where
+    K: Hash + Eq,
+    C: Clock + Clone,
+    S: BuildHasher,
+    L: OnStateChange,
+{
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &CircuitBreakerSettings, new: &CircuitBreakerSettings) -> Result<(), String> {
+        set_patiently(|error| *error == SetConfigError::Busy, || self.set_config(&new.config()))
+    }
+}
+
+#[cfg(feature = "http")]
+impl Reload<CircuitBreakerSettings> for damper_http::Single {
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &CircuitBreakerSettings, new: &CircuitBreakerSettings) -> Result<(), String> {
+        set_patiently(|error| *error == SetConfigError::Busy, || self.set_config(&new.config()))
+    }
+}
+
+/// Changes the breakers of all hosts, including later ones.
+#[cfg(feature = "http")]
+impl Reload<CircuitBreakerSettings> for damper_http::PerHost {
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &CircuitBreakerSettings, new: &CircuitBreakerSettings) -> Result<(), String> {
+        set_patiently(|error| *error == SetConfigError::Busy, || self.set_config(&new.config()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn change_waits_for_another_one_that_takes_milliseconds() {
+        let (start, tries) = (Instant::now(), Cell::new(0));
+        let set = || {
+            tries.set(tries.get() + 1);
+            if start.elapsed() < Duration::from_millis(30) { Err(SetQuotaError::Busy) } else { Ok(()) }
+        };
+        assert_eq!(set_quota(set), Ok(()));
+        assert!(tries.get() > 1);
+    }
+
+    #[test]
+    fn change_gives_up_after_a_second() {
+        let start = Instant::now();
+        assert_eq!(set_quota(|| Err(SetQuotaError::Busy)), Err(SetQuotaError::Busy.to_string()));
+        assert!(start.elapsed() >= PATIENCE);
     }
 }

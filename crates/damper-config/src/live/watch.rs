@@ -9,25 +9,26 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// A thread that watches files; it ends when this is dropped.
+/// A thread that watches files. It ends when this handle is dropped.
 #[must_use = "the thread ends when this is dropped"]
 pub struct Watch {
-    /// Its end tells the thread to stop.
+    /// The thread stops when this sender is dropped.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Reloader {
-    /// Starts a thread that compares the contents of the files at this interval, and reloads when they have changed. The callback gets
-    /// the changes, or why there are none.
+    /// Starts a thread that reloads when the contents of the files have changed.
     ///
-    /// It reads files by their names, so it follows an editor that writes another file and renames it, and Kubernetes, which
-    /// exchanges a symbolic link. No setting of the file system can hide a change from it, as with times of modification or events. A
-    /// file counts when it has the same contents twice, an interval apart. So a file that is being written is applied in part only if its
-    /// writer stops for longer than an interval, and what it has written by then is valid; write another file and rename it to exclude
-    /// that. A file without any key is not applied in place of one with keys.
+    /// It compares the contents at this interval. The callback gets the changes, or the reason why there are none.
     ///
-    /// After a refusal by what is bound, such as one whose quota another thread is changing, it tries again at each interval; the callback
+    /// It reads files by their names, so it follows an editor that writes another file and renames it, and Kubernetes, which replaces a
+    /// symbolic link. It does not rely on modification times or events, so no setting of the file system can hide a change. A changed file
+    /// is applied once two readings, an interval apart, give the same contents. So a half-written file is applied only if its writer pauses
+    /// for longer than an interval and the part is valid. To rule that out, write another file and rename it. A file without any key never
+    /// replaces one with keys.
+    ///
+    /// After a refusal by a target, it retries the same contents after one interval, then after two, four and so on up to 64. The callback
     /// gets the refusal once. After any other error it waits until a file changes.
     ///
     /// # Errors
@@ -44,31 +45,36 @@ impl Reloader {
         let interval = interval.max(Duration::from_millis(1));
         let thread = Builder::new().name("damper-config".to_owned()).spawn(move || {
             let mut seen = reloader.sources.contents();
-            // The file may have changed between the first reading and this one.
+            // The file may have changed between the reading at the start and this one.
             let mut tried: Option<Tried> = None;
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 let contents = reloader.sources.contents();
                 let is_stable = contents == seen;
-                let before = tried.as_ref().filter(|tried| tried.contents == contents);
-                let is_due = match before.map(|tried| tried.outcome) {
-                    None | Some(Outcome::Refused) => true,
-                    // A call of `reload` may have applied what the file contained for a moment.
+                let mut before = tried.as_mut().filter(|tried| tried.contents == contents);
+                let is_due = match before.as_mut().map(|tried| &mut tried.outcome) {
+                    None => true,
+                    // A call of `reload` may have applied contents that the file had only briefly.
                     Some(Outcome::Applied) => !reloader.is_in_force(&contents),
+                    Some(Outcome::Refused(pause)) => pause.ends(),
                     Some(Outcome::Wrong) => false,
                 };
+                let last = before.map(|tried| tried.outcome);
                 if is_stable
                     && is_due
                     && let Some(result) = reloader.reload_contents(&contents)
                 {
                     let outcome = match &result {
                         Ok(_) => Outcome::Applied,
-                        Err(ReloadError::Refused { .. }) => Outcome::Refused,
+                        Err(ReloadError::Refused { .. }) => Outcome::Refused(match last {
+                            Some(Outcome::Refused(pause)) => pause.longer(),
+                            _ => Pause::FIRST,
+                        }),
                         Err(_) => Outcome::Wrong,
                     };
+                    let is_reported = matches!((last, outcome), (Some(Outcome::Refused(_)), Outcome::Refused(_)));
                     let is_first = tried.is_none();
-                    let is_told = outcome == Outcome::Refused && before.is_some_and(|tried| tried.outcome == outcome);
                     tried = Some(Tried { contents: contents.clone(), outcome });
-                    if !(is_told || is_first && result.as_ref().is_ok_and(Vec::is_empty)) {
+                    if !(is_reported || is_first && result.as_ref().is_ok_and(Vec::is_empty)) {
                         on_reload(result);
                     }
                 }
@@ -79,19 +85,44 @@ impl Reloader {
     }
 }
 
-/// The contents of the files when they were tried last.
+/// The contents of the files at the last try.
 struct Tried {
     contents: Vec<Contents>,
     outcome: Outcome,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Outcome {
     Applied,
-    /// The bound target refused, and may take it later.
-    Refused,
-    /// Only another file can help.
+    /// A target refused, and may accept the same contents later.
+    Refused(Pause),
+    /// The same contents would fail again.
     Wrong,
+}
+
+/// The wait before the next try of the same contents, in intervals.
+#[derive(Clone, Copy)]
+struct Pause {
+    length: u32,
+    left: u32,
+}
+
+impl Pause {
+    const FIRST: Self = Self { length: 1, left: 1 };
+
+    /// Each try may change targets and set them back, so the wait doubles up to this many intervals.
+    const LONGEST: u32 = 64;
+
+    fn longer(self) -> Self {
+        let length = (2 * self.length).min(Self::LONGEST);
+        Self { length, left: length }
+    }
+
+    /// Counts an interval that has passed. Returns whether that was the last one.
+    fn ends(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.left == 0
+    }
 }
 
 impl Watch {
@@ -105,9 +136,9 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.stop = None;
-        // In its callback, the thread would wait for itself.
+        // The callback may drop the watch, and a thread that joined itself would never end.
         if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // A panic of the callback was its own business.
+            // An error is a panic of the callback, which was reported when it happened.
             _ = thread.join();
         }
     }

@@ -2,8 +2,8 @@
 
 use super::DAY;
 use crate::kind::Kind;
-use crate::section::{Conflict, ConflictKind, section};
-use damper_core::breaker::{BreakerConfig, Window};
+use crate::section::{Conflict, Instead, section};
+use damper_core::breaker::{BreakerConfig, BreakerConfigError, Window};
 use std::time::Duration;
 
 const PERCENT: Kind = Kind::Count { min: 1, max: 100 };
@@ -14,65 +14,73 @@ section! {
     /// When a client stops calling a server that fails, and for how long.
     CircuitBreakerSettings {
         /// How many consecutive failures trip the breaker.
-        failure_threshold: u32 = 5, Kind::Count { min: 1, max: 1_000 }, Restart;
-        /// Which part of the calls in the window trips the breaker if they fail, in percent. Unset: none does.
-        failure_rate: Option<u32> = None, PERCENT, Restart;
-        /// Which part of the calls in the window trips the breaker if they are slow, in percent. Unset: none does.
-        slow_rate: Option<u32> = None, PERCENT, Restart;
+        failure_threshold: u32 = 5, Kind::Count { min: 1, max: 1_000 }, Live;
+        /// Which part of the calls in the window trips the breaker if they fail, in percent.
+        ///
+        /// Unset: none does.
+        failure_rate: Option<u32> = None, PERCENT, Live;
+        /// Which part of the calls in the window trips the breaker if they are slow, in percent.
+        ///
+        /// Unset: none does.
+        slow_rate: Option<u32> = None, PERCENT, Live;
         /// From which duration on a call is slow.
-        slow_call: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::from_micros(1), max: DAY }, Restart;
-        /// Over how many of the last calls the rates are taken. Unset: over 48, or over 24 where slow calls count.
-        window_calls: Option<u32> = None, Kind::Count { min: 1, max: 4096 }, Restart;
+        slow_call: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::from_micros(1), max: DAY }, Live;
+        /// Over how many of the last calls the rates are taken.
+        ///
+        /// Unset: over 48, or over 24 where slow calls count.
+        window_calls: Option<u32> = None, Kind::Count { min: 1, max: 4096 }, Live;
         /// Over which time the rates are taken, instead of `window_calls`.
-        window_time: Option<Duration> = None, Kind::Duration { min: Duration::from_millis(1), max: DAY }, Restart;
+        window_time: Option<Duration> = None, Kind::Duration { min: Duration::from_millis(1), max: DAY }, Live;
         /// How many calls there must be in the window for a rate to count.
-        minimum_calls: u32 = 20, Kind::Count { min: 1, max: 4096 }, Restart;
+        minimum_calls: u32 = 20, Kind::Count { min: 1, max: 4096 }, Live;
         /// How long the breaker stays open before a probe.
-        cooldown: Duration = Duration::from_secs(30), COOLDOWN, Restart;
+        cooldown: Duration = Duration::from_secs(30), COOLDOWN, Live;
         /// By what the cooldown grows each time that probes fail.
-        cooldown_factor: f64 = 1.0, Kind::Number { min: 1.0, max: 10.0 }, Restart;
+        cooldown_factor: f64 = 1.0, Kind::Number { min: 1.0, max: 10.0 }, Live;
         /// The most that the cooldown grows to. Unset: one hour, or the cooldown if that is longer.
-        max_cooldown: Option<Duration> = None, COOLDOWN, Restart;
+        max_cooldown: Option<Duration> = None, COOLDOWN, Live;
         /// By what part the cooldown may be shorter, by chance, in percent.
-        cooldown_jitter: u32 = 0, Kind::Count { min: 0, max: 90 }, Restart;
+        cooldown_jitter: u32 = 0, Kind::Count { min: 0, max: 90 }, Live;
         /// The most that a server's `Retry-After` extends the cooldown to.
-        max_retry_after: Duration = Duration::from_mins(5), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
+        max_retry_after: Duration = Duration::from_mins(5), Kind::Duration { min: Duration::ZERO, max: DAY }, Live;
         /// How many probes may be in flight while the breaker is half-open.
-        half_open_max_requests: u32 = 1, PROBES, Restart;
+        half_open_max_requests: u32 = 1, PROBES, Live;
         /// How many probes must succeed to close the breaker.
-        successes_to_close: u32 = 1, PROBES, Restart;
+        successes_to_close: u32 = 1, PROBES, Live;
         /// Which part of the probes opens the breaker again if they fail, in percent. Unset: any failure does.
-        probe_failure_rate: Option<u32> = None, PERCENT, Restart;
+        probe_failure_rate: Option<u32> = None, PERCENT, Live;
         /// How long the breaker may be half-open before it opens again. Unset: for ever.
-        max_half_open: Option<Duration> = None, COOLDOWN, Restart;
+        max_half_open: Option<Duration> = None, COOLDOWN, Live;
         /// Whether a probe without a result has failed.
-        abandoned_probes_fail: bool = false, Kind::Flag, Restart;
+        abandoned_probes_fail: bool = false, Kind::Flag, Live;
         /// For how many hosts breakers are kept, where each host has one.
         max_hosts: u32 = 1024, Kind::Count { min: 1, max: 1 << 24 }, Restart;
     }
-    check |settings, _| {
-        let is_less = settings.max_cooldown.is_some_and(|most| most < settings.cooldown);
-        if is_less {
-            return Some(Conflict {
-                kind: ConflictKind::Values,
-                keys: &["max_cooldown", "cooldown"],
-                looser: &[],
-                expected: "max_cooldown must be no less than cooldown".to_owned(),
-            });
-        }
-        (settings.window_calls.is_some() && settings.window_time.is_some()).then(|| Conflict {
-            kind: ConflictKind::Instead,
+    instead |_| Instead {
+        key: "window_time",
+        others: &["window_calls"],
+        conflict: Conflict {
             keys: &["window_time", "window_calls"],
             looser: &["window_calls"],
-            expected: "window_time stands instead of window_calls, give one or the other".to_owned(),
-        })
-    }
+            expected: "window_time stands instead of window_calls, give one or the other",
+        },
+    };
+    check |settings| settings.max_cooldown.is_some_and(|most| most < settings.cooldown).then_some(Conflict {
+        keys: &["max_cooldown", "cooldown"],
+        looser: &[],
+        expected: "max_cooldown must be no less than cooldown",
+    });
 }
 
 impl CircuitBreakerSettings {
     /// Builds the settings of a breaker.
     #[must_use]
     pub fn config(&self) -> BreakerConfig {
+        // Never falls back to the default: the keys have the same ranges. `Settings::buildable` is tested with both ends and with mixtures.
+        self.try_config().unwrap_or_default()
+    }
+
+    pub(crate) fn try_config(&self) -> Result<BreakerConfig, BreakerConfigError> {
         let mut builder = BreakerConfig::builder()
             .failure_threshold(self.failure_threshold)
             .minimum_calls(self.minimum_calls)
@@ -106,7 +114,6 @@ impl CircuitBreakerSettings {
         if let Some(most) = self.max_cooldown {
             builder = builder.max_cooldown(most);
         }
-        // The ranges are those of the keys; a test builds their ends.
-        builder.build().unwrap_or_default()
+        builder.build()
     }
 }

@@ -1,9 +1,11 @@
 //! Limits of calls in flight.
 
 use crate::kind::Kind;
-use crate::section::{Conflict, ConflictKind, section};
+use crate::section::{Conflict, section};
 use damper_core::CapacityError;
-use damper_core::concurrency::{AdaptiveLimit, Admission, Bulkhead, FixedLimit, KeyedBulkhead, LimitBounds};
+use damper_core::concurrency::{
+    AdaptiveLimit, Admission, Bulkhead, FixedLimit, KeyedBulkhead, LimitBounds, LimitBoundsError,
+};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -19,17 +21,20 @@ section! {
         queue: u32 = 0, PLACES, Restart;
         /// Whether the call that came last is served first.
         newest_first: bool = false, Kind::Flag, Restart;
-        /// How long a call waits for a slot, where there is a queue. For the program to apply: a bulkhead by itself waits without an end.
+        /// How long a call waits for a slot, where there is a queue.
+        ///
+        /// The layers and stacks that are built from settings apply it.
         max_wait: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Restart;
         /// For how many keys or hosts bulkheads are kept, where each has one.
         max_keys: u32 = 1024, Kind::Count { min: 1, max: 1 << 24 }, Restart;
     }
-    check |_, _| None
 }
 
 impl BulkheadSettings {
-    /// Builds a bulkhead. It does not know [`max_wait`](Self::max_wait): a call that waits in its queue waits for as long as it is not
-    /// dropped, so put the wait under a timeout of that length.
+    /// Builds a bulkhead for all calls together.
+    ///
+    /// It does not apply [`max_wait`](Self::max_wait): call `acquire().within(settings.max_wait())`. The layers and stacks of the features
+    /// `http` and `tokio` do so.
     #[must_use]
     pub fn bulkhead(&self) -> Bulkhead {
         let bulkhead = Bulkhead::new(self.limit);
@@ -40,8 +45,9 @@ impl BulkheadSettings {
         }
     }
 
-    /// Builds a bulkhead for each key, such as a host. As with [`bulkhead`](Self::bulkhead), the program applies
-    /// [`max_wait`](Self::max_wait).
+    /// Builds a bulkhead for each key, such as a host.
+    ///
+    /// It does not apply [`max_wait`](Self::max_wait) either, but the layers do.
     ///
     /// # Errors
     ///
@@ -56,7 +62,7 @@ impl BulkheadSettings {
     }
 }
 
-/// Their range ends below 2^15.
+/// Converts a number of places, whose range ends below 2^15.
 fn place_count(places: u32) -> u16 {
     u16::try_from(places).unwrap_or(u16::MAX)
 }
@@ -65,21 +71,24 @@ section! {
     /// How many calls may be in flight at once: as many as the latency says, within bounds.
     AdaptiveLimitSettings {
         /// The lowest limit.
-        min_limit: u32 = 1, LIMIT, Restart;
+        min_limit: u32 = 1, LIMIT, Live;
         /// The highest limit.
-        max_limit: u32 = 1_000_000, LIMIT, Restart;
+        max_limit: u32 = 1_000_000, LIMIT, Live;
         /// Where the limit starts. Unset: at 20, or at the bound that is nearest to it.
         initial_limit: Option<u32> = None, LIMIT, Restart;
     }
-    check |settings: &AdaptiveLimitSettings, _| {
-        bounds_conflict(settings.min_limit, settings.max_limit, settings.initial_limit)
-    }
+    check |settings| bounds_conflict(settings.min_limit, settings.max_limit, settings.initial_limit);
 }
 
 impl AdaptiveLimitSettings {
     /// Returns the bounds of the limit.
     #[must_use]
     pub fn bounds(&self) -> LimitBounds {
+        // Never falls back to the default: `check` refuses invalid bounds.
+        self.try_bounds().unwrap_or_default()
+    }
+
+    pub(crate) fn try_bounds(&self) -> Result<LimitBounds, LimitBoundsError> {
         bounds(self.min_limit, self.max_limit, self.initial_limit)
     }
 
@@ -94,26 +103,37 @@ section! {
     /// Which requests are served when a server cannot serve all: the limit of its gate.
     AdmissionSettings {
         /// The lowest limit of an adaptive gate.
-        min_limit: u32 = 1, LIMIT, Restart;
+        min_limit: u32 = 1, LIMIT, Live;
         /// The highest limit of an adaptive gate.
-        max_limit: u32 = 1_000_000, LIMIT, Restart;
+        max_limit: u32 = 1_000_000, LIMIT, Live;
         /// Where the limit of an adaptive gate starts. Unset: at 20, or at the bound that is nearest to it.
         initial_limit: Option<u32> = None, LIMIT, Restart;
         /// The limit of a fixed gate.
         fixed_limit: u32 = 64, LIMIT, Live;
         /// How many requests may wait, whatever the limit.
         queue: u32 = 1024, PLACES, Restart;
+        /// How long a request without a deadline waits, in layers and stacks that are built from settings.
+        max_wait: Duration = Duration::from_secs(30), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Restart;
     }
-    check |settings: &AdmissionSettings, _| {
-        bounds_conflict(settings.min_limit, settings.max_limit, settings.initial_limit)
-    }
+    check |settings| bounds_conflict(settings.min_limit, settings.max_limit, settings.initial_limit);
 }
 
 impl AdmissionSettings {
+    /// Returns the bounds of an adaptive gate.
+    #[must_use]
+    pub fn bounds(&self) -> LimitBounds {
+        // Never falls back to the default: `check` refuses invalid bounds.
+        self.try_bounds().unwrap_or_default()
+    }
+
+    pub(crate) fn try_bounds(&self) -> Result<LimitBounds, LimitBoundsError> {
+        bounds(self.min_limit, self.max_limit, self.initial_limit)
+    }
+
     /// Builds an adaptive gate.
     #[must_use]
     pub fn adaptive(&self) -> Admission {
-        Admission::new(bounds(self.min_limit, self.max_limit, self.initial_limit)).queue(place_count(self.queue))
+        Admission::new(self.bounds()).queue(place_count(self.queue))
     }
 
     /// Builds a gate of a fixed limit.
@@ -123,18 +143,16 @@ impl AdmissionSettings {
     }
 }
 
-fn bounds(min: u32, max: u32, initial: Option<u32>) -> LimitBounds {
-    // `check` refuses other bounds.
-    let bounds = LimitBounds::new(min, max).unwrap_or_default();
-    initial.map_or(bounds, |start| bounds.starting_at(start).unwrap_or(bounds))
+fn bounds(min: u32, max: u32, initial: Option<u32>) -> Result<LimitBounds, LimitBoundsError> {
+    let bounds = LimitBounds::new(min, max)?;
+    initial.map_or(Ok(bounds), |start| bounds.starting_at(start))
 }
 
 fn bounds_conflict(min: u32, max: u32, initial: Option<u32>) -> Option<Conflict> {
     let fits = min <= max && initial.is_none_or(|start| (min..=max).contains(&start));
-    (!fits).then(|| Conflict {
-        kind: ConflictKind::Values,
+    (!fits).then_some(Conflict {
         keys: &["min_limit", "max_limit", "initial_limit"],
         looser: &["min_limit", "initial_limit"],
-        expected: "min_limit must be no more than max_limit, with initial_limit between them".to_owned(),
+        expected: "min_limit must be no more than max_limit, with initial_limit between them",
     })
 }

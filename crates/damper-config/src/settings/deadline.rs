@@ -2,7 +2,7 @@
 
 use super::DAY;
 use crate::kind::Kind;
-use crate::section::{Conflict, ConflictKind, section};
+use crate::section::{Conflict, section};
 use std::time::Duration;
 
 const TIMEOUT: Kind = Kind::Duration { min: Duration::from_millis(1), max: DAY };
@@ -13,7 +13,6 @@ section! {
         /// How long a request may take, whatever its client allows.
         timeout: Duration = Duration::from_secs(30), TIMEOUT, Restart;
     }
-    check |_, _| None
 }
 
 section! {
@@ -24,12 +23,9 @@ section! {
         /// How long one attempt may take. Unset: as long as the call.
         attempt_timeout: Option<Duration> = None, TIMEOUT, Restart;
     }
-    check |settings: &ClientDeadlineSettings, _| {
-        settings.attempt_timeout.is_some_and(|attempt| attempt > settings.timeout).then(|| Conflict {
-            kind: ConflictKind::Values,
-            keys: &["attempt_timeout", "timeout"],
-            looser: &[],
-            expected: "attempt_timeout must be no more than timeout".to_owned(),
-        })
-    }
+    check |settings| settings.attempt_timeout.is_some_and(|attempt| attempt > settings.timeout).then_some(Conflict {
+        keys: &["attempt_timeout", "timeout"],
+        looser: &[],
+        expected: "attempt_timeout must be no more than timeout",
+    });
 }

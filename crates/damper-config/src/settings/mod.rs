@@ -9,19 +9,30 @@
 // | `deadline` | `deadline`, of servers and of clients |
 // | `concurrency` | `bulkhead`, `adaptive_limit`, `admission` |
 // | `throttle` | `throttle` |
+// | `pacing` | `pacing` |
+// | `stack` | `stack`, of servers and of clients |
+// | `mesh` | `mesh` |
+// | `buildable` | a check that everything the settings describe can be built |
 
+mod buildable;
 mod circuit_breaker;
 mod concurrency;
 mod deadline;
+mod mesh;
+mod pacing;
 mod rate_limit;
 mod retry;
+mod stack;
 mod throttle;
 
 pub use circuit_breaker::CircuitBreakerSettings;
 pub use concurrency::{AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings};
 pub use deadline::{ClientDeadlineSettings, ServerDeadlineSettings};
-pub use rate_limit::{ClientRateLimitSettings, LimitKey, RateLimitSettings};
+pub use mesh::MeshSettings;
+pub use pacing::{ConfiguredStrategy, PacingSettings, PacingStrategy};
+pub use rate_limit::{AlgorithmError, ClientRateLimitSettings, LimitAlgorithm, LimitKey, RateLimitSettings};
 pub use retry::{HedgeSettings, RetryBudgetSettings, RetrySettings};
+pub use stack::{ClientConcurrency, ClientStackSettings, ServerConcurrency, ServerStackSettings};
 pub use throttle::ThrottleSettings;
 
 use crate::section::{Key, Section, Tree, group};
@@ -32,10 +43,10 @@ use std::time::Duration;
 const DAY: Duration = Duration::from_hours(24);
 
 group! {
-    /// All settings: a value of each key that is in its range.
+    /// All settings, with a value in its range for each key.
     ///
-    /// Only the functions that read files and variables make other values than the defaults, and they check each. So everything
-    /// that is built from settings can be built.
+    /// Only the functions that read sources create values other than the defaults, and they check each one. So everything that is built
+    /// from settings can be built.
     ///
     /// # Examples
     ///
@@ -62,6 +73,8 @@ group! {
         http: ServerLayers,
         /// Of gRPC: `server.grpc`.
         grpc: ServerLayers,
+        /// Of Mesh: `server.mesh`.
+        mesh: MeshSettings,
     }
 }
 
@@ -78,6 +91,8 @@ group! {
 group! {
     /// The settings of a server's layers.
     ServerLayers {
+        /// The parts that a stack has.
+        stack: ServerStackSettings,
         /// Requests per second.
         ratelimit: RateLimitSettings,
         /// Requests in flight, a fixed number.
@@ -94,16 +109,20 @@ group! {
 group! {
     /// The settings of a client's layers.
     ClientLayers {
-        /// When calls stop to a server that fails.
+        /// The parts that a stack has.
+        stack: ClientStackSettings,
+        /// The circuit breakers of failing servers.
         circuit_breaker: CircuitBreakerSettings,
-        /// How calls are tried again.
+        /// The retries of calls.
         retry: RetrySettings,
-        /// How many retries there may be.
+        /// The budget of the retries.
         retry_budget: RetryBudgetSettings,
         /// Attempts beside slow ones.
         hedge: HedgeSettings,
         /// Calls that a server would reject.
         throttle: ThrottleSettings,
+        /// The sleeps before calls to a server with a limit.
+        pacing: PacingSettings,
         /// Calls per second.
         ratelimit: ClientRateLimitSettings,
         /// Calls in flight, a fixed number.
@@ -113,13 +132,15 @@ group! {
         /// The time of a call.
         deadline: ClientDeadlineSettings,
     }
+    // The check compares `attempt_timeout` with `timeout`, which is not in force without the deadline.
+    unchecked |layers, section| section == "deadline" && !layers.stack.deadline();
 }
 
 /// A key with its path and its default, for a reference of your own.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeyDescription {
-    /// The whole name: `server.http.ratelimit.burst`.
+    /// The full name: `server.http.ratelimit.burst`.
     pub path: String,
     /// Its description.
     pub key: Key,
@@ -143,18 +164,17 @@ impl Settings {
         all
     }
 
-    /// Writes the settings as TOML, those of every key that has a value.
+    /// Writes the settings of every key that has a value, as TOML.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         for (path, section) in self.all_sections() {
             let separator = if text.is_empty() { "" } else { "\n" };
             _ = writeln!(text, "{separator}[{path}]");
-            // A key that stands instead of others is written without them.
-            let is_set = |key: &str| section.written(key) != Written::Unset;
-            let conflict = section.conflict(&is_set);
-            let instead = conflict.and_then(|conflict| conflict.keys.get(1..)).unwrap_or_default();
-            for key in section.keys().iter().filter(|key| !instead.contains(&key.name)) {
+            // A key that replaces others is written without them.
+            let instead = section.instead().filter(|instead| section.written(instead.key) != Written::Unset);
+            let others = instead.map(|instead| instead.others).unwrap_or_default();
+            for key in section.keys().iter().filter(|key| !others.contains(&key.name)) {
                 if let Some(literal) = section.written(key.name).literal() {
                     _ = writeln!(text, "{} = {literal}", key.name);
                 }

@@ -1,11 +1,16 @@
 //! Limits of requests per second.
 
 use crate::kind::Kind;
-use crate::section::{Conflict, ConflictKind, section};
-use crate::setting::{Setting, Why, Written};
+use crate::section::{Conflict, Instead, section};
+use crate::setting::{Choice, Refusal, Setting, Written, choice};
 use crate::value::Value;
-use damper_core::Quota;
-use damper_core::limit::RateLimiter;
+use damper_core::limit::{
+    FixedWindow, LeakyBucket, Limiter, RateLimiter, SlidingCounter, SlidingCounterError, SlidingLog, SlidingLogError,
+};
+use damper_core::{Monotonic, Quota, QuotaError};
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The key of a server's limit.
@@ -16,26 +21,29 @@ pub enum LimitKey {
     Global,
     /// One for each client address.
     Client,
+    /// One for each path, which is the full method in gRPC.
+    Path,
     /// One for each value of the header of this name, which is in lower case.
     Header(String),
 }
 
-/// The characters of a header's name, in lower case.
+/// Returns whether a name has only the characters of a header name in lower case.
 fn is_header_name(name: &str) -> bool {
     let is_token = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&c);
     (1..=256).contains(&name.len()) && name.bytes().all(is_token)
 }
 
 impl Setting for LimitKey {
-    fn read(value: &Value, _: &Kind) -> Result<Self, Why> {
-        let (Value::Text(text) | Value::Untyped(text)) = value else { return Err(None) };
+    fn read(value: &Value, _: &Kind) -> Result<Self, Refusal> {
+        let (Value::Text(text) | Value::Untyped(text)) = value else { return Err(Refusal::OTHER_KIND) };
         match text.trim() {
             "global" => Ok(Self::Global),
             "client" => Ok(Self::Client),
+            "path" => Ok(Self::Path),
             other => {
-                let name = other.strip_prefix("header:").ok_or(None)?.trim().to_ascii_lowercase();
+                let name = other.strip_prefix("header:").ok_or(Refusal::OTHER_KIND)?.trim().to_ascii_lowercase();
                 let is_name = is_header_name(&name);
-                is_name.then_some(Self::Header(name)).ok_or_else(|| Some("this is no name of a header".to_owned()))
+                is_name.then_some(Self::Header(name)).ok_or_else(|| Refusal::because("this is no name of a header"))
             }
         }
     }
@@ -44,8 +52,51 @@ impl Setting for LimitKey {
         Written::Text(match self {
             Self::Global => "global".to_owned(),
             Self::Client => "client".to_owned(),
+            Self::Path => "path".to_owned(),
             Self::Header(name) => format!("header:{name}"),
         })
+    }
+}
+
+/// How a limit counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LimitAlgorithm {
+    /// Tokens that are refilled at the rate, up to the burst.
+    #[default]
+    TokenBucket,
+    /// A level that leaks at the rate, up to the burst.
+    LeakyBucket,
+    /// A count for each window.
+    FixedWindow,
+    /// A count for the last window, estimated from the counts of two windows.
+    SlidingCounter,
+    /// The times of the requests of the last window.
+    SlidingLog,
+}
+
+choice! { LimitAlgorithm {
+    "token_bucket" => LimitAlgorithm::TokenBucket,
+    "leaky_bucket" => LimitAlgorithm::LeakyBucket,
+    "fixed_window" => LimitAlgorithm::FixedWindow,
+    "sliding_counter" => LimitAlgorithm::SlidingCounter,
+    "sliding_log" => LimitAlgorithm::SlidingLog,
+} }
+
+impl LimitAlgorithm {
+    /// Returns whether the algorithm can have a limit per key.
+    fn is_keyed(self) -> bool {
+        matches!(self, Self::TokenBucket | Self::FixedWindow | Self::SlidingCounter)
+    }
+
+    /// Returns the largest limit of a window.
+    fn largest_limit(self) -> u32 {
+        match self {
+            Self::TokenBucket | Self::LeakyBucket | Self::FixedWindow => u32::MAX,
+            Self::SlidingCounter => 10_000_000,
+            // The times of these requests take eight megabytes.
+            Self::SlidingLog => 1_000_000,
+        }
     }
 }
 
@@ -60,8 +111,14 @@ section! {
         requests_per_second: f64 = 50.0, RATE, Live;
         /// How many requests may come at once.
         burst: u32 = 100, BURST, Live;
-        /// Rate and burst in one, for windows other than a second. Stands instead of `requests_per_second` and `burst`.
+        /// Rate and burst in one, for windows other than a second.
+        ///
+        /// Stands instead of `requests_per_second` and `burst`.
         quota: Option<Quota> = None, Kind::Quota, Live;
+        /// How the limit counts.
+        ///
+        /// Windows take as many as the rate says in each, without a burst. Leaky buckets and sliding logs are for the key `global`.
+        algorithm: LimitAlgorithm = LimitAlgorithm::TokenBucket, LimitAlgorithm::KIND, Restart;
         /// The key of the limit.
         key: LimitKey = LimitKey::Global, Kind::LimitKey, Restart;
         /// For how many busy keys the table of a limit per client or header is sized.
@@ -73,7 +130,8 @@ section! {
         /// The quotas of further tiers of a limiter per key. The program says which key is in which tier.
         tiers: Vec<Quota> = Vec::new(), Kind::Quotas { max: MAX_TIERS }, Live;
     }
-    check |settings, given| quota_conflict(settings.quota, settings.requests_per_second, given)
+    instead |settings| quota_instead(settings.quota, settings.requests_per_second);
+    check |settings| settings.algorithm_contradiction();
 }
 
 section! {
@@ -83,62 +141,180 @@ section! {
         requests_per_second: f64 = 50.0, RATE, Live;
         /// How many calls may be made at once.
         burst: u32 = 100, BURST, Live;
-        /// Rate and burst in one, for windows other than a second. Stands instead of `requests_per_second` and `burst`.
+        /// Rate and burst in one, for windows other than a second.
+        ///
+        /// Stands instead of `requests_per_second` and `burst`.
         quota: Option<Quota> = None, Kind::Quota, Live;
-        /// How long a call waits for its turn. For the program to apply.
+        /// How long a call waits for its turn. The layers and stacks that are built from settings apply it.
         max_wait: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Restart;
     }
-    check |settings, given| quota_conflict(settings.quota, settings.requests_per_second, given)
+    instead |settings| quota_instead(settings.quota, settings.requests_per_second);
 }
 
-fn quota_conflict(quota: Option<Quota>, per_second: f64, given: &dyn Fn(&str) -> bool) -> Option<Conflict> {
+/// Returns the rule by which a quota replaces a rate and a burst.
+fn quota_instead(quota: Option<Quota>, per_second: f64) -> Instead {
     let is_slower = quota.is_some_and(|quota| f64::from(quota.limit()) <= per_second * quota.window().as_secs_f64());
-    (given("quota") && (given("requests_per_second") || given("burst"))).then(|| Conflict {
-        kind: ConflictKind::Instead,
-        keys: &["quota", "requests_per_second", "burst"],
-        looser: if is_slower { &["requests_per_second", "burst"] } else { &["quota"] },
-        expected: "quota stands instead of requests_per_second and burst, give one or the other".to_owned(),
-    })
+    Instead {
+        key: "quota",
+        others: &["requests_per_second", "burst"],
+        conflict: Conflict {
+            keys: &["quota", "requests_per_second", "burst"],
+            looser: if is_slower { &["requests_per_second", "burst"] } else { &["quota"] },
+            expected: "quota stands instead of requests_per_second and burst, give one or the other",
+        },
+    }
 }
 
-/// Returns the quota of a rate. Where no quota is exact, it is slower by less than a thousandth.
-fn quota_of(per_second: f64, burst: u32) -> Quota {
+/// Returns the quota of a rate. If no quota is exact, it is slower by less than a thousandth.
+fn quota_of(per_second: f64, burst: u32) -> Result<Quota, QuotaError> {
     let quota = if per_second.fract() == 0.0 || per_second >= 1_000.0 {
         Quota::per_second(per_second as u32)
     } else {
         let nanos = (1e9 / per_second).ceil().max(1.0) as u64;
-        // The range of rates ends at one token in 1000 s.
-        Quota::every(Duration::from_nanos(nanos)).unwrap_or(Quota::per_second(1))
+        Quota::every(Duration::from_nanos(nanos))?
     };
-    quota.burst(burst)
+    Ok(quota.burst(burst))
 }
 
+/// The algorithm does not support the limit, because its window has too many requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AlgorithmError {
+    /// The sliding counter cannot be built.
+    SlidingCounter(SlidingCounterError),
+    /// The sliding log cannot be built.
+    SlidingLog(SlidingLogError),
+}
+
+impl From<SlidingCounterError> for AlgorithmError {
+    fn from(error: SlidingCounterError) -> Self {
+        Self::SlidingCounter(error)
+    }
+}
+
+impl From<SlidingLogError> for AlgorithmError {
+    fn from(error: SlidingLogError) -> Self {
+        Self::SlidingLog(error)
+    }
+}
+
+impl fmt::Display for AlgorithmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SlidingCounter(error) => error.fmt(f),
+            Self::SlidingLog(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for AlgorithmError {}
+
 impl RateLimitSettings {
-    /// Returns the quota: `quota`, or what `requests_per_second` and `burst` make.
-    pub fn effective_quota(&self) -> Quota {
-        self.quota.unwrap_or_else(|| quota_of(self.requests_per_second, self.burst))
+    fn algorithm_contradiction(&self) -> Option<Conflict> {
+        if self.key != LimitKey::Global && !self.algorithm.is_keyed() {
+            return Some(Conflict {
+                keys: &["algorithm", "key"],
+                looser: &[],
+                expected: "with another key than global, algorithm must be token_bucket, fixed_window or sliding_counter",
+            });
+        }
+        (self.effective_quota().limit() > self.algorithm.largest_limit()).then_some(Conflict {
+            keys: &["algorithm", "quota", "requests_per_second"],
+            looser: &[],
+            expected: "a window must have at most 1000000 requests with a sliding_log, and 10000000 with a sliding_counter",
+        })
     }
 
-    /// Builds a limiter for all requests together, whatever [`key`](Self::key) says: only `layer` and `limit` (feature `http`) apply
-    /// `key`, `ipv6_prefix` and `trusted_proxies`.
+    /// Returns the quota: `quota`, or else the one of `requests_per_second` and `burst`.
+    pub fn effective_quota(&self) -> Quota {
+        // Never falls back: the range of rates ends at one token in 1000 s.
+        self.try_quota().unwrap_or(Quota::per_second(1))
+    }
+
+    pub(crate) fn try_quota(&self) -> Result<Quota, QuotaError> {
+        self.quota.map_or_else(|| quota_of(self.requests_per_second, self.burst), Ok)
+    }
+
+    /// Builds a token bucket for all requests together.
+    ///
+    /// It ignores `key`, `ipv6_prefix` and `trusted_proxies`, which only `layer` and `limit` (feature `http`) apply, and the
+    /// [`algorithm`](Self::algorithm), which [`any_limiter`](Self::any_limiter) applies too.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
         RateLimiter::new(self.effective_quota())
     }
 
-    /// Starts a limiter per key. The program says what the key is, whatever [`key`](Self::key) says; for [tiers](damper_core::keyed::KeyedLimiterBuilder::tiers) and other settings of the program.
+    /// Builds a limiter for all requests together that counts by the [`algorithm`](Self::algorithm).
+    ///
+    /// # Errors
+    ///
+    /// [`AlgorithmError`], never with settings in their ranges.
+    pub fn any_limiter(&self) -> Result<Arc<dyn Limiter + Send + Sync>, AlgorithmError> {
+        Ok(match self.algorithm {
+            LimitAlgorithm::TokenBucket => Arc::new(self.limiter()),
+            LimitAlgorithm::LeakyBucket => Arc::new(self.leaky_bucket()),
+            LimitAlgorithm::FixedWindow => Arc::new(self.fixed_window()),
+            LimitAlgorithm::SlidingCounter => Arc::new(self.sliding_counter()?),
+            LimitAlgorithm::SlidingLog => Arc::new(self.sliding_log()?),
+        })
+    }
+
+    /// Builds a leaky bucket for all requests together, whatever the [`algorithm`](Self::algorithm) is.
+    #[must_use]
+    pub fn leaky_bucket(&self) -> RateLimiter<LeakyBucket> {
+        RateLimiter::with_algorithm(LeakyBucket::new(self.effective_quota()), Monotonic)
+    }
+
+    /// Builds a fixed window for all requests together, whatever the [`algorithm`](Self::algorithm) is.
+    #[must_use]
+    pub fn fixed_window(&self) -> RateLimiter<FixedWindow> {
+        RateLimiter::with_algorithm(FixedWindow::new(self.effective_quota()), Monotonic)
+    }
+
+    /// Builds a sliding counter for all requests together, whatever the [`algorithm`](Self::algorithm) is.
+    ///
+    /// # Errors
+    ///
+    /// [`SlidingCounterError`], never if the algorithm is `sliding_counter`.
+    pub fn sliding_counter(&self) -> Result<RateLimiter<SlidingCounter>, SlidingCounterError> {
+        Ok(RateLimiter::with_algorithm(SlidingCounter::new(self.effective_quota())?, Monotonic))
+    }
+
+    /// Builds a sliding log for all requests together, whatever the [`algorithm`](Self::algorithm) is.
+    ///
+    /// It allocates 8 bytes for each request of a window.
+    ///
+    /// # Errors
+    ///
+    /// [`SlidingLogError`], never if the algorithm is `sliding_log`.
+    pub fn sliding_log(&self) -> Result<RateLimiter<SlidingLog>, SlidingLogError> {
+        Ok(RateLimiter::with_algorithm(SlidingLog::new(self.effective_quota())?, Monotonic))
+    }
+
+    /// Creates a builder of a keyed limiter.
+    ///
+    /// The program chooses the keys, whatever [`key`](Self::key) says. Use it for [tiers](damper_core::keyed::KeyedLimiterBuilder::tiers)
+    /// and other settings of the program.
     pub fn keyed_builder<K: ?Sized>(&self) -> damper_core::keyed::KeyedLimiterBuilder<K> {
         damper_core::keyed::KeyedLimiter::builder(self.effective_quota()).capacity(self.max_keys as usize)
     }
 }
 
 impl ClientRateLimitSettings {
-    /// Returns the quota: `quota`, or what `requests_per_second` and `burst` make.
+    /// Returns the quota: `quota`, or else the one of `requests_per_second` and `burst`.
     pub fn effective_quota(&self) -> Quota {
-        self.quota.unwrap_or_else(|| quota_of(self.requests_per_second, self.burst))
+        // Never falls back: the range of rates ends at one token in 1000 s.
+        self.try_quota().unwrap_or(Quota::per_second(1))
     }
 
-    /// Builds a limiter for all calls together. It does not know [`max_wait`](Self::max_wait): pass that to the call that waits.
+    pub(crate) fn try_quota(&self) -> Result<Quota, QuotaError> {
+        self.quota.map_or_else(|| quota_of(self.requests_per_second, self.burst), Ok)
+    }
+
+    /// Builds a limiter for all calls together.
+    ///
+    /// It does not apply [`max_wait`](Self::max_wait): call `acquire(1).within(settings.max_wait())`. The layers and stacks of the features
+    /// `http` and `tokio` do so.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
         RateLimiter::new(self.effective_quota())

@@ -2,8 +2,12 @@
 
 use super::DAY;
 use crate::kind::Kind;
-use crate::section::{Conflict, ConflictKind, section};
-use damper_core::retry::{Backoff, HedgeConfig, Jitter, Retry, RetryBudget, RetryBudgetConfig};
+use crate::section::{Conflict, section};
+use crate::setting::Choice;
+use damper_core::retry::{
+    Backoff, BackoffError, Hedge, HedgeConfig, HedgeConfigError, Jitter, Retry, RetryBudget, RetryBudgetConfig,
+    RetryBudgetError,
+};
 use std::time::Duration;
 
 const DELAY: Kind = Kind::Duration { min: Duration::from_millis(1), max: DAY };
@@ -20,23 +24,22 @@ section! {
         /// The longest delay, unless a server asks for more.
         max_delay: Duration = Duration::from_secs(20), DELAY, Restart;
         /// How much of a delay is left to chance.
-        jitter: Jitter = Jitter::Full, Kind::Choice(&["full", "equal", "decorrelated", "proportional", "none"]), Restart;
+        jitter: Jitter = Jitter::Full, Jitter::KIND, Restart;
         /// The first delay after a server said that a limit was reached, if the backoff has a shorter one.
         throttled_base: Duration = Duration::from_secs(1), DELAY, Restart;
         /// The longest wait that a server's `Retry-After` can ask for.
         max_hint: Duration = Duration::from_mins(5), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
     }
-    check |settings: &RetrySettings, _| (settings.max_delay < settings.base_delay).then(|| Conflict {
-        kind: ConflictKind::Values,
+    check |settings| (settings.max_delay < settings.base_delay).then_some(Conflict {
         keys: &["base_delay", "max_delay"],
         // Shorter delays allow more retries.
         looser: &["max_delay"],
-        expected: "max_delay must be no less than base_delay".to_owned(),
-    })
+        expected: "max_delay must be no less than base_delay",
+    });
 }
 
 impl RetrySettings {
-    /// Builds the policy of retries. Give it the [budget](RetryBudgetSettings::budget) that calls share.
+    /// Builds the retry policy. Give it the [budget](RetryBudgetSettings::budget) that calls share.
     pub fn retry(&self) -> Retry {
         Retry::new(self.max_attempts)
             .backoff(self.backoff())
@@ -47,14 +50,18 @@ impl RetrySettings {
     /// Builds the delays between attempts.
     #[must_use]
     pub fn backoff(&self) -> Backoff {
-        let backoff = Backoff::exponential(self.base_delay);
-        // The factor's range is that of the key.
-        backoff.factor(self.factor).unwrap_or(backoff).max_delay(self.max_delay).jitter(self.jitter)
+        // Never falls back: the key of the factor has the same range.
+        self.try_backoff().unwrap_or(Backoff::exponential(self.base_delay))
+    }
+
+    pub(crate) fn try_backoff(&self) -> Result<Backoff, BackoffError> {
+        let backoff = Backoff::exponential(self.base_delay).factor(self.factor)?;
+        Ok(backoff.max_delay(self.max_delay).jitter(self.jitter))
     }
 }
 
 section! {
-    /// How many retries there may be for the calls of a client, so that retries do not multiply an overload.
+    /// How many retries the calls of a client may have, so that retries do not multiply an overload.
     RetryBudgetSettings {
         /// How many retries a call brings.
         ratio: f64 = 0.2, Kind::Number { min: 0.0, max: 1.0 }, Restart;
@@ -65,17 +72,24 @@ section! {
         /// How many retries at once there are beside those that calls bring.
         reserve: u32 = 100, Kind::Count { min: 1, max: 1_000_000 }, Restart;
     }
-    check |_, _| None
 }
 
 impl RetryBudgetSettings {
-    /// Builds a budget, for an `Arc` or a `static` that all calls share.
+    /// Builds a budget, to be shared by all calls in an `Arc` or a `static`.
     #[must_use]
     pub fn budget(&self) -> RetryBudget {
-        let config =
-            RetryBudgetConfig::builder().ratio(self.ratio).ttl(self.ttl).floor(self.floor).reserve(self.reserve);
-        // The ranges are those of the keys.
-        RetryBudget::new(config.build().unwrap_or_default())
+        RetryBudget::new(self.config())
+    }
+
+    /// Builds the configuration of a budget, for example of one per host.
+    #[must_use]
+    pub fn config(&self) -> RetryBudgetConfig {
+        // Never falls back to the default: the keys have the same ranges.
+        self.try_config().unwrap_or_default()
+    }
+
+    pub(crate) fn try_config(&self) -> Result<RetryBudgetConfig, RetryBudgetError> {
+        RetryBudgetConfig::builder().ratio(self.ratio).ttl(self.ttl).floor(self.floor).reserve(self.reserve).build()
     }
 }
 
@@ -91,19 +105,28 @@ section! {
         /// The delay before another attempt. Unset: it follows the latency of recent calls.
         fixed_delay: Option<Duration> = None, DELAY, Restart;
     }
-    check |_, _| None
 }
 
 impl HedgeSettings {
-    /// Builds the settings of a hedge.
+    /// Builds the configuration of a hedge.
     #[must_use]
     pub fn config(&self) -> HedgeConfig {
+        // Never falls back to the default: the keys have the same ranges.
+        self.try_config().unwrap_or_default()
+    }
+
+    /// Builds a hedge. Give it the [budget](RetryBudgetSettings::budget) that the retries share.
+    #[must_use]
+    pub fn hedge(&self) -> Hedge {
+        Hedge::new(self.config())
+    }
+
+    pub(crate) fn try_config(&self) -> Result<HedgeConfig, HedgeConfigError> {
         let mut builder =
             HedgeConfig::builder().max_extra(self.max_extra).max_attempts(self.max_attempts).min_delay(self.min_delay);
         if let Some(delay) = self.fixed_delay {
             builder = builder.fixed_delay(delay);
         }
-        // The ranges are those of the keys.
-        builder.build().unwrap_or_default()
+        builder.build()
     }
 }

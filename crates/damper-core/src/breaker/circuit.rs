@@ -1,25 +1,29 @@
 //! The inside of a breaker: admits calls, records their outcomes, and notifies the listener.
 
-use super::settings::{BreakerSettings, CooldownRequest};
+use super::breaker_state::BreakerState;
+use super::config::MAX_COOLDOWN;
+use super::live_settings::LiveSettings;
+use super::settings::{BreakerSettings, CooldownRequest, RecordWords, WindowSettings};
 use super::state_machine::{CallDecision, StateMachine};
 use super::state_word::{Generation, Phase, StateWord};
 use super::transitions::Transitions;
-use super::window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow};
-use super::{BreakerConfig, BreakerStatus, Cause, CircuitOpen, OnStateChange, State, StateChange, Verdict};
-use crate::sync::{AtomicBool, Ordering, const_unless_loom};
-use crate::time::{Clock, LazyMicros, MicrosReading};
+use super::window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow, WindowShape};
+use super::wrapping_micros::WrappingMicros;
+use super::{
+    BreakerConfig, BreakerStatus, Cause, CircuitOpen, OnStateChange, SetConfigError, State, StateChange, Verdict,
+};
+use crate::sync::{AtomicBool, Ordering, SpinWait, const_unless_loom};
+use crate::time::{Clock, LazyMicros, Micros, MicrosReading};
 use core::time::Duration;
 
 type Snapshot = super::state_word::Snapshot<u64>;
 
-/// The word of a breaker, its settings, and the window of outcomes.
+/// The state of a breaker, its settings, and the window of outcomes.
 pub(super) struct Circuit<C, L> {
-    word: StateWord<u64>,
-    settings: BreakerSettings,
+    state: BreakerState,
+    settings: LiveSettings,
     window: OutcomeWindow,
-    /// Whether calls are timed, because slow ones count or the window needs it.
-    is_timed: bool,
-    /// Whether no call is refused.
+    /// Whether calls pass even where the breaker would refuse them.
     metrics_only: AtomicBool,
     micros: LazyMicros,
     clock: C,
@@ -30,26 +34,27 @@ pub(super) struct Circuit<C, L> {
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     generation: Generation,
-    /// In microseconds; 0 if calls are not timed.
+    /// In microseconds; [`UNTIMED`] if calls were not timed then.
     began: u64,
 }
 
+/// The start of a call that is not timed. It counts at the moment at which it ends.
+const UNTIMED: u64 = u64::MAX;
+
 impl Ticket {
-    /// Whatever is recorded with it is discarded.
-    const VOID: Self = Self { generation: Generation::NONE, began: 0 };
+    /// A ticket whose outcome is discarded.
+    const VOID: Self = Self { generation: Generation::NONE, began: UNTIMED };
 }
 
 impl<C> Circuit<C, ()> {
     const_unless_loom! {
-        /// A closed one, without a listener.
+        /// Creates a closed circuit, without a listener.
         pub(super) const fn closed(config: &BreakerConfig, clock: C) -> Self {
-            let settings = BreakerSettings::new(config);
-            let window = OutcomeWindow::new(config.window(), settings.counts_slow_calls());
+            let shape = WindowShape::new(config.window(), config.slow_rate().is_some());
             Self {
-                word: StateWord::<u64>::closed(),
-                is_timed: settings.has_rates() && (settings.counts_slow_calls() || window.is_timed()),
-                window,
-                settings,
+                state: BreakerState::closed(RecordWords::new(config).longest_cooldown()),
+                window: OutcomeWindow::new(shape),
+                settings: LiveSettings::new(config),
                 metrics_only: AtomicBool::new(false),
                 micros: LazyMicros::new(),
                 clock,
@@ -59,65 +64,66 @@ impl<C> Circuit<C, ()> {
     }
 
     pub(super) fn with_listener<L>(self, listener: L) -> Circuit<C, L> {
-        let Self { word, settings, window, is_timed, metrics_only, micros, clock, listener: () } = self;
-        Circuit { word, settings, window, is_timed, metrics_only, micros, clock, listener }
+        let Self { state, settings, window, metrics_only, micros, clock, listener: () } = self;
+        Circuit { state, settings, window, metrics_only, micros, clock, listener }
     }
 }
 
 impl<C, L> Circuit<C, L> {
-    /// The state with its payload, whatever the clock reads.
+    /// Returns the state with its payload, without reading the clock.
     pub(super) fn phase(&self) -> Phase {
-        self.word.load().phase()
+        self.state.word.load().phase()
     }
 }
 
 impl<C: Clock, L: OnStateChange> Circuit<C, L> {
-    /// The time at which a call begins or ends, if calls are timed.
+    /// Returns the time at which a call begins or ends, if calls are timed.
     #[inline]
     fn timestamp(&self) -> u64 {
-        if self.is_timed { self.read_clock() } else { 0 }
+        if self.settings.is_timed() { self.read_clock() } else { UNTIMED }
     }
 
-    /// Out of line, so that a breaker that times no calls is not slowed.
+    /// Reads the clock. Out of line, so that it does not slow a breaker that times no calls.
     #[inline(never)]
     fn read_clock(&self) -> u64 {
         self.now().micros
     }
 
     pub(super) fn state(&self) -> State {
-        self.state_of(self.word.load()).0
+        self.state_of(self.state.word.load()).0
     }
 
     pub(super) fn status(&self) -> BreakerStatus {
-        let current = self.word.load();
+        let current = self.state.word.load();
         let (state, left) = self.state_of(current);
-        let (counts, generation) = if self.settings.has_rates() {
-            self.window.counts(if self.window.is_timed() { self.now().micros } else { 0 })
+        let window = self.settings.window(&self.state);
+        let (counts, recorded_as) = if window.has_rates() {
+            self.window.counts(window.shape(), if window.is_of_time() { self.now().micros } else { 0 })
         } else {
-            (OutcomeCounts::default(), current.generation())
+            (OutcomeCounts::default(), window.recorded_as(current.generation()))
         };
         let counts = match current.phase() {
             // The outcomes that tripped the breaker were counted in the last closed state.
-            Phase::Open { .. } | Phase::HalfOpen(_) => counts,
+            Phase::Open { .. } | Phase::HalfOpen(_) if window.has(recorded_as, current.generation()) => counts,
             // Outcomes of an earlier state have no effect now.
-            _ if generation != current.generation() => OutcomeCounts::default(),
+            _ if recorded_as != window.recorded_as(current.generation()) => OutcomeCounts::default(),
             _ => counts,
         };
         BreakerStatus::new(current, state, left, counts, self.is_metrics_only())
     }
 
-    /// Whether calls pass that would be refused.
+    /// Returns whether calls pass even where the breaker would refuse them.
     fn is_metrics_only(&self) -> bool {
         // ORDERING: Relaxed, as in `set_metrics_only`.
         self.metrics_only.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_metrics_only(&self, is_on: bool) {
-        // ORDERING: Relaxed: a flag that publishes nothing, and nothing is published with it.
+        // ORDERING: Relaxed: the flag publishes nothing, and nothing is published with it.
         self.metrics_only.store(is_on, Ordering::Relaxed);
     }
 
-    /// The refusal that a call would get now.
+    /// Returns the refusal that a call would get now.
     #[inline]
     pub(super) fn refusal(&self) -> Option<CircuitOpen> {
         match self.closed_generation() {
@@ -129,12 +135,14 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     #[cold]
     fn refusal_slow(&self, mut current: Snapshot) -> Option<CircuitOpen> {
         while !self.is_metrics_only() {
-            match self.settings.admit(current, || self.now()) {
-                CallDecision::Pass | CallDecision::Probe(_) => break,
-                CallDecision::Refuse(open) => return Some(open),
-                // A call would open it again.
-                CallDecision::HalfOpenTooLong(now) => {
-                    current = self.settings.opened(current, current.reopens() + 1, now, self.cooldown(Duration::ZERO));
+            let settings = self.settings();
+            let decision = settings.admit(current, || self.now(), || self.cooldown(Duration::ZERO));
+            if self.are_in_force(&settings) {
+                match decision {
+                    CallDecision::Pass | CallDecision::Probe(_) => return None,
+                    CallDecision::Refuse(open) => return Some(open),
+                    // The next call would open the breaker again.
+                    CallDecision::HalfOpenTooLong(next) => current = next,
                 }
             }
         }
@@ -175,51 +183,76 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
         if self.settings.has_rates() {
             self.record_in_window(ticket, false, Duration::ZERO);
         }
-        if !self.word.load().is_closed_without_failure(ticket.generation) {
+        if !self.state.word.load().is_closed_without_failure(ticket.generation) {
             self.succeeded_slow(ticket);
         }
     }
 
-    /// Returns the snapshot after the success; `None` if the result is late, or the call was a slow probe.
+    /// Records a success and returns the snapshot after it; `None` if the result is late.
     #[cold]
-    fn succeeded_slow(&self, ticket: Ticket) -> Option<Snapshot> {
-        if self.is_slow_probe(ticket) {
-            self.failed(ticket, Duration::ZERO);
-            return None;
-        }
-        self.after_success(ticket.generation)
-    }
-
-    /// Whether the call is a probe that took as long as a slow call.
-    ///
-    /// Reads the clock for probes only: the window has timed a call of the closed state already.
-    fn is_slow_probe(&self, Ticket { generation, began }: Ticket) -> bool {
-        self.settings.counts_slow_calls()
-            && self.is_probe(generation)
-            && self.settings.is_slow(self.timestamp().saturating_sub(began))
+    fn succeeded_slow(&self, Ticket { generation, began }: Ticket) -> Option<Snapshot> {
+        self.settle(generation, None, |settings, current| match current.phase() {
+            // Reads the clock only for probes: the window has already timed a call of the closed state.
+            Phase::HalfOpen(_)
+                if settings.counts_slow_calls() && settings.is_slow(self.read_clock().saturating_sub(began)) =>
+            {
+                settings.after_failure(current, || self.now(), self.cooldown(Duration::ZERO))
+            }
+            _ => settings.after_success(current),
+        })
     }
 
     #[cold]
     fn failed(&self, ticket: Ticket, retry_after: Duration) {
         if self.settings.has_rates() {
-            self.record_in_window(ticket, true, retry_after);
+            self.failed_in_window(ticket, retry_after);
+        } else if !self.counts_failure(ticket.generation) {
+            self.failed_slow(ticket.generation, retry_after);
         }
-        self.after_failure(ticket.generation, retry_after);
+    }
+
+    #[inline(never)]
+    fn failed_in_window(&self, ticket: Ticket, retry_after: Duration) {
+        self.record_in_window(ticket, true, retry_after);
+        if !self.counts_failure(ticket.generation) {
+            self.failed_slow(ticket.generation, retry_after);
+        }
+    }
+
+    /// Counts a failure that leaves the breaker closed; returns whether it did.
+    ///
+    /// Returns `false` if the failure would change the state, or if another thread intervened.
+    ///
+    /// Called before [`failed_slow`](Self::failed_slow), because such a failure needs neither its registers nor a loop.
+    #[inline]
+    fn counts_failure(&self, generation: Generation) -> bool {
+        let settings = self.settings();
+        let current = self.state.word.load();
+        current.generation() == generation
+            && settings
+                .counted_failure(current)
+                .is_some_and(|next| self.are_in_force(&settings) && self.state.word.replace(current, next))
+    }
+
+    #[inline(never)]
+    fn failed_slow(&self, generation: Generation, retry_after: Duration) {
+        self.after_failure(generation, retry_after);
     }
 
     /// Records that the permit was dropped without a verdict.
     #[cold]
     pub(super) fn abandoned(&self, ticket: Ticket) {
-        if self.settings.abandoned_probes_fail() && self.is_probe(ticket.generation) {
-            self.failed(ticket, Duration::ZERO);
-        } else {
-            self.released(ticket.generation);
-        }
+        self.settle(ticket.generation, None, |settings, current| match current.phase() {
+            Phase::HalfOpen(_) if settings.abandoned_probes_fail() => {
+                settings.after_failure(current, || self.now(), self.cooldown(Duration::ZERO))
+            }
+            _ => settings.after_no_verdict(current),
+        });
     }
 
-    /// Records the success of a probe whose call goes on, and returns the ticket for the rest of the call.
+    /// Records a probe's success while its call goes on, and returns the ticket for the rest of the call.
     ///
-    /// If the success closes the breaker, the rest is a call of the closed state; otherwise its outcome is discarded. A
+    /// If the success closes the breaker, the rest counts as a call of the closed state; otherwise its outcome is discarded. A
     /// call that is no probe keeps its ticket.
     #[inline]
     pub(super) fn probe_answered(&self, ticket: Ticket) -> Ticket {
@@ -246,47 +279,154 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
         if self.closed_generation() != Ok(generation) && !self.is_disabled(generation) {
             return;
         }
-        let is_current = || self.word.load().generation() == generation;
+        let settings = self.settings.window(&self.state);
+        if settings.is_timed() {
+            return self.record_timed(Ticket { generation, began }, settings, failed, retry_after);
+        }
+        let is_current = || self.is_recorded_in(generation, settings);
+        let call = || (Outcome { failed, slow: false }, CallTimes::default());
+        let recorded_as = settings.recorded_as(generation);
+        let counts = self.window.record(settings.untimed_shape(), recorded_as, is_current, call);
+        self.judge(generation, settings, counts, retry_after);
+    }
+
+    /// As [`record_in_window`](Self::record_in_window), under settings that time calls.
+    #[inline]
+    fn record_timed(
+        &self,
+        Ticket { generation, began }: Ticket,
+        settings: WindowSettings,
+        failed: bool,
+        retry_after: Duration,
+    ) {
+        let is_current = || self.is_recorded_in(generation, settings);
         let call = || {
-            let ended = self.timestamp();
-            let slow = self.settings.is_slow(ended.saturating_sub(began));
-            (Outcome { failed, slow }, CallTimes { began, ended })
+            let ended = self.read_clock();
+            let began = if began == UNTIMED { ended } else { began };
+            (Outcome { failed, slow: settings.is_slow(ended.saturating_sub(began)) }, CallTimes { began, ended })
         };
-        let Some(counts) = self.window.record(generation, is_current, call) else {
-            return;
-        };
-        if let Some(cause) = self.settings.trip_cause(counts, self.window.capacity()) {
-            self.trip(generation, cause, retry_after);
+        let recorded_as = settings.recorded_as(generation);
+        let counts = self.window.record(settings.shape(), recorded_as, is_current, call);
+        self.judge(generation, settings, counts, retry_after);
+    }
+
+    /// Returns whether this generation's outcomes are recorded in the window of these settings.
+    ///
+    /// Other settings with the same window count too.
+    #[cold]
+    fn is_recorded_in(&self, generation: Generation, settings: WindowSettings) -> bool {
+        let is_same_window = self.settings.window(&self.state).has_window_of(&settings);
+        is_same_window && self.state.word.load().generation() == generation
+    }
+
+    /// Trips the breaker if the counts of its window require it.
+    #[inline]
+    fn judge(
+        &self,
+        generation: Generation,
+        settings: WindowSettings,
+        counts: Option<OutcomeCounts>,
+        retry_after: Duration,
+    ) {
+        if let Some(counts) = counts
+            && settings.trip_cause(counts).is_some()
+        {
+            self.trip_by(generation, settings, counts, retry_after);
         }
     }
 
     #[cold]
     fn is_disabled(&self, generation: Generation) -> bool {
-        let current = self.word.load();
+        let current = self.state.word.load();
         current.generation() == generation && matches!(current.phase(), Phase::Disabled { .. })
     }
 
+    /// Opens the breaker if its window requires it under the settings then in force.
+    ///
+    /// If these settings count another number of calls than `window` did, the calls in the window are counted again.
     #[cold]
-    fn trip(&self, generation: Generation, cause: Cause, retry_after: Duration) {
-        self.settle(generation, Some(cause), |current| match current.phase() {
-            Phase::Closed { .. } => self.settings.opened(current, 0, self.now(), self.cooldown(retry_after)),
-            _ => current,
-        });
+    fn trip_by(&self, generation: Generation, window: WindowSettings, counts: OutcomeCounts, retry_after: Duration) {
+        let spin_wait = SpinWait::new();
+        loop {
+            let settings = self.settings();
+            let current = self.state.word.load();
+            let (rates, now) = (settings.record.window(), self.now());
+            let next = settings.opened(current, 0, now, self.cooldown(retry_after));
+            if self.are_in_force(&settings) {
+                if !rates.has_window_of(&window) || current.generation() != generation || !current.is_closed() {
+                    return;
+                }
+                let is_counted = rates.shape() == window.shape();
+                let counts = if is_counted { counts } else { self.window.counts(rates.shape(), now.micros).0 };
+                let cause = rates.trip_cause(counts);
+                if cause.is_none() || self.replace(current, next, cause) {
+                    return;
+                }
+            }
+            spin_wait.spin();
+        }
     }
 
-    /// Brings the breaker into a state, whatever the one before, and ends metrics only.
+    /// Puts the breaker into a state, whatever the present one, and ends metrics only.
     pub(super) fn force(&self, phase: Phase) {
         self.set_metrics_only(false);
         Transitions::force(self, phase);
     }
+
+    /// Opens the breaker for a first cooldown, whatever the present state, and ends metrics only.
+    pub(super) fn trip(&self) {
+        self.set_metrics_only(false);
+        loop {
+            let settings = self.settings();
+            let current = self.state.word.load();
+            let next = settings.opened(current, 0, self.now(), self.cooldown(Duration::ZERO));
+            if self.are_in_force(&settings) && self.replace(current, next, Some(Cause::Control)) {
+                return;
+            }
+        }
+    }
+
+    /// Opens the breaker for `cooldown`, whatever the present state, and ends metrics only.
+    pub(super) fn trip_for(&self, cooldown: Duration) {
+        let micros = Micros::of_duration(cooldown.min(MAX_COOLDOWN)).max(1);
+        self.state.make_room_for(micros);
+        self.force(Phase::Open { until: WrappingMicros::from_micros(self.now().micros).after(micros).to_bits() });
+    }
+
+    /// Puts the settings of `config` in force.
+    ///
+    /// Does not touch the word, so it cannot undo a state change made by a call.
+    pub(super) fn set_config(&self, config: &BreakerConfig) -> Result<(), SetConfigError> {
+        let claim = self.settings.claim().ok_or(SetConfigError::Busy)?;
+        let words = RecordWords::new(config);
+        self.state.make_room_for(words.longest_cooldown());
+        self.settings.publish(&claim, words, self.now().micros);
+        Ok(())
+    }
 }
 
 impl<C: Clock, L: OnStateChange> Transitions for Circuit<C, L> {
-    type Settings = BreakerSettings;
+    type Word = u64;
+    type Now = MicrosReading;
+    type Request = CooldownRequest;
+    type Settings<'a>
+        = BreakerSettings<'a>
+    where
+        Self: 'a;
 
     #[inline]
-    fn word_and_settings(&self) -> (&StateWord<u64>, &BreakerSettings) {
-        (&self.word, &self.settings)
+    fn word(&self) -> &StateWord<u64> {
+        &self.state.word
+    }
+
+    #[inline]
+    fn settings(&self) -> BreakerSettings<'_> {
+        self.settings.read(&self.state)
+    }
+
+    #[inline]
+    fn are_in_force(&self, settings: &BreakerSettings<'_>) -> bool {
+        self.settings.is_current(settings)
     }
 
     fn now(&self) -> MicrosReading {
@@ -298,9 +438,20 @@ impl<C: Clock, L: OnStateChange> Transitions for Circuit<C, L> {
         CooldownRequest { retry_after, address: core::ptr::from_ref(self).addr() as u64 }
     }
 
+    /// Records when the half-open state began, if the thread that began it was stopped before doing so.
+    #[cold]
+    fn probe_refused(&self, current: Snapshot) {
+        if self.state.half_open_since(current.generation()).is_none() {
+            self.state.record_half_open(current.generation(), self.now().micros);
+        }
+    }
+
     #[inline]
     fn changed(&self, old: Snapshot, new: Snapshot, cause: Option<Cause>) {
         let (from, to) = (old.phase().state(), new.phase().state());
+        if to == State::HalfOpen {
+            self.state.record_half_open(new.generation(), self.now().micros);
+        }
         self.listener.on_state_change(StateChange {
             from,
             to,

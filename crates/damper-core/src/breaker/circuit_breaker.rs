@@ -4,20 +4,24 @@ use super::circuit::{Circuit, Ticket};
 use super::permit::sealed::Breaker;
 use super::run::{ClassifyFn, Run};
 use super::state_word::Phase;
-use super::{BreakerConfig, BreakerStatus, CallError, CircuitOpen, OnStateChange, Permit, State, StateChange, Verdict};
+use super::{
+    BreakerConfig, BreakerStatus, CallError, CircuitOpen, OnStateChange, Permit, SetConfigError, State, StateChange,
+    Verdict,
+};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::fmt;
+use core::time::Duration;
 
-/// Stops calling what keeps failing, and finds out when it has recovered.
+/// Stops calls to a service that keeps failing, and detects when it has recovered.
 ///
-/// A closed breaker lets calls pass and counts their outcomes. When too many fail (consecutive ones, or a rate of those
-/// in a [`Window`](super::Window)) or are slow, it opens and refuses calls at once. When the cooldown is over, the next call passes as a
-/// probe: while the breaker is half-open, at most `max_probes` calls are in flight, enough successes close it and any
-/// failure opens it again. [`BreakerConfig`] sets how many, and how long. Put a timeout on calls: a probe that never ends
-/// keeps its place, and so keeps others out.
+/// A closed breaker lets calls pass and counts their outcomes. When too many fail (consecutive ones, or a rate of those in a
+/// [`Window`](super::Window)) or are slow, it opens and refuses calls at once. When the cooldown is over, the next call passes as
+/// a probe. While the breaker is half-open, at most `max_probes` calls are in flight, enough successes close it and any failure
+/// opens it again. [`BreakerConfig`] sets the thresholds and times. Put a timeout on calls: a probe that never ends keeps its
+/// place and blocks other probes.
 ///
 /// Share it by reference, in a `static` or an `Arc`. Nothing blocks or allocates. In the closed state a success with no
 /// failure before it writes nothing and reads no clock, unless the breaker computes a rate.
@@ -28,9 +32,9 @@ use core::fmt;
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{CallError, CircuitBreaker};
 ///
 /// let breaker = CircuitBreaker::default(); // 5 failures, 30 s, 1 probe
@@ -39,6 +43,7 @@ use core::fmt;
 ///     Err(CallError::Refused(open)) => println!("{open}"), // circuit open, next probe in 28 s
 ///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
+/// # }
 /// ```
 pub struct CircuitBreaker<C = DefaultClock, L = ()> {
     circuit: Circuit<C, L>,
@@ -90,10 +95,10 @@ impl<C: Clock> CircuitBreaker<C> {
         }
     }
 
-    /// Registers a callback for state changes; to be called before the first use.
+    /// Registers a callback for state changes. Call it before the first use.
     ///
-    /// It is called exactly once for every change, after the change, by the thread that made it. If it unwinds, so does
-    /// the call that made the change; where that is unwinding already, the process aborts.
+    /// The thread that made a change calls the callback after it, exactly once for every change. If the callback unwinds, so does
+    /// the call that made the change; if that call is already unwinding, the process aborts.
     ///
     /// A breaker with a callback is a `CircuitBreaker<C, F>`: to name it, give a `fn(StateChange)`, a
     /// `Box<dyn Fn(StateChange) + Send + Sync>` or a [listener of your own type](Self::with_listener). In a `static` it
@@ -118,7 +123,7 @@ impl<C: Clock> CircuitBreaker<C> {
         self.with_listener(listener)
     }
 
-    /// Registers a callback for state changes, as [`on_state_change`](Self::on_state_change) does, of a type of your own.
+    /// Registers a listener of your own type for state changes; see [`on_state_change`](Self::on_state_change).
     pub fn with_listener<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
         CircuitBreaker { circuit: self.circuit.with_listener(listener) }
     }
@@ -146,9 +151,9 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     ///
     /// A file that is not found is not the server's failure:
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::{CircuitBreaker, Verdict};
     /// use std::io::ErrorKind;
     ///
@@ -164,6 +169,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     ///     assert!(missing.is_err());
     /// }
     /// assert_eq!(breaker.state(), damper::State::Closed);
+    /// # }
     /// ```
     #[inline]
     pub fn call_with<T, E>(
@@ -176,10 +182,9 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
 
     /// Awaits a future if the breaker lets it pass. `Err` is a failure, and so is a panic.
     ///
-    /// The breaker is asked when the future is first polled. A future that is dropped before it ended records no
-    /// verdict: put a timeout *into* the future, and make it an error there. A future that works before it is polled,
-    /// such as a spawned task, is not held back; give an `async` block. To spawn it, move an `Arc` of the breaker into
-    /// an `async` block.
+    /// The future asks the breaker when it is first polled. A future that is dropped before it ended records no verdict: put a
+    /// timeout *into* the future, and make it an error there. A future that works before it is polled, such as a spawned task, is
+    /// not held back; give an `async` block. To spawn it, move an `Arc` of the breaker into an `async` block.
     ///
     /// # Errors
     ///
@@ -187,15 +192,16 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
+    /// # async fn run() {
     /// let breaker = damper::CircuitBreaker::default();
     /// let answer = breaker.run(async { "42".parse::<u32>() }).await;
     /// assert_eq!(answer, Ok(42));
     /// # }
+    /// # run(); }
     /// ```
     pub fn run<T, E, F: Future<Output = Result<T, E>>>(&self, future: F) -> Run<&Self, F, ClassifyFn<T, E>> {
         Run::of_result(self, future)
@@ -241,8 +247,9 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         Permit::admitted_by(self)
     }
 
-    /// Returns a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the breaker: for what
-    /// outlives the borrow, like the body of a response or a spawned task.
+    /// Returns a permit as [`try_acquire`](Self::try_acquire) does, with its own reference to the breaker.
+    ///
+    /// Use it where the permit outlives the borrow, as in a response body or a spawned task.
     ///
     /// # Errors
     ///
@@ -275,9 +282,8 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
 
     /// Returns the state that a call would find now.
     ///
-    /// An open breaker whose cooldown is over is half-open, though no probe has passed yet. A breaker that was
-    /// half-open for longer than [`max_half_open`](super::BreakerConfigBuilder::max_half_open) is open, though no call
-    /// has found it so yet.
+    /// An open breaker whose cooldown is over is half-open, even before the first probe. A breaker that was half-open for longer
+    /// than [`max_half_open`](super::BreakerConfigBuilder::max_half_open) is open, even before a call finds it so.
     pub fn state(&self) -> State {
         self.circuit.state()
     }
@@ -285,6 +291,92 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// Returns the state, the counts, and when the next probe may pass.
     pub fn status(&self) -> BreakerStatus {
         self.circuit.status()
+    }
+
+    /// Changes the configuration while the breaker is in use.
+    ///
+    /// No call waits for it. Each decision uses one configuration, the old or the new one; a concurrent call may still use the
+    /// old one. These carry over:
+    ///
+    /// - The state, its generation and the permits of calls in flight. Their outcomes are recorded by the new configuration. A
+    ///   call that began while calls were not timed counts as not slow.
+    /// - Consecutive failures. If they have already reached the new threshold, the next failure trips the breaker.
+    /// - A running cooldown, including one that the server's `Retry-After` or [`trip_for`](Self::trip_for) has set: its end does
+    ///   not change. The next one uses the new configuration. To end a running one, call `trip_for` with the time that it may
+    ///   still take, or [`reset`](Self::reset).
+    /// - The probes of a half-open breaker. The next probe that ends decides by the new configuration, or the next call if no
+    ///   probe is in flight. [`max_half_open`](super::BreakerConfigBuilder::max_half_open) counts from the start of the state,
+    ///   even if it was not set before.
+    /// - The outcomes in the window, if that stays the same, or if both windows are of at most 48 calls (24, where slow calls
+    ///   count). The breaker keeps the newest 48 (24) of those, whatever the window, and the new window counts as many as it has.
+    ///   Any other window starts empty: a larger one keeps its outcomes elsewhere, one of time counts them by other spans of
+    ///   time, and calls that were recorded before slow ones counted carry no durations.
+    ///
+    /// Nothing is allocated here. A larger window allocates its memory at the next outcome, and the memory of the smaller one is
+    /// kept.
+    ///
+    /// # Errors
+    ///
+    /// [`SetConfigError::Busy`] if another thread is changing the configuration.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// let config = BreakerConfig::builder().failure_threshold(1);
+    /// let breaker = CircuitBreaker::with_clock(config.build()?, &clock);
+    /// breaker.try_acquire()?.failure();
+    /// assert_eq!(breaker.status().next_probe_in(), Some(Duration::from_secs(30)));
+    ///
+    /// breaker.set_config(&config.cooldown(Duration::from_secs(5)).build()?)?;
+    /// assert_eq!(breaker.status().next_probe_in(), Some(Duration::from_secs(30))); // it runs on
+    /// breaker.trip();
+    /// assert_eq!(breaker.status().next_probe_in(), Some(Duration::from_secs(5)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_config(&self, config: &BreakerConfig) -> Result<(), SetConfigError> {
+        self.circuit.set_config(config)
+    }
+
+    /// Opens the breaker for its cooldown, as too many failures would, whatever its state.
+    ///
+    /// After the cooldown the breaker is probed.
+    ///
+    /// Ends [`metrics_only`](Self::metrics_only) and every forced state. Results of in-flight calls are discarded.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
+    ///
+    /// let breaker = CircuitBreaker::with_clock(BreakerConfig::DEFAULT, ManualClock::new());
+    /// breaker.trip();
+    /// assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(30)));
+    ///
+    /// breaker.trip_for(Duration::from_secs(3_600)); // until the maintenance is over
+    /// assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(3_600)));
+    /// ```
+    pub fn trip(&self) {
+        self.circuit.trip();
+    }
+
+    /// Opens the breaker for `cooldown`, rounded up to microseconds and at most 100 days.
+    ///
+    /// Otherwise it acts as [`trip`](Self::trip).
+    ///
+    /// Neither [`max_cooldown`](super::BreakerConfigBuilder::max_cooldown), nor jitter, nor [`set_config`](Self::set_config)
+    /// changes it.
+    ///
+    /// Times wrap after 203 days. If the breaker was ever tripped for 100 days, or ever had a configuration that allows it, and
+    /// it opens later and gets no call for 103 days, it stays open for up to 100 days more.
+    pub fn trip_for(&self, cooldown: Duration) {
+        self.circuit.trip_for(cooldown);
     }
 
     /// Opens the breaker until it is [reset](Self::reset): every call is refused, and none is a probe.
@@ -297,19 +389,21 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         self.circuit.force(Phase::ForcedClosed);
     }
 
-    /// Stops the breaker from tripping until it is [reset](Self::reset): every call passes, and all are counted, as
-    /// [`status`](Self::status) shows.
+    /// Stops the breaker from tripping until it is [reset](Self::reset).
+    ///
+    /// Every call passes, and all are counted, as [`status`](Self::status) shows.
     pub fn disable(&self) {
         self.circuit.force(Phase::Disabled { failures: 0 });
     }
 
-    /// Lets calls pass uncounted that the breaker would refuse, until it is [reset](Self::reset). Otherwise it works as
-    /// ever, so you see what it would do before it does.
+    /// Lets calls pass uncounted that the breaker would refuse, until it is [reset](Self::reset).
+    ///
+    /// Otherwise the breaker works as usual, so you can observe its decisions before you enforce them.
     pub fn metrics_only(&self) {
         self.circuit.set_metrics_only(true);
     }
 
-    /// Closes the breaker with nothing counted, and ends [`metrics_only`](Self::metrics_only) and every forced state.
+    /// Closes the breaker, clears its counts, and ends [`metrics_only`](Self::metrics_only) and forced states.
     ///
     /// Results of in-flight calls are discarded. The [listener](super::OnStateChange) is called even if the breaker was
     /// closed.
@@ -342,7 +436,7 @@ impl<C: Clock, L: OnStateChange> Breaker for CircuitBreaker<C, L> {
     }
 }
 
-/// Shows the state as it was left, without reading the clock.
+/// Shows the stored state, without reading the clock.
 impl<C, L> fmt::Debug for CircuitBreaker<C, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CircuitBreaker").field("phase", &self.circuit.phase()).finish_non_exhaustive()

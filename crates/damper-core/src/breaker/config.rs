@@ -1,4 +1,4 @@
-//! When a breaker trips, how long it stays open, and how it is probed.
+//! The configuration of a breaker: when it trips, how long it stays open, and how it is probed.
 
 use super::Window;
 use super::state_word::Word;
@@ -8,26 +8,28 @@ use core::time::Duration;
 /// The most probes and successes that the word can count.
 const MAX_PROBES: u32 = u64::LAYOUT.max_probes();
 
-/// The longest cooldown: a little less than half the circle of the word's microseconds.
-const MAX_COOLDOWN: Duration = Duration::from_secs(100 * 24 * 60 * 60);
+/// The longest cooldown: a little less than half the range of the word's wrapping microseconds.
+pub(super) const MAX_COOLDOWN: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 
 /// Factors are kept in thousandths.
 const THOUSAND: u32 = 1_000;
 
-/// The settings of a [`CircuitBreaker`](super::CircuitBreaker): by default 5 consecutive failures trip it, it stays open
-/// for 30 s, one call at a time is a probe, and the first success closes it.
+/// The settings of a [`CircuitBreaker`](super::CircuitBreaker).
 ///
-/// | what | setting | default |
+/// By default 5 consecutive failures trip the breaker, it stays open for 30 s, one call at a time is a probe, and the first
+/// success closes it.
+///
+/// | aspect | setting | default |
 /// |---|---|---|
-/// | when it trips | [`failure_threshold`](BreakerConfigBuilder::failure_threshold) | 5 in a row |
+/// | tripping | [`failure_threshold`](BreakerConfigBuilder::failure_threshold) | 5 consecutive |
 /// | | [`failure_rate`](BreakerConfigBuilder::failure_rate), [`slow_rate`](BreakerConfigBuilder::slow_rate) | off |
-/// | | [`window`](BreakerConfigBuilder::window) of which both are taken | 48 calls, or 24 |
+/// | | [`window`](BreakerConfigBuilder::window) for both rates | 48 calls, or 24 |
 /// | | [`minimum_calls`](BreakerConfigBuilder::minimum_calls) for a rate to count | 20 |
-/// | how long it is open | [`cooldown`](BreakerConfigBuilder::cooldown) | 30 s |
+/// | time open | [`cooldown`](BreakerConfigBuilder::cooldown) | 30 s |
 /// | | [`cooldown_factor`](BreakerConfigBuilder::cooldown_factor) each time that probes fail, up to [`max_cooldown`](BreakerConfigBuilder::max_cooldown) | 1, 1 h |
 /// | | [`cooldown_jitter`](BreakerConfigBuilder::cooldown_jitter) | 0 % |
-/// | | [`max_retry_after`](BreakerConfigBuilder::max_retry_after), for what the callee asks for | 5 min |
-/// | how it is probed | [`max_probes`](BreakerConfigBuilder::max_probes), [`successes_to_close`](BreakerConfigBuilder::successes_to_close) | 1, 1 |
+/// | | [`max_retry_after`](BreakerConfigBuilder::max_retry_after), for the server's `Retry-After` | 5 min |
+/// | probing | [`max_probes`](BreakerConfigBuilder::max_probes), [`successes_to_close`](BreakerConfigBuilder::successes_to_close) | 1, 1 |
 /// | | [`probe_failure_rate`](BreakerConfigBuilder::probe_failure_rate) instead of "any failure" | off |
 /// | | [`max_half_open`](BreakerConfigBuilder::max_half_open) | off |
 /// | | [`abandoned_probes_fail`](BreakerConfigBuilder::abandoned_probes_fail) | they decide nothing |
@@ -66,7 +68,7 @@ pub struct BreakerConfig {
     abandoned_probes_fail: bool,
 }
 
-/// Which calls are slow, and how many of them are too many.
+/// The duration from which calls are slow, and the percentage of slow calls that trips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct SlowRate {
@@ -99,20 +101,19 @@ impl BreakerConfig {
         BreakerConfigBuilder { config: Self::DEFAULT, factor: 1.0 }
     }
 
-    /// How many consecutive failures trip the breaker; `u32::MAX` if they do not.
+    /// The number of consecutive failures that trips the breaker; `u32::MAX` if they do not.
     #[must_use]
     pub const fn failure_threshold(&self) -> u32 {
         self.failure_threshold
     }
 
-    /// Which part of the calls in the window trips the breaker if they fail, in percent.
+    /// The percentage of failed calls in the window that trips the breaker.
     #[must_use]
     pub const fn failure_rate(&self) -> Option<u32> {
         self.failure_rate
     }
 
-    /// Which part of the calls in the window trips the breaker if they are slow, in percent, and from what duration
-    /// on they are.
+    /// The percentage of slow calls in the window that trips the breaker, and the duration of a slow call.
     #[must_use]
     pub const fn slow_rate(&self) -> Option<(u32, Duration)> {
         match self.slow_rate {
@@ -121,7 +122,7 @@ impl BreakerConfig {
         }
     }
 
-    /// Which calls the rates are taken of.
+    /// The window of calls for the rates.
     pub const fn window(&self) -> Window {
         match self.window {
             Some(window) => window,
@@ -129,30 +130,30 @@ impl BreakerConfig {
         }
     }
 
-    /// How many calls there must be in the window for a rate to count.
+    /// The number of calls in the window from which a rate counts.
     #[must_use]
     pub const fn minimum_calls(&self) -> u32 {
         self.minimum_calls
     }
 
-    /// How long the breaker stays open before a probe, the first time.
+    /// The first time that the breaker stays open before a probe.
     #[must_use]
     pub const fn cooldown(&self) -> Duration {
         self.cooldown
     }
 
-    /// By what the cooldown grows each time that probes fail, in thousandths.
+    /// The factor by which the cooldown grows each time that probes fail, in thousandths.
     pub(crate) const fn factor_in_thousandths(&self) -> u32 {
         self.cooldown_factor
     }
 
-    /// By what the cooldown grows each time that probes fail.
+    /// The factor by which the cooldown grows each time that probes fail.
     #[must_use]
     pub const fn cooldown_factor(&self) -> f64 {
         self.cooldown_factor as f64 / THOUSAND as f64
     }
 
-    /// The most that the cooldown grows to.
+    /// The longest cooldown that the growth reaches.
     #[must_use]
     pub const fn max_cooldown(&self) -> Duration {
         match self.max_cooldown {
@@ -161,43 +162,43 @@ impl BreakerConfig {
         }
     }
 
-    /// By what part the cooldown may be shorter, by chance, in percent.
+    /// The percentage by which jitter may shorten a cooldown.
     #[must_use]
     pub const fn cooldown_jitter(&self) -> u32 {
         self.cooldown_jitter
     }
 
-    /// The most that the callee's wish to be left alone extends the cooldown to.
+    /// The longest cooldown that a server's `Retry-After` can set.
     #[must_use]
     pub const fn max_retry_after(&self) -> Duration {
         self.max_retry_after
     }
 
-    /// How many probes may be in flight at once.
+    /// The number of probes that may be in flight at once.
     #[must_use]
     pub const fn max_probes(&self) -> u32 {
         self.max_probes
     }
 
-    /// How many probes must succeed to close the breaker.
+    /// The number of probes that must succeed to close the breaker.
     #[must_use]
     pub const fn successes_to_close(&self) -> u32 {
         self.successes_to_close
     }
 
-    /// Which part of the probes opens the breaker again if they fail, in percent; `None` if any does.
+    /// The percentage of failed probes that opens the breaker again; `None` if any failure does.
     #[must_use]
     pub const fn probe_failure_rate(&self) -> Option<u32> {
         self.probe_failure_rate
     }
 
-    /// How long the breaker may be half-open before it opens again.
+    /// The longest time half-open, after which the breaker opens again.
     #[must_use]
     pub const fn max_half_open(&self) -> Option<Duration> {
         self.max_half_open
     }
 
-    /// Whether a probe whose permit is dropped without a verdict has failed.
+    /// Whether a probe counts as failed if its permit is dropped without a verdict.
     #[must_use]
     pub const fn abandoned_probes_fail(&self) -> bool {
         self.abandoned_probes_fail
@@ -223,37 +224,39 @@ pub struct BreakerConfigBuilder {
 }
 
 impl BreakerConfigBuilder {
-    /// Sets how many consecutive failures trip the breaker; at least 1, and `u32::MAX` for never. Default: 5.
+    /// Sets how many consecutive failures trip the breaker: at least 1, `u32::MAX` for never. Default: 5.
     pub const fn failure_threshold(mut self, failures: u32) -> Self {
         self.config.failure_threshold = failures;
         self
     }
 
-    /// Sets which part of the calls in the [window](Self::window) trips the breaker if they fail: at or above so
-    /// many percent, 1 to 100. Beside the consecutive failures: for the rate alone, set
-    /// [`failure_threshold`](Self::failure_threshold) to `u32::MAX`. Default: none does.
+    /// Sets the percentage of failed calls in the [window](Self::window) that trips the breaker; 1 to 100.
+    ///
+    /// The breaker trips at this rate or above. Consecutive failures trip it as well: for the rate alone, set
+    /// [`failure_threshold`](Self::failure_threshold) to `u32::MAX`. Default: off.
     pub const fn failure_rate(mut self, percent: u32) -> Self {
         self.config.failure_rate = Some(percent);
         self
     }
 
-    /// Sets which part of the calls in the [window](Self::window) trips the breaker if they are slow: at or
-    /// above so many percent, 1 to 100. A call is slow that takes as long as `duration` or longer, from its permit
-    /// to its verdict. Default: none is.
+    /// Sets the percentage of slow calls in the [window](Self::window) that trips the breaker; 1 to 100.
     ///
-    /// A slow probe is a failed probe, even if it succeeds: a breaker that tripped on slow calls closes only when
-    /// calls are fast again. A permit that outlives the call, such as one kept until a body ends, is timed until its
-    /// verdict too.
+    /// The breaker trips at this rate or above. A call is slow if it takes `duration` or longer, from its permit to its verdict.
+    /// Default: off.
+    ///
+    /// A slow probe counts as failed, even if it succeeds: a breaker that tripped on slow calls closes only when calls are fast
+    /// again. A permit that outlives the call, such as one kept until a body ends, is timed until its verdict too.
     pub const fn slow_rate(mut self, percent: u32, duration: Duration) -> Self {
         self.config.slow_rate = Some(SlowRate { percent, duration });
         self
     }
 
-    /// Sets which calls the rates are taken of; without a rate it has no effect. Default: the last 48 calls, or the last
-    /// 24 where slow calls count.
+    /// Sets the window of calls for the rates. Default: the last 48 calls, or 24 where slow calls count.
     ///
-    /// A window of those sizes or fewer is part of the breaker. The memory of a larger one, or of one of time, is
-    /// allocated once, when the breaker records its first outcome: so a breaker in a `static` may have any window.
+    /// It has no effect without a rate.
+    ///
+    /// A window of those sizes or fewer is part of the breaker. The memory of a larger one, or of one of time, is allocated once,
+    /// when the breaker records its first outcome. So a breaker in a `static` may have any window.
     ///
     /// # Examples
     ///
@@ -273,47 +276,52 @@ impl BreakerConfigBuilder {
         self
     }
 
-    /// Sets how many calls there must be in the window for a rate to count; at least 1. In a window of fewer calls
-    /// it is as many as that holds; in one of time no more than 16,384 where slow calls count, else 2,097,152.
-    /// Default: 20.
+    /// Sets how many calls the window must have for a rate to count; at least 1. Default: 20.
+    ///
+    /// A window of fewer calls lowers it to its size. A window of time lowers it to 16,384 where slow calls count, and to
+    /// 2,097,152 where they do not.
     pub const fn minimum_calls(mut self, calls: u32) -> Self {
         self.config.minimum_calls = calls;
         self
     }
 
-    /// Sets how long the breaker stays open before a probe; more than zero and at most 100 days, rounded up to
-    /// microseconds. Default: 30 s.
+    /// Sets how long the breaker stays open before a probe. Default: 30 s.
+    ///
+    /// More than zero and at most 100 days, rounded up to microseconds.
     pub const fn cooldown(mut self, cooldown: Duration) -> Self {
         self.config.cooldown = cooldown;
         self
     }
 
-    /// Sets by what the cooldown grows each time that the breaker opens again because its probes failed; 1.0 to
-    /// 10.0, in thousandths. It starts over when the breaker closes, and stops after 15 times. Default: 1.0, it
-    /// does not grow.
+    /// Sets the factor by which the cooldown grows when probes fail; 1.0 to 10.0. Default: 1.0, no growth.
+    ///
+    /// It applies each time that failed probes open the breaker again, up to 15 times, and is kept in thousandths. Closing the
+    /// breaker starts over with the first cooldown.
     pub const fn cooldown_factor(mut self, factor: f64) -> Self {
         self.factor = factor;
         self
     }
 
-    /// Sets the most that the cooldown grows to; no less than the cooldown, and at most 100 days. Default: one
-    /// hour, or the cooldown if that is longer.
+    /// Sets the longest cooldown that the growth reaches. Default: one hour, or the cooldown if longer.
+    ///
+    /// No less than the cooldown, and at most 100 days.
     pub const fn max_cooldown(mut self, most: Duration) -> Self {
         self.config.max_cooldown = Some(most);
         self
     }
 
-    /// Sets by what part of itself a cooldown may be shorter, by chance, in percent; 0 to 100. What comes of it
-    /// differs from breaker to breaker and from time to time, so that a fleet of clients does not probe all at
-    /// once. Default: 0.
+    /// Sets the percentage by which jitter may shorten a cooldown; 0 to 100. Default: 0.
+    ///
+    /// The jitter differs from breaker to breaker and from time to time, so that a fleet of clients does not probe all at once.
     pub const fn cooldown_jitter(mut self, percent: u32) -> Self {
         self.config.cooldown_jitter = percent;
         self
     }
 
-    /// Sets the most that a server's `Retry-After` (recorded with
-    /// [`failure_with_retry_after`](super::Permit::failure_with_retry_after)) extends the cooldown to; at most 100
-    /// days, and zero to ignore them. Default: 5 min.
+    /// Sets the longest cooldown that a server's `Retry-After` can set. Default: 5 min.
+    ///
+    /// At most 100 days; zero ignores them. Record them with
+    /// [`failure_with_retry_after`](super::Permit::failure_with_retry_after).
     pub const fn max_retry_after(mut self, most: Duration) -> Self {
         self.config.max_retry_after = most;
         self
@@ -331,25 +339,28 @@ impl BreakerConfigBuilder {
         self
     }
 
-    /// Judges probes by a rate: of `max_probes` or `successes_to_close` probes, whichever is more, at least so many
-    /// percent must fail to open the breaker again, 1 to 100; else it closes. It does either as soon as that is
-    /// certain. Default: any failure opens it again.
+    /// Sets the percentage of failed probes that opens the breaker again; 1 to 100. Default: any failure.
+    ///
+    /// Of `max_probes` or `successes_to_close` probes, whichever is more, at least this percentage must fail to open the breaker;
+    /// otherwise it closes. It does either as soon as the result is certain.
     pub const fn probe_failure_rate(mut self, percent: u32) -> Self {
         self.config.probe_failure_rate = Some(percent);
         self
     }
 
-    /// Sets how long the breaker may be half-open before it opens again, so that probes which never end do not keep
-    /// others out for ever; more than zero and at most 100 days. To a 4096th of itself. The first call after that time
-    /// opens it; [`state`](super::CircuitBreaker::state) and [`status`](super::CircuitBreaker::status) show it open
-    /// before. Default: for ever; then put a timeout on calls.
+    /// Sets the longest time half-open, after which the breaker opens again. Default: unlimited.
+    ///
+    /// More than zero and at most 100 days, rounded up to microseconds. It keeps probes that never end from blocking the breaker
+    /// for ever; without it, put a timeout on calls. The first call after that time opens the breaker;
+    /// [`state`](super::CircuitBreaker::state) and [`status`](super::CircuitBreaker::status) show it open before.
     pub const fn max_half_open(mut self, longest: Duration) -> Self {
         self.config.max_half_open = Some(longest);
         self
     }
 
-    /// Makes a probe whose permit is dropped without a verdict a failed one. Default: it gives its place back and
-    /// decides nothing. [`Permit::ignore`](super::Permit::ignore) always does.
+    /// Counts a probe as failed if its permit is dropped without a verdict.
+    ///
+    /// Default: the drop frees the probe's place and decides nothing, as [`Permit::ignore`](super::Permit::ignore) always does.
     pub const fn abandoned_probes_fail(mut self) -> Self {
         self.config.abandoned_probes_fail = true;
         self
@@ -392,7 +403,7 @@ impl BreakerConfigBuilder {
         if !(self.factor >= 1.0 && self.factor <= 10.0) {
             return Err(BreakerConfigError::CooldownFactor(self.factor));
         }
-        // At most 10,000; rounded, for the product may be a little less than the number that was meant.
+        // At most 10,000. Rounded, because the product may be a little less than the intended number.
         config.cooldown_factor = (self.factor * THOUSAND as f64 + 0.5) as u32;
         if let Some(most) = config.max_cooldown
             && (!is_duration(most) || most.as_nanos() < config.cooldown.as_nanos())
@@ -433,7 +444,7 @@ const fn is_duration(duration: Duration) -> bool {
     !duration.is_zero() && duration.as_nanos() <= MAX_COOLDOWN.as_nanos()
 }
 
-/// Which setting of a [`BreakerConfig`](super::BreakerConfig) was refused, with its value.
+/// The setting of a [`BreakerConfig`](super::BreakerConfig) that was refused, with its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -444,13 +455,13 @@ pub enum BreakerConfigError {
     FailureRate(u32),
     /// `slow_rate` is not in 1..=100.
     SlowRate(u32),
-    /// The duration from which on a call is slow is zero: every call would be.
+    /// The duration of a slow call is zero, so every call would be slow.
     SlowCall,
-    /// The window has no calls, or more than it can have.
+    /// The window has no calls, or more than the maximum.
     WindowCalls {
-        /// The calls that it should have.
+        /// The requested number of calls.
         calls: u32,
-        /// The most that it can have.
+        /// The maximum number of calls.
         most: u32,
     },
     /// The window is shorter than 10 µs (an interval: 1 µs), or longer than 100 days.

@@ -13,7 +13,7 @@ pub struct CircuitOpen(OpenReason);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OpenReason {
-    /// So many microseconds, which are a duration when somebody asks: that takes a division.
+    /// The wait in microseconds. Converted to a duration only on request, because that takes a division.
     For(u64),
     Probing,
     Forced,
@@ -27,8 +27,9 @@ impl CircuitOpen {
         Self(OpenReason::For(micros))
     }
 
-    /// The time until the next probe may pass, rounded up to microseconds; `None` while probes are out, whose
-    /// outcome decides, and where the breaker was forced open.
+    /// The time until the next probe may pass, rounded up to microseconds.
+    ///
+    /// `None` while the outcome of probes in flight decides, and where the breaker was forced open.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0 {
@@ -37,13 +38,13 @@ impl CircuitOpen {
         }
     }
 
-    /// The first one in the chain of an error's sources, itself included.
+    /// Returns the first `CircuitOpen` in an error's chain of sources, the error itself included.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::{CallError, CircuitBreaker, CircuitOpen};
     ///
     /// let breaker = CircuitBreaker::default();
@@ -52,6 +53,7 @@ impl CircuitOpen {
     /// assert!(CircuitOpen::find_in(&error).is_some());
     /// let refused = breaker.try_acquire().unwrap_err();
     /// assert!(CircuitOpen::find_in(&std::io::Error::other(refused)).is_some());
+    /// # }
     /// ```
     #[must_use]
     pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
@@ -66,11 +68,11 @@ impl CircuitOpen {
     }
 }
 
-/// What an error wraps.
+/// Returns the source of an error.
 pub(crate) fn source_of<'a>(
     error: &'a (dyn core::error::Error + 'static),
 ) -> Option<&'a (dyn core::error::Error + 'static)> {
-    // The source of an I/O error is that of what it wraps, which is skipped.
+    // The source of an I/O error is that of the error that it wraps, which would be skipped.
     #[cfg(feature = "std")]
     if let Some(wrapped) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
         return Some(wrapped);

@@ -1,40 +1,43 @@
 //! A breaker for every key.
 
+use super::claim::Claim;
 use super::run::ClassifyFn;
-use super::{BreakerConfig, CallError, CircuitBreaker, OnStateChange, Run, StateChange, Verdict};
+use super::{BreakerConfig, CallError, CircuitBreaker, OnStateChange, Run, SetConfigError, StateChange, Verdict};
 use crate::capacity::CapacityError;
 use crate::store::LruStore;
+use crate::sync::{AtomicBool, Guarded};
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::borrow::Borrow;
+use core::cell::Cell;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
-/// One [`CircuitBreaker`] per key, of the keys that were used last: an [`LruStore`] of breakers that are all alike.
+/// One [`CircuitBreaker`] per key, for the most recently used keys, all with one configuration.
 ///
-/// A breaker that was evicted is forgotten: the next call for its key passes, and meets a new one. So those go last
-/// that know something which is worth keeping: open ones, half-open ones with probes in flight or decided, and those
-/// that were forced into a state (or set to metrics only). An open breaker whose cooldown is over and that is no longer called
-/// is not among them.
+/// The breakers are in an [`LruStore`]. An evicted breaker is forgotten: the next call for its key passes and gets a new one. So
+/// the store evicts breakers last whose state is worth keeping: open ones, half-open ones with probes in flight or decided, and
+/// those that were forced into a state (or set to metrics only). An open breaker whose cooldown is over and that is no longer
+/// called is not among them.
 ///
 /// # Floods of keys
 ///
-/// A client that chooses the keys, such as the hosts of URLs, cannot evict an open breaker by calling many hosts, failing
-/// ones included: their closed breakers go first. It can trip breakers of its own, with `failure_threshold` failures
-/// each. Where all breakers of a shard are worth keeping, the shard evicts one that was not called lately, and counts it:
-/// [`store().kept_evictions()`](LruStore::kept_evictions) above 0 says that the capacity is too small, or that
-/// the store is flooded with hosts. A low threshold makes such a flood cheap; a capacity well above the number of hosts that you
-/// call makes it expensive.
+/// A client that chooses the keys, such as the hosts of URLs, cannot evict an open breaker by calling many hosts, even failing
+/// ones: the closed breakers of those hosts are evicted first. It can trip breakers of its own, with `failure_threshold` failures
+/// each. If all breakers of a shard are worth keeping, the shard evicts one that was not called lately, and counts the eviction:
+/// [`store().kept_evictions()`](LruStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
+/// flooded with hosts. A low threshold makes such a flood cheap; a capacity well above the number of hosts that you call makes it
+/// expensive.
 ///
-/// For breakers that differ, take an [`LruStore`] and create each as you like.
+/// For breakers with different configurations, use an [`LruStore`] and create each breaker yourself.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{BreakerConfig, CallError, KeyedCircuitBreaker};
 ///
 /// let config = BreakerConfig::builder().failure_threshold(2).build()?;
@@ -44,11 +47,15 @@ use core::hash::{BuildHasher, Hash};
 /// }
 /// assert!(matches!(hosts.call("down.example.com", || Ok::<_, &str>(())), Err(CallError::Refused(_))));
 /// assert_eq!(hosts.call("api.example.com", || Ok::<_, &str>("pong")), Ok("pong"));
+/// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[cfg(feature = "alloc")]
 pub struct KeyedCircuitBreaker<K, C = DefaultClock, S = Seed, L = ()> {
     store: LruStore<K, CircuitBreaker<C, L>, S>,
-    config: BreakerConfig,
+    config: Guarded<BreakerConfig>,
+    /// Whether a thread is changing the configuration.
+    claimed: AtomicBool,
     clock: C,
     listener_of: ListenerOf<K, L>,
 }
@@ -70,8 +77,9 @@ impl<K: Hash + Eq> KeyedCircuitBreaker<K> {
 
 #[cfg(feature = "std")]
 impl<K: Hash + Eq, C: Clock + Clone> KeyedCircuitBreaker<K, C> {
-    /// Creates breakers of this configuration for at most `capacity` keys, on a clock of your own. A reference to a clock is
-    /// a clock too.
+    /// Creates breakers of this configuration for at most `capacity` keys, on a clock of your own.
+    ///
+    /// A reference to a clock is a clock too.
     ///
     /// # Errors
     ///
@@ -81,8 +89,18 @@ impl<K: Hash + Eq, C: Clock + Clone> KeyedCircuitBreaker<K, C> {
     }
 }
 
+#[cfg(feature = "std")]
+impl<K: Hash + Eq> KeyedCircuitBreaker<K> {
+    /// Creates breakers of this configuration in an empty store.
+    pub(crate) fn in_store(store: LruStore<K, CircuitBreaker>, config: BreakerConfig) -> Self {
+        Self::listened_to(store, config, crate::time::Monotonic, Box::new(|_| ()))
+    }
+}
+
 impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S> {
-    /// As `with_clock`, with a hasher of your own, as [`LruStore::with_hasher`] has it: for where there is no `std`.
+    /// Creates breakers as `with_clock` does, with a hasher of your own, for use without `std`.
+    ///
+    /// See [`LruStore::with_hasher`].
     ///
     /// # Errors
     ///
@@ -96,16 +114,18 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
         Ok(Self::listened_to(LruStore::with_hasher(capacity, hasher)?, config, clock, Box::new(|_| ())))
     }
 
-    /// Registers a callback for the state changes of all breakers, which gets the key; to be called before the first use.
+    /// Registers a callback, which gets the key, for the state changes of all breakers.
     ///
-    /// It is called as the callback of one breaker is, see [`CircuitBreaker::on_state_change`]. Each breaker has a copy of
-    /// its key. An evicted breaker makes no change, and neither does the closed one that takes its place.
+    /// Call it before the first use.
+    ///
+    /// It is called as the callback of one breaker is, see [`CircuitBreaker::on_state_change`]. Each breaker has a copy of its
+    /// key. The eviction of a breaker is not reported, nor is the new closed breaker of its key.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::{BreakerConfig, KeyedCircuitBreaker};
     /// use std::sync::mpsc::channel;
     ///
@@ -115,6 +135,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
     ///     .on_state_change(move |change, host| _ = sender.send(format!("{host}: {change}")));
     /// _ = hosts.call("down.example.com", || Err::<(), _>("timed out"));
     /// assert_eq!(changes.try_recv()?, "down.example.com: circuit closed -> open: consecutive failures");
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_state_change<F>(self, callback: F) -> KeyedCircuitBreaker<K, C, S, KeyListener<K>>
@@ -126,16 +147,16 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
         self.with_listeners(move |key| KeyListener { key: key.clone(), callback: Arc::clone(&callback) })
     }
 
-    /// Gives each breaker a listener of its own, which `listener_of` makes for its key; to be called before the first use.
+    /// Gives each breaker a listener of its own, created by `listener_of`. Call it before the first use.
     ///
-    /// For listeners that keep something per breaker: such a listener is dropped with its breaker. `listener_of` is called
-    /// outside the store's locks, once for each breaker that is created. Breakers that were there before are dropped.
+    /// Use it for listeners that keep data per breaker: such a listener is dropped with its breaker. `listener_of` is called with
+    /// the key, outside the store's locks, for each breaker that is created. Breakers that existed before are dropped.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use core::sync::atomic::{AtomicU32, Ordering};
     /// use damper::{BreakerConfig, KeyedCircuitBreaker, OnStateChange, StateChange};
     ///
@@ -155,14 +176,15 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
     /// let hosts = KeyedCircuitBreaker::<String>::new(BreakerConfig::DEFAULT, 1024)?
     ///     .with_listeners(|host| Flapping { host: host.clone(), changes: AtomicU32::new(0) });
     /// # assert_eq!(hosts.call("api.example.com", || Ok::<_, &str>("pong")), Ok("pong"));
-    /// # Ok::<(), damper::CapacityError>(())
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_listeners<L: OnStateChange>(
         self,
         listener_of: impl Fn(&K) -> L + Send + Sync + 'static,
     ) -> KeyedCircuitBreaker<K, C, S, L> {
         let Self { store, config, clock, .. } = self;
-        KeyedCircuitBreaker::listened_to(store.emptied(), config, clock, Box::new(listener_of))
+        KeyedCircuitBreaker::listened_to(store.emptied(), config.read(|config| *config), clock, Box::new(listener_of))
     }
 }
 
@@ -174,20 +196,66 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
         listener_of: ListenerOf<K, L>,
     ) -> Self {
         let store = store.keep_if(|breaker| breaker.status().is_worth_keeping());
-        Self { store, config, clock, listener_of }
+        Self { store, config: Guarded::new(config), claimed: AtomicBool::new(false), clock, listener_of }
     }
 
-    /// The breaker of this key, which is made if there is none; as [`LruStore::get_or_insert_with`]. For permits, and
-    /// for what breakers are controlled by.
+    /// Returns the breaker of this key, and creates it if there is none.
+    ///
+    /// As [`LruStore::get_or_insert_with`]. Use it for permits and to control one breaker.
     #[inline]
     pub fn get_or_create<Q>(&self, key: &Q) -> Arc<CircuitBreaker<C, L>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.store.get_or_insert_with_key(key, |key| {
-            CircuitBreaker::with_clock(self.config, self.clock.clone()).with_listener((self.listener_of)(key))
-        })
+        let created_with = Cell::new(None);
+        let create = |key: &K| {
+            let config = self.config();
+            created_with.set(Some(config));
+            CircuitBreaker::with_clock(config, self.clock.clone()).with_listener((self.listener_of)(key))
+        };
+        // Under the shard's lock: a change that does not find the breaker in the store had replaced the configuration before that
+        // lock was taken. loom-tests: breaker_settings::new_key_gets_the_changed_settings.
+        self.store.get_or_insert_current(key, create, || created_with.get() == Some(self.config()))
+    }
+
+    /// Changes the configuration of all present and future breakers while they are in use.
+    ///
+    /// As [`CircuitBreaker::set_config`].
+    ///
+    /// A breaker that was configured individually gets this configuration too, unless another thread is changing it at that
+    /// moment: then it keeps that thread's. The breakers change one after the other, and all have changed when it returns. If the
+    /// clock panics for one of them, the rest are changed all the same.
+    ///
+    /// # Errors
+    ///
+    /// [`SetConfigError::Busy`] if another thread is changing the configuration of all, which takes milliseconds for many keys.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{BreakerConfig, KeyedCircuitBreaker, State};
+    ///
+    /// let hosts = KeyedCircuitBreaker::<String>::new(BreakerConfig::DEFAULT, 1024)?;
+    /// _ = hosts.call("down.example.com", || Err::<(), _>("timed out"));
+    /// hosts.set_config(&BreakerConfig::builder().failure_threshold(2).build()?)?;
+    /// _ = hosts.call("down.example.com", || Err::<(), _>("timed out"));
+    /// assert_eq!(hosts.get_or_create("down.example.com").state(), State::Open);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_config(&self, config: &BreakerConfig) -> Result<(), SetConfigError> {
+        let _claim = Claim::of(&self.claimed).ok_or(SetConfigError::Busy)?;
+        self.config.write(|current| *current = *config);
+        // On `Busy` another caller is configuring this breaker individually.
+        self.store.for_each(|breaker| _ = breaker.set_config(config));
+        Ok(())
+    }
+
+    fn config(&self) -> BreakerConfig {
+        self.config.read(|config| *config)
     }
 
     /// Makes one call if the breaker of this key lets it pass; `Err` is a failure. As [`CircuitBreaker::call`].
@@ -204,8 +272,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
         self.get_or_create(key).call(call)
     }
 
-    /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned. As
-    /// [`CircuitBreaker::call_with`].
+    /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned.
+    ///
+    /// As [`CircuitBreaker::call_with`].
     ///
     /// # Errors
     ///
@@ -225,8 +294,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
         self.get_or_create(key).call_with(call, classify)
     }
 
-    /// Awaits a future if the breaker of this key lets it pass; `Err` is a failure. As [`CircuitBreaker::run`], and it
-    /// borrows nothing.
+    /// Awaits a future if the breaker of this key lets it pass; `Err` is a failure.
+    ///
+    /// As [`CircuitBreaker::run`], but the future borrows nothing.
     ///
     /// # Errors
     ///
@@ -240,8 +310,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
         Run::of_result(self.get_or_create(key), future)
     }
 
-    /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned. As
-    /// [`CircuitBreaker::run_with`], and it borrows nothing.
+    /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned.
+    ///
+    /// As [`CircuitBreaker::run_with`], but the future borrows nothing.
     ///
     /// # Errors
     ///
@@ -252,11 +323,11 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
     ///
     /// A page that is not found is not the server's failure:
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), damper::CapacityError> {
+    /// # async fn run() -> Result<(), damper::CapacityError> {
     /// use damper::{BreakerConfig, KeyedCircuitBreaker, State, Verdict};
     ///
     /// let hosts = KeyedCircuitBreaker::<String>::new(BreakerConfig::DEFAULT, 1024)?;
@@ -271,6 +342,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
     /// assert_eq!(hosts.get_or_create("api.example.com").state(), State::Closed);
     /// # Ok(())
     /// # }
+    /// # run().unwrap(); }
     /// ```
     pub fn run_with<Q, T, E, F, V>(&self, key: &Q, future: F, classify: V) -> Run<Arc<CircuitBreaker<C, L>>, F, V>
     where
@@ -282,7 +354,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
         Run::new(self.get_or_create(key), future, classify)
     }
 
-    /// Where the breakers are: to look at all of them, to find one without making it, to remove some.
+    /// Returns the store of the breakers: to list them, to find one without creating it, to remove some.
     #[must_use]
     pub fn store(&self) -> &LruStore<K, CircuitBreaker<C, L>, S> {
         &self.store
@@ -292,7 +364,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
 impl<K, C: fmt::Debug, S, L> fmt::Debug for KeyedCircuitBreaker<K, C, S, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedCircuitBreaker")
-            .field("config", &self.config)
+            .field("config", &self.config.read(|config| *config))
             .field("capacity", &self.store.capacity())
             .field("clock", &self.clock)
             .finish_non_exhaustive()
@@ -303,6 +375,7 @@ impl<K, C: fmt::Debug, S, L> fmt::Debug for KeyedCircuitBreaker<K, C, S, L> {
 type KeyCallback<K> = dyn Fn(StateChange, &K) + Send + Sync;
 
 /// Calls the callback of [`KeyedCircuitBreaker::on_state_change`] with the key of a breaker.
+#[cfg(feature = "alloc")]
 pub struct KeyListener<K> {
     key: K,
     callback: Arc<KeyCallback<K>>,

@@ -5,8 +5,10 @@ use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
 
-/// A pointer to a breaker that a [`Permit`] can hold: `&CircuitBreaker`, `Arc<CircuitBreaker>` where the permit has to
-/// outlive the borrow, or the same of a [`CircuitBreaker32`](crate::CircuitBreaker32).
+/// A pointer to a breaker that a [`Permit`] can hold.
+///
+/// One of `&CircuitBreaker`, `Arc<CircuitBreaker>` where the permit has to outlive the borrow, or the same of a
+/// [`CircuitBreaker32`](crate::CircuitBreaker32).
 pub trait BreakerRef: Deref<Target: sealed::Breaker> {}
 
 impl<B: Deref<Target: sealed::Breaker>> BreakerRef for B {}
@@ -38,7 +40,7 @@ pub(crate) mod sealed {
             let result = call();
             let verdict = classify(&result);
             guard.over();
-            // In each arm, so that what was made of an `Ok` is not asked again.
+            // In each arm, so that the variant of the result is not checked twice.
             match result {
                 Ok(value) => {
                     self.record(ticket, verdict);
@@ -57,23 +59,22 @@ use sealed::Breaker;
 
 /// The verdict on a call: whether its outcome speaks for or against the server.
 ///
-/// A failure is what waiting may cure: no connection, a timeout, a 5xx response. A mistake of the caller's (a 404
-/// response, a value that does not parse) is none, and neither is 429: that server is alive, and says itself how long to
-/// wait.
+/// A failure is a condition that waiting may cure: no connection, a timeout, a 5xx response. A mistake of the caller (a 404
+/// response, a value that does not parse) is none. Nor is 429: that server is alive, and its response says how long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It works. A probe that took as long as a [slow call](super::BreakerConfigBuilder::slow_rate) counts as failed
-    /// nevertheless.
+    /// The server works. A probe that took as long as a [slow call](super::BreakerConfigBuilder::slow_rate) still counts as
+    /// failed.
     Success,
-    /// It failed.
+    /// The server failed.
     Failure,
-    /// It failed, and asked for a pause of this duration (`Retry-After`).
+    /// The server failed, and asked for a pause of this duration (`Retry-After`).
     RetryAfter(Duration),
-    /// The deadline passed. A failure, unless the caller gave less than the layer's `min_budget`.
+    /// The deadline passed: a failure, unless the caller gave less time than the layer's `min_budget`.
     DeadlineExceeded,
-    /// Nothing, as if the call had not been made.
+    /// No verdict, as if the call had not been made.
     Ignored,
 }
 
@@ -93,10 +94,9 @@ impl Verdict {
 
 /// The permit to make one call, which records its outcome.
 ///
-/// A permit records one outcome. A permit that is dropped records none: a probe's place becomes free, and nothing is
-/// decided (unless the breaker is [configured otherwise](super::BreakerConfigBuilder::abandoned_probes_fail)). The
-/// outcome of a call that was permitted before the breaker's last state change is discarded. A permit may outlive the
-/// call, for a body that is still to come.
+/// A permit records one outcome. A dropped permit records none: a probe's place becomes free, and nothing is decided (unless the
+/// breaker is [configured otherwise](super::BreakerConfigBuilder::abandoned_probes_fail)). If the breaker's state changed after
+/// the call was permitted, its outcome is discarded. A permit may outlive the call, for a response body that is still to come.
 ///
 /// Where [slow calls](super::BreakerConfigBuilder::slow_rate) count, the call is timed from its permit to its verdict,
 /// and a probe that succeeds slowly has failed.
@@ -126,14 +126,16 @@ impl<B: BreakerRef> Permit<B> {
         self.record(Verdict::Failure);
     }
 
-    /// Records a failure, with the server's `Retry-After`: if this opens the breaker, it stays open for no less, up to
-    /// [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after). A breaker of 32 bits takes it for a plain failure.
+    /// Records a failure with the server's `Retry-After`.
+    ///
+    /// If the failure opens the breaker, it stays open for at least that long, up to
+    /// [`max_retry_after`](super::BreakerConfigBuilder::max_retry_after). A breaker of 32 bits records a plain failure.
     #[inline]
     pub fn failure_with_retry_after(self, retry_after: Duration) {
         self.record(Verdict::RetryAfter(retry_after));
     }
 
-    /// Records that the call says nothing about the server, as if it had not been made. A probe's place becomes free.
+    /// Records no verdict, as if the call had not been made. A probe's place becomes free.
     #[inline]
     pub fn ignore(self) {
         self.record(Verdict::Ignored);
@@ -147,8 +149,8 @@ impl<B: BreakerRef> Permit<B> {
 
     /// Records the success of a probe whose call goes on, because the server has responded.
     ///
-    /// If that closes the breaker, the verdict that is recorded later is one on a call of the closed state; otherwise it
-    /// is discarded. A call that is no probe goes on as it is.
+    /// If that closes the breaker, the later verdict counts for the closed state; otherwise it is discarded. A call that is no
+    /// probe goes on as before.
     #[inline]
     pub fn probe_answered(&mut self) {
         self.ticket = self.breaker.probe_answered(self.ticket);
@@ -179,8 +181,8 @@ impl<B: BreakerRef> Drop for Permit<B> {
 
 /// Records a failure if the code in its scope panics; the panic goes on.
 ///
-/// It stands on the stack while that code runs, and is [over](Self::over) after it. A call that is dropped while its
-/// caller unwinds has no such guard: it counts as cancelled.
+/// It lives on the stack while that code runs, and is [over](Self::over) after it. A call that is dropped while its caller
+/// unwinds has no such guard: it counts as cancelled.
 #[must_use = "it guards while it is in scope"]
 pub(crate) struct FailOnUnwind<F: FnMut()>(F);
 

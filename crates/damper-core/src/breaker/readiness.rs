@@ -1,6 +1,6 @@
 //! Whether the service behind a breaker may be called.
 //!
-//! An open breaker refuses calls at once, so it must not wait for a service that is not ready. This is the order:
+//! An open breaker refuses calls at once, so its caller must not wait for a service that is not ready. This is the order:
 //!
 //! | `poll_ready` finds | it | then `call` |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //!
 //! - A service that is ready and is then not called stays ready: it keeps its reservation for the next call, whose
 //!   `poll_ready` polls it again, as tower's contract allows. While the breaker is open it is not polled again.
-//! - A service that was not polled is not called, even if the breaker would let the call pass by then (the cooldown
-//!   ended in between). That call is refused with a `retry_after` of zero, and takes no permit.
+//! - A service that was not polled is not called, even if the breaker would let the call pass by then (because the
+//!   cooldown has ended since). That call is refused with a `retry_after` of zero, and takes no permit.
 //! - A clone has no readiness.
 
 use super::{BreakerRef, CircuitOpen, Permit};
@@ -30,11 +30,11 @@ pub enum Readiness {
 }
 
 impl Readiness {
-    /// Polls the service's readiness by `poll`, unless there is the `refusal` that every call would get now.
+    /// Polls the service's readiness by `poll`, unless every call would get `refusal` now.
     ///
     /// # Errors
     ///
-    /// That of the service's readiness.
+    /// The error of the service's readiness.
     #[inline]
     pub fn poll<E>(
         &mut self,
@@ -52,8 +52,9 @@ impl Readiness {
         polled
     }
 
-    /// Acquires the permit for a call by `acquire`, which uses up the readiness. A service that was not polled gives the
-    /// refusal `skipped`.
+    /// Acquires the permit for a call by `acquire` and uses up the readiness.
+    ///
+    /// For a service that was not polled it returns the refusal `skipped`.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it ended, it records no verdict, and a probe's place becomes free.
+    /// If it is dropped before it ended, it records no verdict, and a probe's place becomes free.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct Run<B: BreakerRef, F, V> {
         breaker: B,
@@ -57,7 +57,7 @@ where
         }
         *this.is_polled = true;
         let result = this.future.poll(context);
-        // A classifier that panics is a failure too.
+        // A panic of the classifier is a failure too.
         let verdict = match &result {
             Poll::Ready(result) => this.classify.take().map(|classify| classify(result)),
             Poll::Pending => None,

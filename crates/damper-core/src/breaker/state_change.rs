@@ -1,11 +1,11 @@
-//! A change of the state, and who is notified of it.
+//! A change of the state, and its listeners.
 
 use super::State;
 use core::fmt;
 
 /// A change of a breaker's state.
 ///
-/// A control that asks for the present state makes a change too: the state starts over, with nothing counted.
+/// A control that asks for the present state makes a change too: the state starts over, and its counts are cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct StateChange {
@@ -16,25 +16,27 @@ pub struct StateChange {
 }
 
 impl StateChange {
-    /// The state before.
+    /// The state before the change.
     #[must_use]
     pub fn from(&self) -> State {
         self.from
     }
 
-    /// The state from here on.
+    /// The state after the change.
     #[must_use]
     pub fn to(&self) -> State {
         self.to
     }
 
-    /// Why.
+    /// The cause of the change.
     #[must_use]
     pub fn cause(&self) -> Cause {
         self.cause
     }
 
-    /// The generation, incremented on every transition; wraps after 8,192. It orders notifications that come late.
+    /// The generation, incremented on every transition; wraps after 8,192.
+    ///
+    /// It orders notifications that arrive late.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.generation
@@ -53,11 +55,11 @@ impl fmt::Display for StateChange {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Cause {
-    /// So many calls in a row failed.
+    /// Too many consecutive calls failed.
     ConsecutiveFailures,
-    /// Of the calls in the window too many failed.
+    /// Too many of the calls in the window failed.
     FailureRate,
-    /// Of the calls in the window too many were slow.
+    /// Too many of the calls in the window were slow.
     SlowRate,
     /// The cooldown is over, and a probe passes.
     CooldownOver,
@@ -67,12 +69,12 @@ pub enum Cause {
     ProbeFailed,
     /// The probes took too long.
     HalfOpenTooLong,
-    /// Somebody asked for it.
+    /// A control such as `trip` or `reset` was called.
     Control,
 }
 
 impl Cause {
-    /// Why a breaker goes from one state to another, as far as calls, probes and the cooldown bring it there.
+    /// Returns the cause of a transition that calls, probes or the cooldown make.
     pub(super) fn of(from: State, to: State) -> Self {
         match (from, to) {
             (State::Closed, State::Open) => Self::ConsecutiveFailures,
@@ -101,16 +103,15 @@ impl fmt::Display for Cause {
 
 /// A listener for state changes: called exactly once for every change, by the thread that made it.
 ///
-/// The call comes after the change, so other threads may have seen it already, and the listener may have been called for
-/// a later one. It may use the breaker.
+/// The call comes after the change. So other threads may already have seen the change, and the listener may already have been
+/// called for a later one. The listener may use the breaker.
 ///
-/// A control that asks for the present state is reported too: the [reset](super::CircuitBreaker::reset) of a closed
-/// breaker as `closed -> closed`, because it forgets what was counted. So the [generations](StateChange::generation) that
-/// are reported have no gaps.
+/// A control that asks for the present state is reported too: the [reset](super::CircuitBreaker::reset) of a closed breaker as
+/// `closed -> closed`, because it clears the counts. So the reported [generations](StateChange::generation) have no gaps.
 ///
 /// Every function from a [`StateChange`] is a listener; `()` does nothing.
 pub trait OnStateChange {
-    /// The state has changed.
+    /// Is called when the state has changed.
     fn on_state_change(&self, change: StateChange);
 }
 

@@ -4,7 +4,7 @@ use super::state_word::{Phase, Probes, Snapshot, Word};
 use super::{CircuitOpen, State};
 
 /// The settings of a breaker, in the units of its word.
-pub(crate) trait Settings {
+pub(crate) trait Settings: Copy {
     type Word: Word;
 
     /// A reading of the clock.
@@ -13,25 +13,26 @@ pub(crate) trait Settings {
     /// The inputs of a cooldown beside the settings.
     type Request: Copy;
 
-    /// How many consecutive failures trip the breaker, if any do.
-    fn failure_threshold(&self) -> Option<u32>;
-    fn probe_limits(&self) -> ProbeLimits;
+    /// Returns how many consecutive failures trip the breaker; `None` if they do not.
+    fn failure_threshold(self) -> Option<u32>;
+    fn probe_limits(self) -> ProbeLimits;
     /// In percent; `None` if any failure of a probe opens the breaker again.
-    fn probe_failure_rate(&self) -> Option<u32>;
+    fn probe_failure_rate(self) -> Option<u32>;
 
-    /// When the cooldown ends that begins at `now`, after so many reopenings.
-    fn open_until(&self, reopens: u32, now: Self::Now, request: Self::Request) -> u64;
-    /// The rest of a cooldown, in microseconds; 0 when it is over.
-    fn cooldown_left(&self, until: u64, now: Self::Now) -> u64;
+    /// Returns when a cooldown ends that begins at `now`, after `reopens` reopenings.
+    fn open_until(self, reopens: u32, now: Self::Now, request: Self::Request) -> u64;
+    /// Returns the rest of a cooldown, in microseconds; 0 when it is over.
+    fn cooldown_left(self, until: u64, now: Self::Now) -> u64;
 
-    /// Whether the half-open state ends by itself.
-    fn has_half_open_deadline(&self) -> bool;
-    /// When a half-open state ends that begins at `now`.
-    fn half_open_until(&self, now: Self::Now) -> u32;
-    fn is_half_open_over(&self, deadline: u32, now: Self::Now) -> bool;
+    /// Returns whether the half-open state ends by itself.
+    fn has_half_open_deadline(self) -> bool;
+    /// Returns when a half-open state ends that begins at `now`.
+    fn half_open_until(self, now: Self::Now) -> u32;
+    /// Returns whether this half-open state is over.
+    fn is_half_open_over(self, current: SnapshotOf<Self>, now: Self::Now) -> bool;
 }
 
-/// How many probes there may be, and must be.
+/// The limits on the number of probes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProbeLimits {
     pub(crate) most_in_flight: u32,
@@ -39,7 +40,7 @@ pub(crate) struct ProbeLimits {
 }
 
 impl ProbeLimits {
-    /// The most probes that a decision can need.
+    /// Returns the most probes that a decision can need.
     #[inline]
     fn decisive(self) -> u32 {
         self.most_in_flight.max(self.successes_to_close)
@@ -53,23 +54,25 @@ pub(crate) type SnapshotOf<S> = Snapshot<<S as Settings>::Word>;
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(crate) enum CallDecision<S: Settings> {
-    /// It passes, and nothing changes.
+    /// The call passes, and nothing changes.
     Pass,
-    /// It passes as a probe, with this next snapshot.
+    /// The call passes as a probe, with this next snapshot.
     Probe(SnapshotOf<S>),
     Refuse(CircuitOpen),
-    /// At this time the breaker has been half-open for too long, and opens again.
-    HalfOpenTooLong(S::Now),
+    /// The breaker has been half-open for too long, and opens again, with this next snapshot.
+    HalfOpenTooLong(SnapshotOf<S>),
 }
 
 /// The rules, for settings of either width.
 pub(crate) trait StateMachine: Settings {
     /// Decides about a call at `now`, which is read only where it matters.
     #[inline]
-    fn admit(&self, current: SnapshotOf<Self>, now: impl FnOnce() -> Self::Now) -> CallDecision<Self>
-    where
-        Self: Sized,
-    {
+    fn admit(
+        self,
+        current: SnapshotOf<Self>,
+        now: impl FnOnce() -> Self::Now,
+        request: impl FnOnce() -> Self::Request,
+    ) -> CallDecision<Self> {
         match current.phase() {
             Phase::Closed { .. } | Phase::ForcedClosed | Phase::Disabled { .. } => CallDecision::Pass,
             Phase::Open { until } => {
@@ -86,13 +89,20 @@ pub(crate) trait StateMachine: Settings {
             Phase::HalfOpen(probes) => {
                 if self.has_half_open_deadline() {
                     let now = now();
-                    if self.is_half_open_over(probes.deadline, now) {
-                        return CallDecision::HalfOpenTooLong(now);
+                    if self.is_half_open_over(current, now) {
+                        return CallDecision::HalfOpenTooLong(self.opened(
+                            current,
+                            current.reopens() + 1,
+                            now,
+                            request(),
+                        ));
                     }
                 }
-                // Not more in flight than allowed, nor more than can still be needed.
+                // Not more in flight than allowed, nor more than can still be needed. If none is in flight, one is needed: the
+                // earlier probes may be decisive under the settings now in force, although they were not under those before.
                 if probes.in_flight < self.probe_limits().most_in_flight
-                    && probes.in_flight + probes.succeeded + probes.failed < self.probe_limits().decisive()
+                    && (probes.in_flight == 0
+                        || probes.in_flight + probes.succeeded + probes.failed < self.probe_limits().decisive())
                 {
                     let probes = Probes { in_flight: probes.in_flight + 1, ..probes };
                     CallDecision::Probe(current.with(Phase::HalfOpen(probes)))
@@ -104,9 +114,9 @@ pub(crate) trait StateMachine: Settings {
         }
     }
 
-    /// The snapshot after a success of a call of this generation.
+    /// Returns the snapshot after a success of a call of this generation.
     #[inline]
-    fn after_success(&self, current: SnapshotOf<Self>) -> SnapshotOf<Self> {
+    fn after_success(self, current: SnapshotOf<Self>) -> SnapshotOf<Self> {
         match current.phase() {
             Phase::Closed { .. } => current.with(Phase::Closed { failures: 0 }),
             Phase::Disabled { .. } => current.with(Phase::Disabled { failures: 0 }),
@@ -118,12 +128,12 @@ pub(crate) trait StateMachine: Settings {
         }
     }
 
-    /// Closes if enough probes succeeded.
+    /// Closes the breaker if enough probes succeeded.
     #[inline]
-    fn after_probe(&self, current: SnapshotOf<Self>, probes: Probes) -> SnapshotOf<Self> {
+    fn after_probe(self, current: SnapshotOf<Self>, probes: Probes) -> SnapshotOf<Self> {
         let is_enough = match self.probe_failure_rate() {
             None => probes.succeeded >= self.probe_limits().successes_to_close,
-            // Even if all that are to come failed.
+            // Even if all remaining probes failed.
             Some(rate) => {
                 self.probe_limits().decisive().saturating_sub(probes.succeeded) * 100
                     < rate * self.probe_limits().decisive()
@@ -136,22 +146,34 @@ pub(crate) trait StateMachine: Settings {
         }
     }
 
-    /// The snapshot after a failure of a call of this generation, at `now`, which is read only where the breaker opens.
+    /// Returns the snapshot after a failure of this generation that leaves the breaker closed.
+    ///
+    /// `None` if the failure does more than count.
+    #[inline]
+    fn counted_failure(self, current: SnapshotOf<Self>) -> Option<SnapshotOf<Self>> {
+        let Phase::Closed { failures } = current.phase() else { return None };
+        let failures = failures.saturating_add(1);
+        if self.failure_threshold().is_some_and(|threshold| failures >= threshold) {
+            return None;
+        }
+        Some(current.with(Phase::Closed { failures }))
+    }
+
+    /// Returns the snapshot after a failure of a call of this generation.
+    ///
+    /// `now` is read only where the breaker opens.
     #[inline]
     fn after_failure(
-        &self,
+        self,
         current: SnapshotOf<Self>,
         now: impl FnOnce() -> Self::Now,
         request: Self::Request,
     ) -> SnapshotOf<Self> {
+        if let Some(next) = self.counted_failure(current) {
+            return next;
+        }
         let reopens = match current.phase() {
-            Phase::Closed { failures } => {
-                let failures = failures.saturating_add(1);
-                if self.failure_threshold().is_none_or(|threshold| failures < threshold) {
-                    return current.with(Phase::Closed { failures });
-                }
-                0
-            }
+            Phase::Closed { .. } => 0,
             Phase::HalfOpen(probes) => {
                 let in_flight = probes.in_flight.saturating_sub(1);
                 let probes = Probes { in_flight, failed: probes.failed + 1, ..probes };
@@ -171,10 +193,10 @@ pub(crate) trait StateMachine: Settings {
         self.opened(current, reopens, now(), request)
     }
 
-    /// The open state, after so many reopenings. Out of line, to be there once.
+    /// Returns the open state after `reopens` reopenings. Out of line, to exist only once.
     #[inline(never)]
     fn opened(
-        &self,
+        self,
         current: SnapshotOf<Self>,
         reopens: u32,
         now: Self::Now,
@@ -183,9 +205,9 @@ pub(crate) trait StateMachine: Settings {
         current.transition_to(reopens, Phase::Open { until: self.open_until(reopens, now, request) })
     }
 
-    /// The snapshot after a call of this generation without a verdict: a probe's place becomes free.
+    /// Returns the snapshot after a call of this generation without a verdict: a probe's place is freed.
     #[inline]
-    fn after_no_verdict(current: SnapshotOf<Self>) -> SnapshotOf<Self> {
+    fn after_no_verdict(self, current: SnapshotOf<Self>) -> SnapshotOf<Self> {
         match current.phase() {
             Phase::HalfOpen(probes) => {
                 current.with(Phase::HalfOpen(Probes { in_flight: probes.in_flight.saturating_sub(1), ..probes }))
@@ -194,11 +216,13 @@ pub(crate) trait StateMachine: Settings {
         }
     }
 
-    /// The state that a call at `now` would find, and for how many microseconds it would be refused. So an open breaker
-    /// whose cooldown is over is half-open, though no probe has passed yet, and one that was half-open for too long is open.
+    /// Returns the state that a call at `now` would find, and its refusal's length in microseconds.
+    ///
+    /// An open breaker whose cooldown is over is half-open, even before the first probe. One that was half-open for too long is
+    /// open.
     #[inline]
     fn state_at(
-        &self,
+        self,
         current: SnapshotOf<Self>,
         now: impl FnOnce() -> Self::Now,
         request: Self::Request,
@@ -208,9 +232,9 @@ pub(crate) trait StateMachine: Settings {
                 0 => (State::HalfOpen, None),
                 left => (State::Open, Some(left)),
             },
-            Phase::HalfOpen(probes) if self.has_half_open_deadline() => {
+            Phase::HalfOpen(_) if self.has_half_open_deadline() => {
                 let now = now();
-                if self.is_half_open_over(probes.deadline, now) {
+                if self.is_half_open_over(current, now) {
                     let until = self.open_until(current.reopens() + 1, now, request);
                     (State::Open, Some(self.cooldown_left(until, now)))
                 } else {

@@ -7,7 +7,7 @@
 //!             | 0 closed                     | FAILURES                                  |
 //!             | 1 open                       | UNTIL                                     |
 //!             | 2 half-open                  | DEADLINE | FAILED | SUCCESSES   | PROBES  |
-//! bits of 64                                   14         10       10            10
+//! bits of 64                                   0 (14 spare) 10     10            10
 //! of 32                                        11         0        5             5
 //!             | 3 forced open                | 0                                         |
 //!             | 4 forced closed              | 0                                         |
@@ -23,10 +23,10 @@
 //! | PROBES | calls | probes in flight |
 //! | SUCCESSES | calls | probes that succeeded |
 //! | FAILED | calls | probes that failed, where a rate of them decides |
-//! | DEADLINE | the settings' | when the half-open state is over; wraps |
+//! | DEADLINE | the settings' | when the half-open state is over; wraps. That of 64 bits has its time [beside the word](super::breaker_state), because the unit of so few bits would change with the settings |
 //!
-//! Every change is a compare-and-swap of the whole word, made from a snapshot whose state and generation were
-//! checked. Adding to a payload in place would corrupt the payload of whichever state came meanwhile.
+//! Every change is a compare-and-swap of the whole word, made from a snapshot whose state and generation were checked. Adding to
+//! a payload in place could corrupt the payload of a later state.
 
 use crate::sync::{AtomicU32, AtomicU64, Field, Ordering, const_unless_loom};
 use core::fmt;
@@ -38,7 +38,7 @@ const FORCED_OPEN: u64 = 3;
 const FORCED_CLOSED: u64 = 4;
 const DISABLED: u64 = 5;
 
-/// Where the fields of a word are.
+/// The positions of the fields in a word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     payload: Field,
@@ -49,8 +49,9 @@ pub(crate) struct Layout {
     successes: Field,
     /// `None` where no rate of failed probes decides.
     failed: Option<Field>,
-    deadline: Field,
-    /// The state that counts calls and trips on none, where there is one.
+    /// `None` where the end of the half-open state is not in the word.
+    deadline: Option<Field>,
+    /// The state that counts calls and never trips, where there is one.
     disabled: Option<u64>,
 }
 
@@ -64,8 +65,8 @@ impl Layout {
         let probes = Field::lowest(10);
         let successes = probes.then(10);
         let failed = successes.then(10);
-        let deadline = failed.then(14);
-        assert!(deadline.end() == payload.end(), "so must those of the payload");
+        let spare = failed.then(14);
+        assert!(spare.end() == payload.end(), "so must those of the payload");
         Self {
             payload,
             reopens,
@@ -74,7 +75,7 @@ impl Layout {
             probes,
             successes,
             failed: Some(failed),
-            deadline,
+            deadline: None,
             disabled: Some(DISABLED),
         }
     };
@@ -89,32 +90,45 @@ impl Layout {
         let successes = probes.then(5);
         let deadline = successes.then(11);
         assert!(deadline.end() == payload.end(), "so must those of the payload");
-        Self { payload, reopens, generation, state, probes, successes, failed: None, deadline, disabled: None }
+        Self {
+            payload,
+            reopens,
+            generation,
+            state,
+            probes,
+            successes,
+            failed: None,
+            deadline: Some(deadline),
+            disabled: None,
+        }
     };
 
-    /// The most probes, and successes, that the word can count.
+    /// Returns the most probes, and successes, that the word can count.
     pub(crate) const fn max_probes(self) -> u32 {
         self.probes.max() as u32
     }
 
-    /// The most consecutive failures that it can count.
+    /// Returns the most consecutive failures that the word can count.
     pub(crate) const fn max_failures(self) -> u32 {
         if self.payload.max() > u32::MAX as u64 { u32::MAX } else { self.payload.max() as u32 }
     }
 
-    /// The most reopenings that it can count.
+    /// Returns the most reopenings that the word can count.
     pub(crate) const fn max_reopens(self) -> u32 {
         self.reopens.max() as u32
     }
 
-    /// The bits of the end of a cooldown.
+    /// Returns the number of bits of a cooldown's end.
     pub(crate) const fn until_bits(self) -> u32 {
         self.payload.bits()
     }
 
-    /// The bits of the end of a half-open state.
+    /// Returns the number of bits of a half-open state's end.
     pub(crate) const fn deadline_bits(self) -> u32 {
-        self.deadline.bits()
+        match self.deadline {
+            Some(deadline) => deadline.bits(),
+            None => 0,
+        }
     }
 }
 
@@ -132,7 +146,7 @@ pub(crate) trait Word: Copy + Eq + fmt::Debug {
 }
 
 macro_rules! word {
-    ($word:ty, $atomic:ident, $layout:expr) => {
+    ($word:ty, $atomic:ident, $layout:expr, $replaced:expr) => {
         impl Word for $word {
             const LAYOUT: Layout = $layout;
             type Atomic = $atomic;
@@ -149,8 +163,8 @@ macro_rules! word {
 
             #[inline]
             fn load(atomic: &$atomic) -> Self {
-                // ORDERING: Relaxed, here and below. The word is the whole state and nothing else is published through
-                // it, so the modification order of this one location is all that the compare-and-swap needs.
+                // ORDERING: Relaxed. The word is the whole state, so the compare-and-swap needs only the modification order of
+                // this one location.
                 // loom-tests: breaker::probes_are_limited, breaker::late_result_is_discarded,
                 // word32::probes_are_limited, word32::late_result_is_discarded.
                 atomic.load(Ordering::Relaxed)
@@ -158,14 +172,14 @@ macro_rules! word {
 
             #[inline]
             fn replace(atomic: &$atomic, old: Self, new: Self) -> bool {
-                // ORDERING: Relaxed, as in `load`; on failure the value read is dropped.
-                atomic.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+                // ORDERING: that of the word's width, below. On failure the value read is dropped.
+                atomic.compare_exchange_weak(old, new, $replaced, Ordering::Relaxed).is_ok()
             }
         }
 
         impl StateWord<$word> {
             const_unless_loom! {
-                /// Closed, with no failures, in the first generation.
+                /// Returns the closed state with no failures, in the first generation.
                 pub(crate) const fn closed() -> Self {
                     Self($atomic::new(0))
                 }
@@ -174,24 +188,26 @@ macro_rules! word {
     };
 }
 
-word!(u64, AtomicU64, Layout::OF_64);
-word!(u32, AtomicU32, Layout::OF_32);
+// ORDERING: Release pairs with the Acquire fence in `BreakerState::longest_cooldown`, called after an open state was loaded.
+word!(u64, AtomicU64, Layout::OF_64, Ordering::Release);
+// ORDERING: Relaxed: the word is the whole state.
+word!(u32, AtomicU32, Layout::OF_32, Ordering::Relaxed);
 
-/// The state of a breaker. There will be no others, so that a `match` on it is complete.
+/// The state of a breaker. The list is final, so a `match` on it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum State {
-    /// Calls pass, failures are counted.
+    /// Calls pass, and failures are counted.
     Closed,
     /// Calls are refused until the cooldown is over.
     Open,
     /// A limited number of calls pass as probes; their outcome decides.
     HalfOpen,
-    /// Calls are refused until somebody [resets](super::CircuitBreaker::reset) it.
+    /// Calls are refused until the breaker is [reset](super::CircuitBreaker::reset).
     ForcedOpen,
-    /// Calls pass and nothing is counted, until somebody resets it.
+    /// Calls pass uncounted until the breaker is reset.
     ForcedClosed,
-    /// Calls pass and are counted, and nothing comes of it, until somebody resets it.
+    /// Calls pass and are counted, and the breaker does not trip until it is reset.
     Disabled,
 }
 
@@ -247,13 +263,13 @@ pub(crate) struct Probes {
 pub struct Generation(u32);
 
 impl Generation {
-    /// The most bits that it has in any word.
+    /// The number of bits of a generation in the widest word.
     pub(crate) const BITS: u32 = Layout::OF_64.generation.bits();
 
     /// The generation of no state: an outcome recorded with it is discarded.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// Of the lowest [`BITS`](Self::BITS).
+    /// Takes the lowest [`BITS`](Self::BITS).
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits as u32)
     }
@@ -263,7 +279,7 @@ impl Generation {
     }
 }
 
-/// What the word held when it was loaded.
+/// The value of the word when it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot<W>(W);
 
@@ -279,7 +295,7 @@ impl<W: Word> Snapshot<W> {
                 in_flight: probes.get(payload) as u32,
                 succeeded: successes.get(payload) as u32,
                 failed: failed.map_or(0, |failed| failed.get(payload) as u32),
-                deadline: deadline.get(payload) as u32,
+                deadline: deadline.map_or(0, |deadline| deadline.get(payload) as u32),
             }),
             FORCED_OPEN => Phase::ForcedOpen,
             state if disabled == Some(state) => Phase::Disabled { failures: payload as u32 },
@@ -292,7 +308,7 @@ impl<W: Word> Snapshot<W> {
         Generation(W::LAYOUT.generation.get(self.0.bits()) as u32)
     }
 
-    /// Transitions from half-open to open since the breaker was last closed.
+    /// Returns the number of transitions from half-open to open since the breaker was last closed.
     #[inline]
     pub(crate) fn reopens(self) -> u32 {
         W::LAYOUT.reopens.get(self.0.bits()) as u32
@@ -303,21 +319,21 @@ impl<W: Word> Snapshot<W> {
         W::LAYOUT.state.get(self.0.bits()) == CLOSED
     }
 
-    /// Whether it is closed in that generation, without a failure: then a success has nothing to write.
+    /// Returns whether it is closed in this generation with no failures, so that a success writes nothing.
     #[inline]
     pub(crate) fn is_closed_without_failure(self, generation: Generation) -> bool {
-        // A closed breaker has no reopens.
+        // In the closed state the count of reopenings is 0.
         self.0 == W::from_bits(W::LAYOUT.state.put(CLOSED) | W::LAYOUT.generation.put(generation.0.into()))
     }
 
-    /// The same state and generation with another payload.
+    /// Returns the same state and generation with another payload.
     #[inline]
     #[must_use]
     pub(crate) fn with(self, phase: Phase) -> Self {
         Self::packed(self.generation().0, self.reopens(), phase)
     }
 
-    /// The next state, after so many reopenings, up to the most that the word can count.
+    /// Returns the next state after `reopens` reopenings, limited to the most that the word can count.
     #[inline]
     #[must_use]
     pub(crate) fn transition_to(self, reopens: u32, phase: Phase) -> Self {
@@ -334,7 +350,7 @@ impl<W: Word> Snapshot<W> {
                 layout.probes.put(in_flight.into())
                     | layout.successes.put(succeeded.into())
                     | layout.failed.map_or(0, |bits| bits.put(failed.into()))
-                    | layout.deadline.put(deadline.into()),
+                    | layout.deadline.map_or(0, |bits| bits.put(deadline.into())),
             ),
             Phase::ForcedOpen => (FORCED_OPEN, 0),
             Phase::ForcedClosed => (FORCED_CLOSED, 0),
@@ -369,19 +385,18 @@ mod tests {
     use super::{Generation, Layout, Phase, Probes, Snapshot, Word};
     use proptest::prelude::*;
 
-    /// Of fields that are all ones.
+    /// Phases whose fields may be all ones.
     fn phases(Layout { payload, probes, failed, deadline, disabled, .. }: Layout) -> impl Strategy<Value = Phase> {
         let counts = 0..=probes.max() as u32;
         let failed = 0..=failed.map_or(0, |failed| failed.max() as u32);
+        let deadline = 0..=deadline.map_or(0, |deadline| deadline.max() as u32);
         let (until, failures) = (0..=payload.max(), 0..=u32::try_from(payload.max()).unwrap_or(u32::MAX));
         prop_oneof![
             failures.clone().prop_map(|failures| Phase::Closed { failures }),
             until.prop_map(|until| Phase::Open { until }),
-            (counts.clone(), counts, failed, 0..=deadline.max() as u32).prop_map(
-                |(in_flight, succeeded, failed, deadline)| {
-                    Phase::HalfOpen(Probes { in_flight, succeeded, failed, deadline })
-                }
-            ),
+            (counts.clone(), counts, failed, deadline).prop_map(|(in_flight, succeeded, failed, deadline)| {
+                Phase::HalfOpen(Probes { in_flight, succeeded, failed, deadline })
+            }),
             Just(Phase::ForcedOpen),
             Just(Phase::ForcedClosed),
             failures.prop_map(move |failures| match disabled {
@@ -391,7 +406,7 @@ mod tests {
         ]
     }
 
-    /// A snapshot gives back what it is made of, and no field leaks into another.
+    /// Checks that a snapshot returns its inputs, and that no field leaks into another.
     fn survives_packing<W: Word>(generation: u32, reopens: u32, phase: Phase) {
         let (generation, reopens) = (generation & W::LAYOUT.generation.max() as u32, reopens & W::LAYOUT.max_reopens());
         let snapshot = Snapshot::<W>::packed(generation, reopens, phase);

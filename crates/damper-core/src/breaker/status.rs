@@ -1,4 +1,4 @@
-//! What can be read of a breaker.
+//! The status of a breaker.
 
 use super::State;
 use super::state_word::{Phase, Probes, Snapshot};
@@ -7,12 +7,13 @@ use crate::time::Human;
 use core::fmt;
 use core::time::Duration;
 
-/// The state and the counts of a breaker, read without a lock. State and generation belong together; the counts of the
-/// window may be newer. Where time alone has changed the state (a cooldown or the longest time half-open is
-/// over), the generation counts that change when a call finds it.
+/// The state and the counts of a breaker, read without a lock.
+///
+/// State and generation belong together; the counts of the window may be newer. Where time alone has changed the state (a
+/// cooldown or the longest time half-open is over), the generation includes that change only after a call finds it.
 ///
 /// Displayed as a line for a log: `circuit closed, 2 consecutive failures, 3 of 48 calls failed, 5 slow`, `circuit open,
-/// next probe in 28 s, 24 of 48 calls failed`, `circuit half-open, probes: 1 out, 2 succeeded, 0 failed`. Zero
+/// next probe in 28 s, 24 of 48 calls failed`, `circuit half-open, probes: 1 in flight, 2 succeeded, 0 failed`. Zero
 /// counts are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -32,8 +33,10 @@ pub struct BreakerStatus {
 }
 
 impl BreakerStatus {
-    /// The status of a breaker whose word was loaded as `snapshot`: the state that a call would find, for how many
-    /// microseconds it would be refused, and the counts of the window.
+    /// Creates the status of a breaker whose word was loaded as `snapshot`.
+    ///
+    /// It has the state that a call would find, for how many microseconds the call would be refused, and the counts of the
+    /// window.
     pub(super) fn new(
         snapshot: Snapshot<u64>,
         state: State,
@@ -46,7 +49,7 @@ impl BreakerStatus {
             _ => 0,
         };
         let (probes_in_flight, probes_succeeded, probes_failed) = match snapshot.phase() {
-            // After `max_half_open` the next call finds it open, without probes.
+            // After `max_half_open` the next call finds the breaker open, without probes.
             Phase::HalfOpen(Probes { in_flight, succeeded, failed, .. }) if state == State::HalfOpen => {
                 (in_flight, succeeded, failed)
             }
@@ -79,7 +82,7 @@ impl BreakerStatus {
         self.generation
     }
 
-    /// Whether it refuses nothing, as [`metrics_only`](super::CircuitBreaker::metrics_only) asks.
+    /// Whether calls pass that it would refuse, as set by [`metrics_only`](super::CircuitBreaker::metrics_only).
     #[must_use]
     pub fn is_metrics_only(&self) -> bool {
         self.is_metrics_only
@@ -91,9 +94,10 @@ impl BreakerStatus {
         self.consecutive_failures
     }
 
-    /// The calls in the window, where there is a rate to be taken: those of the closed state; while it is open
-    /// or half-open those of the last one, and while it is forced open or closed none. In a bucket of time with so many
-    /// that they do not fit they are halved, with their failures.
+    /// The calls in the window, if the breaker has a rate: those of the closed state.
+    ///
+    /// While the breaker is open or half-open they are those of the last closed state; while it is forced open or closed there
+    /// are none. If a bucket of time has too many calls for its counters, they are halved, with their failures.
     #[must_use]
     pub fn calls(&self) -> u32 {
         self.calls
@@ -145,15 +149,17 @@ impl BreakerStatus {
         self.probes_failed
     }
 
-    /// The time until a probe may pass, while it is open. After the longest time half-open it is the cooldown that the
-    /// next call begins.
+    /// The time until a probe may pass, while the breaker is open.
+    ///
+    /// After the longest time half-open it is the cooldown that the next call begins.
     #[must_use]
     pub fn next_probe_in(&self) -> Option<Duration> {
         self.next_probe_in
     }
 
-    /// Returns whether a new breaker in its place would behave differently: for
-    /// [`LruStore::keep_if`](crate::LruStore::keep_if) of a store of breakers.
+    /// Returns whether a new breaker in its place would behave differently.
+    ///
+    /// For [`LruStore::keep_if`](crate::LruStore::keep_if) of a store of breakers.
     #[must_use]
     pub fn is_worth_keeping(&self) -> bool {
         match self.state() {
@@ -175,11 +181,11 @@ impl fmt::Display for BreakerStatus {
         }
         if self.state == State::HalfOpen {
             let Self { probes_in_flight, probes_succeeded, probes_failed, .. } = self;
-            write!(f, ", probes: {probes_in_flight} out, {probes_succeeded} succeeded, {probes_failed} failed")?;
+            write!(f, ", probes: {probes_in_flight} in flight, {probes_succeeded} succeeded, {probes_failed} failed")?;
         }
         match self.consecutive_failures {
             0 => {}
-            1 => f.write_str(", 1 failure in a row")?,
+            1 => f.write_str(", 1 consecutive failure")?,
             failures => write!(f, ", {failures} consecutive failures")?,
         }
         if self.calls > 0 {

@@ -1,8 +1,9 @@
-//! Limits on how many calls are in flight at once: [`Bulkhead`]; [`AdaptiveLimit`], which finds out itself how many the service
-//! can take; `KeyedBulkhead` and `KeyedAdaptiveLimit`, which are one per key; and `Admission`, which also chooses the calls that
-//! a server works on.
+//! Limits on how many calls are in flight at once.
 //!
-//! A rate limit says how many calls may begin in a second; this says how many may be under way. It holds whatever each of them
+//! [`Bulkhead`] has a fixed limit, and [`AdaptiveLimit`] finds out itself how many calls the service can take. `KeyedBulkhead`
+//! and `KeyedAdaptiveLimit` have one limit per key. `Admission` also chooses the calls that a server works on.
+//!
+//! A rate limit says how many calls may begin in a second; these say how many may be in flight. They hold however long each call
 //! takes: when a service slows down, callers are refused, or wait in a short queue, and do not pile up.
 
 // | file | type |
@@ -22,8 +23,8 @@ mod keyed;
 mod slots;
 
 pub use adaptive::{
-    AdaptiveLimit, Aimd, Gradient2, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient, Vegas,
-    WindowPlan, WindowSummary,
+    AdaptiveLimit, Aimd, BoundedRule, Gradient2, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient,
+    Vegas, WindowPlan, WindowSummary,
 };
 #[cfg(feature = "alloc")]
 pub use admission::{

@@ -11,13 +11,12 @@
 //! | IN FLIGHT | 24 | calls | above LIMIT only after that was lowered |
 //! | QUEUED | 16 | calls | wait for a slot |
 //!
-//! All three have to be in one word: with the limit beside it, a caller overtakes a change of the limit and exceeds it; with the
-//! queue's counter beside it, a newcomer overtakes the queue, or a free slot is left unused.
+//! All three have to be in one word. With the limit beside it, a caller could overtake a change of the limit and exceed it. With
+//! the queue's counter beside it, a newcomer could overtake the queue, or a free slot could stay unused.
 //!
-//! A word with calls queued has no slot free: in the same swap that frees one, a queued call gets it. So while calls are queued, the
-//! fast paths leave the word alone, and it changes only under the queue's lock. [`Slots`] knows nothing of that lock:
-//! any thread may call [`take`](Slots::take) and [`give_back`](Slots::give_back), but only its holder calls
-//! [`replace`](Slots::replace).
+//! A word with calls queued has no slot free: the swap that frees one gives it to a queued call. So while calls are queued, the
+//! fast paths leave the word alone, and it changes only under the queue's lock. [`Slots`] does not use that lock: any thread may
+//! call [`take`](Slots::take) and [`give_back`](Slots::give_back), but only its holder calls [`replace`](Slots::replace).
 
 use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
 
@@ -41,7 +40,7 @@ pub(crate) const MAX_LIMIT: u32 = LIMIT.max() as u32;
 pub(crate) struct Occupancy(u64);
 
 impl Occupancy {
-    /// No call, under this limit or [`MAX_LIMIT`], whichever is lower.
+    /// Returns a word without calls, under this limit or [`MAX_LIMIT`], whichever is lower.
     const fn empty(limit: u32) -> Self {
         Self(LIMIT.put(if limit > MAX_LIMIT { MAX_LIMIT } else { limit } as u64))
     }
@@ -61,55 +60,55 @@ impl Occupancy {
         QUEUED.get(self.0) as u32
     }
 
-    /// Whether a newcomer may take a slot: one is free. Then no call waits for it.
+    /// Returns whether a slot is free for a newcomer, which implies that no call waits for it.
     #[inline]
     pub(crate) const fn has_room(self) -> bool {
         self.in_flight() < self.limit()
     }
 
-    /// Whether a slot is free for a queued call.
+    /// Returns whether a slot is free for a queued call.
     #[cfg(feature = "alloc")]
     pub(crate) const fn has_slot_for_queued(self) -> bool {
         self.queued() > 0 && self.in_flight() < self.limit()
     }
 
-    /// With one more call in flight. There must be fewer than the limit.
+    /// Returns the word with one more call in flight. There must be fewer than the limit.
     #[inline]
     pub(crate) const fn entered(self) -> Self {
         Self(self.0 + ONE_IN_FLIGHT)
     }
 
-    /// With one call fewer in flight. There must be one.
+    /// Returns the word with one call fewer in flight. There must be one.
     #[inline]
     pub(crate) const fn left(self) -> Self {
         Self(self.0 - ONE_IN_FLIGHT)
     }
 
-    /// With one more call queued. There must be fewer than 2^16 - 1.
+    /// Returns the word with one more call queued. There must be fewer than 2^16 - 1.
     #[cfg(feature = "alloc")]
     pub(crate) const fn joined(self) -> Self {
         Self(self.0 + ONE_QUEUED)
     }
 
-    /// With one call fewer queued. There must be one.
+    /// Returns the word with one call fewer queued. There must be one.
     #[cfg(feature = "alloc")]
     pub(crate) const fn dequeued(self) -> Self {
         Self(self.0 - ONE_QUEUED)
     }
 
-    /// With this limit, or [`MAX_LIMIT`] if that is lower.
+    /// Returns the word with this limit, or [`MAX_LIMIT`] if that is lower.
     pub(crate) const fn limited_to(self, limit: u32) -> Self {
         Self(Self::empty(limit).0 | IN_FLIGHT.put(self.in_flight() as u64) | QUEUED.put(self.queued() as u64))
     }
 }
 
-/// The word.
+/// The atomic word.
 #[derive(Debug)]
 pub(crate) struct Slots(AtomicU64);
 
 impl Slots {
     const_unless_loom! {
-        /// So many free slots, at most [`MAX_LIMIT`].
+        /// Creates a word with `limit` free slots, at most [`MAX_LIMIT`].
         pub(crate) const fn new(limit: u32) -> Self {
             Self(AtomicU64::new(Occupancy::empty(limit).0))
         }
@@ -117,7 +116,7 @@ impl Slots {
 
     #[inline]
     pub(crate) fn load(&self) -> Occupancy {
-        // ORDERING: Relaxed: it is read to be shown, or to be compared by a swap that has the ordering.
+        // ORDERING: Relaxed: the value is only shown, or compared by a swap that has the ordering.
         Occupancy(self.0.load(Ordering::Relaxed))
     }
 
@@ -133,8 +132,8 @@ impl Slots {
         while current.has_room() {
             let next = current.entered();
             // ORDERING: Acquire pairs with the Release of the swap that freed a slot, in `give_back` or `replace`: the caller
-            // sees all that happened under the slot's last permit. All swaps of the word continue those release sequences. loom-tests:
-            // bulkhead::permit_sees_what_was_done_under_the_one_before.
+            // sees everything done under the slot's last permit. All swaps of the word continue those release sequences.
+            // loom-tests: bulkhead::permit_sees_what_was_done_under_the_one_before.
             match self.0.compare_exchange_weak(current.0, next.0, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(next.in_flight()),
                 Err(newer) => current = Occupancy(newer),
@@ -148,7 +147,7 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// The reading that had calls queued. Then the slot is to be freed under the queue's lock, for one of them.
+    /// The reading that had calls queued. The caller then frees the slot under the queue's lock, for one of them.
     #[inline]
     pub(crate) fn give_back(&self) -> Result<(), Occupancy> {
         let spin_wait = SpinWait::new();
@@ -174,7 +173,7 @@ impl Slots {
         }
     }
 
-    /// Swaps the word from `current` to `next`. With calls queued in `current` that succeeds.
+    /// Swaps the word from `current` to `next`. With calls queued in `current` the swap succeeds.
     ///
     /// # Errors
     ///

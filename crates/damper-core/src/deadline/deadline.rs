@@ -1,30 +1,31 @@
-//! An instant on a clock, and how long it was ahead when it was set.
+//! An instant on a clock, and how far ahead it was when it was set.
 
 use super::DeadlineExceeded;
 use crate::time::{Clock, DefaultClock};
 use core::fmt;
 use core::time::Duration;
 
-/// The farthest that a deadline lies ahead, in ticks: what lies behind and what lies ahead is told by the sign of a
-/// difference, and a quarter of the circle is left to clocks that step back. In nanoseconds that is 146 years.
+/// The farthest that a deadline lies ahead, in ticks. In nanoseconds that is 146 years.
+///
+/// The sign of a difference separates past from future. A quarter of the cycle is left for clocks that step back.
 const FARTHEST: u64 = 1 << 62;
 
 /// The time that a piece of work may take, as a value.
 ///
-/// It is passed to all that do a part of the work, across threads and tasks.
+/// It is passed to all parts of the work, across threads and tasks.
 ///
-/// It is set once, where the work begins, and everything below asks the same one. So retries, waits and calls to others
-/// share what is left instead of having a timeout each. A copy is as good as the original; it takes 16 bytes on the
-/// default clock.
+/// It is set once, where the work begins, and everything below checks the same deadline. So retries, waits and
+/// downstream calls share the remaining time instead of having a timeout each. A copy equals the original, and takes 16
+/// bytes on the default clock.
 ///
-/// All arithmetic saturates. `remaining` is rounded down to the clock's tick and `elapsed` up, and together they are
+/// All arithmetic saturates. `remaining` is rounded down to the clock's tick and `elapsed` up. Together they are
 /// `specified` until the deadline has passed.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 /// use damper::{Deadline, DeadlineExceeded};
 ///
@@ -40,12 +41,13 @@ const FARTHEST: u64 = 1 << 62;
 /// assert_eq!(report(Deadline::after(Duration::from_secs(2))), Ok(3));
 /// let error = report(Deadline::after(Duration::ZERO)).unwrap_err();
 /// assert_eq!(error.specified(), Duration::ZERO);
+/// # }
 /// ```
 #[derive(Clone, Copy)]
 pub struct Deadline<C = DefaultClock> {
-    /// When it passes, in ticks of the clock. Means nothing where `specified` is [`NEVER`].
+    /// When it passes, in ticks of the clock. Without meaning if `specified` is [`NEVER`].
     expires: u64,
-    /// How far ahead it was when it was set, in nanoseconds.
+    /// How far ahead the deadline was when it was set, in nanoseconds.
     specified: u64,
     clock: C,
 }
@@ -63,13 +65,15 @@ impl Deadline {
     /// The deadline that never passes.
     pub const NEVER: Self = Self { expires: 0, specified: NEVER, clock: crate::time::Monotonic };
 
-    /// Returns the deadline that lies so far ahead, on the [default clock](DefaultClock).
+    /// Returns the deadline this far ahead, on the [default clock](DefaultClock).
     #[must_use]
     pub fn after(duration: Duration) -> Self {
         Self::with_clock(duration, crate::time::Monotonic)
     }
 
-    /// Returns the deadline at an instant of the system's clock; one that has passed has none of its time left.
+    /// Returns the deadline at an instant of the system's clock.
+    ///
+    /// If the instant has passed, the deadline has no time left.
     #[must_use]
     pub fn at(instant: std::time::Instant) -> Self {
         Self::after(instant.saturating_duration_since(std::time::Instant::now()))
@@ -77,9 +81,10 @@ impl Deadline {
 }
 
 impl<C: Clock> Deadline<C> {
-    /// Returns the deadline that lies so far ahead of the reading of `clock`. A reference to a clock is a clock too.
+    /// Returns the deadline this far ahead of the reading of `clock`.
     ///
-    /// The time is rounded down to the clock's tick, and saturates at 2^62 ticks (146 years of nanoseconds).
+    /// A reference to a clock is a clock too. The time is rounded down to the clock's tick, and saturates at 2^62 ticks
+    /// (146 years of nanoseconds).
     #[must_use]
     pub fn with_clock(duration: Duration, clock: C) -> Self {
         let ticks = ticks_in(duration, &clock);
@@ -93,7 +98,7 @@ impl<C: Clock> Deadline<C> {
         Self { expires: 0, specified: NEVER, clock }
     }
 
-    /// The deadline at this tick of `clock`, which was `specified` ahead when it was set.
+    /// Returns the deadline at a tick of `clock`, which was `specified` ahead when it was set.
     #[cfg(feature = "alloc")]
     pub(crate) fn ending_at(tick: u64, specified: Duration, clock: C) -> Self {
         Self { expires: tick, specified: u64::try_from(specified.as_nanos()).unwrap_or(LONGEST).min(LONGEST), clock }
@@ -105,16 +110,16 @@ impl<C: Clock> Deadline<C> {
         self.specified == NEVER
     }
 
-    /// Returns the time that is left, rounded down to the clock's tick.
+    /// Returns the remaining time, rounded down to the clock's tick.
     ///
-    /// Zero once the deadline has passed, and [`Duration::MAX`] if it never does.
+    /// It is zero once the deadline has passed, and [`Duration::MAX`] if it never does.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let Some(left) = self.ticks_left() else { return Duration::MAX };
         let nanos = match (left, self.clock.frequency()) {
             (..=0, _) => 0,
             (_, 0) => self.specified,
-            // A clock that stepped back does not lengthen it.
+            // A clock that stepped back does not lengthen the deadline.
             (left, frequency) => {
                 let nanos = u128::from(left.unsigned_abs()) * NANOS_PER_SECOND / u128::from(frequency);
                 u64::try_from(nanos).unwrap_or(u64::MAX).min(self.specified)
@@ -123,7 +128,9 @@ impl<C: Clock> Deadline<C> {
         Duration::from_nanos(nanos)
     }
 
-    /// Returns the time since the deadline was set, rounded up to the clock's tick; zero for one that never passes.
+    /// Returns the time since the deadline was set, rounded up to the clock's tick.
+    ///
+    /// It is zero for a deadline that never passes.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         let Some(left) = self.ticks_left() else { return Duration::ZERO };
@@ -137,7 +144,7 @@ impl<C: Clock> Deadline<C> {
         Duration::from_nanos(self.specified).saturating_sub(self.remaining()) + Duration::from_nanos(overdue)
     }
 
-    /// Returns how far ahead the deadline was when it was set; [`Duration::MAX`] if it never passes.
+    /// Returns how far ahead the deadline was when it was set, or [`Duration::MAX`] if it never passes.
     #[must_use]
     pub const fn specified(&self) -> Duration {
         if self.is_never() { Duration::MAX } else { Duration::from_nanos(self.specified) }
@@ -145,7 +152,7 @@ impl<C: Clock> Deadline<C> {
 
     /// Returns the part of the time that has elapsed, from 0 to 1.
     ///
-    /// 1 once the deadline has passed, 0 if it never does.
+    /// It is 1 once the deadline has passed, and 0 if it never does.
     #[must_use]
     pub fn utilization(&self) -> f64 {
         match self.ticks_left() {
@@ -162,11 +169,11 @@ impl<C: Clock> Deadline<C> {
         self.ticks_left().is_some_and(|left| left <= 0)
     }
 
-    /// Returns an error if the deadline has passed: for a `?` before each costly step.
+    /// Returns an error if the deadline has passed. Use `?` with it before each costly step.
     ///
     /// # Errors
     ///
-    /// [`DeadlineExceeded`], with the time that was given and the time that has elapsed.
+    /// [`DeadlineExceeded`], with the specified and the elapsed time.
     #[inline]
     pub fn check(&self) -> Result<(), DeadlineExceeded> {
         if self.is_expired() { Err(self.exceeded()) } else { Ok(()) }
@@ -178,7 +185,7 @@ impl<C: Clock> Deadline<C> {
         DeadlineExceeded::new(self.specified(), self.elapsed())
     }
 
-    /// Returns whichever of the two passes first.
+    /// Returns the deadline that passes first.
     #[must_use]
     pub fn earlier(self, other: Self) -> Self {
         match (self.ticks_left(), other.ticks_left()) {
@@ -190,8 +197,8 @@ impl<C: Clock> Deadline<C> {
 
     /// Returns a deadline for a part of the work: `margin` before this one, set now.
     ///
-    /// The margin is what the caller needs after the part is done: the way back of an answer, say. Where less is left
-    /// than that, the new deadline has passed already.
+    /// The margin is the time that the caller needs after the part is done, for example to send the response. If less
+    /// than that is left, the new deadline has already passed.
     #[must_use]
     pub fn child(&self, margin: Duration) -> Self
     where
@@ -203,14 +210,16 @@ impl<C: Clock> Deadline<C> {
         Self::with_clock(self.remaining().saturating_sub(margin), self.clock.clone())
     }
 
-    /// The ticks until it passes; `None` if it never does.
+    /// Returns the ticks until the deadline passes, or `None` if it never does.
     #[inline]
     fn ticks_left(&self) -> Option<i64> {
         if self.is_never() { None } else { Some(self.expires.wrapping_sub(self.clock.now()) as i64) }
     }
 }
 
-/// The ticks in a duration, rounded down, at most [`FARTHEST`]. A clock that stands still has one tick, which never comes.
+/// Converts a duration to ticks, rounded down, at most [`FARTHEST`].
+///
+/// A clock that stands still has one tick, which never comes.
 fn ticks_in(duration: Duration, clock: &impl Clock) -> u64 {
     let frequency = clock.frequency();
     if frequency == 0 {

@@ -18,19 +18,20 @@ impl DeadlineExceeded {
         Self { specified, elapsed }
     }
 
-    /// Returns the first one in the chain of an error's sources, the error itself included.
+    /// Returns the first `DeadlineExceeded` in an error's chain of sources, including the error itself.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     /// use damper::{Deadline, DeadlineExceeded};
     ///
     /// let exceeded = Deadline::after(Duration::ZERO).check().unwrap_err();
     /// let error = std::io::Error::other(exceeded);
     /// assert_eq!(DeadlineExceeded::find_in(&error), Some(&exceeded));
+    /// # }
     /// ```
     #[must_use]
     pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
@@ -43,7 +44,7 @@ impl DeadlineExceeded {
         self.specified
     }
 
-    /// Returns the time that had passed when it was asked.
+    /// Returns the time that had elapsed at the check.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.elapsed

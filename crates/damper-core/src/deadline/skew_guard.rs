@@ -1,11 +1,12 @@
-//! Whether to believe deadlines that have passed on arrival.
+//! Whether to trust deadlines that have passed on arrival.
 
 use super::{Deadline, DeadlineExceeded};
 use crate::sync::{AtomicU64, Field, IS_MODEL, Ordering, SpinWait, const_unless_loom};
 use crate::time::{Clock, DefaultClock};
 
-/// There is a word for windows of even numbers and one for those of odd numbers, so that the present window and the one
-/// before are there at once:
+/// The counts of a window. Windows of even and odd numbers have separate words.
+///
+/// So the present window and the previous one are both available:
 ///
 /// ```text
 ///  63    48 47       24 23      0
@@ -14,9 +15,9 @@ use crate::time::{Clock, DefaultClock};
 ///
 /// | field | meaning |
 /// |---|---|
-/// | WINDOW | the number of the window that the counts are of; wraps |
-/// | REQUESTS | the requests that arrived |
-/// | REFUSED | those among them that were refused; both counts are halved when REQUESTS is full |
+/// | WINDOW | the number of the counted window; wraps |
+/// | REQUESTS | the requests that arrived in it |
+/// | REFUSED | the refused ones among them; both counts are halved when REQUESTS is full |
 const REFUSED: Field = Field::lowest(24);
 const REQUESTS: Field = REFUSED.then(24);
 const WINDOW: Field = REQUESTS.then(16);
@@ -25,36 +26,37 @@ const _: () = assert!(WINDOW.end() == u64::BITS, "fields must tile the word");
 /// The length of a window, in seconds.
 const SECONDS: u64 = 10;
 
-/// With fewer requests in the window, all that arrive expired are refused.
+/// With fewer requests in the window, all expired ones are refused.
 const FEWEST: u64 = if IS_MODEL { 4 } else { 50 };
 
-/// At most one request of so many is refused.
+/// At most one in this many requests is refused.
 const ONE_OF: u64 = 5;
 
-/// By how many windows a thread's reading may be behind that of another thread.
+/// The most windows by which a thread's reading may be behind another thread's.
 const MOST_BEHIND: u64 = 16;
 
-/// Decides whether a server believes deadlines that have passed when they arrive.
+/// Decides whether a server trusts deadlines that have passed when they arrive.
 ///
-/// That is a question only where clients send them as instants of their clocks.
+/// The question arises only if clients send deadlines as instants of their own clocks.
 ///
-/// A few requests arrive too late, after a wait in a queue. Where many do, a clock is wrong, and a server that believed it
-/// would refuse everything. So of 50 requests or more in the last 10 s at most a fifth is refused as expired. The others
-/// are served, with the server's own timeout, and counted. With fewer requests, each that arrives expired is refused.
+/// A few requests arrive too late, after a wait in a queue. If many do, a clock is wrong, and a server that trusted it
+/// would refuse everything. So of 50 requests or more in the last 10 s, at most a fifth is refused as expired. The
+/// others are served with the server's own timeout, and counted. With fewer requests, each one that arrives expired is
+/// refused.
 ///
-/// The last 10 s are a full window and a part of the one before, which counts in proportion. In each window, whatever the
-/// threads, at most a fifth of its requests and of those of the window before are refused, or 49.
+/// The last 10 s are the present window and a proportional part of the previous one. Across threads, the refusals in
+/// each window are at most 49, or a fifth of its requests and those of the previous window.
 ///
-/// A clock that is ahead of a few clients only is not noticed: while they send less than a fifth of the requests, all of
-/// theirs are refused. Relative timeouts, such as `grpc-timeout`, need no guard.
+/// A wrong clock of only a few clients goes unnoticed: while they send less than a fifth of the requests, all of theirs
+/// are refused. Relative timeouts, such as `grpc-timeout`, need no guard.
 ///
 /// A request costs one compare-and-swap. Put the guard in a `static` or an `Arc`, one per server.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 /// use damper::Deadline;
 /// use damper::deadline::{Arrival, SkewGuard};
@@ -62,7 +64,7 @@ const MOST_BEHIND: u64 = 16;
 /// static GUARD: SkewGuard = SkewGuard::new();
 ///
 /// # fn serve(_: Deadline) -> Result<(), damper::DeadlineExceeded> { Ok(()) }
-/// # fn main() -> Result<(), damper::DeadlineExceeded> {
+/// # fn run() -> Result<(), damper::DeadlineExceeded> {
 /// let (own, sent) = (Deadline::after(Duration::from_secs(2)), Deadline::after(Duration::from_millis(300)));
 /// match GUARD.arrived(&sent) {
 ///     Arrival::InTime => serve(own.earlier(sent)),
@@ -70,12 +72,13 @@ const MOST_BEHIND: u64 = 16;
 ///     Arrival::Skewed => serve(own),
 /// }
 /// # }
+/// # run().unwrap(); }
 /// ```
 ///
 /// # Range
 ///
-/// Numbers of windows repeat after 65,536, which is 7 days. After exactly that long without a request, give or take 16
-/// windows, old counts count once more.
+/// Window numbers repeat after 65,536 windows, which is 7 days. After exactly that long without a request, give or take
+/// 16 windows, old counts apply again.
 #[derive(Debug)]
 pub struct SkewGuard<C = DefaultClock> {
     windows: [AtomicU64; 2],
@@ -83,7 +86,7 @@ pub struct SkewGuard<C = DefaultClock> {
     clock: C,
 }
 
-/// What a server does about the deadline of a request that arrives.
+/// The decision about the deadline of a request that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Arrival {
@@ -91,7 +94,7 @@ pub enum Arrival {
     InTime,
     /// The deadline has passed: refuse the request.
     Expired(DeadlineExceeded),
-    /// The deadline seems to have passed, but so do too many: serve the request as if it had none.
+    /// Too many deadlines seem to have passed, including this one: serve the request as if it had none.
     Skewed,
 }
 
@@ -104,7 +107,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// The counts in a word, if they are of this window.
+    /// Reads the counts in a word, which are zero if they are of another window.
     const fn of(window: u64, word: u64) -> Self {
         if (WINDOW.get(word) ^ window) & WINDOW.max() == 0 {
             Self { window, requests: REQUESTS.get(word), refused: REFUSED.get(word) }
@@ -126,7 +129,9 @@ impl Counts {
         self
     }
 
-    /// Adds the refusal of the last request, if there may be one: of the window before, `part` of `whole` counts.
+    /// Adds a refusal of the last request, or returns `None` if it may not be refused.
+    ///
+    /// Of the previous window `part` of `whole` counts.
     const fn with_refusal(mut self, before: Self, part: u64, whole: u64) -> Option<Self> {
         let requests = weighted(self.requests, before.requests, part, whole);
         let refused = weighted(self.refused + 1, before.refused, part, whole);
@@ -138,7 +143,7 @@ impl Counts {
     }
 }
 
-/// A count of the present window and a part of that before, in units of a `whole`th.
+/// Adds a count of the present window and a part of the previous one, in units of a `whole`th.
 const fn weighted(now: u64, before: u64, part: u64, whole: u64) -> u128 {
     now as u128 * whole as u128 + before as u128 * part as u128
 }
@@ -170,7 +175,7 @@ impl<C: Clock> SkewGuard<C> {
         }
     }
 
-    /// Counts a request, and decides whether to believe its deadline.
+    /// Counts a request, and decides whether to trust its deadline.
     #[must_use]
     pub fn arrived<D: Clock>(&self, deadline: &Deadline<D>) -> Arrival {
         let exceeded = deadline.check().err();
@@ -179,13 +184,14 @@ impl<C: Clock> SkewGuard<C> {
         loop {
             let now = self.clock.now();
             let (mut window, mut elapsed) = (now / whole, now % whole);
-            // ORDERING: Relaxed throughout: a word is all the counts of a window, and the swap is from what was decided on.
-            // An older reading of the other word leaves the bound of this window as it is.
+            // ORDERING: Relaxed throughout, as each word is the whole state of a window and the swap replaces what was
+            // decided on.
+            // A stale value of the other word does not exceed this window's bound.
             // loom-tests: skew_guard::one_request_of_five_is_refused, late_thread_forgets_no_refusal.
             let word = self.word_of(window).load(Ordering::Relaxed);
             let ahead = WINDOW.get(word).wrapping_sub(window) & WINDOW.max();
             if ahead != 0 && ahead <= MOST_BEHIND {
-                // This thread's clock is behind another's, or the thread was stopped after it had read the clock.
+                // This thread's clock is behind another's, or the thread was descheduled after reading the clock.
                 (window, elapsed) = (window.wrapping_add(ahead), 0);
             }
             let other = self.word_of(window.wrapping_sub(1)).load(Ordering::Relaxed);
@@ -202,7 +208,7 @@ impl<C: Clock> SkewGuard<C> {
                 self.word_of(window).compare_exchange_weak(word, counts.word(), Ordering::Relaxed, Ordering::Relaxed);
             if swapped.is_ok() {
                 if arrival == Arrival::Skewed {
-                    // ORDERING: Relaxed: a count, through which nothing is published.
+                    // ORDERING: Relaxed, as the counter publishes nothing.
                     self.served_expired.fetch_add(1, Ordering::Relaxed);
                 }
                 return arrival;
@@ -211,10 +217,10 @@ impl<C: Clock> SkewGuard<C> {
         }
     }
 
-    /// Returns how many requests were served though they arrived expired. It wraps.
+    /// Returns the number of requests that arrived expired and were served. It wraps.
     #[must_use]
     pub fn served_expired(&self) -> u64 {
-        // ORDERING: Relaxed: a count, through which nothing is published.
+        // ORDERING: Relaxed, as the counter publishes nothing.
         self.served_expired.load(Ordering::Relaxed)
     }
 

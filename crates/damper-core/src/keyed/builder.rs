@@ -13,7 +13,7 @@ use core::fmt;
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
 
-/// The keys that a limiter is built for unless told otherwise.
+/// The default capacity in keys.
 const DEFAULT_CAPACITY: usize = 8_192;
 
 /// The most shared buckets: two for each of the most keys, 4 GiB.
@@ -29,6 +29,7 @@ struct Sizes {
 
 /// Builds a [`KeyedLimiter`].
 #[must_use]
+#[cfg(feature = "alloc")]
 pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
     quota: Quota,
     /// The others, and which of all a key has.
@@ -42,8 +43,9 @@ pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenB
 }
 
 impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
-    /// Starts a limiter of this quota for each key, on a clock and with a hasher of your own: for where there is no
-    /// `std`.
+    /// Starts a limiter of this quota for each key, on a clock and with a hasher of your own.
+    ///
+    /// It is for where there is no `std`.
     ///
     /// # Examples
     ///
@@ -74,15 +76,17 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
 }
 
 impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
-    /// Sets the algorithm of each key's bucket: [`TokenBucket`], [`FixedWindow`](crate::FixedWindow), or
-    /// [`SlidingCounter`](crate::SlidingCounter) for a limit of up to 2^20 - 2. Default: `TokenBucket`. (A leaky bucket
-    /// as a meter is the token bucket seen from the other side: its level is what `peek` tells as used.)
+    /// Sets the algorithm of each key's bucket. Default: [`TokenBucket`].
+    ///
+    /// Others are [`FixedWindow`](crate::FixedWindow), and [`SlidingCounter`](crate::SlidingCounter) for a limit of up
+    /// to 2^20 - 2. (A leaky bucket as a meter is the token bucket seen from the other side: its level is what `peek`
+    /// reports as used.)
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::{KeyedLimiter, ManualClock, Quota, SlidingCounter};
     ///
     /// let clock = ManualClock::new();
@@ -90,6 +94,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// let limits = builder.build()?;
     /// assert_eq!(limits.check_n("alice", 60)?.remaining(), 40);
     /// assert!(limits.check_n("alice", 60).is_err());
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn algorithm<B: KeyedAlgorithm>(self) -> KeyedLimiterBuilder<K, C, S, B> {
@@ -97,21 +102,25 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: PhantomData }
     }
 
-    /// Sets where the windows of all keys begin, of an algorithm that has some. Default: with the first use of the
-    /// limiter.
+    /// Sets where the windows of all keys begin, of an algorithm that has some.
+    ///
+    /// Default: with the first use of the limiter.
     pub fn aligned_to(self, alignment: Alignment) -> Self {
         Self { alignment, ..self }
     }
 
-    /// Sets for how many busy keys the table is sized; 1 to 2^28 (2^24 on targets of 32 bits). Default: 8192.
+    /// Sets for how many busy keys the table is sized; 1 to 2^28 (2^24 on targets of 32 bits).
+    ///
+    /// Default: 8192.
     ///
     /// Takes 48 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
     pub fn capacity(self, keys: usize) -> Self {
         Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
     }
 
-    /// Sets how many buckets there are for the keys without a slot; 1 to 2^29 (2^25 on targets of 32 bits). Default:
-    /// two for each key of the capacity.
+    /// Sets how many buckets there are for the keys without a slot; 1 to 2^29 (2^25 on targets of 32 bits).
+    ///
+    /// Default: two for each key of the capacity.
     ///
     /// They take 8 bytes each. More of them keep more clients apart when the table is full. With several
     /// [tiers](Self::tiers), which have a bucket each, the keys share as many fewer.
@@ -119,19 +128,21 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         Self { sizes: Sizes { shared_buckets: Some(buckets), ..self.sizes }, ..self }
     }
 
-    /// Sets what becomes of a key for which there is no slot. Default: [`WhenFull::SharedOverflow`].
+    /// Sets what happens to a key for which there is no slot. Default: [`WhenFull::SharedOverflow`].
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { when_full, ..self }
     }
 
-    /// Adds quotas to that of the builder, which is the tier 0, and says to which tier a key belongs: asked when the
-    /// key is first seen, and again when it was forgotten. At most 16 in all; what is beyond the last is the last.
+    /// Adds tiers with their quotas, and sets the function that returns the tier of a key.
+    ///
+    /// The builder's own quota is that of tier 0. The function is called when a key is first seen, and again after the
+    /// key was forgotten. There are at most 16 tiers in all. A number beyond the last tier means the last.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::{KeyedLimiter, ManualClock, Quota};
     ///
     /// let paying = |user: &str| usize::from(user.starts_with("paying:"));
@@ -143,6 +154,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// assert!(limits.check_n("bob", 2).is_err());
     /// limits.set_tier("bob", 1)?;
     /// assert!(limits.check_n("bob", 2).is_ok());
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn tiers(
@@ -159,7 +171,9 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
     }
 
-    /// Sets the hasher, which decides who can choose keys that collide. Default: std's, seeded at random.
+    /// Sets the hasher of keys. Default: a [`Seed`](crate::time::Seed) drawn at random, which is SipHash-1-3.
+    ///
+    /// A client that can predict the hasher can choose keys that collide.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
         let Self { quota, tiers, sizes, when_full, alignment, clock, algorithm, .. } = self;
         KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
@@ -212,6 +226,7 @@ impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiterBuilder<K, C, S,
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[cfg(feature = "alloc")]
 pub enum KeyedLimiterError {
     /// `capacity` is 0, or more than there can be.
     Capacity(CapacityError),
@@ -219,8 +234,9 @@ pub enum KeyedLimiterError {
     SharedBuckets(usize),
     /// There are more than 16 tiers.
     Tiers(usize),
-    /// The limit of a quota is more than the algorithm can count for a key: 2^20 - 2 of a sliding counter, 2^32 - 2 of
-    /// a fixed window.
+    /// The limit of a quota is more than the algorithm can count for a key.
+    ///
+    /// A sliding counter counts to 2^20 - 2, a fixed window to 2^32 - 2.
     Limit(u32),
 }
 

@@ -4,7 +4,9 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// The address of a client as a key: IPv6 addresses are grouped by their prefix, because a client has all of them.
+/// The address of a client as a key.
+///
+/// IPv6 addresses are grouped by their prefix, because a client has all addresses of one.
 ///
 /// An IPv6 address that stands for an IPv4 address is that IPv4 address: one that is mapped (`::ffff:0:0/96`), and one
 /// that a NAT64 gateway made of it (`64:ff9b::/96`, RFC 6052). Else all IPv4 clients behind such a gateway would be one.
@@ -26,14 +28,14 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientAddress(u128);
 
-/// What comes before an IPv4 address that is mapped into IPv6.
+/// The prefix of an IPv4 address that is mapped into IPv6.
 const MAPPED: u128 = 0xFFFF;
 
-/// What comes before an IPv4 address to which a NAT64 gateway translates: the well-known prefix of RFC 6052.
+/// The well-known prefix of addresses to which a NAT64 gateway translates (RFC 6052).
 const NAT64: u128 = 0x0064_FF9B << 64;
 
 impl ClientAddress {
-    /// The bits of an IPv6 address that tell clients apart unless said otherwise: what a home or a host is given.
+    /// The bits of an IPv6 address that identify a client by default: the prefix of a home or a host.
     pub const IPV6_PREFIX: u32 = 64;
 
     /// Of an address, of which IPv6 ones are grouped by their first `bits`; more than 128 are 128.
@@ -66,7 +68,9 @@ impl ClientAddress {
     }
 }
 
-/// By its bits alone: what says that it is of IPv4 is how many there are, and a hasher takes them in one step.
+/// Hashes the bits alone, in one step.
+///
+/// Their number says whether the address is of IPv4.
 impl Hash for ClientAddress {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {

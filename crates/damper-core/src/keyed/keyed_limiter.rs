@@ -25,35 +25,36 @@ use core::marker::PhantomData;
 /// There are two slots for each key of the capacity, and each key may have one of eight. The slot of a full bucket is given
 /// away without loss. Where all eight owe something, [`WhenFull`] decides; with as many busy keys as the capacity, that happens
 /// to 35 newcomers in 10,000. By default those spend from shared buckets, of which there are two for each key of the capacity.
-/// No key gets a second burst by that, and none under [`WhenFull::DenyNew`]. [`WhenFull::EvictLeastIndebted`] keeps less: all
-/// slots together stay in their envelope, a key that is evicted and returns may have a fresh burst.
+/// No key gets a second burst that way, nor under [`WhenFull::DenyNew`]. [`WhenFull::EvictLeastIndebted`] guarantees less: all
+/// slots together stay in their envelope, but a key that is evicted and returns may have a fresh burst.
 /// [The guide](https://docs.rs/damper/latest/damper/guide/full_table/) has figures.
 ///
 /// # Several quotas
 ///
-/// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own; a key is asked
-/// for its tier when it is first seen, and [`set_tier`](KeyedLimiter::set_tier) overrules it. Every quota can be
+/// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own. The tier of a key
+/// is determined when the key is first seen, and [`set_tier`](KeyedLimiter::set_tier) overrides it. Every quota can be
 /// changed while the limiter is used.
 ///
 /// # Other algorithms
 ///
 /// A key's bucket is a [`TokenBucket`]; by [`algorithm`](crate::keyed::KeyedLimiterBuilder::algorithm) it can be a
-/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter), each of which fits a slot. Where
-/// these are pushed out, the newcomer continues the count of the window.
+/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter), each of which fits a slot. When
+/// one of these is evicted, the newcomer continues the count of the window.
 ///
 /// # Range
 ///
 /// A bucket's position has 56 bits, which circle after 208 days of nanoseconds (sooner, where a quota was made much
-/// faster): a key that nobody used for so long may for the time of one refill be judged more strictly. A clock that
+/// faster): a key that was idle for so long may for the time of one refill be judged more strictly. A clock that
 /// steps back by more than it should, and further than the deepest debt, fills the buckets. Where readings of the clock
-/// differ between threads, a bucket that one of them finds full may be forgotten, and give another what the rate brings in
-/// that difference once more. Of windows the number wraps instead: after 2^24 of a fixed window, 2^16 of a sliding counter.
+/// differ between threads, a bucket that one thread finds full may be forgotten. Another thread then gets the tokens of
+/// that difference in time once more. Windows wrap by their number instead: after 2^24 of a fixed window, 2^16 of a
+/// sliding counter.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{KeyedLimiter, Quota};
 /// use std::net::IpAddr;
 ///
@@ -63,6 +64,7 @@ use core::marker::PhantomData;
 /// limits.check(&alice)?;
 /// assert!(limits.check(&alice).is_err());
 /// assert!(limits.check(&bob).is_ok());
+/// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
@@ -83,8 +85,9 @@ impl<K: ?Sized> KeyedLimiter<K> {
 
 impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
     const_unless_loom! {
-        /// One quota for each key, in slots that the caller lends: two keys for each set of them. It allocates nothing,
-        /// and can be a `static`.
+        /// One quota for each key, in slots that the caller lends: two keys for each set of them.
+        ///
+        /// It allocates nothing, and can be a `static`.
         ///
         /// First sights take one lock for all keys, which without the feature `std` is a critical section of the
         /// firmware's; hits take none.
@@ -126,8 +129,9 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
 }
 
 impl<K: ?Sized, C, S, A> KeyedLimiter<K, C, S, A> {
-    /// Sets what becomes of a key for which there is no slot, before the first use. Default:
-    /// [`WhenFull::SharedOverflow`].
+    /// Sets what becomes of a key for which there is no slot, before the first use.
+    ///
+    /// Default: [`WhenFull::SharedOverflow`].
     #[must_use]
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
         self.table.when_full = when_full;
@@ -140,8 +144,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back.
-    #[expect(clippy::inline_always, reason = "what nobody asks an answer for is then not computed")]
+    /// [`Denied`], which says when to retry.
+    #[expect(clippy::inline_always, reason = "the unused part of the answer is then not computed")]
     #[inline(always)]
     pub fn check(&self, key: &K) -> Result<Allowed, Denied> {
         self.check_n(key, 1)
@@ -153,15 +157,16 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back, or that `n` exceeds the burst.
+    /// [`Denied`], which says when to retry, or that `n` exceeds the burst.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     pub fn check_n(&self, key: &K, n: u32) -> Result<Allowed, Denied> {
         self.take(key, n).map(|(allowed, _)| allowed)
     }
 
-    /// Takes `n` tokens of the key's limit and of the limit `all` in one decision: of both, or of none. [`Allowed`]
-    /// describes the one that has fewer left.
+    /// Takes `n` tokens of the key's limit and of the limit `all` in one decision: of both, or of none.
+    ///
+    /// [`Allowed`] describes the one that has fewer left.
     ///
     /// # Errors
     ///
@@ -170,9 +175,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::{KeyedLimiter, ManualClock, Quota, RateLimiter};
     ///
     /// let clock = ManualClock::new();
@@ -182,7 +187,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// assert_eq!(each.check_n_with("alice", 1, &all).unwrap_err().index(), 0);
     /// assert_eq!(each.check_n_with("bob", 2, &all).unwrap_err().index(), 1);
     /// assert_eq!(each.peek("bob").used(), 0, "nothing was taken");
-    /// # Ok::<(), damper::KeyedLimiterError>(())
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_n_with<B: Algorithm, D: Clock>(
         &self,
@@ -204,8 +210,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         }
     }
 
-    /// Returns how much of this key's limit is used, and takes nothing. A key without a slot owes
-    /// what it may have spent of its shared bucket.
+    /// Returns how much of this key's limit is used, and takes nothing.
+    ///
+    /// A key without a slot owes what it may have spent of its shared bucket.
     pub fn peek(&self, key: &K) -> Usage {
         let fingerprint = self.fingerprint(key);
         let quota = self.quota_of(fingerprint, key);
@@ -214,8 +221,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Gives back up to `n` tokens that this key took and did not need, and returns how many it gave back.
     ///
-    /// A debt is repaid first. What a full bucket or an idle window has no room for is lost; of a token that was missing
-    /// in part only that part is given back, and counts as one. For a key without a slot it does nothing and returns 0.
+    /// A debt is repaid first. Tokens beyond a full bucket or an idle window are lost. Of a token that was missing in
+    /// part only that part is given back, and counts as one. For a key without a slot it does nothing and returns 0.
     pub fn refund(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         let given = self.table.visit(fingerprint, &self.clock, |line, word, at| {
@@ -226,9 +233,11 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         given.unwrap_or(0)
     }
 
-    /// Books `n` tokens of this key after the fact, whether they are there or not, and returns how many it booked: what
-    /// something turned out to cost. Debt goes no deeper than [`Quota::max_debt`]. A key without a slot is booked in
-    /// the bucket that those share, or not at all if there is none: then it returns 0.
+    /// Books `n` tokens of this key after the fact, and returns how many it booked.
+    ///
+    /// It books them whether they are there or not, for costs that are known only afterwards. Debt goes no deeper than
+    /// [`Quota::max_debt`]. A key without a slot is booked in the bucket that those share, or not at all if there is
+    /// none: then it returns 0.
     pub fn charge(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         loop {
@@ -254,11 +263,11 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.table.wake(fingerprint);
     }
 
-    /// Moves this key to a tier, whatever its own would be.
+    /// Moves this key to a tier, in place of the one it has.
     ///
-    /// What is missing from its bucket takes as long to be refilled as before, also where that is longer than the deepest debt
-    /// of the new tier. Where one of the two tiers refills nothing, as many tokens are missing as before. A stay in an unlimited
-    /// tier forgives everything. (No debt is kept that lasts longer than a quarter of the circle of positions: 52 days of
+    /// Its bucket takes as long to be full as before, even if that is longer than the deepest debt of the new tier.
+    /// Where one of the two tiers refills nothing, as many tokens are missing as before. A stay in an unlimited tier
+    /// forgives everything. (No debt is kept that lasts longer than a quarter of the circle of positions: 52 days of
     /// nanoseconds, or less where a quota was made much faster.)
     ///
     /// The tier is remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called, in memory of its own:
@@ -286,9 +295,10 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         });
     }
 
-    /// Returns the refusal that [`check_n`](Self::check_n) would answer by the key's own debt, and takes nothing. `None` where
-    /// that would allow it. A key without a slot is judged by what it may have spent from its shared bucket, not by whether
-    /// there is a slot for it.
+    /// Returns the refusal that [`check_n`](Self::check_n) would give for the key's own debt, and takes nothing.
+    ///
+    /// `None` if the debt would allow the call. A key without a slot is judged by what it may have spent from its shared
+    /// bucket, not by whether there is a slot for it.
     pub(crate) fn refusal(&self, key: &K, n: u32) -> Option<Denied> {
         self.look_at(self.fingerprint(key), key, |line, word, at| A::take(line, word, at, n, &self.clock).err())
     }
@@ -345,7 +355,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 }
 
 impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
-    /// Forgets all keys, and what they took. What a call takes meanwhile may be forgotten or not.
+    /// Forgets all keys, and what they took. Tokens that a call takes meanwhile may be forgotten or not.
     pub fn clear(&self) {
         self.table.clear();
         self.table.wake_all();
@@ -398,8 +408,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.capacity
     }
 
-    /// The keys that have a slot, whether they owe something or not: at most two for each of the capacity, rounded up
-    /// to whole sets of four.
+    /// The keys that have a slot, whether they owe something or not.
+    ///
+    /// There are at most two for each of the capacity, rounded up to whole sets of four.
     pub fn len(&self) -> usize {
         // At most the number of slots, but for keys that come and go while they are counted.
         self.table.sum(|counts| counts.keys) as usize
@@ -420,7 +431,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.table.sum(|counts| counts.overflows)
     }
 
-    /// How many calls were refused to keys without a slot, because there was none or because of what its owner owed.
+    /// How many calls were refused to keys without a slot.
+    ///
+    /// The reason is that there was no slot, or the debt of its owner.
     pub fn refused_newcomers(&self) -> u64 {
         self.table.sum(|counts| counts.refused_newcomers)
     }

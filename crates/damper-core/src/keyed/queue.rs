@@ -10,8 +10,10 @@ use core::time::Duration;
 
 /// Waiting for a key's tokens, first come, first served. Only the token bucket has an order to wait in.
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
-    /// Prepares to wait for `n` tokens of this key, first come, first served: blocking with [`wait`](Acquire::wait), or
-    /// in a future with `.await` (feature `tokio`) or [`sleeping_by`](Acquire::sleeping_by).
+    /// Prepares to wait for `n` tokens of this key, first come, first served.
+    ///
+    /// [`wait`](Acquire::wait) blocks; in a future `.await` (feature `tokio`) or [`sleeping_by`](Acquire::sleeping_by)
+    /// waits.
     ///
     /// The limiter stores nothing of a waiter, however many there are. While a caller waits for a key, checks of that
     /// key are refused. [`Quota::max_debt`](crate::Quota::max_debt) bounds how many tokens of a key may be waited for:
@@ -25,8 +27,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// # Refunds and changes
     ///
     /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of debt,
-    /// all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller, who may be
-    /// served together with waiters before it: as many as tokens were refunded, if all take one. Over any interval that
+    /// all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller. That caller may
+    /// be served together with waiters before it: as many as tokens were refunded, if all take one. Over any interval that
     /// starts with no waiters, a key uses at most its envelope plus what was refunded. Threads are woken at once, and
     /// futures look again within a second.
     ///
@@ -36,9 +38,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     /// use damper::{KeyedLimiter, Quota};
     ///
@@ -47,14 +49,16 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// let late = hosts.acquire("api.example.com", 5).within(Duration::from_millis(100)).wait();
     /// assert!(late.is_err(), "refused at once: they would come in 500 ms");
     /// hosts.acquire("www.example.com", 5).wait()?; // has tokens of its own
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire(&self, key: &K, n: u32) -> Acquire<KeyQueue<'_, K, C, S>> {
         Acquire::new(KeyQueue { limiter: self, key: self.fingerprint(key), own_tier: self.tiers.own(key) }, n)
     }
 
-    /// Takes `n` tokens of this key now, to be used when they are there; callers are served in the order in which they
-    /// reserve.
+    /// Takes `n` tokens of this key now, to be used when they are there.
+    ///
+    /// Callers are served in the order in which they reserve.
     ///
     /// [`acquire`](Self::acquire) says what happens to waiters.
     ///
@@ -65,9 +69,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     /// use damper::{KeyedLimiter, ManualClock, Quota};
     ///
@@ -78,6 +82,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// assert_eq!(slot.ready_in(), Some(Duration::from_millis(200)));
     /// assert_eq!(hosts.reserve("b", 2)?.ready_in(), Some(Duration::ZERO));
     /// assert!(slot.cancel());
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reserve(&self, key: &K, n: u32) -> Result<KeyedReservation<'_, C>, Denied> {
@@ -139,8 +144,9 @@ pub struct KeyedReservation<'a, C> {
 }
 
 impl<C: Clock> KeyedReservation<'_, C> {
-    /// Returns the time from now until the tokens may be used, rounded up to the clock's tick; zero if they may be.
-    /// `None` if they never will be, because the quota was changed to one that refills nothing.
+    /// Returns the time from now until the tokens may be used, rounded up to the clock's tick.
+    ///
+    /// Zero if they may be. `None` if they never will be, because the quota was changed to one that refills nothing.
     ///
     /// After a refund it may be more than the last time, if others reserved meanwhile, but never more than without the
     /// refund.
@@ -149,8 +155,9 @@ impl<C: Clock> KeyedReservation<'_, C> {
         self.table.ready_in(&self.reserved, self.clock)
     }
 
-    /// Blocks the thread until the tokens are there. A refund, a reset or a change of the quota wakes it, and it waits by
-    /// what is in force then.
+    /// Blocks the thread until the tokens are there.
+    ///
+    /// A refund, a reset or a change of the quota wakes it, and it then waits as long as the new state requires.
     #[cfg(feature = "std")]
     pub fn wait(self) {
         self.table.wait(&self.reserved, self.clock);

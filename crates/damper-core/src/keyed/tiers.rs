@@ -29,7 +29,9 @@ impl<K: ?Sized> TierChoice<K> {
         Self::Several { tiers, tier_of, overrides: Guarded::new(HashMap::new()) }
     }
 
-    /// The tier of a key that was given none. Called without a lock, because the function may use the limiter.
+    /// The tier of a key that was given none.
+    ///
+    /// Called without a lock, because the function may use the limiter.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
     pub(super) fn own(&self, key: &K) -> usize {
         match self {

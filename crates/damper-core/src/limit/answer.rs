@@ -8,8 +8,9 @@ use crate::time::{Frequency, Human, Ticks};
 use core::fmt;
 use core::time::Duration;
 
-/// What a bucket held right after a decision. Plain numbers, converted when asked; what nobody asks for, an inlined
-/// check does not even compute.
+/// The level of a bucket right after a decision.
+///
+/// Plain numbers, converted when asked. An inlined check does not even compute the ones that its caller never reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Level {
     resets_in: Ticks,
@@ -55,7 +56,9 @@ impl Allowed {
     }
 
     /// Whether fewer tokens are left than the limiter's [soft limit](super::RateLimiter::soft_limit): time to warn, or
-    /// to shed what can wait. `false` where no soft limit was set.
+    /// to shed what can wait.
+    ///
+    /// `false` where no soft limit was set.
     #[must_use]
     pub fn is_near_limit(&self) -> bool {
         self.near_limit
@@ -67,7 +70,9 @@ impl Allowed {
         self.level.remaining
     }
 
-    /// The time from that moment until the bucket is full, rounded up to the clock's tick; `None` if it never will be.
+    /// The time from that moment until the bucket is full, rounded up to the clock's tick.
+    ///
+    /// `None` if it never will be.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.level.resets_in.duration(self.level.frequency)
@@ -108,8 +113,9 @@ impl Denied {
         Self { level: Level::of(line, word, at), wait }
     }
 
-    /// As `new`, of a level that was computed otherwise; a wait of 0 says that no wait helps, because more is asked for
-    /// than there can ever be.
+    /// As `new`, of a level that was computed otherwise.
+    ///
+    /// A wait of 0 says that no wait helps, because more is asked for than there can ever be.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
         Self { level: Level { resets_in, remaining, frequency }, wait }
@@ -137,7 +143,7 @@ impl Denied {
         Self::counted_by(Frequency::from_hertz(1_000_000_000), 0, nanos, nanos)
     }
 
-    /// Returns the shortest wait after which the same call succeeds if nobody else takes tokens first.
+    /// Returns the shortest wait after which the same call succeeds if no other caller takes tokens first.
     ///
     /// Exact to the clock's tick, and never too short: a tick sooner the call is refused. (A wait of more than 2^62 ticks
     /// may be too long.) `None` if no wait helps: the call asks for more than the burst, or the quota never refills.
@@ -146,8 +152,9 @@ impl Denied {
         if self.exceeds_burst() { None } else { self.wait.duration(self.level.frequency) }
     }
 
-    /// Whether the caller waits longer because of this refusal than because of `other`. What exceeds the burst outlasts
-    /// a quota that refills nothing, and that every wait.
+    /// Whether the caller waits longer because of this refusal than because of `other`.
+    ///
+    /// "More than the burst" outlasts a quota that refills nothing, which outlasts every wait.
     pub(crate) fn outlasts(&self, other: &Self) -> bool {
         let rank = |denied: &Self| {
             let wait = denied.retry_after();
@@ -173,7 +180,9 @@ impl Denied {
         self.level.remaining
     }
 
-    /// The time from that moment until the bucket is full, rounded up to the clock's tick; `None` if it never will be.
+    /// The time from that moment until the bucket is full, rounded up to the clock's tick.
+    ///
+    /// `None` if it never will be.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.level.resets_in.duration(self.level.frequency)

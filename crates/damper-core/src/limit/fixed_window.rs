@@ -35,21 +35,21 @@ impl FixedWindowFields {
 
 const WORD: FixedWindowFields = FixedWindowFields::of_bits(u64::BITS);
 
-/// The fixed window: at most the quota's limit in each of its windows, which follow one another without a gap.
+/// The fixed window: at most the quota's limit in each of its windows, which follow without a gap.
 ///
-/// What people know best and what costs least to explain, with a flaw that is inherent: the limit at the end of one
-/// window and again at the beginning of the next are twice the limit in next to no time. A
+/// It is the best known algorithm and the easiest to explain, with an inherent flaw: a client can use the limit at the
+/// end of one window and again at the beginning of the next, which is twice the limit in almost no time. A
 /// [`SlidingCounter`](super::SlidingCounter) or a [`TokenBucket`](super::TokenBucket) has no such bursts.
 ///
-/// What counts is the quota's limit; its burst means nothing here, and "more than the burst" is said of a call that
-/// asks for more than the limit. Where windows begin is chosen with [`aligned_to`](FixedWindow::aligned_to).
-/// `resets_in` is the time until the window ends, or zero while nothing is taken.
+/// The quota's limit counts. Its burst is ignored, and a refusal with "more than the burst" means more than the limit.
+/// [`aligned_to`](FixedWindow::aligned_to) sets where windows begin. `resets_in` is the time until the window ends, or
+/// zero while nothing is taken.
 ///
 /// Beside the quota its whole state is one word of 8 bytes: 32 bits for the number of the window, and 32 for the count.
-/// The number wraps: a limiter that nobody used for 2^31 windows or more may for two windows count what was taken then.
-/// A clock that steps back by more than it should opens no window a second time; it locks nobody out for longer than
-/// two windows. A change of the quota keeps the count, and the window that is under way ends sooner or later as the new
-/// windows are shorter or longer.
+/// The number wraps: a limiter that was idle for 2^31 windows or more may for two windows count tokens taken before.
+/// A clock that steps back by more than it should opens no window a second time, and locks callers out for at most
+/// two windows. A change of the quota keeps the count, and the current window ends sooner or later as the new windows
+/// are shorter or longer.
 ///
 /// # Examples
 ///

@@ -12,11 +12,12 @@ use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock, Ticks};
 use core::time::Duration;
 
-/// The leaky bucket as a meter: a request raises the level by its cost and is refused if that would be above the burst;
-/// the level leaks at the quota's rate.
+/// The leaky bucket as a meter: a request raises the level by its cost.
+///
+/// A request that would raise the level above the burst is refused. The level leaks at the quota's rate.
 ///
 /// The mirror image of the [`TokenBucket`]: it allows and refuses the very same calls, and `level + remaining = burst`.
-/// For who thinks, or has to report, in levels.
+/// Use it where a program reasons in levels, or has to report them.
 ///
 /// # Examples
 ///
@@ -81,14 +82,15 @@ impl Algorithm for LeakyBucket {
     }
 }
 
-/// The leaky bucket as a queue: requests leave one after another at a constant rate, and each is told when. It holds no
-/// requests: who enters waits that long, in whatever way, and goes.
+/// The leaky bucket as a queue: requests leave one after another at a constant rate.
+///
+/// It returns how long each request has to wait, and holds none itself: the caller waits that long and proceeds.
 ///
 /// As many fit as the quota's burst, the one that is leaving included; more overflow, and are refused. Where a
 /// [`TokenBucket`] lets a burst through at once, this spreads it out.
 ///
-/// In any stretch of time of `t` clock ticks at most `1 + rate · (t + 1 tick)` requests leave, if each leaves when it
-/// was told. A change of the quota moves those that come after it; the others have been told already.
+/// In any stretch of time of `t` clock ticks at most `1 + rate · (t + 1 tick)` requests leave, if each waits exactly as
+/// long as the queue says. A change of the quota applies to requests that enter after it. The others keep their waits.
 ///
 /// # Examples
 ///
@@ -133,18 +135,19 @@ impl<C> LeakyQueue<C> {
 }
 
 impl<C: Clock> LeakyQueue<C> {
-    /// Enters the queue if there is room, and tells how long from now to wait before leaving; zero for at once.
+    /// Enters the queue if there is room, and returns how long from now to wait before leaving.
     ///
-    /// A refusal writes nothing.
+    /// A wait of zero means at once. A refusal writes nothing.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if the queue overflows; it tells when there is room. Also, without one, if nothing will ever leave.
+    /// [`Denied`] if the queue overflows; it says when there is room, or gives no time if nothing will ever leave.
     pub fn enter(&self) -> Result<Duration, Denied> {
         self.enter_n(1)
     }
 
-    /// As [`enter`](Self::enter) for a request that is as large as `n`: who comes after it leaves `n` intervals later.
+    /// As [`enter`](Self::enter) for a request that is as large as `n`: the next one leaves `n` intervals later.
+    ///
     /// One of no size leaves at once.
     ///
     /// The wait is rounded up to the clock's tick. (It is off by the 2^-58th part of the time in which the quota's deepest

@@ -1,9 +1,9 @@
 //! Leases: tokens that are taken many at a time, and spent where no other thread looks.
 //!
-//! The leases hold a budget, which is set aside from the burst. A bucket whose tokens are held by others may itself be
-//! full again meanwhile; so the budget is not part of its capacity, from its construction on. Then `held + capacity -
-//! debt` never exceeds the burst, and the envelope is that of one bucket. (A capacity that moves with what is held was
-//! seen to fail, when a holder comes and when it goes.)
+//! The leases hold a budget, which is set aside from the burst. The bucket can refill while leases hold its tokens, so
+//! the budget is left out of its capacity from construction on. Then `held + capacity - debt` never exceeds the burst,
+//! and the envelope is that of one bucket. (A capacity that follows the number of held tokens was seen to fail, both when
+//! a lease is created and when it is dropped.)
 
 use super::rate_limiter::{Algorithm, Taken, sealed};
 use super::{Allowed, Denied, RateLimiter, TokenBucket, Usage};
@@ -14,16 +14,16 @@ use core::fmt;
 
 /// A token bucket that leaves a budget of its burst to [`Lease`]s.
 ///
-/// Of the burst, as many tokens as the budget are never in the bucket: they are for the leases to hold. What the bucket
-/// gives at once, to a check or to leases together, is the rest; a cost above that exceeds the burst. The envelope of
-/// leases and checks together is that of the quota. A quota has to have a burst above the budget, when it is changed
-/// too.
+/// Of the burst, as many tokens as the budget are never in the bucket: they are for the leases to hold. The rest is the
+/// most that the bucket gives at once, to a check or to leases together. A cost above that exceeds the burst. The
+/// envelope of leases and checks together is that of the quota. A quota has to have a burst above the budget, when it
+/// is changed too.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{Quota, RateLimiter};
 ///
 /// // A million a second; of the burst 4,096 are for leases.
@@ -38,6 +38,7 @@ use core::fmt;
 ///     workers.into_iter().map(|worker| worker.join().unwrap()).sum()
 /// });
 /// assert_eq!(spent, 4_000);
+/// # }
 /// # Ok::<(), damper::BudgetError>(())
 /// ```
 #[derive(Debug)]
@@ -68,7 +69,7 @@ impl LeasingBucket {
         if size == 0 {
             return Err(LeaseError::Empty);
         }
-        // ORDERING: Relaxed: only the exchange counts.
+        // ORDERING: Relaxed: only the swap counts.
         let mut left = self.unleased.load(Ordering::Relaxed);
         loop {
             let Some(after) = left.checked_sub(size.into()) else {
@@ -118,8 +119,10 @@ impl Algorithm for LeasingBucket {
 #[cfg(feature = "std")]
 impl RateLimiter<LeasingBucket> {
     const_unless_loom! {
-        /// A token bucket on the [default clock](crate::time::DefaultClock), of whose burst `budget` tokens are left
-        /// to leases. On another clock: `RateLimiter::with_algorithm(LeasingBucket::new(quota, budget)?, clock)`.
+        /// A token bucket on the [default clock](crate::time::DefaultClock), of whose burst `budget` tokens are left to
+        /// leases.
+        ///
+        /// On another clock: `RateLimiter::with_algorithm(LeasingBucket::new(quota, budget)?, clock)`.
         ///
         /// # Errors
         ///
@@ -156,8 +159,9 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
     }
 }
 
-/// A reference to a leasing limiter that a [`Lease`] can hold: a plain one, or an `Arc` where the lease has to outlive
-/// the borrow.
+/// A reference to a leasing limiter that a [`Lease`] can hold.
+///
+/// It is a plain one, or an `Arc` where the lease has to outlive the borrow.
 pub trait LeasingRef: sealed::Sealed {
     /// The limiter's clock.
     type Clock: Clock;
@@ -188,11 +192,12 @@ impl<C: Clock> LeasingRef for alloc::sync::Arc<RateLimiter<LeasingBucket, C>> {
     }
 }
 
-/// Tokens of one thread or task, taken from the limiter many at a time: while they last, a check is a subtraction,
-/// without an atomic and without a look at the clock.
+/// Tokens of one thread or task, taken from the limiter many at a time.
 ///
-/// It holds up to its size and is refilled when it is empty, with what the bucket has. Held tokens are nobody else's:
-/// an idle lease strands them, up to its size, until it is [emptied](Lease::give_back) or dropped. A lease that is
+/// While they last, a check is a subtraction, without an atomic and without a look at the clock.
+///
+/// It holds up to its size and is refilled when it is empty, with what the bucket has. Only its owner can spend them:
+/// an idle lease strands its tokens, up to its size, until it is [emptied](Lease::give_back) or dropped. A lease that is
 /// leaked (by `mem::forget`) keeps its part of the budget for ever.
 ///
 /// Held tokens do not expire, and a change of the quota does not touch them.
@@ -219,7 +224,7 @@ impl<L: LeasingRef> Lease<L> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], of the bucket: for what is missing here.
+    /// [`Denied`] of the bucket, for the tokens that the lease lacks.
     #[inline]
     pub fn check_n(&mut self, n: u32) -> Result<(), Denied> {
         match self.held.checked_sub(n) {
@@ -240,8 +245,9 @@ impl<L: LeasingRef> Lease<L> {
         Ok(())
     }
 
-    /// Gives the tokens that it holds back to the bucket, also to one that is in debt: for a lease that will be idle.
-    /// What a full bucket has no room for is lost.
+    /// Gives its tokens back to the bucket, for a lease that will be idle.
+    ///
+    /// A bucket in debt takes them too. Tokens beyond a full bucket are lost.
     pub fn give_back(&mut self) {
         if self.held > 0 {
             let (leasing, clock) = self.limiter.limiter().parts();
@@ -284,7 +290,7 @@ pub enum LeaseError {
     OverBudget {
         /// The size asked for, in tokens.
         size: u32,
-        /// What is left of the budget, in tokens.
+        /// The part of the budget that is not leased, in tokens.
         left: u32,
     },
 }

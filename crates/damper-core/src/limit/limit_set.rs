@@ -5,15 +5,16 @@ use crate::quota::{Quota, SetQuotaError};
 use crate::time::{Clock, DefaultClock};
 use core::fmt;
 
-/// Several limits that a call has to pass together: ten a second *and* a thousand an hour, say. All of them are taken,
-/// or none.
+/// Several limits that a call has to pass together: ten a second *and* a thousand an hour, say.
 ///
-/// The limits are asked in their order. Put the narrowest first, so that what is refused most often costs least. When
-/// one refuses, the earlier ones get back what they gave, less what has been refilled since, and the later ones are only
-/// looked at: the refusal names the limit with the longest wait.
+/// All of them are taken, or none.
+///
+/// The limits are asked in their order. Put the narrowest first, so that the most frequent refusals cost least. When
+/// one refuses, the earlier ones get their tokens back, less what has been refilled since, and the later ones are only
+/// read. The refusal names the limit with the longest wait.
 ///
 /// No limit ever allows more than it would alone, counting the calls that were allowed by all. A call may be refused
-/// because of another that is being taken back at that moment.
+/// because of another call whose tokens are being given back at that moment.
 ///
 /// # Examples
 ///
@@ -69,8 +70,9 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<N, A, C> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens of every limit if all of them have so many, else none of any. [`Allowed`] describes the limit
-    /// that has the fewest left.
+    /// Takes `n` tokens of every limit if all of them have so many, else none of any.
+    ///
+    /// [`Allowed`] describes the limit that has the fewest left.
     ///
     /// # Errors
     ///
@@ -99,8 +101,9 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<N, A, C> {
         Ok(tightest.unwrap_or_else(Allowed::unlimited))
     }
 
-    /// The refusal with the longest wait, among `denied` of the limit `index` and what the limits after it say now. The
-    /// limits before it allowed the call.
+    /// The refusal with the longest wait, of `denied` and of the limits after it.
+    ///
+    /// `denied` is that of the limit `index`. The limits before it allowed the call.
     #[cold]
     fn longest_refusal(&self, n: u32, denied: Denied, index: usize) -> LimitSetDenied {
         let (mut longest, mut named) = (denied, index);
@@ -173,8 +176,9 @@ impl LimitSetDenied {
         Self { denied, index, quota }
     }
 
-    /// Returns which limit the caller waits for, counted from 0 in their order: of those that refuse, the one with the
-    /// longest wait, and the first of those whose waits are equal.
+    /// Returns which limit the caller waits for, counted from 0 in their order.
+    ///
+    /// Of the limits that refuse it is the one with the longest wait, and the first of those whose waits are equal.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
@@ -191,7 +195,9 @@ impl LimitSetDenied {
         self.denied
     }
 
-    /// Returns the shortest wait after which all limits allow the same call, if nobody else takes tokens first.
+    /// Returns the shortest wait after which all limits allow the same call.
+    ///
+    /// Other callers that take tokens first make it longer.
     ///
     /// Never too short. `None` if no wait helps: the call asks for more than a burst, or a quota never refills.
     #[must_use]

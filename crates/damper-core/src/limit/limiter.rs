@@ -2,14 +2,17 @@
 
 use super::{Denied, Usage};
 
-/// Decides on tokens at once: every limiter of damper without keys, a set of them, and limiters of your own.
+/// Decides on tokens at once, without a key.
+///
+/// Every limiter of damper without keys does so, a set of them, and limiters of your own.
 ///
 /// Take `impl Limiter` in code that works with any limiter, or keep a `Box<dyn Limiter + Send + Sync>` where the limiter
 /// is chosen at run time. References, `Box`es and `Arc`s of limiters are limiters.
 ///
-/// The limiters have methods of their own that return more: what is left after a
+/// The limiters have methods of their own that return more: the tokens that remain after a
 /// [`check`](crate::RateLimiter::check), and which limit of a [`LimitSet`](crate::LimitSet) refused. This trait has what
-/// all of them can tell. Its methods have other names, so that importing it does not change what a call of `check` means.
+/// all of them can answer. Its methods have other names, so that importing it does not change what a call of `check`
+/// means.
 ///
 /// # Implementing
 ///
@@ -45,9 +48,9 @@ use super::{Denied, Usage};
 ///
 /// A limiter that is chosen at run time:
 ///
-#[cfg_attr(feature = "alloc", doc = "```")]
-#[cfg_attr(not(feature = "alloc"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "alloc")] {
 /// use damper::{Limiter, ManualClock, Quota, RateLimiter, SlidingLog};
 ///
 /// fn limiter(algorithm: &str, quota: Quota) -> Result<Box<dyn Limiter + Send + Sync>, Box<dyn std::error::Error>> {
@@ -62,10 +65,11 @@ use super::{Denied, Usage};
 /// let limiter = limiter("log", Quota::per_minute(2))?;
 /// assert!(limiter.try_acquire(2).is_ok());
 /// assert_eq!(limiter.usage().remaining(), 0);
+/// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A limiter of your own around another: it counts what is refused.
+/// A limiter of your own around another one, which counts refusals:
 ///
 /// ```
 /// # extern crate damper_core as damper;
@@ -103,11 +107,12 @@ pub trait Limiter {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back, or that `n` exceeds the burst.
+    /// [`Denied`], which says when to retry, or that `n` exceeds the burst.
     fn try_acquire(&self, n: u32) -> Result<(), Denied>;
 
-    /// Returns how much of the limit is used, and takes nothing. Of several limits it describes the one that has the
-    /// fewest tokens left.
+    /// Returns how much of the limit is used, and takes nothing.
+    ///
+    /// Of several limits it describes the one that has the fewest tokens left.
     fn usage(&self) -> Usage;
 }
 

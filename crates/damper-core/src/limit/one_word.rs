@@ -5,11 +5,15 @@ use crate::sync::{AtomicU64, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
 
-/// How often to back off after another thread's swap came first: `benches/peers` has two threads on one limiter at
-/// 58 ns a check with 1, at 24 with 4 and at 20 with 6, which makes a thread wait longer for little.
+/// How often to back off after another thread's swap came first.
+///
+/// `benches/peers` has two threads on one limiter at 58 ns a check with 1, at 24 with 4 and at 20 with 6, which makes a
+/// thread wait longer for little.
 const SPINS: u32 = 4;
 
-/// A word, and the quota on whose line it is a position or counts windows. The drip says whether refunds move the line.
+/// A word, and the quota on whose line it is a position or counts windows.
+///
+/// The drip says whether refunds move the line.
 #[derive(Debug)]
 pub(super) struct OneWord<L, D = ()> {
     word: AtomicU64,
@@ -30,7 +34,7 @@ pub(super) struct Observed<L> {
     pub(super) offset: u64,
 }
 
-/// What a decision does to the word.
+/// The change that a decision makes to the word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<T> {
     /// Puts this in the word's place; the answer counts if no other thread was first.
@@ -70,8 +74,9 @@ impl<L> OneWord<L, Drip> {
 }
 
 impl<L: Line> OneWord<L, Drip> {
-    /// Moves the line forward by as many units as `missing` says for its line, word and position; returns them with the
-    /// line.
+    /// Moves the line forward by as many units as `missing` says for its line, word and position.
+    ///
+    /// Returns them with the line.
     pub(super) fn refund(&self, clock: &impl Clock, missing: impl Fn(&L, u64, u64) -> u64) -> (L, u64) {
         let spin_wait = SpinWait::new();
         loop {
@@ -105,8 +110,8 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     /// One look for the fast path, if the quota has a line and a limit and did not change meanwhile.
     #[expect(
         clippy::inline_always,
-        reason = "measured: out of line a check costs twice as much, and what nobody asks an \
-        answer for is computed all the same"
+        reason = "measured: out of line a check costs twice as much, because it computes the \
+        unused part of the answer too"
     )]
     #[inline(always)]
     pub(super) fn glance(&self, clock: &impl Clock) -> Option<Observed<L>> {
@@ -135,7 +140,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.quota.is_current(epoch).then_some((line, word, at))
     }
 
-    /// Decides by what it observes, until a decision stands: neither the quota nor the word changed meanwhile.
+    /// Decides by what it observes, until neither the quota nor the word changed meanwhile.
     pub(super) fn decide<T>(&self, clock: &impl Clock, decide: impl Fn(&Observed<L>) -> Step<T>) -> T {
         let spin_wait = SpinWait::new();
         loop {
@@ -169,9 +174,11 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     }
 }
 
-/// What moves a line forward besides time.
+/// The refunds that move a line forward besides time.
 pub(super) trait Offset {
-    /// How far ahead of its clock the line is, in units. Read after the Acquire fence of `LiveQuota::is_current`.
+    /// How far ahead of its clock the line is, in units.
+    ///
+    /// Read after the Acquire fence of `LiveQuota::is_current`.
     fn offset(&self) -> u64;
 }
 
@@ -183,7 +190,7 @@ impl Offset for () {
     }
 }
 
-/// What all refunds added to a line, in units; wraps as positions do.
+/// The sum of all refunds to a line, in units; wraps as positions do.
 ///
 /// A refund moves the line of tokens forward instead of the word back. So waiters come earlier, newcomers see it too,
 /// and no caller overtakes another. The position at a reading of the clock is `line(now) + offset`; the offset only grows.
@@ -230,8 +237,8 @@ impl Drip {
 impl Offset for Drip {
     #[inline]
     fn offset(&self) -> u64 {
-        // ORDERING: Relaxed, because the Acquire fence in `is_current` comes between the word and this. It pairs with
-        // the Release of `OneWord::replace`: a thread that reads a word sees no older offset than the thread that wrote it.
+        // ORDERING: Relaxed, because the Acquire fence in `is_current` lies between the load of the word and this one. It
+        // pairs with the Release of `OneWord::replace`: a thread that reads a word sees no older offset than its writer.
         // loom-tests: bucket::old_offset_keeps_legal_debt.
         self.offset.load(Ordering::Relaxed)
     }

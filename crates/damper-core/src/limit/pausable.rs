@@ -9,7 +9,7 @@ use core::time::Duration;
 /// The longest pause in ticks. In nanoseconds that is 146 years.
 const LONGEST: u64 = 1 << 62;
 
-/// What `until` holds before the first pause.
+/// The content of `until` before the first pause.
 const NEVER_PAUSED: u64 = 0;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
@@ -17,13 +17,13 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// A [`Limiter`] that can be paused: until the pause is over, it refuses.
 ///
 /// Put it in front of a server that answers `429 Too Many Requests` or `503 Service Unavailable` with a `Retry-After`:
-/// the first caller who gets such a response pauses the limiter, and all others wait as well instead of asking for
-/// themselves. Share it by reference, in a `static` or an `Arc`.
+/// the first caller that gets such a response pauses the limiter, and all others wait too instead of asking the server
+/// again. Share it by reference, in a `static` or an `Arc`.
 ///
 /// A pause only grows. One that would end earlier than the present pause changes nothing, and there is no way to end one
-/// early, because another caller may have been told to wait longer. While the limiter is paused, its tokens stay where
-/// they are and refill. The refusal names the rest of the pause; the limiter itself is asked only after it, and may refuse
-/// then.
+/// early, because the server may have asked another caller to wait longer. While the limiter is paused, its tokens stay
+/// where they are and refill. The refusal names the rest of the pause; the limiter itself is asked only after it, and may
+/// refuse then.
 ///
 /// Before the first pause a check costs one load more than the limiter's own; after it, one more reading of the clock. The
 /// limiter inside knows nothing of pauses: callers that use it directly are not stopped.
@@ -58,14 +58,15 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 ///
 /// Around a limiter that others use too:
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{Pausable, Quota, RateLimiter};
 ///
 /// static SEARCHES: RateLimiter = RateLimiter::new(Quota::per_second(10));
 /// static POLITE: Pausable<&RateLimiter> = Pausable::new(&SEARCHES);
 /// assert!(POLITE.check().is_ok());
+/// # }
 /// ```
 #[derive(Debug)]
 pub struct Pausable<L, C = DefaultClock> {
@@ -145,8 +146,9 @@ impl<L, C: Clock> Pausable<L, C> {
         self.pause_for(instant.saturating_duration_since(std::time::Instant::now()));
     }
 
-    /// Returns the rest of the pause, rounded up to nanoseconds: zero where the limiter is not paused, and
-    /// [`Duration::MAX`] where the clock stands still.
+    /// Returns the rest of the pause, rounded up to nanoseconds.
+    ///
+    /// Zero where the limiter is not paused, and [`Duration::MAX`] where the clock stands still.
     #[must_use]
     pub fn pause_left(&self) -> Duration {
         self.rest().map_or(Duration::ZERO, |rest| rest.duration(self.frequency()).unwrap_or(Duration::MAX))
@@ -198,7 +200,7 @@ impl<L, C: Clock> Pausable<L, C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back: with the rest of the pause, or else the limiter's own.
+    /// [`Denied`], which says when to retry: after the pause, or else when the limiter itself says.
     #[inline]
     pub fn check(&self) -> Result<Allowed, Denied>
     where
@@ -207,14 +209,16 @@ impl<L, C: Clock> Pausable<L, C> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens if all of them are there and the limiter is not paused, else none. As the limiter's own `check_n`.
+    /// Takes `n` tokens if all of them are there and the limiter is not paused, else none.
+    ///
+    /// As the limiter's own `check_n`.
     ///
     /// No tokens are always allowed.
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back: with the rest of the pause, or else the limiter's own, which tells too
-    /// that `n` exceeds the burst.
+    /// [`Denied`], which says when to retry: after the pause, or else when the limiter itself says. The limiter's own also
+    /// says if `n` exceeds the burst.
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied>
     where
@@ -246,7 +250,9 @@ impl<L: Limiter, C: Clock> Limiter for Pausable<L, C> {
     }
 }
 
-/// The ticks in a duration, rounded up, at most [`LONGEST`]. A clock that stands still has one tick, which never comes.
+/// The ticks in a duration, rounded up, at most [`LONGEST`].
+///
+/// A clock that stands still has one tick, which never comes.
 fn ticks_in(duration: Duration, frequency: u64) -> u64 {
     if frequency == 0 {
         return u64::from(!duration.is_zero());
@@ -255,7 +261,7 @@ fn ticks_in(duration: Duration, frequency: u64) -> u64 {
     u64::try_from(ticks).unwrap_or(LONGEST).min(LONGEST)
 }
 
-/// A limiter whose check returns what is left.
+/// A limiter whose check returns the remaining tokens.
 #[diagnostic::on_unimplemented(
     message = "a check of `{Self}` does not return `Allowed`",
     note = "`try_acquire` of the trait `Limiter` works with every limiter"

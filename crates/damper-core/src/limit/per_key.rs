@@ -1,4 +1,4 @@
-//! The algorithms as the keyed table has them: a bucket is 56 bits there, and all buckets of a tier share one quota.
+//! The algorithms in the keyed table: a bucket has 56 bits, and the buckets of a tier share one quota.
 
 use super::token_bucket::TokenLine;
 use super::{Allowed, Denied, TokenBucket, Usage};
@@ -6,23 +6,27 @@ use crate::quota::{Alignment, Line, LineStart, Quota};
 use crate::sync::signed;
 use crate::time::{Clock, Ticks};
 
-/// The bits of a level, which is what is kept of a word.
+/// The bits of a level, which is the part of a word that is stored.
 pub(crate) const LEVEL_BITS: u32 = 56;
 
 /// The bits of a level in a bucket that keys without a slot share.
 pub(crate) const SHARED_LEVEL_BITS: u32 = 60;
 
-/// A quarter of the circle of levels, in units: what is further ahead could be taken for what lies behind.
+/// A quarter of the circle of levels, in units.
+///
+/// A level further ahead could be taken for one that lies behind.
 const MOST_OWED: u64 = 1 << (LEVEL_BITS - 2);
 
-/// An algorithm of which a [`KeyedLimiter`](crate::KeyedLimiter) can have a bucket for every key: [`TokenBucket`],
-/// [`FixedWindow`](crate::FixedWindow) and [`SlidingCounter`](crate::SlidingCounter).
+/// An algorithm of which a [`KeyedLimiter`](crate::KeyedLimiter) can have a bucket for every key.
+///
+/// These are [`TokenBucket`], [`FixedWindow`](crate::FixedWindow) and [`SlidingCounter`](crate::SlidingCounter).
 pub trait KeyedAlgorithm: PerKey {}
 
 impl<A: PerKey> KeyedAlgorithm for A {}
 
-/// An algorithm on a word that the keyed table keeps. A *level* is what the table keeps of it, a *word* what it is at a
-/// reading of the clock.
+/// An algorithm on a word that the keyed table keeps.
+///
+/// A *level* is the form that the table stores, a *word* its value at a reading of the clock.
 pub trait PerKey {
     /// The line of its quotas.
     type Line: Line;
@@ -39,7 +43,7 @@ pub trait PerKey {
     /// The word of a level, unless that takes more of the quota than the fast path has.
     fn word_straight(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> Option<u64>;
 
-    /// The word of a level; what is out of its range is that of an idle bucket.
+    /// The word of a level. A level out of range counts as that of an idle bucket.
     fn word(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// As `word`, of a level that is kept in `SHARED_LEVEL_BITS`.
@@ -66,13 +70,15 @@ pub trait PerKey {
     /// The wait until nothing is owed.
     fn resets_in(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Ticks;
 
-    /// How much is owed, as parts of the time that it takes: 0 if nothing is. To compare buckets of one tier.
+    /// How much is owed, as parts of the time that it takes: 0 if nothing is.
+    ///
+    /// To compare buckets of one tier.
     fn weight(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// The word of a bucket that owes nothing.
     fn idle(line: &Self::Line, at: u64) -> u64;
 
-    /// What is owed, in terms that hold for another quota too.
+    /// A debt, in terms that hold for another quota too.
     fn owed(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Owed;
 
     /// The word of a bucket that owes no less, up to a quarter of the circle of levels.
@@ -166,8 +172,9 @@ impl PerKey for TokenBucket {
     }
 }
 
-/// What a bucket owes, so that it can be told on the line of another quota: by time, or by tokens where one of the two
-/// refills nothing.
+/// The debt of a bucket, in terms that hold on the line of another quota.
+///
+/// It is a time, or tokens where one of the two quotas refills nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owed {
     /// How long it takes to be full.
@@ -179,15 +186,15 @@ pub struct Owed {
 impl Owed {
     pub(crate) const NOTHING: Self = Self { wait: Ticks::ZERO, tokens: 0 };
 
-    /// More than anybody can have.
+    /// More than any key can owe.
     pub(crate) const EVERYTHING: Self = Self { wait: Ticks::NEVER, tokens: u128::MAX };
 
-    /// What a successor owes that repays the debt on its own line: everything, if it would be repaid never.
+    /// The debt of a successor on its own line: everything, if it would never be repaid.
     pub(crate) fn inherited(self) -> Self {
         if self.wait == Ticks::NEVER { Self::EVERYTHING } else { self }
     }
 
-    /// A debt in windows, which end whatever their limit is.
+    /// A debt in windows, which end even if their limit is 0.
     pub(crate) const fn for_windows(wait: Ticks) -> Self {
         Self { wait, tokens: 0 }
     }

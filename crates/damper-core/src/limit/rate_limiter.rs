@@ -9,7 +9,7 @@ use core::time::Duration;
 /// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
 ///
 /// Share it by reference, in a `static` or an `Arc`. In any stretch of time of `t` clock ticks at most `burst + rate ·
-/// (t + 1 tick)` tokens are allowed, whatever the threads, the costs and the pattern of calls; and no token comes late.
+/// (t + 1 tick)` tokens are allowed, for any threads, costs and pattern of calls. No token comes late.
 ///
 /// The first call reads the clock's frequency and starts the line of tokens; with the default clock that may calibrate
 /// it, see [`Monotonic`](crate::Monotonic).
@@ -20,9 +20,9 @@ use core::time::Duration;
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{Quota, RateLimiter};
 ///
 /// static LOGINS: RateLimiter = RateLimiter::new(Quota::per_minute(30).burst(5));
@@ -31,6 +31,7 @@ use core::time::Duration;
 ///     Ok(allowed) => println!("{} left", allowed.remaining()),
 ///     Err(denied) => println!("{denied}"), // rate limit exceeded, retry in 1.2 s
 /// }
+/// # }
 /// ```
 #[derive(Debug)]
 pub struct RateLimiter<A = TokenBucket, C = DefaultClock> {
@@ -62,7 +63,9 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
 impl<C: Clock> RateLimiter<TokenBucket, C> {
     const_unless_loom! {
-        /// Makes room for the quota `largest`, before the first use. Default: for the quota that the limiter is built with.
+        /// Makes room for the quota `largest`, before the first use.
+        ///
+        /// Default: for the quota that the limiter is built with.
         ///
         /// [`set_quota`](Self::set_quota) then accepts `largest`, and every quota that is no faster and whose burst and
         /// [`max_debt`](Quota::max_debt) are no larger. Tokens are counted in steps that suit the faster of the two quotas:
@@ -131,7 +134,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back.
+    /// [`Denied`], which says when to retry.
     #[inline]
     pub fn check(&self) -> Result<Allowed, Denied> {
         self.check_n(1)
@@ -143,7 +146,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when to come back, or that `n` exceeds the burst.
+    /// [`Denied`], which says when to retry, or that `n` exceeds the burst.
     ///
     /// # Examples
     ///
@@ -168,7 +171,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         self.algorithm.refusal(n, &self.clock)
     }
 
-    /// Tells how much of the limit is used, and takes nothing.
+    /// Returns how much of the limit is used, and takes nothing.
     ///
     /// # Examples
     ///
@@ -250,7 +253,9 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     }
 
     /// As [`check_n`](Self::check_n), but a *full* bucket allows more than its burst: for rare requests that are
-    /// larger. They leave a debt, and nothing is allowed until that is repaid.
+    /// larger.
+    ///
+    /// They leave a debt, and nothing is allowed until that is repaid.
     ///
     /// # Errors
     ///
@@ -259,8 +264,9 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.take_oversized(n, &self.clock).map(|allowed| allowed.with_soft_limit(self.soft_limit))
     }
 
-    /// Books `n` tokens after the fact, whether they are there or not, and returns how many it booked: what something
-    /// turned out to cost. Debt goes no deeper than [`Quota::max_debt`].
+    /// Books `n` tokens after the fact, whether they are there or not, and returns how many it booked.
+    ///
+    /// It is for costs that are known only afterwards. Debt goes no deeper than [`Quota::max_debt`].
     ///
     /// # Examples
     ///
@@ -287,11 +293,11 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
     /// Gives back up to `n` tokens that were taken and not needed, and returns how many it gave back.
     ///
-    /// They go to those who wait, in their order; if nobody waits, to the next call. Tokens that a full bucket has no
+    /// They go to the waiters in their order, or to the next call if there are none. Tokens that a full bucket has no
     /// room for are lost: then it returns fewer than `n`. Of a token that was missing in part only that part is given
     /// back, and counts as one.
     ///
-    /// Only you know that they were not used: in any stretch of time the limiter allows as many tokens more as refunds
+    /// The limiter trusts you that they were not used: in any stretch of time it allows as many tokens more as refunds
     /// returned in it. A thread that waits is woken at once; a future looks again within a second, or earlier if its
     /// own time comes.
     ///
@@ -317,9 +323,10 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.refund(n, &self.clock)
     }
 
-    /// Takes `n` tokens now, to be used when they are there; who reserves first is served first.
+    /// Takes `n` tokens now, to be used when they are there.
     ///
-    /// Until the reserved tokens are there, checks are refused.
+    /// Reservations are served in the order in which they were made. Until the reserved tokens are there, checks are
+    /// refused.
     ///
     /// # Errors
     ///
@@ -353,8 +360,10 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.reserve_at_most(n, Some(longest))
     }
 
-    /// Prepares to wait for `n` tokens, first come, first served: blocking with [`wait`](Acquire::wait), or in a future
-    /// with `.await` (feature `tokio`) or [`sleeping_by`](Acquire::sleeping_by).
+    /// Prepares to wait for `n` tokens, first come, first served.
+    ///
+    /// [`wait`](Acquire::wait) blocks; in a future `.await` (feature `tokio`) or [`sleeping_by`](Acquire::sleeping_by)
+    /// waits.
     ///
     /// A wait without [`within`](Acquire::within) may be long: it is refused at once only where the tokens exceed the burst,
     /// or where the debt of all waiters would exceed [`Quota::max_debt`], which is ten bursts unless set. Prefer `within`
@@ -363,9 +372,9 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     /// use damper::{Quota, RateLimiter};
     ///
@@ -373,16 +382,17 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// limiter.acquire(5).wait()?;
     /// let denied = limiter.acquire(5).within(Duration::from_millis(100)).wait().unwrap_err();
     /// assert!(denied.retry_after() > Some(Duration::from_millis(300)), "refused at once: they would come too late");
+    /// # }
     /// # Ok::<(), damper::Denied>(())
     /// ```
     ///
     /// In a future, by tokio's timer. To spawn it, move an `Arc` of the limiter into an `async` block.
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "tokio")] {
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), damper::Denied> {
+    /// # async fn run() -> Result<(), damper::Denied> {
     /// use damper::{Quota, RateLimiter};
     ///
     /// let mails = RateLimiter::new(Quota::per_second(1_000).burst(1));
@@ -391,6 +401,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// }
     /// # Ok(())
     /// # }
+    /// # run().unwrap(); }
     /// ```
     pub fn acquire(&self, n: u32) -> Acquire<&Self> {
         Acquire::new(self, n)
@@ -461,6 +472,8 @@ impl Taken {
 }
 
 pub(super) mod sealed {
-    /// Algorithms, and queues of waiters, are damper's own, because their words and the live quota belong together.
+    /// Seals algorithms and queues of waiters.
+    ///
+    /// Their words and the live quota belong together, so they are damper's own.
     pub trait Sealed {}
 }

@@ -1,4 +1,4 @@
-//! The sliding window counter: the count of this window, and what is left of the one before.
+//! The sliding window counter: the count of this window, and the rest of the previous one's.
 //!
 //! ```text
 //! | WINDOW NUMBER | PREVIOUS | CURRENT |
@@ -25,26 +25,27 @@ use core::fmt;
 /// The bits of a count.
 const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
 
-/// The sliding window counter: at most the quota's limit in a window that moves with time, if what was taken in the
-/// window before was spread evenly over it.
+/// The sliding window counter: at most the quota's limit in a window that moves with time.
+///
+/// That holds if the tokens of the previous window were taken evenly.
 ///
 /// `current + previous · (1 - elapsed)` may not exceed the limit, `elapsed` being the part of the current window that
-/// has passed. Computed exactly, in whole numbers; nothing is late, or more than a tick early, and `retry_after` is
-/// exact to the tick. (After a change to longer windows, a tick times as many as they have grown by.) The bursts of
-/// a [`FixedWindow`](super::FixedWindow) at a boundary are gone, at the same cost. What was not spread evenly is
-/// misjudged: where everything was taken at the end of the window before, just less than twice the limit may be allowed
-/// in a time of one window, when it is taken as soon as it is there.
+/// has passed. This is computed exactly, in whole numbers. No token is late, or more than a tick early, and `retry_after`
+/// is exact to the tick. (After a change to windows that are k times longer, to k ticks.) The bursts of a
+/// [`FixedWindow`](super::FixedWindow) at a boundary are gone, at the same cost. Uneven traffic is misjudged: if all
+/// tokens of the previous window were taken at its end, a caller that takes each token as soon as it is there may get
+/// almost twice the limit in the time of one window.
 ///
-/// What counts is the quota's limit, at most 2^24 - 1; its burst means nothing here, and "more than the burst" is said
-/// of a call that asks for more than the limit.
+/// The quota's limit counts, at most 2^24 - 1. Its burst is ignored, and a refusal with "more than the burst" means more
+/// than the limit.
 ///
 /// Beside the quota its whole state is one word of 8 bytes: 16 bits for each count and 32 for the number of the window;
-/// for limits of 2^16 and more the counts have up to 24 bits and the number what is left. The number wraps: a limiter
-/// that nobody used for half of its circle may count what was taken then for some windows: with a limit below 2^16
-/// after 2^31 windows, with one of 2^24 - 1 after 2^15. (And a window has to be longer than what the clock may step
+/// for limits of 2^16 and more the counts have up to 24 bits and the number has the rest. The number wraps: a limiter
+/// that was idle for half of its circle may for some windows count tokens taken before. Half a circle is 2^31 windows
+/// with a limit below 2^16, and 2^15 with one of 2^24 - 1. (And a window has to be longer than what the clock may step
 /// back by so many parts: with 24 bits and the default clock, 31 ns.) A clock that steps back by more than it should
 /// opens no window a second time; the current one ends after at most two windows. A change of the quota keeps the
-/// counts; the window that is under way ends sooner or later as the new windows are shorter or longer.
+/// counts; the current window ends sooner or later as the new windows are shorter or longer.
 ///
 /// # Examples
 ///
@@ -145,7 +146,7 @@ impl WindowFields for SlidingCounterFields {
 }
 
 impl SlidingCounts {
-    /// What of the previous count counts, in 2^-F tokens: below 2^84.
+    /// The part of the previous count that still counts, in 2^-F tokens: below 2^84.
     #[inline]
     fn weighted(&self, line: &WindowLine) -> u128 {
         // All of it until the window begins. A position is rounded down to units, and so the rest up by less than one:
@@ -161,7 +162,7 @@ impl windows::WindowCounts for SlidingCounts {
         self.window
     }
 
-    /// What fits the limit fits the field.
+    /// A count within the limit fits the field.
     #[inline]
     fn and(self, n: u32) -> Self {
         Self { current: self.current + u64::from(n), ..self }

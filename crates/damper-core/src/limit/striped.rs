@@ -12,11 +12,11 @@
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
-//! | TOKENS | 32 | tokens | to be spent by anybody |
-//! | OUT | 32 | tokens | in somebody's hands: room for what is fetched from the bucket, or what may yet be put back |
+//! | TOKENS | 32 | tokens | available to every thread |
+//! | OUT | 32 | tokens | in transit: room for tokens being fetched from the bucket, or for borrowed ones that may be put back |
 //!
-//! Whoever goes to fetch tokens claims the room for them first, so that the stripes together never hold more than the
-//! budget, wherever a thread is stopped. One that is stopped for ever strands what it has in its hands.
+//! A thread claims the room before it fetches tokens, so the stripes together never hold more than the budget, wherever
+//! a thread is stopped. A thread that is stopped for ever strands the tokens it is moving.
 
 use super::lease::{set_aside, set_quota_beside, with_budget};
 use super::{Algorithm, BudgetError, Denied, Limiter, TokenBucket, Usage};
@@ -33,8 +33,10 @@ const _: () = assert!(OUT.end() == u64::BITS, "fields must tile the word");
 
 const MOST_STRIPES: usize = 64;
 
-/// A token bucket for many threads that cannot hold a [`Lease`](super::Lease): its tokens are handed out in stripes, so
-/// that a check mostly writes to a cache line that no other core uses, and reads no clock.
+/// A token bucket for many threads that cannot hold a [`Lease`](super::Lease).
+///
+/// It hands out its tokens in stripes, so that a check mostly writes to a cache line that no other core uses, and reads
+/// no clock.
 ///
 /// Of the burst, as many tokens as the budget are for the stripes to hold; the bucket gives the rest, and a cost above
 /// that exceeds the burst. The envelope of all together is that of the quota. A check is refused only when the bucket
@@ -57,17 +59,19 @@ const MOST_STRIPES: usize = 64;
 /// # Ok::<(), damper::BudgetError>(())
 /// ```
 #[derive(Debug)]
+#[cfg(feature = "std")]
 pub struct Striped<C = DefaultClock> {
     bucket: TokenBucket,
     stripes: Box<[CachePadded<AtomicU64>]>,
-    /// What a stripe may hold.
+    /// The most tokens that a stripe may hold.
     share: u32,
     clock: C,
 }
 
 impl Striped {
-    /// As many stripes as there are processors, which share `budget` tokens of the burst, on the [default
-    /// clock](DefaultClock).
+    /// Creates a limiter with a stripe for each processor, on the [default clock](DefaultClock).
+    ///
+    /// The stripes share `budget` tokens of the burst.
     ///
     /// # Errors
     ///
@@ -88,8 +92,9 @@ impl<C: Clock> Striped<C> {
         Self::with_stripes(quota, budget, processors.min(MOST_STRIPES), clock)
     }
 
-    /// As [`with_clock`](Striped::with_clock), with so many stripes, which share the budget equally; what is over stays
-    /// with the bucket.
+    /// As [`with_clock`](Striped::with_clock), with so many stripes, which share the budget equally.
+    ///
+    /// The remainder stays with the bucket.
     ///
     /// # Errors
     ///
@@ -113,7 +118,7 @@ impl<C: Clock> Striped<C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when the bucket has one.
+    /// [`Denied`], which says when the bucket has one.
     #[inline]
     pub fn check(&self) -> Result<(), Denied> {
         self.check_n(1)
@@ -123,11 +128,11 @@ impl<C: Clock> Striped<C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which tells when the bucket has what the stripes have not, or that `n` exceeds what the bucket can
-    /// hold.
+    /// [`Denied`], which says when the bucket has the tokens that the stripes lack, or that `n` exceeds what the bucket
+    /// can hold.
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<(), Denied> {
-        // The straight path, once.
+        // The fast path, tried once.
         let place = affinity::preferred_of(self.stripes.len());
         let stripe = Stripe(&self.stripes[place]);
         let word = stripe.load();
@@ -142,7 +147,7 @@ impl<C: Clock> Striped<C> {
         loop {
             let stripe = Stripe(&self.stripes[place]);
             let word = stripe.load();
-            // What a stripe holds and lends is its share at most.
+            // A stripe holds and lends at most its share.
             let (tokens, out) = (TOKENS.get(word) as u32, OUT.get(word) as u32);
             if n > tokens
                 && let Err(denied) = self.bucket.has(n, &self.clock)
@@ -172,7 +177,7 @@ impl<C: Clock> Striped<C> {
         }
     }
 
-    /// Takes `n` tokens of several stripes, and of the bucket what they do not have.
+    /// Takes `n` tokens from several stripes, and those that they lack from the bucket.
     fn gather(&self, first: usize, n: u32) -> Result<(), Denied> {
         let mut gathered = [0; MOST_STRIPES];
         let mut missing = n;
@@ -189,7 +194,9 @@ impl<C: Clock> Striped<C> {
         answer
     }
 
-    /// Tells how much of the bucket's capacity is used, and takes nothing: what the stripes hold counts as there.
+    /// Returns how much of the bucket's capacity is used, and takes nothing.
+    ///
+    /// Tokens in the stripes count as available.
     pub fn peek(&self) -> Usage {
         let usage = self.bucket.usage(&self.clock);
         usage.with_more(self.held())
@@ -200,8 +207,8 @@ impl<C: Clock> Striped<C> {
         with_budget(&self.bucket, self.budget())
     }
 
-    /// Puts another quota in force, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does. What the stripes
-    /// hold stays.
+    /// Puts another quota in force, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does. The stripes keep
+    /// their tokens.
     ///
     /// # Errors
     ///
@@ -210,7 +217,7 @@ impl<C: Clock> Striped<C> {
         set_quota_beside(&self.bucket, quota, self.budget(), &self.clock)
     }
 
-    /// What all stripes hold, looked at one after another.
+    /// The tokens in all stripes, looked at one after another.
     fn held(&self) -> u32 {
         // Each of them no more than its share; the sum may count tokens twice that went from one to another meanwhile.
         self.stripes.iter().fold(0, |held: u32, stripe| held.saturating_add(TOKENS.get(Stripe(stripe).load()) as u32))
@@ -235,8 +242,8 @@ impl<C: Clock> Limiter for Striped<C> {
 
 /// One stripe.
 ///
-/// ORDERING: Relaxed throughout. A stripe's word is all there is of it, and publishes nothing. What is fetched for it
-/// was taken from the bucket by an exchange that releases, after the room for it was claimed.
+/// ORDERING: Relaxed throughout. A stripe's word is all there is of it, and publishes nothing. Tokens fetched for it
+/// were taken from the bucket by a swap that releases, after the room for them was claimed.
 struct Stripe<'a>(&'a AtomicU64);
 
 impl Stripe<'_> {
@@ -250,8 +257,9 @@ impl Stripe<'_> {
         self.0.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes up to `n` tokens and keeps the room for them, where a thread that then gets too few from the bucket puts them
-    /// back.
+    /// Takes up to `n` tokens and keeps the room for them.
+    ///
+    /// A thread that then gets too few from the bucket puts them back.
     fn borrow(&self, n: u32) -> u32 {
         // loom-tests: leases::tokens_put_back_find_their_room.
         loop {

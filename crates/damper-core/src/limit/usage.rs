@@ -58,7 +58,9 @@ impl Usage {
         Self { remaining: 0, resets_in, ..self }
     }
 
-    /// Returns the quota that this is the usage of. Its burst is without what is set aside for leases or stripes.
+    /// Returns the quota that this is the usage of.
+    ///
+    /// Its burst is without what is set aside for leases or stripes.
     pub fn quota(&self) -> Quota {
         self.quota
     }

@@ -12,8 +12,8 @@ const MOST_TICKS: u128 = (1 << 63) - 1;
 /// Where the windows of a window algorithm begin.
 ///
 /// Aligned to within a tick of the clock where the window is no whole number of ticks. A limiter asks once, at its
-/// first use: from there on it counts windows on its own clock, which the wall clock may drift away from; and from a
-/// change of the window on, windows begin where the one that was under way ends.
+/// first use. From there on it counts windows on its own clock, which the wall clock may drift away from. After a
+/// change of the window's length, the new windows begin where the current one ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -23,10 +23,13 @@ pub enum Alignment {
     FirstRequest,
     /// At multiples of the window on the limiter's clock, counted from its tick 0.
     ClockOrigin,
-    /// At multiples of the window since the Unix epoch, so that a day begins at midnight UTC: for who knows how long
-    /// after the epoch the limiter's clock showed tick 0.
+    /// At multiples of the window since the Unix epoch, so that a day begins at midnight UTC.
+    ///
+    /// The program knows how long after the epoch the limiter's clock showed tick 0.
     OriginAt(Duration),
-    /// At multiples of the window since the Unix epoch by the system's clock, so that a day begins at midnight UTC.
+    /// At multiples of the window since the Unix epoch, by the system's clock.
+    ///
+    /// So a day begins at midnight UTC.
     #[cfg(feature = "std")]
     WallClock,
 }

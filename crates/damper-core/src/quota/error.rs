@@ -33,25 +33,28 @@ impl core::error::Error for QuotaError {}
 pub enum SetQuotaError {
     /// Another thread is changing the quota at this moment.
     Busy,
-    /// The quota is too fast for the steps in which the limiter counts, which suit the quota that it was built with: a
-    /// thousand times faster always fits, more than two thousand times never. Build it
-    /// [`up_to`](crate::RateLimiter::up_to) its fastest quota.
+    /// The quota is too fast for the steps in which the limiter counts.
+    ///
+    /// The steps suit the quota that it was built with: a thousand times faster always fits, more than two thousand
+    /// times never. Build it [`up_to`](crate::RateLimiter::up_to) its fastest quota.
     TooFast {
         /// The quota that was asked for.
         quota: Quota,
         /// The largest limit that the limiter accepts for the window of that quota.
         most: u32,
     },
-    /// The window is too short for the steps in which a limiter by windows counts time, which suit the window that it was
-    /// built with. Build it with its shortest window.
+    /// The window is too short for the steps in which a limiter by windows counts time.
+    ///
+    /// The steps suit the window that it was built with. Build it with its shortest window.
     WindowTooShort {
         /// The window that was asked for.
         window: Duration,
         /// The shortest window that the limiter accepts.
         least: Duration,
     },
-    /// The burst and [`max_debt`](crate::Quota::max_debt) are more tokens than fit the limiter's word. Build it
-    /// [`up_to`](crate::RateLimiter::up_to) its largest quota, or state a smaller `max_debt`.
+    /// The burst and [`max_debt`](crate::Quota::max_debt) are more tokens than fit the limiter's word.
+    ///
+    /// Build it [`up_to`](crate::RateLimiter::up_to) its largest quota, or state a smaller `max_debt`.
     TooLarge {
         /// The burst and `max_debt` that were asked for, in tokens.
         tokens: u64,
@@ -65,11 +68,13 @@ pub enum SetQuotaError {
         /// The largest limit that the limiter accepts.
         most: u32,
     },
-    /// The limit is another one than that which the limiter was built with, and its algorithm has a place for each
-    /// token: only the window can be changed.
+    /// The limit differs from the limiter's, which has a place for each token.
+    ///
+    /// Of such a limiter only the window can be changed.
     FixedLimit,
-    /// The burst is no more than the budget of leases or stripes that the limiter was built with, so that nothing would
-    /// be left to its bucket.
+    /// The burst is no more than the limiter's budget of leases or stripes.
+    ///
+    /// Nothing would be left to its bucket.
     BurstWithinBudget,
 }
 

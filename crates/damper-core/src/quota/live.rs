@@ -1,16 +1,16 @@
 //! A quota that can be changed while it is used: two records and an epoch.
 //!
-//! A reader loads the epoch, the record that the epoch points at, then whatever it decides about and the clock, and
-//! then asks whether the epoch is still the same; if not it starts over. A changer writes the idle record and moves the
-//! epoch, so no reader ever waits, and what a reader has validated was one record, whole. A second changer is refused as
-//! busy. A changer that stops anywhere blocks only later changers.
+//! A reader loads the epoch, the record that the epoch points at, its own state and the clock. Then it loads the epoch
+//! again, and starts over if that has changed. A changer writes the idle record and moves the epoch, so no reader ever
+//! waits, and each validated read is of one whole record. A second changer is refused as busy. A changer that stops
+//! anywhere blocks only later changers.
 //!
-//! The clock has to be read inside the validated stretch: a reading from after the change on the line of before it
-//! would write a word that lies far ahead on a line that has become slower.
+//! The clock has to be read between the two loads of the epoch. Otherwise a reading made after a change could be put on
+//! the old line, and the resulting word would lie far ahead on a line that has become slower.
 //!
 //! **First use.** The frequency of a clock may be known only at run time, and a limiter has to be a `static`; so the
-//! line is pinned to the clock by the first user, in epoch 0. The start of the line is settled by one exchange, and the
-//! rest follows from it: first users who race compute the same line, and whoever is first to claim the change publishes
+//! line is pinned to the clock by the first user, in epoch 0. One swap settles where the line starts, and the rest
+//! follows from that: threads that race to be first compute the same line, and the first to claim the change publishes
 //! it.
 //!
 //! **The shape of a line** is one of the words of a record:
@@ -20,7 +20,7 @@
 //! | FRACTION BITS | FREQUENCY | SPARE | UNLIMITED | PACE SHIFT | SHIFT |
 //! ```
 //!
-//! What a check needs is at the ends, where it costs least to get at.
+//! A check needs the fields at the ends, where it costs least to get at them.
 
 use super::timeline::{Line, LineStart, Pace, Timeline};
 use super::{Alignment, Quota, SetQuotaError};
@@ -40,27 +40,34 @@ const BURST: Field = Field::lowest(32);
 const LIMIT: Field = BURST.then(32);
 const _: () = assert!(LIMIT.end() == u64::BITS, "fields must tile the word");
 
-/// No line has been published: the quota is the initial one, and its line starts where the first user says.
+/// No line has been published: the quota is the initial one.
+///
+/// Its line starts where the first user says.
 const UNANCHORED: usize = 0;
 
-/// Epochs go up by this, the size of a record, so that the record of an epoch is found without a multiplication.
+/// The step of epochs: the size of a record, so that its place is found without a multiplication.
 const PUBLICATION: usize = 64;
 
-/// Marks an epoch whose quota has no limit, which the fast path of a check leaves to the slow path. As a signed number
-/// such an epoch is negative: with one comparison it is told from those that have a line and a limit.
+/// Marks an epoch whose quota has no limit, which the fast path of a check leaves to the slow path.
+///
+/// As a signed number such an epoch is negative, so one comparison separates it from the epochs that have a line and a
+/// limit.
 const UNLIMITED_EPOCH: usize = 1 << (usize::BITS - 1);
 
-/// A quota and its line on a clock, which can be changed. All calls must name the same line and pass the same clock.
+/// A quota and its line on a clock, which can be changed.
+///
+/// All calls must name the same line and pass the same clock.
 pub(crate) struct LiveQuota {
     start: LineStart,
     initial: Quota,
-    /// A quota that fits whatever the initial one is.
+    /// A quota that fits beside any initial one.
     largest: Quota,
     /// One more than the tick at which the line starts; 0 while that is not settled.
     first: AtomicU64,
-    /// Counts publications, in steps of `PUBLICATION`; tells which record is in force. Wraps, on 32 bits after 2^25 of
-    /// them: a thread that is stopped in the middle of a decision for exactly that many changes of the quota takes the
-    /// record for the same.
+    /// Counts publications, in steps of `PUBLICATION`, and so selects the record in force.
+    ///
+    /// Wraps, on 32 bits after 2^25 of them: a thread that is stopped in the middle of a decision for exactly that many
+    /// changes of the quota takes the record for the same.
     epoch: AtomicUsize,
     /// Whether a thread is publishing.
     claimed: AtomicBool,
@@ -80,7 +87,7 @@ pub struct Record {
     deepest_ever: Versioned64,
 }
 
-/// What of a quota is not needed to take tokens.
+/// The parts of a quota that are not needed to take tokens.
 struct Rest {
     sizes: Versioned64,
     window: Versioned64,
@@ -103,7 +110,7 @@ impl Record {
         }
     }
 
-    // ORDERING: Relaxed, here and below. What is loaded counts only if the epoch is then still the same:
+    // ORDERING: Relaxed, here and below. The loaded values count only if the epoch is then still the same:
     // `LiveQuota::is_current` has the fence that pairs with the one in `LiveQuota::publish`.
     #[inline]
     pub(crate) fn timeline(&self) -> Timeline {
@@ -174,7 +181,7 @@ impl Rest {
     fn load(&self) -> Quota {
         let sizes = self.sizes.load(Ordering::Relaxed);
         let (window, max_debt) = (self.window.load(Ordering::Relaxed), self.max_debt.load(Ordering::Relaxed));
-        // What is no `u32` is `None`.
+        // A number that is no `u32` is `None`.
         let max_debt = u32::try_from(max_debt).ok();
         Quota::from_parts(LIMIT.get(sizes) as u32, window, BURST.get(sizes) as u32, max_debt)
     }
@@ -289,15 +296,17 @@ impl LiveQuota {
             self.publish(epoch, &quota, &L::new(new, &quota));
             return Ok(());
         }
-        // Until this is published checks read the clock on the old line, and the slower one falls behind them. So it is
-        // bent again, from where the old line is afterwards: no word may lie ahead of what was produced. In between
-        // nothing is healed, for what lies ahead of this line may have been taken on the old one.
+        // Until this is published, checks read the clock on the old line, and the slower line falls behind them. So it is
+        // bent a second time, from where the old line is then: no word may lie ahead of the tokens produced. Between the
+        // two publications nothing is healed, because a word ahead of this line may have been written on the old one.
         let between = self.publish(epoch, &quota, &L::new(new.without_healing(), &quota));
         self.publish(between, &quota, &L::new(changed.starting(clock.now(), &old), &quota));
         Ok(())
     }
 
-    /// Publishes a line in the epoch after `last`, which it returns. Only the thread that holds the claim publishes.
+    /// Publishes a line in the epoch after `last`, which it returns.
+    ///
+    /// Only the thread that holds the claim publishes.
     fn publish<L: Line>(&self, last: usize, quota: &Quota, line: &L) -> usize {
         let flag = if line.is_unlimited() { UNLIMITED_EPOCH } else { 0 };
         let epoch = (last.wrapping_add(PUBLICATION) & !UNLIMITED_EPOCH) | flag;
@@ -339,7 +348,7 @@ impl LiveQuota {
     fn initial_line<L: Line>(&self, clock: &impl Clock) -> L {
         // Where the clock is just about to wrap, the line starts a tick earlier.
         let first = self.start.alignment.boundary(&self.initial, clock, clock.now()).saturating_add(1);
-        // ORDERING: Relaxed: the start of the line is decided by this exchange alone, and nothing else is read of it.
+        // ORDERING: Relaxed: this swap alone decides where the line starts, and publishes nothing else.
         let first = match self.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => first,
             Err(settled) => settled,

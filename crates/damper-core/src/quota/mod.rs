@@ -1,4 +1,4 @@
-//! What is allowed: a limit per window and a burst; and how a quota changes while it is used.
+//! Quotas: a limit per window and a burst, and how they change while in use.
 
 // | file | idea |
 // |---|---|

@@ -96,13 +96,16 @@ impl Quota {
         Self { limit, burst: limit, window, max_debt: None }
     }
 
-    /// Sets how many tokens can be saved up and taken at once. Default: the limit. With 0 every request exceeds the
-    /// burst.
+    /// Sets how many tokens can be saved up and taken at once. Default: the limit.
+    ///
+    /// With 0 every request exceeds the burst.
     pub const fn burst(self, burst: u32) -> Self {
         Self { burst, ..self }
     }
 
-    /// Sets how far below zero a level may go where debt is asked for by name, in tokens. Default: ten bursts.
+    /// Sets how far below zero a level may go where debt is asked for by name, in tokens.
+    ///
+    /// Default: ten bursts.
     ///
     /// Also the most that a clock which steps back can cost: the time in which so much and a burst are refilled.
     pub const fn max_debt(self, max_debt: u32) -> Self {
@@ -137,7 +140,7 @@ impl Quota {
         Self { limit, burst, window, max_debt }
     }
 
-    /// What `max_debt` was set to, if it was.
+    /// The `max_debt` that was set, if it was.
     pub(crate) const fn own_max_debt(&self) -> Option<u32> {
         self.max_debt
     }
@@ -155,8 +158,9 @@ impl Quota {
         self.window
     }
 
-    /// Returns the time in which a whole burst is refilled, rounded up to nanoseconds; the window where no burst is set
-    /// apart. `None` if it is never refilled, or at once.
+    /// Returns the time in which a whole burst is refilled, rounded up to nanoseconds.
+    ///
+    /// The window where no burst is set apart. `None` if it is never refilled, or at once.
     #[must_use]
     pub const fn refill_window(&self) -> Option<Duration> {
         if self.limit == 0 || self.window == 0 {

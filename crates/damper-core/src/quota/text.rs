@@ -202,7 +202,9 @@ fn parse_number(at: usize, digits: &str) -> Result<u32, ParseQuotaError> {
     digits.parse().map_err(|_| ParseQuotaError::NumberTooLarge { at })
 }
 
-/// Writes the text form: limit, window and burst, and `max_debt` where it was set. [`FromStr`] reads the same quota from it.
+/// Writes the text form: limit, window and burst, and `max_debt` where it was set.
+///
+/// [`FromStr`] reads the same quota from it.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_unlimited() {

@@ -1,4 +1,4 @@
-//! Positions in time: the arithmetic that a line of tokens and a line of windows have in common, free of atomics.
+//! Positions in time: the arithmetic of lines of tokens and of windows, free of atomics.
 //!
 //! Think of the instants at which tokens are produced (or at which windows begin) as a line measured in tokens (or
 //! windows), in fixed point with F fraction bits: a *unit* is 2^-F of one. A *position* is a place on that line, and the
@@ -30,11 +30,12 @@ const UNITS_PER_TICK: u128 = 4;
 /// The fraction bits where the rate, being 0, asks for none in particular.
 const IDLE_FRACTION_BITS: u32 = 28;
 
-/// The most units that a tick may be worth after a change of the quota: with nanosecond ticks the positions then
-/// circle after 52 days.
+/// The most units that a tick may be worth after a change of the quota.
+///
+/// With nanosecond ticks the positions then circle after 52 days.
 const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
 
-/// The most ticks by which the start of a line is put back, for a part of a unit that was brought before.
+/// The most ticks by which a line's start is put back, for a part of a unit that was brought before.
 const LONGEST_PART: u64 = 1 << 62;
 
 /// The longest wait that ends.
@@ -52,12 +53,14 @@ pub trait Line: Copy {
     /// The deepest debt under the quota, in whole tokens or windows.
     fn deepest_debt(quota: &Quota) -> u64;
 
-    /// The position at which a new line starts, where a word of 0 is that of a bucket in which `missing` tokens are
-    /// missing.
+    /// The position at which a new line starts.
+    ///
+    /// A word of 0 there is that of a bucket in which `missing` tokens are missing.
     fn first_position(fraction_bits: u32, missing: u32) -> u64;
 
-    /// The error for a quota that is too fast for a line on which a token or window lasts `whole` units a second, and
-    /// at most `most` may pass in one.
+    /// The error for a quota that is too fast for a line.
+    ///
+    /// On it a token or window lasts `whole` units a second, and at most `most` may pass in one.
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError;
 
     /// The line of a quota.
@@ -66,13 +69,13 @@ pub trait Line: Copy {
     /// Loads it from a record.
     fn load(record: &Record) -> Self;
 
-    /// Loads as much of it as a check needs that leaves what is doubtful to the slow path.
+    /// Loads the part that the fast path of a check needs; the slow path handles the doubtful cases.
     #[inline]
     fn load_for_fast_path(record: &Record) -> Self {
         Self::load(record)
     }
 
-    /// What [`load`](Self::load) finds in the record besides the timeline.
+    /// The rest of the record that [`load`](Self::load) finds beside the timeline.
     fn sizes(&self) -> [u64; 2];
 
     /// Where it lies in time.
@@ -134,20 +137,24 @@ pub struct Timeline {
     /// F.
     pub(super) fraction_bits: u32,
     pub(super) frequency: Frequency,
-    /// The deepest debt of all quotas there were, in whole tokens or windows. A clock that stepped back left what lies
-    /// further ahead.
+    /// The deepest debt of all quotas there were, in whole tokens or windows.
+    ///
+    /// A clock that stepped back left what lies further ahead.
     pub(super) deepest_ever: u64,
     /// Whether everything is allowed, and the word left alone.
     pub(super) unlimited: bool,
     /// How far the reading that waits are counted from lies past its position, in 2^-64 units.
     pub(super) part: u64,
-    /// How much later the line is than what all quotas so far have brought, in 2^-64 units: less than a tick.
+    /// How much the line lags behind what all quotas so far have brought.
+    ///
+    /// In 2^-64 units: less than a tick.
     pub(super) behind: u64,
 }
 
 impl Timeline {
-    /// The timeline of `quota` on a clock of `hertz` ticks per second, from the tick `origin` on, which can be changed
-    /// to `largest`.
+    /// The timeline of `quota` from the tick `origin` on, which can be changed to `largest`.
+    ///
+    /// The clock has `hertz` ticks per second.
     pub(crate) fn new<L: Line>(quota: &Quota, largest: &Quota, hertz: u64, origin: u64, begin: LineStart) -> Self {
         let fraction_bits = fraction_bits::<L>(quota, largest, hertz, begin.debt_bits);
         let line = Self::with_fraction_bits::<L>(quota, hertz, fraction_bits);
@@ -198,9 +205,9 @@ impl Timeline {
     pub(super) const fn starting(self, now: u64, old: &Self) -> Self {
         let mut old = *old;
         let position = old.reading(now);
-        // What `old` has brought of the next unit. With what it was behind, that may be a whole one.
+        // The part of the next unit that `old` has brought. With its lag, that may be a whole one.
         let (brought, is_whole) = old.part.overflowing_add(old.behind);
-        // What a tick of this line brings, in 2^-64 units: at most 2^126.
+        // A tick of this line brings at most 2^126, in 2^-64 units.
         let tick = (self.scale.mult as u128) << (u64::BITS - self.scale.shift);
         let ticks = match (brought as u128).checked_div(tick) {
             Some(ticks) => ticks,
@@ -240,8 +247,9 @@ impl Timeline {
         self.position(now)
     }
 
-    /// The shortest wait from the [`reading`](Self::reading) after which the position is `units` further. (From its
-    /// position, of a line without a reading: that may be longer by a unit.)
+    /// The shortest wait from the [`reading`](Self::reading) after which the position is `units` further.
+    ///
+    /// (From its position, of a line without a reading: that may be longer by a unit.)
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
         self.pace.wait(units, self.part, self.scale)
@@ -290,8 +298,9 @@ impl Timeline {
         self.deepest_ever << self.fraction_bits
     }
 
-    /// Whether what lies so many units ahead of a reading can only be from before the clock stepped back: more than the
-    /// deepest debt and what the clock may step back.
+    /// Whether a place so many units ahead of a reading is from before a step back.
+    ///
+    /// It is if that is more than the deepest debt and the most that the clock may step back.
     #[cold]
     pub(crate) fn is_from_before_a_step_back(&self, units: u64, clock: &impl Clock) -> bool {
         let ticks = clock.max_step_back();
@@ -301,7 +310,7 @@ impl Timeline {
     }
 }
 
-/// What a line brings, as a fraction: tokens or windows in so many ticks.
+/// The rate of a line, as a fraction: tokens or windows in so many ticks.
 fn rate<L: Line>(quota: &Quota, hertz: u64) -> (u128, u128) {
     // per window / window · 10^9 / hertz; the numerator is below 2^62.
     let brought = u128::from(L::per_window(quota)) * NANOS_PER_SECOND;
@@ -351,7 +360,9 @@ impl Pace {
         Self { mult: inverse.mult, shift: inverse.shift }
     }
 
-    /// The fewest ticks that bring `units`, counted from a reading that lies `part` past its position, in 2^-64 units.
+    /// The fewest ticks that bring `units`, from a reading that lies `part` past its position.
+    ///
+    /// `part` is in 2^-64 units.
     ///
     /// Exact for waits of up to 2^62 ticks, where a unit is no longer than that. Beyond, a wait may be too long, but never
     /// too short.

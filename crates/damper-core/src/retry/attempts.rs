@@ -1,4 +1,4 @@
-//! One call on its way through its attempts.
+//! The attempts of one call.
 
 use super::failure::{FailureKind, ServerHint};
 use super::{Budget, Failure, GaveUp, Retry};
@@ -8,15 +8,15 @@ use crate::time::{Clock, DefaultClock};
 use core::fmt;
 use core::time::Duration;
 
-/// One call on its way through its attempts: decides whether and when there is another one. Made by [`Retry::begin`].
+/// The attempts of one call: decides whether and when there is another. Made by [`Retry::begin`].
 ///
-/// It neither calls nor sleeps, so it fits into any middleware. Dropped, it leaves nothing behind.
+/// It neither calls nor sleeps, so it fits into any middleware. Dropping it has no effect.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::retry::{Failure, GaveUp, Retry};
 ///
 /// let retry = Retry::new(2);
@@ -25,13 +25,14 @@ use core::time::Duration;
 /// let wait = attempts.failed(&retry, Failure::TRANSIENT)?;
 /// // sleep for `wait`; the second attempt fails
 /// assert_eq!(attempts.failed(&retry, Failure::TRANSIENT), Err(GaveUp::Attempts));
+/// # }
 /// # Ok::<(), damper::retry::GaveUp>(())
 /// ```
 #[derive(Clone)]
 pub struct Attempts<C = DefaultClock> {
-    /// The attempts that were begun.
+    /// The number of attempts begun.
     number: u32,
-    /// The retries that the backoff counts, which starts over after a pushback.
+    /// The retries that the backoff counts. A pushback restarts the count.
     retries: u32,
     /// The previous wait, in nanoseconds.
     previous: u64,
@@ -39,11 +40,13 @@ pub struct Attempts<C = DefaultClock> {
     /// The clock's reading when the call began.
     began: u64,
     deadline: Deadline<C>,
-    /// Whether a retry was free because the call had not been processed.
+    /// Whether a retry was free because the call was unprocessed.
     had_free_retry: bool,
+    /// Whether a retry was [transparent](Failure::transparent). It counts in `number`, but not in `max_attempts`.
+    had_transparent_retry: bool,
 }
 
-/// The number of an attempt, and the deadline of its call: the argument of an operation that is retried.
+/// The argument of a retried operation: the attempt's number, and the call's deadline.
 #[derive(Clone, Copy)]
 pub struct Attempt<C = DefaultClock> {
     number: u32,
@@ -67,13 +70,39 @@ impl<C> Attempt<C> {
 impl<C: Clock + Clone> Attempts<C> {
     pub(super) fn new(clock: &C, deadline: Deadline<C>, seed: u64) -> Self {
         let (random, began) = (SplitMix::new(seed), clock.now());
-        Self { number: 1, retries: 0, previous: 0, random, began, deadline, had_free_retry: false }
+        Self {
+            number: 1,
+            retries: 0,
+            previous: 0,
+            random,
+            began,
+            deadline,
+            had_free_retry: false,
+            had_transparent_retry: false,
+        }
     }
 
     /// Returns the number of the present attempt, counted from 1.
     #[must_use]
     pub const fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Returns whether the policy allows no further attempt, except a [transparent](Failure::transparent) one.
+    #[must_use]
+    pub fn is_last<B, V>(&self, retry: &Retry<C, B, V>) -> bool {
+        self.number - u32::from(self.had_transparent_retry) >= retry.max_attempts()
+    }
+
+    /// Returns whether this call already had a [transparent](Failure::transparent) retry. There is only one.
+    #[must_use]
+    pub const fn had_transparent_retry(&self) -> bool {
+        self.had_transparent_retry
+    }
+
+    /// Returns whether the next attempt after this failure is transparent.
+    fn is_transparent(&self, failure: Failure) -> bool {
+        failure.is_unseen && !self.had_transparent_retry && failure.may_retry() && failure.hint != ServerHint::Never
     }
 
     /// Returns the present attempt.
@@ -92,7 +121,7 @@ impl<C: Clock + Clone> Attempts<C> {
     #[must_use]
     pub fn elapsed<B, V>(&self, retry: &Retry<C, B, V>) -> Duration {
         let clock = retry.clock();
-        // A clock that stepped back shows no time.
+        // Zero on a clock that stepped back.
         let ticks = clock.now().wrapping_sub(self.began) as i64;
         let nanos = match (ticks, clock.frequency()) {
             (..=0, _) | (_, 0) => 0,
@@ -106,21 +135,31 @@ impl<C: Clock + Clone> Attempts<C> {
         retry.budget_ref().succeeded();
     }
 
-    /// Records that the present attempt failed, and decides on another one by the policy that the call began with.
-    /// Returns the wait before it.
+    /// Records that the present attempt failed, and returns the wait before the next one.
+    ///
+    /// `retry` is the policy with which the call began.
     ///
     /// # Errors
     ///
-    /// Why there is no other attempt: the call has ended.
+    /// The reason why there is no further attempt. The call has ended.
     pub fn failed<B: Budget, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
         let budget = retry.budget_ref();
-        count_failure(budget, failure);
+        self.count_failure(budget, failure);
         let wait = self.next_wait(retry, failure)?;
         self.withdraw(budget, failure)?;
         Ok(wait)
     }
 
-    /// Returns the wait before the next attempt, unless something other than the budget rules that attempt out.
+    /// Counts a failed attempt in a budget, unless the failure says nothing about the server.
+    ///
+    /// It says nothing if the call itself is at fault, or if the server's application did not see the call.
+    pub(crate) fn count_failure<N: Budget>(&self, budget: &N, failure: Failure) {
+        if (failure.may_retry() || failure.hint == ServerHint::Never) && !self.is_transparent(failure) {
+            budget.failed();
+        }
+    }
+
+    /// Returns the wait before the next attempt, or why there is none. The budget is checked later.
     pub(crate) fn next_wait<B, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
         if !failure.may_retry() {
             return Err(GaveUp::NotRetryable);
@@ -128,25 +167,32 @@ impl<C: Clock + Clone> Attempts<C> {
         if failure.hint == ServerHint::Never {
             return Err(GaveUp::Declined);
         }
-        if self.number >= retry.max_attempts() {
+        if self.is_transparent(failure) {
+            let is_over = self.deadline.is_expired();
+            return if is_over { Err(GaveUp::Deadline { hint: None }) } else { Ok(Duration::ZERO) };
+        }
+        if self.is_last(retry) {
             return Err(GaveUp::Attempts);
         }
         self.wait(retry, failure)
     }
 
-    /// Takes the next attempt from the budget that the call began with, and makes it the present one.
+    /// Withdraws the next attempt from the call's budget, and makes it the present one.
     pub(crate) fn withdraw<N: Budget>(&mut self, budget: &N, failure: Failure) -> Result<(), GaveUp> {
         let is_free = failure.is_unprocessed && !self.had_free_retry;
-        if is_free {
+        if self.is_transparent(failure) {
+            // A transparent retry also uses up the free one.
+            (self.had_transparent_retry, self.had_free_retry) = (true, true);
+        } else if is_free {
             self.had_free_retry = true;
         } else if !budget.try_withdraw() {
             return Err(GaveUp::Budget);
         }
-        self.number += 1;
+        self.number = self.number.saturating_add(1);
         Ok(())
     }
 
-    /// The wait before the next attempt, which ends before the deadline.
+    /// Returns the wait before the next attempt, which ends before the deadline.
     fn wait<B, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
         let hint = match failure.hint {
             ServerHint::NotBefore(wait) | ServerHint::Exactly(wait) => Some(wait),
@@ -180,17 +226,10 @@ impl<C: Clock + Clone> Attempts<C> {
         Ok(wait.saturating_add(self.spread(hint, backoff.base()).min(room)))
     }
 
-    /// Draws by how much later than the server said, so that all who were told the same time do not come at once.
+    /// Draws a delay beyond the server's wait, so that clients with the same wait do not return together.
     fn spread(&mut self, hint: Duration, base: Duration) -> Duration {
         let most = (hint / 10).max(base).as_nanos();
         Duration::from_nanos(random::below(u64::try_from(most).unwrap_or(u64::MAX >> 1), self.random.next()))
-    }
-}
-
-/// Counts a failed attempt in a budget, unless the failure is the call's own: it then says nothing about the server.
-pub(crate) fn count_failure<N: Budget>(budget: &N, failure: Failure) {
-    if failure.may_retry() || failure.hint == ServerHint::Never {
-        budget.failed();
     }
 }
 

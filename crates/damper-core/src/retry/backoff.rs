@@ -7,15 +7,14 @@ use crate::time::random::SplitMix;
 use core::fmt;
 use core::time::Duration;
 
-/// The longest wait, in nanoseconds: 292 years. So sums and bounds of random numbers fit.
+/// The longest wait, in nanoseconds: 292 years. Sums and random bounds of such waits fit.
 const LONGEST: u64 = u64::MAX >> 1;
 
 const THOUSAND: u32 = 1_000;
 
 const MAX_FACTOR: u32 = 1_000 * THOUSAND;
 
-/// How long to wait before each retry: a delay that grows from retry to retry, up to a longest one, and the
-/// [part of it](Jitter) that is left to chance.
+/// How long to wait before each retry: a growing delay, up to a longest one, with [jitter](Jitter).
 ///
 /// | | before retry `n` | |
 /// |---|---|---|
@@ -27,8 +26,8 @@ const MAX_FACTOR: u32 = 1_000 * THOUSAND;
 ///
 /// # Examples
 ///
-/// As an iterator, in firmware say. Devices that fail together must not draw the same numbers, so without `std` they
-/// name what tells them apart:
+/// As an iterator, for example in firmware. Devices that fail together must not draw the same numbers, so without `std`
+/// they pass a number that differs between devices:
 ///
 /// ```
 /// # extern crate damper_core as damper;
@@ -45,7 +44,7 @@ const MAX_FACTOR: u32 = 1_000 * THOUSAND;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Backoff {
     growth: Growth,
-    /// In nanoseconds, as are all delays here.
+    /// In nanoseconds, like all delays here.
     base: u64,
     longest: u64,
     jitter: Jitter,
@@ -61,16 +60,16 @@ enum Growth {
 }
 
 impl Backoff {
-    /// 100 ms, doubled each time, up to 20 s; [`Jitter::Full`].
+    /// 100 ms, doubled each time, up to 20 s, with [`Jitter::Full`].
     pub const DEFAULT: Self = Self::exponential(Duration::from_millis(100));
 
-    /// Doubles the delay from retry to retry, beginning with `base`. See [`factor`](Self::factor).
+    /// Doubles the delay from retry to retry, starting with `base`. See [`factor`](Self::factor).
     #[must_use]
     pub const fn exponential(base: Duration) -> Self {
         Self::new(Growth::Exponential(2 * THOUSAND), base)
     }
 
-    /// Grows the delay as the numbers of Fibonacci do, beginning with `base`.
+    /// Grows the delay like the Fibonacci numbers, starting with `base`.
     #[must_use]
     pub const fn fibonacci(base: Duration) -> Self {
         Self::new(Growth::Fibonacci, base)
@@ -86,7 +85,7 @@ impl Backoff {
         Self { growth, base: nanos(base), longest: 20_000_000_000, jitter: Jitter::Full }
     }
 
-    /// Sets by what the delay grows each time, and makes the growth exponential; 1.0 to 1000.0, in thousandths. Default: 2.0.
+    /// Sets the factor of exponential growth, 1.0 to 1000.0, rounded to thousandths. Default: 2.0.
     ///
     /// # Errors
     ///
@@ -100,35 +99,37 @@ impl Backoff {
         Ok(self)
     }
 
-    /// Sets the longest delay. Default: 20 s. No wait is longer, whatever the jitter, unless a server asks for it.
+    /// Sets the longest delay. Default: 20 s.
+    ///
+    /// No wait is longer, with any jitter, unless a server asks for it.
     #[must_use]
     pub const fn max_delay(mut self, longest: Duration) -> Self {
         self.longest = nanos(longest);
         self
     }
 
-    /// Sets how much of a delay is left to chance. Default: [`Jitter::Full`].
+    /// Sets the jitter, which is the random part of a delay. Default: [`Jitter::Full`].
     #[must_use]
     pub const fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// Returns the first delay, before the jitter.
+    /// Returns the first delay, without jitter.
     #[must_use]
     pub const fn base(&self) -> Duration {
         Duration::from_nanos(self.base)
     }
 
-    /// Returns the delay before the retry of this number, counted from 1, before the jitter.
+    /// Returns the delay before the retry with this number, counted from 1, without jitter.
     #[must_use]
     pub const fn delay(&self, retry: u32) -> Duration {
         Duration::from_nanos(self.nanos_before(retry))
     }
 
-    /// Returns the waits before one retry after the other, without an end.
+    /// Returns the waits before successive retries, without end.
     ///
-    /// The same seed gives the same waits: good for a test, bad for two devices.
+    /// The same seed gives the same waits, which suits a test but not two devices.
     #[must_use]
     pub const fn delays(self, seed: u64) -> Delays {
         Delays { backoff: self, retry: 0, previous: self.base, random: SplitMix::new(seed) }
@@ -140,13 +141,15 @@ impl Backoff {
         self.jitter.draw(Draw { delay, base: self.base, previous, longest: self.longest }, random)
     }
 
-    /// The same backoff, beginning with another delay.
+    /// Returns the same backoff with another first delay.
     pub(super) const fn beginning_with(mut self, base: Duration) -> Self {
         self.base = nanos(base);
         self
     }
 
-    /// Takes at most as many steps as lead to the longest delay: 64 with the default factor, and 45,000 with the least.
+    /// Computes a delay in as many steps as lead to the longest one.
+    ///
+    /// That is at most 64 steps with the default factor, and 45,000 with the smallest.
     const fn nanos_before(&self, retry: u32) -> u64 {
         let (mut previous, mut delay, mut step) = (0, self.base, 1);
         while step < retry && delay < self.longest && delay > 0 {
@@ -164,9 +167,9 @@ impl Backoff {
     }
 }
 
-/// A delay times a factor in thousandths, rounded up; at most [`LONGEST`].
+/// Multiplies a delay by a factor in thousandths, rounding up, to at most [`LONGEST`].
 const fn grown(delay: u64, thousandths: u32) -> u64 {
-    // Nearly every delay fits, and a division of 128 bits takes ten times as long.
+    // Nearly every product fits 64 bits, and a 128-bit division takes ten times as long.
     if let Some(product) = delay.checked_mul(thousandths as u64) {
         return product.div_ceil(THOUSAND as u64);
     }
@@ -181,7 +184,7 @@ impl Default for Backoff {
     }
 }
 
-/// With a random seed, another one each time.
+/// Iterates with a new random seed each time.
 #[cfg(feature = "std")]
 impl IntoIterator for Backoff {
     type Item = Duration;
@@ -192,11 +195,11 @@ impl IntoIterator for Backoff {
     }
 }
 
-/// The waits before one retry after the other, without an end. Made by [`Backoff::delays`].
+/// The waits before successive retries, without end. Made by [`Backoff::delays`].
 #[derive(Clone, Debug)]
 pub struct Delays {
     backoff: Backoff,
-    /// How many were returned.
+    /// The number of waits returned.
     retry: u32,
     previous: u64,
     random: SplitMix,
@@ -212,7 +215,7 @@ impl Iterator for Delays {
     }
 }
 
-/// The nanoseconds in a duration, at most [`LONGEST`].
+/// Returns the nanoseconds in a duration, at most [`LONGEST`].
 const fn nanos(duration: Duration) -> u64 {
     let nanos = duration.as_nanos();
     if nanos > LONGEST as u128 { LONGEST } else { nanos as u64 }

@@ -1,4 +1,4 @@
-//! What the outcome of an attempt says about another one.
+//! The meaning of an attempt's outcome for the next attempt.
 
 use super::GaveUp;
 use crate::breaker::source_of;
@@ -7,7 +7,7 @@ use crate::is_refusal;
 use core::error::Error;
 use core::time::Duration;
 
-/// What a failed attempt says about another one: whether it may help, and when the server wants it.
+/// A failed attempt: whether another one may help, and when the server accepts it.
 ///
 /// # Examples
 ///
@@ -32,6 +32,7 @@ pub struct Failure {
     pub(super) kind: FailureKind,
     pub(super) hint: ServerHint,
     pub(super) is_unprocessed: bool,
+    pub(super) is_unseen: bool,
 }
 
 /// How a retry is spaced.
@@ -43,7 +44,7 @@ pub(super) enum FailureKind {
     Fatal,
 }
 
-/// What the server said about a retry.
+/// The server's hint about a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) enum ServerHint {
@@ -57,20 +58,21 @@ impl Failure {
     /// Another attempt may succeed: the server was not reached, or not ready.
     pub const TRANSIENT: Self = Self::of(FailureKind::Transient);
 
-    /// Another attempt may succeed once the server takes more: it was over a limit. The [backoff](super::Backoff) begins
-    /// with a longer delay, see [`throttled_base`](super::Retry::throttled_base).
+    /// Another attempt may succeed once the server is below its limit again.
+    ///
+    /// The [backoff](super::Backoff) starts with a longer delay, see [`throttled_base`](super::Retry::throttled_base).
     pub const THROTTLED: Self = Self::of(FailureKind::Throttled);
 
     /// No other attempt helps, or another one might do harm.
     pub const FATAL: Self = Self::of(FailureKind::Fatal);
 
     const fn of(kind: FailureKind) -> Self {
-        Self { kind, hint: ServerHint::None, is_unprocessed: false }
+        Self { kind, hint: ServerHint::None, is_unprocessed: false, is_unseen: false }
     }
 
-    /// Adds the shortest wait that the server asked for, by a `Retry-After` say; `None` if it did not.
+    /// Sets the shortest wait that the server asked for, for example by `Retry-After`, or `None`.
     ///
-    /// No retry comes earlier, and retries that were told the same time are spread out after it.
+    /// No retry is earlier, and retries of clients with the same wait are spread out after it.
     #[must_use]
     pub const fn retry_after(mut self, wait: Option<Duration>) -> Self {
         if let (Some(wait), false) = (wait, matches!(self.hint, ServerHint::Never)) {
@@ -79,8 +81,9 @@ impl Failure {
         self
     }
 
-    /// Adds the exact wait that the server asked for, as gRPC's `grpc-retry-pushback-ms` does. It has no jitter, and the
-    /// backoff starts over after it.
+    /// Sets the exact wait that the server asked for, like gRPC's `grpc-retry-pushback-ms`.
+    ///
+    /// It has no jitter, and the backoff starts over after it.
     #[must_use]
     pub const fn pushback(mut self, wait: Duration) -> Self {
         if !matches!(self.hint, ServerHint::Never) {
@@ -89,24 +92,42 @@ impl Failure {
         self
     }
 
-    /// Adds that the server asked for no retry, whatever else it said. For a [budget](super::Budget) it is a failure like any
-    /// other.
+    /// Marks that the server declined a retry, overriding any other hint.
+    ///
+    /// A [budget](super::Budget) counts the failure like any other.
     #[must_use]
     pub const fn declined(mut self) -> Self {
         self.hint = ServerHint::Never;
         self
     }
 
-    /// Adds that no server can have processed the call: it did not leave, or was refused unseen (HTTP/2's
-    /// `REFUSED_STREAM`). The first retry of a call for this reason takes nothing from the budget: where no connection can be
-    /// made, each call may try twice.
+    /// Marks that no server can have processed the call.
+    ///
+    /// It was not sent, or the server refused it unseen (HTTP/2's `REFUSED_STREAM`). The first retry of a call for this
+    /// reason takes nothing from the budget. So if no connection can be made, each call may try twice.
     #[must_use]
     pub const fn unprocessed(mut self) -> Self {
         self.is_unprocessed = true;
         self
     }
 
-    /// Whether another attempt may start beside or after this one without any wait.
+    /// Marks that the server's application did not see the call, so the next attempt may be immediate.
+    ///
+    /// Either the stream was refused (HTTP/2's `REFUSED_STREAM`, or a `GOAWAY` before the call), or the request was
+    /// returned from a closed connection.
+    ///
+    /// The failure is also [unprocessed](Self::unprocessed). The first retry of a call for this reason is what gRPC
+    /// calls transparent: it has no wait, takes nothing from the budget, and does not count towards
+    /// [`max_attempts`](super::Retry::max_attempts). Later ones are like those of any unprocessed call, so a server
+    /// that refuses everything gets one more request per call.
+    #[must_use]
+    pub const fn transparent(mut self) -> Self {
+        self.is_unprocessed = true;
+        self.is_unseen = true;
+        self
+    }
+
+    /// Whether another attempt may start without any wait, beside this one or after it.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub(super) const fn may_start_at_once(&self) -> bool {
         matches!((self.kind, self.hint), (FailureKind::Transient, ServerHint::None))
@@ -118,23 +139,23 @@ impl Failure {
         !matches!(self.kind, FailureKind::Fatal)
     }
 
-    /// Returns whether no server can have [processed](Self::unprocessed) the call, so that another attempt cannot do harm.
+    /// Returns whether no server can have [processed](Self::unprocessed) the call, so a retry is safe.
     #[must_use]
     pub const fn is_unprocessed(&self) -> bool {
         self.is_unprocessed
     }
 }
 
-/// Says what the outcome of an attempt means: `None` for a success, or else which failure it is.
+/// Classifies the outcome of an attempt: `None` for a success, or else its failure.
 ///
-/// Every closure with this argument is one, see [`Retry::when`](super::Retry::when).
+/// Every closure with this argument implements it, see [`Retry::when`](super::Retry::when).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which outcomes of type `Result<{T}, {E}>` to retry",
     note = "errors that implement `Error` are retried; for others name what to retry: \
     `.when(|result| result.is_err().then_some(Failure::TRANSIENT))`"
 )]
 pub trait Retryable<T, E> {
-    /// Returns which failure an outcome is; `None` for a success.
+    /// Returns the failure of an outcome, or `None` for a success.
     fn failure(&self, outcome: &Result<T, E>) -> Option<Failure>;
 }
 
@@ -144,24 +165,25 @@ impl<T, E, F: Fn(&Result<T, E>) -> Option<Failure>> Retryable<T, E> for F {
     }
 }
 
-/// Takes every error for transient, but refusals of damper's own for fatal: the default.
+/// Treats every error as transient, and damper's own refusals as fatal. The default.
 ///
-/// Breakers, limits, throttles and bulkheads [refuse](crate::is_refusal) a call before it reaches the server, and after a
-/// deadline no other attempt is in time. Such errors are found in the chain of an error's sources. So is an inner [`Retry`](super::Retry) whose
-/// deadline passed; its other errors are transient. Do not nest retries: the attempts of both multiply.
+/// Breakers, limits, throttles and bulkheads [refuse](crate::is_refusal) a call before it reaches the server, and after
+/// a deadline no other attempt is in time. Such errors are found anywhere in an error's chain of sources. So is an
+/// inner [`Retry`](super::Retry) whose deadline passed; its other errors are transient. Do not nest retries, because
+/// their attempts multiply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AnyError;
 
 impl AnyError {
-    /// Returns which failure an error is.
+    /// Returns the failure of an error.
     ///
     /// # Examples
     ///
-    /// For a closure of one's own:
+    /// In a closure of your own:
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::retry::{AnyError, Failure, Retry};
     ///
     /// let retry = Retry::new(3).when(|result: &Result<u16, std::io::Error>| match result {
@@ -170,6 +192,7 @@ impl AnyError {
     ///     Err(error) => Some(AnyError::judge(error)),
     /// });
     /// # let _ = retry;
+    /// # }
     /// ```
     #[must_use]
     pub fn judge(error: &(dyn Error + 'static)) -> Failure {

@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 pin_project! {
     /// Makes the attempts of an asynchronous call, and sleeps between them. Made by [`Retry::run`].
     ///
-    /// The call begins when this is first polled. Where it has a deadline, an attempt that is not over by then is dropped.
+    /// The call begins at the first poll. If it has a deadline, an attempt still in flight then is dropped.
     ///
     /// # Errors
     ///
@@ -20,20 +20,20 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it drops the attempt that is under way, and makes no other. A retry that the budget has given out for that
-    /// attempt is spent. Polled again after it was ready, it makes the call anew.
+    /// Dropping the future drops the attempt in flight, and no other attempt is made. A retry already withdrawn from
+    /// the budget for that attempt is spent. A poll after completion makes the call again.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct RetryFuture<'a, C, B, V, O, F, S: Sleep, E> {
         retry: &'a Retry<C, B, V>,
         operation: O,
         sleep: S,
-        // Some while the call is under way.
+        // `Some` while the call is in flight.
         attempts: Option<Attempts<C>>,
         // The last error of an attempt.
         error: Option<E>,
         #[pin]
         attempt: Option<F>,
-        // Until the deadline while an attempt is under way, and until the next attempt while none is.
+        // Sleeps until the deadline during an attempt, and until the next attempt otherwise.
         #[pin]
         sleeping: Option<S::Sleeping>,
     }
@@ -74,8 +74,9 @@ where
                     match this.retry.judge(attempts, outcome) {
                         Judgement::Over(result) => {
                             this.sleeping.set(None);
-                            (*this.attempts, *this.error) = (None, None);
-                            return Poll::Ready(result);
+                            *this.attempts = None;
+                            let previous = this.error.take();
+                            return Poll::Ready(result.map_err(|error| error.with_previous_error(previous)));
                         }
                         Judgement::Again(wait, error) => {
                             *this.error = error.or(this.error.take());
@@ -101,7 +102,7 @@ where
                     if let Some(wait) = this.sleeping.as_mut().as_pin_mut() {
                         ready!(wait.poll(context));
                         this.sleeping.set(None);
-                        // It may have slept for longer.
+                        // The sleep may have been longer.
                         if attempts.deadline().is_expired() {
                             let error = this.retry.out_of_time(attempts, this.error.take());
                             *this.attempts = None;

@@ -1,12 +1,12 @@
-//! How much of a wait is left to chance.
+//! The random part of a wait.
 
 use crate::time::random;
 
-/// How much of a wait is left to chance, so that callers who failed together do not come back together.
+/// The random part of a wait, so that callers that failed together do not return together.
 ///
-/// Every variant is drawn between two bounds, and the [longest delay](super::Backoff::max_delay) limits the bounds and
-/// not what was drawn: else all that was drawn beyond it would come back at exactly that time. With `d` the delay that
-/// the backoff says, and `base` its first one:
+/// Every variant draws between two bounds. The [longest delay](super::Backoff::max_delay) caps the bounds, not the
+/// result: otherwise all longer draws would return at exactly that time. With the backoff's delay `d` and its first
+/// delay `base`:
 ///
 /// | variant | drawn from |
 /// |---|---|
@@ -17,28 +17,28 @@ use crate::time::random;
 /// | `Proportional` | 0.8 `d` to 1.2 `d` |
 ///
 /// The first four are those of Marc Brooker's "Exponential Backoff And Jitter" (AWS, 2015), which found `Full` to cost
-/// a server the least; `Proportional` is gRPC's.
+/// a server the least. `Proportional` is gRPC's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Jitter {
-    /// None: all who failed together come back together.
+    /// No jitter: all callers that failed together return together.
     None,
-    /// From nothing to the whole delay. The default.
+    /// From zero to the whole delay. The default.
     #[default]
     Full,
     /// From half of the delay to all of it.
     Equal,
-    /// From the first delay to three times the previous wait. The backoff's growth does not matter.
+    /// From the first delay to three times the previous wait, independent of the backoff's growth.
     Decorrelated,
     /// From 0.8 to 1.2 of the delay.
     Proportional,
 }
 
-/// What a wait is drawn from, in nanoseconds; all are at most 2^63 - 1.
+/// The input of a draw, in nanoseconds. All values are at most 2^63 - 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draw {
-    /// The delay that the backoff says, which is at most `longest`.
+    /// The backoff's delay, which is at most `longest`.
     pub(super) delay: u64,
     pub(super) base: u64,
     pub(super) previous: u64,
@@ -55,7 +55,7 @@ impl Jitter {
             Self::Decorrelated => (smaller(base, longest), smaller(previous.saturating_mul(3), longest)),
             Self::Proportional => (delay - delay / 5, smaller(delay.saturating_add(delay / 5), longest)),
         };
-        // `previous` may be less than a third of `base`, after another backoff.
+        // `previous` may be less than a third of `base` after another backoff.
         let range = most.saturating_sub(least);
         least + random::below(range + 1, random)
     }

@@ -1,36 +1,36 @@
-//! Trying again, within limits: [`Retry`], [`Backoff`], [`RetryBudget`], `Hedge`.
+//! Retries within limits: [`Retry`], [`Backoff`], [`RetryBudget`], `Hedge`.
 //!
-//! A retry is extra load on something that is failing already. So what says how often and when comes with what says
-//! whether at all: a [budget](RetryBudget) that all callers share, a [deadline](crate::Deadline) that all attempts of a
-//! call share, and the server's own word, which no backoff undercuts.
+//! A retry is extra load on a system that is already failing. So the schedule of retries comes with limits on them: a
+//! [budget](RetryBudget) that all callers share, a [deadline](crate::Deadline) that all attempts of a call share, and
+//! the server's own hint, which no backoff undercuts.
 //!
-//! An outcome is judged in this order, and the first answer that says no ends the call:
+//! An outcome is checked in this order, and the first failed check ends the call:
 //!
 //! | | question | ends with |
 //! |---|---|---|
-//! | 1 | may another attempt help? Refusals of damper's own never do | [`GaveUp::NotRetryable`] |
-//! | 2 | did the server say not to try again? | [`GaveUp::Declined`] |
+//! | 1 | may another attempt help? It never does after damper's own refusals | [`GaveUp::NotRetryable`] |
+//! | 2 | did the server decline a retry? | [`GaveUp::Declined`] |
 //! | 3 | are attempts left? | [`GaveUp::Attempts`] |
-//! | 4 | is the server's wait within the longest that is waited for? | [`GaveUp::Hint`] |
-//! | 5 | is the wait over before the deadline? | [`GaveUp::Deadline`] |
-//! | 6 | does the budget allow a retry? It is asked last, because it is spent by that | [`GaveUp::Budget`] |
+//! | 4 | is the server's wait within the maximum? | [`GaveUp::Hint`] |
+//! | 5 | does the wait end before the deadline? | [`GaveUp::Deadline`] |
+//! | 6 | does the budget allow a retry? It is checked last, because the check spends it | [`GaveUp::Budget`] |
 //!
-//! All of it is arithmetic on values and works without `std` and without allocation. [`Attempts`] decides alone;
-//! [`Retry::call`] and [`Retry::run`] make the calls, and sleep.
+//! All of it is arithmetic on values, and works without `std` and without allocation. [`Attempts`] only decides.
+//! [`Retry::call`] and [`Retry::run`] also make the calls and sleep.
 
 // | file | type |
 // |---|---|
 // | `retry` | `Retry`: how often, when, and within which limits |
-// | `attempts` | `Attempts`: one call on its way through its attempts; the decision; `Attempt` |
+// | `attempts` | `Attempts`: the attempts of one call; the decision; `Attempt` |
 // | `future` | `RetryFuture`: makes the attempts of an asynchronous call |
-// | `failure` | `Failure`: what the outcome of an attempt says about another one; `Retryable`, `AnyError` |
+// | `failure` | `Failure`: the meaning of an outcome for the next attempt; `Retryable`, `AnyError` |
 // | `error` | `RetryError` and `GaveUp`: why a call was given up |
 // | `backoff` | `Backoff`: how long to wait before each retry; `Delays` |
-// | `jitter` | `Jitter`: how much of a wait is left to chance |
+// | `jitter` | `Jitter`: the random part of a wait |
 // | `hedge` | a second attempt beside a slow first one |
-// | `budget` | budgets: how many retries all calls may make together |
+// | `budget` | budgets: limits on the retries of all calls together |
 
-// First, so that the documentation begins with how to retry.
+// First, so that the documentation starts with `call` and `run`.
 mod retry;
 
 pub(crate) mod attempts;

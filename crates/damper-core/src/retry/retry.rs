@@ -1,4 +1,4 @@
-//! How often a call is tried, when, and within which limits.
+//! How often a call is attempted, when, and within which limits.
 
 use super::{AnyError, Attempt, Attempts, Backoff, Budget, GaveUp, RetryError, RetryFuture, Retryable, Unlimited};
 use crate::deadline::Deadline;
@@ -6,26 +6,27 @@ use crate::time::{Clock, DefaultClock, Sleep, random};
 use core::fmt;
 use core::time::Duration;
 
-/// The longest wait that a server can ask for, by default.
+/// The default maximum of a wait that a server asks for.
 const MAX_HINT: Duration = Duration::from_secs(5 * 60);
 
-/// The first delay after a server said that it is over a limit, by default.
+/// The default first delay after a server reports that it is over a limit.
 const THROTTLED_BASE: Duration = Duration::from_secs(1);
 
-/// Tries a call again where that may help: so often at most, after a [`Backoff`], within a [budget](Budget) and a
-/// [`Deadline`].
+/// Retries a call if that may help.
 ///
-/// Give it a [`RetryBudget`](super::RetryBudget) that all calls to a server share. Without one, three attempts
-/// per call are three times the load on a server that is failing under its load.
+/// It makes a limited number of attempts, spaced by a [`Backoff`], within a [budget](Budget) and a [`Deadline`].
 ///
-/// A server's `Retry-After` is kept to and spread out; refusals of damper's own (an open breaker, a limit, a deadline)
-/// end the call at once. The [order of the questions](super) is the module's.
+/// Give it a [`RetryBudget`](super::RetryBudget) that all calls to a server share. Without one, three attempts per call
+/// triple the load on a server that fails under its load.
+///
+/// A server's `Retry-After` is honoured and spread out. A refusal by damper itself (an open breaker, a limit, a
+/// deadline) ends the call at once. The module lists the [order of the checks](super).
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "tokio", doc = "```")]
-#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "tokio")] {
 /// use core::time::Duration;
 /// use damper::{Backoff, Deadline, Retry, RetryBudget};
 ///
@@ -33,7 +34,7 @@ const THROTTLED_BASE: Duration = Duration::from_secs(1);
 ///
 /// # async fn fetch(_: &str) -> Result<String, std::io::Error> { Ok("page".to_owned()) }
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let retry = Retry::new(3)
 ///     .backoff(Backoff::exponential(Duration::from_millis(100)))
 ///     .budget(&BUDGET)
@@ -41,6 +42,7 @@ const THROTTLED_BASE: Duration = Duration::from_secs(1);
 /// let page = retry.run(|_attempt| fetch("https://example.com/")).await?;
 /// # Ok(())
 /// # }
+/// # run().unwrap(); }
 /// ```
 #[derive(Clone)]
 #[must_use = "a policy does nothing by itself: `call` or `run` it"]
@@ -56,21 +58,22 @@ pub struct Retry<C = DefaultClock, B = Unlimited, V = AnyError> {
     clock: C,
 }
 
-/// Where the seed of a call's jitter comes from.
+/// The source of the seed of a call's jitter.
 #[derive(Clone, Copy)]
 enum Seeding {
     #[cfg(feature = "std")]
     Random,
-    /// From what tells this caller from others.
+    /// A number that differs between callers.
     Caller(u64),
-    /// From the clock alone.
+    /// The clock alone, with this seed.
     Fixed(u64),
 }
 
 #[cfg(feature = "std")]
 impl Retry {
-    /// Makes at most so many attempts, the first included; 0 is 1. Every error is [tried again](AnyError), without a budget
-    /// and without a deadline.
+    /// Makes at most this many attempts, including the first. 0 counts as 1.
+    ///
+    /// Every error is [retried](AnyError), without a budget and without a deadline.
     pub const fn new(max_attempts: u32) -> Self {
         Self::of(max_attempts, Seeding::Random, crate::time::Monotonic, crate::time::Monotonic)
     }
@@ -85,8 +88,9 @@ impl Default for Retry {
 }
 
 impl<C: Clock + Clone> Retry<C> {
-    /// Makes at most so many attempts on a clock of your own. The seed makes this caller's jitter differ from that of others:
-    /// a serial number, or random.
+    /// Makes at most this many attempts, on a clock of your own.
+    ///
+    /// The seed makes this caller's jitter differ from that of others. Use a serial number or a random number.
     pub fn with_clock(max_attempts: u32, clock: C, seed: u64) -> Self {
         Self::of(max_attempts, Seeding::Caller(seed), clock.clone(), clock)
     }
@@ -115,14 +119,17 @@ impl<C, B, V> Retry<C, B, V> {
         self
     }
 
-    /// Sets the first delay of the backoff after a server said that it is [over a limit](super::Failure::THROTTLED). Default: 1
-    /// s, or that of the backoff if it is longer.
+    /// Sets the backoff's first delay after a server reports that it is [over a limit](super::Failure::THROTTLED).
+    ///
+    /// Default: 1 s, or the backoff's own if it is longer.
     pub const fn throttled_base(mut self, delay: Duration) -> Self {
         self.throttled_base = delay;
         self
     }
 
-    /// Sets the longest wait that a server can ask for. Asked for a longer one, the call is given up. Default: 5 min.
+    /// Sets the longest wait that a server may ask for. Default: 5 min.
+    ///
+    /// If a server asks for a longer one, the call is given up.
     pub const fn max_hint(mut self, longest: Duration) -> Self {
         self.max_hint = longest;
         self
@@ -134,21 +141,21 @@ impl<C, B, V> Retry<C, B, V> {
         Retry { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, retryable, clock }
     }
 
-    /// Sets the deadline of the call, all attempts and waits together. Default: none.
+    /// Sets the deadline of the call, for all attempts and waits together. Default: none.
     ///
-    /// No attempt begins that would begin after it, and [`run`](Self::run) drops an attempt that is not over by then.
+    /// No attempt starts after it, and [`run`](Self::run) drops an attempt still in flight then.
     pub fn deadline(mut self, deadline: Deadline<C>) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Sets which outcomes are tried again. Default: [`AnyError`].
+    /// Sets which outcomes are retried. Default: [`AnyError`].
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::Retry;
     /// use damper::retry::Failure;
     ///
@@ -158,32 +165,34 @@ impl<C, B, V> Retry<C, B, V> {
     ///     Err(_) => Some(Failure::FATAL),
     /// });
     /// assert_eq!(retry.call(|_| Ok::<u16, String>(200)).unwrap(), 200);
+    /// # }
     /// ```
     pub fn when<T, E, F: Fn(&Result<T, E>) -> Option<super::Failure>>(self, failure: F) -> Retry<C, B, F> {
         let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, clock, .. } = self;
         Retry { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, retryable: failure, clock }
     }
 
-    /// Sets the seed of the jitter, for tests: calls that begin at the same tick of the clock then wait for the same times.
-    /// Default: random, another one for each call.
+    /// Sets the seed of the jitter, for tests. Default: random for each call.
+    ///
+    /// Calls that begin at the same tick of the clock then have the same waits.
     pub const fn seed(mut self, seed: u64) -> Self {
         self.seed = Seeding::Fixed(seed);
         self
     }
 
-    /// Returns the most attempts that are made, the first included.
+    /// Returns the maximum number of attempts, including the first.
     #[must_use]
     pub const fn max_attempts(&self) -> u32 {
         self.max_attempts
     }
 
-    /// Returns the clock that waits and deadlines are measured on.
+    /// Returns the clock that measures waits and deadlines.
     #[must_use]
     pub const fn clock(&self) -> &C {
         &self.clock
     }
 
-    /// Takes the budget out.
+    /// Splits off the budget.
     pub(crate) fn split_budget(self) -> (Retry<C, Unlimited, V>, B) {
         let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, retryable, clock } = self;
         (
@@ -224,7 +233,7 @@ impl<C, B, V> Retry<C, B, V> {
 }
 
 impl<C: Clock + Clone, B, V> Retry<C, B, V> {
-    /// Begins a call within a budget that is chosen for it, with a deadline of its own if it has one.
+    /// Starts a call within a budget chosen for it, and with its own deadline if it has one.
     pub(crate) fn begin_within<N: Budget>(&self, budget: &N, deadline: Option<Deadline<C>>) -> Attempts<C> {
         let own = self.deadline.clone();
         let deadline = match deadline {
@@ -238,7 +247,7 @@ impl<C: Clock + Clone, B, V> Retry<C, B, V> {
         Attempts::new(&self.clock, deadline, self.draw_seed())
     }
 
-    /// A seed for one call.
+    /// Draws a seed for one call.
     fn draw_seed(&self) -> u64 {
         match self.seed {
             Seeding::Fixed(seed) => random::scatter(seed, self.clock.now()),
@@ -254,26 +263,26 @@ impl<C: Clock + Clone, B, V> Retry<C, B, V> {
 }
 
 impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
-    /// Begins a call, which the budget counts once: for middleware that makes its attempts itself.
+    /// Starts a call, which the budget counts once. For middleware that makes its attempts itself.
     #[must_use]
     pub fn begin(&self) -> Attempts<C> {
         self.begin_within(&self.budget, None)
     }
 
-    /// Begins a call with a deadline of its own, or that of the policy if it passes earlier.
+    /// Starts a call with a deadline of its own, or the policy's if that passes earlier.
     #[must_use]
     pub fn begin_by(&self, deadline: Deadline<C>) -> Attempts<C> {
         self.begin_within(&self.budget, Some(deadline))
     }
 
-    /// Calls until an attempt succeeds or the call is given up. Blocks the thread, and sleeps on it.
+    /// Makes attempts until one succeeds or the call is given up. Blocks the thread during waits.
     ///
-    /// An attempt is not interrupted: pass its [deadline](Attempt::deadline) on.
+    /// It does not interrupt an attempt. Pass its [deadline](Attempt::deadline) on.
     ///
     /// # Errors
     ///
-    /// [`RetryError`], which says why the call was given up. An answer that is `Ok` is returned as it is, also the last one
-    /// that was to be tried again.
+    /// [`RetryError`], which has the reason. An `Ok` is returned as it is, even if it was retryable and the attempts
+    /// are used up.
     #[cfg(feature = "std")]
     pub fn call<T, E>(&self, operation: impl FnMut(Attempt<C>) -> Result<T, E>) -> Result<T, RetryError<E>>
     where
@@ -282,11 +291,11 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
         self.call_sleeping_by(std::thread::sleep, operation)
     }
 
-    /// As `call`, sleeping by a function of yours: in firmware the timer's.
+    /// Makes attempts like `call`, sleeping with your own function. In firmware use the timer's.
     ///
     /// # Errors
     ///
-    /// [`RetryError`], which says why the call was given up.
+    /// [`RetryError`], which has the reason.
     ///
     /// # Examples
     ///
@@ -318,23 +327,25 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
         loop {
             let outcome = operation(attempts.attempt());
             match self.judge(&mut attempts, outcome) {
-                Judgement::Over(result) => return result,
+                Judgement::Over(result) => return result.map_err(|error| error.with_previous_error(last)),
                 Judgement::Again(wait, error) => {
                     sleep(wait);
                     last = error.or(last);
                 }
             }
-            // It may have slept for longer.
+            // The sleep may have been longer.
             if attempts.deadline().is_expired() {
                 return Err(self.out_of_time(&attempts, last));
             }
         }
     }
 
-    /// Calls until an attempt succeeds or the call is given up, asynchronously: await it as it is where the feature `tokio` is
-    /// on, or name what to [sleep by](RetryRun::sleeping_by) on another runtime.
+    /// Makes attempts asynchronously until one succeeds or the call is given up.
     ///
-    /// At the deadline the present attempt is dropped.
+    /// Await the result directly with the feature `tokio`, or choose a sleep with
+    /// [`sleeping_by`](RetryRun::sleeping_by) on another runtime.
+    ///
+    /// At the deadline the attempt in flight is dropped.
     pub fn run<O, F, T, E>(&self, operation: O) -> RetryRun<'_, C, B, V, O>
     where
         V: Retryable<T, E>,
@@ -344,7 +355,7 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
         RetryRun { retry: self, operation }
     }
 
-    /// Judges an outcome.
+    /// Classifies an outcome, and decides the next step.
     pub(super) fn judge<T, E>(&self, attempts: &mut Attempts<C>, outcome: Result<T, E>) -> Judgement<T, E>
     where
         V: Retryable<T, E>,
@@ -365,24 +376,26 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
         RetryError::new(reason, attempts.number(), attempts.elapsed(self), error)
     }
 
-    /// The deadline passed during the wait before the present attempt, which was not begun.
+    /// Returns the error of a deadline that passed during the wait before the present attempt.
+    ///
+    /// That attempt was not begun.
     #[cold]
     pub(super) fn out_of_time<E>(&self, attempts: &Attempts<C>, error: Option<E>) -> RetryError<E> {
         RetryError::new(GaveUp::Deadline { hint: None }, attempts.number() - 1, attempts.elapsed(self), error)
     }
 }
 
-/// What follows from the outcome of an attempt.
+/// The next step after an outcome.
 pub(super) enum Judgement<T, E> {
-    /// The call is over.
+    /// The call has ended.
     Over(Result<T, RetryError<E>>),
-    /// There is another attempt after this wait. The error of this one is the last that is known.
+    /// Another attempt follows after this wait. The error is that of the finished attempt.
     Again(Duration, Option<E>),
 }
 
-/// A call that is tried again asynchronously. Made by [`Retry::run`].
+/// An asynchronous call with retries. Made by [`Retry::run`].
 ///
-/// Nothing is called before it is awaited.
+/// It does nothing until it is awaited.
 #[must_use = "nothing is called before it is awaited"]
 pub struct RetryRun<'a, C, B, V, O> {
     retry: &'a Retry<C, B, V>,
@@ -406,7 +419,8 @@ impl<'a, C: Clock + Clone, B: Budget, V, O> RetryRun<'a, C, B, V, O> {
 ///
 /// # Panics
 ///
-/// Polled outside of a tokio runtime whose timer is enabled, once it waits for its next attempt. Elsewhere: [`sleeping_by`](RetryRun::sleeping_by).
+/// If it waits for its next attempt outside a tokio runtime with a timer. Elsewhere use
+/// [`sleeping_by`](RetryRun::sleeping_by).
 #[cfg(feature = "tokio")]
 impl<'a, C, B, V, O, F, T, E> IntoFuture for RetryRun<'a, C, B, V, O>
 where

@@ -1,6 +1,7 @@
 //! A bounded store of values of any kind.
 
 use super::second_chance::{Entry, SecondChance, Victim};
+use super::walk::Walk;
 use crate::capacity::{CapacityError, MAX_CAPACITY, capacity_within};
 use crate::sync::Guarded;
 use crate::time::Seed;
@@ -9,6 +10,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
+use core::convert::Infallible;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use crossbeam_utils::CachePadded;
@@ -23,14 +25,16 @@ const LEAST_IN_SHARD: usize = 64;
 /// The shards for each thread that can run at the same time.
 const SHARDS_PER_THREAD: usize = 4;
 
-/// The bits of the hash that choose the shard begin here: above those that choose the place in hashbrown's tables, and
-/// below the 7 highest, which those tables compare before they look at a key.
+/// The first of the hash's bits that choose the shard.
+///
+/// They are above those that choose the place in hashbrown's tables, and below the 7 highest, which those tables
+/// compare before they look at a key.
 const SHARD_SHIFT: u32 = 40;
 
 /// Decides which values stay longest.
 type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 
-/// A value per key, of the keys that were used last, in memory that is bounded whatever the keys.
+/// A value per key, for the keys that were used last, in bounded memory.
 ///
 /// For values that each key should have one of: a [circuit breaker](crate::CircuitBreaker) per host (ready made as
 /// [`KeyedCircuitBreaker`](crate::KeyedCircuitBreaker)), a bulkhead per tenant, a throttle per API. Keys are kept and compared,
@@ -40,8 +44,8 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// # Memory
 ///
 /// There are never more entries than the [`capacity`](Self::capacity). The table that finds them is allocated at construction:
-/// 35 to 47 bytes an entry, and the size of a key. An insertion allocates the value's `Arc`, and whatever the key's `to_owned`
-/// allocates; a hit allocates nothing.
+/// 35 to 47 bytes an entry, and the size of a key. An insertion allocates the value's `Arc`, and the key if its `to_owned`
+/// allocates. A hit allocates nothing.
 ///
 /// Entries are spread by their hashes over shards, at least 64 entries each and no more shards than four times the
 /// threads that can run (rounded up to a power of two). Each shard has its part of the capacity, so that the first
@@ -74,32 +78,35 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{CircuitBreaker, LruStore};
 ///
 /// let hosts = LruStore::<String, CircuitBreaker>::new(1024)?;
 /// let answer = hosts.get_or_insert_with("api.example.com", CircuitBreaker::default).call(|| "42".parse::<u32>());
 /// assert_eq!(answer, Ok(42));
 /// assert!(hosts.get("www.example.com").is_none());
+/// # }
 /// # Ok::<(), damper::CapacityError>(())
 /// ```
 ///
 /// A retry budget per host. A budget that was evicted comes back with its whole reserve, so give the store room for more
 /// hosts than you call:
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{LruStore, Retry, RetryBudget};
 ///
 /// let budgets = LruStore::<String, RetryBudget>::new(1024)?;
 /// let retry = Retry::new(3).budget(budgets.get_or_insert_with("api.example.com", RetryBudget::default));
 /// let answer = retry.call(|_attempt| "42".parse::<u32>());
 /// assert_eq!(answer, Ok(42));
+/// # }
 /// # Ok::<(), damper::CapacityError>(())
 /// ```
+#[cfg(feature = "alloc")]
 pub struct LruStore<K, V, S = Seed> {
     /// A power of two of them.
     shards: Box<[Shard<K, V>]>,
@@ -108,7 +115,7 @@ pub struct LruStore<K, V, S = Seed> {
     hasher: S,
 }
 
-type Shard<K, V> = CachePadded<Guarded<SecondChance<K, V>>>;
+pub(super) type Shard<K, V> = CachePadded<Guarded<SecondChance<K, V>>>;
 
 #[cfg(feature = "std")]
 impl<K, V> LruStore<K, V> {
@@ -131,10 +138,10 @@ impl<K, V> Default for LruStore<K, V> {
 }
 
 impl<K, V, S> LruStore<K, V, S> {
-    /// Creates a store as [`new`](LruStore::new) does, with a hasher of your own instead of std's, which is seeded at random.
+    /// Creates a store with a hasher of your own instead of a [`Seed`] drawn at random.
     ///
-    /// It should spread keys over all 64 bits. A client that knows the hasher can choose keys that collide. std's takes some
-    /// 20 ns of a hit's 50 for a host's name: where all keys come from yourself, a faster one is worth it.
+    /// It has to spread keys over all 64 bits. A client that can predict the hasher can choose keys that collide. `Seed`, which
+    /// is SipHash-1-3, takes some 20 ns of a hit's 50 for the name of a host: a faster hasher is worth it if no client chooses keys.
     ///
     /// # Errors
     ///
@@ -156,7 +163,9 @@ impl<K, V, S> LruStore<K, V, S> {
         LruStore::of(self.capacity, self.hasher)
     }
 
-    /// Sets a predicate that says which values stay longest; to be called before the first use. Default: none does.
+    /// Sets a predicate that says which values stay longest; to be called before the first use.
+    ///
+    /// Default: none does.
     ///
     /// An eviction passes over values for which it is true, as long as its shard has another one. If there is none, one
     /// of them goes all the same, and is [counted](Self::kept_evictions). A value that need not be kept any more is
@@ -166,9 +175,9 @@ impl<K, V, S> LruStore<K, V, S> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::LruStore;
     /// use std::sync::atomic::{AtomicUsize, Ordering};
     ///
@@ -178,6 +187,7 @@ impl<K, V, S> LruStore<K, V, S> {
     /// tenants.get_or_insert_with(&2, AtomicUsize::default);
     /// tenants.get_or_insert_with(&3, AtomicUsize::default);
     /// assert!(tenants.get(&1).is_some() && tenants.get(&2).is_none());
+    /// # }
     /// # Ok::<(), damper::CapacityError>(())
     /// ```
     #[must_use]
@@ -222,26 +232,31 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// Returns the entries, without counting as a use of them.
     ///
-    /// They are copied shard by shard, each when the iterator comes to it, and no lock is held in between: an entry
-    /// that stays is there once, one that comes or goes meanwhile may be there or not. Allocates a list of each shard's copies.
+    /// They are copied shard by shard, each when the iterator reaches it, and no lock is held while you use them. An entry
+    /// that stays is there once; one that comes or goes meanwhile may be there or not. Allocates a list of each shard's copies.
     pub fn iter(&self) -> impl Iterator<Item = (K, Arc<V>)>
     where
         K: Clone,
     {
-        self.copies(Arc::clone)
+        self.copies(|key, value| (key.clone(), Arc::clone(value)))
     }
 
-    /// The entries as [`iter`](Self::iter) returns them, each with a copy of its value, or of a part of it. Holds no value.
-    pub(crate) fn copies<T>(&self, copy: impl Fn(&Arc<V>) -> T) -> impl Iterator<Item = (K, T)>
-    where
-        K: Clone,
-    {
+    /// Copies of the entries, or of parts of them, as [`iter`](Self::iter) returns them.
+    pub(crate) fn copies<T>(&self, copy: impl Fn(&K, &Arc<V>) -> T) -> impl Iterator<Item = T> {
         self.shards.iter().flat_map(move |shard| {
             let mut copies = Vec::with_capacity(shard.read(SecondChance::capacity));
-            let copy = |entry: &Entry<K, V>| (entry.key().clone(), copy(entry.value()));
+            let copy = |entry: &Entry<K, V>| copy(entry.key(), entry.value());
             shard.read(|ring| copies.extend(ring.entries().iter().map(copy)));
             copies
         })
+    }
+
+    /// Calls a function with each value, outside the locks.
+    ///
+    /// It holds one value at a time, and does not count as a use. If the function panics, it is called with the remaining
+    /// values while that unwinds. A second panic then aborts the process.
+    pub(crate) fn for_each(&self, call: impl FnMut(&V)) {
+        Walk::new(&self.shards, call).finish();
     }
 
     /// The shard of a hash.
@@ -263,11 +278,22 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let hash = self.hasher.hash_one(key);
+        self.found(self.hasher.hash_one(key), key)
+    }
+
+    /// Returns the value of the key with this hash, if it has one.
+    #[inline]
+    fn found<Q>(&self, hash: u64, key: &Q) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
         self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone))
     }
 
-    /// Returns the value of this key, which is made if there is none. Where the store is full, another entry makes room.
+    /// Returns the value of this key, which is made if there is none.
+    ///
+    /// Where the store is full, another entry makes room.
     ///
     /// It is made outside of the locks, so `make` may use the store, and if it unwinds nothing has happened. Of threads
     /// that race for a key each may make a value, but the first to insert one wins: all get that one, and the others
@@ -281,7 +307,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         self.get_or_insert_with_key(key, |_| make())
     }
 
-    /// Returns the value of this key as [`get_or_insert_with`](Self::get_or_insert_with) does, which is made of the key.
+    /// Returns the value of this key as [`get_or_insert_with`](Self::get_or_insert_with) does; `make` gets the key.
     #[inline]
     pub fn get_or_insert_with_key<Q>(&self, key: &Q, make: impl FnOnce(&K) -> V) -> Arc<V>
     where
@@ -289,30 +315,72 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let hash = self.hasher.hash_one(key);
-        if let Some(value) = self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone)) {
+        if let Some(value) = self.found(hash, key) {
             return value;
         }
         let key = key.to_owned();
         let value = Arc::new(make(&key));
-        self.insert(Entry::new(hash, key, value))
+        let Ok(value) = self.insert(Entry::new(hash, key, value), || Ok::<_, Infallible>(()));
+        value
     }
 
-    /// Inserts an entry, unless another thread was faster.
+    /// Returns the value of this key as [`get_or_insert_with_key`](Self::get_or_insert_with_key) does, but inserts no outdated one.
+    ///
+    /// `is_current` is called under the shard's lock, for the value that was made last. So a thread that changes something for all values
+    /// and then [walks through the store](Self::for_each) meets each value that was inserted before the change.
+    #[inline]
+    pub(crate) fn get_or_insert_current<Q>(
+        &self,
+        key: &Q,
+        make: impl Fn(&K) -> V,
+        is_current: impl Fn() -> bool,
+    ) -> Arc<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let hash = self.hasher.hash_one(key);
+        if let Some(value) = self.found(hash, key) {
+            return value;
+        }
+        self.insert_current(hash, key, make, is_current)
+    }
+
     #[cold]
-    fn insert(&self, entry: Entry<K, V>) -> Arc<V> {
+    fn insert_current<Q>(&self, hash: u64, key: &Q, make: impl Fn(&K) -> V, is_current: impl Fn() -> bool) -> Arc<V>
+    where
+        Q: ToOwned<Owned = K> + ?Sized,
+    {
+        loop {
+            let key = key.to_owned();
+            let value = Arc::new(make(&key));
+            if let Ok(value) = self.insert(Entry::new(hash, key, value), || is_current().then_some(()).ok_or(Stale)) {
+                return value;
+            }
+        }
+    }
+
+    /// Inserts an entry, unless another thread was faster. `check` is called under the shard's lock.
+    #[cold]
+    fn insert<E>(&self, entry: Entry<K, V>, check: impl FnOnce() -> Result<(), E>) -> Result<Arc<V>, E> {
         // The entry that was evicted, or this one, is dropped after the lock was released.
         let (value, _dropped) = self.shard(entry.hash()).write(|ring| {
             if let Some(earlier) = ring.get(entry.hash(), entry.key()) {
-                return (Arc::clone(earlier), Some(entry));
+                return (Ok(Arc::clone(earlier)), Some(entry));
+            }
+            if let Err(error) = check() {
+                return (Err(error), Some(entry));
             }
             let value = Arc::clone(entry.value());
             let victim = ring.victim(|value| self.keep_if.as_ref().is_some_and(|keep_if| keep_if(value)));
-            (value, ring.insert(entry, victim))
+            (Ok(value), ring.insert(entry, victim))
         });
         value
     }
 
-    /// Looks at the value of this key under the shard's lock, if there is one. Neither holds it nor counts as a use.
+    /// Looks at the value of this key under the shard's lock, if there is one.
+    ///
+    /// Neither holds it nor counts as a use.
     pub(crate) fn inspect<Q: Hash + Eq + ?Sized, T>(&self, key: &Q, look: impl FnOnce(&V) -> T) -> Option<T>
     where
         K: Borrow<Q>,
@@ -321,26 +389,41 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         self.shard(hash).read(|ring| ring.peek(hash, key).map(look))
     }
 
-    /// As [`get_or_insert_with`](Self::get_or_insert_with), but evicts no value that a caller holds, by an `Arc` or a `Weak`.
-    /// `None` if all that it looked at are held; then nothing was allocated, unless other threads took the room meanwhile.
+    /// As [`get_or_insert_with`](Self::get_or_insert_with), but evicts no value that a caller holds, by an `Arc` or a
+    /// `Weak`.
     ///
-    /// In a shard of more than 64 entries it does not look at all of them: see [`SecondChance`].
+    /// `None` if all that it looked at are held; then nothing was allocated, unless other threads took the room
+    /// meanwhile.
+    ///
+    /// In a shard of more than 64 entries it does not look at all of them: see [`SecondChance`]. `is_current` as for
+    /// [`get_or_insert_current`](Self::get_or_insert_current).
     #[inline]
-    pub(crate) fn get_or_insert_beside_held<Q>(&self, key: &Q, make: impl FnOnce() -> V) -> Option<Arc<V>>
+    pub(crate) fn get_or_insert_beside_held<Q>(
+        &self,
+        key: &Q,
+        make: impl Fn() -> V,
+        is_current: impl Fn() -> bool,
+    ) -> Option<Arc<V>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let hash = self.hasher.hash_one(key);
-        if let Some(value) = self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone)) {
+        if let Some(value) = self.found(hash, key) {
             return Some(value);
         }
-        self.insert_beside_held(hash, key, make)
+        self.insert_beside_held(hash, key, make, is_current)
     }
 
     /// Inserts an entry, unless another thread was faster or all others are held.
     #[cold]
-    fn insert_beside_held<Q>(&self, hash: u64, key: &Q, make: impl FnOnce() -> V) -> Option<Arc<V>>
+    fn insert_beside_held<Q>(
+        &self,
+        hash: u64,
+        key: &Q,
+        make: impl Fn() -> V,
+        is_current: impl Fn() -> bool,
+    ) -> Option<Arc<V>>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -353,16 +436,23 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         if let Some(earlier) = earlier.ok()? {
             return Some(earlier);
         }
-        let entry = Entry::new(hash, key.to_owned(), Arc::new(make()));
-        let (value, _dropped) = self.shard(hash).write(|ring| {
-            if let Some(earlier) = ring.get(hash, key) {
-                return (Some(Arc::clone(earlier)), Some(entry));
+        loop {
+            let entry = Entry::new(hash, key.to_owned(), Arc::new(make()));
+            let (inserted, _dropped) = self.shard(hash).write(|ring| {
+                if let Some(earlier) = ring.get(hash, key) {
+                    return (Ok(Some(Arc::clone(earlier))), Some(entry));
+                }
+                if !is_current() {
+                    return (Err(Stale), Some(entry));
+                }
+                let Ok(victim) = idle_victim(ring) else { return (Ok(None), Some(entry)) };
+                let value = Arc::clone(entry.value());
+                (Ok(Some(value)), ring.insert(entry, victim))
+            });
+            if let Ok(value) = inserted {
+                return value;
             }
-            let Ok(victim) = idle_victim(ring) else { return (None, Some(entry)) };
-            let value = Arc::clone(entry.value());
-            (Some(value), ring.insert(entry, victim))
-        });
-        value
+        }
     }
 
     /// Removes the entry of this key, and returns its value.
@@ -382,6 +472,9 @@ impl<K, V, S> fmt::Debug for LruStore<K, V, S> {
         f.debug_struct("LruStore").field("capacity", &self.capacity).finish_non_exhaustive()
     }
 }
+
+/// A value was made before a change that it has to follow.
+struct Stale;
 
 /// All values that a search looked at are held.
 struct AllHeld;

@@ -1,4 +1,6 @@
-//! Which of several places, such as the stripes of a limiter, a thread uses first, so that threads rarely meet.
+//! The place that a thread prefers, of several such as the stripes of a limiter.
+//!
+//! Preferences differ, so that threads rarely meet.
 
 use core::cell::Cell;
 
@@ -17,8 +19,9 @@ pub(crate) fn preferred_of(places: usize) -> usize {
     PREFERENCE.with(Cell::get) % places
 }
 
-/// Makes this thread prefer the place after `place`, of so many, and returns that one: for a thread that has met
-/// another there.
+/// Makes this thread prefer the place after `place`, of so many, and returns that one.
+///
+/// It is for a thread that has met another there.
 #[inline]
 pub(crate) fn move_on(place: usize, places: usize) -> usize {
     let next = (place + 1) % places;

@@ -18,7 +18,9 @@ impl Field {
         Self { offset: self.end(), bits }
     }
 
-    /// The number of bits up to the end of this field; that of the last field shows whether the fields tile the word.
+    /// The number of bits up to the end of this field.
+    ///
+    /// That of the last field shows whether the fields tile the word.
     pub(crate) const fn end(self) -> u32 {
         self.offset + self.bits
     }
@@ -41,8 +43,9 @@ impl Field {
         (value & self.max()) << self.offset
     }
 
-    /// How far `one` is ahead of `other`, both as far as the field has them: they wrap, so only nearby ones can be
-    /// compared.
+    /// How far `one` is ahead of `other`, both as far as the field has them.
+    ///
+    /// They wrap, so only nearby ones can be compared.
     #[inline]
     pub(crate) const fn ahead(self, one: u64, other: u64) -> i64 {
         signed(one.wrapping_sub(other), self.bits)

@@ -6,10 +6,20 @@ use once_cell::race::OnceBox;
 
 /// A number of words, allocated at first use, so that their owner can be a `static`.
 ///
+/// If more are needed later, others are allocated beside them, because the first ones cannot be freed: a thread may still
+/// use them.
+///
 /// Threads that use them first at the same time each allocate; one allocation stays, and no thread waits. The owner says
-/// at every use how many there are and what they begin with, so that nothing else is kept.
+/// at every use how many there are at least and what they begin with, so that nothing else is kept.
 #[derive(Debug)]
-pub(crate) struct LazyWords(OnceBox<Box<[AtomicU64]>>);
+pub(crate) struct LazyWords(OnceBox<Words>);
+
+#[derive(Debug)]
+struct Words {
+    words: Box<[AtomicU64]>,
+    /// At least twice as many, for an owner that needs more.
+    more: LazyWords,
+}
 
 impl LazyWords {
     const_unless_loom! {
@@ -18,23 +28,33 @@ impl LazyWords {
             let words = OnceBox::new();
             // A model checker does not see the ordering within the `OnceBox`.
             #[cfg(any(loom, shuttle))]
-            words.set(Box::new(allocated(count, initial))).expect("it is empty");
+            words.set(Box::new(Words::allocated(count, initial))).expect("it is empty");
             Self(words)
         }
     }
 
+    /// At least `count` words.
     #[inline]
     pub(crate) fn get(&self, count: u32, initial: u64) -> &[AtomicU64] {
-        self.0.get_or_init(|| Box::new(allocated(count, initial)))
+        let Words { words, more } = self.0.get_or_init(|| Box::new(Words::allocated(count, initial)));
+        if words.len() >= count as usize { words } else { more.get_more(count.max(2 * words.len() as u32), initial) }
     }
 
-    /// The words, if they were used already.
-    pub(crate) fn used(&self) -> Option<&[AtomicU64]> {
-        self.0.get().map(|words| &**words)
+    #[cold]
+    fn get_more(&self, count: u32, initial: u64) -> &[AtomicU64] {
+        self.get(count, initial)
+    }
+
+    /// As [`get`](Self::get), if so many were used already.
+    pub(crate) fn used(&self, count: u32) -> Option<&[AtomicU64]> {
+        let Words { words, more } = self.0.get()?;
+        if words.len() >= count as usize { Some(words) } else { more.used(count) }
     }
 }
 
-#[cold]
-fn allocated(count: u32, initial: u64) -> Box<[AtomicU64]> {
-    (0..count).map(|_| AtomicU64::new(initial)).collect()
+impl Words {
+    #[cold]
+    fn allocated(count: u32, initial: u64) -> Self {
+        Self { words: (0..count).map(|_| AtomicU64::new(initial)).collect(), more: LazyWords(OnceBox::new()) }
+    }
 }

@@ -1,5 +1,7 @@
-//! The facade over the atomics: `core`'s; where the target has no 64-bit atomics, those of `portable-atomic` under
-//! `std`, and critical sections without; or those of a model checker, `loom`'s or `shuttle`'s.
+//! The facade over the atomics of the target or of a model checker.
+//!
+//! They are `core`'s; where the target has no 64-bit atomics, those of `portable-atomic` under `std`, and critical
+//! sections without; or those of loom or shuttle.
 //!
 //! Everything that is shared between threads in this crate goes through this module, and only this module has
 //! `cfg(loom)` and `cfg(shuttle)`. Under loom there are two settings, chosen per thread by `with_loads_as_rmw`: the
@@ -54,8 +56,9 @@ pub(crate) use parker::Parker;
 #[cfg(feature = "std")]
 pub(crate) use signal::Signal;
 
-/// Declares functions that are `const`, except under loom, whose atomics have no `const` constructor, and shuttle, whose
-/// have destructors.
+/// Declares functions that are `const`, except under loom and shuttle.
+///
+/// loom's atomics have no `const` constructor, and shuttle's have destructors.
 macro_rules! const_unless_loom {
     ($($(#[$attribute:meta])* $visibility:vis const fn $name:ident $(<$(const $parameter:ident: $kind:ty),+>)? ($($arguments:tt)*) -> $returned:ty $body:block)*) => {
         $(

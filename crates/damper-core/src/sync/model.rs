@@ -1,4 +1,6 @@
-//! The atomics of a model checker, loom's or shuttle's, in two settings, and with flaws that a model must notice.
+//! The atomics of a model checker, loom's or shuttle's.
+//!
+//! They have two settings, and flaws that a model must notice.
 
 extern crate std;
 
@@ -14,12 +16,14 @@ pub(super) use shuttle::thread_local;
 use std::cell::Cell;
 
 std::thread_local! {
-    /// Whether loads and stores are read-modify-writes. All threads of a model run on one thread of the system.
+    /// Whether loads and stores are read-modify-writes.
+    ///
+    /// All threads of a model run on one thread of the system.
     static LOADS_AS_RMW: Cell<bool> = const { Cell::new(false) };
     static FLAW: Cell<Option<Flaw>> = const { Cell::new(None) };
 }
 
-/// What is wrong with the atomics, for models that show that they would notice.
+/// A flaw of the atomics, for models that show that they would notice it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// A compare-and-swap stores without comparing.
@@ -166,7 +170,9 @@ impl AtomicBool {
 
 #[cfg(feature = "std")]
 pub(super) use sync::{Condvar, Mutex, MutexGuard};
-/// A value behind the checker's mutex. A reader excludes the others too, because their order matters as well.
+/// A value behind the checker's mutex.
+///
+/// A reader excludes the others too, because their order matters as well.
 #[derive(Debug)]
 pub(crate) struct Guarded<T>(sync::Mutex<T>);
 

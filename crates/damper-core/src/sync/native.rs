@@ -26,8 +26,9 @@ pub(crate) use crossbeam_utils::Backoff as SpinWait;
 #[cfg(feature = "std")]
 pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// 64 bits in two halves, where the target has no atomics of 64 bits: for a value that one thread at a time stores, and
-/// whose readers find out by other means whether it was stored meanwhile.
+/// 64 bits in two halves, where the target has no atomics of 64 bits.
+///
+/// One thread at a time stores the value, and readers find out by other means whether it was stored meanwhile.
 #[cfg(not(target_has_atomic = "64"))]
 #[derive(Debug)]
 pub(crate) struct Versioned64([AtomicU32; 2]);
@@ -74,7 +75,7 @@ impl<T> Guarded<T> {
     }
 }
 
-/// A value behind a critical section, which the firmware provides; no interrupt comes in between.
+/// A value behind a critical section, which the firmware provides; no interrupt runs inside it.
 ///
 /// No code of the user's may run under it that uses the value again.
 #[cfg(not(feature = "std"))]
@@ -96,8 +97,9 @@ impl<T> Guarded<T> {
     }
 }
 
-/// Without an operating system a swap mostly fails because of an interrupt, which is over by then: it is tried again at
-/// once.
+/// Without an operating system a swap mostly fails because of an interrupt.
+///
+/// The interrupt is over by then, so the swap is tried again at once.
 #[cfg(not(feature = "std"))]
 pub(crate) struct SpinWait;
 

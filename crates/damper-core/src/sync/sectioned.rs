@@ -1,4 +1,6 @@
-//! 64-bit words where the target has no atomics of 64 bits: in critical sections, which the firmware provides.
+//! 64-bit words in critical sections, where the target has no atomics of 64 bits.
+//!
+//! The firmware provides the critical sections.
 //!
 //! Not `portable-atomic`'s: where the target can compare and swap 32 bits, as Cortex-M3 and M4 can, those take a lock
 //! of their own, and an interrupt that comes while the main loop holds it would spin for ever.
@@ -7,8 +9,9 @@ use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use critical_section::Mutex;
 
-/// `core`'s interface, as far as this crate uses it; the orderings are those of the critical section, which are
-/// stronger.
+/// `core`'s interface, as far as this crate uses it.
+///
+/// The orderings are those of the critical section, which are stronger.
 #[derive(Debug)]
 pub(crate) struct AtomicU64(Mutex<Cell<u64>>);
 

@@ -35,7 +35,9 @@ impl Signal {
         }
     }
 
-    /// Blocks the thread for as long as `remaining` says, which is asked again after every change. `None` waits for a change.
+    /// Blocks the thread for as long as `remaining` says, which is asked again after every change.
+    ///
+    /// `None` waits for a change.
     pub(crate) fn wait_out(&self, remaining: impl Fn() -> Option<Duration>) {
         if remaining() == Some(Duration::ZERO) {
             return;
@@ -65,8 +67,8 @@ impl Signal {
 
     /// As [`raise`](Self::raise), if a thread waits. Without one no lock is taken.
     pub(crate) fn raise_for_waiters(&self) {
-        // ORDERING: the SeqCst fence comes between the change, which was made before, and this look at the waiters; it
-        // pairs with the one in `waiter`. loom-tests: waiting::refund_wakes_a_waiter.
+        // ORDERING: the SeqCst fence orders the caller's change before this load of the waiters; it pairs with the one in
+        // `waiter`. loom-tests: waiting::refund_wakes_a_waiter.
         fence(Ordering::SeqCst);
         if self.waiters.load(Ordering::Relaxed) > 0 {
             self.raise();
@@ -86,7 +88,9 @@ impl Signal {
         self.changed.notify_all();
     }
 
-    /// Waits until there was another change than the `seen` ones, or for as long as `longest`; at times shorter.
+    /// Waits until there was another change than the `seen` ones, or for `longest`.
+    ///
+    /// It may return sooner.
     pub(super) fn wait(&self, seen: u64, longest: Option<Duration>) {
         let changes = self.lock();
         if *changes != seen {

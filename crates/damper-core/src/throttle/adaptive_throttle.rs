@@ -12,52 +12,56 @@ use crate::time::{Clock, DefaultClock, LazyMicros, random};
 use alloc::sync::Arc;
 use core::fmt;
 
-/// A call is sent after so many microseconds in which none was.
+/// The time without a sent call after which one is sent, in microseconds.
 const PROBE_INTERVAL: u64 = 1_000_000;
 
-/// In thousandths.
+/// The default multiplier, in thousandths.
 pub(super) const DEFAULT_MULTIPLIER: u32 = 2_000;
 
-/// The most by which another thread's clock is ahead, in microseconds: an hour. More than that is a clock that stepped back.
+/// The most that another thread's clock is ahead, in microseconds: an hour.
+///
+/// If it is more, the clock has stepped back.
 const FURTHEST_AHEAD: u64 = 3_600_000_000;
 
-/// Holds calls back that an overloaded service would reject, after the adaptive throttling of Google's SRE book.
+/// Holds back calls that an overloaded service would reject.
 ///
-/// A client counts its calls of the last 30 s that have ended, those that it refused itself included, and refuses a call at
+/// It follows the adaptive throttling of Google's SRE book.
+///
+/// A client counts its calls of the last 30 s that have ended, including those that it refused itself, and refuses a call at
 /// random with the probability
 ///
 /// ```text
 /// (requests − multiplier · accepted) / (requests + 1)
 /// ```
 ///
-/// So with the default multiplier of 2 about one rejected call is sent for each accepted one, and a client whose calls are
-/// mostly accepted refuses none. Beside the formula:
+/// So with the default multiplier of 2 about one rejected call is sent for each accepted one, and a client whose calls are mostly
+/// accepted refuses none. In addition to the formula:
 ///
-/// - An **outage**, at least 10 verdicts on the calls of the last 5 s and none accepted, is believed at once: 1 % is sent.
-/// - A **recovery**, at least 3 such verdicts and 90 % accepted, doubles the share that is sent each second.
-/// - A call is sent whenever none was for a second, and 1 % always is. So it finds out about a recovery.
+/// - In an **outage**, at least 10 verdicts on the calls of the last 5 s and none accepted, the throttle sends only 1 % at once.
+/// - In a **recovery**, at least 3 such verdicts and 90 % accepted, it doubles the share that it sends each second.
+/// - It sends a call whenever none was sent for a second, and 1 % always. So it detects a recovery.
 ///
-/// A breaker refuses all calls for a time that was set; a throttle refuses as many as the service rejects, which fits a
-/// service that is overloaded but not gone. Count as rejected what overload causes: 429, 503, a timeout, no connection.
+/// A breaker refuses all calls for a configured time; a throttle refuses as many as the service rejects, which fits a service
+/// that is overloaded but not gone. Count failures caused by overload as rejected: 429, 503, a timeout, no connection.
 ///
-/// Put it in a `static` or an `Arc`, one for each service. Nothing locks or allocates.
+/// Put it in a `static` or an `Arc`, one for each service. It never locks or allocates.
 ///
 /// # Timeouts
 ///
-/// A call counts when it has ended, at the time at which it began. So put a timeout on calls, well below 5 s: a service that never
-/// answers looks healthy until the first calls time out.
+/// A call counts when it has ended, at the time at which it began. So put a timeout on calls, well below 5 s: a service that
+/// never responds looks healthy until the first calls time out.
 ///
-/// | timeout | an outage in which no call is answered |
+/// | timeout | an outage in which no call gets a response |
 /// |---|---|
-/// | up to 3.75 s | is believed after 10 timeouts, and a recovery as soon as calls are accepted |
-/// | up to 30 s | is seen by the formula alone, once more than half of the calls of 30 s have timed out or were refused |
+/// | up to 3.75 s | is detected after 10 timeouts, and a recovery as soon as calls are accepted |
+/// | up to 30 s | is detected by the formula alone, once more than half of the calls of 30 s have timed out or were refused |
 /// | longer | the same, but only if 10 calls time out within 1.25 s: they count at the oldest time of the window |
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::CallError;
 /// use damper::throttle::AdaptiveThrottle;
 ///
@@ -68,15 +72,16 @@ const FURTHEST_AHEAD: u64 = 3_600_000_000;
 ///     Err(CallError::Refused(throttled)) => println!("{throttled}"), // throttled, 87 % of the calls are not sent
 ///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
+/// # }
 /// ```
 pub struct AdaptiveThrottle<C = DefaultClock> {
     counts: CallCounts,
     phase: AtomicU64,
-    /// When a call was last sent that might have been refused, in microseconds.
+    /// When the last call was sent that might have been refused, in microseconds.
     sent: AtomicU64,
     /// The state of the generator that draws the calls to refuse; 0 before it has a seed.
     random: AtomicU64,
-    /// In thousandths.
+    /// The multiplier, in thousandths.
     multiplier: u32,
     micros: LazyMicros,
     clock: C,
@@ -104,8 +109,8 @@ impl<C: Clock> AdaptiveThrottle<C> {
     const_unless_loom! {
         /// Creates a throttle on a clock of your own.
         ///
-        /// The seed makes the calls that this client refuses differ from those of other clients: a serial number, or
-        /// random.
+        /// The seed makes the calls that this client refuses differ from those of other clients. Use a serial number, or a random
+        /// one.
         #[must_use]
         pub const fn with_clock(clock: C, seed: u64) -> Self {
             // Serial numbers differ in few bits.
@@ -127,7 +132,9 @@ impl<C: Clock> AdaptiveThrottle<C> {
         }
     }
 
-    /// Sets how many calls may be made for each that the service accepts, rounded to thousandths; 1.0 to 10.0. Default: 2.0.
+    /// Sets how many calls may be made for each accepted one, rounded to thousandths. Default: 2.0.
+    ///
+    /// From 1.0 to 10.0.
     ///
     /// A smaller one spares the service, and refuses more calls that would have succeeded.
     ///
@@ -168,8 +175,9 @@ impl<C: Clock> AdaptiveThrottle<C> {
         self.call_with(call, Verdict::of)
     }
 
-    /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned. A
-    /// [failure](Verdict::Failure) is a rejection.
+    /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned.
+    ///
+    /// A [failure](Verdict::Failure) is a rejection.
     ///
     /// # Errors
     ///
@@ -189,8 +197,8 @@ impl<C: Clock> AdaptiveThrottle<C> {
 
     /// Awaits a future if the throttle lets it pass. `Err` is a rejection.
     ///
-    /// The throttle is asked when the returned future is first polled. Dropped before it ended, the call counts as not made:
-    /// put a timeout *into* the future, and make it an error there.
+    /// The future asks the throttle when it is first polled. If it is dropped before it ended, the call counts as not made: put a
+    /// timeout *into* the future, and make it an error there.
     ///
     /// # Errors
     ///
@@ -199,8 +207,9 @@ impl<C: Clock> AdaptiveThrottle<C> {
         self.run_with(future, Verdict::of).await
     }
 
-    /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned. A
-    /// [failure](Verdict::Failure) is a rejection.
+    /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned.
+    ///
+    /// A [failure](Verdict::Failure) is a rejection.
     ///
     /// # Errors
     ///
@@ -221,7 +230,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
     ///
     /// # Errors
     ///
-    /// [`Throttled`] if the call is not to be sent.
+    /// [`Throttled`] if the throttle refuses the call.
     ///
     /// # Examples
     ///
@@ -242,20 +251,20 @@ impl<C: Clock> AdaptiveThrottle<C> {
         self.admit().map(|began| ThrottlePermit::new(self, began))
     }
 
-    /// Returns a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the throttle.
+    /// Returns a permit as [`try_acquire`](Self::try_acquire) does, with its own reference to the throttle.
     ///
-    /// The permit can outlive the borrow, as the body of a response or a spawned task needs.
+    /// The permit can outlive the borrow, as a response body or a spawned task needs.
     ///
     /// # Errors
     ///
-    /// [`Throttled`] if the call is not to be sent.
+    /// [`Throttled`] if the throttle refuses the call.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<ThrottlePermit<Arc<Self>>, Throttled> {
         self.admit().map(|began| ThrottlePermit::new(Arc::clone(self), began))
     }
 
-    /// Returns what the throttle has seen, and the share of the calls that it refuses. Changes nothing.
+    /// Returns the counts, and the share of the calls that the throttle refuses. Changes nothing.
     #[must_use]
     pub fn status(&self) -> ThrottleStatus {
         let now = self.micros.read(&self.clock).micros;
@@ -268,8 +277,8 @@ impl<C: Clock> AdaptiveThrottle<C> {
         let now = self.micros.read(&self.clock).micros;
         let number = BucketNumber::at(now);
         let sums = self.counts.sums(number);
-        // ORDERING: Relaxed, here and in the functions below: each word is the whole value, and nothing is published
-        // through it. If another thread has changed the phase meanwhile, its change stays.
+        // ORDERING: Relaxed, here and in the functions below: each word is the whole value, and nothing is published through it.
+        // If another thread has changed the phase meanwhile, its change stays.
         let phase = self.phase.load(Ordering::Relaxed);
         let (next, refused) = self.judge(phase, &sums, now);
         if next != phase {
@@ -284,14 +293,14 @@ impl<C: Clock> AdaptiveThrottle<C> {
         })
     }
 
-    /// Returns the word of the phase that follows, and the share that it refuses.
+    /// Returns the word of the next phase, and the share that it refuses.
     fn judge(&self, phase: u64, sums: &CallSums, now: u64) -> (u64, u64) {
         let multiplier = u64::from(self.multiplier);
         let phase = Phase::from_word(phase).after(sums, multiplier, now);
         (phase.word(), phase.refused(sums, multiplier, now))
     }
 
-    /// Decides whether a call is sent although a share is refused. `Err` has the microseconds until a probe is sent.
+    /// Sends a call although a share is refused, or returns the microseconds until a probe is sent.
     fn send(&self, refused: u64, now: u64) -> Result<(), u64> {
         let sent = self.sent.load(Ordering::Relaxed);
         if random::below(WHOLE, self.draw()) >= refused {
@@ -305,7 +314,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
             None if since >= u64::MAX - FURTHEST_AHEAD => return Err(PROBE_INTERVAL),
             _ => {}
         }
-        // One of the threads that see the interval over sends a probe.
+        // One of the threads that see that the interval is over sends a probe.
         match self.sent.compare_exchange(sent, now, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Ok(()),
             Err(_) => Err(PROBE_INTERVAL),
@@ -322,7 +331,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
     }
 }
 
-/// Returns a multiplier in thousandths, if it is in its range.
+/// Returns a multiplier in thousandths, if it is in range.
 pub(super) fn thousandths(multiplier: f64) -> Result<u32, MultiplierError> {
     if (1.0..=10.0).contains(&multiplier) {
         Ok((multiplier * 1_000.0 + 0.5) as u32)
@@ -340,7 +349,7 @@ impl<C: Clock> Throttle for AdaptiveThrottle<C> {
     }
 }
 
-/// Shows nothing that changes, without reading the clock.
+/// Shows only what does not change, without reading the clock.
 impl<C> fmt::Debug for AdaptiveThrottle<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdaptiveThrottle").field("multiplier", &self.multiplier).finish_non_exhaustive()

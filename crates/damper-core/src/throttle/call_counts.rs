@@ -1,8 +1,8 @@
 //! The calls of the last 30 s: a ring of counts, each for a part of the time.
 //!
-//! A call is counted in the bucket of the moment at which it began, when it is refused or has ended. Calls in flight are
-//! not counted: counted from their beginning, a client that starts at 500 calls a second refused nine of ten at first,
-//! because no call had ended.
+//! A call is counted when it is refused or has ended, in the bucket of the time at which it began. Calls in flight are not
+//! counted: if they were, a client that starts at 500 calls a second would at first refuse nine of ten, because no call has
+//! ended.
 //!
 //! ```text
 //!  63 51 50     34 33      17 16       0
@@ -12,8 +12,8 @@
 //! | field | bits | |
 //! |---|---|---|
 //! | ACCEPTED | 17 | the calls that the service accepted |
-//! | REJECTED | 17 | those that it rejected |
-//! | REFUSED | 17 | those that were not sent. When a field is full, all three are halved: the ratios stay |
+//! | REJECTED | 17 | the calls that the service rejected |
+//! | REFUSED | 17 | the calls that were not sent. When a field is full, all three are halved, so that the ratios stay |
 //! | LAP | 13 | how often the ring went round before this bucket's time; wraps after 68 h |
 //!
 //! A bucket that was not used for exactly as long as LAP takes to wrap is counted once more.
@@ -24,7 +24,7 @@ use crate::sync::{AtomicU64, Field, Ordering, SpinWait, array_of, const_unless_l
 const BUCKETS: usize = 24;
 const LENGTH: u64 = 1_250_000;
 
-/// The age, in buckets, of the newest one that is not in the window any more.
+/// The age, in buckets, of the newest bucket that is no longer in the window.
 const BUCKETS_AS_AGE: i64 = BUCKETS as i64;
 
 /// The buckets of the last 5 s: the present one is not over, so 3.75 to 5 s.
@@ -47,7 +47,7 @@ pub(super) struct CallCounts {
 pub(super) struct BucketNumber(u64);
 
 impl BucketNumber {
-    /// The bucket of a moment, in microseconds.
+    /// Returns the bucket of a time in microseconds.
     pub(super) const fn at(micros: u64) -> Self {
         Self(micros / LENGTH)
     }
@@ -77,7 +77,7 @@ pub(super) enum CallOutcome {
 pub(super) struct CallSums {
     pub(super) requests: u64,
     pub(super) accepted: u64,
-    /// Of the calls that were sent in the last 5 s.
+    /// The accepted and rejected calls of the last 5 s.
     pub(super) recent_verdicts: u64,
     pub(super) recent_accepted: u64,
 }
@@ -89,19 +89,21 @@ impl CallCounts {
         }
     }
 
-    /// Counts a call that began in a bucket, in the time of another one. If it began before the window, it is dropped, but for a
-    /// rejection: that is in the oldest bucket then, because a long timeout of a service that never answers is all that is seen of it.
+    /// Counts a call that began in the bucket `number`, at the time of the bucket `now`.
+    ///
+    /// If it began before the window, it is dropped, unless it is a rejection. A rejection then counts in the oldest bucket,
+    /// because the long timeouts may be the only sign of a service that never responds.
     pub(super) fn count(&self, number: BucketNumber, now: BucketNumber, outcome: CallOutcome) {
         let number = match now.0.wrapping_sub(number.0) as i64 {
-            // Another thread's clock is a little ahead.
+            // The clock of another thread may be a little ahead.
             -1..BUCKETS_AS_AGE => number,
             BUCKETS_AS_AGE.. if outcome == CallOutcome::Rejected => BucketNumber(now.0 - (BUCKETS as u64 - 1)),
             _ => return,
         };
         let bucket = &self.buckets[number.place()];
         let spin_wait = SpinWait::new();
-        // ORDERING: Relaxed, here and below: the word is all that is known of its bucket, and nothing is published through
-        // it. loom-tests: adaptive_throttle::no_call_is_lost.
+        // ORDERING: Relaxed, here and below: the word is the whole bucket, and nothing is published through it. loom-tests:
+        // adaptive_throttle::no_call_is_lost.
         let mut word = bucket.load(Ordering::Relaxed);
         while let Some(counted) = counted(word, number, now, outcome) {
             match bucket.compare_exchange_weak(word, counted, Ordering::Relaxed, Ordering::Relaxed) {
@@ -112,13 +114,13 @@ impl CallCounts {
         }
     }
 
-    /// Sums the buckets of the window that ends with this one.
+    /// Sums the buckets of the window that ends with the bucket `now`.
     pub(super) fn sums(&self, now: BucketNumber) -> CallSums {
         let (place, lap) = (now.place(), now.lap());
         let mut sums = CallSums::default();
         for (at, bucket) in self.buckets.iter().enumerate() {
             let word = bucket.load(Ordering::Relaxed);
-            // The places behind the present one are of the lap before.
+            // The places behind the present one belong to the lap before.
             let (lap_of_place, age) =
                 if at <= place { (lap, place - at) } else { (lap.wrapping_sub(1) & LAP.max(), place + BUCKETS - at) };
             if LAP.get(word) != lap_of_place {
@@ -136,7 +138,7 @@ impl CallCounts {
     }
 }
 
-/// Returns the word with one more call; `None` if it is to stay.
+/// Returns the word with one more call; `None` if the word does not change.
 fn counted(word: u64, number: BucketNumber, now: BucketNumber, outcome: CallOutcome) -> Option<u64> {
     let lap = number.lap();
     let field = match outcome {
@@ -150,9 +152,9 @@ fn counted(word: u64, number: BucketNumber, now: BucketNumber, outcome: CallOutc
             LAP.put(lap) | half(REFUSED) | half(REJECTED) | half(ACCEPTED)
         }
         0 => word,
-        // Another thread's clock is a little ahead, and the bucket is that of the time which begins now.
+        // The clock of another thread is a little ahead, and the bucket is already used for the next time.
         1 if number.0 + BUCKETS as u64 <= now.0 + 1 => return None,
-        // The bucket is of a time that is over. Or of one that is ahead: then the clock has stepped back.
+        // The bucket's time is over. Or it is ahead, because the clock has stepped back.
         _ => LAP.put(lap),
     };
     Some(word + field.put(1))

@@ -10,14 +10,14 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Throttled {
-    /// In ten-thousandths.
+    /// The refused share, in ten-thousandths.
     refused: u32,
-    /// In microseconds.
+    /// The time until a probe, in microseconds.
     probe_in: u32,
 }
 
 impl Throttled {
-    /// The refusal of a share, in ten-thousandths, by a throttle that sends a probe in so many microseconds.
+    /// Creates the refusal of a share, in ten-thousandths; `probe_in` is in microseconds.
     pub(super) fn new(refused: u64, probe_in: u64) -> Self {
         // At most 10,000, and at most a second.
         Self { refused: refused as u32, probe_in: probe_in as u32 }
@@ -29,24 +29,24 @@ impl Throttled {
         f64::from(self.refused) / 10_000.0
     }
 
-    /// Returns the time after which the throttle sends a call whatever the share is: at most a second.
+    /// Returns the time after which the throttle sends a call whatever the share: at most a second.
     ///
     /// It counts from now, if the throttle sends no other call before.
     ///
-    /// A throttle refuses by chance, so an earlier call may pass too. And it sends one call then: of the callers that come
-    /// back at the same time, the others are refused again with the same share.
+    /// A throttle refuses by chance, so an earlier call may pass too. After that time it sends one call: of the callers that come
+    /// back at once, the others are refused again with the same share.
     #[must_use]
     pub fn retry_after(&self) -> Duration {
         Duration::from_micros(u64::from(self.probe_in))
     }
 
-    /// Returns the first one in the chain of an error's sources, the error itself included.
+    /// Returns the first `Throttled` in an error's chain of sources, the error itself included.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::ManualClock;
     /// use damper::throttle::{AdaptiveThrottle, Throttled};
     ///
@@ -58,6 +58,7 @@ impl Throttled {
     ///     }
     /// };
     /// assert_eq!(Throttled::find_in(&std::io::Error::other(throttled)), Some(&throttled));
+    /// # }
     /// ```
     #[must_use]
     pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
@@ -73,7 +74,7 @@ impl fmt::Display for Throttled {
 
 impl core::error::Error for Throttled {}
 
-/// The multiplier of a throttle was refused: it is not in 1.0..=10.0.
+/// The multiplier of a throttle was refused, because it is not in 1.0..=10.0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct MultiplierError(pub(super) f64);

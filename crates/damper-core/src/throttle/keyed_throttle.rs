@@ -12,28 +12,28 @@ use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
-/// One [`AdaptiveThrottle`] per key, for the keys that were used last, in an [`LruStore`].
+/// One [`AdaptiveThrottle`] per key, for the most recently used keys, in an [`LruStore`].
 ///
-/// The throttles are all alike.
+/// All throttles have the same settings.
 ///
-/// A throttle that was evicted is forgotten: the next calls for its key pass, and meet a new one. So throttles that refuse calls
-/// now are evicted last, unless they were not called for 30 s.
+/// An evicted throttle is forgotten: the next calls for its key pass and get a new one. So throttles that now refuse calls are
+/// evicted last, unless they were not called for 30 s.
 ///
 /// # Floods of keys
 ///
-/// A client that chooses the keys, such as the hosts of URLs, cannot evict a throttle that refuses by calling many hosts
-/// which answer. It can have throttles of its own refuse, with 10 rejected calls within 5 s each. Where all throttles
-/// of a shard refuse, the shard evicts one that was not called lately, and counts it:
+/// A client that chooses the keys, such as the hosts of URLs, cannot evict a throttle that refuses calls by calling many hosts
+/// that respond. It can make throttles of its own refuse, with 10 rejected calls within 5 s each. If all throttles of a shard
+/// refuse, the shard evicts one that was not called lately, and counts the eviction:
 /// [`store().kept_evictions()`](LruStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
 /// flooded with hosts.
 ///
-/// For throttles that differ, take an [`LruStore`] and create each as you like.
+/// For throttles with different settings, use an [`LruStore`] and create each throttle yourself.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::CallError;
 /// use damper::throttle::KeyedThrottle;
 ///
@@ -43,11 +43,13 @@ use core::hash::{BuildHasher, Hash};
 /// }
 /// assert_eq!(hosts.get_or_create("down.example.com").status().share_refused(), 0.99);
 /// assert_eq!(hosts.call("api.example.com", || Ok::<_, u16>("pong")), Ok("pong"));
-/// # Ok::<(), damper::CapacityError>(())
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[cfg(feature = "alloc")]
 pub struct KeyedThrottle<K, C = DefaultClock, S = Seed> {
     store: LruStore<K, AdaptiveThrottle<C>, S>,
-    /// In thousandths.
+    /// The multiplier, in thousandths.
     multiplier: u32,
     seed: u64,
     clock: C,
@@ -65,7 +67,7 @@ impl<K: Hash + Eq> KeyedThrottle<K> {
     }
 }
 
-/// Throttles for at most 1,024 keys.
+/// Creates throttles for at most 1,024 keys.
 #[cfg(feature = "std")]
 impl<K: Hash + Eq> Default for KeyedThrottle<K> {
     fn default() -> Self {
@@ -75,7 +77,9 @@ impl<K: Hash + Eq> Default for KeyedThrottle<K> {
 
 #[cfg(feature = "std")]
 impl<K: Hash + Eq, C: Clock + Clone> KeyedThrottle<K, C> {
-    /// As [`new`](KeyedThrottle::new), on a clock of your own. A reference to a clock is a clock too.
+    /// Creates throttles as [`new`](KeyedThrottle::new) does, on a clock of your own.
+    ///
+    /// A reference to a clock is a clock too.
     ///
     /// # Errors
     ///
@@ -86,10 +90,12 @@ impl<K: Hash + Eq, C: Clock + Clone> KeyedThrottle<K, C> {
 }
 
 impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
-    /// As `with_clock`, with a hasher of your own, as [`LruStore::with_hasher`] has it: for where there is no `std`.
+    /// Creates throttles as `with_clock` does, with a hasher of your own, for use without `std`.
     ///
-    /// The hasher also makes the calls that this client refuses differ from those of other clients. So give each client
-    /// another one: a [`Seed`] of its serial number, or random.
+    /// See [`LruStore::with_hasher`].
+    ///
+    /// The hasher also makes the calls that this client refuses differ from those of other clients. So give each client another
+    /// one: a [`Seed`] of its serial number, or random.
     ///
     /// # Errors
     ///
@@ -100,14 +106,15 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     }
 
     fn of(store: LruStore<K, AdaptiveThrottle<C>, S>, seed: u64, clock: C) -> Self {
-        // An eviction asks this of some entries under a lock. It reads the clock and 24 words of the entry, some tens of nanoseconds.
+        // An eviction runs this on some entries under a lock. It reads the clock and 24 words of the entry, some tens of
+        // nanoseconds.
         let store = store.keep_if(|throttle| throttle.status().is_worth_keeping());
         Self { store, multiplier: super::adaptive_throttle::DEFAULT_MULTIPLIER, seed, clock }
     }
 
-    /// Sets how many calls may be made for each that the service accepts. Default: 2.0.
+    /// Sets how many calls may be made for each accepted one. Default: 2.0.
     ///
-    /// As [`AdaptiveThrottle::multiplier`] does; to be called before the first use.
+    /// As [`AdaptiveThrottle::multiplier`]. Call it before the first use.
     ///
     /// # Errors
     ///
@@ -116,9 +123,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         Ok(Self { multiplier: super::adaptive_throttle::thousandths(calls)?, ..self })
     }
 
-    /// Returns the throttle of this key, which is created if there is none.
+    /// Returns the throttle of this key, and creates it if there is none.
     ///
-    /// As [`LruStore::get_or_insert_with`]. For permits, and for what a throttle has seen.
+    /// As [`LruStore::get_or_insert_with`]. Use it for permits and to read a throttle's status.
     #[inline]
     pub fn get_or_create<Q>(&self, key: &Q) -> Arc<AdaptiveThrottle<C>>
     where
@@ -132,7 +139,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         })
     }
 
-    /// Makes one call if the throttle of this key lets it pass. `Err` is a rejection. As [`AdaptiveThrottle::call`].
+    /// Makes one call if the throttle of this key lets it pass. `Err` is a rejection.
+    ///
+    /// As [`AdaptiveThrottle::call`].
     ///
     /// # Errors
     ///
@@ -146,8 +155,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         self.get_or_create(key).call(call)
     }
 
-    /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned. As
-    /// [`AdaptiveThrottle::call_with`].
+    /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned.
+    ///
+    /// As [`AdaptiveThrottle::call_with`].
     ///
     /// # Errors
     ///
@@ -167,8 +177,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         self.get_or_create(key).call_with(call, classify)
     }
 
-    /// Awaits a future if the throttle of this key lets it pass. `Err` is a rejection. As [`AdaptiveThrottle::run`], and the
-    /// future borrows nothing.
+    /// Awaits a future if the throttle of this key lets it pass. `Err` is a rejection.
+    ///
+    /// As [`AdaptiveThrottle::run`], but the future borrows nothing.
     ///
     /// # Errors
     ///
@@ -186,8 +197,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         self.run_with(key, future, Verdict::of)
     }
 
-    /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned. As
-    /// [`AdaptiveThrottle::run_with`], and the future borrows nothing.
+    /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned.
+    ///
+    /// As [`AdaptiveThrottle::run_with`], but the future borrows nothing.
     ///
     /// # Errors
     ///
@@ -209,7 +221,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         async move { throttle.run_with(future, classify).await }
     }
 
-    /// Returns the store of the throttles: to look at all of them, to find one without creating it, to remove some.
+    /// Returns the store of the throttles: to list them, to find one without creating it, to remove some.
     #[must_use]
     pub fn store(&self) -> &LruStore<K, AdaptiveThrottle<C>, S> {
         &self.store

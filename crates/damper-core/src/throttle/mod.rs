@@ -1,24 +1,43 @@
-//! Throttles of a client: [`AdaptiveThrottle`] holds calls back that the service would reject. `KeyedThrottle` has one per
-//! host.
+//! Throttles of a client.
 //!
-//! A service that is overloaded pays for every call that it rejects. So a client that sees most of its calls rejected
-//! stops sending most of them, and finds out by the few that it sends when the service has recovered.
+//! [`AdaptiveThrottle`] holds back calls that the service would reject, `KeyedThrottle` has one per host, and [`Pacer`] sleeps
+//! before calls to a rate-limited service.
+//!
+//! Every rejected call costs an overloaded service some work. So a client that sees most of its calls rejected stops sending most
+//! of them, and detects by the few that it sends when the service has recovered.
+//!
+//! A rate-limited service rejects the calls that exceed its limit. [`Pacer`] sleeps before calls so that few do, and retries
+//! rejected ones, by a [`Strategy`]:
+//!
+//! | strategy | the sleep before a call | use |
+//! |---|---|---|
+//! | [`Level`] | follows the remaining calls of the limit | the default: few rejections, all clients alike |
+//! | [`RemainingDecrease`] | grows at a rejection, shrinks with the remaining calls | services whose `remaining` can be off |
+//! | [`ProportionalDecrease`] | grows at a rejection, shrinks in proportion | services that do not report the remaining calls |
+//! | [`GradualDecrease`] | grows at a rejection, shrinks by the time of one call | comparisons |
+//! | [`ExponentialBackoff`] | none; after a rejection only | comparisons |
+//! | [`CubicRate`] | that of a rate, as in AWS's SDKs | comparisons |
+//! | [`NoPacing`] | none | to switch pacing off |
 
 // | file | idea |
 // |---|---|
 // | `adaptive_throttle` | `AdaptiveThrottle`: its constructors, calls and permits |
-// | `call_counts` | how many calls of the last 30 s there were, and what became of them |
-// | `phase` | the rule: which share of the calls is refused |
+// | `call_counts` | the number of calls of the last 30 s, and their outcomes |
+// | `phase` | the rule: the share of the calls that is refused |
 // | `permit` | `ThrottlePermit`: the permit to make one call |
-// | `status` | `ThrottleStatus`: what a throttle has seen, and does |
+// | `status` | `ThrottleStatus`: the counts of a throttle, and the share that it refuses |
 // | `error` | why a call was not made, or failed |
+// | `pace_too_slow` | why a paced call was not made |
 // | `keyed_throttle` | `KeyedThrottle`: one throttle per key |
+// | `pacing` | `Pacer`: sleeps before calls; its strategies |
 
 mod adaptive_throttle;
 mod call_counts;
 mod error;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed_throttle;
+mod pace_too_slow;
+pub(crate) mod pacing;
 mod permit;
 mod phase;
 mod status;
@@ -27,5 +46,10 @@ pub use adaptive_throttle::AdaptiveThrottle;
 pub use error::{MultiplierError, Throttled};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_throttle::KeyedThrottle;
+pub use pace_too_slow::PaceTooSlow;
+pub use pacing::{
+    CubicRate, ExponentialBackoff, GradualDecrease, Hints, Level, Moment, NoPacing, PacedAttempts, PacedFuture,
+    PacedRetry, PacedRun, Pacer, PacingError, ProportionalDecrease, ReadHints, RemainingDecrease, Strategy,
+};
 pub use permit::{ThrottlePermit, ThrottleRef};
 pub use status::ThrottleStatus;

@@ -26,7 +26,7 @@ use sealed::Throttle;
 
 /// The permit to make one call, which records whether the service accepted it.
 ///
-/// A permit records one outcome. Dropped, it is as if the call had not been made. It may outlive the call.
+/// A permit records one outcome. If it is dropped, it is as if the call had not been made. It may outlive the call.
 #[must_use = "a permit that is dropped at once records no outcome"]
 pub struct ThrottlePermit<T: ThrottleRef> {
     throttle: T,
@@ -38,23 +38,23 @@ impl<T: ThrottleRef> ThrottlePermit<T> {
         Self { throttle, began }
     }
 
-    /// Records that the service accepted the call, whatever it answered.
+    /// Records that the service accepted the call, whatever its response.
     #[inline]
     pub fn accepted(self) {
         self.throttle.count(self.began, CallOutcome::Accepted);
     }
 
-    /// Records that the service rejected the call, or did not answer: because it is overloaded, or gone.
+    /// Records that the service rejected the call, or did not respond: because it is overloaded, or gone.
     #[inline]
     pub fn rejected(self) {
         self.throttle.count(self.began, CallOutcome::Rejected);
     }
 
-    /// Records that the call says nothing about the service, as if it had not been made.
+    /// Records no verdict, as if the call had not been made.
     #[inline]
     pub fn ignore(self) {}
 
-    /// Records a verdict: a success is a call that was accepted, and a failure one that was rejected.
+    /// Records a verdict: a success is an accepted call, and a failure a rejected one.
     #[inline]
     pub fn record(self, verdict: Verdict) {
         match verdict {

@@ -1,7 +1,7 @@
-//! The rule: which share of the calls is refused, by what became of those before.
+//! The rule: the share of the calls that is refused, by the outcomes of earlier calls.
 //!
-//! The formula is that of Google's SRE book (chapter 21, "Handling Overload"). It looks at 30 s, which is too long for an
-//! outage to be seen and for a recovery to be believed, so two phases come before it.
+//! The formula is that of Google's SRE book (chapter 21, "Handling Overload"). It covers 30 s, which is too long to detect an
+//! outage or a recovery soon, so two phases take precedence over it.
 
 use super::call_counts::CallSums;
 use crate::sync::Field;
@@ -21,7 +21,7 @@ const FEWEST_OF_OUTAGE: u64 = 10;
 /// The fewest verdicts that show a recovery.
 const FEWEST_OF_RECOVERY: u64 = 3;
 
-/// The share that is sent doubles in so many microseconds.
+/// The time in which the share that is sent doubles, in microseconds.
 const DOUBLING: u64 = 1_000_000;
 
 const SINCE: Field = Field::lowest(48);
@@ -34,7 +34,7 @@ const _: () = assert!(KIND.end() == u64::BITS, "fields must tile the word");
 pub(super) enum Phase {
     /// The formula.
     Formula,
-    /// The service accepts nothing: next to nothing is sent.
+    /// The service accepts no call: almost none is sent.
     Outage,
     /// The service accepts calls again: the share that is sent doubles each second.
     Recovery {
@@ -66,7 +66,7 @@ impl Phase {
         }
     }
 
-    /// Returns the phase that follows from the calls up to `now`, in microseconds.
+    /// Returns the next phase after the calls up to `now`, in microseconds.
     pub(super) fn after(self, sums: &CallSums, multiplier: u64, now: u64) -> Self {
         let CallSums { recent_verdicts, recent_accepted, .. } = *sums;
         if recent_accepted == 0 && (recent_verdicts >= FEWEST_OF_OUTAGE || self == Self::Outage) {
@@ -88,7 +88,7 @@ impl Phase {
         match self {
             Self::Outage => WHOLE - LEAST_SENT,
             Self::Recovery { sent, since } => {
-                // Another thread's clock may be a little ahead. More than that is a clock that has stepped back.
+                // The clock of another thread may be a little ahead. If it is more, the clock has stepped back.
                 let elapsed = match SINCE.ahead(now, since) {
                     elapsed if elapsed >= 0 => elapsed as u64,
                     behind if behind > -(DOUBLING as i64) => 0,
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// Of 1,000 calls 250 accepted: (1,000 - 2 * 250) / 1,001.
+    /// Of 1,000 calls 250 were accepted: (1,000 - 2 * 250) / 1,001.
     #[test]
     fn formula_is_that_of_the_book() {
         let phase = Phase::Formula;

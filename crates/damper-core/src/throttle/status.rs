@@ -17,13 +17,13 @@ impl ThrottleStatus {
         Self { requests: sums.requests, accepted: sums.accepted, refused: refused as u32 }
     }
 
-    /// Returns how many calls there were, those that the throttle refused included.
+    /// Returns the number of calls, including those that the throttle refused.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Returns how many calls the service accepted.
+    /// Returns the number of calls that the service accepted.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted
@@ -37,8 +37,8 @@ impl ThrottleStatus {
 
     /// Returns whether a new throttle in its place would send calls that this one refuses.
     ///
-    /// This one does refuse some now, and was called in the last 30 s. For
-    /// [`LruStore::keep_if`](crate::LruStore::keep_if) of a store of throttles.
+    /// It does if this one refuses some now and was called in the last 30 s. For [`LruStore::keep_if`](crate::LruStore::keep_if)
+    /// of a store of throttles.
     #[must_use]
     pub fn is_worth_keeping(&self) -> bool {
         self.refused > 0 && self.requests > 0

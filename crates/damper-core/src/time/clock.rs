@@ -1,4 +1,4 @@
-//! What a clock is.
+//! Clocks: readings in ticks that never step back further than stated.
 
 #[cfg(feature = "std")]
 use super::Monotonic;
@@ -21,7 +21,7 @@ pub struct NoClock;
 /// # Contract
 ///
 /// - `now` never steps back by more than [`max_step_back`](Clock::max_step_back) ticks, whichever threads or cores
-///   read it. A larger step is survived: nothing is credited twice, and nobody is locked out for longer than the
+///   read it. A larger step is survived: nothing is credited twice, and no caller is locked out for longer than the
 ///   deepest debt takes to refill.
 /// - `now` is 64 bits wide and may wrap; where it starts does not matter. A timer of fewer is extended by
 ///   [`ExtendedTimer`](super::ExtendedTimer).
@@ -68,7 +68,7 @@ pub trait Clock {
 
     /// Ticks per second. A frequency of 0 is a clock that stands still: nothing is ever refilled.
     ///
-    /// All of its digits count where tokens are produced. Where a wait is told, a frequency of more than 26 significant
+    /// All of its digits count where tokens are produced. Where a wait is computed, a frequency of more than 26 significant
     /// bits (which no round one has) is rounded down to those, so that the wait is at most 3·10^-8 of itself too long.
     fn frequency(&self) -> u64;
 
@@ -78,8 +78,9 @@ pub trait Clock {
     }
 }
 
-/// A clock whose frequency is known when the program is compiled, as that of a timer in firmware is: what depends on it
-/// is then computed there.
+/// A clock whose frequency is known at compile time, as that of a timer in firmware is.
+///
+/// Everything that depends on the frequency is computed at compile time too.
 ///
 /// # Examples
 ///
@@ -105,10 +106,10 @@ pub trait Clock {
 /// }
 /// ```
 pub trait FixedFrequency: Clock {
-    /// What [`frequency`](Clock::frequency) returns.
+    /// The result of [`frequency`](Clock::frequency).
     const HERTZ: u64;
 
-    /// What [`max_step_back`](Clock::max_step_back) returns; 0 unless overridden.
+    /// The result of [`max_step_back`](Clock::max_step_back); 0 unless overridden.
     const MAX_STEP_BACK: u64 = 0;
 }
 

@@ -8,8 +8,8 @@ use crossbeam_utils::CachePadded;
 /// Nanoseconds that stand still between two refreshes: the cheapest clock to read, one relaxed load.
 ///
 /// It has to be refreshed: by a [`CoarseTicker`](super::CoarseTicker), which is a thread that you start and stop, or by
-/// a timer of your own through [`advance`](Self::advance) or [`advance_to`](Self::advance_to). Who does neither has a
-/// clock that stands still, and a limiter that refills nothing. It never steps back, whoever refreshes it.
+/// a timer of your own through [`advance`](Self::advance) or [`advance_to`](Self::advance_to). Otherwise the clock
+/// never advances, and a limiter refills nothing. It never steps back, whatever refreshes it.
 ///
 /// Share it by reference, in a `static` or an `Arc`; it takes a cache line of its own.
 ///
@@ -21,15 +21,15 @@ use crossbeam_utils::CachePadded;
 /// - On the clock's own readings nothing changes: never more tokens than the quota's envelope. In real time that can be
 ///   as many more as one resolution brings, for a call just before a refresh counts as one just after the last.
 /// - Tokens come in steps, `rate · resolution` at a time. **A burst smaller than that caps the rate**, because a bucket
-///   does not hold what is above its burst: 10,000/s at a resolution of 1 ms take a burst of at least 10.
-/// - Who waits for exactly [`retry_after`](crate::Denied::retry_after) may find the clock not refreshed yet, and is
-///   told to wait again, for at most one resolution more.
+///   holds no more than its burst: 10,000/s at a resolution of 1 ms take a burst of at least 10.
+/// - A caller that waits for exactly [`retry_after`](crate::Denied::retry_after) may find the clock not refreshed yet. It is
+///   refused once more, with a wait of at most one resolution.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 /// use damper::{CoarseClock, CoarseTicker, Quota, RateLimiter, TokenBucket};
 ///
@@ -41,7 +41,8 @@ use crossbeam_utils::CachePadded;
 /// let ticker = CoarseTicker::start(&CLOCK, Duration::from_millis(1))?;
 /// assert!(REQUESTS.check().is_ok());
 /// ticker.stop();
-/// # Ok::<(), damper::CoarseTickerError>(())
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// From a timer of one's own, without `std`:
@@ -67,7 +68,9 @@ use crossbeam_utils::CachePadded;
 /// ```
 #[derive(Debug)]
 pub struct CoarseClock {
-    /// Read by everybody and written rarely; on a line with a word that is written often, every reading would miss.
+    /// Apart from words that are written often, because every reading would miss beside one.
+    ///
+    /// It is read by all threads and written rarely.
     nanos: CachePadded<AtomicU64>,
 }
 
@@ -88,7 +91,9 @@ impl CoarseClock {
         self.update(|nanos| nanos.saturating_add(elapsed));
     }
 
-    /// Moves the clock forward to `since_start`, the time since some fixed moment: for a timer that can be read.
+    /// Moves the clock forward to `since_start`, for a timer that can be read.
+    ///
+    /// That is the time since some fixed moment.
     ///
     /// Does nothing where the clock is there already or further, so it does not matter how many refresh it, nor in
     /// which order. More than 2^64 - 1 nanoseconds (584 years) count as so many.

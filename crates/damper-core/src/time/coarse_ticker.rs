@@ -20,6 +20,7 @@ use std::time::Instant;
 /// one alone would make it.
 #[must_use = "the clock stops when its ticker is dropped"]
 #[derive(Debug)]
+#[cfg(feature = "std")]
 pub struct CoarseTicker {
     /// Nothing is ever sent: the thread ends when this end of the channel is gone.
     running: Option<Sender<Infallible>>,
@@ -28,7 +29,9 @@ pub struct CoarseTicker {
 }
 
 impl CoarseTicker {
-    /// Starts a thread that refreshes `clock`, a `&'static CoarseClock` or an `Arc<CoarseClock>`, every `resolution`.
+    /// Starts a thread that refreshes `clock` every `resolution`.
+    ///
+    /// `clock` is a `&'static CoarseClock` or an `Arc<CoarseClock>`.
     ///
     /// The system wakes a thread some 50 µs late, so a resolution far below a millisecond costs much and brings little.
     ///
@@ -95,6 +98,7 @@ impl Drop for CoarseTicker {
 /// Why a [`CoarseTicker`] was not started.
 #[derive(Debug)]
 #[non_exhaustive]
+#[cfg(feature = "std")]
 pub enum CoarseTickerError {
     /// The resolution is zero.
     ZeroResolution,

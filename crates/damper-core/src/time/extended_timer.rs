@@ -13,23 +13,24 @@ pub trait Timer {
 
     /// Reads it; what stands above its `BITS` is ignored. Neither blocks nor panics.
     ///
-    /// One that counts down from all ones is read as its complement, `!register`. One that starts over elsewhere than
-    /// at a power of two (a `SysTick` with a reload value for milliseconds, say) is none of these.
+    /// One that counts down from all ones is read as its complement, `!register`. One that wraps elsewhere than at a
+    /// power of two does not fit: a `SysTick` with a reload value for milliseconds, for example.
     fn count(&self) -> u32;
 }
 
-/// A [`Timer`] that wraps, as a clock that does not: read from the main loop, from interrupts and from other cores.
+/// A [`Timer`] that wraps, as a clock that does not.
+///
+/// The main loop, interrupts and other cores may read it.
 ///
 /// Put it in a `static` and share it by reference. It counts halves of the timer's period beside the timer, in a word
-/// of 32 bits that whoever reads it moves on; every reading is exact, whatever interrupts it, and nobody waits for
-/// anybody else.
+/// of 32 bits that its readers advance. Every reading is exact, even if it is interrupted, and no reader waits for
+/// another.
 ///
 /// # How often it has to be read
 ///
-/// **At least once in every half of the timer's period**, by anybody: in 86 seconds of 32 bits at 25 MHz, in a third of
-/// a second of
-/// `SysTick`'s 24 bits. Who cannot say that for his main loop reads it in the timer's overflow interrupt, and in that
-/// of the half (a compare channel), or in any interrupt that comes as often: `_ = TIME.now();`.
+/// **At least once in every half of the timer's period**, by any reader: in 86 seconds of 32 bits at 25 MHz, in a third of
+/// a second of `SysTick`'s 24 bits. A program whose main loop is slower than that reads it in the timer's overflow
+/// interrupt, and in that of the half (a compare channel), or in any interrupt that comes as often: `_ = TIME.now();`.
 ///
 /// Read less often it falls behind by whole periods, and may step back by less than one: tokens then come late, and
 /// never too many.
@@ -80,8 +81,9 @@ pub trait Timer {
 #[derive(Debug)]
 pub struct ExtendedTimer<T> {
     timer: T,
-    /// The half of the timer's period at the last reading, counted from the start. The lowest bit is the highest of the
-    /// timer, so that a reading tells whether the next half has begun.
+    /// The half of the timer's period at the last reading, counted from the start.
+    ///
+    /// The lowest bit is the highest of the timer, so that a reading shows whether the next half has begun.
     halves: AtomicU32,
 }
 
@@ -136,8 +138,9 @@ impl<T: Timer> Clock for ExtendedTimer<T> {
         T::HERTZ
     }
 
-    /// 1 ms, though no reading is less than one before it: a processor may read the timer a little before the word that
-    /// stands first in the program.
+    /// 1 ms, though no reading is less than one before it.
+    ///
+    /// A processor may read the timer a little before the word that stands first in the program.
     #[inline]
     fn max_step_back(&self) -> u64 {
         Self::MAX_STEP_BACK

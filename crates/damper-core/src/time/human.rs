@@ -3,7 +3,9 @@
 use core::fmt;
 use core::time::Duration;
 
-/// Displays a duration with at most two significant digits below ten of a unit, rounded up: `1.2 s`, `28 s`, `340 ms`.
+/// Displays a duration, rounded up: `1.2 s`, `28 s`, `340 ms`.
+///
+/// Below ten of a unit it has at most two significant digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Human(pub Duration);
 

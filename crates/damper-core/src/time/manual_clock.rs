@@ -36,7 +36,7 @@ impl ManualClock {
             Self::with_frequency(1_000_000_000)
         }
 
-        /// A clock of `frequency` ticks per second; 0 stands still whatever is done to it.
+        /// A clock of `frequency` ticks per second. With 0, a limiter on it never refills.
         #[must_use]
         pub const fn with_frequency(frequency: u64) -> Self {
             Self { ticks: AtomicU64::new(0), frequency }
@@ -50,12 +50,14 @@ impl ManualClock {
 
     /// Moves the clock forward by `ticks`; the ticks wrap.
     pub fn advance_ticks(&self, ticks: u64) {
-        // ORDERING: Relaxed. The reading is the whole state; who needs more than the time itself to be seen has to
-        // synchronise by other means, as with a real clock.
+        // ORDERING: Relaxed. The reading is the whole state. A program that needs more than the time to be visible has
+        // to synchronise by other means, as with a real clock.
         self.ticks.fetch_add(ticks, Ordering::Relaxed);
     }
 
-    /// Moves the clock back by `duration`, rounded down to whole ticks: what a clock must not do, for tests of that.
+    /// Moves the clock back by `duration`, rounded down to whole ticks.
+    ///
+    /// A clock must not do that; this is for tests of clocks that do.
     pub fn step_back(&self, duration: Duration) {
         // ORDERING: Relaxed, as in `advance_ticks`.
         self.ticks.fetch_sub(self.ticks_in(duration), Ordering::Relaxed);

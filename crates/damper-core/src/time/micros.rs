@@ -13,7 +13,9 @@ const READY: Field = SHIFT.then(1);
 const MULT: Field = READY.then(56);
 const _: () = assert!(MULT.end() == u64::BITS, "fields must tile the word");
 
-/// Reads a clock in microseconds. The conversion is computed at first use, so that the owner can be a `static`.
+/// Reads a clock in microseconds.
+///
+/// The conversion is computed at first use, so that the owner can be a `static`.
 ///
 /// The clock stands beside it and not inside, which would cost its owner padding on targets of 32 bits.
 #[derive(Debug)]
@@ -66,7 +68,9 @@ impl LazyMicros {
 pub(crate) struct Micros(Scale);
 
 impl Micros {
-    /// The time of a reading. It wraps: a slow clock may count more than 2^64 microseconds, and time must go on.
+    /// The time of a reading.
+    ///
+    /// It wraps: a slow clock may count more than 2^64 microseconds, and time must go on.
     #[inline]
     const fn at_tick(self, tick: u64) -> u64 {
         self.0.wrapping_units(tick)

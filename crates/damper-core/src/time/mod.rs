@@ -9,7 +9,7 @@
 //! | [`ManualClock`] | moved by hand | tests, simulations |
 //! | your own [`Clock`] | what you have | the rest |
 //!
-//! No clock hides anything global: what is shared is a value that you own. The one exception is [`Monotonic`], whose
+//! No clock has hidden global state: threads share a value that you own. The one exception is [`Monotonic`], whose
 //! calibration is quanta's and holds for the process.
 
 // | file | type |

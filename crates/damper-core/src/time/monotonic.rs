@@ -3,7 +3,9 @@
 use super::{Clock, Frequency};
 use std::sync::OnceLock;
 
-/// The processor's counter, read without a system call where it is invariant, else the system's monotonic clock.
+/// The processor's counter where it is invariant, else the system's monotonic clock.
+///
+/// The counter is read without a system call.
 ///
 /// Takes no room and is the default clock with the feature `std`.
 ///
@@ -11,17 +13,21 @@ use std::sync::OnceLock;
 /// other first users wait for; [`Monotonic::calibrate`] does it at a moment of your choosing. It is never calibrated
 /// again, so over days it drifts from the system's clock as the counter does (parts per million).
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg(feature = "std")]
 pub struct Monotonic;
 
 impl Monotonic {
-    /// Calibrates the counter now rather than at the first check, which would otherwise take up to 200 ms longer.
+    /// Calibrates the counter now, which takes up to 200 ms.
+    ///
+    /// The first check would otherwise take that time.
     pub fn calibrate() {
         source();
     }
 }
 
-/// quanta has no frequency, only how many nanoseconds a number of ticks are. So many ticks take minutes, and the
-/// nanosecond that the answer is rounded to is 10^-11 of them.
+/// quanta has no frequency, only how many nanoseconds a number of ticks are.
+///
+/// So many ticks take minutes, and the nanosecond that the answer is rounded to is 10^-11 of them.
 const SPAN: u64 = 1 << 40;
 
 /// quanta's clock and its frequency, which are the same for the whole process.

@@ -14,14 +14,18 @@ use crate::sync::{AtomicU64, Ordering};
 /// The step of splitmix64's state.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Draws a random number, another one each time: std's `RandomState` takes its keys from the operating system.
+/// Draws a random number from the operating system, another one each time.
+///
+/// std's `RandomState` takes its keys from there.
 #[cfg(feature = "std")]
 pub(crate) fn draw() -> u64 {
     use core::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0)
 }
 
-/// Returns a number that differs from place to place and from time to time, spread evenly over all 64 bits.
+/// Returns a number that differs from place to place and from time to time.
+///
+/// It is spread evenly over all 64 bits.
 ///
 /// It serves where the target has no source of randomness: for jitter, not for secrets.
 pub(crate) const fn scatter(place: u64, time: u64) -> u64 {
@@ -29,8 +33,9 @@ pub(crate) const fn scatter(place: u64, time: u64) -> u64 {
     mix(place ^ time.rotate_left(32))
 }
 
-/// Returns another number each time, for a thread: with a [place](scatter) on its stack it tells apart what begins at the same
-/// tick.
+/// Returns another number each time, for a thread.
+///
+/// Combined with a [place](scatter) on the stack, it distinguishes values made at the same tick.
 #[cfg(feature = "std")]
 #[inline]
 pub(crate) fn ordinal() -> u64 {
@@ -41,8 +46,9 @@ pub(crate) fn ordinal() -> u64 {
     CALLS.with(|calls| calls.replace(calls.get().wrapping_add(1)))
 }
 
-/// Returns another number each time, for a thread: with a [place](scatter) on its stack it tells apart what begins at the same
-/// tick.
+/// Returns another number each time, for a thread.
+///
+/// Combined with a [place](scatter) on the stack, it distinguishes values made at the same tick.
 #[cfg(not(feature = "std"))]
 #[inline]
 pub(crate) fn ordinal() -> u64 {

@@ -62,7 +62,7 @@ impl Scale {
         ((ticks as i128 * self.mult as i64 as i128) >> (self.shift & MAX_SHIFT)) as i64
     }
 
-    /// What [`units`](Self::units) rounds off, in 2^-64 units.
+    /// The part that [`units`](Self::units) rounds off, in 2^-64 units.
     #[inline]
     pub(crate) const fn part(self, ticks: i64) -> u64 {
         self.fraction((ticks as u64).wrapping_mul(self.mult))
@@ -83,12 +83,13 @@ impl Scale {
         (product >> (self.shift & MAX_SHIFT)) as u64 + is_whole as u64 >= units
     }
 
-    /// As [`units`](Self::units), on 32 bits with half of the instructions: two shifts by less than 32 in place of one
-    /// by less than 64.
+    /// As [`units`](Self::units), on 32 bits with half of the instructions.
+    ///
+    /// Two shifts by less than 32 stand in place of one by less than 64.
     #[inline]
     const fn units_in_halves(self, ticks: i64) -> i64 {
         let product = ticks as u64 as u128 * self.mult as u128;
-        // What is negative is so modulo 2^64 in the upper half.
+        // A negative number is in the upper half modulo 2^64.
         let high = ((product >> 64) as u64).wrapping_sub(if ticks < 0 { self.mult } else { 0 });
         let low = product as u64;
         let (high, low) =
@@ -140,7 +141,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against the definition: `mult / 2^shift` is the smallest such fraction that is no less than `units / ticks`.
+        /// Against the definition: `mult / 2^shift` is the smallest sufficient fraction.
+        ///
+        /// That is the smallest which is no less than `units / ticks`.
         #[test]
         fn ratio_is_rounded_up_by_less_than_one_step(units in 1..u64::MAX, ticks in 1..u64::MAX, narrow in 0..60u32) {
             let units = units >> narrow.max(2);

@@ -6,12 +6,13 @@ use core::fmt;
 use core::hash::{BuildHasher, Hasher};
 use siphasher::sip::SipHasher13;
 
-/// Hashes keys by SipHash-1-3 (Aumasson and Bernstein, 2012), as std's maps do, with a seed: the hasher of what names no
-/// other.
+/// Hashes keys by SipHash-1-3 with a seed, where no other hasher is named.
 ///
-/// Who knows the seed can choose keys that share a bucket, or crowd one another out. With the feature `std` each limiter
-/// and store has a random one. Without, take it from a source of true randomness at each start where there is one; else
-/// from what differs from device to device and an outsider does not know.
+/// It is the algorithm of std's maps (Aumasson and Bernstein, 2012).
+///
+/// A client that knows the seed can choose keys that share a bucket, or crowd one another out. With the feature `std`
+/// each limiter and store has a random one. Without, take it from a source of true randomness at each start where there
+/// is one; else from what differs from device to device and an outsider does not know.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! What a future sleeps by.
+//! Timers by which a future sleeps.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use core::time::Duration;
     note = "name a function from a `Duration` to a future, such as `tokio::time::sleep`"
 )]
 pub trait Sleep {
-    /// A sleep that is under way.
+    /// The future of a sleep.
     type Sleeping: Future;
 
     /// Begins to sleep for so long.
@@ -29,6 +29,7 @@ impl<S: Fn(Duration) -> F, F: Future> Sleep for S {
 /// Sleeps by tokio's timer, which has to be enabled on the runtime.
 #[cfg(feature = "tokio")]
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg(feature = "tokio")]
 pub struct TokioSleep;
 
 #[cfg(feature = "tokio")]

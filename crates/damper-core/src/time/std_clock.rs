@@ -25,6 +25,7 @@ use std::time::Instant;
 /// assert!(LOGINS.check().is_err());
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[cfg(feature = "std")]
 pub struct StdClock {
     origin: Instant,
 }

@@ -30,7 +30,7 @@ impl Ticks {
         self.0
     }
 
-    /// What is left of this wait after another; a wait that never ends stays one.
+    /// The rest of this wait after another; a wait that never ends stays one.
     pub(crate) const fn less(self, other: Self) -> Self {
         if self.0 == u64::MAX { self } else { Self(self.0.saturating_sub(other.0)) }
     }

@@ -4,7 +4,7 @@ use super::Word32Error;
 use super::times::WrappingTimes;
 use crate::breaker::BreakerConfig;
 use crate::breaker::state_machine::{ProbeLimits, Settings};
-use crate::breaker::state_word::{Layout, Word};
+use crate::breaker::state_word::{Layout, Phase, Snapshot, Word};
 use crate::time::Scale;
 use core::time::Duration;
 
@@ -88,7 +88,7 @@ impl BreakerSettings32 {
     }
 }
 
-impl Settings for BreakerSettings32 {
+impl Settings for &BreakerSettings32 {
     type Word = u32;
 
     /// The tick.
@@ -97,27 +97,27 @@ impl Settings for BreakerSettings32 {
     type Request = ();
 
     #[inline]
-    fn failure_threshold(&self) -> Option<u32> {
+    fn failure_threshold(self) -> Option<u32> {
         Some(self.failure_threshold)
     }
 
     #[inline]
-    fn probe_limits(&self) -> ProbeLimits {
+    fn probe_limits(self) -> ProbeLimits {
         ProbeLimits { most_in_flight: self.max_probes.into(), successes_to_close: self.successes_to_close.into() }
     }
 
     #[inline]
-    fn probe_failure_rate(&self) -> Option<u32> {
+    fn probe_failure_rate(self) -> Option<u32> {
         None
     }
 
     #[inline]
-    fn open_until(&self, reopens: u32, now: u64, (): ()) -> u64 {
+    fn open_until(self, reopens: u32, now: u64, (): ()) -> u64 {
         self.until.after(now, self.cooldowns[(reopens as usize).min(COOLDOWNS - 1)]).into()
     }
 
     #[inline]
-    fn cooldown_left(&self, until: u64, now: u64) -> u64 {
+    fn cooldown_left(self, until: u64, now: u64) -> u64 {
         let Scale { mult, shift } = self.micros;
         match self.until.left(until as u32, now) {
             0 => 0,
@@ -127,17 +127,17 @@ impl Settings for BreakerSettings32 {
     }
 
     #[inline]
-    fn has_half_open_deadline(&self) -> bool {
+    fn has_half_open_deadline(self) -> bool {
         self.max_half_open > 0
     }
 
     #[inline]
-    fn half_open_until(&self, now: u64) -> u32 {
+    fn half_open_until(self, now: u64) -> u32 {
         self.deadline.after(now, self.max_half_open)
     }
 
     #[inline]
-    fn is_half_open_over(&self, deadline: u32, now: u64) -> bool {
-        self.deadline.left(deadline, now) == 0
+    fn is_half_open_over(self, current: Snapshot<u32>, now: u64) -> bool {
+        matches!(current.phase(), Phase::HalfOpen(probes) if self.deadline.left(probes.deadline, now) == 0)
     }
 }

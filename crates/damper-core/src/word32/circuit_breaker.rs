@@ -11,8 +11,9 @@ use crate::time::FixedFrequency;
 use core::fmt;
 use core::time::Duration;
 
-/// A breaker in 32 bits, lock-free where the target has atomics of 32: it opens after consecutive failures, and probes
-/// when its cooldown is over.
+/// A breaker in 32 bits, lock-free where the target has atomics of 32.
+///
+/// It opens after consecutive failures, and probes when its cooldown is over.
 ///
 /// Works as a [`CircuitBreaker`](crate::CircuitBreaker) does, of which it has the settings `failure_threshold`,
 /// `cooldown`, `cooldown_factor`, `max_cooldown`, `max_probes`, `successes_to_close`, `max_half_open` and
@@ -103,7 +104,9 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
         self.force(Phase::ForcedClosed);
     }
 
-    /// Closes the breaker with nothing counted, and ends every forced state. Results of in-flight calls are discarded.
+    /// Closes the breaker with nothing counted, and ends every forced state.
+    ///
+    /// Results of in-flight calls are discarded.
     pub fn reset(&self) {
         self.force(Phase::Closed { failures: 0 });
     }
@@ -132,11 +135,28 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
 }
 
 impl<C: FixedFrequency> Transitions for CircuitBreaker32<C> {
-    type Settings = BreakerSettings32;
+    type Word = u32;
+    type Now = u64;
+    type Request = ();
+    type Settings<'a>
+        = &'a BreakerSettings32
+    where
+        Self: 'a;
 
     #[inline]
-    fn word_and_settings(&self) -> (&StateWord<u32>, &BreakerSettings32) {
-        (&self.word, &self.settings)
+    fn word(&self) -> &StateWord<u32> {
+        &self.word
+    }
+
+    #[inline]
+    fn settings(&self) -> &BreakerSettings32 {
+        &self.settings
+    }
+
+    /// They do not change.
+    #[inline]
+    fn are_in_force(&self, _: &&BreakerSettings32) -> bool {
+        true
     }
 
     /// Out of line, to be there once.

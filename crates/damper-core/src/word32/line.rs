@@ -5,9 +5,9 @@
 //! largest with a burst below 2^28 units and a tick of at most 4 units.
 //!
 //! **Circling.** Positions circle after 2^32 units: sixteen times the time in which a full burst is refilled, or more.
-//! A bucket that nobody touched meanwhile reads as full for 15/16 of the circle or more; for the rest it reads as if it
-//! owed up to its burst, and is full again, at the latest, after as long as a burst takes to be refilled. What lies
-//! beyond the burst is a full bucket too.
+//! A bucket that was idle meanwhile reads as full for 15/16 of the circle or more; for the rest it reads as if it
+//! owed up to its burst, and is full again, at the latest, after as long as a burst takes to be refilled. A word beyond
+//! the burst is a full bucket too.
 
 use super::Word32Error;
 use crate::quota::Quota;
@@ -35,14 +35,14 @@ pub(super) struct Line32 {
     fraction_bits: u32,
     /// The burst, in tokens; 0 where there is no limit.
     burst: u32,
-    /// What is owed beyond this can only be owed by a bucket that circled.
+    /// Only a bucket that circled can owe more than this.
     reach: u32,
     /// Ticks per unit, as `pace / 2^pace_shift`; 0 if nothing is refilled, or a burst only in centuries.
     pace: u64,
     pace_shift: u32,
 }
 
-/// What taking tokens comes to, where the word has not wrapped.
+/// The result of taking tokens, where the word has not wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take32 {
     /// The word after taking the tokens.
@@ -103,14 +103,14 @@ impl Line32 {
         if after <= self.full() { Take32::Taken(at.wrapping_add(after)) } else { Take32::Owed(owed) }
     }
 
-    /// What a bucket owes; 0 if it is full.
+    /// The debt of a bucket; 0 if it is full.
     #[inline]
     pub(super) const fn owed(word: u32, at: u32) -> u32 {
         let ahead = word.wrapping_sub(at) as i32;
         if ahead > 0 { ahead as u32 } else { 0 }
     }
 
-    /// What a bucket owes that may have circled: then it is full.
+    /// The debt of a bucket that may have circled: then it is full.
     #[inline]
     pub(super) const fn surely_owed(&self, word: u32, at: u32) -> u32 {
         let owed = Self::owed(word, at);
@@ -123,8 +123,10 @@ impl Line32 {
         n.wrapping_sub(1) < self.burst
     }
 
-    /// Whether `n` can be tried at once: as [`is_takeable`](Self::is_takeable), but for one token nothing has to be
-    /// asked, for where the burst is none it is not there.
+    /// Whether `n` can be tried at once.
+    ///
+    /// For more than one token that is [`is_takeable`](Self::is_takeable). One token needs no question, for where the
+    /// burst is none it is not there.
     #[inline]
     pub(super) const fn is_worth_a_try(&self, n: u32) -> bool {
         n == 1 || self.is_takeable(n)
@@ -141,7 +143,9 @@ impl Line32 {
         self.wait((owed + (n << self.fraction_bits)).saturating_sub(self.full()))
     }
 
-    /// The wait until so many units are there: never too short, and at most a tick and 2^-33 of itself too long.
+    /// The wait until so many units are there.
+    ///
+    /// It is never too short, and at most a tick and 2^-33 of itself too long.
     ///
     /// Out of line, to be there once.
     #[inline(never)]

@@ -1,9 +1,8 @@
 //! A limiter and a breaker in words of 32 bits, for targets whose widest atomic has no more.
 //!
-//! On a Cortex-M4 a word of 64 bits takes a critical section, through `portable-atomic`; one of 32 bits takes two
-//! instructions, lock-free. What it costs is range: a position circles sooner, a cooldown is counted in coarser units,
-//! and there are fewer features. All that is computed from the settings is computed at compile time, so a `static` of
-//! these brings no division into the program.
+//! On a Cortex-M4 a change of a 64-bit word takes a critical section. A 32-bit word is loaded and swapped without a lock. The
+//! price is range: a position wraps sooner, a cooldown is counted in coarser units, and there are fewer features. The settings
+//! are converted at compile time, so a `static` of these brings no division into the program.
 //!
 //! | | 64 bits | 32 bits |
 //! |---|---|---|

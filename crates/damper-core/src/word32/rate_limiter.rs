@@ -8,8 +8,9 @@ use crate::sync::{AtomicU32, Ordering, const_unless_loom};
 use crate::time::{FixedFrequency, Frequency, Ticks};
 use core::fmt;
 
-/// A token bucket in 32 bits, lock-free where the target has atomics of 32. On a Cortex-M4 it takes 64 bytes, and a check
-/// 39 instructions (`firmware/run` counts them).
+/// A token bucket in 32 bits, lock-free where the target has atomics of 32.
+///
+/// On a Cortex-M4 it takes 64 bytes, and a check 39 instructions (`firmware/run` counts them).
 ///
 /// In any stretch of time of `t` ticks at most `burst + rate · (t + 2 ticks)` tokens are allowed, for any number of
 /// threads and interrupts. The rate is rounded up by less than 2^-29 of itself (more, where a burst takes decades to be
@@ -18,10 +19,10 @@ use core::fmt;
 /// # Range
 ///
 /// The burst is below 2^28. The word circles after sixteen times or more of the time in which a burst is refilled: a
-/// bucket that nobody asked for so long reads as full for 15/16 of that time or more; for the rest it is judged more
+/// bucket that was idle for so long reads as full for 15/16 of that time or more; for the rest it is judged more
 /// strictly, as if up to a burst had been taken just now, until that is refilled. Never more is allowed by it. (10/s
 /// with a burst of 10 on a clock of 1 MHz: a circle takes 27 minutes, and for one second of these it may refuse what it
-/// should allow, if nobody asked since the last time round. The finer the ticks, the shorter the circle: 26 s with
+/// should allow, if it was idle since the last time round. The finer the ticks, the shorter the circle: 26 s with
 /// nanoseconds.) One that is made while its clock is not near tick 0 may begin so. Where the clock's 64 bits themselves
 /// wrap, which nanoseconds do after 584 years, a burst may be given anew.
 ///
@@ -77,7 +78,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     /// # Errors
     ///
     /// [`Denied`], which has the time of the next attempt. A refusal writes nothing.
-    #[expect(clippy::inline_always, reason = "what nobody asks an answer for is then not computed")]
+    #[expect(clippy::inline_always, reason = "the unused part of the answer is then not computed")]
     #[inline(always)]
     pub fn check(&self) -> Result<Allowed, Denied> {
         self.check_n(1)
@@ -92,7 +93,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
     #[inline(always)]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
         if self.line.is_worth_a_try(n) {
-            // The word first, then the clock: an interrupt in between puts the word ahead of no later reading.
+            // The word first, then the clock: an interrupt between the two makes the reading later, never the word.
             let word = self.load();
             let at = self.line.position(self.clock.now());
             if let Take32::Taken(after) = self.line.take(word, at, n)
@@ -124,7 +125,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
         }
     }
 
-    /// Tells how much is used, and takes nothing.
+    /// Returns how much is used, and takes nothing.
     pub fn peek(&self) -> Usage {
         let word = self.load();
         let owed = self.line.surely_owed(word, self.line.position(self.clock.now()));

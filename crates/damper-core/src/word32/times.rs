@@ -1,4 +1,6 @@
-//! The times of a breaker in few bits: units of a power of two of ticks, so that nothing is divided at run time.
+//! The times of a breaker in few bits: units of a power of two of ticks.
+//!
+//! So nothing is divided at run time.
 
 use super::Word32Error;
 use crate::time::Scale;
@@ -31,7 +33,7 @@ impl<const BITS: u32> WrappingTimes<BITS> {
         if shift + BITS > u64::BITS {
             return Err(Word32Error::ClockTooFast { hertz, longest });
         }
-        // What the clock steps back counts as far as that is no more than a quarter of the circle.
+        // A step back of the clock counts up to a quarter of the circle.
         let skew = skew >> shift;
         let most = 1 << (BITS - 2);
         Ok(Self { shift, longest: (ticks >> shift) as u32 + 3 + if skew < most { skew as u32 } else { most as u32 } })
@@ -49,8 +51,9 @@ impl<const BITS: u32> WrappingTimes<BITS> {
         ((now.wrapping_add((1 << self.shift) - 1) >> self.shift) as u32).wrapping_add(units) & Self::MASK
     }
 
-    /// The units from the tick `now` to `until`; 0 when that has passed. A time further ahead than the longest duration
-    /// and what the clock may step back has passed long ago.
+    /// The units from the tick `now` to `until`; 0 when that has passed.
+    ///
+    /// A time further ahead than the longest duration and what the clock may step back has passed long ago.
     pub(super) const fn left(self, until: u32, now: u64) -> u32 {
         let left = until.wrapping_sub((now >> self.shift) as u32) & Self::MASK;
         if left > self.longest { 0 } else { left }

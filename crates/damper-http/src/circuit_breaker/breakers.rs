@@ -103,8 +103,9 @@ impl<'a, C: Clock, L: OnStateChange> Breakers for &'a CircuitBreaker<C, L> {
     }
 }
 
-/// One per host, in lower case and with its port: `api.example.com:443`. A dot that ends the name is left out, and an
-/// IPv6 address is in its canonical form: `[2001:db8::1]:443`.
+/// One per host, in lower case and with its port: `api.example.com:443`.
+///
+/// A dot that ends the name is left out, and an IPv6 address is in its canonical form: `[2001:db8::1]:443`.
 impl<C: Clock + Clone> Breakers for Arc<KeyedCircuitBreaker<String, C>> {
     type Breaker = Arc<CircuitBreaker<C>>;
 

@@ -9,7 +9,7 @@ use damper_core::breaker::{OnStateChange, StateChange};
 /// A callback for state changes, with the host of the breaker.
 type StateChangeCallback = Box<dyn Fn(StateChange, &str) + Send + Sync>;
 
-/// What all breakers of one name report to.
+/// The metrics and logs that all breakers of one name report to.
 pub(super) struct LayerListener {
     callback: Option<StateChangeCallback>,
     pub(super) telemetry: BreakerTelemetry,

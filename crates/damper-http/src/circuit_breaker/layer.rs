@@ -1,13 +1,13 @@
 //! Which breakers, and when a call has ended and how.
 
 use super::{Breakers, CircuitBreak, PerHost, Single};
-use crate::completion::{AtBodyEnd, AtHead, ResponseHead};
+use crate::completion::{AtBodyEnd, AtHead, MinBudget, ResponseHead};
 use core::fmt;
-use core::time::Duration;
 use damper_core::breaker::{BreakerConfig, Verdict};
 
-/// Puts a client's services behind circuit breakers: a failing service is not called, and the caller gets an error at
-/// once.
+/// Puts a client's services behind circuit breakers.
+///
+/// A failing service is not called, and the caller gets an error at once.
 ///
 /// Errors and answers with a status of 5xx are failures; every other answer is a success, 429 included. An error that is
 /// a [refusal](damper_core::is_refusal) of a layer of damper inside is ignored. All reach the caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError). An open breaker is
@@ -40,9 +40,9 @@ use damper_core::breaker::{BreakerConfig, Verdict};
 ///
 /// Before hyper-util's client:
 ///
-#[cfg_attr(all(feature = "tower", feature = "hyper"), doc = "```")]
-#[cfg_attr(not(all(feature = "tower", feature = "hyper")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(all(feature = "tower", feature = "hyper"))] {
 /// use damper::http::CircuitBreakerLayer;
 /// use damper::{BreakerConfig, CallError};
 /// use http_body_util::Empty;
@@ -62,18 +62,20 @@ use damper_core::breaker::{BreakerConfig, Verdict};
 /// }
 /// # Ok(())
 /// # }
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct CircuitBreakerLayer<B = PerHost, W = AtHead> {
     pub(super) breakers: B,
     pub(super) completion: W,
     /// The time that a call has to be given before its deadline counts against the server.
-    pub(super) min_budget: Duration,
+    pub(super) min_budget: MinBudget,
 }
 
 impl CircuitBreakerLayer<PerHost> {
-    /// Creates a layer with a breaker per host and port, for the 1024 hosts that were called last. A failing host does
-    /// not shut off healthy ones.
+    /// Creates a layer with a breaker per host and port, for the 1024 hosts that were called last.
+    ///
+    /// A failing host does not shut off healthy ones.
     ///
     /// The host is that of the target, or else of the header `Host`. However it is spelled, it has one breaker:
     /// `API.example.com.` is `api.example.com`, and `[2001:DB8::0001]` is `[2001:db8::1]`. Requests without a host share
@@ -120,13 +122,12 @@ impl<B: Breakers> CircuitBreakerLayer<B> {
     /// # Ok::<(), damper::CapacityError>(())
     /// ```
     pub fn new(breakers: B) -> Self {
-        Self { breakers, completion: AtHead::new(), min_budget: Duration::ZERO }
+        Self { breakers, completion: AtHead::new(), min_budget: MinBudget::ZERO }
     }
 }
 
 impl<B, V> CircuitBreakerLayer<B, AtHead<V>> {
-    /// Sets what an answer, or the error in its place, says about its server. Default:
-    /// [`ServerErrors`](crate::ServerErrors).
+    /// Sets the verdict on a response, or on the error in its place. Default: [`ServerErrors`](crate::ServerErrors).
     ///
     /// The closure is cloned for every call, which costs nothing if it captures nothing. It names the service's error,
     /// `hyper_util::client::legacy::Error` for instance.
@@ -173,8 +174,7 @@ impl<B, V> CircuitBreakerLayer<B, AtHead<V>> {
 }
 
 impl<B, V> CircuitBreakerLayer<B, AtBodyEnd<V>> {
-    /// Sets what an answer, or the error in its place, says about its server, as it does
-    /// [before `when_body_ends`](Self::when_body_ends).
+    /// Sets the verdict on a response or error, as it does [before `when_body_ends`](Self::when_body_ends).
     #[must_use]
     pub fn classify<E, F>(self, classify: F) -> CircuitBreakerLayer<B, AtBodyEnd<F>>
     where
@@ -193,13 +193,14 @@ impl<B, W> CircuitBreakerLayer<B, W> {
         self.map_completion(|_| completion)
     }
 
-    /// Sets the time that a call has to be given before a deadline that passed counts as a failure of the server.
-    /// Default: zero, so that each counts.
+    /// Sets the shortest time given to a call whose passed deadline counts as a failure. Default: zero.
+    ///
+    /// With zero each passed deadline counts.
     ///
     /// A caller with 5 ms left cannot blame a server that takes 50 ms. Where the [`Deadline`](damper_core::Deadline) in a
     /// request's extensions leaves less than `min_budget`, two things say nothing about the server: `504 Gateway Timeout`
     /// (in gRPC `DEADLINE_EXCEEDED`), and a failure that comes once that deadline has passed. Set it to what the server takes
-    /// for most of its successes.
+    /// for most of its successes: a [`Duration`](core::time::Duration), or [`MinBudget::usual_per_host()`], which measures that.
     ///
     /// A [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) outside puts the deadline there, and drops the call when it
     /// passes. That is a failure of a server that was given enough time, so a host that hangs opens its breaker. A caller
@@ -212,15 +213,16 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::BreakerConfig;
-    /// use damper::http::CircuitBreakerLayer;
+    /// use damper::http::{CircuitBreakerLayer, MinBudget};
     /// use std::time::Duration;
     ///
-    /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default()).min_budget(Duration::from_millis(50));
-    /// # let _ = layer;
+    /// let fixed = CircuitBreakerLayer::per_host(BreakerConfig::default()).min_budget(Duration::from_millis(50));
+    /// let usual = CircuitBreakerLayer::per_host(BreakerConfig::default()).min_budget(MinBudget::usual_per_host());
+    /// # let _ = (fixed, usual);
     /// ```
     #[must_use]
-    pub fn min_budget(self, min_budget: Duration) -> Self {
-        Self { min_budget, ..self }
+    pub fn min_budget(self, min_budget: impl Into<MinBudget>) -> Self {
+        Self { min_budget: min_budget.into(), ..self }
     }
 
     fn map_completion<X>(self, map: impl FnOnce(W) -> X) -> CircuitBreakerLayer<B, X> {

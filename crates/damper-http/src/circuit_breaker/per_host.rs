@@ -6,14 +6,16 @@ use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
 use damper_core::CapacityError;
-use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit, StateChange};
+use damper_core::breaker::{
+    BreakerConfig, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, Permit, SetConfigError, StateChange,
+};
+use damper_core::internal::keyed_breakers;
 use damper_core::store::LruStore;
-use damper_core::time::{DefaultClock, Monotonic};
+use damper_core::time::{DefaultClock, Seed};
 
-type HostBreaker = CircuitBreaker<DefaultClock, HostListener>;
-
-/// A breaker per host and port, for the hosts that were called last, which are counted and logged under one name. Clones
-/// share them.
+/// A breaker per host and port, for the hosts that were called last.
+///
+/// All are counted and logged under one name. Clones share them.
 ///
 /// # Examples
 ///
@@ -38,8 +40,7 @@ pub struct PerHost(Arc<PerHostInner>);
 /// In one `Arc`, because services are cloned often.
 #[derive(Debug)]
 struct PerHostInner {
-    hosts: LruStore<String, HostBreaker>,
-    config: BreakerConfig,
+    hosts: KeyedCircuitBreaker<String, DefaultClock, Seed, HostListener>,
     listener: Arc<LayerListener>,
 }
 
@@ -54,23 +55,71 @@ impl PerHost {
         Self::of(LruStore::default(), config, LayerListener::unnamed())
     }
 
-    fn of(hosts: LruStore<String, HostBreaker>, config: BreakerConfig, listener: LayerListener) -> Self {
-        let hosts = hosts.keep_if(|breaker| breaker.status().is_worth_keeping());
-        Self(Arc::new(PerHostInner { hosts, config, listener: Arc::new(listener) }))
+    fn of(store: LruStore<String, CircuitBreaker>, config: BreakerConfig, listener: LayerListener) -> Self {
+        let listener = Arc::new(listener);
+        let of_layer = Arc::clone(&listener);
+        let hosts = keyed_breakers(store, config).with_listeners(move |host| HostListener::new(host, &of_layer));
+        Self(Arc::new(PerHostInner { hosts, listener }))
     }
 
-    fn breaker(&self, host: &str) -> Arc<HostBreaker> {
-        let PerHostInner { hosts, config, listener } = &*self.0;
-        hosts.get_or_insert_with(host, || {
-            // This reports earlier evictions: the store evicts for this host after this closure.
-            listener.telemetry.record_evictions(|| hosts.evictions(), || hosts.kept_evictions());
-            CircuitBreaker::with_clock(*config, Monotonic).with_listener(HostListener::new(host, listener))
-        })
+    /// Returns the breaker of a host, which is created if there is none: to control it and to look at it.
+    ///
+    /// The host is in lower case and has its port, as in logs and callbacks: `api.example.com:443`. A breaker that was evicted is
+    /// forgotten, so do not keep it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+    /// use damper::BreakerConfig;
+    /// use damper::http::{CircuitBreakerLayer, PerHost};
+    /// use std::time::Duration;
+    ///
+    /// let hosts = PerHost::builder(BreakerConfig::default()).build()?;
+    /// let layer = CircuitBreakerLayer::new(hosts.clone());
+    /// hosts.breaker("api.example.com:443").trip_for(Duration::from_secs(600)); // its maintenance
+    /// # let _ = layer;
+    /// # Ok::<(), damper::CapacityError>(())
+    /// ```
+    #[must_use]
+    pub fn breaker(&self, host: &str) -> Arc<CircuitBreaker<DefaultClock, HostListener>> {
+        let PerHostInner { hosts, listener } = &*self.0;
+        if let Some(breaker) = hosts.store().get(host) {
+            return breaker;
+        }
+        // This reports earlier evictions: the store evicts for this host afterwards.
+        listener.telemetry.record_evictions(|| hosts.store().evictions(), || hosts.store().kept_evictions());
+        hosts.get_or_create(host)
+    }
+
+    /// Changes the configuration of all breakers, also of those that come later, while they are used.
+    ///
+    /// As [`KeyedCircuitBreaker::set_config`]: each keeps its state.
+    ///
+    /// # Errors
+    ///
+    /// [`SetConfigError::Busy`] if another thread is changing it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+    /// use damper::BreakerConfig;
+    /// use damper::http::{CircuitBreakerLayer, PerHost};
+    ///
+    /// let hosts = PerHost::builder(BreakerConfig::default()).build()?;
+    /// let layer = CircuitBreakerLayer::new(hosts.clone());
+    /// hosts.set_config(&BreakerConfig::builder().failure_threshold(10).build()?)?;
+    /// # let _ = layer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_config(&self, config: &BreakerConfig) -> Result<(), SetConfigError> {
+        self.0.hosts.set_config(config)
     }
 }
 
 impl Breakers for PerHost {
-    type Breaker = Arc<HostBreaker>;
+    type Breaker = Arc<CircuitBreaker<DefaultClock, HostListener>>;
 
     fn try_acquire(&self, head: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
         let breaker = head.with_host(|host| self.breaker(host));
@@ -100,8 +149,9 @@ impl PerHostBuilder {
         Self { capacity: Some(hosts), ..self }
     }
 
-    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`. Default:
-    /// none.
+    /// Registers a callback for state changes, which gets the host and port, such as `api.example.com:443`.
+    ///
+    /// Default: none.
     pub fn on_state_change(self, callback: impl Fn(StateChange, &str) + Send + Sync + 'static) -> Self {
         Self { listener: self.listener.with_callback(callback), ..self }
     }

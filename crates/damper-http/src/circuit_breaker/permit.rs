@@ -3,9 +3,10 @@
 use crate::completion::CallObserver;
 use damper_core::breaker::{BreakerRef, Permit, Verdict};
 
-/// The first data of a body make a probe a success, so that a stream that lasts for hours does not keep the breaker
-/// half-open. If that closes the breaker, the end of the body counts as that of any other call of the closed state; if
-/// more probes are needed, the end counts for nothing.
+/// Judges a probe by the first data of a body, so that no long stream keeps the breaker half-open.
+///
+/// The first data make the probe a success. If that closes the breaker, the end of the body counts as that of any other
+/// call of the closed state; if more probes are needed, the end counts for nothing.
 impl<B: BreakerRef> CallObserver for Permit<B> {
     #[inline]
     fn ended(self, verdict: Verdict) {

@@ -90,7 +90,7 @@ where
         };
         match self.readiness.try_acquire(|| breakers.try_acquire(&head), skipped) {
             Ok(permit) => {
-                let observer = DeadlineObserver::new(permit, &head, *min_budget);
+                let observer = DeadlineObserver::new(permit, &head, min_budget);
                 let guard = CallGuard::new(observer, completion.clone());
                 let future = self.service.call(request);
                 CircuitBreakFuture::permitted(future, guard)
@@ -117,7 +117,7 @@ where
         let head = Head::of(&request);
         match breakers.try_acquire(&head) {
             Ok(permit) => {
-                let observer = DeadlineObserver::new(permit, &head, *min_budget);
+                let observer = DeadlineObserver::new(permit, &head, min_budget);
                 let guard = CallGuard::new(observer, completion.clone());
                 let future = self.service.call(request);
                 CircuitBreakFuture::permitted(future, guard)

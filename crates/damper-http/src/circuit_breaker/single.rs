@@ -4,7 +4,7 @@ use super::Breakers;
 use super::host_listener::{HostListener, LayerListener};
 use crate::Head;
 use alloc::sync::Arc;
-use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit, StateChange};
+use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit, SetConfigError, StateChange};
 use damper_core::time::{DefaultClock, Monotonic};
 
 /// One breaker for all requests, which is counted and logged under a name. Clones share it.
@@ -37,6 +37,37 @@ impl Single {
     /// Returns a builder for a breaker of this configuration.
     pub fn builder(config: BreakerConfig) -> SingleBuilder {
         SingleBuilder { config, listener: LayerListener::unnamed() }
+    }
+
+    /// Returns the breaker: to control it and to look at it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+    /// use damper::BreakerConfig;
+    /// use damper::http::{CircuitBreakerLayer, Single};
+    /// use std::time::Duration;
+    ///
+    /// let payments = Single::builder(BreakerConfig::default()).named("payments").build();
+    /// let layer = CircuitBreakerLayer::new(payments.clone());
+    /// payments.breaker().trip_for(Duration::from_secs(600)); // its maintenance
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn breaker(&self) -> &Arc<CircuitBreaker<DefaultClock, HostListener>> {
+        &self.0.breaker
+    }
+
+    /// Changes the configuration while the breaker is used.
+    ///
+    /// As with [`CircuitBreaker::set_config`], it keeps its state.
+    ///
+    /// # Errors
+    ///
+    /// [`SetConfigError::Busy`] if another thread is changing it.
+    pub fn set_config(&self, config: &BreakerConfig) -> Result<(), SetConfigError> {
+        self.0.breaker.set_config(config)
     }
 }
 

@@ -9,10 +9,10 @@ use damper_core::breaker::Verdict;
 use http::Response;
 use http_body::Body;
 
-/// A call ends with the body of its response, unless the head shows a failure already.
+/// Ends a call with the body of its response, unless the head already shows a failure.
 ///
-/// A body that fails after a 200 is a failure, and one that is dropped before its end has no verdict. As
-/// [`AtHead`], it is not for gRPC: use `damper::tonic::AtTrailers`.
+/// A body that fails after a 200 is a failure. A body that is dropped before its end has no verdict. Like [`AtHead`], it is not for gRPC:
+/// use `damper::tonic::AtTrailers`.
 #[derive(Clone, Copy, Default)]
 pub struct AtBodyEnd<V = ServerErrors> {
     head: AtHead<V>,
@@ -27,9 +27,9 @@ impl AtBodyEnd {
 }
 
 impl<V> AtBodyEnd<V> {
-    /// Sets what a response, or the error in its place, says about its server. Default: [`ServerErrors`].
+    /// Sets the verdict on a response, or on the error in its place. Default: [`ServerErrors`].
     ///
-    /// The closure names the service's error. Only after a success does the body decide.
+    /// The closure names the service's error. The body decides only after a success.
     #[must_use]
     pub fn classify<E, F>(self, classify: F) -> AtBodyEnd<F>
     where
@@ -39,7 +39,7 @@ impl<V> AtBodyEnd<V> {
     }
 }
 
-/// The same verdicts on heads, at the end of the body.
+/// Keeps the verdicts on heads, and moves the end of the call to the end of the body.
 impl<V> From<AtHead<V>> for AtBodyEnd<V> {
     fn from(head: AtHead<V>) -> Self {
         Self { head }
@@ -74,7 +74,7 @@ impl<V> fmt::Debug for AtBodyEnd<V> {
     }
 }
 
-/// Counts a body that ends by an error as a failure, and every other as a success.
+/// Counts a body that ends with an error as a failure, and any other as a success.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BodyErrors;
 

@@ -8,11 +8,11 @@ use damper_core::CallError;
 use damper_core::breaker::Verdict;
 use http::Response;
 
-/// A call ends when the head of its response arrives. The caller gets the service's own bodies.
+/// Ends a call when the head of its response arrives. The caller gets the service's own bodies.
 ///
-/// It is not for gRPC, whose status follows the last message: there nearly every head is a `200 OK`, so a failing
-/// service would count as healthy. Use `damper::tonic::AtTrailers`. With the feature `tracing`, every gRPC response that
-/// is judged by its head is logged at the level debug.
+/// It is not for gRPC, whose status follows the last message. Nearly every head is a `200 OK` there, so a failing service would count as
+/// healthy. Use `damper::tonic::AtTrailers`. With the feature `tracing`, the layer logs every gRPC response that it judges by its head, at
+/// the level debug.
 #[derive(Clone, Copy, Default)]
 pub struct AtHead<V = ServerErrors> {
     pub(super) classify: V,
@@ -35,7 +35,7 @@ impl AtHead<Rejections> {
 }
 
 impl<V> AtHead<V> {
-    /// Sets what a response, or the error in its place, says about its server. Default: [`ServerErrors`].
+    /// Sets the verdict on a response, or on the error in its place. Default: [`ServerErrors`].
     ///
     /// The closure names the service's error.
     #[must_use]

@@ -4,18 +4,18 @@ use super::{CallObserver, ObservedCall};
 use core::fmt;
 use core::marker::PhantomData;
 
-/// Guards a service's `call`: a panic in it is reported to the observer, and reaches the caller.
+/// Guards a service's `call`, and reports a panic in it to the observer. The panic reaches the caller.
 ///
-/// Create it before the call, and pass it the future: `CallGuard::new(observer, completion).observe(service.call(request))`.
-/// Dropped without a call, it drops the observer, which learns no verdict. [`ObservedCall`] has an example.
+/// Create it before the call, and pass it the future: `CallGuard::new(observer, completion).observe(service.call(request))`. If it is
+/// dropped without a call, it drops the observer, which gets no verdict. [`ObservedCall`] has an example.
 #[must_use = "it makes no call by itself"]
 pub struct CallGuard<O: CallObserver, W> {
-    // Both are there until the future is.
+    // `Some` until the service has returned its future.
     pending: Option<(O, W)>,
 }
 
 impl<O: CallObserver, W> CallGuard<O, W> {
-    /// Creates a guard for a call whose end this observer learns.
+    /// Creates a guard for a call whose end is reported to this observer.
     #[inline]
     pub fn new(observer: O, completion: W) -> Self {
         Self { pending: Some((observer, completion)) }
@@ -27,7 +27,7 @@ impl<O: CallObserver, W> CallGuard<O, W> {
         ObservedCall { future, pending: self.finish(), refusal: PhantomData }
     }
 
-    /// Ends the guard: the call has returned its future.
+    /// Ends the guard after the service has returned its future.
     #[inline]
     pub(crate) fn finish(mut self) -> Option<(O, W)> {
         self.pending.take()

@@ -1,4 +1,4 @@
-//! What a response says about its server.
+//! Verdicts on responses.
 
 use super::is_not_sent;
 use crate::wire;
@@ -28,19 +28,18 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict> Classify<E> for F {
     }
 }
 
-/// Counts errors and responses with a status of 5xx as failures, and all other responses, 429 included, as successes.
+/// Counts errors and 5xx responses as failures, and all other responses, including 429, as successes.
 ///
-/// An error that is a [refusal](is_refusal) of damper's own is ignored: a limiter or a bulkhead behind the breaker
-/// refused the call, and the server has not seen it. So is a request that could not be made.
+/// It ignores an error that is a [refusal](is_refusal) by damper: a limiter or a bulkhead behind the breaker refused the call, and the
+/// server has not seen it. It also ignores a request that could not be made.
 ///
-/// A 5xx with a `Retry-After`, in seconds or as a date, keeps the breaker open for as long as that, read by
-/// [`retry_after_in`](wire::retry_after_in), up to
-/// [`max_retry_after`](damper_core::breaker::BreakerConfigBuilder::max_retry_after).
+/// A 5xx with a `Retry-After`, in seconds or as a date, keeps the breaker open for that time, read by
+/// [`retry_after_in`](wire::retry_after_in), up to [`max_retry_after`](damper_core::breaker::BreakerConfigBuilder::max_retry_after).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerErrors;
 
 impl ServerErrors {
-    /// Returns the verdict on a response, or on the error in its place. For a closure of your own.
+    /// Returns the verdict on a response, or on the error in its place. Call it from your own closure.
     #[inline]
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
@@ -52,7 +51,9 @@ impl ServerErrors {
         }
     }
 
-    /// Returns the same as [`judge`](Self::judge), for a service whose errors are in boxes, as those of tower's timeouts are.
+    /// Returns the same as [`judge`](Self::judge), for a service with boxed errors.
+    ///
+    /// The services of tower's timeouts have such errors.
     ///
     /// # Examples
     ///
@@ -71,7 +72,7 @@ impl ServerErrors {
     }
 }
 
-/// As [`ServerErrors::judge`]. For errors in boxes: [`ServerErrors::judge_boxed`].
+/// Judges as [`ServerErrors::judge`] does. For boxed errors, use [`ServerErrors::judge_boxed`].
 impl<E: Error + 'static> Classify<E> for ServerErrors {
     #[inline]
     fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
@@ -88,7 +89,7 @@ fn failure(head: &ResponseHead<'_>) -> Verdict {
     }
 }
 
-/// A response without its body: what [`Classify`] judges.
+/// A response without its body, as [`Classify`] judges it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ResponseHead<'a> {
@@ -98,7 +99,7 @@ pub struct ResponseHead<'a> {
     pub version: Version,
     /// The headers.
     pub headers: &'a HeaderMap,
-    /// What others added to the response.
+    /// The values that services added to the response.
     pub extensions: &'a Extensions,
 }
 

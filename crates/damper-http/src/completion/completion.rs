@@ -1,4 +1,4 @@
-//! When a call has ended, and with which verdict.
+//! The end of a call and its verdict.
 
 use super::CallObserver;
 use damper_core::CallError;
@@ -13,12 +13,12 @@ use http::Response;
 /// | [`AtBodyEnd`](super::AtBodyEnd) | with the body of its response | by the head, and whether the body is whole |
 /// | `damper::tonic::AtTrailers` | with the trailers of its response | by the gRPC status |
 ///
-/// A service's error ends a call in all of them. A layer clones its completion for every call, so that a clone should be
-/// cheap: put what is large into an `Arc`.
+/// A service's error ends a call in all of them. A layer clones its completion for every call, so a clone should be cheap: put large values
+/// into an `Arc`.
 ///
-/// Implement it for other protocols. `R` is the body of the service's responses, `E` is the service's error, and `N` is the
-/// refusal of the layer, which decides what the caller's error is: [`CircuitOpen`] for a breaker,
-/// [`Throttled`](damper_core::throttle::Throttled) for a throttle. The completions of damper serve every layer.
+/// Implement it for other protocols. `R` is the body of the service's responses, and `E` is the service's error. `N` is the refusal of the
+/// layer, from which the caller's error is made: [`CircuitOpen`] for a breaker, [`Throttled`](damper_core::throttle::Throttled) for a
+/// throttle. The completions of damper work with every layer.
 ///
 /// # Examples
 ///
@@ -63,13 +63,15 @@ use http::Response;
     note = "`AtTrailers`, for gRPC, also takes an error that converts into `Box<dyn Error + Send + Sync>`"
 )]
 pub trait Completion<R, E, N = CircuitOpen> {
-    /// The body that the caller gets. It may hold the observer until it ends.
+    /// The body that the caller gets. It may hold the observer until the body ends.
     type Body<O: CallObserver>;
 
     /// The error that the caller gets.
     type Error;
 
-    /// Returns the verdict on a response if its head ends the call, or `None` if the call goes on in the body.
+    /// Returns the verdict on a response if its head ends the call.
+    ///
+    /// It returns `None` if the call goes on in the body.
     fn verdict(&self, response: &Response<R>) -> Option<Verdict>;
 
     /// Returns the verdict on the service's error, and the error that the caller gets.
@@ -77,11 +79,11 @@ pub trait Completion<R, E, N = CircuitOpen> {
 
     /// Returns the response that the caller gets.
     ///
-    /// The observer is there if the call goes on in the body, which then reports its end: see
-    /// [`ObservedBody`](super::ObservedBody).
+    /// The observer is `Some` if the call goes on in the body, which then reports its end: see [`ObservedBody`](super::ObservedBody).
     fn respond<O: CallObserver>(self, response: Response<R>, observer: Option<O>) -> Response<Self::Body<O>>;
 
-    /// Returns the error that the caller gets for a call that was not made: it was refused, or the service failed to
-    /// become ready for it.
+    /// Returns the error that the caller gets for a call that was not made.
+    ///
+    /// The layer refused it, or the service failed to become ready for it.
     fn not_called(&self, error: CallError<E, N>) -> Self::Error;
 }

@@ -1,21 +1,22 @@
-//! When a call has ended, and how.
+//! The end of calls, and their verdicts.
 //!
 //! A layer that holds something until a call has *ended*, not only until its response begins, needs three parts:
 //!
 //! | part | is |
 //! |---|---|
-//! | [`CallObserver`] | what the layer holds: it learns the verdict on the call |
+//! | [`CallObserver`] | the value that the layer holds, which is notified of the verdict on the call |
 //! | [`Completion`] | when the call has ended, and with which verdict: [`AtHead`], [`AtBodyEnd`], or that of a protocol |
-//! | [`CallGuard`], [`ObservedCall`] | the call itself, which brings both together |
+//! | [`CallGuard`], [`ObservedCall`] | the call itself, which connects the two |
 
 // | file | idea |
 // |---|---|
-// | `completion` | when a call has ended, and with which verdict |
-// | `at_head`, `at_body_end` | the two answers of HTTP |
-// | `classify` | what a response says about its server |
+// | `completion` | the end of a call and its verdict |
+// | `at_head`, `at_body_end` | the two completions of HTTP |
+// | `classify` | verdicts on responses |
 // | `not_sent` | calls that never left this process |
-// | `call_observer` | what learns how a call ended |
-// | `deadline_observer` | whose fault a deadline is that passed |
+// | `call_observer` | observers of the end of a call |
+// | `deadline_observer` | whether the caller or the server is at fault when a deadline passes |
+// | `min_budget` | the time that a call must be given |
 // | `call_guard` | a call that is about to be made |
 // | `observed_call` | a call whose end is reported |
 // | `refusable_call` | a call that a layer let pass or refused |
@@ -29,6 +30,7 @@ mod call_observer;
 mod classify;
 mod completion;
 mod deadline_observer;
+mod min_budget;
 mod not_sent;
 mod observed_body;
 mod observed_call;
@@ -42,6 +44,7 @@ pub use call_observer::CallObserver;
 pub use classify::{Classify, ResponseHead, ServerErrors};
 pub use completion::Completion;
 pub use deadline_observer::DeadlineObserver;
+pub use min_budget::MinBudget;
 pub(crate) use not_sent::is_not_sent;
 pub use observed_body::{BodyEnd, ClassifyEnd, ObservedBody};
 pub use observed_call::ObservedCall;

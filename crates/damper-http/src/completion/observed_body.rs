@@ -16,32 +16,32 @@ pub trait ClassifyEnd {
     fn verdict(&self, end: BodyEnd<'_>) -> Verdict;
 }
 
-/// How a body ended.
+/// The end of a body.
 #[derive(Clone, Copy, Debug)]
 pub enum BodyEnd<'a> {
     /// With trailers.
     Trailers(&'a HeaderMap),
-    /// Without.
+    /// Without trailers.
     Plain,
-    /// By an error.
+    /// With an error.
     Error,
 }
 
 pin_project! {
-    /// A response body that reports to an observer how it ended, and before that the arrival of its first data.
+    /// A response body that reports its first data and its end to an observer.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it is pending, it is [abandoned](CallObserver::abandoned). Dropped otherwise before its end, it drops
-    /// the observer, which learns no verdict. A panic of the body is reported to the observer and reaches the caller.
+    /// Dropping the body while it is pending [abandons](CallObserver::abandoned) the call. Dropping it otherwise before its end drops the
+    /// observer, which gets no verdict. A panic of the body is reported to the observer and reaches the caller.
     pub struct ObservedBody<R, O: CallObserver, V = BodyErrors> {
         #[pin]
         body: R,
-        // Both are there until the verdict is recorded.
+        // `Some` until the verdict is recorded.
         pending: Option<(O, V)>,
         // Whether data of the body has arrived.
         has_data: bool,
-        // Whether the caller waits for the server, and not the server for the caller.
+        // Whether the caller waits for the server, rather than the server for the caller.
         is_pending: bool,
     }
 
@@ -56,8 +56,9 @@ pin_project! {
 }
 
 impl<R: Body, O: CallObserver, V: ClassifyEnd> ObservedBody<R, O, V> {
-    /// Observes a body until its end, which may be reached already. Without an observer, the body is passed on as it
-    /// is.
+    /// Observes a body until its end. Without an observer, the body is passed on unchanged.
+    ///
+    /// The end may be reached already.
     pub fn new(body: R, observer: Option<O>, classify: V) -> Self {
         let mut pending = observer.map(|observer| (observer, classify));
         if pending.is_some() {

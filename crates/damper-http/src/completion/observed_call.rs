@@ -10,14 +10,16 @@ use http::Response;
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A call of a service, whose end is reported to an observer. Made by [`CallGuard::observe`](super::CallGuard::observe).
+    /// A call of a service, whose end is reported to an observer.
     ///
-    /// It is the future of a service for your own layer, which holds a permit until a call has ended. `N` is the layer's refusal.
+    /// It is created by [`CallGuard::observe`](super::CallGuard::observe).
+    ///
+    /// Use it as the future of a service for your own layer, to hold a permit until a call has ended. `N` is the layer's refusal.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before the response, it is [abandoned](CallObserver::abandoned). A panic, in the service's
-    /// future or in the completion's `verdict` and `failed`, is reported to the observer and reaches the caller.
+    /// Dropping it before the response [abandons](CallObserver::abandoned) the call. A panic in the service's future, or in the
+    /// completion's `verdict` and `failed`, is reported to the observer and reaches the caller.
     ///
     /// # Examples
     ///
@@ -68,7 +70,7 @@ pin_project! {
     pub struct ObservedCall<F, O: CallObserver, W, N = CircuitOpen> {
         #[pin]
         pub(crate) future: F,
-        // Both are there until the response is.
+        // `Some` until the response arrives.
         pub(crate) pending: Option<(O, W)>,
         pub(crate) refusal: PhantomData<fn() -> N>,
     }
@@ -94,13 +96,13 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // Polled again after it was ready.
+        // It was polled again after it was ready.
         if this.pending.is_none() {
             return Poll::Pending;
         }
         let guard = PanicGuard::new(this.pending);
         let polled = this.future.poll(context);
-        // Judged where it lies, because a response is large.
+        // Judge the response in place, because it is large to move.
         let verdict = match (&polled, guard.pending()) {
             (Poll::Ready(Ok(response)), Some((_, completion))) => completion.verdict(response),
             _ => None,

@@ -3,10 +3,10 @@
 use super::CallObserver;
 use core::mem;
 
-/// Reports a panic of the code in its scope to the observer, if that is still there. The panic goes on.
+/// Reports a panic of the code in its scope to the observer, if it is still pending. The panic goes on.
 ///
-/// It stands on the stack while that code runs, and is [over](Self::over) after it. A call that is dropped while its
-/// caller unwinds has no such guard, because it has not panicked itself.
+/// It lives on the stack while that code runs, and is [ended](Self::over) after it. A call that is dropped while its caller unwinds has no
+/// such guard, because it has not panicked itself.
 #[must_use = "it guards while it is in scope"]
 pub(super) struct PanicGuard<'a, O: CallObserver, T>(&'a mut Option<(O, T)>);
 
@@ -16,13 +16,13 @@ impl<'a, O: CallObserver, T> PanicGuard<'a, O, T> {
         Self(pending)
     }
 
-    /// The observer, and what is kept with it, if they are still there.
+    /// Returns the observer and its companion value, if they are still pending.
     #[inline]
     pub(super) fn pending(&self) -> Option<&(O, T)> {
         self.0.as_ref()
     }
 
-    /// Ends the guard: the code has returned.
+    /// Ends the guard after the code has returned.
     #[inline]
     pub(super) fn over(self) {
         mem::forget(self);

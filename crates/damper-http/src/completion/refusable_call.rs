@@ -9,7 +9,7 @@ use http::Response;
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A call whose end is reported, or one that is not made.
+    /// A call whose end is reported, or a refused call that is not made.
     #[project = RefusableCallProjection]
     pub(crate) enum RefusableCall<F, O: CallObserver, W, N> {
         Permitted { #[pin] call: ObservedCall<F, O, W, N> },
@@ -18,10 +18,10 @@ pin_project! {
 }
 
 impl<F, O: CallObserver, W, N> RefusableCall<F, O, W, N> {
-    /// The call of a future, which its observer has a permit for.
+    /// Creates a call that has a permit, from the service's future.
     #[inline]
     pub(crate) fn permitted(future: F, guard: CallGuard<O, W>) -> Self {
-        // Not by `observe`: every function that a future passes through copies it.
+        // Does not use `observe`, because each function that a future passes through copies it.
         Self::Permitted { call: ObservedCall { future, pending: guard.finish(), refusal: PhantomData } }
     }
 

@@ -26,8 +26,8 @@ use damper_core::time::{Clock, DefaultClock, Sleep};
 ///
 /// While a slot is free, a request is served at once. Under overload it waits in a queue, which holds at most as many requests as the
 /// limit allows in flight. From there an [`Admission`] chooses: the highest [class](Self::criticality) first, in it the [tenant](Self::tenant) that was served least. A request
-/// whose [`Deadline`], in its extensions, leaves less time than a request takes is refused. A request without a deadline waits until it is
-/// served or displaced, however long that takes.
+/// whose [`Deadline`], in its extensions, leaves less time than a request takes is refused. A request without a deadline waits for 30 s
+/// at most, or as long as [`longest_wait`](Self::longest_wait) says.
 ///
 /// A refusal is `503 Service Unavailable` with the gate's own estimate as `Retry-After`, or the status `UNAVAILABLE` for gRPC. Otherwise it is a
 /// [`ConcurrencyLayer`]: it holds the slot until the response has ended, and measures the time until it begins.
@@ -39,9 +39,9 @@ use damper_core::time::{Clock, DefaultClock, Sleep};
 ///
 /// With axum:
 ///
-#[cfg_attr(all(feature = "axum", feature = "tokio"), doc = "```")]
-#[cfg_attr(not(all(feature = "axum", feature = "tokio")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(all(feature = "axum", feature = "tokio"))] {
 /// use axum::{Router, routing::get};
 /// use damper::concurrency::{Criticality, LimitBounds};
 /// use damper::http::{AdmissionLayer, DeadlineLayer};
@@ -61,6 +61,7 @@ use damper_core::time::{Clock, DefaultClock, Sleep};
 ///     .layer(admission)
 ///     .layer(DeadlineLayer::new(Duration::from_secs(2))); // outside
 /// # let _ = app;
+/// # }
 /// ```
 pub struct AdmissionLayer<S: Sleep + Clone, R: LimitRule = ProbedGradient, C: Clock = DefaultClock, V = LoadSigns>(
     ConcurrencyLayer<AdmissionGate<S, R, C>, V>,
@@ -68,7 +69,9 @@ pub struct AdmissionLayer<S: Sleep + Clone, R: LimitRule = ProbedGradient, C: Cl
 
 #[cfg(feature = "tokio")]
 impl AdmissionLayer<TokioSleep> {
-    /// Creates a layer whose limit follows the latency of the service within these bounds. Requests wait by tokio's timer.
+    /// Creates a layer whose limit follows the latency of the service within these bounds.
+    ///
+    /// Requests wait by tokio's timer.
     #[must_use]
     pub fn adaptive(bounds: LimitBounds) -> Self {
         Self::new(Arc::new(Admission::new(bounds)))
@@ -77,7 +80,9 @@ impl AdmissionLayer<TokioSleep> {
 
 #[cfg(feature = "tokio")]
 impl AdmissionLayer<TokioSleep, FixedLimit> {
-    /// Creates a layer with this limit. Requests wait by tokio's timer. A limit of 0 refuses all at once, still with `Retry-After`.
+    /// Creates a layer with this limit.
+    ///
+    /// Requests wait by tokio's timer. A limit of 0 refuses all at once, still with `Retry-After`.
     #[must_use]
     pub fn fixed(limit: u32) -> Self {
         Self::new(Arc::new(Admission::fixed(limit)))
@@ -86,8 +91,9 @@ impl AdmissionLayer<TokioSleep, FixedLimit> {
 
 #[cfg(feature = "tokio")]
 impl<R: LimitRule, C: Clock> AdmissionLayer<TokioSleep, R, C> {
-    /// Creates a layer from an existing gate, which you keep to inspect it. Requests wait by tokio's timer, and without a deadline
-    /// until they are served or displaced.
+    /// Creates a layer from an existing gate, which you keep to inspect it.
+    ///
+    /// Requests wait by tokio's timer.
     ///
     /// # Examples
     ///
@@ -109,10 +115,10 @@ impl<R: LimitRule, C: Clock> AdmissionLayer<TokioSleep, R, C> {
 }
 
 impl<S: Sleep + Clone, R: LimitRule, C: Clock> AdmissionLayer<S, R, C> {
-    /// Creates a layer from an existing gate. Requests with a deadline sleep by `sleep`, a [`Sleep`].
+    /// Creates a layer from an existing gate. Requests sleep by `sleep`, a [`Sleep`].
     #[must_use]
     pub fn sleeping_by(gate: Arc<Admission<R, C>>, sleep: S) -> Self {
-        Self(ConcurrencyLayer::new(AdmissionGate { gate, criticality: None, tenant: None, sleep }))
+        Self(ConcurrencyLayer::new(AdmissionGate::new(gate, sleep)))
     }
 }
 
@@ -127,20 +133,33 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
 
     /// Sets whose request it is: anything that can be hashed. Default: all requests are one tenant's.
     ///
-    /// A client that chooses its own name gets a share for each, so take one that was verified before.
+    /// A client that chooses its own name gets a share for each, so take one that was verified before. The closure returns the name,
+    /// not a reference into the request: `|head| head.headers.get("x-tenant").cloned()`.
     #[must_use]
     pub fn tenant<K: Hash>(self, tenant: impl Fn(&Head<'_>) -> K + Send + Sync + 'static) -> Self {
         let add_tenant = move |head: &Head<'_>, request: AdmissionRequest| request.tenant(&tenant(head));
         Self(self.0.with_limit(|gate| gate.tenant = Some(Arc::new(add_tenant))))
     }
 
-    /// Exempts the requests for which the predicate is true, as [`ConcurrencyLayer::exempt`] does. Default: none.
+    /// Sets how long a request without a deadline waits in the queue. Default: 30 s.
+    ///
+    /// One with a [`Deadline`] waits until that, less the time that requests take.
+    #[must_use]
+    pub fn longest_wait(self, longest: Duration) -> Self {
+        Self(self.0.with_limit(|gate| gate.longest_wait = longest))
+    }
+
+    /// Exempts the requests for which the predicate is true, as [`ConcurrencyLayer::exempt`] does.
+    ///
+    /// Default: none.
     #[must_use]
     pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self(self.0.exempt(predicate))
     }
 
-    /// Sets the time after which a refused client may come back where the gate has no estimate. Default: one second.
+    /// Sets the time after which a refused client may come back where the gate has no estimate.
+    ///
+    /// Default: one second.
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> Self {
         Self(self.0.retry_after(wait))
@@ -161,8 +180,10 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
         Self(self.0.problem_json())
     }
 
-    /// Sets the time that a call has to be given before its end by the deadline is a sign of overload, as
-    /// [`ConcurrencyLayer::min_budget`] does. Default: the [median](Admission::median_service_time) of recent service times.
+    /// Sets the shortest time given to a call whose end by the deadline is a sign of overload.
+    ///
+    /// Default: the [median](Admission::median_service_time) of recent service times. See
+    /// [`ConcurrencyLayer::min_budget`].
     #[must_use]
     pub fn min_budget(self, min_budget: Duration) -> Self {
         Self(self.0.min_budget(min_budget))
@@ -227,14 +248,40 @@ type CriticalityOf = Arc<dyn Fn(&Head<'_>) -> Criticality + Send + Sync>;
 type AddTenant = Arc<dyn Fn(&Head<'_>, AdmissionRequest) -> AdmissionRequest + Send + Sync>;
 
 /// The gate of an [`AdmissionLayer`], and the settings that read requests.
+///
+/// It is the [`ConcurrencyLimit`] of that layer, and of limits of your own that contain a gate.
 pub struct AdmissionGate<S, R = ProbedGradient, C = DefaultClock> {
     gate: Arc<Admission<R, C>>,
     criticality: Option<CriticalityOf>,
     tenant: Option<AddTenant>,
+    longest_wait: Duration,
     sleep: S,
 }
 
 impl<S, R, C> AdmissionGate<S, R, C> {
+    /// Creates a limit from a gate.
+    ///
+    /// Requests sleep by `sleep`, a [`Sleep`]. They are of one class and of one tenant.
+    #[must_use]
+    pub const fn new(gate: Arc<Admission<R, C>>, sleep: S) -> Self {
+        Self { gate, criticality: None, tenant: None, longest_wait: LONGEST_WAIT, sleep }
+    }
+
+    /// Sets how long a request without a deadline waits in the queue, as [`AdmissionLayer::longest_wait`] does.
+    ///
+    /// Default: 30 s.
+    #[must_use]
+    pub fn longest_wait(mut self, longest: Duration) -> Self {
+        self.longest_wait = longest;
+        self
+    }
+
+    /// Returns the gate.
+    #[must_use]
+    pub const fn get_ref(&self) -> &Arc<Admission<R, C>> {
+        &self.gate
+    }
+
     /// Builds the admission request.
     #[inline]
     fn request(&self, head: &Head<'_>) -> AdmissionRequest {
@@ -250,7 +297,19 @@ impl<S, R, C> AdmissionGate<S, R, C> {
             None => request,
         }
     }
+
+    /// Bounds the wait of a request without a deadline.
+    #[cold]
+    fn bounded(&self, request: AdmissionRequest, head: &Head<'_>) -> AdmissionRequest {
+        match head.extensions.get::<Deadline>() {
+            Some(deadline) if !deadline.is_never() => request,
+            _ => request.wait_at_most(self.longest_wait),
+        }
+    }
 }
+
+/// How long a request without a deadline waits, by default.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 impl<S: Sleep + Clone, R: LimitRule, C: Clock> ConcurrencyLimit for AdmissionGate<S, R, C> {
     type Permit = AdmissionPermit<Arc<Admission<R, C>>>;
@@ -263,7 +322,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock> ConcurrencyLimit for AdmissionGat
         // Cannot overtake a waiter: no slot is free while calls are queued.
         match self.gate.try_admit_owned(request) {
             Err(refused) if refused.cause() == RefusalCause::NoSlot => {
-                Acquisition::Later(self.gate.admit_owned(request).sleeping_by(self.sleep.clone()))
+                Acquisition::Later(self.gate.admit_owned(self.bounded(request, head)).sleeping_by(self.sleep.clone()))
             }
             admitted => Acquisition::Now(admitted),
         }
@@ -281,6 +340,7 @@ impl<S: Clone, R, C> Clone for AdmissionGate<S, R, C> {
             gate: Arc::clone(&self.gate),
             criticality: self.criticality.clone(),
             tenant: self.tenant.clone(),
+            longest_wait: self.longest_wait,
             sleep: self.sleep.clone(),
         }
     }
@@ -313,6 +373,7 @@ impl ConcurrencyRefusal for NotAdmitted {
             RefusalCause::Late => "late",
             RefusalCause::NoSlot => "no_slot",
             RefusalCause::QueueFull => "queue_full",
+            RefusalCause::TimedOut => "timed_out",
             RefusalCause::Displaced => "displaced",
             _ => "other",
         }

@@ -173,8 +173,9 @@ one_for_all_requests!(AdaptiveLimit<R: LimitRule, C: Clock>);
 /// Implements `Bulkheads` for limits per key, by the host of a request, and behind a [`ByKey`].
 macro_rules! one_per_key {
     ($keyed:ident<$($parameter:ident),*> of $limit:ty, where $($bounds:tt)*) => {
-        /// One per host, in lower case and with its port: `api.example.com:443`. A dot that ends the name is left out, and an
-        /// IPv6 address is in its canonical form: `[2001:db8::1]:443`.
+        /// One per host, in lower case and with its port: `api.example.com:443`.
+        ///
+        /// A dot that ends the name is left out, and an IPv6 address is in its canonical form: `[2001:db8::1]:443`.
         impl<$($parameter,)* S: BuildHasher> Bulkheads for Arc<$keyed<String, $($parameter,)* S>>
         where
             $($bounds)*

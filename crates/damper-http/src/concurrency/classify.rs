@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use core::error::Error;
 #[cfg(feature = "tonic")]
 use core::iter::successors;
+use damper_core::breaker::Verdict;
 use damper_core::concurrency::Outcome;
 use damper_core::deadline::DeadlineExceeded;
 #[cfg(feature = "tonic")]
@@ -16,8 +17,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 #[cfg(feature = "tonic")]
 use tonic::Code;
 
-/// Returns what a response, or the error in its place, says about the load of its server: what an
-/// [`AdaptiveLimit`](damper_core::AdaptiveLimit) learns.
+/// Returns what a response or error says about the load of its server.
+///
+/// An [`AdaptiveLimit`](damper_core::AdaptiveLimit) learns from it.
 ///
 /// Every closure with these arguments implements it. The closure names the type of the service's error.
 #[diagnostic::on_unimplemented(
@@ -82,7 +84,9 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome> ClassifyLoad<E> for F {
 pub struct LoadSigns;
 
 impl LoadSigns {
-    /// Returns the outcome of a call with this response, or the error in its place. For a closure of your own.
+    /// Returns the outcome of a call with this response, or the error in its place.
+    ///
+    /// For a closure of your own.
     #[inline]
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Outcome {
@@ -167,13 +171,17 @@ fn is_grpc_overload(status: &[u8]) -> bool {
     matches!(status, b"4" | b"8" | b"14")
 }
 
-/// Returns whether these headers or trailers have a gRPC status of overload.
+/// Returns the verdict on the gRPC status in trailers: on a status of overload, or ignored.
 #[inline]
-pub(super) fn is_overloaded(headers: &HeaderMap) -> bool {
-    grpc_status(headers).is_some_and(is_grpc_overload)
+pub(super) fn verdict_on_trailers(trailers: &HeaderMap) -> Verdict {
+    match grpc_status(trailers) {
+        Some(b"4") => Verdict::DeadlineExceeded,
+        Some(status) if is_grpc_overload(status) => Verdict::Failure,
+        _ => Verdict::Ignored,
+    }
 }
 
-/// Returns whether these headers or trailers have the gRPC status `DEADLINE_EXCEEDED`.
+/// Returns whether these headers have the gRPC status `DEADLINE_EXCEEDED`.
 #[inline]
 pub(super) fn has_deadline_status(headers: &HeaderMap) -> bool {
     grpc_status(headers) == Some(b"4")

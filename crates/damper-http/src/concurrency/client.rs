@@ -1,6 +1,6 @@
 //! The layer of a client.
 
-use super::server::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
+use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
 use super::{
     Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns,
     OverloadInTrailers, PermitObserver, PermitOf, Side, Waiting,
@@ -46,9 +46,9 @@ use http::Response;
 ///
 /// # Examples
 ///
-#[cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
-#[cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
 /// use damper::CallError;
 /// use damper::http::ClientConcurrencyLayer;
 /// use http_body_util::Empty;
@@ -64,10 +64,11 @@ use http::Response;
 /// let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
 /// match client.ready().await?.call(request).await {
 ///     Ok(response) => println!("{}", response.status()),
-///     Err(CallError::Refused(full)) => println!("{full}"), // bulkhead full, limit 64, no slot in time
+///     Err(CallError::Refused(full)) => println!("{full}"), // too many calls in flight, limit 64, no slot in time
 ///     Err(CallError::Failed(error)) => println!("{error}"),
 /// }
 /// # Ok(())
+/// # }
 /// # }
 /// ```
 pub struct ClientConcurrencyLayer<L, V = LoadSigns> {
@@ -116,8 +117,9 @@ impl ClientConcurrencyLayer<Arc<AdaptiveLimit>> {
 }
 
 impl ClientConcurrencyLayer<Arc<KeyedAdaptiveLimit<String>>> {
-    /// Creates a layer with a limit for each host and port, which follows the latency of this host's responses within these bounds. For
-    /// the 1024 hosts that were called last.
+    /// Creates a layer with a limit for each host and port, within these bounds.
+    ///
+    /// Each follows the latency of its host's responses. The layer keeps the 1024 hosts that were called last.
     ///
     /// The host is as for [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host), and the queues are as that of
     /// [`adaptive`](ClientConcurrencyLayer::adaptive).
@@ -178,9 +180,10 @@ where
 }
 
 impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
-    /// Sets the time that a call has to be given before its end by the deadline is a sign of overload, as
-    /// [`ConcurrencyLayer::min_budget`](super::ConcurrencyLayer::min_budget). Default: the
-    /// [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else more than none.
+    /// Sets the shortest time given to a call whose end by the deadline is a sign of overload.
+    ///
+    /// Default: the [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else more
+    /// than none. See [`ConcurrencyLayer::min_budget`](super::ConcurrencyLayer::min_budget).
     #[must_use]
     pub fn min_budget(mut self, min_budget: Duration) -> Self {
         Arc::make_mut(&mut self.settings).min_budget = Some(min_budget);
@@ -196,7 +199,9 @@ impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
 }
 
 impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
-    /// Sets what a response, or the error in its place, says about the load of the service. Default: [`LoadSigns`].
+    /// Sets what a response, or the error in its place, says about the load of the service.
+    ///
+    /// Default: [`LoadSigns`].
     ///
     /// As [`ConcurrencyLayer::classify`](super::ConcurrencyLayer::classify). The closure names the service's error,
     /// `hyper_util::client::legacy::Error` for instance.
@@ -275,12 +280,12 @@ where
     V: ClassifyLoad<E> + Clone,
     R: http_body::Body,
 {
-    type Body = ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers>;
+    type Body = ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers<L::Permit>>;
     type Error = CallError<E, L::Refusal>;
 
     #[inline]
     fn answered(response: Response<R>, observer: Option<PermitObserver<PermitOf<Self>>>) -> Response<Self::Body> {
-        response.map(|body| ObservedBody::new(body, observer, OverloadInTrailers))
+        response.map(|body| ObservedBody::new(body, observer, OverloadInTrailers::new()))
     }
 
     fn failed(error: E) -> Self::Error {

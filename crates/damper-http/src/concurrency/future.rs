@@ -1,6 +1,6 @@
 //! The calls of a service behind a limit.
 
-use super::{Answer, ConcurrencyLimit, Held, PermitOf, Side, TimeGiven};
+use super::{Answer, ConcurrencyLimit, Held, PermitOf, Side};
 use crate::Head;
 use crate::call_once::CallOnce;
 use crate::completion::ResponseHead;
@@ -122,8 +122,7 @@ impl<W: CallOnce<Request<B>>, B, Y: Side> WaitingCall<W, B, Y> {
         Poll::Ready(match acquired {
             Ok(permit) => {
                 this.side.record_allowed();
-                let given = TimeGiven::new(&head, this.side.min_budget());
-                let permit = Held::new(permit, this.side.classify().clone(), given);
+                let permit = Held::new(permit, this.side.classify().clone(), &head, this.side.min_budget());
                 LimitedCall::Called { future: service.call_once(request), held: Some(permit) }
             }
             Err(refusal) => LimitedCall::Refused { refused: Some(this.side.refuse(&head, refusal)) },

@@ -1,9 +1,12 @@
 //! The permit of a call, until the response begins, and then until it ends.
 
-use super::classify::{has_deadline_status, is_overloaded};
+use super::classify::{has_deadline_status, verdict_on_trailers};
 use super::{ClassifyLoad, ConcurrencyPermit, TimeGiven};
+use crate::Head;
 use crate::completion::{BodyEnd, CallObserver, ClassifyEnd, ResponseHead};
 use core::fmt;
+use core::marker::PhantomData;
+use core::time::Duration;
 use damper_core::breaker::Verdict;
 use damper_core::concurrency::Outcome;
 use http::StatusCode;
@@ -20,8 +23,10 @@ pub(super) struct Held<P: ConcurrencyPermit, V> {
 }
 
 impl<P: ConcurrencyPermit, V> Held<P, V> {
+    /// Holds the permit of a request from now on.
     #[inline]
-    pub(super) fn new(permit: P, classify: V, given: TimeGiven) -> Self {
+    pub(super) fn new(permit: P, classify: V, head: &Head<'_>, min_budget: Option<Duration>) -> Self {
+        let given = if permit.learns() { TimeGiven::new(head, min_budget) } else { TimeGiven::UNKNOWN };
         Self { permit: Some(permit), classify, given }
     }
 
@@ -31,8 +36,11 @@ impl<P: ConcurrencyPermit, V> Held<P, V> {
     where
         V: ClassifyLoad<E>,
     {
-        let outcome = self.classify.outcome(response);
         let mut permit = self.permit.take()?;
+        if !permit.learns() {
+            return Some(PermitObserver { permit, is_overload_recorded: true, given: self.given });
+        }
+        let outcome = self.classify.outcome(response);
         let is_overload = outcome == Outcome::Overloaded;
         if is_overload && self.given.is_callers_fault(&permit, response.is_ok_and(is_by_deadline)) {
             permit.record(Outcome::Ignored);
@@ -52,6 +60,7 @@ impl<P: ConcurrencyPermit, V> Drop for Held<P, V> {
     #[inline]
     fn drop(&mut self) {
         if let Some(permit) = &mut self.permit
+            && permit.learns()
             && self.given.is_over()
             && !self.given.is_callers_fault(permit, true)
             && !std::thread::panicking()
@@ -81,7 +90,8 @@ impl<P: ConcurrencyPermit> CallObserver for PermitObserver<P> {
     #[inline]
     fn ended(mut self, verdict: Verdict) {
         let is_by_deadline = verdict == Verdict::DeadlineExceeded;
-        if (is_by_deadline || verdict == Verdict::Failure)
+        if self.permit.learns()
+            && (is_by_deadline || verdict == Verdict::Failure)
             && !self.is_overload_recorded
             && !self.given.is_callers_fault(&self.permit, is_by_deadline)
         {
@@ -99,18 +109,29 @@ impl<P> fmt::Debug for PermitObserver<P> {
     }
 }
 
-/// Maps a gRPC status of overload in the trailers to `DeadlineExceeded` or `Failure`. Every other end is `Ignored`, because the head
-/// was judged already.
-#[derive(Clone, Copy, Debug)]
-pub struct OverloadInTrailers;
+/// Maps a gRPC status of overload in the trailers to `DeadlineExceeded` or `Failure`.
+///
+/// Every other end is `Ignored`, because the head was judged already. For a permit `P` that learns nothing, every end is.
+pub struct OverloadInTrailers<P>(PhantomData<fn() -> P>);
 
-impl ClassifyEnd for OverloadInTrailers {
+impl<P> OverloadInTrailers<P> {
+    pub(super) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<P: ConcurrencyPermit> ClassifyEnd for OverloadInTrailers<P> {
     #[inline]
     fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
         match end {
-            BodyEnd::Trailers(trailers) if has_deadline_status(trailers) => Verdict::DeadlineExceeded,
-            BodyEnd::Trailers(trailers) if is_overloaded(trailers) => Verdict::Failure,
+            BodyEnd::Trailers(trailers) if P::LEARNS => verdict_on_trailers(trailers),
             _ => Verdict::Ignored,
         }
+    }
+}
+
+impl<P> fmt::Debug for OverloadInTrailers<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OverloadInTrailers").finish_non_exhaustive()
     }
 }

@@ -9,6 +9,7 @@
 // | `waiting` | `Waiting`: requests that wait in the queues of these |
 // | `classify` | what a response says about the load of its server |
 // | `server`, `client` | the layers |
+// | `built_limits` | the limits that these build themselves |
 // | `admission` | the layer of a server that decides by class, tenant and deadline |
 // | `side` | what differs between the two layers |
 // | `service`, `future` | a service behind a limit, and its calls |
@@ -16,6 +17,7 @@
 // | `time_given` | `TimeGiven`: whether a call that its deadline ended was given enough time |
 
 mod admission;
+mod built_limits;
 mod bulkheads;
 mod classify;
 mod client;

@@ -6,8 +6,9 @@ use damper_core::concurrency::{BulkheadFull, FullCause};
 
 /// The refusal of a [`ConcurrencyLimit`](super::ConcurrencyLimit), which displays as a sentence for the client.
 pub trait ConcurrencyRefusal: Error + Clone + Send + Sync + 'static {
-    /// Returns the time after which a request could pass. Default: `None`. The layer's
-    /// [`retry_after`](super::ConcurrencyLayer::retry_after) applies then.
+    /// Returns the time after which a request could pass. Default: `None`.
+    ///
+    /// The layer's [`retry_after`](super::ConcurrencyLayer::retry_after) applies then.
     fn retry_after(&self) -> Option<Duration> {
         None
     }

@@ -1,5 +1,6 @@
 //! The layer of a server.
 
+use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
 use super::{
     Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
     LoadSigns, OverloadInTrailers, PermitObserver, PermitOf, Side, Waiting,
@@ -57,9 +58,9 @@ use http::{Response, StatusCode};
 ///
 /// With axum:
 ///
-#[cfg_attr(all(feature = "axum", feature = "tokio"), doc = "```")]
-#[cfg_attr(not(all(feature = "axum", feature = "tokio")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(all(feature = "axum", feature = "tokio"))] {
 /// use axum::{Router, routing::get};
 /// use damper::concurrency::LimitBounds;
 /// use damper::http::{ConcurrencyLayer, DeadlineLayer};
@@ -75,6 +76,7 @@ use http::{Response, StatusCode};
 ///     .layer(all)
 ///     .layer(DeadlineLayer::new(Duration::from_secs(2))); // outside
 /// # let _ = app;
+/// # }
 /// ```
 pub struct ConcurrencyLayer<L: ConcurrencyLimit, V = LoadSigns> {
     limit: Arc<L>,
@@ -93,42 +95,6 @@ struct ServerSettings<R> {
 }
 
 type RequestPredicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
-
-/// The longest queue of a limit that a layer builds.
-const LONGEST_QUEUE: u32 = 128;
-
-/// The keys, or hosts, that have a bulkhead of a layer's own.
-const KEYS: usize = 1024;
-
-/// Builds a bulkhead with a queue of as many places as the limit has slots, but at most 128.
-pub(super) fn bulkhead(limit: u32) -> Arc<Bulkhead> {
-    Arc::new(Bulkhead::new(limit).queue(places(limit)))
-}
-
-/// Builds an adaptive limit with a queue of 128 places.
-pub(super) fn adaptive_limit(bounds: LimitBounds) -> Arc<AdaptiveLimit> {
-    Arc::new(AdaptiveLimit::new(bounds).queue(places(LONGEST_QUEUE)))
-}
-
-/// Builds bulkheads for 1024 keys, each with a queue as [`bulkhead`] has.
-pub(super) fn bulkhead_per_key<K: Hash + Eq>(limit: u32) -> Arc<KeyedBulkhead<K>> {
-    match KeyedBulkhead::new(limit, KEYS) {
-        Ok(bulkheads) => Arc::new(bulkheads.queue(places(limit))),
-        Err(error) => unreachable!("the capacity is in range: {error}"),
-    }
-}
-
-/// Builds adaptive limits for 1024 keys, each with a queue as [`adaptive_limit`] has.
-pub(super) fn adaptive_per_key<K: Hash + Eq>(bounds: LimitBounds) -> Arc<KeyedAdaptiveLimit<K>> {
-    match KeyedAdaptiveLimit::new(bounds, KEYS) {
-        Ok(limits) => Arc::new(limits.queue(places(LONGEST_QUEUE))),
-        Err(error) => unreachable!("the capacity is in range: {error}"),
-    }
-}
-
-fn places(limit: u32) -> u16 {
-    limit.min(LONGEST_QUEUE) as u16
-}
 
 impl ConcurrencyLayer<Arc<Bulkhead>> {
     /// Creates a layer with one limit for all requests. A limit of 0 refuses all.
@@ -192,8 +158,10 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<
 }
 
 impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<KeyedAdaptiveLimit<K>>>> {
-    /// Creates a layer with an adaptive limit for each key that a closure returns, for the 1024 keys that were used last: for routes
-    /// whose latencies differ, say, which must not share one.
+    /// Creates a layer with an adaptive limit for each key that a closure returns.
+    ///
+    /// The layer keeps the 1024 keys that were used last. Use it for routes whose latencies differ, which must not
+    /// share one limit.
     ///
     /// The notes on the keys of [`bulkhead_by`](ConcurrencyLayer::bulkhead_by) hold here too. The queues are as that of
     /// [`adaptive`](ConcurrencyLayer::adaptive).
@@ -292,7 +260,9 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
         self.with(|settings| settings.exempt = Some(Arc::new(predicate)))
     }
 
-    /// Sets the time after which a refused client may come back, unless the refusal itself says it. Default: one second.
+    /// Sets the time after which a refused client may come back, unless the refusal itself says it.
+    ///
+    /// Default: one second.
     ///
     /// It is rounded up to whole seconds, at least one, except in gRPC. All refused clients get the same, so those of a burst come back
     /// together. To spread them, implement [`ConcurrencyRefusal::retry_after`] for a refusal of your own.
@@ -327,8 +297,10 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
         self.with(|settings| settings.body = RefusalBody::Problem)
     }
 
-    /// Sets the time that a call has to be given before its end by the deadline is a sign of overload. Default: the
-    /// [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else more than none.
+    /// Sets the time that a call has to be given before its end by the deadline is a sign of overload.
+    ///
+    /// Default: the [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else more
+    /// than none.
     ///
     /// A client that leaves its calls 1 ms must not shrink the limit of all others. Where the [`Deadline`](damper_core::Deadline) in a
     /// request's extensions leaves less when the call gets its permit, nothing is recorded of a call that is dropped after its deadline,
@@ -344,7 +316,9 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
         self.with(|settings| settings.telemetry = ConcurrencyTelemetry::of_server(name))
     }
 
-    /// Changes the settings that a limit has itself, for this layer. Clones of the limit have to share what they count.
+    /// Changes the settings that a limit has itself, for this layer.
+    ///
+    /// Clones of the limit have to share what they count.
     pub(super) fn with_limit(mut self, set: impl FnOnce(&mut L)) -> Self
     where
         L: Clone,
@@ -361,10 +335,12 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
 }
 
 impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
-    /// Sets what a response, or the error in its place, says about the load of the service. Default: [`LoadSigns`].
+    /// Sets what a response, or the error in its place, says about the load of the service.
+    ///
+    /// Default: [`LoadSigns`].
     ///
     /// The closure is cloned for every call, which costs nothing if it captures nothing. It names the service's error. Only limits that learn
-    /// from it, such as an [`AdaptiveLimit`], make a difference. The trailers of gRPC are judged as by `LoadSigns`.
+    /// from it, such as an [`AdaptiveLimit`], ask it. The trailers of gRPC are judged as by `LoadSigns`.
     ///
     /// # Examples
     ///
@@ -392,8 +368,10 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
         ConcurrencyLayer { limit: self.limit, settings: self.settings, classify }
     }
 
-    /// Records the metrics of a limit that is one for all requests: the limit, the calls in flight, the calls queued, as the docs of
-    /// [`damper::http`](crate) list them. Limits per key have none.
+    /// Records the metrics of a limit that is one for all requests.
+    ///
+    /// These are the limit, the calls in flight and the calls queued, as the docs of [`damper::http`](crate) list them.
+    /// Limits per key have none.
     ///
     /// Call it at the tick of your exporter, or before each scrape.
     #[cfg(feature = "metrics")]
@@ -469,12 +447,12 @@ where
     V: ClassifyLoad<E> + Clone,
     R: http_body::Body<Data = Bytes>,
 {
-    type Body = Body<ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers>>;
+    type Body = Body<ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers<L::Permit>>>;
     type Error = E;
 
     #[inline]
     fn answered(response: Response<R>, observer: Option<PermitObserver<PermitOf<Self>>>) -> Response<Self::Body> {
-        response.map(|body| Body::service(ObservedBody::new(body, observer, OverloadInTrailers)))
+        response.map(|body| Body::service(ObservedBody::new(body, observer, OverloadInTrailers::new())))
     }
 
     fn failed(error: E) -> E {

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "tonic")]
 use super::ConcurrencyLayer;
-use super::{Acquisition, Answer, ConcurrencyFuture, ConcurrencyLimit, Held, Side, TimeGiven};
+use super::{Acquisition, Answer, ConcurrencyFuture, ConcurrencyLimit, Held, Side};
 use crate::Head;
 use crate::call_once::Callee;
 #[cfg(feature = "hyper")]
@@ -66,8 +66,7 @@ fn call<Y: Side, S: Callee<Request<B>>, B>(
         Acquisition::Now(Ok(permit)) => {
             side.record_allowed();
             // On the stack, so that a panic of the service frees the slot.
-            let given = TimeGiven::new(&head, side.min_budget());
-            let permit = Held::new(permit, side.classify().clone(), given);
+            let permit = Held::new(permit, side.classify().clone(), &head, side.min_budget());
             ConcurrencyFuture::call(service.call(request), Some(permit))
         }
         Acquisition::Now(Err(refusal)) => ConcurrencyFuture::refuse(side.refuse(&head, refusal)),

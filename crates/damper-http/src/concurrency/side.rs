@@ -27,7 +27,7 @@ pub trait Side: Clone {
     #[doc(hidden)]
     fn classify(&self) -> &Self::Classify;
 
-    /// Returns how much time a call has to be given before its end by the deadline is a sign of overload, if that was set.
+    /// Returns the shortest time given to a call whose end by the deadline is a sign of overload, if set.
     #[doc(hidden)]
     fn min_budget(&self) -> Option<Duration>;
 

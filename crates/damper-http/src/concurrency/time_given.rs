@@ -7,23 +7,30 @@ use damper_core::deadline::Deadline;
 
 /// The time that a call had left when it got its permit.
 ///
-/// An end by the deadline is a sign of overload only if that was enough.
+/// An end by the deadline is a sign of overload only if that was enough. It is small, because each response carries it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeGiven {
     /// The deadline of the call, which never passes if it has none.
     deadline: Deadline,
-    left: Duration,
-    /// The time that is enough. `None`: the time that a call of this limit usually takes.
-    min_budget: Option<Duration>,
+    /// In nanoseconds; [`ENOUGH`] or 0 if a `min_budget` has decided already, or there was no deadline.
+    left: u64,
 }
 
+/// More than any call takes.
+const ENOUGH: u64 = u64::MAX;
+
 impl TimeGiven {
+    /// For a permit that learns nothing.
+    pub(super) const UNKNOWN: Self = Self { deadline: Deadline::NEVER, left: ENOUGH };
+
     /// Reads what the deadline of this request leaves now.
+    ///
+    /// Without a `min_budget`, the time that a call of this limit usually takes is enough.
     #[inline]
     pub(super) fn new(head: &Head<'_>, min_budget: Option<Duration>) -> Self {
         match head.extensions.get::<Deadline>() {
-            None => Self { deadline: Deadline::NEVER, left: Duration::MAX, min_budget },
-            Some(deadline) => Self { deadline: *deadline, left: deadline.remaining(), min_budget },
+            None => Self::UNKNOWN,
+            Some(deadline) => Self { deadline: *deadline, left: left_of(deadline, min_budget) },
         }
     }
 
@@ -33,15 +40,28 @@ impl TimeGiven {
         self.deadline.is_expired()
     }
 
-    /// Returns whether a failure says nothing about the service: the call ended by its deadline, and was given too little time.
+    /// Returns whether a failure says nothing about the service.
+    ///
+    /// That is so if the call ended by its deadline and was given too little time.
     ///
     /// Any failure after the deadline came because the time was over.
     #[cold]
     pub(super) fn is_callers_fault(&self, permit: &impl ConcurrencyPermit, is_by_deadline: bool) -> bool {
         let is_short = || {
-            let enough = self.min_budget.or_else(|| permit.typical_latency()).unwrap_or_default();
-            self.left.is_zero() || self.left < enough
+            let enough = permit.typical_latency().unwrap_or_default();
+            self.left == 0 || u128::from(self.left) < enough.as_nanos()
         };
         (is_by_deadline || self.is_over()) && is_short()
+    }
+}
+
+/// Returns what a deadline leaves, in nanoseconds.
+#[cold]
+fn left_of(deadline: &Deadline, min_budget: Option<Duration>) -> u64 {
+    let left = deadline.remaining();
+    match min_budget {
+        Some(enough) if left < enough || left.is_zero() => 0,
+        Some(_) => ENOUGH,
+        None => u64::try_from(left.as_nanos()).unwrap_or(ENOUGH),
     }
 }

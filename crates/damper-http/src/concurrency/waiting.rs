@@ -21,8 +21,9 @@ pub struct Waiting<B, S> {
 }
 
 impl<B: Bulkheads, S: Sleep + Clone> Waiting<B, S> {
-    /// Lets requests wait in the queues of these bulkheads, for `longest` at most and no longer than the `Deadline` in a request's
-    /// extensions leaves. They sleep by `sleep`.
+    /// Lets requests wait in the queues of these bulkheads, for `longest` at most.
+    ///
+    /// A request with a `Deadline` in its extensions waits no longer than that. Waits sleep by `sleep`.
     ///
     /// A request whose deadline has passed is refused, even if a slot is free.
     pub fn new(bulkheads: B, longest: Duration, sleep: S) -> Self {

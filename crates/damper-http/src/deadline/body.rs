@@ -1,4 +1,4 @@
-//! A body that ends by a deadline.
+//! A body that ends at a deadline.
 
 use super::expiry::BoxedSleep;
 use super::{Bounds, BoxError, Expiry, Protocol};
@@ -12,15 +12,15 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The body of a response, which is cut off when the deadline passes.
+    /// A response body that is cut off when the deadline passes.
     ///
-    /// Then the service's body is dropped. The last item is an error with a
-    /// [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its sources, or trailers with `DEADLINE_EXCEEDED` from a
-    /// gRPC server. While the peer does not read, the body is not polled, and so not cut off.
+    /// The service's body is dropped then. The last item is an error with a [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its
+    /// sources, or trailers with `DEADLINE_EXCEEDED` from a gRPC server. While the peer does not read, the body is not polled, so it is not
+    /// cut off.
     ///
     /// It allocates when it first waits for data, and when it is cut off.
     pub struct DeadlineBody<B, S: Sleep> {
-        // There until it is cut off.
+        // `Some` until the body is cut off.
         #[pin]
         body: Option<B>,
         #[pin]
@@ -30,12 +30,12 @@ pin_project! {
     }
 }
 
-/// How a body that is cut off ends.
+/// The end of a body that is cut off.
 #[derive(Debug)]
 pub(super) enum End {
-    /// At a server: by trailers where the protocol has a status in them, else by an error.
+    /// At a server: trailers if the protocol has a status in them, else an error.
     Served(Protocol),
-    /// At a client: by an error.
+    /// At a client: an error.
     Called(Protocol),
 }
 
@@ -56,7 +56,7 @@ impl End {
 }
 
 impl<B, S: Sleep> DeadlineBody<B, S> {
-    /// Ends a body by the bounds of its call.
+    /// Wraps a body in the deadline of its call.
     pub(super) fn new(body: B, bounds: Bounds<S>, end: impl FnOnce(Protocol) -> End) -> Self {
         let Bounds { deadline, sleep, protocol, telemetry } = bounds;
         Self { body: Some(body), expiry: Expiry::new(deadline, BoxedSleep(sleep)), end: end(protocol), telemetry }
@@ -72,7 +72,7 @@ impl<B: Body<Error: Into<BoxError>>, S: Sleep> Body for DeadlineBody<B, S> {
         let Some(body) = this.body.as_mut().as_pin_mut() else { return Poll::Ready(None) };
         let polled = body.poll_frame(context);
         let exceeded = match &polled {
-            // All of it arrived in time.
+            // The whole body arrived in time.
             Poll::Ready(None) => None,
             Poll::Ready(Some(_)) => this.expiry.check().err(),
             Poll::Pending => match this.expiry.poll_exceeded(context) {

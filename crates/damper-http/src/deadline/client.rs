@@ -1,4 +1,4 @@
-//! Where the deadline of a client's requests comes from, and what of it is sent.
+//! The client's layer of deadlines: finds the deadline of a request and sends the time left.
 
 use super::{
     Answer, Bounds, BoxError, DeadlineBody, DeadlineService, End, Over, Protocol, SentTimeout, Side, TimeoutHeader,
@@ -14,15 +14,15 @@ use damper_core::time::Sleep;
 use damper_core::time::TokioSleep;
 use http::{HeaderName, Request, Response};
 
-/// Ends a client's calls by their deadlines, and sends what is left of these to the server.
+/// Ends a client's calls at their deadlines, and sends the time left to the server.
 ///
 /// The deadline is the earliest of the `Deadline` in the request's extensions, the client's own timeout, and a timeout that
 /// the request carries already, such as that of tonic's `Request::set_timeout`. It covers the call and the body of its
 /// response. The layer puts it into the request's extensions, where inner layers find it.
 ///
-/// The server gets what is left less a [margin](Self::margin) in the [header](Self::header) that you choose. With the
-/// feature `tonic`, a gRPC request carries it in `grpc-timeout`. Nothing is sent once the time is spent. A
-/// [`RetryLayer`](crate::RetryLayer) inside sends with each attempt what is left then.
+/// The server gets the time left minus a [margin](Self::margin), in the [header](Self::header) that you choose. With the feature `tonic`, a
+/// gRPC request carries it in `grpc-timeout`. Nothing is sent once the time is spent. A [`RetryLayer`](crate::RetryLayer) inside updates
+/// the header for each attempt.
 ///
 /// The error of a call that took too long has a [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its sources, see
 /// [`find_in`](damper_core::DeadlineExceeded::find_in). In gRPC it is the status `DEADLINE_EXCEEDED`. The service's own
@@ -32,9 +32,9 @@ use http::{HeaderName, Request, Response};
 ///
 /// # Examples
 ///
-#[cfg_attr(all(feature = "tower", feature = "hyper", feature = "tokio"), doc = "```")]
-#[cfg_attr(not(all(feature = "tower", feature = "hyper", feature = "tokio")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
 /// use damper::http::{ClientDeadlineLayer, TimeoutUnit};
 /// use damper::{Deadline, DeadlineExceeded};
 /// use http::{HeaderName, Request};
@@ -63,6 +63,7 @@ use http::{HeaderName, Request, Response};
 /// }
 /// # Ok(())
 /// # }
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct ClientDeadlineLayer<S> {
@@ -74,16 +75,19 @@ pub struct ClientDeadlineLayer<S> {
 
 #[cfg(feature = "tokio")]
 impl ClientDeadlineLayer<TokioSleep> {
-    /// Creates a layer with the client's own timeout, which no request can lengthen. It sleeps by tokio's timer.
+    /// Creates a layer with the client's own timeout, which no request can lengthen.
     ///
-    /// The server learns of it only if it gets a [header](Self::header), or, with the feature `tonic`, in gRPC.
+    /// It sleeps by tokio's timer.
+    ///
+    /// The timeout is sent to the server only with a [header](Self::header), or, with the feature `tonic`, in gRPC.
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         Self::sleeping_by(timeout, TokioSleep)
     }
 
-    /// Creates a layer without a timeout of its own: it passes on the deadlines of requests that have one. It sleeps by
-    /// tokio's timer.
+    /// Creates a layer without its own timeout, which passes on the deadlines of requests.
+    ///
+    /// It sleeps by tokio's timer.
     #[must_use]
     pub fn propagating() -> Self {
         Self::propagating_by(TokioSleep)
@@ -91,13 +95,13 @@ impl ClientDeadlineLayer<TokioSleep> {
 }
 
 impl<S> ClientDeadlineLayer<S> {
-    /// Creates a layer with the client's own timeout, which sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
+    /// Creates a layer with the client's own timeout and another [`Sleep`](damper_core::time::Sleep).
     #[must_use]
     pub fn sleeping_by(timeout: Duration, sleep: S) -> Self {
         Self::with_timeouts(Timeouts::new(Some(timeout)), sleep)
     }
 
-    /// Creates a layer without a timeout of its own, which sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
+    /// Creates a layer without its own timeout and with another [`Sleep`](damper_core::time::Sleep).
     #[must_use]
     pub fn propagating_by(sleep: S) -> Self {
         Self::with_timeouts(Timeouts::new(None), sleep)
@@ -107,18 +111,18 @@ impl<S> ClientDeadlineLayer<S> {
         Self { timeouts, margin: Duration::ZERO, sleep, telemetry: DeadlineTelemetry::of_client("default") }
     }
 
-    /// Sets the header in which the server gets what is left, as a whole number. Default: none, and the server gets nothing.
+    /// Sets the header that carries the time left, as a whole number. Default: none, so nothing is sent.
     ///
-    /// It is rounded down to the unit, but at least 1. Requests of gRPC have their own header, `grpc-timeout`.
+    /// The time is rounded down to the unit, but is at least 1. gRPC requests have their own header, `grpc-timeout`.
     #[must_use]
     pub fn header(mut self, name: HeaderName, unit: TimeoutUnit) -> Self {
         self.timeouts.header = Some(TimeoutHeader { name, unit });
         self
     }
 
-    /// Sets by how much less the server gets than is left, for the way of the response back. Default: zero.
+    /// Sets the time that is withheld from the server, for the response's way back. Default: zero.
     ///
-    /// A call that has no more than the margin left is not made.
+    /// A call is not made if no more than the margin is left.
     #[must_use]
     pub fn margin(mut self, margin: Duration) -> Self {
         self.margin = margin;
@@ -134,7 +138,7 @@ impl<S> ClientDeadlineLayer<S> {
 }
 
 impl<S: Clone> ClientDeadlineLayer<S> {
-    /// Ends the calls of a service by their deadlines.
+    /// Ends the calls of a service at their deadlines.
     pub fn layer<T>(&self, service: T) -> DeadlineService<T, Self> {
         DeadlineService::new(service, self.clone())
     }

@@ -13,7 +13,7 @@ pin_project! {
     pub(crate) struct Expiry<S: Sleep> {
         deadline: Deadline,
         sleep: S,
-        // There from the first time that something waits, so that what is ready at once needs no timer.
+        // Created at the first wait, so that a result that is ready at once needs no timer.
         #[pin]
         sleeping: Option<S::Sleeping>,
     }
@@ -29,7 +29,7 @@ impl<S: Sleep> Expiry<S> {
         (self.deadline, &self.sleep)
     }
 
-    /// Checks something that is ready.
+    /// Checks the deadline when a result is ready.
     pub(super) fn check(&self) -> Result<(), DeadlineExceeded> {
         self.deadline.check()
     }
@@ -56,7 +56,7 @@ impl<S: Sleep> Expiry<S> {
     }
 }
 
-/// Sleeps in a box, so that what holds it is small and can be moved.
+/// Boxes its sleep, so that the type that holds it is small and can be moved.
 pub(super) struct BoxedSleep<S>(pub(super) S);
 
 impl<S: Sleep> Sleep for BoxedSleep<S> {

@@ -9,7 +9,7 @@ use http::Response;
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The future of [`DeadlineService`](super::DeadlineService). It is ready by the deadline.
+    /// The future of [`DeadlineService`](super::DeadlineService), which is ready by the deadline at the latest.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct DeadlineFuture<F, L: Side> {
         #[pin]
@@ -21,7 +21,7 @@ pin_project! {
     #[project = DeadlineCallProjection]
     enum DeadlineCall<F, S: damper_core::time::Sleep> {
         Called { #[pin] future: F, #[pin] expiry: Expiry<S>, protocol: Protocol, telemetry: DeadlineTelemetry },
-        // There until it is taken.
+        // `Some` until it is taken.
         Over { over: Option<Over> },
     }
 }
@@ -57,7 +57,7 @@ where
                             let (sleep, protocol, telemetry) = (sleep.clone(), protocol.clone(), telemetry.clone());
                             return Poll::Ready(L::in_time(result, Bounds { deadline, sleep, protocol, telemetry }));
                         }
-                        // No result follows the deadline, no matter that it is there.
+                        // A result after the deadline is discarded, even if it is ready.
                         Err(exceeded) => exceeded,
                     },
                     Poll::Pending => ready!(expiry.poll_exceeded(context)),
@@ -67,7 +67,7 @@ where
             }
             DeadlineCallProjection::Over { over } => match over.take() {
                 Some(over) => over,
-                // Polled again after it was ready.
+                // It was polled again after it was ready.
                 None => return Poll::Pending,
             },
         };

@@ -7,7 +7,7 @@ use damper_core::deadline::{Arrival, Deadline, SkewGuard};
 use http::{HeaderMap, HeaderName};
 use std::time::SystemTime;
 
-/// The header of requests that have instants, and what decides whether to believe them.
+/// The header that carries the instant, and the guard that decides whether to believe it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InstantHeader {
     pub(super) name: Option<HeaderName>,
@@ -15,8 +15,9 @@ pub(super) struct InstantHeader {
 }
 
 impl InstantHeader {
-    /// Reads the deadline of a request by the system's clock, and decides on it. `None` if there is none, or it is
-    /// malformed.
+    /// Reads the deadline of a request by the system clock, and decides on it.
+    ///
+    /// It returns `None` if there is none, or if it is malformed.
     pub(super) fn read(&self, headers: &HeaderMap) -> Option<(Deadline, Arrival)> {
         let instant = Duration::from_millis(number_in(headers, self.name.as_ref()?)?);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

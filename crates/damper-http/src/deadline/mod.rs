@@ -1,21 +1,22 @@
-//! Deadlines: read from requests, kept, and passed on.
+//! Deadlines, which are read from requests, enforced and passed on.
 //!
-//! A server's layer turns the timeout that a client sent into a [`Deadline`](damper_core::Deadline), a handler passes it
-//! on by value, and a client's layer sends what is left of it. So a chain of calls has one deadline.
+//! A server's layer turns the client's timeout into a [`Deadline`](damper_core::Deadline), a handler passes it on by value, and a client's
+//! layer sends the time left to the next server. So a chain of calls has one deadline.
 
 // | file | idea |
 // |---|---|
-// | `server` | the layer of a server: where the deadline of a request comes from |
-// | `client` | the layer of a client: and what of it is sent |
-// | `sent_timeout` | what a request tells the server of its deadline, for each attempt anew |
-// | `side` | what differs between the two |
+// | `server` | the layer of a server, which finds the deadline of a request |
+// | `client` | the layer of a client, which finds the deadline and sends the time left |
+// | `request_deadline` | gives the deadline of a request to a layer of tower |
+// | `sent_timeout` | the timeout that a request sends to the server, updated for each attempt |
+// | `side` | the differences between the two |
 // | `service`, `future` | a service whose calls have deadlines, and its calls |
-// | `timeouts` | the deadline of a request: header, default, and what its extensions hold |
+// | `timeouts` | the deadline of a request: from header, default and extensions |
 // | `timeout_header` | a timeout as a number in a header of the user's choosing |
 // | `instant_header` | a deadline as an instant in such a header, and whether to believe it |
-// | `protocol` | how HTTP and gRPC carry a timeout, and say that it has passed |
+// | `protocol` | how HTTP and gRPC carry a timeout and report that it has passed |
 // | `expiry` | sleeps until a deadline |
-// | `body` | a body that ends by a deadline |
+// | `body` | a body that ends at a deadline |
 
 mod body;
 mod client;
@@ -23,6 +24,8 @@ mod expiry;
 mod future;
 mod instant_header;
 mod protocol;
+#[cfg(feature = "tower")]
+mod request_deadline;
 mod sent_timeout;
 mod server;
 mod service;
@@ -37,6 +40,8 @@ pub(crate) use expiry::Expiry;
 pub use future::DeadlineFuture;
 use instant_header::InstantHeader;
 use protocol::Protocol;
+#[cfg(feature = "tower")]
+pub use request_deadline::RequestDeadline;
 pub(crate) use sent_timeout::SentTimeout;
 pub use server::DeadlineLayer;
 pub use service::DeadlineService;

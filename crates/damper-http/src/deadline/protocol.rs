@@ -1,4 +1,4 @@
-//! How HTTP and gRPC carry a timeout, and how they say that it has passed.
+//! How HTTP and gRPC carry a timeout and report that it has passed.
 
 use super::{BoxError, TimeoutHeader};
 use crate::Head;
@@ -19,7 +19,7 @@ use http::{HeaderValue, header::CONTENT_TYPE};
 #[cfg(feature = "tonic")]
 use tonic::{Code, Status};
 
-/// How the content types of gRPC-Web begin.
+/// The prefix of gRPC-Web's content types.
 #[cfg(feature = "tonic")]
 const GRPC_WEB: &[u8] = b"application/grpc-web";
 
@@ -27,7 +27,7 @@ const GRPC_WEB: &[u8] = b"application/grpc-web";
 #[derive(Clone, Debug)]
 pub(super) enum Protocol {
     Http,
-    /// With the request's content type, because gRPC-Web expects its own.
+    /// Keeps the request's content type, because gRPC-Web expects its own.
     #[cfg(feature = "tonic")]
     Grpc {
         content_type: Option<HeaderValue>,
@@ -40,13 +40,13 @@ impl Protocol {
         if grpc::is_grpc(head) {
             return Self::Grpc { content_type: head.headers.get(CONTENT_TYPE).cloned() };
         }
-        // Without gRPC all requests are HTTP's.
+        // Without the feature, every request is plain HTTP.
         #[cfg(not(feature = "tonic"))]
         let _ = head;
         Self::Http
     }
 
-    /// Reads the timeout of a request: `grpc-timeout` in gRPC, else this header.
+    /// Reads the timeout of a request, from `grpc-timeout` in gRPC or else from this header.
     pub(super) fn read_timeout(&self, headers: &HeaderMap, header: Option<&TimeoutHeader>) -> Option<Duration> {
         match self {
             Self::Http => header?.read(headers),
@@ -55,7 +55,7 @@ impl Protocol {
         }
     }
 
-    /// Writes the timeout of a request: as `grpc-timeout` in gRPC, else in this header.
+    /// Writes the timeout of a request, to `grpc-timeout` in gRPC or else to this header.
     pub(super) fn write_timeout(&self, headers: &mut HeaderMap, header: Option<&TimeoutHeader>, timeout: Duration) {
         match self {
             Self::Http => {
@@ -70,7 +70,7 @@ impl Protocol {
         }
     }
 
-    /// Returns a server's response in place of the handler's: 504, or `DEADLINE_EXCEEDED`.
+    /// Returns a server's response in place of the handler's: a 504, or `DEADLINE_EXCEEDED`.
     #[cold]
     pub(super) fn response(&self, exceeded: DeadlineExceeded) -> Response<Bytes> {
         match self {
@@ -83,8 +83,9 @@ impl Protocol {
         }
     }
 
-    /// Returns a client's error in place of the response. In gRPC it is a status, because a generated client would make
-    /// `UNKNOWN` of any other error.
+    /// Returns a client's error in place of the response.
+    ///
+    /// In gRPC it is a status, because a generated client would turn any other error into `UNKNOWN`.
     #[cold]
     pub(super) fn error(&self, exceeded: DeadlineExceeded) -> BoxError {
         match self {
@@ -96,7 +97,7 @@ impl Protocol {
 
     /// Returns the trailers that end a server's response, if its protocol has a status in them.
     ///
-    /// gRPC-Web has not: its trailers are a part of the data, which this body cannot add to.
+    /// gRPC-Web has none: its trailers are a part of the data, to which this body cannot add.
     #[cfg(feature = "tonic")]
     #[cold]
     pub(super) fn trailers(&self, exceeded: DeadlineExceeded) -> Option<HeaderMap> {
@@ -106,7 +107,7 @@ impl Protocol {
             return None;
         }
         let mut trailers = HeaderMap::new();
-        // A message that is no valid header would be an error. Then the body is cut off.
+        // If the message is not a valid header value, the body is cut off with an error instead.
         status(exceeded).add_header(&mut trailers).ok()?;
         Some(trailers)
     }

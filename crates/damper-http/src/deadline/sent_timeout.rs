@@ -1,12 +1,13 @@
-//! What a request tells the server of its deadline, for each attempt anew.
+//! The timeout that a request sends to the server, updated for each attempt.
 
 use super::{Protocol, TimeoutHeader};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use http::HeaderMap;
 
-/// The timeout in a request's headers, and how to write it anew. It is in the extensions of requests that a client's layer of
-/// deadlines has begun, for layers inside that send a request again.
+/// The timeout in a request's headers, which can be updated.
+///
+/// A client's layer of deadlines puts it into the extensions of a request, for inner layers that send the request again.
 #[derive(Clone, Debug)]
 pub(crate) struct SentTimeout {
     pub(super) deadline: Deadline,
@@ -16,7 +17,7 @@ pub(crate) struct SentTimeout {
 }
 
 impl SentTimeout {
-    /// Writes what is left now, less the margin; no more than the caller has left.
+    /// Writes the time left now minus the margin, but at most `most`, the caller's time left.
     pub(crate) fn write(&self, headers: &mut HeaderMap, most: Duration) {
         self.protocol.write_timeout(headers, self.header.as_ref(), self.left().min(most));
     }
@@ -26,7 +27,8 @@ impl SentTimeout {
         self.left().is_zero()
     }
 
-    fn left(&self) -> Duration {
+    /// Returns the time left now minus the margin.
+    pub(crate) fn left(&self) -> Duration {
         self.deadline.remaining().saturating_sub(self.margin)
     }
 }

@@ -1,4 +1,4 @@
-//! Where the deadline of a server's requests comes from.
+//! The server's layer of deadlines: finds the deadline of a request and enforces it.
 
 use super::{
     Answer, Bounds, BoxError, DeadlineBody, DeadlineService, End, InstantHeader, Over, Protocol, Side, TimeoutHeader,
@@ -19,9 +19,9 @@ use http::{HeaderName, Request, Response};
 
 /// Gives each request of a server one deadline, from its arrival to the last byte of its response.
 ///
-/// The deadline is the earliest of the timeout that the client sent, the server's own, and the one that an outer layer has
-/// set. The layer puts it into the request's extensions: take it by axum's `Extension<Deadline>` or tonic's
-/// `request.extensions()`, call [`check`](damper_core::Deadline::check) before each costly step, and pass it on by a
+/// The deadline is the earliest of the client's timeout, the server's own, and the deadline of an outer layer. The layer puts it into the
+/// request's extensions. Take it by axum's `Extension<Deadline>` or tonic's `request.extensions()`, call
+/// [`check`](damper_core::Deadline::check) before each costly step, and pass it on by a
 /// [`ClientDeadlineLayer`](crate::ClientDeadlineLayer).
 ///
 /// | when the deadline has passed | the client gets |
@@ -30,26 +30,26 @@ use http::{HeaderName, Request, Response};
 /// | before the response | `504 Gateway Timeout`; the service's future is dropped |
 /// | while the body streams | the data so far, and then a broken connection or stream; the service's body is dropped |
 ///
-/// The client's timeout is in the [header](Self::header) that you choose. With the feature `tonic`, a gRPC request has it
-/// in `grpc-timeout`, and the answer is the status `DEADLINE_EXCEEDED`, in the trailers of a body that has begun. Without a
-/// valid timeout the server's own holds, so that a client can shorten it and never lengthen it.
+/// The client's timeout is in the [header](Self::header) that you choose. With the feature `tonic`, a gRPC request carries it in
+/// `grpc-timeout`, and the response is the status `DEADLINE_EXCEEDED`, in the trailers of a body that has begun. Without a valid timeout,
+/// the server's own applies. So a client can shorten it, but never lengthen it.
 ///
-/// Around a router it holds for all routes, around a handler for that one. Leave out those whose responses are meant to
-/// last, such as server-sent events.
+/// Around a router it applies to all routes, around a handler to that one. Leave out handlers whose responses are meant to last, such as
+/// server-sent events.
 ///
 /// # Work that must go on
 ///
-/// The handler's future is dropped at the deadline, as it is when the client goes away. Spawn what must go on, such as an
-/// audit record or the filling of a cache, as a task that owns its data: `tokio::spawn(write(record))`. Give it a deadline
-/// of its own, not the request's.
+/// The handler's future is dropped at the deadline, as it is when the client goes away. Detach work that must go on, such as an audit
+/// record or the filling of a cache. With the feature `tokio`, `deadline.detach(write(record)).await` awaits it until the deadline, and
+/// moves it to a task if it has not ended by then. On another runtime, spawn it. Give it its own deadline, not the request's.
 ///
 /// # Examples
 ///
 /// With axum:
 ///
-#[cfg_attr(all(feature = "axum", feature = "tokio"), doc = "```")]
-#[cfg_attr(not(all(feature = "axum", feature = "tokio")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(all(feature = "axum", feature = "tokio"))] {
 /// use axum::http::{HeaderName, StatusCode};
 /// use axum::{Extension, Router, routing::get};
 /// use damper::Deadline;
@@ -70,6 +70,7 @@ use http::{HeaderName, Request, Response};
 /// let deadlines = DeadlineLayer::new(Duration::from_secs(2)).header(TIMEOUT, TimeoutUnit::Milliseconds);
 /// let app: Router = Router::new().route("/report", get(report)).layer(deadlines);
 /// # let _ = app;
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct DeadlineLayer<S> {
@@ -81,56 +82,73 @@ pub struct DeadlineLayer<S> {
 
 #[cfg(feature = "tokio")]
 impl DeadlineLayer<TokioSleep> {
-    /// Creates a layer with the server's own timeout, which no request can lengthen. It sleeps by tokio's timer.
+    /// Creates a layer with the server's own timeout, which no request can lengthen.
+    ///
+    /// It sleeps by tokio's timer.
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         Self::sleeping_by(timeout, TokioSleep)
     }
+
+    /// Creates a layer without its own timeout, which enforces the deadlines of requests.
+    ///
+    /// It sleeps by tokio's timer.
+    #[must_use]
+    pub fn propagating() -> Self {
+        Self::propagating_by(TokioSleep)
+    }
 }
 
 impl<S> DeadlineLayer<S> {
-    /// Creates a layer with the server's own timeout, which sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
+    /// Creates a layer with the server's own timeout and another [`Sleep`](damper_core::time::Sleep).
     #[must_use]
     pub fn sleeping_by(timeout: Duration, sleep: S) -> Self {
-        Self {
-            timeouts: Timeouts::new(Some(timeout)),
-            instants: InstantHeader::default(),
-            sleep,
-            telemetry: DeadlineTelemetry::of_server("default"),
-        }
+        Self::with_timeouts(Timeouts::new(Some(timeout)), sleep)
+    }
+
+    /// Creates a layer without its own timeout and with another [`Sleep`](damper_core::time::Sleep).
+    #[must_use]
+    pub fn propagating_by(sleep: S) -> Self {
+        Self::with_timeouts(Timeouts::new(None), sleep)
+    }
+
+    fn with_timeouts(timeouts: Timeouts, sleep: S) -> Self {
+        let telemetry = DeadlineTelemetry::of_server("default");
+        Self { timeouts, instants: InstantHeader::default(), sleep, telemetry }
     }
 
     /// Sets the header in which clients send their timeouts, as a whole number. Default: none.
     ///
-    /// A malformed number is ignored. Requests of gRPC have their own header, `grpc-timeout`.
+    /// A malformed number is ignored. gRPC requests have their own header, `grpc-timeout`.
     #[must_use]
     pub fn header(mut self, name: HeaderName, unit: TimeoutUnit) -> Self {
         self.timeouts.header = Some(TimeoutHeader { name, unit });
         self
     }
 
-    /// Sets the header in which clients send their deadlines as instants, in milliseconds since 1970. Default: none.
+    /// Sets the header in which clients send their deadlines as instants. Default: none.
     ///
-    /// Prefer [timeouts](Self::header): an instant is right only where the clocks of client and server agree. A server
-    /// whose clock is ahead by more than clients wait would refuse every request, unless a
-    /// [guard](Self::skew_guard) says otherwise. A malformed number is ignored.
+    /// An instant is a number of milliseconds since 1970. Prefer [timeouts](Self::header), because an instant is right only if the clocks
+    /// of client and server agree. If a server's clock is ahead by more than its clients wait, it would refuse every request, unless a
+    /// [guard](Self::skew_guard) prevents that. A malformed number is ignored.
     #[must_use]
     pub fn instant_header(mut self, name: HeaderName) -> Self {
         self.instants.name = Some(name);
         self
     }
 
-    /// Sets what decides whether a request is refused whose [instant](Self::instant_header) has passed on arrival.
-    /// Default: none, so that each is refused.
+    /// Sets the guard that decides on requests whose [instant](Self::instant_header) has passed on arrival.
     ///
-    /// A request that the guard lets pass is served with the server's own timeout. Pass an `Arc` to read
-    /// [`served_expired`](SkewGuard::served_expired) elsewhere.
+    /// Default: none, so all of them are refused.
+    ///
+    /// A request that the guard lets pass is served with the server's own timeout. To read [`served_expired`](SkewGuard::served_expired)
+    /// elsewhere, pass an `Arc`.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// # #[cfg(feature = "tokio")] {
     /// use damper::deadline::SkewGuard;
     /// use damper::http::DeadlineLayer;
     /// use http::HeaderName;
@@ -141,6 +159,7 @@ impl<S> DeadlineLayer<S> {
     /// let deadlines =
     ///     DeadlineLayer::new(Duration::from_secs(2)).instant_header(DEADLINE).skew_guard(SkewGuard::new());
     /// # let _ = deadlines;
+    /// # }
     /// ```
     #[must_use]
     pub fn skew_guard(mut self, guard: impl Into<Arc<SkewGuard>>) -> Self {
@@ -157,7 +176,7 @@ impl<S> DeadlineLayer<S> {
 }
 
 impl<S: Clone> DeadlineLayer<S> {
-    /// Gives the requests of a service deadlines.
+    /// Gives deadlines to the requests of a service.
     pub fn layer<T>(&self, service: T) -> DeadlineService<T, Self> {
         DeadlineService::new(service, self.clone())
     }

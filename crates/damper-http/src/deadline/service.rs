@@ -9,15 +9,16 @@ use http::Request;
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use http::Response;
 
-/// A service whose calls have deadlines. Made by [`DeadlineLayer`](super::DeadlineLayer) at a server, and by
-/// [`ClientDeadlineLayer`](super::ClientDeadlineLayer) at a client.
+/// A service whose calls have deadlines.
 ///
-/// Ready whenever the service behind it is. The wait for readiness belongs to no request, so no deadline bounds it. At a
-/// server, the data of its responses have to be `Bytes`.
+/// [`DeadlineLayer`](super::DeadlineLayer) creates it at a server, and [`ClientDeadlineLayer`](super::ClientDeadlineLayer) at a client.
+///
+/// It is ready whenever the service behind it is. The wait for readiness belongs to no request, so no deadline bounds it. At a server, the
+/// data of its responses must be `Bytes`.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the service's.
+/// Dropping the future drops the service's future.
 #[derive(Clone, Debug)]
 pub struct DeadlineService<T, L> {
     service: T,
@@ -29,17 +30,17 @@ impl<T, L> DeadlineService<T, L> {
         Self { service, layer }
     }
 
-    /// The service behind the deadlines.
+    /// Returns the service behind the deadlines.
     pub fn get_ref(&self) -> &T {
         &self.service
     }
 
-    /// The service behind the deadlines.
+    /// Returns the service behind the deadlines.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.service
     }
 
-    /// The service without the deadlines.
+    /// Returns the service without the deadlines.
     pub fn into_inner(self) -> T {
         self.service
     }
@@ -90,7 +91,7 @@ where
     }
 }
 
-/// The name of the service behind the deadlines.
+/// Has the name of the service behind the deadlines.
 #[cfg(feature = "tonic")]
 impl<T: tonic::server::NamedService, S> tonic::server::NamedService for DeadlineService<T, DeadlineLayer<S>> {
     const NAME: &'static str = T::NAME;

@@ -1,4 +1,4 @@
-//! What differs between a server's deadlines and a client's.
+//! The differences between the deadlines of a server and a client.
 
 use super::Protocol;
 use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
@@ -8,15 +8,15 @@ use http::{Request, Response};
 
 /// A layer of deadlines, which begins the calls of its service.
 pub trait Side {
-    /// How its calls sleep.
+    /// The sleep of its calls.
     type Sleep: Sleep + Clone;
 
-    /// Finds the deadline of a request and puts it into the request. Refuses a call that cannot end in time.
+    /// Puts the deadline of a request into its extensions, or refuses a call that cannot end in time.
     #[doc(hidden)]
     fn begin<B>(&self, request: &mut Request<B>) -> Result<Bounds<Self::Sleep>, Over>;
 }
 
-/// What the caller of a service gets, whose body is `R` and whose error is `E`.
+/// The result that the caller of a service gets. `R` is the service's body and `E` its error.
 pub trait Answer<R, E>: Side {
     /// The body of its responses.
     type Body;
@@ -40,7 +40,7 @@ pub trait Answer<R, E>: Side {
     fn not_ready(error: E) -> Self::Error;
 }
 
-/// The deadline of a call, and how it is reported.
+/// The deadline of a call, with its protocol and telemetry.
 #[derive(Debug)]
 pub struct Bounds<S> {
     pub(super) deadline: Deadline,
@@ -49,7 +49,7 @@ pub struct Bounds<S> {
     pub(super) telemetry: DeadlineTelemetry,
 }
 
-/// The end of a call by its deadline, and the protocol in which to say so.
+/// The end of a call at its deadline, and the protocol in which to report it.
 #[derive(Debug)]
 pub struct Over {
     pub(super) exceeded: DeadlineExceeded,

@@ -1,4 +1,4 @@
-//! A timeout as a number in a header of the user's choosing.
+//! A timeout as a number in a header that the user chooses.
 
 use core::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -23,7 +23,9 @@ pub(super) struct TimeoutHeader {
 }
 
 impl TimeoutHeader {
-    /// Reads the timeout; `None` if there is none, or it is malformed. Larger numbers saturate at `u64::MAX`.
+    /// Reads the timeout. Larger numbers saturate at `u64::MAX`.
+    ///
+    /// It returns `None` if there is none, or if it is malformed.
     pub(super) fn read(&self, headers: &HeaderMap) -> Option<Duration> {
         let number = number_in(headers, &self.name)?;
         Some(match self.unit {
@@ -33,7 +35,7 @@ impl TimeoutHeader {
         })
     }
 
-    /// Writes a timeout, rounded down so that a server never gets more than is left, but at least 1.
+    /// Writes a timeout, rounded down so that a server never gets more than the time left, but at least 1.
     pub(super) fn write(&self, headers: &mut HeaderMap, timeout: Duration) {
         let number = match self.unit {
             TimeoutUnit::Seconds => u128::from(timeout.as_secs()),
@@ -45,10 +47,10 @@ impl TimeoutHeader {
     }
 }
 
-/// Reads the whole number in a header; `None` if there is none. Larger numbers saturate at `u64::MAX`.
+/// Reads the whole number in a header, if there is one. Larger numbers saturate at `u64::MAX`.
 pub(super) fn number_in(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     let digits = headers.get(name)?.to_str().ok()?.trim_ascii();
-    // Digits only: not the sign that `u64` would read.
+    // Only digits are valid, but parsing a `u64` would accept a sign.
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

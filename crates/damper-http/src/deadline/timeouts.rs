@@ -5,12 +5,12 @@ use crate::Head;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 
-/// Where a layer takes the deadline of a request from.
+/// The sources of a request's deadline in a layer.
 #[derive(Clone, Debug)]
 pub(super) struct Timeouts {
     /// The layer's own timeout.
     pub(super) default: Option<Duration>,
-    /// The header of requests that are not gRPC's.
+    /// The header of requests other than gRPC.
     pub(super) header: Option<TimeoutHeader>,
 }
 
@@ -19,7 +19,7 @@ impl Timeouts {
         Self { default, header: None }
     }
 
-    /// Returns the earliest deadline that anything sets for this request.
+    /// Returns the earliest deadline that is set for this request.
     ///
     /// A malformed header sets none, so it cannot lengthen the default.
     pub(super) fn deadline(&self, head: &Head<'_>, protocol: &Protocol) -> Deadline {

@@ -5,7 +5,7 @@ use super::attempt::Attempt;
 use super::body::WithHedgedBody;
 use super::kept::Kept;
 use super::settings::HedgeSettings;
-use crate::retry::{Callee, ClassifyFailure, RetryProtocol};
+use crate::retry::{Budgets, Callee, ClassifyFailure, RetryProtocol};
 use alloc::sync::Arc;
 use core::cell::RefCell;
 use core::fmt;
@@ -26,12 +26,12 @@ pin_project! {
     ///
     /// Dropped, it drops all attempts in flight. An extra request that the budgets allowed is spent.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct HedgingFuture<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R> {
+    pub struct HedgingFuture<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> {
         #[pin]
-        call: Call<S, Q, C, B, P, Z, R>,
+        call: Call<S, Q, C, B, P, Z, R, N>,
     }
 
-    impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R> PinnedDrop for HedgingFuture<S, Q, C, B, P, Z, R> {
+    impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> PinnedDrop for HedgingFuture<S, Q, C, B, P, Z, R, N> {
         fn drop(this: Pin<&mut Self>) {
             if let CallReference::Hedged { call, settings, .. } = this.as_ref().project_ref().call.project_ref() {
                 call.abandon(&settings.hedge);
@@ -43,7 +43,7 @@ pin_project! {
 pin_project! {
     #[project = CallProjection]
     #[project_ref = CallReference]
-    enum Call<S: Callee<Request<P::Body>>, Q, C, B, P: RetryProtocol<Q>, Z: Sleep, R> {
+    enum Call<S: Callee<Request<P::Body>>, Q, C, B, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> {
         // Of a request that is sent once.
         Single { #[pin] response: WithHedgedBody<S::Future> },
         Hedged {
@@ -54,7 +54,8 @@ pin_project! {
                 Z::Sleeping,
                 Result<Response<HedgedBody<R>>, S::Error>,
             >,
-            settings: Arc<HedgeSettings<C, B, P, Z>>,
+            settings: Arc<HedgeSettings<C, B, P, Z, N>>,
+            budget: N::Choice,
             // For other attempts.
             service: S,
             // None once the call is over, so that a body that is still being sent is kept no longer.
@@ -63,13 +64,14 @@ pin_project! {
     }
 }
 
-impl<S, Q, C, B, P, Z, R> HedgingFuture<S, Q, C, B, P, Z, R>
+impl<S, Q, C, B, P, Z, R, N> HedgingFuture<S, Q, C, B, P, Z, R, N>
 where
     S: Callee<Request<P::Body>>,
     C: Clock,
     B: Budget,
     P: RetryProtocol<Q>,
     Z: Sleep,
+    N: Budgets,
 {
     /// A call that is not hedged.
     pub(super) const fn single(response: S::Future) -> Self {
@@ -78,33 +80,36 @@ where
 
     /// A call whose other attempts are made by `service`.
     pub(super) fn hedged(
-        settings: &Arc<HedgeSettings<C, B, P, Z>>,
+        settings: &Arc<HedgeSettings<C, B, P, Z, N>>,
         service: S,
         kept: Kept<P::Kept, C>,
+        budget: N::Choice,
         first: impl FnOnce() -> S::Future,
     ) -> Self {
         let call = HedgedCall::begin(&settings.hedge, || WithHedgedBody::new(first()));
-        Self { call: Call::Hedged { call, settings: Arc::clone(settings), service, kept: Some(kept) } }
+        Self { call: Call::Hedged { call, settings: Arc::clone(settings), budget, service, kept: Some(kept) } }
     }
 }
 
-impl<S, Q, C, B, P, Z, R> Future for HedgingFuture<S, Q, C, B, P, Z, R>
+impl<S, Q, C, B, P, Z, R, N> Future for HedgingFuture<S, Q, C, B, P, Z, R, N>
 where
     S: Callee<Request<P::Body>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
     P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
     Z: Sleep,
+    N: Budgets,
 {
     type Output = Result<Response<HedgedBody<R>>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().call.project() {
             CallProjection::Single { response } => response.poll(context),
-            CallProjection::Hedged { call, settings, service, kept: for_others } => {
+            CallProjection::Hedged { call, settings, budget, service, kept: for_others } => {
                 // Polled again after it was ready.
                 let Some(kept) = for_others else { return Poll::Pending };
-                let HedgeSettings { hedge, protocol, sleep } = &**settings;
+                let HedgeSettings { hedge, budgets, protocol, sleep } = &**settings;
+                let budget = budgets.budget(budget);
                 let kept = RefCell::new(kept);
                 let failure = |outcome: &_| kept.borrow_mut().judge(protocol, outcome);
                 let may_start = || kept.borrow().may_start();
@@ -112,7 +117,8 @@ where
                     let request = kept.borrow().request(protocol, number)?;
                     Some(WithHedgedBody::new(Attempt::new(service.clone(), request)))
                 };
-                let outcome = ready!(call.poll(context, hedge, sleep, failure, may_start, start, HedgedBody::give_up));
+                let outcome =
+                    ready!(call.poll(context, hedge, budget, sleep, failure, may_start, start, HedgedBody::give_up));
                 *for_others = None;
                 Poll::Ready(outcome)
             }
@@ -120,8 +126,8 @@ where
     }
 }
 
-impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R> fmt::Debug
-    for HedgingFuture<S, Q, C, B, P, Z, R>
+impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> fmt::Debug
+    for HedgingFuture<S, Q, C, B, P, Z, R, N>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_hedged = matches!(self.call, Call::Hedged { .. });

@@ -1,7 +1,7 @@
 //! The request of other attempts, and what the outcomes so far say about the next one.
 
 use crate::deadline::SentTimeout;
-use crate::retry::{ClassifyFailure, ReplayableBody, RetryProtocol, deadline_of};
+use crate::retry::{Budgets, ClassifyFailure, ReplayableBody, RetryProtocol, deadline_of};
 use crate::{Head, ResponseHead};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
@@ -19,21 +19,35 @@ pub(super) struct Kept<K, C> {
     unprocessed: u32,
 }
 
+/// A request that is kept, and the budget of its other attempts.
+type Repeatable<T, N> = (T, <N as Budgets>::Choice);
+
 impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
-    /// Returns the first attempt's request, and what is kept of it; `None` if it must be sent once.
+    /// Returns the first attempt's request, and what is kept of it with the budget of other attempts.
+    ///
+    /// `None` if it must be sent once.
     #[inline]
-    pub(super) fn begin<Q, P>(protocol: &P, clock: &C, request: Request<Q>) -> (Request<P::Body>, Option<Self>)
+    pub(super) fn begin<Q, P, N>(
+        protocol: &P,
+        budgets: &N,
+        clock: &C,
+        request: Request<Q>,
+    ) -> (Request<P::Body>, Option<Repeatable<Self, N>>)
     where
         P: RetryProtocol<Q, Kept = K>,
+        N: Budgets,
     {
         let head = Head::of(&request);
-        let may_repeat = protocol.may_repeat(&head);
+        // No budget is made or looked up for a request that is sent once.
+        let budget = protocol.may_repeat(&head).then(|| budgets.choose(&head));
         let deadline = deadline_of(protocol, &head, clock);
         let (parts, body) = request.into_parts();
         let body = protocol.keep(body);
         let time_left = time_left(deadline.as_ref());
-        let other = if may_repeat { body.try_clone() } else { None };
-        let kept = other.map(|body| Self { head: parts.clone(), body, deadline, unprocessed: 0 });
+        let kept = budget.and_then(|budget| {
+            let body = body.try_clone()?;
+            Some((Self { head: parts.clone(), body, deadline, unprocessed: 0 }, budget))
+        });
         (prepare(protocol, parts, body, 0, time_left), kept)
     }
 
@@ -59,7 +73,7 @@ impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
         Some(request)
     }
 
-    /// What a layer of deadlines around the hedge has told the server.
+    /// The timeout that a deadline layer around the hedge wrote into the request.
     fn sent_timeout(&self) -> Option<&SentTimeout> {
         self.head.extensions.get()
     }

@@ -3,16 +3,17 @@
 use super::Hedging;
 use super::settings::HedgeSettings;
 use crate::ResponseHead;
-use crate::retry::HttpRetries;
+use crate::retry::{Budgets, HttpRetries};
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::retry::{Failure, Hedge};
+use damper_core::retry::{Failure, Hedge, Unlimited};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
 
-/// Makes a second attempt where a call of a client's services takes longer than most do, by a [`Hedge`]. The caller
-/// gets the response that comes first.
+/// Makes a second attempt where a call of a client's services takes longer than most do, by a [`Hedge`].
+///
+/// The caller gets the response that comes first.
 ///
 /// | question | answer |
 /// |---|---|
@@ -32,14 +33,14 @@ use damper_core::time::TokioSleep;
 /// its body before another attempt starts, because the unread body would keep the slot of a limit inside: if the other attempts end
 /// with errors, the caller gets its head, and an empty [body](crate::HedgedBody).
 ///
-/// **Budget.** A hedge is a retry, too. Give [`Hedge::budget`] the budget of the retry around: both then take from it,
-/// and only the retry counts the calls.
+/// **Budget.** A hedge is a retry, too. Give [`Hedge::budget`] the budget of the retry around, or [`budgets`](HedgeLayer::budgets) its
+/// budgets per host: both then take from it, and only the retry counts the calls.
 ///
 /// **Deadline.** The layer around it ends the call and drops all attempts: [`RetryLayer`](crate::RetryLayer) at the
-/// [`Deadline`](damper_core::Deadline) in the request's extensions, or [`ClientDeadlineLayer`](crate::ClientDeadlineLayer).
-/// This layer drops nothing by itself. It only begins no hedge after a deadline in the extensions on the hedge's clock, or
-/// after that of the protocol (gRPC's `grpc-timeout`). What is left is looked at when a hedge begins, which is before the clone
-/// of the service is ready.
+/// [`Deadline`](damper_core::Deadline) in the request's extensions, or
+/// [`ClientDeadlineLayer`](crate::ClientDeadlineLayer). This layer drops nothing by itself. It only begins no hedge
+/// after a deadline in the extensions on the hedge's clock, or after that of the protocol (gRPC's `grpc-timeout`). It
+/// looks at the time left when a hedge begins, which is before the clone of the service is ready.
 ///
 /// **Order.** Inside of the retry, so that it measures attempts and no backoff. A limit inside sees every attempt.
 ///
@@ -56,9 +57,9 @@ use damper_core::time::TokioSleep;
 ///
 /// Before hyper-util's client:
 ///
-#[cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]
-#[cfg_attr(not(all(feature = "tower", feature = "tokio")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(all(feature = "tower", feature = "tokio"))] {
 /// use damper::http::{HedgeLayer, RetryLayer};
 /// use damper::retry::{Hedge, HedgeConfig};
 /// use damper::{Retry, RetryBudget};
@@ -80,9 +81,10 @@ use damper_core::time::TokioSleep;
 /// println!("{}", response.status());
 /// # Ok(())
 /// # }
+/// # }
 /// ```
-pub struct HedgeLayer<C, B, P, Z> {
-    settings: Arc<HedgeSettings<C, B, P, Z>>,
+pub struct HedgeLayer<C, B, P, Z, N = Unlimited> {
+    settings: Arc<HedgeSettings<C, B, P, Z, N>>,
 }
 
 #[cfg(feature = "tokio")]
@@ -98,12 +100,47 @@ impl<C, B> HedgeLayer<C, B, HttpRetries, TokioSleep> {
 impl<C, B, Z: Sleep> HedgeLayer<C, B, HttpRetries, Z> {
     /// Creates a layer with this hedge, which sleeps by the timer of any runtime.
     pub fn sleeping_by(hedge: impl Into<Arc<Hedge<C, B>>>, sleep: Z) -> Self {
-        Self { settings: Arc::new(HedgeSettings { hedge: hedge.into(), protocol: HttpRetries::new(), sleep }) }
+        let (hedge, budgets) = (hedge.into(), Arc::new(Unlimited));
+        Self { settings: Arc::new(HedgeSettings { hedge, budgets, protocol: HttpRetries::new(), sleep }) }
     }
 }
 
-impl<C, B, V, K: Copy, Z: Clone> HedgeLayer<C, B, HttpRetries<V, K>, Z> {
-    /// Sets which responses, or errors in their place, do not end the call while another attempt may do better. Default:
+/// Of a hedge without a budget of retries.
+impl<C, P: Clone, Z: Clone> HedgeLayer<C, Unlimited, P, Z> {
+    /// Sets which budget of retries each request's hedges are taken from.
+    ///
+    /// Default: none but that of the [hedge](Hedge::budget).
+    ///
+    /// Give it the [`HostBudgets`](crate::HostBudgets) of the [`RetryLayer`](crate::RetryLayer) around: the retries and hedges of a host
+    /// then take from one budget, and a host that fails leaves the others theirs. Only the retries count the calls.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Retry;
+    /// use damper::http::{HedgeLayer, HostBudgets, RetryLayer};
+    /// use damper::retry::{Hedge, HedgeConfig, RetryBudgetConfig};
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// let budgets = HostBudgets::new(RetryBudgetConfig::DEFAULT, 1024)?;
+    /// let retries = RetryLayer::sleeping_by(Retry::new(3), sleep).budgets(budgets.clone());
+    /// let hedges = HedgeLayer::sleeping_by(Hedge::new(HedgeConfig::DEFAULT), sleep).budgets(budgets);
+    /// # let _ = (retries, hedges);
+    /// # Ok::<(), damper::CapacityError>(())
+    /// ```
+    #[must_use]
+    pub fn budgets<N: Budgets>(self, budgets: N) -> HedgeLayer<C, Unlimited, P, Z, N> {
+        let HedgeSettings { hedge, protocol, sleep, .. } = &*self.settings;
+        let (hedge, protocol, sleep) = (Arc::clone(hedge), protocol.clone(), sleep.clone());
+        HedgeLayer { settings: Arc::new(HedgeSettings { hedge, budgets: Arc::new(budgets), protocol, sleep }) }
+    }
+}
+
+impl<C, B, V, K: Copy, Z: Clone, N> HedgeLayer<C, B, HttpRetries<V, K>, Z, N> {
+    /// Sets which responses and errors may be overtaken by another attempt.
+    ///
+    /// They do not end the call while another attempt may do better. Default:
     /// [`TransientFailures`](crate::TransientFailures).
     ///
     /// The closure names the service's error, as that of [`RetryLayer::when`](crate::RetryLayer::when) does. Give both
@@ -124,7 +161,7 @@ impl<C, B, V, K: Copy, Z: Clone> HedgeLayer<C, B, HttpRetries<V, K>, Z> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn when<E, F>(self, failures: F) -> HedgeLayer<C, B, HttpRetries<F, K>, Z>
+    pub fn when<E, F>(self, failures: F) -> HedgeLayer<C, B, HttpRetries<F, K>, Z, N>
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Option<Failure>,
     {
@@ -133,43 +170,46 @@ impl<C, B, V, K: Copy, Z: Clone> HedgeLayer<C, B, HttpRetries<V, K>, Z> {
     }
 }
 
-impl<C, B, P, Z: Clone> HedgeLayer<C, B, P, Z> {
-    /// Sets which requests are sent twice, with which bodies and headers, and what does not end the call: a
-    /// [`RetryProtocol`](crate::RetryProtocol), such as `damper::tonic::GrpcRetries`. Default: [`HttpRetries`].
+impl<C, B, P, Z: Clone, N> HedgeLayer<C, B, P, Z, N> {
+    /// Sets which requests are sent twice, with which bodies and headers, and which results end no call.
+    ///
+    /// A [`RetryProtocol`](crate::RetryProtocol) says so, such as `damper::tonic::GrpcRetries`. Default:
+    /// [`HttpRetries`].
     ///
     /// Give the [`RetryLayer`](crate::RetryLayer) around it the same.
     #[must_use]
-    pub fn protocol<N>(self, protocol: N) -> HedgeLayer<C, B, N, Z> {
-        let HedgeSettings { hedge, sleep, .. } = &*self.settings;
-        let settings = HedgeSettings { hedge: Arc::clone(hedge), protocol, sleep: sleep.clone() };
+    pub fn protocol<Q>(self, protocol: Q) -> HedgeLayer<C, B, Q, Z, N> {
+        let HedgeSettings { hedge, budgets, sleep, .. } = &*self.settings;
+        let (hedge, budgets, sleep) = (Arc::clone(hedge), Arc::clone(budgets), sleep.clone());
+        let settings = HedgeSettings { hedge, budgets, protocol, sleep };
         HedgeLayer { settings: Arc::new(settings) }
     }
 }
 
-impl<C, B, P, Z> HedgeLayer<C, B, P, Z> {
+impl<C, B, P, Z, N> HedgeLayer<C, B, P, Z, N> {
     /// Hedges the calls of a service.
-    pub fn layer<S>(&self, service: S) -> Hedging<S, C, B, P, Z> {
+    pub fn layer<S>(&self, service: S) -> Hedging<S, C, B, P, Z, N> {
         Hedging::new(service, Arc::clone(&self.settings))
     }
 }
 
 #[cfg(feature = "tower")]
-impl<S, C, B, P, Z> tower_layer::Layer<S> for HedgeLayer<C, B, P, Z> {
-    type Service = Hedging<S, C, B, P, Z>;
+impl<S, C, B, P, Z, N> tower_layer::Layer<S> for HedgeLayer<C, B, P, Z, N> {
+    type Service = Hedging<S, C, B, P, Z, N>;
 
-    fn layer(&self, service: S) -> Hedging<S, C, B, P, Z> {
+    fn layer(&self, service: S) -> Hedging<S, C, B, P, Z, N> {
         self.layer(service)
     }
 }
 
 /// Clones share the hedge.
-impl<C, B, P, Z> Clone for HedgeLayer<C, B, P, Z> {
+impl<C, B, P, Z, N> Clone for HedgeLayer<C, B, P, Z, N> {
     fn clone(&self) -> Self {
         Self { settings: Arc::clone(&self.settings) }
     }
 }
 
-impl<C, B: fmt::Debug, P, Z> fmt::Debug for HedgeLayer<C, B, P, Z> {
+impl<C, B: fmt::Debug, P, Z, N> fmt::Debug for HedgeLayer<C, B, P, Z, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HedgeLayer").field("hedge", &self.settings.hedge).finish_non_exhaustive()
     }

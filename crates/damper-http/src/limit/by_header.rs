@@ -8,8 +8,9 @@ use alloc::vec::Vec;
 use damper_core::keyed::KeyedLimiter;
 use http::HeaderName;
 
-/// A limit for each value of a header, such as an API key. Requests without the header share a bucket with those where
-/// it is empty.
+/// A limit for each value of a header, such as an API key.
+///
+/// Requests without the header share a bucket with those where it is empty.
 ///
 /// If a request has the header several times, the first counts.
 #[derive(Clone, Debug)]
@@ -19,8 +20,9 @@ pub struct ByHeader<T = Arc<KeyedLimiter<[u8]>>> {
 }
 
 impl<T: KeyedLimit<[u8]>> ByHeader<T> {
-    /// Creates a limit by this header from an `Arc` of a limiter, which you keep to inspect it or to change its quota,
-    /// or from a [`KeyedLimit`] of your own.
+    /// Creates a limit by this header from an `Arc` of a limiter, or from a [`KeyedLimit`] of your own.
+    ///
+    /// Keep the `Arc` to inspect the limiter or to change its quota.
     pub fn new(name: HeaderName, limits: T) -> Self {
         Self { name, limits }
     }

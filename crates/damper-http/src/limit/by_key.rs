@@ -17,8 +17,10 @@ pub struct ByKey<F, T> {
 }
 
 impl<F: Fn(&Head<'_>) -> K, K, T> ByKey<F, T> {
-    /// Creates a limit by this key from an `Arc` of a limiter, which you keep to inspect it or to change its quota, or
-    /// from a [`KeyedLimit`] of your own; or, for a [`ConcurrencyLayer`](crate::ConcurrencyLayer), from an `Arc` of a
+    /// Creates a limit by this key from an `Arc` of a limiter, or from a [`KeyedLimit`] of your own.
+    ///
+    /// Keep the `Arc` to inspect the limiter or to change its quota. For a
+    /// [`ConcurrencyLayer`](crate::ConcurrencyLayer) pass an `Arc` of a
     /// [`KeyedBulkhead`](damper_core::concurrency::KeyedBulkhead).
     pub fn new(key: F, limits: T) -> Self {
         Self { key: Arc::new(key), limits }

@@ -1,10 +1,12 @@
-//! What a limit decides.
+//! The decision of a limit.
 
 use super::Refusal;
 use core::time::Duration;
 use damper_core::quota::Quota;
 
-/// The answer of a limit to a request: it may pass, with the standing of the limit if that was asked for; or a refusal.
+/// The answer of a limit to a request: it may pass, or a refusal.
+///
+/// The first has the standing of the limit if that was asked for.
 pub type Answer = Result<Option<Standing>, Refusal>;
 
 /// A decision that is made at once, or one that is not.
@@ -19,7 +21,7 @@ pub enum Decision<F> {
     Later(F),
 }
 
-/// What an answer that allows a request has to contain.
+/// The contents of an answer that allows a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// Nothing: `Ok(None)`.

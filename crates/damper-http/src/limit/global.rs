@@ -43,7 +43,9 @@ fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denied: Denied) 
     Limited::by(denied, reported_quota(limiter.peek())).into()
 }
 
-/// Several limits for all requests. Headers report the one that has the fewest tokens left, or that refused.
+/// Several limits for all requests.
+///
+/// Headers report the one that has the fewest tokens left, or that refused.
 impl<const N: usize, A: Algorithm, C: Clock> Limit for LimitSet<N, A, C> {
     type Future = Ready<Answer>;
 
@@ -56,7 +58,7 @@ impl<const N: usize, A: Algorithm, C: Clock> Limit for LimitSet<N, A, C> {
     }
 }
 
-/// Implements [`Limit`] for limiters that decide without telling what is left.
+/// Implements [`Limit`] for limiters whose decision does not include the remaining tokens.
 macro_rules! limit_by_usage {
     ($(#[$attribute:meta])* [$($parameter:ident: $bound:ident)?] $limiter:ty) => {
         $(#[$attribute])*
@@ -91,7 +93,9 @@ fn standing_of(usage: Usage) -> Standing {
     Standing::new(reported_quota(usage), usage.remaining(), usage.resets_in())
 }
 
-/// Returns the quota as headers report it: the tokens, and the window in which these are refilled, for any algorithm.
+/// Returns the quota as headers report it, for any algorithm.
+///
+/// That is the tokens, and the window in which these are refilled.
 pub(super) fn reported_quota(usage: Usage) -> Quota {
     let quota = usage.quota();
     // A bucket's own quota states the rate exactly, however short its refill is.

@@ -1,4 +1,4 @@
-//! What decides on the requests of a key.
+//! Limits that decide on the requests of a key.
 
 use super::global::reported_quota;
 use super::{Answer, Decision, Detail, KeyedStatus, Limited, Refusal, Standing};

@@ -1,11 +1,11 @@
-//! What a limit per key holds and has counted.
+//! The state and the counts of a limit per key.
 
 use alloc::string::String;
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::KeyedAlgorithm;
 use damper_core::time::Clock;
 
-/// What a limit per key holds, and what it has counted since its creation, for metrics.
+/// The state of a limit per key and its counts since creation, for metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyedStatus {
@@ -24,7 +24,9 @@ pub struct KeyedStatus {
 }
 
 impl KeyedStatus {
-    /// Reads the status of a limiter. Takes its locks one after the other: for every few seconds, not for every call.
+    /// Reads the status of a limiter.
+    ///
+    /// Takes its locks one after the other: for every few seconds, not for every call.
     #[must_use]
     pub fn of<K: ?Sized, C: Clock, S, A: KeyedAlgorithm>(limits: &KeyedLimiter<K, C, S, A>) -> Self {
         Self {

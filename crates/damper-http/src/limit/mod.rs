@@ -1,4 +1,4 @@
-//! What decides on a request.
+//! Limits that decide on a request.
 
 // | file | idea |
 // |---|---|

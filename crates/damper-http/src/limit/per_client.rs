@@ -13,8 +13,9 @@ use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::KeyedAlgorithm;
 use damper_core::time::Clock;
 
-/// A limit for each client address: the peer's, or behind [`TrustedProxies`] the one that these report. IPv6 addresses
-/// are grouped by their prefix.
+/// A limit for each client address: the peer's, or behind [`TrustedProxies`] the one that these report.
+///
+/// IPv6 addresses are grouped by their prefix.
 ///
 /// A network has many such prefixes: one that owns a /48 has 65,536 of 64 bits. Limits of [wider
 /// prefixes](Self::prefix) hold it together.
@@ -29,15 +30,18 @@ pub struct PerClient<T = Arc<KeyedLimiter<ClientAddress>>> {
 }
 
 impl<T: KeyedLimit<ClientAddress>> PerClient<T> {
-    /// Creates a limit from an `Arc` of a limiter, which you keep to inspect it or to change its quota, or from a
-    /// [`KeyedLimit`] of your own.
+    /// Creates a limit from an `Arc` of a limiter, or from a [`KeyedLimit`] of your own.
+    ///
+    /// Keep the `Arc` to inspect the limiter or to change its quota.
     pub fn new(limits: T) -> Self {
         Self { limits, proxies: None, ipv6_prefix: ClientAddress::IPV6_PREFIX, prefixes: None }
     }
 }
 
 impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<Arc<KeyedLimiter<ClientAddress, C, S, A>>> {
-    /// Adds a limit for each IPv6 prefix of `bits`, in a limiter that you keep; more than 128 are 128. Default: none.
+    /// Adds a limit for each IPv6 prefix of `bits`, in a limiter that you keep; more than 128 are 128.
+    ///
+    /// Default: none.
     ///
     /// A request takes a token of its client's limit and of the limits of all prefixes that it is in, or of none. They
     /// are asked in their order, the client's own first and the shortest prefix last; when one refuses, those before it

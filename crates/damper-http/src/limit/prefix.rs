@@ -105,14 +105,14 @@ impl<T: KeyedLimit<ClientAddress>> PrefixLimits<T> {
     }
 }
 
-/// What one of the limits decides on a key.
+/// The decision of one of the limits on a key.
 struct PrefixDecision<'a, T, C, S, A> {
     answer: T,
     limits: &'a KeyedLimiter<ClientAddress, C, S, A>,
     key: ClientAddress,
 }
 
-/// What all of the limits decide together.
+/// The decision of all limits together.
 type CombinedDecision<'a, C, S, A> = Result<PrefixDecision<'a, Allowed, C, S, A>, PrefixDecision<'a, Denied, C, S, A>>;
 
 impl<T, C: Clock, S: BuildHasher, A: KeyedAlgorithm> PrefixDecision<'_, T, C, S, A> {
@@ -121,8 +121,9 @@ impl<T, C: Clock, S: BuildHasher, A: KeyedAlgorithm> PrefixDecision<'_, T, C, S,
     }
 }
 
-/// Takes a token of a client's limit and of those of all prefixes that it is in, or of none. The prefixes are in their
-/// order, the narrowest first.
+/// Takes a token of a client's limit and of those of all prefixes that it is in, or of none.
+///
+/// The prefixes are in their order, the narrowest first.
 fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     own: &Local<C, S, A>,
     client: ClientAddress,
@@ -141,8 +142,10 @@ fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     }
 }
 
-/// Takes a token of a limit, and then of those of the prefixes. Returns the decision of the limit that has the fewest
-/// tokens left, or of those that refuse the one with the longest wait.
+/// Takes a token of a limit, and then of those of the prefixes.
+///
+/// Returns the decision of the limit that has the fewest tokens left, or of those that refuse the one with the longest
+/// wait.
 ///
 /// It calls itself for each prefix, of which there are few, so that the stack keeps their receipts.
 fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
@@ -172,7 +175,8 @@ fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     Ok(own)
 }
 
-/// Returns the refusal with the longest wait, of the first one and those that the limits of these prefixes would make.
+/// Returns the refusal with the longest wait, of the first one and those of these prefixes' limits.
+///
 /// Takes no token. The limits before the first one allowed the request.
 #[cold]
 fn longest_refusal<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(

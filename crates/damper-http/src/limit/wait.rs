@@ -15,6 +15,7 @@ use damper_core::time::{Clock, DefaultClock};
 
 /// One limit for all requests, which wait for their tokens. Made by
 /// [`RateLimitLayer::wait`](crate::RateLimitLayer::wait).
+#[cfg(feature = "tokio")]
 pub struct Wait<C = DefaultClock> {
     limiter: Arc<RateLimiter<TokenBucket, C>>,
     longest: Duration,
@@ -69,6 +70,7 @@ impl<C: fmt::Debug> fmt::Debug for Wait<C> {
 /// It takes its place when it is first polled, and gives it back when it is dropped, see
 /// [`AcquireFuture`](damper_core::limit::AcquireFuture).
 #[must_use = "futures do nothing unless they are polled"]
+#[cfg(feature = "tokio")]
 pub struct WaitFuture(Pin<Box<dyn Future<Output = Answer> + Send>>);
 
 impl Future for WaitFuture {

@@ -16,7 +16,9 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 const GRPC: &[u8] = b"application/grpc";
 
-/// Returns whether a request is one of gRPC or gRPC-Web: a POST with a content type such as `application/grpc+proto`.
+/// Returns whether a request is one of gRPC or gRPC-Web.
+///
+/// Such a request is a POST with a content type such as `application/grpc+proto`.
 ///
 /// gRPC refuses a call with a `200 OK`, and only a gRPC client reads the status in it. A cache could store such a
 /// response to a GET.
@@ -38,8 +40,9 @@ pub(super) fn response(head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
     trailers_only(status_of(refusal), head.headers.get(CONTENT_TYPE).cloned())
 }
 
-/// Returns a response that has this status in its headers, and the request's content type, because gRPC-Web expects its
-/// own.
+/// Returns a response with this status in its headers, and the request's content type.
+///
+/// gRPC-Web expects its own.
 pub(crate) fn trailers_only(status: Status, content_type: Option<HeaderValue>) -> Response<Bytes> {
     let mut response = status.into_http();
     if let Some(content_type) = content_type {
@@ -53,8 +56,9 @@ pub(crate) fn unavailable(head: &Head<'_>, refusal: &impl Display, wait: Duratio
     trailers_only(status(Code::Unavailable, refusal, Some(wait)), head.headers.get(CONTENT_TYPE).cloned())
 }
 
-/// Decides on a gRPC request that another service answers. Returns the status to refuse it with, or `None` if it may
-/// pass.
+/// Decides on a gRPC request that another service answers.
+///
+/// Returns the status to refuse it with, or `None` if it may pass.
 #[must_use]
 pub fn refusal_status<L: Limit<Future = Ready<Answer>>>(layer: &RateLimitLayer<L>, head: &Head<'_>) -> Option<Status> {
     let (settings, head) = (&*layer.settings, &head.with_peer(layer.peer.as_ref()));

@@ -39,7 +39,7 @@ pub enum Headers {
 }
 
 impl Headers {
-    /// What they need to know of an allowed request.
+    /// The detail of an allowed request that they need.
     #[inline]
     pub(super) fn detail(self) -> Detail {
         match self {

@@ -30,9 +30,9 @@ use damper_core::quota::Quota;
 ///
 /// With axum:
 ///
-#[cfg_attr(feature = "axum", doc = "```")]
-#[cfg_attr(not(feature = "axum"), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(feature = "axum")] {
 /// use axum::{Router, routing::get};
 /// use damper::Quota;
 /// use damper::http::RateLimitLayer;
@@ -46,13 +46,14 @@ use damper_core::quota::Quota;
 ///     .layer(clients.exempt(|head| head.uri.path() == "/healthz"));
 /// // Adds the address of the peer to requests: `axum::serve(listener, service)`.
 /// let service = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
+/// # }
 /// ```
 ///
 /// With hyper, for each connection:
 ///
-#[cfg_attr(feature = "hyper", doc = "```")]
-#[cfg_attr(not(feature = "hyper"), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(feature = "hyper")] {
 /// use damper::http::RateLimitLayer;
 /// use hyper::service::{HttpService, service_fn};
 /// # use hyper::{Request, Response, body::Incoming};
@@ -66,6 +67,7 @@ use damper_core::quota::Quota;
 /// let service = move |peer: SocketAddr| limits.for_peer(peer).layer(service_fn(hello));
 /// # fn check<S: HttpService<Incoming>>(_: impl Fn(SocketAddr) -> S) {}
 /// # check(service);
+/// # }
 /// ```
 pub struct RateLimitLayer<L> {
     pub(super) settings: Arc<RateLimitSettings<L>>,
@@ -115,7 +117,9 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         self.with(|settings| settings.exempt = Some(Arc::new(predicate)))
     }
 
-    /// Sets which responses carry rate limit headers, and which headers these are. Default: [`Headers::OnRefusals`].
+    /// Sets which responses carry rate limit headers, and which headers these are.
+    ///
+    /// Default: [`Headers::OnRefusals`].
     #[must_use]
     pub fn headers(self, headers: Headers) -> Self {
         self.with(|settings| settings.headers = headers)
@@ -131,8 +135,9 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         Ok(self.with(|settings| settings.rename(headers)))
     }
 
-    /// Sets the body of the answer to requests that are over the limit: its content type, and its bytes. Default: a
-    /// line of text.
+    /// Sets the body of the answer to requests that are over the limit: its content type, and its bytes.
+    ///
+    /// Default: a line of text.
     ///
     /// # Examples
     ///
@@ -153,7 +158,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         self.with(|settings| settings.body = RefusalBody::custom(body))
     }
 
-    /// Sets the body of the answer to requests that are over the limit to a problem document (RFC 9457) in JSON.
+    /// Sets the body of refusals to a problem document (RFC 9457) in JSON.
     #[must_use]
     pub fn problem_json(self) -> Self {
         self.with(|settings| settings.body = RefusalBody::Problem)
@@ -165,7 +170,9 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         self.with(|settings| settings.on_limited = Some(Arc::new(hook)))
     }
 
-    /// Calls this for every request that the limit cannot decide on, before it is answered `500 Internal Server Error`.
+    /// Calls `hook` for every request that the limit cannot decide on.
+    ///
+    /// It is called before the request is answered `500 Internal Server Error`.
     ///
     /// The answer says nothing more. Without the feature `tracing` this is where the reason is found.
     ///
@@ -197,8 +204,9 @@ impl<L: Clone> RateLimitLayer<L> {
 
 #[cfg(feature = "tokio")]
 impl<C: damper_core::Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
-    /// Makes requests wait for a token, first come first served, for `longest` at most: for clients that keep to a
-    /// limit.
+    /// Makes requests wait for a token for at most `longest`, first come, first served.
+    ///
+    /// Use it before a client, to keep to a server's limit.
     ///
     /// A request that would have to wait longer, or past the [`Deadline`](damper_core::Deadline) in its extensions, is refused
     /// at once and takes no token. Requests wait in their future, by tokio's timer.
@@ -213,8 +221,10 @@ impl<C: damper_core::Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBuc
 
 #[cfg(feature = "metrics")]
 impl<L: Limit> RateLimitLayer<L> {
-    /// Records the metrics of the layer's limits per key: keys, capacity, evictions, overflows, refused newcomers, as
-    /// the docs of [`damper::http`](crate) list them. Other limits have none.
+    /// Records the metrics of the layer's limits per key.
+    ///
+    /// These are keys, capacity, evictions, overflows and refused newcomers, as the docs of [`damper::http`](crate)
+    /// list them. Other limits have none.
     ///
     /// Nothing else records these, for they have to be gathered from all parts of a table, which no request should wait
     /// for. Call it at the tick of your exporter, or before each scrape. Layers with the same
@@ -244,8 +254,9 @@ impl<L: Limit> RateLimitLayer<L> {
 }
 
 impl<L> RateLimitLayer<L> {
-    /// The same layer for requests of a connection from this address: for servers that make a service for each
-    /// connection.
+    /// Creates the same layer for requests of a connection from this address.
+    ///
+    /// It is for servers that make a service for each connection.
     #[must_use]
     pub fn for_peer(&self, address: SocketAddr) -> Self {
         Self { peer: Some(address), ..self.clone() }

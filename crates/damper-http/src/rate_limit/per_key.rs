@@ -14,8 +14,9 @@ use damper_core::quota::Quota;
 use http::HeaderName;
 
 impl RateLimitLayer<PerClient> {
-    /// Creates a layer with a limit for each client address, for the 8192 busiest of them unless a
-    /// [capacity](Self::capacity) is set.
+    /// Creates a layer with a limit for each client address.
+    ///
+    /// It knows the 8192 busiest of them unless a [capacity](Self::capacity) is set.
     ///
     /// The address is the peer's; IPv6 addresses are grouped by their first 64 bits. Behind proxies, set
     /// [which](Self::behind).
@@ -28,8 +29,9 @@ impl RateLimitLayer<PerClient> {
         Self::with_table(PerClient::new(limits_for_each(quota)))
     }
 
-    /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known; more than 128 are 128.
-    /// Default: none.
+    /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known.
+    ///
+    /// More than 128 are 128. Default: none.
     ///
     /// One network may own many prefixes of 64 bits: 65,536 in a /48. A request takes a token of its client's limit and
     /// of the limits of all prefixes that it is in, or of none. When one refuses, the narrower ones get back what they
@@ -61,8 +63,9 @@ impl RateLimitLayer<PerClient> {
 }
 
 impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, Arc<KeyedLimiter<K>>>> {
-    /// Creates a layer with a limit for each key that a closure returns, for the 8192 busiest keys unless a
-    /// [capacity](Self::capacity) is set.
+    /// Creates a layer with a limit for each key that a closure returns.
+    ///
+    /// It knows the 8192 busiest keys unless a [capacity](Self::capacity) is set.
     ///
     /// A key is anything that can be hashed. All requests for which an `Option` is `None` share a bucket.
     ///
@@ -90,8 +93,9 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, Arc<KeyedLimiter<K>
 }
 
 impl RateLimitLayer<ByHeader> {
-    /// Creates a layer with a limit for each value of a header, such as an API key, for the 8192 busiest values unless a
-    /// [capacity](Self::capacity) is set.
+    /// Creates a layer with a limit for each value of a header, such as an API key.
+    ///
+    /// It knows the 8192 busiest values unless a [capacity](Self::capacity) is set.
     ///
     /// Requests without the header share a bucket. A client that controls the header can evade the limit, so use one
     /// that is verified before or that a proxy writes.
@@ -139,7 +143,9 @@ impl<L: LimitedByTable> RateLimitLayer<L> {
 }
 
 impl<T: Clone> RateLimitLayer<PerClient<T>> {
-    /// Trusts these proxies to report the client's address on their connections. Default: no proxy is trusted.
+    /// Trusts these proxies to report the client's address on their connections.
+    ///
+    /// Default: no proxy is trusted.
     ///
     /// # Examples
     ///
@@ -158,8 +164,9 @@ impl<T: Clone> RateLimitLayer<PerClient<T>> {
         self.with(|settings| settings.limit.behind(proxies))
     }
 
-    /// Sets by how many bits IPv6 addresses are grouped; more than 128 are 128. Default: 64, what a home or a host is
-    /// given.
+    /// Sets by how many bits IPv6 addresses are grouped; more than 128 are 128.
+    ///
+    /// Default: 64, what a home or a host is given.
     #[must_use]
     pub fn ipv6_prefix(self, bits: u32) -> Self {
         self.with(|settings| settings.limit.ipv6_prefix(bits))

@@ -2,7 +2,9 @@
 
 use http::{Extensions, Response};
 
-/// Marks a response that a layer of damper made in place of the service, in the [extensions](Response::extensions) of the response.
+/// Marks a response that a layer of damper made in place of the service.
+///
+/// It is in the [extensions](Response::extensions) of the response.
 ///
 /// The layers of a server mark their refusals: [`RateLimitLayer`](crate::RateLimitLayer), [`ConcurrencyLayer`](crate::ConcurrencyLayer),
 /// [`AdmissionLayer`](crate::AdmissionLayer), and [`DeadlineLayer`](crate::DeadlineLayer) where a request arrives after its deadline. The

@@ -47,7 +47,7 @@ impl<S, L> RateLimit<S, L> {
     }
 }
 
-/// What a service does with a request.
+/// The course that a service takes with a request.
 enum NextStep<F> {
     /// Calls the service behind the limit.
     Call,

@@ -1,4 +1,4 @@
-//! What all services of a layer share: its limit and its settings, and what follows from a decision.
+//! The limit and the settings of a layer's services, and what follows from a decision.
 
 use super::Headers;
 use super::Refused;
@@ -18,12 +18,12 @@ type RequestPredicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 
 type RequestCallback<T> = Arc<dyn Fn(&Head<'_>, &T) + Send + Sync>;
 
-/// Who built the limiter of a layer.
+/// The origin of a layer's limiter.
 #[derive(Clone, Copy)]
 pub(super) enum LimiterOrigin {
     /// The layer, which may build it anew.
     Layer,
-    /// The caller, who may keep it.
+    /// The caller, which may share it with other code.
     Caller,
 }
 

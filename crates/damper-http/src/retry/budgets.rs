@@ -1,12 +1,12 @@
-//! Which budget a request's retries are taken from.
+//! The choice of a budget for a request's retries.
 
 use crate::Head;
 use damper_core::retry::Budget;
 
-/// Chooses the budget that a request's retries are taken from.
+/// Chooses the budget for a request's retries.
 ///
-/// Every [`Budget`] is one for all requests. [`HostBudgets`](crate::HostBudgets) have one per host. Write your own to
-/// choose the budget in another way.
+/// A plain [`Budget`] serves all requests. [`HostBudgets`](crate::HostBudgets) have one per host. Implement this trait to choose the budget
+/// in another way.
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ pub trait Budgets {
     /// A budget.
     type Budget: Budget;
 
-    /// What a call keeps to find its budget by: a key, or the budget itself in an `Arc`.
+    /// The value by which a call finds its budget: a key, or the budget itself in an `Arc`.
     type Choice;
 
     /// Chooses the budget of a request, once per call.
@@ -58,7 +58,7 @@ pub trait Budgets {
     fn budget<'a>(&'a self, choice: &'a Self::Choice) -> &'a Self::Budget;
 }
 
-/// One for all requests.
+/// Returns the one budget for all requests.
 impl<B: Budget> Budgets for B {
     type Budget = B;
     type Choice = ();

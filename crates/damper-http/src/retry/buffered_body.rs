@@ -1,4 +1,4 @@
-//! A body that keeps what was read of it.
+//! A body that keeps the data read from it.
 
 use super::ReplayableBody;
 use alloc::boxed::Box;
@@ -17,29 +17,29 @@ use std::sync::{Mutex, MutexGuard};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A request body that keeps what was read of it, up to a limit, so that a stream can be sent again.
+/// A request body that keeps the data read from it, up to a limit, so that a stream can be resent.
 ///
-/// It is read as it arrives: nothing waits for its end. Each attempt reads the kept data first, and then goes on with the
-/// stream. When an attempt takes the data beyond the limit, it is the only one that goes on: nothing is kept any more, and no
-/// other attempt can be made. The same holds once no other attempt can be made for another reason, such as the response.
+/// It is read as it arrives, without a wait for its end. Each attempt reads the kept data first, and then goes on with the stream. An
+/// attempt that takes the data beyond the limit becomes the only reader: no more data is kept, and no other attempt can be made. The same
+/// holds once another reason, such as the response, rules out another attempt.
 ///
-/// The limit is in bytes of data, to which each frame adds 32 for itself.
+/// The limit is in bytes of data, and each frame adds 32 bytes for itself.
 ///
 /// # Locks
 ///
-/// Attempts share the stream under a mutex, which is held while the stream is polled. Two threads meet there only while
-/// an old attempt is being dropped, or where attempts are hedged. A [`RetryLayer`](super::RetryLayer) also withdraws from its
-/// budget under the mutex, so that the old attempt cannot go beyond the limit between that and the next attempt.
+/// Attempts share the stream under a mutex, which is held while the stream is polled. Two threads contend for it only while an old attempt
+/// is being dropped, or if attempts are hedged. A [`RetryLayer`](super::RetryLayer) also withdraws from its budget under the mutex, so that
+/// the old attempt cannot exceed the limit between the withdrawal and the next attempt.
 ///
 /// # Errors
 ///
-/// The stream's error, of the attempt that reads it. An attempt that was replaced by another one gets an error too, so that its
-/// connection resets its stream. No caller sees that.
+/// The attempt that reads the stream gets the stream's error. An attempt that was replaced by another gets an error too, so that its
+/// connection resets its stream. The caller never sees that error.
 pub struct BufferedBody<Q> {
     shared: Arc<Mutex<Shared<Q>>>,
     /// The attempt that reads.
     reader: u32,
-    /// The next of the frames that are kept.
+    /// The index of the next kept frame.
     next: usize,
     /// Whether no other attempt will read.
     is_only: bool,
@@ -48,19 +48,19 @@ pub struct BufferedBody<Q> {
 struct Shared<Q> {
     stream: Q,
     end: End,
-    /// All data so far; once there is an only reader, what it has not read.
+    /// All data so far. Once there is a single reader, only the data that it has not read.
     frames: VecDeque<Bytes>,
-    /// How much more may be kept.
+    /// The number of bytes that may still be kept.
     room: usize,
     /// The newest reader's number.
     newest: u32,
-    /// The readers that were not replaced.
+    /// The numbers of the readers that were not replaced.
     live: Range<u32>,
-    /// Readers that wait for the stream, which wakes only the last one that polled it.
+    /// The waiting readers, because the stream wakes only the reader that polled it last.
     waiting: Vec<(u32, Waker)>,
 }
 
-/// How the stream has ended.
+/// The end of the stream.
 enum End {
     NotYet,
     Plain,
@@ -69,7 +69,7 @@ enum End {
 }
 
 impl<Q: Body + Unpin> BufferedBody<Q> {
-    /// Keeps what is read of a body, up to so many bytes.
+    /// Wraps a body, and keeps up to `limit` bytes of the data read from it.
     pub fn new(body: Q, limit: usize) -> Self {
         let shared = Shared {
             stream: body,
@@ -88,12 +88,12 @@ impl<Q: Body + Unpin> BufferedBody<Q> {
     }
 }
 
-/// Without the data, if the stream has panicked.
+/// Locks the stream; returns `None` if the stream has panicked.
 fn lock<Q>(shared: &Mutex<Shared<Q>>) -> Option<MutexGuard<'_, Shared<Q>>> {
     shared.lock().ok()
 }
 
-/// Wakes readers, without the lock.
+/// Wakes readers. The caller must not hold the lock.
 fn wake(readers: Vec<(u32, Waker)>) {
     for (_, waker) in readers {
         waker.wake();
@@ -101,7 +101,7 @@ fn wake(readers: Vec<(u32, Waker)>) {
 }
 
 impl<Q> Shared<Q> {
-    /// Whether all data so far is kept.
+    /// Returns whether all data so far is kept.
     fn is_whole(&self) -> bool {
         self.live.end == u32::MAX && !matches!(self.end, End::Failed)
     }
@@ -112,7 +112,9 @@ impl<Q> Shared<Q> {
         self.newest
     }
 
-    /// Makes this reader, which has read so many frames, the only one. Returns its place among those that are left.
+    /// Makes this reader the only one, and returns its index among the remaining frames.
+    ///
+    /// `read` is the number of frames that it has read.
     fn commit_to(&mut self, reader: u32, read: usize) -> usize {
         self.live = reader..reader.saturating_add(1);
         let frames = self.frames.len();
@@ -121,7 +123,9 @@ impl<Q> Shared<Q> {
         usize::from(read > frames)
     }
 
-    /// Registers the reader that waits. Returns its old waker, which the caller drops without the lock: it is the user's.
+    /// Registers a waiting reader, and returns its old waker.
+    ///
+    /// The caller drops the waker without the lock, because it is user code.
     fn wait(&mut self, reader: u32, waker: &Waker) -> Option<Waker> {
         match self.waiting.iter_mut().find(|(waiting, _)| *waiting == reader) {
             Some((_, registered)) if registered.will_wake(waker) => None,
@@ -217,7 +221,7 @@ where
                 Ok(mut data) => {
                     let data = data.copy_to_bytes(data.remaining());
                     let size = data.len().saturating_add(size_of::<Bytes>());
-                    // An empty frame is part of no data.
+                    // An empty frame carries no data, so it is not kept.
                     if !this.is_only && !data.is_empty() {
                         if let Some(room) = shared.room.checked_sub(size) {
                             shared.room = room;
@@ -236,7 +240,7 @@ where
                         this.next = shared.frames.len() + 1;
                         Some(Ok(Frame::trailers(trailers)))
                     }
-                    // There are no other frames.
+                    // There are no other kinds of frames.
                     Err(_) => None,
                 },
             },
@@ -265,7 +269,7 @@ where
             End::NotYet => shared.stream.size_hint(),
             _ => SizeHint::with_exact(0),
         };
-        // The upper bound first, because it must not fall below the lower.
+        // Set the upper bound first, because it must not fall below the lower.
         if let Some(upper) = size.upper() {
             size.set_upper(upper.saturating_add(kept));
         }
@@ -274,7 +278,7 @@ where
     }
 }
 
-/// The stream would wake this reader, so another one has to poll it.
+/// Wakes the others: the stream would wake this reader, so another one has to poll it.
 impl<Q> Drop for BufferedBody<Q> {
     fn drop(&mut self) {
         let Some(mut shared) = lock(&self.shared) else { return };
@@ -291,7 +295,7 @@ impl<Q> fmt::Debug for BufferedBody<Q> {
     }
 }
 
-/// Why a reader cannot go on.
+/// The reason why a reader cannot go on.
 #[derive(Debug)]
 enum BodyLost {
     /// Another attempt is the only reader.

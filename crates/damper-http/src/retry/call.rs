@@ -1,32 +1,36 @@
 //! One call: the decision on each of its outcomes, and the request that is kept for the next attempt.
 
 use super::settings::RetrySettings;
-use super::{Budgets, ClassifyFailure, GiveUp, ReplayableBody, RetryProtocol, deadline_of};
+use super::{Budgets, GiveUp, ReplayableBody, RetryProtocol, deadline_of};
 use crate::deadline::SentTimeout;
 use crate::{Head, ResponseHead};
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::internal::{begin_within, count_failure, next_wait, withdraw};
-use damper_core::retry::{Attempts, Budget, Failure, GaveUp, RetryError};
+use damper_core::retry::{Attempts, Budget, Failure, GaveUp, RetryError, Unlimited};
+use damper_core::throttle::PaceTooSlow;
 use damper_core::time::Clock;
 use http::{Request, Response};
 
 /// One call on its way through its attempts.
-pub(super) struct Call<K, C, B: Budgets, P, Z> {
+pub(crate) struct Call<K, C, B: Budgets, P, Z> {
     pub(super) settings: Arc<RetrySettings<C, B, P, Z>>,
     budget: B::Choice,
     attempts: Attempts<C>,
-    /// For other attempts; `None` if there cannot be one.
+    /// The time after which no attempt begins: the deadline, or earlier.
+    until: Deadline<C>,
+    /// The request for other attempts; `None` if there cannot be one.
     kept: Option<Request<K>>,
-    /// For the next attempt: from the decision on it until it begins.
+    /// The request of the next attempt, from the decision on it until it begins.
     next: Option<Request<K>>,
     may_repeat: bool,
-    /// Attempts that no server can have processed.
+    has_transparent_retries: bool,
+    /// The number of attempts that no server can have processed.
     unprocessed: u32,
 }
 
-/// What follows from the outcome of an attempt.
+/// The consequence of an attempt's outcome.
 pub(super) enum Judgement<R, E> {
     /// The call is over.
     Over(Result<Response<R>, RetryError<E>>),
@@ -40,11 +44,40 @@ where
     C: Clock + Clone + Send + Sync + 'static,
     B: Budgets,
 {
-    /// Begins a call, with the deadline of the request. Returns the request of its first attempt, unless that is over.
-    pub(super) fn begin<Q>(
+    /// Begins a call with the deadline of the request, and returns the request of its first attempt.
+    ///
+    /// It returns no request if the deadline has passed.
+    pub(crate) fn begin<Q>(
         settings: &Arc<RetrySettings<C, B, P, Z>>,
         request: Request<Q>,
     ) -> (Self, Option<Request<P::Body>>)
+    where
+        P: RetryProtocol<Q, Kept = K>,
+    {
+        let (call, first) = Self::start(settings, request);
+        let first = first.map(|request| {
+            call.budget().began();
+            call.prepare(request)
+        });
+        (call, first)
+    }
+
+    /// Begins a call whose first attempt is made later, by [`next_request`](Self::next_request).
+    ///
+    /// The budget counts the call then.
+    pub(crate) fn begin_later<Q>(settings: &Arc<RetrySettings<C, B, P, Z>>, request: Request<Q>) -> Self
+    where
+        P: RetryProtocol<Q, Kept = K>,
+    {
+        let (mut call, first) = Self::start(settings, request);
+        call.next = first;
+        call
+    }
+
+    /// Begins a call, and returns the request of its first attempt in its kept form.
+    ///
+    /// It returns no request if the deadline has passed.
+    fn start<Q>(settings: &Arc<RetrySettings<C, B, P, Z>>, request: Request<Q>) -> (Self, Option<Request<K>>)
     where
         P: RetryProtocol<Q, Kept = K>,
     {
@@ -52,15 +85,19 @@ where
         let head = Head::of(&request);
         let budget = budgets.choose(&head);
         let deadline = deadline_of(protocol, &head, retry.clock());
-        let attempts = begin_within(retry, budgets.budget(&budget), deadline);
+        // The budget counts the call with its first attempt.
+        let attempts = begin_within(retry, &Unlimited, deadline);
+        let until = attempts.deadline().clone();
         let may_repeat = protocol.may_repeat(&head);
         let mut call = Self {
             settings: Arc::clone(settings),
             budget,
             attempts,
+            until,
             kept: None,
             next: None,
             may_repeat,
+            has_transparent_retries: protocol.has_transparent_retries(),
             unprocessed: 0,
         };
         if call.deadline().is_expired() {
@@ -70,17 +107,31 @@ where
         if !call.is_last() {
             call.kept = copy(&request);
         }
-        let first = call.prepare(request);
-        (call, Some(first))
+        (call, Some(request))
     }
 
-    /// Whether the present attempt is the last that is allowed.
+    /// Begins no attempt after `until`, which is no later than the deadline.
+    pub(crate) fn begins_until(mut self, until: Deadline<C>) -> Self {
+        self.until = until;
+        self
+    }
+
+    pub(super) fn until(&self) -> &Deadline<C> {
+        &self.until
+    }
+
+    fn budget(&self) -> &B::Budget {
+        self.settings.budgets.budget(&self.budget)
+    }
+
+    /// Returns whether the current attempt is the last that is allowed.
     fn is_last(&self) -> bool {
-        self.attempts.number() >= self.settings.retry.max_attempts()
+        let may_be_transparent = self.has_transparent_retries && !self.attempts.had_transparent_retry();
+        !may_be_transparent && self.attempts.is_last(&self.settings.retry)
     }
 
     /// Returns whether a request is kept for another attempt.
-    pub(super) fn may_be_repeated(&self) -> bool {
+    pub(crate) fn may_be_repeated(&self) -> bool {
         self.kept.is_some()
     }
 
@@ -89,11 +140,15 @@ where
     where
         P: RetryProtocol<Q, Kept = K>,
     {
+        let is_first = self.begun() == 0;
         let request = self.next.take()?;
+        if is_first {
+            self.budget().began();
+        }
         Some(self.prepare(request))
     }
 
-    /// Makes a request of the service out of one that was kept.
+    /// Turns a kept request into one for the service.
     fn prepare<Q>(&self, request: Request<K>) -> Request<P::Body>
     where
         P: RetryProtocol<Q, Kept = K>,
@@ -104,31 +159,58 @@ where
         let time_left = if deadline.is_never() { None } else { Some(deadline.remaining()) };
         let previous = (self.attempts.number() - 1).saturating_sub(self.unprocessed);
         protocol.prepare(&mut head.headers, previous, time_left);
-        // A layer of deadlines outside wrote what was left when the call began.
+        // An outer layer of deadlines wrote the time left at the start of the call, so update it.
         if let Some(timeout) = head.extensions.get::<SentTimeout>() {
             timeout.write(&mut head.headers, deadline.remaining());
         }
         Request::from_parts(head, protocol.send(body))
     }
 
-    /// Returns whether it is too late for the attempt that was decided on.
+    /// Returns whether it is too late for the planned attempt.
     pub(super) fn is_too_late(&self) -> bool {
         let timeout = self.next.as_ref().and_then(|request| request.extensions().get::<SentTimeout>());
-        self.deadline().is_expired() || timeout.is_some_and(SentTimeout::is_spent)
+        self.until.is_expired() || timeout.is_some_and(SentTimeout::is_spent)
     }
 
-    pub(super) fn deadline(&self) -> &Deadline<C> {
+    /// Checks after a wait that there is time for the attempt, and for a longer wait if necessary.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the call is given up.
+    pub(super) fn after_wait(&self, longer: Option<Duration>) -> Result<(), GaveUp> {
+        let (wait, left) = match longer {
+            _ if self.is_too_late() => (self.attempts.elapsed(&self.settings.retry), Duration::ZERO),
+            Some(wait) => (wait, self.until.remaining()),
+            None => return Ok(()),
+        };
+        if wait < left {
+            Ok(())
+        } else if self.begun() == 0 {
+            Err(GaveUp::Paced(PaceTooSlow::new(wait, left)))
+        } else {
+            Err(GaveUp::Deadline { hint: longer })
+        }
+    }
+
+    /// Returns the number of attempts that were begun. A planned attempt does not count.
+    fn begun(&self) -> u32 {
+        self.attempts.number() - u32::from(self.next.is_some())
+    }
+
+    pub(crate) fn deadline(&self) -> &Deadline<C> {
         self.attempts.deadline()
     }
 
-    /// Judges the outcome of an attempt. A response that is not returned is dropped. `last` is the last error of an attempt.
+    /// Judges the outcome of an attempt. A response that is not returned is dropped.
+    ///
+    /// `last` is the last error of an attempt.
     pub(super) fn judge<R, E>(&mut self, outcome: Result<Response<R>, E>, last: &mut Option<E>) -> Judgement<R, E>
     where
-        P: ClassifyFailure<E>,
+        P: GiveUp<E>,
     {
         let judgement = self.decide(outcome, last);
         if let Judgement::Over(_) = judgement {
-            // So that a body that is still being sent is kept no longer.
+            // Stop keeping a body that is still being sent.
             self.kept = None;
         }
         judgement
@@ -136,47 +218,53 @@ where
 
     fn decide<R, E>(&mut self, outcome: Result<Response<R>, E>, last: &mut Option<E>) -> Judgement<R, E>
     where
-        P: ClassifyFailure<E>,
+        P: GiveUp<E>,
     {
         let RetrySettings { budgets, protocol, .. } = &*self.settings;
         let budget = budgets.budget(&self.budget);
         let failure = protocol.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error));
-        // The budget learns of every outcome, also where there cannot be another attempt.
+        // The budget counts every outcome, even if there cannot be another attempt.
         match failure {
-            Some(failure) => count_failure(budget, failure),
+            Some(failure) => count_failure(&self.attempts, budget, failure),
             None => budget.succeeded(),
         }
-        // No result follows the deadline.
+        // A result after the deadline is discarded.
         if self.deadline().is_expired() {
-            let error = outcome.err().or_else(|| last.take());
-            return Judgement::Over(Err(self.give_up(GaveUp::Deadline { hint: None }, error)));
+            let reason = GaveUp::Deadline { hint: None };
+            return Judgement::Over(Err(match outcome {
+                Err(error) => self.fail(reason, error, last),
+                Ok(_) => self.give_up(reason, last.take()),
+            }));
         }
         let Some(failure) = failure else {
-            return Judgement::Over(outcome.map_err(|error| self.give_up(GaveUp::NotRetryable, Some(error))));
+            return Judgement::Over(outcome.map_err(|error| self.fail(GaveUp::NotRetryable, error, last)));
         };
         match (self.try_again(failure), outcome) {
             (Ok(wait), outcome) => {
                 *last = outcome.err().or_else(|| last.take());
                 Judgement::Again(wait)
             }
-            (Err(_), Ok(response)) => Judgement::Over(Ok(response)),
-            (Err(reason), Err(error)) => Judgement::Over(Err(self.give_up(reason, Some(error)))),
+            (Err(reason), Ok(mut response)) => {
+                self.settings.protocol.mark_last(response.extensions_mut(), reason);
+                Judgement::Over(Ok(response))
+            }
+            (Err(reason), Err(error)) => Judgement::Over(Err(self.fail(reason, error, last))),
         }
     }
 
-    /// Decides on another attempt, and keeps its request. Returns the wait before it.
+    /// Decides on another attempt, keeps its request, and returns the wait before it.
     fn try_again(&mut self, failure: Failure) -> Result<Duration, GaveUp> {
         let is_safe = self.may_repeat || failure.is_unprocessed();
         let is_replayable = self.kept.as_ref().is_some_and(|request| request.body().is_replayable());
-        // The last attempt keeps no request, and ends for that reason.
+        // No request is kept during the last attempt. Its reason is that the attempts are used up, not that the request is not replayable.
         if !is_safe || !(is_replayable || self.is_last()) {
             return Err(GaveUp::NotRetryable);
         }
         let RetrySettings { retry, budgets, .. } = &*self.settings;
         let (attempts, budget) = (&mut self.attempts, budgets.budget(&self.budget));
         let wait = next_wait(attempts, retry, failure)?;
-        let kept = self.kept.take().ok_or(GaveUp::NotRetryable)?;
-        // An attempt that is still sending may have gone beyond what is kept. Then nothing is withdrawn.
+        let kept = self.kept.take().ok_or(GaveUp::Attempts)?;
+        // An attempt that is still sending may have exceeded the kept data. Then nothing is withdrawn from the budget.
         let mut withdrawal = Err(GaveUp::NotRetryable);
         let body = kept.body().restart_if(|| {
             withdrawal = withdraw(attempts, budget, failure);
@@ -194,11 +282,16 @@ where
         Ok(wait)
     }
 
-    /// Returns the error of a call that ends here. An attempt that was decided on but not begun does not count.
+    /// Returns the error of a call that ends here.
     #[cold]
     pub(super) fn give_up<E>(&self, reason: GaveUp, error: Option<E>) -> RetryError<E> {
-        let begun = self.attempts.number() - u32::from(self.next.is_some());
-        RetryError::new(reason, begun, self.attempts.elapsed(&self.settings.retry), error)
+        RetryError::new(reason, self.begun(), self.attempts.elapsed(&self.settings.retry), error)
+    }
+
+    /// Returns the error of a call that ends with the error of an attempt, after an earlier one.
+    #[cold]
+    pub(super) fn fail<E>(&self, reason: GaveUp, error: E, previous: &mut Option<E>) -> RetryError<E> {
+        self.give_up(reason, Some(error)).with_previous_error(previous.take())
     }
 
     /// Returns the caller's error.
@@ -211,7 +304,7 @@ where
     }
 }
 
-/// Returns a request that is the same; `None` if its body is a stream.
+/// Returns a copy of a request; `None` if its body is a stream.
 fn copy<K: ReplayableBody>(request: &Request<K>) -> Option<Request<K>> {
     request.body().try_clone().map(|body| with_body(request, body))
 }

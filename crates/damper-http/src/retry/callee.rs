@@ -1,8 +1,9 @@
-//! The service that is called again, by either trait of services.
+//! The retried service, with either trait of services.
 
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use core::fmt;
 use core::task::{Context, Poll};
+use core::time::Duration;
 
 /// A service that is called once for each attempt.
 pub trait Callee<R> {
@@ -15,11 +16,34 @@ pub trait Callee<R> {
     /// The future that it returns.
     type Future: Future<Output = Result<Self::Response, Self::Error>>;
 
-    /// Polls whether it may be called.
+    /// Polls whether the service is ready for a call.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>>;
 
     /// Calls it.
     fn call(&mut self, request: R) -> Self::Future;
+
+    /// Returns how much longer an attempt waits after its wait. Default: no longer.
+    fn after_wait(&mut self) -> Option<Duration> {
+        None
+    }
+}
+
+/// A service that is borrowed for one call, and can be cloned for later ones.
+#[cfg(any(feature = "hyper", feature = "tower"))]
+pub(crate) trait BorrowedCallee<R> {
+    /// The clone.
+    type Later: Callee<R>;
+
+    /// Calls the service now.
+    fn call(self, request: R) -> <Self::Later as Callee<R>>::Future;
+
+    /// Returns a clone for later calls, which may not be ready.
+    fn later(&self) -> Self::Later;
+
+    /// Releases the readiness of the service, and returns a clone to be polled for readiness.
+    ///
+    /// A wait must not keep what the readiness holds, such as a permit, from other calls.
+    fn release(self) -> Self::Later;
 }
 
 /// A service of `tower_service`.
@@ -49,6 +73,26 @@ impl<S> fmt::Debug for TowerService<S> {
     }
 }
 
+#[cfg(feature = "tower")]
+impl<S: tower_service::Service<R> + Clone, R> BorrowedCallee<R> for &mut S {
+    type Later = TowerService<S>;
+
+    #[inline]
+    fn call(self, request: R) -> S::Future {
+        tower_service::Service::call(self, request)
+    }
+
+    fn later(&self) -> TowerService<S> {
+        TowerService(S::clone(self))
+    }
+
+    fn release(self) -> TowerService<S> {
+        let unready = S::clone(self);
+        *self = S::clone(&unready);
+        TowerService(unready)
+    }
+}
+
 /// A service of `hyper::service`, which is always ready.
 #[cfg(feature = "hyper")]
 #[derive(Clone)]
@@ -66,6 +110,24 @@ impl<S: hyper::service::Service<R>, R> Callee<R> for HyperService<S> {
 
     fn call(&mut self, request: R) -> S::Future {
         self.0.call(request)
+    }
+}
+
+#[cfg(feature = "hyper")]
+impl<S: hyper::service::Service<R> + Clone, R> BorrowedCallee<R> for &S {
+    type Later = HyperService<S>;
+
+    #[inline]
+    fn call(self, request: R) -> S::Future {
+        hyper::service::Service::call(self, request)
+    }
+
+    fn later(&self) -> HyperService<S> {
+        HyperService(S::clone(self))
+    }
+
+    fn release(self) -> HyperService<S> {
+        self.later()
     }
 }
 

@@ -1,10 +1,11 @@
-//! What a response says about another attempt.
+//! Decides whether another attempt may help.
 
 use crate::ResponseHead;
 use damper_core::retry::Failure;
 
-/// Says whether another attempt may help after a response, or after the error in its place: `None` for a response that
-/// the caller wants, or else which failure it is.
+/// Decides whether another attempt may help after a response, or after the error in its place.
+///
+/// The result is `None` for a response that the caller gets, or else the kind of failure.
 ///
 /// Every closure with these arguments implements it. The closure names the type of the service's error.
 #[diagnostic::on_unimplemented(
@@ -12,7 +13,7 @@ use damper_core::retry::Failure;
     note = "for an error in a box: `.when(TransientFailures::judge_boxed)`"
 )]
 pub trait ClassifyFailure<E> {
-    /// Returns which failure it is; `None` for a success.
+    /// Returns the kind of failure, or `None` for a success.
     fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure>;
 }
 

@@ -25,11 +25,11 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it drops the attempt in flight, and makes no other.
+    /// Dropping it drops the attempt in flight. No other attempt is made.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct RetryingFuture<S: Callee<Request<P::Body>>, Q, C, B: Budgets, P: RetryProtocol<Q>, Z: Sleep> {
         call: Call<P::Kept, C, B, P, Z>,
-        // For other attempts; None if there cannot be one.
+        // The service for other attempts; `None` if there cannot be one.
         service: Option<S>,
         // The last error of an attempt.
         error: Option<S::Error>,
@@ -47,8 +47,8 @@ pin_project! {
         Waiting { #[pin] wait: T },
         // Until the service is ready for the next attempt.
         Readying { #[pin] until_deadline: Option<T> },
-        // The deadline had passed before the first attempt.
-        Expired,
+        // There was no time for the first attempt.
+        NotBegun { reason: GaveUp },
         Over,
     }
 }
@@ -60,14 +60,20 @@ where
     P: RetryProtocol<Q>,
     Z: Sleep,
 {
-    /// A call whose first attempt is in flight.
-    pub(super) fn calling(call: Call<P::Kept, C, B, P, Z>, attempt: S::Future, service: Option<S>) -> Self {
+    /// Creates a call whose first attempt is in flight.
+    pub(crate) fn calling(call: Call<P::Kept, C, B, P, Z>, attempt: S::Future, service: Option<S>) -> Self {
         Self { call, service, error: None, stage: Stage::Calling { attempt, until_deadline: None } }
     }
 
-    /// A call that is not made.
-    pub(super) fn expired(call: Call<P::Kept, C, B, P, Z>) -> Self {
-        Self { call, service: None, error: None, stage: Stage::Expired }
+    /// Creates a call whose first attempt comes after a wait.
+    pub(crate) fn waiting(call: Call<P::Kept, C, B, P, Z>, wait: Duration, service: S) -> Self {
+        let wait = call.settings.sleep.sleep(wait);
+        Self { call, service: Some(service), error: None, stage: Stage::Waiting { wait } }
+    }
+
+    /// Creates a call that is not made.
+    pub(crate) fn not_begun(call: Call<P::Kept, C, B, P, Z>, reason: GaveUp) -> Self {
+        Self { call, service: None, error: None, stage: Stage::NotBegun { reason } }
     }
 }
 
@@ -102,7 +108,17 @@ where
                 }
                 StageProjection::Waiting { wait } => {
                     ready!(wait.poll(context));
-                    this.stage.set(Stage::Readying { until_deadline: None });
+                    let longer = this.service.as_mut().and_then(Callee::after_wait);
+                    if let Err(reason) = this.call.after_wait(longer) {
+                        break Err(this.call.give_up(reason, this.error.take()));
+                    }
+                    match longer {
+                        Some(longer) => {
+                            let wait = sleep.sleep(longer);
+                            this.stage.set(Stage::Waiting { wait });
+                        }
+                        None => this.stage.set(Stage::Readying { until_deadline: None }),
+                    }
                 }
                 StageProjection::Readying { until_deadline } => {
                     let Some(service) = this.service else { return Poll::Pending };
@@ -110,18 +126,18 @@ where
                         break Err(this.call.give_up(deadline, this.error.take()));
                     }
                     let Poll::Ready(polled) = service.poll_ready(context) else {
-                        ready!(poll_deadline(until_deadline, this.call.deadline(), sleep, context));
+                        ready!(poll_deadline(until_deadline, this.call.until(), sleep, context));
                         break Err(this.call.give_up(deadline, this.error.take()));
                     };
                     if let Err(error) = polled {
-                        break Err(this.call.give_up(GaveUp::NotRetryable, Some(error)));
+                        break Err(this.call.fail(GaveUp::NotRetryable, error, this.error));
                     }
                     let Some(request) = this.call.next_request::<Q>() else { return Poll::Pending };
                     let attempt = service.call(request);
                     this.stage.set(Stage::Calling { attempt, until_deadline: None });
                 }
-                StageProjection::Expired => break Err(RetryError::new(deadline, 0, Duration::ZERO, None)),
-                // Polled again after it was ready.
+                StageProjection::NotBegun { reason } => break Err(RetryError::new(*reason, 0, Duration::ZERO, None)),
+                // It was polled again after it was ready.
                 StageProjection::Over => return Poll::Pending,
             }
         };
@@ -148,7 +164,7 @@ fn poll_deadline<C: Clock, Z: Sleep>(
         if left.is_zero() {
             return Poll::Ready(());
         }
-        // There was no timer yet, or its clock is ahead of the deadline's.
+        // There is no timer yet, or its clock is ahead of the deadline's.
         timer.set(Some(sleep.sleep(left)));
     }
 }

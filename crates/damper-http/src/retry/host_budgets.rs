@@ -10,11 +10,11 @@ use damper_core::retry::{RetryBudget, RetryBudgetConfig};
 use damper_core::store::LruStore;
 use damper_core::time::{Clock, DefaultClock, Monotonic};
 
-/// A [`RetryBudget`] per host and port, for the hosts that were called last. Clones share them.
+/// A [`RetryBudget`] per host and port, for the most recently called hosts. Clones share them.
 ///
-/// Retries to a host that fails leave the others what they have. The host is found as
-/// [breakers per host](crate::CircuitBreakerLayer::per_host) find it; requests without a host share a budget. A host that made
-/// room for others and comes back begins with its whole reserve, so let the capacity be more than the hosts in use.
+/// Retries to a failing host take nothing from the other hosts. The host is found as [breakers per
+/// host](crate::CircuitBreakerLayer::per_host) find it. Requests without a host share a budget. A host that was evicted and comes back
+/// starts with its whole reserve, so let the capacity exceed the number of hosts in use.
 ///
 /// # Examples
 ///
@@ -32,7 +32,7 @@ use damper_core::time::{Clock, DefaultClock, Monotonic};
 /// ```
 pub struct HostBudgets<C = DefaultClock>(Arc<HostBudgetsInner<C>>);
 
-/// In one `Arc`, because layers are cloned.
+/// One `Arc` holds all fields, because layers are cloned.
 struct HostBudgetsInner<C> {
     hosts: LruStore<String, RetryBudget<C>>,
     config: RetryBudgetConfig,
@@ -40,7 +40,7 @@ struct HostBudgetsInner<C> {
 }
 
 impl HostBudgets {
-    /// Creates budgets of this configuration for so many hosts.
+    /// Creates budgets of this configuration for this many hosts.
     ///
     /// # Errors
     ///
@@ -49,8 +49,8 @@ impl HostBudgets {
         Self::with_clock(config, capacity, Monotonic)
     }
 
-    /// Creates budgets for the 1024 hosts that were called last.
-    pub(super) fn with_default_capacity(config: RetryBudgetConfig) -> Self {
+    /// Creates budgets for the 1024 most recently called hosts.
+    pub(crate) fn with_default_capacity(config: RetryBudgetConfig) -> Self {
         Self(Arc::new(HostBudgetsInner { hosts: LruStore::default(), config, clock: Monotonic }))
     }
 }

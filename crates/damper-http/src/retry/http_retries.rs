@@ -6,10 +6,12 @@ use core::fmt;
 use damper_core::retry::{Failure, RetryError};
 use http_body::Body;
 
-/// The retries of HTTP: of requests with an idempotent method, and of those that the caller marks as [`Idempotent`].
+/// The retries of idempotent HTTP requests.
 ///
-/// The protocol of a [`RetryLayer`](super::RetryLayer) and a [`HedgeLayer`](crate::HedgeLayer) unless another one is set. `V` judges the outcomes, see
-/// [`when`](super::RetryLayer::when). `K` says how bodies are kept: [`Cloned`], or [`Buffered`] by
+/// These are requests with an idempotent method, and those that the caller marks as [`Idempotent`].
+///
+/// It is the default protocol of a [`RetryLayer`](super::RetryLayer) and a [`HedgeLayer`](crate::HedgeLayer). `V` judges the outcomes: see
+/// [`when`](super::RetryLayer::when). `K` decides how bodies are kept: [`Cloned`], or [`Buffered`] by
 /// [`buffering`](super::RetryLayer::buffering).
 #[derive(Clone, Copy)]
 pub struct HttpRetries<V = TransientFailures, K = Cloned> {
@@ -42,7 +44,7 @@ impl<V, K> HttpRetries<V, K> {
         HttpRetries { failures, bodies: self.bodies }
     }
 
-    pub(super) fn buffering(&self, limit: usize) -> HttpRetries<V, Buffered>
+    pub(crate) fn buffering(&self, limit: usize) -> HttpRetries<V, Buffered>
     where
         V: Clone,
     {
@@ -72,6 +74,11 @@ impl<Q: ReplayableBody, V> RetryProtocol<Q> for HttpRetries<V, Cloned> {
     fn send(&self, body: Q) -> Q {
         body
     }
+
+    #[inline]
+    fn has_transparent_retries(&self) -> bool {
+        false
+    }
 }
 
 impl<Q: Body + Unpin, V> RetryProtocol<Q> for HttpRetries<V, Buffered> {
@@ -88,6 +95,11 @@ impl<Q: Body + Unpin, V> RetryProtocol<Q> for HttpRetries<V, Buffered> {
 
     fn send(&self, body: BufferedBody<Q>) -> BufferedBody<Q> {
         body
+    }
+
+    #[inline]
+    fn has_transparent_retries(&self) -> bool {
+        false
     }
 }
 

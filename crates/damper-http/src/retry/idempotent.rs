@@ -1,9 +1,11 @@
 //! The caller's mark that a request may be sent again.
 
-/// Marks a request as safe to be sent twice, although its method is not idempotent: put it into the request's extensions.
+/// Marks a request as safe to be sent twice, although its method is not idempotent.
 ///
-/// GET, HEAD, OPTIONS, TRACE, PUT and DELETE need no mark. Mark a POST if the server recognizes the second one, by an
-/// idempotency key say, or if it only reads.
+/// Put it into the request's extensions.
+///
+/// GET, HEAD, OPTIONS, TRACE, PUT and DELETE need no mark. Mark a POST if it only reads, or if the server recognizes a duplicate, for
+/// example by an idempotency key.
 ///
 /// # Examples
 ///

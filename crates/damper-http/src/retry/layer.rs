@@ -1,4 +1,4 @@
-//! How often, when, and what is tried again.
+//! The layer: which calls are retried, when, and how often.
 
 use super::http_retries::{Buffered, HttpRetries};
 use super::settings::RetrySettings;
@@ -12,7 +12,7 @@ use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
 
-/// Tries calls of a client's services again where that may help, by a [`Retry`] policy.
+/// Retries a client's calls where that may help, by a [`Retry`] policy.
 ///
 /// | question | answer |
 /// |---|---|
@@ -21,25 +21,24 @@ use damper_core::time::TokioSleep;
 /// | when? | after the policy's backoff, not before the server's `Retry-After`, and not after the deadline |
 /// | how often? | as the policy and its budget allow. A call counts once in the budget |
 ///
-/// That is HTTP. For another [`protocol`](Self::protocol) it answers these questions.
+/// These are the answers of HTTP. Another [`protocol`](Self::protocol) answers the questions itself.
 ///
-/// When a call is given up, the caller gets the last response as it is, or a
-/// [`RetryError`](damper_core::RetryError) with the last error.
+/// If a call is given up, the caller gets the last response unchanged, or a [`RetryError`](damper_core::RetryError) with the last error.
 ///
-/// Share one budget among all callers of a server; for several servers, have a [budget per host](Self::budget_per_host). Without one, three attempts per call are three times the load on a
-/// server that is failing under its load.
+/// Share one budget among all callers of a server. For several servers, use a [budget per host](Self::budget_per_host). Without a budget,
+/// three attempts per call triple the load on a server that fails because of its load.
 ///
-/// **Deadline.** A [`Deadline`](damper_core::Deadline) in a request's extensions, on the policy's clock, is that of the
-/// whole call, waits included; so is the policy's own if it passes earlier. At the deadline the attempt in flight is
-/// dropped. A policy's own deadline is one instant for all calls of the layer, so for a service put one into each request.
+/// **Deadline.** A [`Deadline`](damper_core::Deadline) in a request's extensions, on the policy's clock, bounds the whole call, including
+/// waits. The policy's own deadline does so too, if it passes earlier. At the deadline the attempt in flight is dropped. A policy's own
+/// deadline is one instant for all calls of the layer, so for a service put one into each request.
 ///
-/// **Connections.** A response that is not returned is dropped before the wait, with the rest of its body. HTTP/1
-/// then reuses its connection only if that rest had arrived already, and HTTP/2 resets the stream.
+/// **Connections.** A response that is not returned is dropped before the wait, with the rest of its body. HTTP/1 then reuses its
+/// connection only if that rest had already arrived, and HTTP/2 resets the stream.
 ///
-/// **Order.** A breaker belongs outside: a call that used up its attempts is one failure, and an open breaker costs no
-/// backoff. A timeout inside is that of one attempt. Errors of a breaker or a limiter inside are not retried; but a
-/// [`RateLimitLayer`](crate::RateLimitLayer) inside answers with a 429, which looks like the server's and is retried: limit
-/// by a [`RateLimiter`](damper_core::RateLimiter) there, whose `Denied` is an error.
+/// **Order.** A breaker belongs outside: it then sees a call that used up its attempts as one failure, and an open breaker costs no
+/// backoff. A timeout inside bounds one attempt. Errors of a breaker or a limiter inside are not retried. But a
+/// [`RateLimitLayer`](crate::RateLimitLayer) inside responds with a 429, which looks like the server's and is retried. Use a
+/// [`RateLimiter`](damper_core::RateLimiter) there instead, whose `Denied` is an error.
 ///
 /// ```text
 /// request ─▶ breaker ─▶ retry ─▶ timeout ─▶ transport
@@ -51,9 +50,9 @@ use damper_core::time::TokioSleep;
 ///
 /// Before hyper-util's client:
 ///
-#[cfg_attr(all(feature = "tower", feature = "tokio"), doc = "```")]
-#[cfg_attr(not(all(feature = "tower", feature = "tokio")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(all(feature = "tower", feature = "tokio"))] {
 /// use core::time::Duration;
 /// use damper::http::RetryLayer;
 /// use damper::{Deadline, Retry, RetryBudget};
@@ -74,6 +73,7 @@ use damper_core::time::TokioSleep;
 /// let response = client.ready().await?.call(request).await?; // gave up after 3 attempts in 1.2 s: …
 /// println!("{}", response.status());
 /// # Ok(())
+/// # }
 /// # }
 /// ```
 pub struct RetryLayer<C, B, P, Z> {
@@ -97,15 +97,16 @@ impl<C, B, Z: Sleep> RetryLayer<C, B, HttpRetries, Z> {
     }
 }
 
-/// Of a policy without a budget.
+/// Setters of budgets, for a policy without a budget.
 impl<C, P, Z> RetryLayer<C, Unlimited, P, Z>
 where
     C: Clone,
     P: Clone,
     Z: Clone,
 {
-    /// Gives each host a budget of this configuration, for the 1024 hosts that were called last. A host that fails takes
-    /// nothing from the others.
+    /// Gives each host a budget of this configuration, for the 1024 most recently called hosts.
+    ///
+    /// Retries to a failing host take nothing from the other hosts.
     ///
     /// For another capacity, pass [`HostBudgets`] to [`budgets`](Self::budgets).
     ///
@@ -126,7 +127,7 @@ where
         self.budgets(HostBudgets::with_default_capacity(config))
     }
 
-    /// Sets which budget each request's retries are taken from.
+    /// Sets the budget from which each request's retries are taken.
     #[must_use]
     pub fn budgets<N: Budgets>(self, budgets: N) -> RetryLayer<C, N, P, Z> {
         let RetrySettings { retry, protocol, sleep, .. } = &*self.settings;
@@ -141,10 +142,11 @@ where
     C: Clone,
     Z: Clone,
 {
-    /// Sets after which responses, or errors in their place, another attempt may help. Default: [`TransientFailures`](super::TransientFailures).
+    /// Sets the outcomes after which another attempt may help.
     ///
-    /// The closure names the service's error. It is asked for every outcome, and its failures are retried only of requests
-    /// that may be sent again.
+    /// Default: [`TransientFailures`](super::TransientFailures).
+    ///
+    /// The closure names the service's error. It is called for every outcome, but only requests that may be sent again are retried.
     ///
     /// # Examples
     ///
@@ -175,11 +177,11 @@ where
         self.protocol(protocol)
     }
 
-    /// Keeps what was sent of a request's body, up to so many bytes, so that streams can be sent again too. Default: bodies
-    /// are cloned.
+    /// Keeps up to `limit` bytes of a sent body, so that streams can be sent again too.
     ///
-    /// The service gets a [`BufferedBody`](super::BufferedBody). A request whose body was sent beyond the limit is not
-    /// retried any more.
+    /// Default: bodies are cloned.
+    ///
+    /// The service gets a [`BufferedBody`](super::BufferedBody). A request whose body was sent beyond the limit is not retried.
     ///
     /// # Examples
     ///
@@ -214,8 +216,10 @@ where
     C: Clone,
     Z: Clone,
 {
-    /// Sets which requests are sent again, with which bodies and headers, and after which outcomes: a
-    /// [`RetryProtocol`](super::RetryProtocol), such as `damper::tonic::GrpcRetries`. Default: [`HttpRetries`].
+    /// Sets the protocol, such as `damper::tonic::GrpcRetries`. Default: [`HttpRetries`].
+    ///
+    /// A [`RetryProtocol`](super::RetryProtocol) decides which requests are sent again, with which bodies and headers, and after which
+    /// outcomes.
     #[must_use]
     pub fn protocol<N>(self, protocol: N) -> RetryLayer<C, B, N, Z> {
         let RetrySettings { retry, budgets, sleep, .. } = &*self.settings;

@@ -1,21 +1,21 @@
-//! Services whose calls are tried again.
+//! Services whose calls are retried.
 
 // | file | idea |
 // |---|---|
-// | `layer` | how often, when, and what |
+// | `layer` | which calls are retried, when, and how often |
 // | `settings` | the policy, budgets, protocol and timer of a layer |
-// | `service` | a service whose calls are tried again |
+// | `service` | a service whose calls are retried |
 // | `future` | a call on its way through its attempts |
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
-// | `callee` | the service that is called again, of tower or hyper; hedges use it too |
-// | `budgets` | which budget a request's retries are taken from |
+// | `callee` | the retried service, of tower or hyper; hedges use it too |
+// | `budgets` | the choice of a budget for a request's retries |
 // | `host_budgets` | a budget per host |
-// | `classify` | what a response says about another attempt |
-// | `protocol` | what a protocol needs of its retries |
+// | `classify` | decides whether another attempt may help |
+// | `protocol` | the rules of a protocol for retries |
 // | `http_retries` | the retries of HTTP |
-// | `transient_failures` | what a response says by default |
+// | `transient_failures` | the default of that decision |
 // | `replayable_body` | a body that can be sent again |
-// | `buffered_body` | a body that keeps what was read of it |
+// | `buffered_body` | a body that keeps the data read from it |
 // | `unprocessed` | errors that show that no server processed the request |
 // | `idempotent` | the caller's mark that a request may be sent again |
 
@@ -38,6 +38,9 @@ pub(crate) mod unprocessed;
 
 pub use budgets::Budgets;
 pub use buffered_body::BufferedBody;
+pub(crate) use call::Call;
+#[cfg(any(feature = "hyper", feature = "tower"))]
+pub(crate) use callee::BorrowedCallee;
 pub(crate) use callee::Callee;
 #[cfg(feature = "hyper")]
 pub(crate) use callee::HyperService;
@@ -53,4 +56,5 @@ pub(crate) use protocol::deadline_of;
 pub use protocol::{GiveUp, RetryProtocol};
 pub use replayable_body::ReplayableBody;
 pub use service::Retrying;
+pub(crate) use settings::RetrySettings;
 pub use transient_failures::TransientFailures;

@@ -1,24 +1,24 @@
-//! What a protocol needs of its retries.
+//! The rules of a protocol for retries.
 
 use super::{ClassifyFailure, ReplayableBody};
 use crate::Head;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::retry::RetryError;
+use damper_core::retry::{GaveUp, RetryError};
 use damper_core::time::Clock;
-use http::HeaderMap;
+use http::{Extensions, HeaderMap};
 
-/// How requests of a protocol are sent again, after an attempt that failed or beside a slow one: which ones, with which body
-/// and with which headers.
+/// Decides which requests of a protocol are sent again, with which bodies and headers.
+///
+/// A request is sent again after a failed attempt, or beside a slow one.
 ///
 /// | protocol | requests | bodies |
 /// |---|---|---|
 /// | [`HttpRetries`](super::HttpRetries) | of idempotent methods, or marked as [`Idempotent`](super::Idempotent) | cloned, or [buffered](super::RetryLayer::buffering) |
 /// | `damper::tonic::GrpcRetries` | all | buffered |
 ///
-/// `Q` is the body of the caller's request. A [`RetryLayer`](super::RetryLayer) and a [`HedgeLayer`](crate::HedgeLayer) also
-/// ask their protocol what an outcome says, by [`ClassifyFailure`]. A `RetryLayer` asks it what the caller gets for a
-/// call that was given up, by [`GiveUp`].
+/// `Q` is the body of the caller's request. A [`RetryLayer`](super::RetryLayer) and a [`HedgeLayer`](crate::HedgeLayer) also use the
+/// protocol to judge outcomes, by [`ClassifyFailure`]. A `RetryLayer` uses it for the error of a call that was given up, by [`GiveUp`].
 ///
 /// # Examples
 ///
@@ -48,6 +48,10 @@ use http::HeaderMap;
 ///
 ///     fn send(&self, body: Q) -> Q {
 ///         body
+///     }
+///
+///     fn has_transparent_retries(&self) -> bool {
+///         false
 ///     }
 ///
 ///     fn prepare(&self, headers: &mut HeaderMap, previous_attempts: u32, _: Option<Duration>) {
@@ -80,7 +84,7 @@ use http::HeaderMap;
     note = "for a body that is one or the other, implement `ReplayableBody`"
 )]
 pub trait RetryProtocol<Q> {
-    /// The body as it is kept for other attempts.
+    /// The form in which the body is kept for other attempts.
     type Kept: ReplayableBody;
 
     /// The body that the service gets.
@@ -103,13 +107,22 @@ pub trait RetryProtocol<Q> {
         None
     }
 
-    /// Sets the headers of an attempt: after so many attempts of this layer that a server may have processed, and with so much
-    /// time left, if there is a deadline. Default: leaves them as they are.
+    /// Returns whether outcomes may be [transparent](damper_core::retry::Failure::transparent).
+    ///
+    /// If so, the request is kept during the last attempt too.
+    ///
+    /// A protocol that wraps another one returns the inner value.
+    fn has_transparent_retries(&self) -> bool;
+
+    /// Sets the headers of an attempt. Default: leaves them unchanged.
+    ///
+    /// `previous_attempts` counts the attempts of this layer that a server may have processed. `time_left` is the time until the deadline,
+    /// if there is one.
     #[inline]
     fn prepare(&self, _headers: &mut HeaderMap, _previous_attempts: u32, _time_left: Option<Duration>) {}
 }
 
-/// Returns the earlier deadline of those that a request has in its extensions and by its protocol.
+/// Returns the earlier of the deadlines in a request's extensions and by its protocol.
 #[inline]
 pub(crate) fn deadline_of<Q, P, C>(protocol: &P, head: &Head<'_>, clock: &C) -> Option<Deadline<C>>
 where
@@ -124,11 +137,17 @@ where
     }
 }
 
-/// What the caller gets for a call that was given up without a response.
+/// Creates the caller's error for a call that was given up.
 pub trait GiveUp<E>: ClassifyFailure<E> {
     /// The error that the caller gets.
     type Error;
 
     /// Returns the caller's error.
     fn give_up(&self, error: RetryError<E>) -> Self::Error;
+
+    /// Marks the last response with the reason for giving up. Default: does nothing.
+    ///
+    /// The caller gets the response with these extensions.
+    #[inline]
+    fn mark_last(&self, _extensions: &mut Extensions, _reason: GaveUp) {}
 }

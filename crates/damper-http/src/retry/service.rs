@@ -1,4 +1,4 @@
-//! A service whose calls are tried again.
+//! A service whose calls are retried.
 
 use super::call::Call;
 #[cfg(feature = "hyper")]
@@ -11,20 +11,21 @@ use alloc::sync::Arc;
 use core::fmt;
 #[cfg(feature = "tower")]
 use core::time::Duration;
+#[cfg(any(feature = "hyper", feature = "tower"))]
+use damper_core::retry::GaveUp;
 #[cfg(feature = "tower")]
-use damper_core::retry::{GaveUp, RetryError};
+use damper_core::retry::RetryError;
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
 
-/// A client's service whose calls are tried again. Made by [`RetryLayer`](super::RetryLayer).
+/// A client's service whose calls are retried, created by [`RetryLayer`](super::RetryLayer).
 ///
-/// Ready when the service behind it is, which makes the first attempt. Other attempts are made by a clone of it, which is
+/// It is ready when the service behind it is, which makes the first attempt. A clone of that service makes the other attempts, and is
 /// polled for readiness before each. An error of the readiness ends the call.
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped drops the attempt in flight, and makes no other. A retry that the budget allowed for that
-/// attempt is spent.
+/// Dropping a future drops the attempt in flight. No other attempt is made. A retry that the budget allowed for that attempt is spent.
 pub struct Retrying<S, C, B, P, Z> {
     service: S,
     settings: Arc<RetrySettings<C, B, P, Z>>,
@@ -35,17 +36,17 @@ impl<S, C, B, P, Z> Retrying<S, C, B, P, Z> {
         Self { service, settings }
     }
 
-    /// The service whose calls are tried again.
+    /// Returns the service whose calls are retried.
     pub fn get_ref(&self) -> &S {
         &self.service
     }
 
-    /// The service whose calls are tried again.
+    /// Returns the service whose calls are retried.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.service
     }
 
-    /// The service without retries.
+    /// Returns the service without retries.
     pub fn into_inner(self) -> S {
         self.service
     }
@@ -71,8 +72,8 @@ where
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
         let (call, first) = Call::begin(&self.settings, request);
-        let Some(first) = first else { return RetryingFuture::expired(call) };
-        // This service is the one that is ready. Its clone has to be polled first.
+        let Some(first) = first else { return RetryingFuture::not_begun(call, GaveUp::Deadline { hint: None }) };
+        // This service is ready, so it makes the first attempt. Its clone has to be polled for readiness first.
         let again = call.may_be_repeated().then(|| TowerService(self.service.clone()));
         RetryingFuture::calling(call, self.service.call(first), again)
     }
@@ -93,13 +94,13 @@ where
 
     fn call(&self, request: Request<Q>) -> Self::Future {
         let (call, first) = Call::begin(&self.settings, request);
-        let Some(first) = first else { return RetryingFuture::expired(call) };
+        let Some(first) = first else { return RetryingFuture::not_begun(call, GaveUp::Deadline { hint: None }) };
         let again = call.may_be_repeated().then(|| HyperService(self.service.clone()));
         RetryingFuture::calling(call, self.service.call(first), again)
     }
 }
 
-/// Clones share the policy; they do not share readiness.
+/// Clones share the policy, but not readiness.
 impl<S: Clone, C, B, P, Z> Clone for Retrying<S, C, B, P, Z> {
     fn clone(&self) -> Self {
         Self::new(self.service.clone(), Arc::clone(&self.settings))

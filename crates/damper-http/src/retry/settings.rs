@@ -3,12 +3,12 @@
 use alloc::sync::Arc;
 use damper_core::retry::Retry;
 
-/// What all calls of a layer share.
-pub(super) struct RetrySettings<C, B, P, Z> {
-    /// Its budget is apart.
-    pub(super) retry: Retry<C>,
+/// The settings that all calls of a layer share.
+pub(crate) struct RetrySettings<C, B, P, Z> {
+    /// The policy without its budget, which is in `budgets`.
+    pub(crate) retry: Retry<C>,
     /// Shared, because budgets need not be `Clone`, and the other settings are replaced one by one.
-    pub(super) budgets: Arc<B>,
-    pub(super) protocol: P,
-    pub(super) sleep: Z,
+    pub(crate) budgets: Arc<B>,
+    pub(crate) protocol: P,
+    pub(crate) sleep: Z,
 }

@@ -1,4 +1,4 @@
-//! What a response says about another attempt, by default.
+//! The default decision on another attempt.
 
 use super::ClassifyFailure;
 use super::unprocessed::is_unprocessed;
@@ -9,7 +9,9 @@ use core::error::Error;
 use damper_core::retry::{AnyError, Failure};
 use http::StatusCode;
 
-/// Takes 408, 502, 503, 504 and errors for transient, and 429 for throttled. Everything else reaches the caller as it is.
+/// Treats 408, 502, 503, 504 and errors as transient, and 429 as throttled.
+///
+/// Everything else reaches the caller unchanged.
 ///
 /// | outcome | another attempt |
 /// |---|---|
@@ -24,11 +26,13 @@ use http::StatusCode;
 pub struct TransientFailures;
 
 impl TransientFailures {
-    /// Returns which failure a response, or the error in its place, is; `None` for a response that the caller gets.
+    /// Returns the kind of failure of a response, or of the error in its place.
+    ///
+    /// It returns `None` for a response that the caller gets.
     ///
     /// # Examples
     ///
-    /// For a closure of your own. A client knows better than this which of its errors left nothing on the wire:
+    /// Call it from your own closure. A client knows better than this function which of its errors left nothing on the wire:
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
@@ -65,8 +69,9 @@ impl TransientFailures {
         }
     }
 
-    /// Does the same for services whose errors are in boxes, as those of tower's timeouts are: pass it to
-    /// [`when`](super::RetryLayer::when).
+    /// Returns the same for services with boxed errors. Pass it to [`when`](super::RetryLayer::when).
+    ///
+    /// The services of tower's timeouts have such errors.
     ///
     /// # Examples
     ///
@@ -86,7 +91,7 @@ impl TransientFailures {
     }
 }
 
-/// Adds what the response says of when to come back.
+/// Adds the wait that the response asks for.
 fn hinted(failure: Failure, head: &ResponseHead<'_>) -> Failure {
     failure.retry_after(wire::retry_after_in(head.headers))
 }

@@ -1,4 +1,4 @@
-//! The time that one attempt may take.
+//! The timeout of one attempt.
 
 use super::BoxError;
 use crate::deadline::Expiry;
@@ -18,21 +18,21 @@ use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Ends an attempt whose response has not begun after a timeout, with [`AttemptTimedOut`].
+/// Ends an attempt with [`AttemptTimedOut`] if its response has not begun before a timeout.
 ///
-/// Retries take that error for transient.
+/// Retries treat that error as transient.
 ///
-/// A [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) ends the call as a whole; this ends one attempt inside of the retries.
-/// The body of the response is not bounded. The service's errors are put into boxes.
+/// A [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) ends the call as a whole. This layer ends one attempt inside of the retries. It
+/// does not bound the body of the response. The service's errors are boxed.
 ///
-/// For gRPC, put it into a [stack](crate::client_stack) with the protocol `damper::tonic::Grpc`, where it is `UNAVAILABLE`. Around a bare
-/// `Channel`, tonic makes `UNKNOWN` of it, which `GrpcRetries` do not retry by default.
+/// For gRPC, put it into a [stack](crate::client_stack) with the protocol `damper::tonic::Grpc`, where the error is `UNAVAILABLE`. Around a
+/// bare `Channel`, tonic turns it into `UNKNOWN`, which `GrpcRetries` do not retry by default.
 ///
 /// # Examples
 ///
-#[cfg_attr(all(feature = "hyper", feature = "tokio"), doc = "```")]
-#[cfg_attr(not(all(feature = "hyper", feature = "tokio")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+/// # #[cfg(all(feature = "hyper", feature = "tokio"))] {
 /// use damper::Retry;
 /// use damper::http::{AttemptTimeoutLayer, RetryLayer, TransientFailures};
 /// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
@@ -43,8 +43,10 @@ use tower_service::Service;
 ///     .layer(AttemptTimeoutLayer::new(Duration::from_millis(500)))
 ///     .service(Client::builder(TokioExecutor::new()).build_http::<String>());
 /// # let _ = client;
+/// # }
 /// ```
 #[derive(Clone, Copy)]
+#[cfg(feature = "tower")]
 pub struct AttemptTimeoutLayer<Z> {
     timeout: Duration,
     sleep: Z,
@@ -81,12 +83,13 @@ impl<Z> fmt::Debug for AttemptTimeoutLayer<Z> {
     }
 }
 
-/// A service whose calls time out. Made by [`AttemptTimeoutLayer`].
+/// A service whose calls time out, created by [`AttemptTimeoutLayer`].
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped drops the call.
+/// Dropping the future drops the call.
 #[derive(Clone)]
+#[cfg(feature = "tower")]
 pub struct AttemptTimeout<S, Z> {
     service: S,
     layer: AttemptTimeoutLayer<Z>,
@@ -122,8 +125,9 @@ impl<S: fmt::Debug, Z> fmt::Debug for AttemptTimeout<S, Z> {
 pin_project! {
     /// The future of [`AttemptTimeout`].
     #[must_use = "futures do nothing unless they are polled"]
+    #[cfg(feature = "tower")]
     pub struct AttemptTimeoutFuture<F, Z: Sleep> {
-        // Dropped at the timeout, not when the caller drops this.
+        // Dropped at the timeout, and not only when the caller drops this future.
         #[pin]
         future: Option<F>,
         #[pin]
@@ -160,22 +164,23 @@ impl<F, Z: Sleep> fmt::Debug for AttemptTimeoutFuture<F, Z> {
 
 /// The error of an attempt whose response did not begin in time.
 ///
-/// Another attempt may be faster, so retries take it for transient, and breakers for a failure.
+/// Another attempt may be faster, so retries treat it as transient, and breakers as a failure.
 ///
-/// Displayed as `attempt timed out after 500 ms`.
+/// It is displayed as `attempt timed out after 500 ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg(feature = "tower")]
 pub struct AttemptTimedOut {
     timeout: Duration,
 }
 
 impl AttemptTimedOut {
-    /// Returns the time that the attempt was given.
+    /// Returns the timeout of the attempt.
     #[must_use]
     pub const fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Returns the first one in the chain of an error's sources, the error itself included.
+    /// Returns the first such error in the chain of an error's sources, the error itself included.
     #[must_use]
     pub fn find_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         successors(Some(error), |&error| source_of(error)).find_map(|error| error.downcast_ref())

@@ -11,12 +11,16 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-/// A client's stack around its client, whatever its parts are. Made by [`ClientStack::boxed`](super::ClientStack::boxed).
+/// A client's stack around its client, without the types of its parts.
 ///
-/// `Q` is the body of requests. Clones share breakers, budgets and limits.
+/// It is created by [`ClientStack::boxed`](super::ClientStack::boxed).
+///
+/// `Q` is the request body. Clones share breakers, budgets and limits.
+#[cfg(feature = "tower")]
 pub struct BoxedClient<Q>(Box<dyn Client<Q>>);
 
 /// The future of [`BoxedClient`].
+#[cfg(feature = "tower")]
 pub type BoxedClientFuture = Pin<Box<dyn Future<Output = Result<Response<BoxedBody>, StackError>> + Send>>;
 
 /// A stack with boxed futures and bodies.
@@ -92,6 +96,7 @@ impl<Q> fmt::Debug for BoxedClient<Q> {
 }
 
 /// The body of a [`BoxedClient`]'s response.
+#[cfg(feature = "tower")]
 pub struct BoxedBody(Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>);
 
 impl BoxedBody {
@@ -124,7 +129,7 @@ impl fmt::Debug for BoxedBody {
 }
 
 pin_project! {
-    /// A body whose errors are put into boxes.
+    /// A body whose errors are boxed.
     struct BoxedErrors<B> {
         #[pin]
         body: B,

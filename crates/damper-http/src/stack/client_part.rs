@@ -1,11 +1,15 @@
-//! A part of a client's stack: a finished layer, or one that the protocol completes.
+//! The parts of a client's stack: finished layers, or layers that the protocol completes.
 
 use super::{OfPart, StackErrorService, StackPart, StackProtocol, StackRetries};
+use crate::ResponseHead;
+use crate::call_once::RepeatableService;
 use crate::circuit_breaker::{CircuitBreak, CircuitBreakerLayer};
 use crate::hedge::{HedgeLayer, Hedging};
+use crate::pacing::{HttpHints, PaceOnly, PacingLayer, PacingService};
 use crate::retry::{HttpRetries, RetryLayer, Retrying};
 use crate::throttle::{ThrottleLayer, ThrottleService};
 use core::fmt;
+use damper_core::throttle::ReadHints;
 use tower_layer::Layer;
 
 /// The content of one of the places of a [client's stack](super::ClientStack).
@@ -15,6 +19,7 @@ use tower_layer::Layer;
     message = "`{Self}` cannot be a part of a client's stack around `{S}`",
     note = "a setter whose name ends in `_layer` takes a `tower::Layer`"
 )]
+#[cfg(feature = "tower")]
 pub trait ClientPart<S, P> {
     /// The service with this part around it.
     type Service;
@@ -24,9 +29,10 @@ pub trait ClientPart<S, P> {
     fn put_around(&self, service: S, place: StackPart, protocol: &P) -> Self::Service;
 }
 
-/// Nothing: the stack goes without this part.
+/// An absent part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[cfg(feature = "tower")]
 pub struct NoPart;
 
 impl<S, P> ClientPart<S, P> for NoPart {
@@ -47,6 +53,7 @@ impl<S> Layer<S> for NoPart {
 
 /// A finished layer, which keeps its own rules.
 #[derive(Clone, Copy, Debug)]
+#[cfg(feature = "tower")]
 pub struct LayerPart<L>(pub(super) L);
 
 impl<S, P: StackProtocol, L: Layer<S>> ClientPart<S, P> for LayerPart<L> {
@@ -59,6 +66,7 @@ impl<S, P: StackProtocol, L: Layer<S>> ClientPart<S, P> for LayerPart<L> {
 
 /// Breakers that judge by the protocol of the stack.
 #[derive(Clone)]
+#[cfg(feature = "tower")]
 pub struct BreakerPart<B>(pub(super) CircuitBreakerLayer<B>);
 
 impl<S, B: Clone, P: StackProtocol<Completion: Clone>> ClientPart<S, P> for BreakerPart<B> {
@@ -78,6 +86,7 @@ impl<B: fmt::Debug> fmt::Debug for BreakerPart<B> {
 
 /// Throttles that judge by the protocol of the stack.
 #[derive(Clone)]
+#[cfg(feature = "tower")]
 pub struct ThrottlePart<T>(pub(super) ThrottleLayer<T>);
 
 impl<S, T: Clone, P: StackProtocol<Rejections: Clone>> ClientPart<S, P> for ThrottlePart<T> {
@@ -95,10 +104,35 @@ impl<T: fmt::Debug> fmt::Debug for ThrottlePart<T> {
     }
 }
 
+/// Pacing by the hints of the stack's protocol.
+#[derive(Clone)]
+pub struct PacingPart<T, Z>(pub(super) PacingLayer<T, HttpHints, PaceOnly<Z>>);
+
+impl<S, T, Z, P> ClientPart<S, P> for PacingPart<T, Z>
+where
+    T: Clone,
+    Z: Clone,
+    P: StackProtocol<Hints: for<'a> ReadHints<ResponseHead<'a>> + Clone>,
+{
+    type Service = StackErrorService<PacingService<S, T, P::Hints, PaceOnly<Z>>, OfPart<P>>;
+
+    fn put_around(&self, service: S, place: StackPart, protocol: &P) -> Self::Service {
+        let layer = self.0.clone().hints(protocol.hints());
+        StackErrorService::new(layer.layer(service), OfPart::new(place))
+    }
+}
+
+impl<T: fmt::Debug, Z> fmt::Debug for PacingPart<T, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PacingPart").field(&self.0).finish()
+    }
+}
+
 /// Retries by the rules of the stack's protocol.
+#[cfg(feature = "tower")]
 pub struct RetryPart<C, B, Z>(pub(super) RetryLayer<C, B, HttpRetries, Z>);
 
-impl<S, C: Clone, B, Z: Clone, P: StackProtocol> ClientPart<S, P> for RetryPart<C, B, Z> {
+impl<S: RepeatableService, C: Clone, B, Z: Clone, P: StackProtocol> ClientPart<S, P> for RetryPart<C, B, Z> {
     type Service = StackErrorService<Retrying<S, C, B, StackRetries<P::Retries>, Z>, OfPart<P>>;
 
     fn put_around(&self, service: S, place: StackPart, protocol: &P) -> Self::Service {
@@ -121,9 +155,10 @@ impl<C, B: fmt::Debug, Z> fmt::Debug for RetryPart<C, B, Z> {
 }
 
 /// A hedge by the rules of the stack's protocol.
+#[cfg(feature = "tower")]
 pub struct HedgePart<C, B, Z>(pub(super) HedgeLayer<C, B, HttpRetries, Z>);
 
-impl<S, C, B, Z: Clone, P: StackProtocol> ClientPart<S, P> for HedgePart<C, B, Z> {
+impl<S: RepeatableService, C, B, Z: Clone, P: StackProtocol> ClientPart<S, P> for HedgePart<C, B, Z> {
     type Service = StackErrorService<Hedging<S, C, B, StackRetries<P::Retries>, Z>, OfPart<P>>;
 
     fn put_around(&self, service: S, place: StackPart, protocol: &P) -> Self::Service {

@@ -1,4 +1,4 @@
-//! A client with requests and responses of its own, as a service of those of the crate `http`.
+//! Adapts a client with its own request and response types to those of the crate `http`.
 
 use super::{BoxError, RequestNotMade};
 use alloc::boxed::Box;
@@ -11,19 +11,18 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-/// Makes a client with its own request type, such as `reqwest::Client`, one of `http::Request`.
+/// Turns a client with its own request type, such as `reqwest::Client`, into one of `http::Request`.
 ///
-/// Layers for HTTP can be put around it.
+/// Layers for HTTP can then be put around it.
 ///
-/// Its requests are made of those of the crate `http`, by `TryFrom`, and its responses become those of the crate, by `Into`. The body
-/// of a request is `Bytes`, which can be sent again. Where a request cannot be made, the error is a [`RequestNotMade`]. The errors
-/// of the client are put into boxes.
+/// A request of the crate `http` is converted by `TryFrom`, and a response is converted back by `Into`. The body of a request is `Bytes`,
+/// which can be sent again. If a request cannot be converted, the error is a [`RequestNotMade`]. The errors of the client are boxed.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "tokio", doc = "```")]
-#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+/// # #[cfg(feature = "tokio")] {
 /// use bytes::Bytes;
 /// use damper::Retry;
 /// use damper::http::{HttpClient, client_stack};
@@ -38,7 +37,9 @@ use tower_service::Service;
 /// println!("{:?}", response.into_body().collect().await?.to_bytes());
 /// # Ok(())
 /// # }
+/// # }
 /// ```
+#[cfg(feature = "tower")]
 pub struct HttpClient<S, R, X> {
     client: S,
     converts: PhantomData<fn(R) -> X>,
@@ -89,6 +90,7 @@ pin_project! {
     /// The future of [`HttpClient`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless they are polled"]
+    #[cfg(feature = "tower")]
     pub struct HttpClientFuture<F, X> {
         #[pin]
         call: HttpCall<F>,
@@ -101,7 +103,7 @@ pin_project! {
     #[project = HttpCallProjection]
     enum HttpCall<F> {
         Called { #[pin] future: F },
-        // There until it is taken.
+        // `Some` until it is taken.
         NotMade { error: Option<BoxError> },
     }
 }

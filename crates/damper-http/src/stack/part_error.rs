@@ -1,4 +1,4 @@
-//! Turns the errors of the parts into the stack's error.
+//! Converts the errors of the parts into the stack's error.
 
 use super::{BoxError, StackError, StackPart, StackProtocol};
 #[cfg(feature = "tonic")]
@@ -8,15 +8,15 @@ use damper_core::retry::{GaveUp, RetryError};
 
 /// An error of a layer in a [client's stack](super::client_stack), around a service whose error is [`StackError`].
 ///
-/// Implemented for the errors of damper's layers, and for boxes, so that a layer of your own may return
-/// `Box<dyn Error + Send + Sync>`.
+/// It is implemented for the errors of damper's layers and for boxed errors, so your own layer may return `Box<dyn Error + Send + Sync>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot become the error of a client's stack",
     note = "inside of a client's stack the error of every service is `damper::http::StackError`, and a layer passes it on, \
     wraps it in a `CallError` or a `RetryError`, or puts it into a `Box<dyn Error + Send + Sync>`"
 )]
+#[cfg(feature = "tower")]
 pub trait PartError {
-    /// Returns the error of the stack, for the layer in the place of `part`.
+    /// Returns the error of the stack, for the layer at the place of `part`.
     #[doc(hidden)]
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError;
 }
@@ -27,14 +27,14 @@ fn ended<P: StackProtocol>(part: StackPart, error: impl Into<BoxError>) -> Stack
     StackError::new(part, P::ended(part, error.into()))
 }
 
-/// For layers that end no calls themselves, such as a hedge.
+/// Serves layers that end no calls themselves, such as a hedge.
 impl PartError for StackError {
     fn into_stack_error<P: StackProtocol>(self, _: StackPart) -> StackError {
         self
     }
 }
 
-/// For layers that refuse calls.
+/// Serves layers that refuse calls.
 impl<R: Into<BoxError>> PartError for CallError<StackError, R> {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
         match self {
@@ -44,7 +44,9 @@ impl<R: Into<BoxError>> PartError for CallError<StackError, R> {
     }
 }
 
-/// An error that is not retried is the call's: a part inside refused it, or the request may not be sent again. Otherwise the
+/// Converts the error of the retries.
+///
+/// An error that is not retried is the call's own: an inner part refused the call, or the request may not be sent again. Otherwise the
 /// retries gave the call up.
 impl PartError for RetryError<StackError> {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
@@ -54,23 +56,24 @@ impl PartError for RetryError<StackError> {
             GaveUp::Deadline { hint } => hint,
             _ => None,
         };
-        let error = match (reason, self.into_error()) {
+        let (error, previous) = self.into_errors();
+        let error = match (reason, error) {
             (GaveUp::NotRetryable, Some(error)) => error,
             (_, error) => {
                 let gave_up = RetryError::new(reason, attempts, elapsed, error);
                 let error = ended::<P>(part, gave_up);
                 match asked_for {
                     Some(wait) => error.with_retry_after(wait),
-                    // The last error may be a refusal that names a wait.
+                    // The last error may be a refusal that gives a wait.
                     None => error,
                 }
             }
         };
-        error.with_attempts(attempts)
+        error.with_attempts(attempts, previous)
     }
 }
 
-/// For a layer of deadlines, which puts the service's errors into boxes too, or for a layer of your own.
+/// Serves a layer of deadlines, which boxes the service's errors, and your own layers.
 impl PartError for BoxError {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
         let is_new = StackError::find_in(&*self).is_none();
@@ -78,7 +81,7 @@ impl PartError for BoxError {
     }
 }
 
-/// For breakers and retries of gRPC.
+/// Serves breakers and retries of gRPC.
 #[cfg(feature = "tonic")]
 impl PartError for tonic::Status {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {

@@ -1,9 +1,10 @@
 //! The differences between HTTP and gRPC that the parts need.
 
-use super::{BoxError, StackPart};
+use super::{BoxError, StackError, StackPart};
 use crate::Head;
 use crate::ResponseHead;
 use crate::completion::AtHead;
+use crate::pacing::HttpHints;
 use crate::retry::{ClassifyFailure, GiveUp, HttpRetries, RetryProtocol};
 use crate::throttle::Rejections;
 use core::time::Duration;
@@ -12,51 +13,70 @@ use http::HeaderMap;
 
 /// The protocol of a [client's stack](super::client_stack): [`HttpProtocol`], or `damper::tonic::Grpc`.
 ///
-/// It completes the parts that the stack makes itself, so that breaker, throttle, retries and hedge judge by the same rules. A layer
-/// that is passed as it is keeps its own rules.
+/// It completes the parts that the stack creates itself, so that breaker, throttle, retries and hedge judge by the same rules. A layer
+/// passed by a `…_layer` method keeps its own rules.
 ///
 /// Implement it for other protocols over HTTP.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the protocol of a client's stack",
     note = "`HttpProtocol` is the default; for gRPC, pass `damper::tonic::Grpc::new()`"
 )]
+#[cfg(feature = "tower")]
 pub trait StackProtocol {
-    /// When a call has ended, and how: a [`Completion`](crate::Completion).
+    /// The [`Completion`](crate::Completion), which decides when a call has ended and with which verdict.
     type Completion;
 
-    /// When a call has ended, and whether the server rejected it: a [`Completion`](crate::Completion) for throttles.
+    /// The [`Completion`](crate::Completion) for throttles, which decides whether the server rejected a call.
     type Rejections;
 
-    /// Which requests are sent again, and after which outcomes: a [`RetryProtocol`](crate::RetryProtocol).
+    /// The [`RetryProtocol`](crate::RetryProtocol), which decides on retries.
     type Retries;
 
-    /// Returns when a call has ended.
+    /// The reader of hints about the server's limit, for pacing: `ReadHints` of a [`ResponseHead`].
+    type Hints;
+
+    /// Returns the completion.
     fn completion(&self) -> Self::Completion;
 
-    /// Returns when a call has ended, for a throttle.
+    /// Returns the completion for throttles.
     fn rejections(&self) -> Self::Rejections;
 
     /// Returns the rules of retries and hedges.
     fn retries(&self) -> Self::Retries;
 
-    /// Returns the error of a call that a part ended, in the form that clients of this protocol expect. Default: as it is.
+    /// Returns the reader of hints for pacing.
+    fn hints(&self) -> Self::Hints;
+
+    /// Returns the error of a call that a part ended, in the protocol's form. Default: unchanged.
     ///
-    /// The error has to be in the chain of the sources of the one that is returned.
+    /// Clients of the protocol expect this form. The chain of the returned error's sources must contain `error`.
     #[must_use]
     fn ended(_part: StackPart, error: BoxError) -> BoxError {
         error
     }
+
+    /// Returns the error that the caller of the stack gets. Default: unchanged.
+    ///
+    /// gRPC puts a status into the chain of its sources if a generated client would find none there.
+    #[must_use]
+    fn returned(error: StackError) -> StackError {
+        error
+    }
 }
 
-/// HTTP, judged by the head of the response: [`ServerErrors`](crate::ServerErrors) for breakers, [`Rejections`] for throttles,
+/// HTTP, judged by the head of the response.
+///
+/// It uses [`ServerErrors`](crate::ServerErrors) for breakers, [`Rejections`] for throttles, and
 /// [`TransientFailures`](crate::TransientFailures) for retries and hedges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg(feature = "tower")]
 pub struct HttpProtocol;
 
 impl StackProtocol for HttpProtocol {
     type Completion = AtHead;
     type Rejections = AtHead<Rejections>;
     type Retries = HttpRetries;
+    type Hints = HttpHints;
 
     fn completion(&self) -> AtHead {
         AtHead::new()
@@ -69,10 +89,15 @@ impl StackProtocol for HttpProtocol {
     fn retries(&self) -> HttpRetries {
         HttpRetries::new()
     }
+
+    fn hints(&self) -> HttpHints {
+        HttpHints
+    }
 }
 
-/// The retries of a protocol, which give a call up with a [`RetryError`] whatever the protocol is.
+/// The retries of a protocol, which give a call up with a [`RetryError`] for any protocol.
 #[derive(Clone, Copy, Debug)]
+#[cfg(feature = "tower")]
 pub struct StackRetries<K>(pub(super) K);
 
 impl<Q, K: RetryProtocol<Q>> RetryProtocol<Q> for StackRetries<K> {
@@ -97,6 +122,11 @@ impl<Q, K: RetryProtocol<Q>> RetryProtocol<Q> for StackRetries<K> {
     #[inline]
     fn timeout(&self, head: &Head<'_>) -> Option<Duration> {
         self.0.timeout(head)
+    }
+
+    #[inline]
+    fn has_transparent_retries(&self) -> bool {
+        self.0.has_transparent_retries()
     }
 
     #[inline]

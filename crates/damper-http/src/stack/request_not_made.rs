@@ -6,13 +6,16 @@ use core::fmt;
 use core::iter::successors;
 use damper_core::internal::source_of;
 
-/// The error of a request that an [`HttpClient`](super::HttpClient) could not make of an `http::Request`: a relative address, say.
+/// The error of a request that an [`HttpClient`](super::HttpClient) could not convert.
 ///
-/// Nothing was sent, and another attempt would end in the same way. So retries and hedges take it for fatal, and breakers, throttles
-/// and adaptive limits ignore it.
+/// For example, its address was relative.
 ///
-/// Displayed as `request could not be made`. Its source is the error of the conversion.
+/// Nothing was sent, and another attempt would fail in the same way. So retries and hedges treat it as fatal, and breakers, throttles and
+/// adaptive limits ignore it.
+///
+/// It is displayed as `request could not be made`. Its source is the error of the conversion.
 #[derive(Debug)]
+#[cfg(feature = "tower")]
 pub struct RequestNotMade {
     source: BoxError,
 }
@@ -22,7 +25,7 @@ impl RequestNotMade {
         Self { source }
     }
 
-    /// Returns the first one in the chain of an error's sources, the error itself included.
+    /// Returns the first such error in the chain of an error's sources, the error itself included.
     #[must_use]
     pub fn find_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         successors(Some(error), |&error| source_of(error)).find_map(|error| error.downcast_ref())

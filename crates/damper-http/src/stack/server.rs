@@ -21,14 +21,15 @@ use damper_core::quota::Quota;
 use damper_core::time::{Clock, TokioSleep};
 use tower_layer::Layer;
 
-/// Begins the stack of a server: a [`ServerStack`] without any part.
+/// Creates a [`ServerStack`] without any part, to which parts are added.
+#[cfg(feature = "tower")]
 pub const fn server_stack() -> ServerStack {
-    ServerStack { deadline: NoPart, client_limit: NoPart, limit: NoPart, admission: NoPart }
+    ServerStack(Parts { deadline: NoPart, client_limit: NoPart, limit: NoPart, admission: NoPart })
 }
 
-/// The parts of a server's stack, in the right order whatever the order of the calls is.
+/// A server's stack, whose parts are in the right order whatever the order of the calls is.
 ///
-/// Made by [`server_stack`].
+/// It is created by [`server_stack`].
 ///
 /// ```text
 /// request ─▶ deadline ─▶ limit for each client ─▶ limit for all ─▶ admission ─▶ handler
@@ -36,24 +37,28 @@ pub const fn server_stack() -> ServerStack {
 ///
 /// | part | plain | a layer of its own |
 /// |---|---|---|
-/// | deadline of the request: one that arrives expired takes no token | `deadline`, with the feature `tokio` | [`deadline_layer`](Self::deadline_layer) |
-/// | rate limit for each client: one that sends too much takes nothing from the others | [`limit_per_client`](Self::limit_per_client) | [`client_limit_layer`](Self::client_limit_layer) |
+/// | deadline of the request; an expired request takes no token | `deadline`, with the feature `tokio` | [`deadline_layer`](Self::deadline_layer) |
+/// | rate limit for each client, so that a busy client takes nothing from the others | [`limit_per_client`](Self::limit_per_client) | [`client_limit_layer`](Self::client_limit_layer) |
 /// | rate limit for all clients together | [`limit`](Self::limit) | [`limit_layer`](Self::limit_layer) |
-/// | admission, or a limit of requests in flight: only those are queued that may be served | [`bulkhead`](Self::bulkhead), [`adaptive`](Self::adaptive), `admission` with the feature `tokio` | [`admission_layer`](Self::admission_layer) |
+/// | admission, or a concurrency limit; it queues only requests that the limits let pass | [`bulkhead`](Self::bulkhead), [`adaptive`](Self::adaptive), `admission` with the feature `tokio` | [`admission_layer`](Self::admission_layer) |
 ///
-/// No part is there unless it is set, and a part that is set twice is the last one.
+/// The stack has only the parts that are set. Setting a part again replaces it.
 ///
-/// A refusal is a response: 504, 429 or 503, and the status of gRPC for its requests. So the error of the service is that of the
-/// handler. In metrics and logs, the plain limits have the names `client` and `server`.
+/// **Waits.** Only admission, and parts that are set to wait, let a request wait. Each wait ends at the request's deadline. Without a
+/// deadline it ends after 30 s ([`AdmissionLayer::longest_wait`](crate::AdmissionLayer::longest_wait)), or after the time passed to
+/// `waiting` and `wait`.
 ///
-/// The stack is a `tower::Layer`, for axum's `Router::layer` and tonic's `Server::layer`. With the feature `hyper`, the service
-/// is one of hyper too.
+/// A refusal is a response: 504, 429 or 503, or a gRPC status for gRPC requests. So the error of the service is the handler's. In metrics
+/// and logs, the plain limits have the names `client` and `server`.
+///
+/// The stack is a `tower::Layer`, for axum's `Router::layer` and tonic's `Server::layer`. With the feature `hyper`, the service is also a
+/// service of hyper.
 ///
 /// # Examples
 ///
-#[cfg_attr(all(feature = "axum", feature = "tokio"), doc = "```")]
-#[cfg_attr(not(all(feature = "axum", feature = "tokio")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+/// # #[cfg(all(feature = "axum", feature = "tokio"))] {
 /// use axum::{Router, routing::get};
 /// use damper::Quota;
 /// use damper::http::server_stack;
@@ -68,10 +73,18 @@ pub const fn server_stack() -> ServerStack {
 /// // For `axum::serve`: the addresses of the clients, without which `limit_per_client` answers each request with 500.
 /// let service = app.into_make_service_with_connect_info::<std::net::SocketAddr>();
 /// # let _ = service;
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a stack does nothing until it is put around a service"]
-pub struct ServerStack<D = NoPart, K = NoPart, L = NoPart, A = NoPart> {
+#[cfg(feature = "tower")]
+pub struct ServerStack<D = NoPart, K = NoPart, L = NoPart, A = NoPart>(Parts<D, K, L, A>);
+
+/// The parts, from the outside in.
+///
+/// They are in a struct of their own, so that rustc does not take a field for a setter that needs a feature.
+#[derive(Clone, Copy, Debug)]
+struct Parts<D, K, L, A> {
     deadline: D,
     client_limit: K,
     limit: L,
@@ -87,22 +100,25 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
         self.deadline_layer(DeadlineLayer::new(timeout))
     }
 
-    /// Lets a gate decide which requests run, which wait and which are refused: an `Admission`, or an `Arc<Admission>`, which you keep to
-    /// inspect it.
+    /// Lets a gate decide which requests run, which wait and which are refused.
     ///
-    /// Requests are of one class and of one tenant. For others: `.admission_layer(AdmissionLayer::new(gate).criticality(…).tenant(…))`.
-    pub fn admission<R: LimitRule, C: Clock>(
+    /// Pass an `Admission`, or an `Arc<Admission>`, which you keep to inspect it. `Admission::fixed(64)` has a fixed limit, and
+    /// `Admission::new(bounds)` one that follows the latency.
+    ///
+    /// All requests have the same class and tenant. For others, use `.admission_layer(AdmissionLayer::new(gate).criticality(…).tenant(…))`.
+    #[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
+    pub fn admission<G: SharedAdmission>(
         self,
-        gate: impl Into<Arc<Admission<R, C>>>,
-    ) -> ServerStack<D, K, L, AdmissionLayer<TokioSleep, R, C>> {
-        self.admission_layer(AdmissionLayer::new(gate.into()))
+        gate: G,
+    ) -> ServerStack<D, K, L, AdmissionLayer<TokioSleep, G::Rule, G::Clock>> {
+        self.admission_layer(AdmissionLayer::new(gate.into_shared()))
     }
 }
 
 impl<D, K, L, A> ServerStack<D, K, L, A> {
-    /// Limits the rate of each client address, whose requests need the address of their [peer](crate::Head::peer).
+    /// Limits the rate of each client address, which is the address of the [peer](crate::Head::peer).
     ///
-    /// Without it they are answered with 500, and only logs (feature `tracing`) say why. For axum:
+    /// Requests without that address get a 500, and only logs (feature `tracing`) give the reason. For axum:
     /// `app.into_make_service_with_connect_info::<SocketAddr>()`.
     pub fn limit_per_client(self, quota: Quota) -> ServerStack<D, RateLimitLayer<PerClient>, L, A> {
         self.client_limit_layer(named(RateLimitLayer::per_client(quota), "client"))
@@ -113,46 +129,53 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
         self.limit_layer(named(RateLimitLayer::global(quota), "server"))
     }
 
-    /// Limits the requests in flight, until their responses have ended. A request over the limit is refused at once.
+    /// Limits the requests in flight, until their responses have ended.
+    ///
+    /// A request over the limit is refused at once.
     ///
     /// To wait for a slot: `.admission_layer(ConcurrencyLayer::bulkhead(64).waiting(longest))`.
     pub fn bulkhead(self, limit: u32) -> ServerStack<D, K, L, ConcurrencyLayer<Arc<Bulkhead>>> {
         self.admission_layer(ConcurrencyLayer::bulkhead(limit))
     }
 
-    /// Limits the requests in flight as [`bulkhead`](Self::bulkhead) does, by a limit that follows the latency of responses within these
-    /// bounds.
+    /// Limits the requests in flight by a limit within these bounds that follows the latency.
+    ///
+    /// Apart from that it does the same as [`bulkhead`](Self::bulkhead). The latency is that of the responses.
     pub fn adaptive(self, bounds: LimitBounds) -> ServerStack<D, K, L, ConcurrencyLayer<Arc<AdaptiveLimit>>> {
         self.admission_layer(ConcurrencyLayer::adaptive(bounds))
     }
 
-    /// Sets the layer of deadlines: a [`DeadlineLayer`] that reads a header, say.
+    /// Sets the layer of deadlines, for example a [`DeadlineLayer`] that reads a header.
     pub fn deadline_layer<N>(self, layer: N) -> ServerStack<N, K, L, A> {
-        let Self { client_limit, limit, admission, .. } = self;
-        ServerStack { deadline: layer, client_limit, limit, admission }
+        let Parts { client_limit, limit, admission, .. } = self.0;
+        ServerStack(Parts { deadline: layer, client_limit, limit, admission })
     }
 
-    /// Sets the layer of the limit for each client: a [`RateLimitLayer`] behind proxies, by a header, or with other settings.
+    /// Sets the layer of the limit for each client.
+    ///
+    /// For example, pass a [`RateLimitLayer`] behind proxies, by a header, or with other settings.
     pub fn client_limit_layer<N>(self, layer: N) -> ServerStack<D, N, L, A> {
-        let Self { deadline, limit, admission, .. } = self;
-        ServerStack { deadline, client_limit: layer, limit, admission }
+        let Parts { deadline, limit, admission, .. } = self.0;
+        ServerStack(Parts { deadline, client_limit: layer, limit, admission })
     }
 
     /// Sets the layer of the limit for all clients together.
     pub fn limit_layer<N>(self, layer: N) -> ServerStack<D, K, N, A> {
-        let Self { deadline, client_limit, admission, .. } = self;
-        ServerStack { deadline, client_limit, limit: layer, admission }
+        let Parts { deadline, client_limit, admission, .. } = self.0;
+        ServerStack(Parts { deadline, client_limit, limit: layer, admission })
     }
 
-    /// Sets the layer that decides which of the requests may run at once: an admission gate, a bulkhead or an adaptive limit.
+    /// Sets the layer that decides which requests may run at once.
+    ///
+    /// Pass an admission gate, a bulkhead or an adaptive limit.
     pub fn admission_layer<N>(self, layer: N) -> ServerStack<D, K, L, N> {
-        let Self { deadline, client_limit, limit, .. } = self;
-        ServerStack { deadline, client_limit, limit, admission: layer }
+        let Parts { deadline, client_limit, limit, .. } = self.0;
+        ServerStack(Parts { deadline, client_limit, limit, admission: layer })
     }
 
     /// Returns the same stack for the connection of this peer.
     ///
-    /// For servers that do not put the address into the request, such as hyper's. Clones share the limits.
+    /// Use it for servers that do not put the address into the request, such as hyper's. Clones share the limits.
     pub fn for_peer(&self, address: SocketAddr) -> Self
     where
         D: Clone,
@@ -160,12 +183,13 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
         L: PeerLimit,
         A: Clone,
     {
-        Self {
-            deadline: self.deadline.clone(),
-            client_limit: self.client_limit.for_peer(address),
-            limit: self.limit.for_peer(address),
-            admission: self.admission.clone(),
-        }
+        let Parts { deadline, client_limit, limit, admission } = &self.0;
+        Self(Parts {
+            deadline: deadline.clone(),
+            client_limit: client_limit.for_peer(address),
+            limit: limit.for_peer(address),
+            admission: admission.clone(),
+        })
     }
 
     /// Puts the stack around a handler.
@@ -177,16 +201,56 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
     }
 }
 
-/// Gives a limit its name in metrics, logs and headers. The names here are valid.
+/// An admission gate that services share: an `Admission`, or an `Arc<Admission>`.
+#[cfg(feature = "tokio")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an admission gate",
+    note = "`admission` takes a gate: `Admission::fixed(64)`, `Admission::new(bounds)`, or either in an `Arc`",
+    note = "an `AdmissionLayer` goes into `admission_layer`"
+)]
+pub trait SharedAdmission {
+    /// The rule that sets its limit.
+    type Rule: LimitRule;
+
+    /// Its clock.
+    type Clock: Clock;
+
+    /// Returns the gate.
+    #[doc(hidden)]
+    fn into_shared(self) -> Arc<Admission<Self::Rule, Self::Clock>>;
+}
+
+#[cfg(feature = "tokio")]
+impl<R: LimitRule, C: Clock> SharedAdmission for Admission<R, C> {
+    type Rule = R;
+    type Clock = C;
+
+    fn into_shared(self) -> Arc<Self> {
+        Arc::new(self)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<R: LimitRule, C: Clock> SharedAdmission for Arc<Admission<R, C>> {
+    type Rule = R;
+    type Clock = C;
+
+    fn into_shared(self) -> Self {
+        self
+    }
+}
+
+/// Gives a limit its name in metrics, logs and headers. The names used here are valid.
 fn named<L: Limit + Clone>(layer: RateLimitLayer<L>, name: &str) -> RateLimitLayer<L> {
     layer.clone().named(name).unwrap_or(layer)
 }
 
-/// A limit that can be told the address of a connection's peer: a [`RateLimitLayer`], or none.
+/// A limit that can be given the address of a connection's peer: a [`RateLimitLayer`], or none.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be told the peer of a connection",
     note = "put `damper::http::PeerAddress` into the extensions of requests instead"
 )]
+#[cfg(feature = "tower")]
 pub trait PeerLimit {
     /// Returns the limit for the requests of one connection.
     #[doc(hidden)]
@@ -216,7 +280,7 @@ where
     type Service = D::Service;
 
     fn layer(&self, handler: S) -> D::Service {
-        let Self { deadline, client_limit, limit, admission } = self;
+        let Parts { deadline, client_limit, limit, admission } = &self.0;
         deadline.layer(client_limit.layer(limit.layer(admission.layer(handler))))
     }
 }

@@ -1,4 +1,4 @@
-//! A service that changes the error of another one.
+//! A service that converts the error of another one.
 
 use super::{BoxError, PartError, StackError, StackPart, StackProtocol};
 use core::fmt;
@@ -8,15 +8,17 @@ use core::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-/// Makes the error of a stack of a service's error.
+/// Converts a service's error into the stack's error.
+#[cfg(feature = "tower")]
 pub trait ToStackError<E> {
     /// Returns the error of the stack.
     #[doc(hidden)]
     fn stack_error(&self, error: E) -> StackError;
 }
 
-/// The service is the client behind the stack, with any error that can be put into a box.
+/// Marks the client behind the stack, with any error that can be boxed.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg(feature = "tower")]
 pub struct OfTransport;
 
 impl<E: Into<BoxError>> ToStackError<E> for OfTransport {
@@ -26,7 +28,8 @@ impl<E: Into<BoxError>> ToStackError<E> for OfTransport {
     }
 }
 
-/// The service is that of a layer in the place of a part.
+/// Marks the service of a layer at the place of a part.
+#[cfg(feature = "tower")]
 pub struct OfPart<P> {
     part: StackPart,
     protocol: PhantomData<fn() -> P>,
@@ -42,6 +45,37 @@ impl<E: PartError, P: StackProtocol> ToStackError<E> for OfPart<P> {
     #[inline]
     fn stack_error(&self, error: E) -> StackError {
         error.into_stack_error::<P>(self.part)
+    }
+}
+
+/// Marks the service of the whole stack.
+#[cfg(feature = "tower")]
+pub struct OfStack<P>(PhantomData<fn() -> P>);
+
+impl<P> OfStack<P> {
+    pub(super) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<P: StackProtocol> ToStackError<StackError> for OfStack<P> {
+    #[inline]
+    fn stack_error(&self, error: StackError) -> StackError {
+        P::returned(error)
+    }
+}
+
+impl<P> Clone for OfStack<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for OfStack<P> {}
+
+impl<P> fmt::Debug for OfStack<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OfStack")
     }
 }
 
@@ -61,6 +95,7 @@ impl<P> fmt::Debug for OfPart<P> {
 
 /// A service in a client's stack, whose error is a [`StackError`].
 #[derive(Clone, Copy, Debug)]
+#[cfg(feature = "tower")]
 pub struct StackErrorService<S, M> {
     service: S,
     errors: M,
@@ -72,9 +107,19 @@ impl<S, M> StackErrorService<S, M> {
     }
 }
 
+/// A service that takes the requests of a stack. Every `Service` of them is one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a service of `{R}`",
+    note = "a client with requests of its own, such as `reqwest::Client`, becomes one by `damper::http::HttpClient::new(client)`"
+)]
+pub trait StackService<R>: Service<R> {}
+
+#[diagnostic::do_not_recommend]
+impl<S: Service<R>, R> StackService<R> for S {}
+
 impl<S, M, R> Service<R> for StackErrorService<S, M>
 where
-    S: Service<R>,
+    S: StackService<R>,
     M: ToStackError<S::Error> + Copy,
 {
     type Response = S::Response;
@@ -96,6 +141,7 @@ pin_project! {
     /// The future of [`StackErrorService`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless they are polled"]
+    #[cfg(feature = "tower")]
     pub struct StackErrorFuture<F, M> {
         #[pin]
         future: F,

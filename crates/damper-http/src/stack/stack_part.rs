@@ -1,10 +1,11 @@
-//! The names of the parts.
+//! The names of the parts of a client's stack.
 
 use core::fmt;
 
-/// A part of a client's stack, by which a [`StackError`](super::StackError) says where a call ended.
+/// A part of a client's stack. A [`StackError`](super::StackError) names the part that ended a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[cfg(feature = "tower")]
 pub enum StackPart {
     /// The deadline of the whole call.
     Deadline,
@@ -12,13 +13,15 @@ pub enum StackPart {
     Breaker,
     /// The retries, which gave the call up.
     Retry,
+    /// The pacing, whose sleep would outlast the deadline.
+    Pacing,
     /// The hedge. It ends no calls by itself, but a layer of your own in its place may.
     Hedge,
     /// The throttle.
     Throttle,
     /// The rate limit.
     Limit,
-    /// The limit of calls in flight: a bulkhead or an adaptive limit.
+    /// The concurrency limit: a bulkhead or an adaptive limit.
     Concurrency,
     /// The timeout of one attempt.
     AttemptTimeout,
@@ -34,12 +37,29 @@ impl StackPart {
             Self::Deadline => "deadline",
             Self::Breaker => "breaker",
             Self::Retry => "retry",
+            Self::Pacing => "pacing",
             Self::Hedge => "hedge",
             Self::Throttle => "throttle",
             Self::Limit => "limit",
             Self::Concurrency => "concurrency",
             Self::AttemptTimeout => "attempt_timeout",
             Self::Transport => "transport",
+        }
+    }
+
+    /// Returns how this part ends a call.
+    pub(super) const fn ending(self) -> &'static str {
+        match self {
+            Self::Deadline => "call ended by its deadline",
+            Self::Breaker => "call refused by the breaker",
+            Self::Retry => "call given up by the retries",
+            Self::Pacing => "call refused by the pacing",
+            Self::Hedge => "call ended by the hedge",
+            Self::Throttle => "call refused by the throttle",
+            Self::Limit => "call refused by the rate limit",
+            Self::Concurrency => "call refused by the concurrency limit",
+            Self::AttemptTimeout => "attempt ended by its timeout",
+            Self::Transport => "call failed",
         }
     }
 }

@@ -107,7 +107,7 @@ impl BreakerTelemetry {
     }
 }
 
-/// What one breaker adds to the gauges that count breakers in each state but closed.
+/// The part of one breaker in the gauges of each state but closed.
 #[derive(Debug, Default)]
 pub(crate) struct StateGauge {
     #[cfg(feature = "metrics")]

@@ -32,8 +32,9 @@ impl DeadlineStage {
     }
 }
 
-/// Counts and logs what the deadlines of a layer cut off. All of it is rare, so that counters are looked up when they are
-/// needed.
+/// Counts and logs what the deadlines of a layer cut off.
+///
+/// All of it is rare, so that counters are looked up when they are needed.
 #[derive(Clone, Debug)]
 pub(crate) struct DeadlineTelemetry {
     #[cfg(any(feature = "metrics", feature = "tracing"))]

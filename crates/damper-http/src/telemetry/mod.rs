@@ -1,11 +1,13 @@
-//! What is counted and logged: by the facades `metrics` and `tracing`, each behind a feature, and nothing without. The
-//! names are listed in the docs of [`http`](super).
+//! Counts and logs, by the facades `metrics` and `tracing`, each behind a feature.
+//!
+//! Without these nothing is recorded. The names are listed in the docs of [`http`](super).
 
 // | file | idea |
 // |---|---|
 // | `limit` | what a limit decides |
 // | `breaker` | what breakers do |
 // | `throttle` | what throttles do |
+// | `pacing` | what pacing layers do |
 // | `deadline` | what deadlines cut off |
 // | `concurrency` | what limits on the calls in flight decide |
 // | `completion` | what is judged by the wrong protocol |
@@ -15,6 +17,7 @@ mod completion;
 mod concurrency;
 mod deadline;
 mod limit;
+mod pacing;
 mod throttle;
 
 pub(super) use breaker::{BreakerTelemetry, StateGauge};
@@ -22,4 +25,5 @@ pub(super) use completion::log_grpc_judged_by_http;
 pub(super) use concurrency::ConcurrencyTelemetry;
 pub(super) use deadline::{DeadlineStage, DeadlineTelemetry};
 pub(super) use limit::LimitTelemetry;
+pub(super) use pacing::PacingTelemetry;
 pub(super) use throttle::ThrottleTelemetry;

@@ -1,17 +1,17 @@
 //! Which throttle, and when a call has ended and how.
 
 use super::{Rejections, ThrottleService, Throttles};
-use crate::completion::{AtHead, ResponseHead};
+use crate::completion::{AtHead, MinBudget, ResponseHead};
 use crate::telemetry::ThrottleTelemetry;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::time::Duration;
 use damper_core::breaker::Verdict;
 use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 
-/// Puts a client's services behind adaptive throttles: the layer refuses most calls that an overloaded server would
-/// reject.
+/// Puts a client's services behind adaptive throttles.
+///
+/// The layer refuses most calls that an overloaded server would reject.
 ///
 /// With 429, 502, 503, 504 and errors a server rejects a call; every other answer is that of a server that did the work, 500
 /// included: see [`Rejections`]. An error that is a [refusal](damper_core::is_refusal) of a layer of damper inside is not
@@ -44,9 +44,9 @@ use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 ///
 /// Before hyper-util's client:
 ///
-#[cfg_attr(all(feature = "tower", feature = "hyper"), doc = "```")]
-#[cfg_attr(not(all(feature = "tower", feature = "hyper")), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(all(feature = "tower", feature = "hyper"))] {
 /// use damper::http::ThrottleLayer;
 /// use damper::CallError;
 /// use http_body_util::Empty;
@@ -66,13 +66,14 @@ use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 /// }
 /// # Ok(())
 /// # }
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct ThrottleLayer<T, W = AtHead<Rejections>> {
     pub(super) throttles: T,
     pub(super) completion: W,
     /// The time that a call has to be given before its deadline counts as a rejection.
-    pub(super) min_budget: Duration,
+    pub(super) min_budget: MinBudget,
     pub(super) telemetry: ThrottleTelemetry,
 }
 
@@ -128,15 +129,16 @@ impl<T: Throttles> ThrottleLayer<T> {
         Self {
             throttles,
             completion: AtHead::rejections(),
-            min_budget: Duration::ZERO,
+            min_budget: MinBudget::ZERO,
             telemetry: ThrottleTelemetry::new("default"),
         }
     }
 }
 
 impl<T, V> ThrottleLayer<T, AtHead<V>> {
-    /// Sets what an answer, or the error in its place, says: a [failure](Verdict::Failure) is a rejection, and a success is a
-    /// call that the server accepted. Default: [`Rejections`].
+    /// Sets the verdict on a response or error. Default: [`Rejections`].
+    ///
+    /// A [failure](Verdict::Failure) is a rejection, and a success is a call that the server accepted.
     ///
     /// The closure is cloned for every call, which costs nothing if it captures nothing. It names the service's error,
     /// `hyper_util::client::legacy::Error` for instance. [`Rejections::judge`] has an example.
@@ -167,8 +169,8 @@ impl<T, W> ThrottleLayer<T, W> {
     /// once that deadline has passed are not counted: see
     /// [`CircuitBreakerLayer::min_budget`](crate::CircuitBreakerLayer::min_budget).
     #[must_use]
-    pub fn min_budget(self, min_budget: Duration) -> Self {
-        Self { min_budget, ..self }
+    pub fn min_budget(self, min_budget: impl Into<MinBudget>) -> Self {
+        Self { min_budget: min_budget.into(), ..self }
     }
 
     /// Sets the name in logs and metrics. Default: `default`.

@@ -8,7 +8,9 @@ use damper_core::breaker::Verdict;
 use damper_core::is_refusal;
 use http::StatusCode;
 
-/// Counts 429, 502, 503, 504 and errors as rejections, and all other responses as accepted calls, 500 included.
+/// Counts 429, 502, 503, 504 and errors as rejections.
+///
+/// All other responses are accepted calls, 500 included.
 ///
 /// A throttle asks whether the server did the work, not whether it did it well. With 429 and 503 the server rejects the call, and
 /// with 502 and 504 a gateway says that the server behind it did not answer. They are the four that gRPC maps to

@@ -54,7 +54,7 @@ impl<T: Throttles, W: Clone> ThrottleLayer<T, W> {
         self.telemetry.record_call(&permit);
         match permit {
             Ok(permit) => {
-                let observer = DeadlineObserver::new(ThrottleObserver::new(permit), &head, self.min_budget);
+                let observer = DeadlineObserver::new(ThrottleObserver::new(permit), &head, &self.min_budget);
                 let guard = CallGuard::new(observer, self.completion.clone());
                 let future = call(request);
                 ThrottleFuture::permitted(future, guard)

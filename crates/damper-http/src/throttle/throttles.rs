@@ -77,8 +77,9 @@ impl<'a, C: Clock> Throttles for &'a AdaptiveThrottle<C> {
     }
 }
 
-/// One per host, in lower case and with its port: `api.example.com:443`. A dot that ends the name is left out, and an
-/// IPv6 address is in its canonical form: `[2001:db8::1]:443`.
+/// One per host, in lower case and with its port: `api.example.com:443`.
+///
+/// A dot that ends the name is left out, and an IPv6 address is in its canonical form: `[2001:db8::1]:443`.
 impl<C: Clock + Clone, S: BuildHasher> Throttles for Arc<KeyedThrottle<String, C, S>> {
     type Throttle = Arc<AdaptiveThrottle<C>>;
 

@@ -1,9 +1,9 @@
 //! `Forwarded` (RFC 7239): each proxy adds an element such as `for=192.0.2.7;proto=https` at the right end.
 //!
-//! Strings in quotes may contain what else separates elements and their parameters, and a client can open one that it
-//! never closes, so that a reader who starts at the left takes all that the proxies added for a part of it. This one
-//! starts at the right. There the quotes are those of proxies, which close what they open, and wherever an element of
-//! theirs ends is known before anything to its left is looked at:
+//! A quoted string may contain the separators of elements and parameters, and a client can open one that it never
+//! closes. A parser that starts at the left takes all that the proxies added for a part of that string. This one starts
+//! at the right. There the quotes are those of proxies, which close what they open, so it knows where an element of
+//! theirs ends before it looks at anything to the left:
 //!
 //! - a quote that is met outside of a string ends one, which starts at the next quote to the left that is not escaped,
 //!   as those are which have an odd number of backslashes before them;
@@ -15,8 +15,10 @@ use core::net::IpAddr;
 use http::HeaderMap;
 use http::header::FORWARDED;
 
-/// The hops from the right, all lines of the header being one list; `None` for a hop that is not told, is hidden, is
-/// not an address, or is in an element that is empty or not well formed.
+/// The hops from the right, all lines of the header being one list.
+///
+/// `None` for a hop that is missing, is hidden, is not an address, or is in an element that is empty or not well
+/// formed.
 pub(super) fn hops_from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(FORWARDED).into_iter().rev();
     lines.flat_map(|line| Parts { rest: Some(line.as_bytes()), separator: b',' }).map(hop)
@@ -36,7 +38,9 @@ fn hop(element: Option<&[u8]>) -> Option<IpAddr> {
     }
 }
 
-/// What separators outside of strings divide, from the right; `None` for the last if it is not well formed.
+/// The parts between separators outside of strings, from the right.
+///
+/// `None` for the last if it is not well formed.
 #[derive(Clone, Debug)]
 struct Parts<'a> {
     rest: Option<&'a [u8]>,
@@ -97,7 +101,7 @@ impl Unquoted {
     /// An address, a zone and a port are shorter.
     const LONGEST: usize = 128;
 
-    /// `None` if it is longer than any address, or two strings in a row.
+    /// `None` if it is longer than any address, or consists of two adjacent strings.
     fn of(string: &[u8]) -> Option<Self> {
         let mut unquoted = Self { bytes: [0; Self::LONGEST], len: 0 };
         let mut bytes = string.iter();

@@ -21,7 +21,9 @@ const MAX_DIGITS: usize = 8;
 /// The largest number of 8 digits.
 const LARGEST: u128 = 99_999_999;
 
-/// Returns the value of a `grpc-timeout` header: in the smallest unit that fits 8 digits, rounded up to it.
+/// Returns the value of a `grpc-timeout` header.
+///
+/// It is in the smallest unit that fits 8 digits, rounded up to it.
 ///
 /// More than 99999999 hours become as many.
 ///

@@ -1,4 +1,4 @@
-//! What goes over the wire: what a server says of its limits, and whom a request is from.
+//! Values of headers: a server's limits, and the client that a request is from.
 //!
 //! | header | written or read by | source |
 //! |---|---|---|

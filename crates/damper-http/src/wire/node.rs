@@ -34,7 +34,7 @@ fn ipv6(address: &str) -> Option<IpAddr> {
     address.parse::<Ipv6Addr>().ok().map(|address| IpAddr::V6(address).to_canonical())
 }
 
-/// What may name one in a URL (RFC 6874), its percent sign as it is or encoded.
+/// The characters that may name one in a URL (RFC 6874), its percent sign as it is or encoded.
 fn is_zone(zone: &str) -> bool {
     !zone.is_empty() && zone.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-~%".contains(&b))
 }

@@ -1,5 +1,6 @@
-//! The headers `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers), lists of structured fields
-//! (RFC 9651) with an item for each limit.
+//! The headers `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers).
+//!
+//! They are lists of structured fields (RFC 9651) with an item for each limit.
 
 use super::policies::Policies;
 use super::retry_after::whole_seconds;
@@ -14,7 +15,7 @@ use sfv::{Integer, ItemSerializer, StringRef};
 /// The name of the header `RateLimit-Policy`: what is allowed.
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// The name of the header `RateLimit`: what is left.
+/// The name of the header `RateLimit`, which says what remains.
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 const DEFAULT_NAME: &StringRef = StringRef::constant("default");
@@ -28,7 +29,7 @@ const WINDOW: &str = ";w=";
 const REMAINING: &str = ";r=";
 const RESET: &str = ";t=";
 
-/// Tells clients what a limit allows, and what is left of it, by `RateLimit-Policy` and `RateLimit`.
+/// Writes what a limit allows and what remains of it as `RateLimit-Policy` and `RateLimit`.
 ///
 /// | parameter | what it says |
 /// |---|---|
@@ -86,7 +87,7 @@ impl PartialEq for RateLimitHeaders {
 impl Eq for RateLimitHeaders {}
 
 impl RateLimitHeaders {
-    /// For the limit of this name, by which clients tell the limits of a server apart. Default: `default`.
+    /// Creates headers with the name by which clients distinguish a server's limits. Default: `default`.
     ///
     /// # Errors
     ///
@@ -137,8 +138,9 @@ impl RateLimitHeaders {
         }
     }
 
-    /// An item with a parameter of tokens, and one of seconds if there are some and RFC 9651 has an integer for them
-    /// (31 million years). Always a value, for it is printable ASCII.
+    /// An item with a parameter of tokens, and one of seconds if there are some.
+    ///
+    /// RFC 9651 has an integer for up to 31 million years. Always a value, for it is printable ASCII.
     fn item(&self, amount: &str, tokens: u64, time: &str, seconds: Option<u64>) -> Option<HeaderValue> {
         let (mut token_digits, mut second_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
         let tokens = token_digits.format(tokens);
@@ -167,7 +169,9 @@ fn stated(quota: Quota) -> (u64, Option<u64>) {
     }
 }
 
-/// The tokens that a quota refills in whole seconds, and how many seconds these are: never more than its rate.
+/// The tokens that a quota refills in whole seconds, and the number of seconds.
+///
+/// They are never more than its rate.
 fn rate_of(quota: Quota) -> (u64, u64) {
     const SECOND: u128 = 1_000_000_000;
     const MINUTE: u128 = 60;

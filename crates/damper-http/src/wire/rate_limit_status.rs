@@ -1,4 +1,4 @@
-//! What a server says of its limit, for clients that pace themselves.
+//! A server's limit as a client reads it, to pace itself.
 
 use super::rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY};
 use super::retry_after::date_of;
@@ -17,12 +17,14 @@ const WINDOW: &KeyRef = key_ref("w");
 const UNIT: &KeyRef = key_ref("qu");
 const PARTITION: &KeyRef = key_ref("pk");
 
-/// The smallest `X-RateLimit-Reset` that is a date and not seconds from now: 2001, in seconds of Unix time.
+/// The smallest `X-RateLimit-Reset` that is a date: 2001, in seconds of Unix time.
+///
+/// A smaller number means seconds from now.
 const EARLIEST_DATE: u64 = 1_000_000_000;
 
-/// What a server says of its limit in a response: what is left, and until when that has to do.
+/// A server's limit in a response: the tokens left, and how long they have to do.
 ///
-/// A client that is told so can slow down before it is refused. A `Retry-After` in the same response counts more: read it
+/// A client that reads it can slow down before it is refused. A `Retry-After` in the same response counts more: read it
 /// with [`retry_after_in`](super::retry_after_in).
 ///
 /// # Examples
@@ -101,8 +103,9 @@ impl RateLimitStatus {
         })
     }
 
-    /// Returns the interval between requests that uses up what is left just when there is more: the whole time if nothing is
-    /// left. `None` if the server does not say until when it has to do.
+    /// Returns the interval between requests that uses up the tokens left just when there are more.
+    ///
+    /// The whole time if none are left. `None` if the server does not say how long they have to do.
     #[must_use]
     pub fn pace(&self) -> Option<Duration> {
         let parts = u32::try_from(self.remaining.max(1)).unwrap_or(u32::MAX);

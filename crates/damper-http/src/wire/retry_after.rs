@@ -1,4 +1,6 @@
-//! The header `Retry-After` (RFC 9110, section 10.2.3): written in its form of seconds, read in both of its forms.
+//! The header `Retry-After` (RFC 9110, section 10.2.3).
+//!
+//! It is written in its form of seconds, and read in both of its forms.
 
 use core::time::Duration;
 use http::header::{DATE, RETRY_AFTER};
@@ -22,12 +24,16 @@ pub fn retry_after(wait: Duration) -> HeaderValue {
     HeaderValue::from(whole_seconds(wait).max(1))
 }
 
-/// Returns a duration as whole seconds, rounded up, so that a client which waits for them has waited long enough.
+/// Returns a duration as whole seconds, rounded up.
+///
+/// A client that waits for them has waited long enough.
 pub(super) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
 }
 
-/// Reads how long the `Retry-After` of a response asks to wait; `None` if there is none, or it is malformed.
+/// Reads how long the `Retry-After` of a response asks to wait.
+///
+/// `None` if there is none, or it is malformed.
 ///
 /// It is a number of seconds or a date, in any of the three forms that RFC 9110 wants recipients to understand
 /// (section 5.6.7). A year of two digits is one from 1970 to 2069. A date in the past asks for no wait. More seconds
@@ -37,8 +43,8 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
 /// Without a valid `Date` it is compared with the system's clock ([`SystemTime`]), and the wait is as wrong as the two
 /// clocks differ.
 ///
-/// Of a header with several lines the first counts. Never allocates. What a server may ask for is not bounded here: cut
-/// it at what the caller can bear, as a breaker does with
+/// Of a header with several lines the first counts. Never allocates. The wait is not bounded here: cut it at what the
+/// caller can bear, as a breaker does with
 /// [`max_retry_after`](damper_core::breaker::BreakerConfigBuilder::max_retry_after).
 ///
 /// # Examples

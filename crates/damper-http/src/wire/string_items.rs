@@ -7,7 +7,9 @@ use http::{HeaderMap, HeaderName};
 use sfv::visitor::{EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ListVisitor, ParameterVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser, StringRef};
 
-/// The most members that a list can have. No server has so many limits, and a longer list would take its reader long.
+/// The most members that a list can have.
+///
+/// No server has so many limits, and a longer list would take its reader long.
 const MOST: usize = 32;
 
 /// A string with parameters.
@@ -38,7 +40,9 @@ impl StringItem<'_> {
     }
 }
 
-/// Reads the members of a list; `None` if the header is absent or malformed, or `read` finds that a member is.
+/// Reads the members of a list.
+///
+/// `None` if the header is absent or malformed, or `read` finds that a member is.
 pub(super) fn read_all<T>(
     headers: &HeaderMap,
     name: &HeaderName,

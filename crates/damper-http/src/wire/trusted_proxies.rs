@@ -9,26 +9,27 @@ use core::net::IpAddr;
 use http::HeaderMap;
 use ipnet::{IpNet, Ipv4Net};
 
-/// Tells the address of a client behind proxies, from the header that these write, such that no client can choose its
-/// own.
+/// Finds the address of a client behind proxies, from the header that these write.
 ///
-/// A proxy adds the address of whoever asked it at the right end of the header, and passes on the rest as it came. So
-/// what a trusted one says last is true, and if that is a trusted one too, so is what stands before it; to the left of
-/// the first address that is not trusted is only what that one made up. [`client_of`](Self::client_of) therefore walks
-/// from the peer, through the header from its right end, past all that are trusted, and the first that is not is the
-/// client.
+/// No client can choose its own address.
+///
+/// A proxy adds the address of its peer at the right end of the header, and passes on the rest as it came. So the last
+/// address that a trusted proxy wrote is true. If that is a trusted proxy too, so is the address before it. To the left
+/// of the first untrusted address the client may have written anything. [`client_of`](Self::client_of) therefore walks
+/// from the peer through the header, from its right end, past all trusted addresses. The first untrusted one is the
+/// client's.
 ///
 /// # Which header
 ///
 /// `X-Forwarded-For`, or [`Forwarded`](Self::forwarded) if asked for: whichever the proxies write. Only one is read,
-/// because a header that a proxy does not write it passes on as the client sent it, and who reads both believes the
-/// client. For the same reason nothing is read if the peer is not trusted.
+/// because a proxy passes on a header that it does not write as the client sent it, so a server that reads both believes
+/// the client. For the same reason nothing is read if the peer is not trusted.
 ///
-/// # What a client can still do
+/// # Limits of the protection
 ///
-/// Trusted means trusted to tell the truth: a client that itself connects from a trusted network can name any address.
-/// Networks should have proxies in them, and nobody else. For limits, group IPv6 addresses by
-/// [`ClientAddress`](damper_core::ClientAddress), for a client has many of them.
+/// A trusted address is believed: a client that itself connects from a trusted network can name any address. Trusted
+/// networks should contain only proxies. For limits, group IPv6 addresses by
+/// [`ClientAddress`](damper_core::ClientAddress), because a client has many of them.
 ///
 /// # Examples
 ///
@@ -60,9 +61,10 @@ enum Header {
 }
 
 impl TrustedProxies {
-    /// Trusts the proxies in these networks: each an address and the length of its prefix (`10.0.0.0/8`, `fd00::/8`),
-    /// or an address alone. Bits behind the prefix mean nothing. Default: trusts nobody, so that every peer is the
-    /// client.
+    /// Trusts the proxies in these networks. Default: none, so that every peer is the client.
+    ///
+    /// Each is an address and the length of its prefix (`10.0.0.0/8`, `fd00::/8`), or an address alone. Bits behind the
+    /// prefix mean nothing.
     ///
     /// IPv4 that is mapped into IPv6 is IPv4, here as in the addresses that are looked at.
     ///
@@ -77,8 +79,9 @@ impl TrustedProxies {
         Ok(Self { networks, header: Header::default() })
     }
 
-    /// Reads `Forwarded` (RFC 7239) in the place of `X-Forwarded-For`: for proxies that write it. Default:
-    /// `X-Forwarded-For`.
+    /// Reads `Forwarded` (RFC 7239) in the place of `X-Forwarded-For`: for proxies that write it.
+    ///
+    /// Default: `X-Forwarded-For`.
     #[must_use]
     pub fn forwarded(self) -> Self {
         Self { header: Header::Forwarded, ..self }
@@ -123,7 +126,9 @@ fn network(text: &str) -> Result<IpNet, TrustedProxiesError> {
     if network.prefix_len() == 0 { Err(TrustedProxiesError::Everyone(text.to_owned())) } else { Ok(network) }
 }
 
-/// The address is read by the standard library, which knows no leading zeros: to others they mean octal numbers.
+/// Reads an address by the standard library, which accepts no leading zeros.
+///
+/// Elsewhere they mean octal numbers.
 fn parse(text: &str) -> Option<IpNet> {
     let network = match text.split_once('/') {
         Some((address, prefix)) => IpNet::new(address.parse().ok()?, prefix.parse().ok()?).ok()?,
@@ -151,8 +156,9 @@ fn unmapped(network: IpNet) -> IpNet {
 pub enum TrustedProxiesError {
     /// It is neither an address nor one with the length of a prefix.
     NotANetwork(String),
-    /// It is the network of all addresses. If everybody is trusted to tell the truth, each client chooses its own
-    /// address.
+    /// It is the network of all addresses.
+    ///
+    /// If every address is trusted, each client can choose its own.
     Everyone(String),
 }
 

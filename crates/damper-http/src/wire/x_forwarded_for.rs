@@ -7,17 +7,19 @@ use http::{HeaderMap, HeaderName};
 /// The name of the header `X-Forwarded-For`.
 pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The hops from the right, all lines of the header being one list; `None` for a hop that is not an address, or is
-/// empty.
+/// The hops from the right, all lines of the header being one list.
+///
+/// `None` for a hop that is not an address, or is empty.
 pub(super) fn hops_from_the_right(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let lines = headers.get_all(X_FORWARDED_FOR).into_iter().rev();
     let entries = lines.flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b','));
     entries.map(|entry| node::address(entry.trim_ascii()))
 }
 
-/// Returns the leftmost address of `X-Forwarded-For`, or of `Forwarded` where there is no such header. It is the
-/// client's if the client and all proxies tell the truth. **Every client can put any address there**, so it is no key
-/// for a limit; it may do for a log.
+/// Returns the leftmost address of `X-Forwarded-For`, or of `Forwarded` where there is no such header.
+///
+/// It is the client's if the client and all proxies are honest. **Every client can put any address there**, so it
+/// is no key for a limit; it may do for a log.
 ///
 /// `None` if the leftmost entry is not an address, or there is none. IPv4 that is mapped into IPv6 is IPv4.
 ///

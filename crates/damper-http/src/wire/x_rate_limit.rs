@@ -14,8 +14,9 @@ pub const X_RATE_LIMIT_REMAINING: HeaderName = HeaderName::from_static("x-rateli
 /// The name of the header `X-RateLimit-Reset`: the seconds until all tokens are there.
 pub const X_RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
-/// Tells clients that know no [`RateLimitHeaders`](super::RateLimitHeaders) what a limit allows: its capacity, the
-/// tokens that are left, and the seconds until all are there.
+/// Writes a limit for clients that do not understand [`RateLimitHeaders`](super::RateLimitHeaders).
+///
+/// The headers have its capacity, the tokens that are left, and the seconds until all are there.
 ///
 /// No document says what these headers mean. Here, as in most places, the reset is in seconds from now, rounded up, and
 /// not a date; it is absent if there never will be more. There is place for one limit: what was written of another is

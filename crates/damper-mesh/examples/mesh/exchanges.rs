@@ -1,4 +1,4 @@
-//! What is sent, and what has to come back.
+//! The requests of the example, and the responses that they must get.
 
 use super::services::{Fallible, Http, Received, SharedClock, SkipTime, http, inventory, orders, skipping_client};
 use super::wire::{Answer, post, post_quietly};
@@ -9,16 +9,16 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// The protocol's own document of a deadline that is passed on.
+/// The protocol's own document for a propagated deadline.
 const PROPAGATED: &str = include_str!("../../../../tests/mesh/vectors/deadline_propagated.json");
 
-/// Something that has to hold.
+/// The result of a check.
 pub(crate) struct Check {
     pub(crate) what: &'static str,
     pub(crate) passed: bool,
 }
 
-/// The two services, and what is sent to them.
+/// The two services, and the client of both.
 struct Exchanges {
     http: Http,
     orders: SocketAddr,
@@ -26,7 +26,7 @@ struct Exchanges {
     checks: Vec<Check>,
 }
 
-/// Makes all exchanges. Returns what was checked.
+/// Runs all exchanges, and returns the checks.
 pub(crate) async fn run() -> Fallible<Vec<Check>> {
     let clock = Arc::new(ManualClock::new());
     let received = Received::default();
@@ -67,7 +67,7 @@ impl Exchanges {
     }
 
     async fn capabilities(&mut self) -> Fallible<()> {
-        println!("== which limits there are");
+        println!("== the limits in force");
         let answer = self.post(&call("req_limits", "mesh.capabilities", json!({}))).await?;
         let expected = json!({
             "service": "orders-api",
@@ -85,15 +85,15 @@ impl Exchanges {
         let answer = self.post(&call("req_1", "orders.create", json!({ "takes_ms": 89 }))).await?;
         let scopes = &answer.document["meta"]["rate_limits"];
         let used = (&scopes["function"]["used"], &scopes["service"]["used"]);
-        self.check("an answer reports both limits", used == (&json!(1), &json!(1)));
+        self.check("a response reports both limits", used == (&json!(1), &json!(1)));
         let took = &answer.document["meta"]["duration"];
-        self.check("an answer says how long the call took", *took == duration(89, "millisecond"));
+        self.check("a response reports the duration of the call", *took == duration(89, "millisecond"));
         for _ in 0..88 {
             post_quietly(&self.http, self.orders, &call("req_2", "orders.create", json!({})).to_string()).await?;
         }
         let warning = |answer: &Answer| answer.document["meta"]["rate_limits"]["function"]["warning"].clone();
         let answer = self.post(&call("req_90", "orders.create", json!({}))).await?;
-        self.check("at 10 % left an answer warns", warning(&answer) == "Approaching rate limit");
+        self.check("at 10 % left a response warns", warning(&answer) == "Approaching rate limit");
         for _ in 0..7 {
             post_quietly(&self.http, self.orders, &call("req_91", "orders.create", json!({})).to_string()).await?;
         }
@@ -127,7 +127,7 @@ impl Exchanges {
         self.check("over HTTP it is 429 with Retry-After", http == (429, Some("23")));
         let answer = self.post(&call("req_790", "reports.generate", json!({}))).await?;
         let used = &answer.document["meta"]["rate_limit"]["used"];
-        self.check("a refusal takes nothing of the other limit", *used == 101);
+        self.check("a refusal takes nothing from the other limit", *used == 101);
         Ok(())
     }
 
@@ -148,13 +148,13 @@ impl Exchanges {
         let answer = self.post(&request).await?;
         let details = json!({ "deadline": duration(30, "second"), "elapsed": duration(30_001, "millisecond") });
         self.check("no result follows a deadline", answer.document["result"].is_null());
-        self.check("the error says when", answer.document["errors"][0]["details"] == details);
+        self.check("the error has the elapsed time", answer.document["errors"][0]["details"] == details);
         self.check("over HTTP it is 504", answer.status.as_u16() == 504);
         let past = json!({ "value": "2024-03-15T14:30:00Z", "unit": "iso8601" });
         let answer = self.post(&with_deadline(call("req_124", "reports.generate", json!({})), &past)).await?;
         let error = &answer.document["errors"][0];
         let is_echoed = error["code"] == "DEADLINE_EXCEEDED" && error["details"]["deadline"] == past;
-        self.check("an instant in the past is exceeded at once, and echoed as it came", is_echoed);
+        self.check("an instant in the past is exceeded at once, and echoed unchanged", is_echoed);
         let answer =
             self.post(&with_deadline(call("req_126", "reports.generate", json!({})), &duration(0, "second"))).await?;
         let is_refused = answer.status.as_u16() == 400 && answer.document["id"] == "req_126";
@@ -170,13 +170,13 @@ impl Exchanges {
         let downstream = received.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         println!("  orders-api > inventory {downstream}\n");
         let expected: Value = serde_json::from_str(PROPAGATED)?;
-        self.check("the second hop gets what the first has left", downstream == expected);
-        self.check("the result comes back over both", answer.document["result"]["in_stock"] == 7);
+        self.check("the second hop gets the remaining time of the first", downstream == expected);
+        self.check("the result returns over both hops", answer.document["result"]["in_stock"] == 7);
         Ok(())
     }
 
     async fn unreadable(&mut self) -> Fallible<()> {
-        println!("== what is not Mesh");
+        println!("== a document that is not Mesh");
         for text in [
             "{",
             r#"{"protocol": {"name": "rpc", "version": "2.0"}, "id": "req_1", "call": {"function": "f", "version": "1", "arguments": {}}}"#,
@@ -197,12 +197,12 @@ impl Exchanges {
         for _ in 0..91 {
             answered += u32::from(client.call(create("req_paced")).await?.errors.is_empty());
         }
-        self.check("while more than 10 % is left it does not wait", sleep.take().is_empty() && answered == 91);
+        self.check("the client does not wait while more than 10 % is left", sleep.take().is_empty() && answered == 91);
         client.call(create("req_paced")).await?;
         let waits = sleep.take();
         println!("  waits with 9 of 100 left: {waits:?}");
-        self.check("with 9 left it waits a ninth of the time", waits == [Duration::from_mins(1) / 9]);
-        // Another client takes the rest.
+        self.check("with 9 left the client waits a ninth of the time", waits == [Duration::from_mins(1) / 9]);
+        // Another client takes the remaining tokens.
         for _ in 0..8 {
             post_quietly(&self.http, self.orders, &call("req_other", "orders.create", json!({})).to_string()).await?;
         }
@@ -211,7 +211,7 @@ impl Exchanges {
         println!("  waits, the last of them after a refusal: {waits:?}");
         let expected = [Duration::from_millis(6_750), Duration::from_secs(47)];
         self.check(
-            "after a refusal it waits as it was told, and is served",
+            "after a refusal the client waits as long as stated, and is served",
             answer.errors.is_empty() && waits == expected,
         );
         Ok(())

@@ -1,14 +1,16 @@
-//! Two services that speak Mesh over real HTTP: limits of several scopes, warnings, refusals, capabilities, deadlines that are met,
-//! exceeded and passed on, and a client that slows down and backs off.
+//! Two services that speak Mesh over real HTTP.
 //!
-//! It prints each exchange as it is on the wire, checks it, and exits with 1 if something is off. Its clock is moved by hand, so that
-//! every run prints the same.
+//! They show limits of several scopes, warnings, refusals, capabilities, deadlines that are met, exceeded and passed
+//! on, and a client that slows down and backs off.
+//!
+//! The example prints each exchange as on the wire, checks it, and exits with 1 if a check fails. Its manual clock
+//! makes every run print the same.
 
 // | file | idea |
 // |---|---|
 // | `services` | the two services |
 // | `wire` | sends a document, and prints the exchange |
-// | `exchanges` | what is sent, and what has to come back |
+// | `exchanges` | the requests, and the responses that they must get |
 
 mod exchanges;
 mod services;

@@ -1,4 +1,4 @@
-//! The two services: orders, which asks inventory.
+//! The two services: orders, which calls inventory.
 
 use bytes::Bytes;
 use damper_core::limit::FixedWindow;
@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tower::util::MapRequestLayer;
 use tower::{Layer, service_fn};
 
-/// The clock of all, which is moved by hand.
+/// The manual clock that services and clients share.
 pub(crate) type SharedClock = Arc<ManualClock>;
 
 pub(crate) type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -30,11 +30,11 @@ pub(crate) type Http = HttpClient<HttpConnector, Full<Bytes>>;
 
 type Call = IncomingCall<SharedClock>;
 
-/// A sleep of a client moves the clock, so that no one waits.
+/// A client's sleep that advances the clock instead of waiting.
 #[derive(Clone)]
 pub(crate) struct SkipTime {
     pub(crate) clock: SharedClock,
-    /// The time slept so far.
+    /// The times slept so far.
     pub(crate) slept: Arc<Mutex<Vec<Duration>>>,
 }
 
@@ -43,7 +43,7 @@ impl SkipTime {
         Self { clock: Arc::clone(clock), slept: Arc::default() }
     }
 
-    /// Returns what was slept since the last time.
+    /// Returns the times slept since the previous call.
     pub(crate) fn take(&self) -> Vec<Duration> {
         std::mem::take(&mut *self.slept.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -59,22 +59,22 @@ impl Sleep for SkipTime {
     }
 }
 
-/// A timer that only looks again, for deadlines whose clock is moved by a function.
+/// A timer that polls again soon, for deadlines whose clock a function advances.
 fn look_again(_: Duration) -> tokio::time::Sleep {
     tokio::time::sleep(Duration::from_millis(1))
 }
 
-/// A function that sleeps.
+/// The type of a sleep function.
 pub(crate) type Timer = fn(Duration) -> tokio::time::Sleep;
 
-/// A client on the clock of all.
+/// A client on the shared clock.
 pub(crate) type ClientBy<Z> = Client<Http, Z, RetryBudget, SharedClock>;
 
 pub(crate) fn http() -> Http {
     HttpClient::builder(TokioExecutor::new()).build_http()
 }
 
-/// A client whose own waits move the clock.
+/// A client whose own waits advance the clock.
 pub(crate) fn skipping_client(address: SocketAddr, sleep: SkipTime) -> Fallible<ClientBy<SkipTime>> {
     let clock = Arc::clone(&sleep.clock);
     client(address, clock, sleep)
@@ -86,10 +86,10 @@ fn client<Z>(address: SocketAddr, clock: SharedClock, sleep: Z) -> Fallible<Clie
     Ok(builder.retry(retry).backoff(damper_mesh::MeshBackoff::default().jitter(0)).build())
 }
 
-/// The requests that inventory got.
+/// The requests that inventory received.
 pub(crate) type Received = Arc<Mutex<Vec<Value>>>;
 
-/// Knows what there is. It has no limits.
+/// Serves the stock. It has no limits.
 pub(crate) async fn inventory(clock: &SharedClock, received: &Received) -> Fallible<SocketAddr> {
     let received = Arc::clone(received);
     let check = service_fn(move |call: Call| {
@@ -101,7 +101,9 @@ pub(crate) async fn inventory(clock: &SharedClock, received: &Received) -> Falli
     serve(MeshLayer::sleeping_by("inventory", scopes, look_again as Timer).layer(check)).await
 }
 
-/// Takes orders, and asks inventory. A function takes as long as its argument `takes_ms` says.
+/// Serves orders, and calls inventory.
+///
+/// A function takes as long as its argument `takes_ms` says.
 pub(crate) async fn orders(clock: &SharedClock, inventory: SocketAddr) -> Fallible<SocketAddr> {
     let inventory = client(inventory, Arc::clone(clock), look_again as Timer)?;
     let scopes = Scopes::with_clock(Arc::clone(clock))
@@ -125,25 +127,25 @@ pub(crate) async fn orders(clock: &SharedClock, inventory: SocketAddr) -> Fallib
     let layer = MeshLayer::sleeping_by("orders-api", scopes, look_again as Timer)
         .caller(|caller, head, _| caller.service(head.extensions.get::<Verified>().map_or("", |verified| verified.0)));
     let authenticate = MapRequestLayer::new(|mut request: hyper::Request<hyper::body::Incoming>| {
-        // Stands for a check of a token or a client's certificate.
+        // Stands for the check of a token or of a client's certificate.
         request.extensions_mut().insert(Verified("web"));
         request
     });
     serve(authenticate.layer(layer.layer(functions))).await
 }
 
-/// The calling service, as authentication found it.
+/// The calling service, as found by authentication.
 #[derive(Clone)]
 struct Verified(&'static str);
 
-/// Asks inventory within what is left of the deadline.
+/// Calls inventory within the remaining deadline.
 async fn reserve(call: &Call, inventory: &ClientBy<Timer>) -> Result<Value, MeshError> {
     let request = Request::new("req_downstream", "inventory.check", "1", json!({ "sku": "WIDGET-01" }));
     let answer = inventory.call_within(call.deadline(), request).await;
     answer?.into_result().map_err(MeshError::from_downstream)
 }
 
-/// Serves on a port of the system's choice, until the program ends.
+/// Serves on a port chosen by the system, until the program ends.
 async fn serve<S>(service: S) -> Fallible<SocketAddr>
 where
     S: tower::Service<

@@ -7,14 +7,14 @@ use hyper::{Request, StatusCode};
 use serde_json::Value;
 use std::net::SocketAddr;
 
-/// What came back.
+/// The response.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) retry_after: Option<String>,
     pub(crate) document: Value,
 }
 
-/// Posts a text as it is, and prints both sides.
+/// Posts a text unchanged, and prints both sides.
 pub(crate) async fn post(http: &Http, address: SocketAddr, text: &str) -> Fallible<Answer> {
     println!("> POST {text}");
     let answer = post_quietly(http, address, text).await?;
@@ -23,7 +23,7 @@ pub(crate) async fn post(http: &Http, address: SocketAddr, text: &str) -> Fallib
     Ok(answer)
 }
 
-/// Posts a text as it is.
+/// Posts a text unchanged.
 pub(crate) async fn post_quietly(http: &Http, address: SocketAddr, text: &str) -> Fallible<Answer> {
     let request = Request::post(format!("http://{address}/")).header("x-service", "web");
     let response = http.request(request.body(Full::from(text.to_owned()))?).await?;

@@ -1,7 +1,7 @@
 //! The settings of a client.
 
 use super::client::Settings;
-use super::pacer::Pacer;
+use super::scope_pacer::ScopePacer;
 use super::{Client, MeshBackoff};
 use damper_core::retry::{Budget, Retry, RetryBudget};
 #[cfg(feature = "tokio")]
@@ -41,7 +41,7 @@ impl<S> ClientBuilder<S, TokioSleep> {
 }
 
 impl<S, Z> ClientBuilder<S, Z> {
-    /// Begins with a client that sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
+    /// Starts from a client that sleeps by `sleep`, a [`Sleep`](damper_core::time::Sleep).
     pub fn sleeping_by(http: S, uri: Uri, sleep: Z) -> Self {
         Self {
             http,
@@ -59,43 +59,46 @@ impl<S, Z> ClientBuilder<S, Z> {
 }
 
 impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
-    /// Sets how often a call is tried, by which budget and clock.
+    /// Sets the number of attempts, their budget and their clock.
     ///
     /// Its backoff spaces the retries that no refusal spaces. Default: 5 attempts, within a [`RetryBudget`] of the
     /// client's own.
     ///
-    /// The waits after refusals are those of the [`backoff`](Self::backoff), so its longest wait takes the place of the policy's
-    /// [`max_hint`](Retry::max_hint). A deadline of the policy counts as a deadline of every call.
+    /// The waits after refusals are those of the [`backoff`](Self::backoff), so its longest wait replaces the policy's
+    /// [`max_hint`](Retry::max_hint). A deadline of the policy is a deadline of every call.
     pub fn retry<N: Budget, D: Clock + Clone>(self, retry: Retry<D, N>) -> ClientBuilder<S, Z, N, D> {
         let Self { http, uri, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep, .. } = self;
         ClientBuilder { http, uri, retry, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep }
     }
 
-    /// Sets how long to wait after a refusal.
+    /// Sets the waits after refusals.
     pub fn backoff(self, backoff: MeshBackoff) -> Self {
         Self { backoff, ..self }
     }
 
     /// Sets the percentage of a limit below which calls are slowed down. Default: 10.
     ///
-    /// With 0 calls wait only once nothing is left.
+    /// With 0, calls wait only once nothing is left.
     pub fn pace_below(self, percent: u32) -> Self {
         Self { pace_below: percent, ..self }
     }
 
-    /// Sets the longest wait of a call that is slowed down or paused. A call that would wait longer fails at once with
-    /// [`CallError::Paced`](crate::CallError::Paced). Default: until the call's deadline; without one, the longest wait of the
-    /// [`backoff`](Self::backoff).
+    /// Sets the longest wait of a call that is slowed down or paused.
+    ///
+    /// A call that would wait longer fails at once with [`CallError::Paced`](crate::CallError::Paced). Default: until
+    /// the call's deadline, or without one, the longest wait of the [`backoff`](Self::backoff).
     pub fn max_pacing_wait(self, wait: Duration) -> Self {
         Self { max_pacing_wait: Some(wait), ..self }
     }
 
-    /// Sets the deadline of calls, after so much time. Default: none, and calls pass on the deadlines that they are given.
+    /// Sets the time that each call may take.
+    ///
+    /// Default: none, so calls only pass on the deadlines that they are given.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }
 
-    /// Sets how many bytes a response may have. Default: 4 MiB.
+    /// Sets the maximum size of a response in bytes. Default: 4 MiB.
     pub fn max_response(self, bytes: usize) -> Self {
         Self { max_response: bytes, ..self }
     }
@@ -113,8 +116,8 @@ impl<S, Z, B: Budget, C: Clock + Clone> ClientBuilder<S, Z, B, C> {
         let Self { http, uri, retry, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep } =
             self;
         let seed = Seed::random();
-        let pacer = Pacer::new(pace_below, backoff, seed, retry.clock().clone());
-        // A longer wait ends at the backoff's longest one; it does not end the call.
+        let pacer = ScopePacer::new(pace_below, backoff, seed, retry.clock().clone());
+        // A wait above the backoff's longest one is shortened to it, and does not end the call.
         let retry = retry.max_hint(backoff.longest());
         let settings = Settings { uri, retry, backoff, max_pacing_wait, timeout, max_response, headers, pacer, seed };
         Client::new_of(http, sleep, Arc::new(settings))

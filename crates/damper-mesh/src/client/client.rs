@@ -2,7 +2,7 @@
 
 #[cfg(feature = "tokio")]
 use super::ClientBuilder;
-use super::pacer::{Next, Pacer, Sent};
+use super::scope_pacer::{Next, ScopePacer, Sent};
 use super::{CallError, MeshBackoff};
 use crate::deadline::{Receipt, ReceivedDeadline, SpecifiedDeadline, run_until};
 use crate::document::{Request, Response};
@@ -26,31 +26,34 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Calls a service of Mesh over HTTP, by any tower service of HTTP requests such as hyper-util's client.
+/// Calls a Mesh service over HTTP.
+///
+/// It sends through any tower service of HTTP requests, such as hyper-util's client.
 ///
 /// | when | the client |
 /// |---|---|
 /// | less than 10 % of a limit is left | waits `resets_in / remaining` before each call; at 0 it waits `resets_in` |
-/// | the service refuses with `RATE_LIMITED` | waits as [`MeshBackoff`] says, and tries again; other calls under that limit wait too |
-/// | a wait is longer than the call's deadline or [`max_pacing_wait`](crate::ClientBuilder::max_pacing_wait) | fails at once with [`CallError::Paced`], and sends nothing |
-/// | it answers another error that may be retried | tries again, after the backoff of the [`Retry`] |
-/// | attempts, budget or time are used up | returns the last answer |
-/// | no connection can be made | tries again, because no server has seen the call |
+/// | the service refuses with `RATE_LIMITED` | waits by [`MeshBackoff`] and retries; other calls under that limit wait too |
+/// | a wait is longer than the call's deadline or [`max_pacing_wait`](crate::ClientBuilder::max_pacing_wait) | fails at once with [`CallError::Paced`], without sending |
+/// | it responds with another error that may be retried | retries after the backoff of the [`Retry`] |
+/// | attempts, budget or time are used up | returns the last response |
+/// | no connection can be made | retries, because the call reached no server |
 /// | the HTTP client fails otherwise | returns the error, because the call may have been served |
 ///
-/// Calls that are slowed down are sent one by one; calls that waited for the end of a pause leave at slightly different times. A
-/// call sends the rest of the earliest of three deadlines: that of the request that is being served, the client's own
-/// [`timeout`](crate::ClientBuilder::timeout), and that of the request itself. Each attempt sends what is left then. Once it has passed, the
-/// attempt in flight is dropped, and the error is [`CallError::DeadlineExceeded`].
+/// Calls that are slowed down are sent one by one. Calls that waited for the end of a pause leave at slightly different
+/// times. A call sends the remaining time of the earliest of three deadlines: that of the request being served, the
+/// client's own [`timeout`](crate::ClientBuilder::timeout), and that of the request itself. Each attempt sends the time
+/// left at its start. At the deadline the attempt in flight is dropped, and the error is
+/// [`CallError::DeadlineExceeded`].
 ///
-/// Use one client for each service and user. A function's limit slows down calls of that function. Every other limit, also one
-/// without a scope, slows down all calls. Clones share what they know of the limits, and the budget of retries.
+/// Use one client for each service and user. A function's limit slows down calls of that function. Every other limit,
+/// including one without a scope, slows down all calls. Clones share the state of the limits and the budget of retries.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "tokio", doc = "```no_run")]
-#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// ```no_run
 /// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+/// # #[cfg(feature = "tokio")] {
 /// use damper::mesh::{Client, IncomingCall, MeshError, Request};
 /// use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
 /// use serde_json::{Value, json};
@@ -63,6 +66,7 @@ use std::time::Duration;
 /// let response = inventory.call_within(call.deadline(), request).await?;
 /// Ok(response.into_result()?)
 /// # }
+/// # }
 /// ```
 pub struct Client<S, Z, B = RetryBudget, C = DefaultClock> {
     http: S,
@@ -70,7 +74,7 @@ pub struct Client<S, Z, B = RetryBudget, C = DefaultClock> {
     settings: Arc<Settings<B, C>>,
 }
 
-/// The shortest sleep between two looks at the clock.
+/// The shortest sleep between two readings of the clock.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
 /// The state that clones of a client share.
@@ -82,20 +86,20 @@ pub(super) struct Settings<B, C> {
     pub(super) timeout: Option<Duration>,
     pub(super) max_response: usize,
     pub(super) headers: HeaderMap,
-    pub(super) pacer: Pacer<C>,
-    /// Makes the jitter of this client differ from that of others.
+    pub(super) pacer: ScopePacer<C>,
+    /// Makes this client's jitter differ from that of others.
     pub(super) seed: Seed,
 }
 
 #[cfg(feature = "tokio")]
 impl<S> Client<S, TokioSleep> {
-    /// Creates a client of the service at this address, which sleeps by tokio's timer.
+    /// Creates a client of the service at `uri`, which sleeps by tokio's timer.
     #[must_use]
     pub fn new(http: S, uri: Uri) -> Self {
         Self::builder(http, uri).build()
     }
 
-    /// Sets up a client of the service at this address, which sleeps by tokio's timer.
+    /// Sets up a client of the service at `uri`, which sleeps by tokio's timer.
     pub fn builder(http: S, uri: Uri) -> ClientBuilder<S, TokioSleep> {
         ClientBuilder::new(http, uri)
     }
@@ -127,18 +131,18 @@ where
     ///
     /// # Errors
     ///
-    /// [`CallError`], if there is no answer of Mesh. A refusal, and every other error that the service answers, is in the
+    /// [`CallError`], if there is no Mesh response. A refusal, or any other error of the service, is in the
     /// [`Response`].
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped drops the attempt in flight, which the service may have served. One that is dropped while it waits
-    /// to be sent delays no other call.
+    /// Dropping the future drops the attempt in flight, which the service may have served. A call that is dropped
+    /// before it is sent delays no other call.
     pub async fn call(&self, request: Request) -> Result<Response, CallError> {
         self.call_within(None, request).await
     }
 
-    /// Makes a call for a request that is being served, within its deadline.
+    /// Makes a call on behalf of a request being served, within its deadline.
     ///
     /// # Errors
     ///
@@ -167,7 +171,7 @@ where
             let request = with_rest(request.clone(), deadline.as_ref()).ok_or_else(exceeded)?;
             let in_time = run_until(self.send(request), deadline.as_ref(), &self.sleep).await;
             let Ok((outcome, _)) = in_time else {
-                // It counts for the budget, which ends retries while the service fails.
+                // The failure counts in the budget, which ends retries while the service fails.
                 let _ = attempts.failed(retry, Failure::TRANSIENT.declined());
                 return Err(exceeded());
             };
@@ -182,7 +186,7 @@ where
                     self.spaced(failure, answer, &mut refusals, &attempts)
                 }
             };
-            // The service's own word is the answer, whatever ended the call.
+            // The service's own response is returned, whatever ended the call.
             let Ok(wait) = attempts.failed(retry, failure) else { return outcome };
             self.sleep_for(wait).await;
             sent = match self.paced(function, &rest).await {
@@ -192,7 +196,7 @@ where
         }
     }
 
-    /// Waits until the limits of the service allow the call, and asks again after each wait.
+    /// Waits until the limits of the service allow the call, and checks again after each wait.
     async fn paced(&self, function: &str, rest: &Deadline<C>) -> Result<Sent, Denied> {
         let Settings { retry, pacer, backoff, max_pacing_wait, .. } = &*self.settings;
         let within = |wait| Deadline::with_clock(wait, retry.clock().clone());
@@ -214,7 +218,7 @@ where
         }
     }
 
-    /// The earliest of the deadlines that a call has.
+    /// Returns the earliest of the call's deadlines.
     fn earliest(
         &self,
         served: Option<&ReceivedDeadline<C>>,
@@ -229,7 +233,7 @@ where
         Ok(deadlines.into_iter().flatten().reduce(ReceivedDeadline::earlier))
     }
 
-    /// The same failure, with the exact wait after a refusal that names one.
+    /// Returns the failure with the exact wait of a refusal that names one.
     fn spaced(&self, failure: Failure, answer: &Response, refusals: &mut u32, attempts: &Attempts<C>) -> Failure {
         let Some((_, Some(wait))) = answer.refusal() else { return failure };
         if !failure.may_retry() {
@@ -244,7 +248,7 @@ where
     async fn sleep_for(&self, wait: Duration) {
         let over = Deadline::with_clock(wait, self.settings.retry.clock().clone());
         loop {
-            // A wait below the clock's tick is over at once on that clock, but must not become a loop without a pause.
+            // A wait below the clock's tick ends at once on that clock, but must not become a busy loop.
             self.sleep.sleep(over.remaining().max(SHORTEST_SLEEP)).await;
             // A sleep may end early.
             if over.is_expired() {
@@ -282,7 +286,9 @@ fn transport(error: impl Into<Box<dyn Error + Send + Sync>>) -> CallError {
     CallError::Transport(error.into())
 }
 
-/// Judges a call without an answer. Where the service may have served it there is none, but it counts.
+/// Classifies a call without a response.
+///
+/// The failure counts. If the service may have served the call, it is not retried.
 fn failure_of(error: &CallError) -> Failure {
     let CallError::Transport(error) = error else { return Failure::TRANSIENT.declined() };
     match TransientFailures::judge(Err(&**error)) {
@@ -291,7 +297,7 @@ fn failure_of(error: &CallError) -> Failure {
     }
 }
 
-/// The request with what is left of its deadline; `None` if that is nothing.
+/// Returns the request with the rest of its deadline, or `None` if no time is left.
 fn with_rest<C: Clock + Clone>(request: Request, deadline: Option<&ReceivedDeadline<C>>) -> Option<Request> {
     match deadline {
         None => Some(request),

@@ -9,22 +9,22 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a call has no response of Mesh.
+/// Why a call has no Mesh response.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CallError {
     /// The HTTP client failed.
     Transport(Box<dyn Error + Send + Sync>),
-    /// The body of the response broke off, or was larger than the client reads.
+    /// The response's body broke off, or exceeded the client's maximum.
     Body(Box<dyn Error + Send + Sync>),
-    /// The response is no document of Mesh.
+    /// The response is not a Mesh document.
     Unreadable {
         /// The status of the response.
         status: StatusCode,
-        /// The error in its body.
+        /// The mistake in its body.
         error: ReadError,
     },
-    /// The response answers another request.
+    /// The response belongs to another request.
     WrongId {
         /// The id of that request.
         id: String,
@@ -33,15 +33,15 @@ pub enum CallError {
     Deadline(DeadlineError),
     /// The deadline has passed.
     DeadlineExceeded(DeadlineExceeded),
-    /// Nothing was sent, because the limits of the service ask for a longer wait than the call accepts: `retry_after` of the
-    /// refusal.
+    /// Nothing was sent, because the limits of the service require too long a wait.
     ///
-    /// It is a refusal of damper's own: [`is_refusal`](damper_core::is_refusal).
+    /// The wait is the refusal's `retry_after`. The error is one of damper's own refusals: see
+    /// [`is_refusal`](damper_core::is_refusal).
     Paced(Denied),
 }
 
 impl CallError {
-    /// Returns the wait after which the limits of the service allow the call, if it was not sent because of them.
+    /// Returns the wait until the service's limits allow the call, if they kept it from being sent.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

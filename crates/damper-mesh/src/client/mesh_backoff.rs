@@ -1,14 +1,14 @@
 //! The wait after a refusal.
 
-use super::pacer::drawn;
+use super::scope_pacer::drawn;
 use std::time::Duration;
 
 /// The wait after a refusal: the server's `retry_after`, doubled with each further attempt.
 ///
 /// It is at least 1 ms, and at most the longest wait.
 ///
-/// Jitter spreads clients that were told the same wait. It makes waits longer, up to the longest one; there it makes them shorter.
-/// No wait is shorter than a `retry_after` that is within the longest wait.
+/// Jitter spreads clients that received the same wait. It lengthens waits up to the longest one, and shortens waits at
+/// the longest one. No wait is shorter than a `retry_after` that is within the longest wait.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ impl MeshBackoff {
         Self { max_wait, ..self }
     }
 
-    /// Sets by how many percent a wait is changed at most. Default: 10. 0 is the exact formula.
+    /// Sets the largest jitter, in percent of a wait. Default: 10. With 0 the formula is exact.
     #[must_use]
     pub const fn jitter(self, percent: u32) -> Self {
         Self { jitter: if percent > 100 { 100 } else { percent }, ..self }
@@ -55,14 +55,16 @@ impl MeshBackoff {
         if self.max_wait.as_nanos() < SHORTEST.as_nanos() { SHORTEST } else { self.max_wait }
     }
 
-    /// Returns the wait before the next attempt. `attempt` counts earlier refusals from 0; `random` is any uniformly random number.
+    /// Returns the wait before the next attempt.
+    ///
+    /// `attempt` counts earlier refusals from 0. `random` is any uniformly random number.
     #[must_use]
     pub fn wait(&self, retry_after: Duration, attempt: u32, random: u64) -> Duration {
         let (shortest, longest) = self.bounds(retry_after, attempt);
         shortest.saturating_add(drawn(longest.saturating_sub(shortest), random))
     }
 
-    /// The shortest and the longest wait that jitter may choose.
+    /// Returns the shortest and the longest wait that jitter may draw.
     pub(super) fn bounds(&self, retry_after: Duration, attempt: u32) -> (Duration, Duration) {
         let most = self.longest();
         let exact = retry_after.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX)).max(SHORTEST);
@@ -73,7 +75,7 @@ impl MeshBackoff {
         (most.saturating_sub(self.part_of(most)).max(least).max(SHORTEST), most)
     }
 
-    /// The largest change of a wait.
+    /// Returns the largest jitter of a wait.
     pub(super) fn part_of(&self, wait: Duration) -> Duration {
         (wait / 100).saturating_mul(self.jitter)
     }

@@ -11,29 +11,29 @@ use std::fmt;
 pub enum DeadlineError {
     /// The options are no object with these members.
     Missing {
-        /// The member that is missing.
+        /// The missing member.
         member: &'static str,
     },
-    /// The value is no whole number, or is less than 1.
+    /// The value is not a whole number, or is less than 1.
     Value {
-        /// The value, as JSON; its beginning if it is long.
+        /// The value as JSON, shortened if it is long.
         value: String,
     },
     /// The unit is unknown.
     Unit {
-        /// The unit, as JSON; its beginning if it is long.
+        /// The unit as JSON, shortened if it is long.
         unit: String,
     },
-    /// The value is larger than can be counted in milliseconds.
+    /// The value's milliseconds do not fit 64 bits.
     TooLong {
         /// The value.
         value: u64,
-        /// The largest one of this unit.
+        /// The largest value of this unit.
         most: u64,
     },
-    /// The value is no instant of ISO 8601.
+    /// The value is not an ISO 8601 instant.
     Instant {
-        /// The value, as JSON; its beginning if it is long.
+        /// The value as JSON, shortened if it is long.
         value: String,
     },
     /// The request has more than one deadline.
@@ -53,7 +53,7 @@ impl fmt::Display for DeadlineError {
             Self::Instant { value } => {
                 write!(f, "value is {value}, it must be an instant of ISO 8601, such as 2024-03-15T14:30:00Z")
             }
-            Self::Repeated => f.write_str("the extension is there more than once"),
+            Self::Repeated => f.write_str("the extension is repeated"),
         }
     }
 }

@@ -3,10 +3,10 @@
 // | file | idea |
 // |---|---|
 // | `specified` | a deadline as it is written: a duration, or an instant |
-// | `error` | why one could not be read |
-// | `receipt` | when a request was received, from which its deadline counts |
-// | `received` | the deadline of a request that was received, and what of it goes downstream |
-// | `report` | the deadline report of an answer |
+// | `error` | why a deadline could not be read |
+// | `receipt` | the receipt of a request, from which its deadline counts |
+// | `received` | the deadline of a received request, and the part sent downstream |
+// | `report` | the deadline report of a response |
 // | `run` | work that a deadline ends |
 
 mod error;

@@ -1,4 +1,4 @@
-//! When a request was received.
+//! The receipt of a request.
 
 use super::{ReceivedDeadline, SpecifiedDeadline};
 use damper_core::deadline::Deadline;
@@ -6,7 +6,7 @@ use damper_core::time::{Clock, DefaultClock};
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// When a request was received: its deadline counts from here, though it is read later.
+/// The receipt of a request, from which its deadline counts even if it is read later.
 ///
 /// # Examples
 ///
@@ -24,14 +24,14 @@ use std::time::{Duration, SystemTime};
 /// ```
 #[derive(Clone, Copy)]
 pub struct Receipt<C = DefaultClock> {
-    /// A deadline that had passed at the receipt: it says how long ago that was.
+    /// A deadline that passed at the receipt. Its elapsed time is that since the receipt.
     began: Deadline<C>,
     clock: C,
     date: SystemTime,
 }
 
 impl Receipt {
-    /// Notes that a request is received now.
+    /// Records that a request is received now.
     #[must_use]
     pub fn now() -> Self {
         Self::with_clock(damper_core::Monotonic)
@@ -39,13 +39,17 @@ impl Receipt {
 }
 
 impl<C: Clock + Clone> Receipt<C> {
-    /// Notes that a request is received now, by a clock of your own. A reference to a clock is a clock too.
+    /// Records that a request is received now, by a clock of your own.
+    ///
+    /// A reference to a clock is a clock too.
     #[must_use]
     pub fn with_clock(clock: C) -> Self {
         Self::dated(clock, SystemTime::now())
     }
 
-    /// As [`with_clock`](Self::with_clock), where the date is known: deadlines that are instants are compared with it.
+    /// Records a receipt like [`with_clock`](Self::with_clock), at a known date.
+    ///
+    /// Deadlines that are instants are compared with the date.
     #[must_use]
     pub fn dated(clock: C, date: SystemTime) -> Self {
         Self { began: Deadline::with_clock(Duration::ZERO, clock.clone()), clock, date }
@@ -66,14 +70,14 @@ impl<C: Clock + Clone> Receipt<C> {
         &self.clock
     }
 
-    /// Returns the deadline of the request that was received.
+    /// Returns the deadline of the received request.
     #[must_use]
     pub fn deadline(&self, specified: SpecifiedDeadline) -> ReceivedDeadline<C> {
         let budget = specified.budget(self.date);
         ReceivedDeadline::new(specified, budget, self.clone())
     }
 
-    /// The deadline after so much time, which may be none.
+    /// Returns the deadline after this time, which may be zero.
     pub(crate) fn within(&self, budget: Duration) -> ReceivedDeadline<C> {
         ReceivedDeadline::new(SpecifiedDeadline::after(budget), budget, self.clone())
     }

@@ -1,4 +1,4 @@
-//! The deadline of a request that was received.
+//! The deadline of a received request.
 
 use super::{DeadlineReport, Expired, Iso8601, Receipt, SpecifiedDeadline};
 use damper_core::deadline::Deadline;
@@ -6,7 +6,7 @@ use damper_core::time::{Clock, DefaultClock};
 use std::fmt;
 use std::time::Duration;
 
-/// The deadline of a request that was received: how it was specified, and how much of its time is left.
+/// The deadline of a received request: how it was specified, and how much time is left.
 #[derive(Clone)]
 pub struct ReceivedDeadline<C = DefaultClock> {
     specified: SpecifiedDeadline,
@@ -34,7 +34,9 @@ impl<C: Clock + Clone> ReceivedDeadline<C> {
         self.receipt.elapsed()
     }
 
-    /// Returns the time that is left, rounded down to the clock's tick; zero once the deadline has passed.
+    /// Returns the remaining time, rounded down to the clock's tick.
+    ///
+    /// It is zero once the deadline has passed.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.budget.saturating_sub(self.elapsed())
@@ -46,40 +48,42 @@ impl<C: Clock + Clone> ReceivedDeadline<C> {
         self.remaining().is_zero()
     }
 
-    /// Returns the elapsed time, unless the deadline has passed: both by one reading of the clock.
+    /// Returns the elapsed time, unless the deadline has passed.
+    ///
+    /// Both are decided by one reading of the clock.
     pub(crate) fn check(&self) -> Result<Duration, Expired> {
         let elapsed = self.elapsed();
         if elapsed < self.budget { Ok(elapsed) } else { Err(Expired { report: self.report_after(elapsed), elapsed }) }
     }
 
-    /// Returns the rest of the time as a deadline of damper, which was set now.
+    /// Returns the remaining time as a damper deadline, set now.
     #[must_use]
     pub fn deadline(&self) -> Deadline<C> {
         Deadline::with_clock(self.remaining(), self.receipt.clock().clone())
     }
 
-    /// Returns the deadline report of an answer now.
+    /// Returns the deadline report of a response that is sent now.
     #[must_use]
     pub fn report(&self) -> DeadlineReport {
         self.report_after(self.elapsed())
     }
 
-    /// The report at a moment that another decision was made on.
+    /// Returns the report at the moment of an earlier decision.
     pub(crate) fn report_after(&self, elapsed: Duration) -> DeadlineReport {
         DeadlineReport::new(self.specified.clone(), self.budget, elapsed)
     }
 
-    /// Returns whichever passes first.
+    /// Returns the deadline that passes first.
     #[must_use]
     pub fn earlier(self, other: Self) -> Self {
         if other.remaining() < self.remaining() { other } else { self }
     }
 
-    /// Returns the deadline for a call that is made for this request: the time that is left now.
+    /// Returns the deadline for a call on behalf of this request: the time left now.
     ///
-    /// `None` if that is less than a millisecond.
+    /// It is `None` if less than a millisecond is left.
     ///
-    /// An instant is passed on as it came, and more than an hour becomes one.
+    /// An instant is passed on unchanged. More than an hour becomes an instant.
     #[must_use]
     pub fn downstream(&self) -> Option<SpecifiedDeadline> {
         let left = self.remaining();

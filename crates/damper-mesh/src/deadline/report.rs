@@ -1,4 +1,4 @@
-//! The deadline report of an answer.
+//! The deadline report of a response.
 
 use super::SpecifiedDeadline;
 use crate::document::MeshDuration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
-/// The deadline report of an answer.
+/// The deadline report of a response.
 ///
 /// # Examples
 ///
@@ -32,7 +32,7 @@ pub struct DeadlineReport {
     pub specified: SpecifiedDeadline,
     /// The time since the request was received, rounded up to milliseconds.
     pub elapsed: MeshDuration,
-    /// The time that is left, rounded down to milliseconds.
+    /// The remaining time, rounded down to milliseconds.
     pub remaining: MeshDuration,
     /// The part of the time that has elapsed, from 0 to 1, rounded to three decimals.
     pub utilization: f64,
@@ -49,19 +49,21 @@ impl DeadlineReport {
         }
     }
 
-    /// Reports a deadline of damper now. It is written as a duration, which it was when it was set.
+    /// Reports a damper deadline now.
+    ///
+    /// It is written as the duration with which it was set.
     #[must_use]
     pub fn of<C: Clock>(deadline: &Deadline<C>) -> Self {
         let (specified, remaining) = (deadline.specified(), deadline.remaining());
-        // From one reading of the clock, so that the two are what was specified.
+        // One reading of the clock makes the two add up to the specified time.
         let elapsed = if remaining.is_zero() { deadline.elapsed() } else { specified.saturating_sub(remaining) };
         Self::new(SpecifiedDeadline::after(specified), specified, elapsed)
     }
 
-    /// Returns it as the data of the extension.
+    /// Returns the report as the data of the extension.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        // Texts and finite numbers always are JSON values.
+        // Texts and finite numbers are always JSON values.
         serde_json::to_value(self).unwrap_or_default()
     }
 }

@@ -14,7 +14,9 @@ pub(crate) struct Expired {
     pub(crate) elapsed: Duration,
 }
 
-/// Runs work until the deadline passes. No result follows that. Beside a result there is the elapsed time by which it was in time.
+/// Runs work until the deadline passes, after which there is no result.
+///
+/// The result comes with the elapsed time by which it was in time.
 pub(crate) async fn run_until<F: Future, C: Clock + Clone>(
     work: F,
     deadline: Option<&ReceivedDeadline<C>>,

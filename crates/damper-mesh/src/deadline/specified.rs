@@ -1,4 +1,4 @@
-//! A deadline as it is written.
+//! A deadline as written in a request.
 
 use super::DeadlineError;
 use crate::document::{MeshDuration, TimeUnit, shortened};
@@ -8,18 +8,20 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// A deadline as it is written: a duration of at least 1 of its unit, or an instant. It stays as it came.
+/// A deadline as written: a duration of at least 1 of its unit, or an instant.
+///
+/// It keeps its original form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SpecifiedDeadline(Form);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Form {
-    /// After the receipt of the request. It is not zero, which no reader takes.
+    /// The duration after the receipt of the request. It is not zero, which no reader accepts.
     After(MeshDuration),
     At(Iso8601),
 }
 
-/// An instant, and the text of ISO 8601 in which it came.
+/// An instant, and its original ISO 8601 text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Iso8601 {
     text: String,
@@ -30,9 +32,9 @@ pub struct Iso8601 {
 const ISO8601: &str = "iso8601";
 
 impl Iso8601 {
-    /// Reads a date and a time, such as `2024-03-15T15:30:00.5+01:00`; `None` if the text is none.
+    /// Parses a date and a time, such as `2024-03-15T15:30:00.5+01:00`.
     ///
-    /// The offset from UTC is `Z` or a number of hours and minutes.
+    /// It returns `None` for any other text. The offset from UTC is `Z` or hours and minutes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Some(Self { text: text.to_owned(), instant: text.parse().ok()? })
@@ -40,7 +42,7 @@ impl Iso8601 {
 
     /// Writes an instant in UTC, rounded down to milliseconds.
     ///
-    /// `None` if its year does not have four digits.
+    /// It returns `None` if the year does not have four digits.
     #[must_use]
     pub fn at(instant: SystemTime) -> Option<Self> {
         let instant = Timestamp::try_from(instant).ok()?;
@@ -55,23 +57,27 @@ impl Iso8601 {
         &self.text
     }
 
-    /// Returns how long after `now` the instant is; zero if it is in the past.
+    /// Returns the time from `now` to the instant, or zero if it is in the past.
     #[must_use]
     pub fn time_left(&self, now: SystemTime) -> Duration {
-        // The clock of a machine may show a year that has no text.
+        // A machine's clock may show a year that cannot be written.
         let Ok(now) = Timestamp::try_from(now) else { return Duration::ZERO };
         self.instant.duration_since(now).try_into().unwrap_or(Duration::ZERO)
     }
 }
 
 impl SpecifiedDeadline {
-    /// Creates the deadline that is so long after the receipt: rounded down to milliseconds, but at least 1.
+    /// Creates a deadline this long after the receipt.
+    ///
+    /// The time is rounded down to milliseconds, but is at least 1.
     #[must_use]
     pub fn after(duration: Duration) -> Self {
         Self(Form::After(MeshDuration::rounded_down(duration.max(Duration::from_millis(1)))))
     }
 
-    /// Creates the deadline that is so long after the receipt, written as it is here; `None` of a duration of zero.
+    /// Creates a deadline this long after the receipt, keeping the unit.
+    ///
+    /// It returns `None` for a duration of zero.
     #[must_use]
     pub fn lasting(duration: MeshDuration) -> Option<Self> {
         (duration.value() > 0).then_some(Self(Form::After(duration)))
@@ -83,7 +89,7 @@ impl SpecifiedDeadline {
         Self(Form::At(instant))
     }
 
-    /// Returns the duration; `None` of an instant.
+    /// Returns the duration, or `None` for an instant.
     #[must_use]
     pub const fn duration(&self) -> Option<MeshDuration> {
         match &self.0 {
@@ -92,7 +98,7 @@ impl SpecifiedDeadline {
         }
     }
 
-    /// Returns the instant; `None` of a duration.
+    /// Returns the instant, or `None` for a duration.
     #[must_use]
     pub const fn instant(&self) -> Option<&Iso8601> {
         match &self.0 {
@@ -101,7 +107,7 @@ impl SpecifiedDeadline {
         }
     }
 
-    /// The time that it leaves to a request that was received at this date.
+    /// Returns the time left for a request received at this date.
     pub(super) fn budget(&self, received: SystemTime) -> Duration {
         match &self.0 {
             Form::After(duration) => duration.duration(),
@@ -129,7 +135,7 @@ impl SpecifiedDeadline {
         MeshDuration::new(number, unit).and_then(Self::lasting).ok_or(too_long)
     }
 
-    /// Returns it as the options of the extension.
+    /// Returns the deadline as the options of the extension.
     #[must_use]
     pub fn to_value(&self) -> Value {
         match &self.0 {
@@ -139,7 +145,7 @@ impl SpecifiedDeadline {
     }
 }
 
-/// A value as an error shows it.
+/// Formats a value for an error.
 fn shown(value: &Value) -> String {
     shortened(&value.to_string())
 }
@@ -156,7 +162,7 @@ impl<'de> Deserialize<'de> for SpecifiedDeadline {
     }
 }
 
-/// `30 second`, or the text of an instant.
+/// Formats `30 second`, or the text of the instant.
 impl fmt::Display for SpecifiedDeadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -1,5 +1,6 @@
 //! The limits that a service publishes.
 
+use super::name::name;
 use super::object::{object, objects};
 use super::{MeshDuration, Scope};
 use damper_core::limit::Usage;
@@ -31,37 +32,38 @@ pub struct LimitsCapability {
 #[non_exhaustive]
 pub struct LimitCapability {
     /// The scope.
+    #[serde(deserialize_with = "name")]
     pub scope: Scope,
     /// The function, for a function limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// The tokens that the window allows; for a token bucket the burst.
+    /// The tokens allowed in the window. For a token bucket it is the burst.
     pub limit: u64,
-    /// The window; for a token bucket the time in which all of it is refilled.
+    /// The window. For a token bucket it is the time in which the burst refills.
     pub window: MeshDuration,
 }
 
 impl Capabilities {
-    /// The function that returns them.
+    /// The name of the function that returns the capabilities.
     pub const FUNCTION: &str = "mesh.capabilities";
 
-    /// Its version.
+    /// The version of that function.
     pub const VERSION: &str = "1";
 
     pub(crate) fn new(service: &str, rate_limits: Vec<LimitCapability>) -> Self {
         Self { service: service.to_owned(), limits: LimitsCapability { rate_limits } }
     }
 
-    /// Returns them as the result of the function.
+    /// Returns the capabilities as the result of the function.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        // Numbers and texts always are JSON values.
+        // Numbers and texts are always JSON values.
         serde_json::to_value(self).unwrap_or_default()
     }
 }
 
 impl LimitCapability {
-    /// The entry of a limit; `None` of an unlimited quota.
+    /// Returns the entry of a limit, or `None` for an unlimited quota.
     pub(crate) fn of(scope: Scope, function: Option<&str>, usage: &Usage) -> Option<Self> {
         if usage.quota().is_unlimited() {
             return None;

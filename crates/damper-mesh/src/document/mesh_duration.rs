@@ -1,11 +1,12 @@
-//! A duration as Mesh writes it.
+//! A Mesh duration.
 
+use super::name::name;
 use super::object::Object;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// A duration as Mesh writes it: a whole number of a unit, which stays as it came.
+/// A Mesh duration: a whole number of a unit, which keeps its original form.
 ///
 /// # Examples
 ///
@@ -40,7 +41,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// From the largest to the smallest.
+    /// All units, from the largest to the smallest.
     pub(crate) const ALL: [Self; 4] = [Self::Hour, Self::Minute, Self::Second, Self::Millisecond];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -67,10 +68,11 @@ impl TimeUnit {
     }
 }
 
-/// A duration that was not checked yet.
+/// A duration before its check.
 #[derive(Deserialize)]
 struct Parts {
     value: u64,
+    #[serde(deserialize_with = "name")]
     unit: TimeUnit,
 }
 
@@ -96,36 +98,36 @@ impl fmt::Display for TooLong {
 }
 
 impl MeshDuration {
-    /// Stands for a time that never comes: a million hours.
+    /// A million hours, which stands for a time that never comes.
     pub const NEVER: Self = Self { value: 1_000_000, unit: TimeUnit::Hour };
 
-    /// Creates a duration of a value and a unit; `None` if its milliseconds do not fit 64 bits.
+    /// Creates a duration, or returns `None` if its milliseconds do not fit 64 bits.
     #[must_use]
     pub const fn new(value: u64, unit: TimeUnit) -> Option<Self> {
         if value > unit.largest_value() { None } else { Some(Self { value, unit }) }
     }
 
-    /// Creates a duration of milliseconds, in this unit however many they are.
+    /// Creates a duration in milliseconds, however many they are.
     #[must_use]
     pub const fn millis(value: u64) -> Self {
         Self { value, unit: TimeUnit::Millisecond }
     }
 
-    /// Creates a duration that is rounded down to milliseconds, in the largest unit that is exact.
+    /// Creates a duration rounded down to milliseconds, in the largest exact unit.
     #[must_use]
     pub fn rounded_down(duration: Duration) -> Self {
         Self::in_largest_unit(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Creates a duration that is rounded up to milliseconds, in the largest unit that is exact.
+    /// Creates a duration rounded up to milliseconds, in the largest exact unit.
     #[must_use]
     pub fn rounded_up(duration: Duration) -> Self {
         Self::in_largest_unit(u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 
-    /// Creates a duration that a client waits, which is rounded up.
+    /// Creates a duration for a client to wait, which is rounded up.
     ///
-    /// To milliseconds below a second, and to seconds from there on.
+    /// It is rounded to milliseconds below a second, and to seconds above.
     #[must_use]
     pub fn wait(duration: Duration) -> Self {
         if duration < Duration::from_secs(1) {

@@ -1,4 +1,4 @@
-//! An error in an answer.
+//! An error in a response.
 
 use crate::client::CallError;
 use crate::deadline::{DeadlineReport, SpecifiedDeadline};
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
-/// An error in an answer.
+/// An error in a response.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ pub struct MeshError {
     /// Whether the same call may succeed later.
     #[serde(default)]
     pub retryable: bool,
-    /// Details that belong to the code; null where there are none.
+    /// The details that belong to the code, or null.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub details: Value,
 }
@@ -45,22 +45,22 @@ impl MeshError {
     /// The code of a call whose deadline has passed.
     pub const DEADLINE_EXCEEDED: &str = "DEADLINE_EXCEEDED";
 
-    /// The code of a request that could not be read.
+    /// The code of a request that could not be read or was not sent by POST.
     pub const INVALID_REQUEST: &str = "INVALID_REQUEST";
 
-    /// The code of a refusal by a limit of another service, which this service called.
+    /// The code of a refusal by a downstream service.
     pub const DOWNSTREAM_RATE_LIMITED: &str = "DOWNSTREAM_RATE_LIMITED";
 
-    /// The code of a call to another service that got no answer.
+    /// The code of a downstream call without a response.
     pub const DOWNSTREAM_FAILED: &str = "DOWNSTREAM_FAILED";
 
-    /// Creates an error that another attempt does not help, without details.
+    /// Creates an error without details that another attempt does not help.
     #[must_use]
     pub fn new(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), retryable: false, details: Value::Null }
     }
 
-    /// Says that the same call may succeed later.
+    /// Marks that the same call may succeed later.
     #[must_use]
     pub fn retryable(self) -> Self {
         Self { retryable: true, ..self }
@@ -72,10 +72,11 @@ impl MeshError {
         Self { details, ..self }
     }
 
-    /// Converts an error that another service answered into one of this service.
+    /// Converts an error of a downstream service into one of this service.
     ///
-    /// `RATE_LIMITED` becomes [`DOWNSTREAM_RATE_LIMITED`](Self::DOWNSTREAM_RATE_LIMITED), which is not retryable. Otherwise clients
-    /// would take it for a limit of this service: they would slow down all of their calls, and retry what was retried already.
+    /// `RATE_LIMITED` becomes [`DOWNSTREAM_RATE_LIMITED`](Self::DOWNSTREAM_RATE_LIMITED), which is not retryable.
+    /// Otherwise clients would apply it to this service's limits: they would slow down all calls and repeat retries
+    /// that this service already made.
     ///
     /// # Examples
     ///
@@ -99,12 +100,12 @@ impl MeshError {
         Self { code: Cow::Borrowed(Self::DOWNSTREAM_RATE_LIMITED), retryable: false, ..error }
     }
 
-    /// A member of the details, if it can be read.
+    /// Returns a member of the details, if it can be read.
     pub(crate) fn detail<T: DeserializeOwned>(&self, member: &str) -> Option<T> {
         T::deserialize(self.details.get(member)?).ok()
     }
 
-    /// Creates the error of a call whose deadline, as it was specified, passed after so much time.
+    /// Creates the error of a call whose specified deadline passed after this time.
     #[must_use]
     pub fn deadline_exceeded(deadline: &SpecifiedDeadline, elapsed: MeshDuration) -> Self {
         let details = serde_json::json!({ "deadline": deadline, "elapsed": elapsed });
@@ -130,7 +131,9 @@ impl From<&DeadlineReport> for MeshError {
     }
 }
 
-/// Keeps `DEADLINE_EXCEEDED`. The other errors are `DOWNSTREAM_RATE_LIMITED` or `DOWNSTREAM_FAILED`, and do not name addresses.
+/// Converts a failed downstream call, without disclosing addresses.
+///
+/// `DEADLINE_EXCEEDED` is kept. Other errors are `DOWNSTREAM_RATE_LIMITED` or `DOWNSTREAM_FAILED`.
 impl From<CallError> for MeshError {
     fn from(error: CallError) -> Self {
         match error {

@@ -1,14 +1,14 @@
-//! The part of an answer beside its result.
+//! The metadata of a response.
 
 use super::object::{object, object_or_default, object_or_null};
 use super::{MeshDuration, RateLimitUsage, ReadError, Scope, read};
 use serde::{Deserialize, Serialize};
 
-/// The part of an answer beside its result.
+/// The metadata of a response: durations and the usage of limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Meta {
-    /// The time that the call took.
+    /// The duration of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<MeshDuration>,
     /// The usage of the only limit in force.
@@ -23,16 +23,16 @@ pub struct Meta {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ScopedUsages {
-    /// Of all clients together.
+    /// The limit of all clients together.
     #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub global: Option<RateLimitUsage>,
-    /// Of the calling service.
+    /// The limit of the calling service.
     #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub service: Option<RateLimitUsage>,
-    /// Of the function.
+    /// The limit of the function.
     #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub function: Option<RateLimitUsage>,
-    /// Of the user.
+    /// The limit of the user.
     #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub user: Option<RateLimitUsage>,
 }
@@ -55,7 +55,7 @@ impl ScopedUsages {
 impl Meta {
     /// Reports the usage of limits.
     ///
-    /// A single one as `rate_limit`, several by their scopes as `rate_limits`.
+    /// A single usage becomes `rate_limit`, and several become `rate_limits` by scope.
     #[must_use]
     pub fn reporting(usages: impl IntoIterator<Item = (Scope, RateLimitUsage)>) -> Self {
         let mut usages: Vec<_> = usages.into_iter().collect();
@@ -69,17 +69,30 @@ impl Meta {
         meta
     }
 
-    /// Reports the usage of a limit that has no scope.
+    /// Reports the usage of a limit without a scope.
     #[must_use]
     pub fn of(usage: RateLimitUsage) -> Self {
         Self { rate_limit: Some(usage), ..Self::default() }
     }
 
-    /// Adds the time that the call took, in milliseconds.
+    /// Adds the duration of the call, in milliseconds.
     #[must_use]
     pub fn took(self, duration: std::time::Duration) -> Self {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self { duration: Some(MeshDuration::millis(millis)), ..self }
+    }
+
+    /// Iterates over the reported usages, with the scope if there is one.
+    pub(crate) fn usages(&self) -> impl Iterator<Item = (Option<Scope>, &RateLimitUsage)> {
+        let ScopedUsages { global, service, function, user } = &self.rate_limits;
+        let usages = [
+            (None, &self.rate_limit),
+            (Some(Scope::Global), global),
+            (Some(Scope::Service), service),
+            (Some(Scope::User), user),
+            (Some(Scope::Function), function),
+        ];
+        usages.into_iter().filter_map(|(scope, usage)| Some((scope, usage.as_ref()?)))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -87,17 +100,17 @@ impl Meta {
     }
 }
 
-/// A document with `meta` alone.
+/// A document with `meta` only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Fragment {
-    /// What it says.
+    /// The metadata.
     #[serde(deserialize_with = "object")]
     pub meta: Meta,
 }
 
 impl Fragment {
-    /// Creates a document with this alone.
+    /// Creates a document with this metadata only.
     #[must_use]
     pub fn new(meta: Meta) -> Self {
         Self { meta }

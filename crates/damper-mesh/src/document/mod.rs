@@ -1,24 +1,26 @@
-//! The documents of Mesh, as plain types.
+//! The Mesh documents, as plain types.
 
 // | file | idea |
 // |---|---|
 // | `protocol` | the name and the version of the protocol |
-// | `request`, `response` | the envelopes of a call and of its answer |
-// | `mesh_error` | an error in an answer |
-// | `meta` | what an answer says beside its result |
+// | `request`, `response` | the envelopes of a call and of its response |
+// | `mesh_error` | an error in a response |
+// | `meta` | the metadata of a response |
 // | `rate_limit_usage` | how much of a limit is used |
-// | `warnings` | when to warn that a limit is nearly used up |
+// | `warnings` | the thresholds of warnings |
 // | `rate_limited` | the details of a refusal |
 // | `scope` | the scope of a limit |
 // | `capabilities` | the limits that a service publishes |
 // | `mesh_duration` | a whole number of a unit of time |
-// | `object` | an object and no array |
+// | `object` | a reader of objects that rejects arrays |
+// | `name` | a reader of variant names that rejects objects |
 // | `read_error` | why a document could not be read |
 
 mod capabilities;
 mod mesh_duration;
 mod mesh_error;
 mod meta;
+mod name;
 mod object;
 mod protocol;
 mod rate_limit_usage;

@@ -1,11 +1,13 @@
-//! Objects, and nothing else that serde would read as one.
+//! Reads objects, and rejects other forms that serde accepts.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A type that is read of an object: what serde derives for a struct reads an array too, as the members in their order.
+/// Reads a type from an object only.
+///
+/// serde's derived reader of a struct accepts an array of the members in order too.
 pub(crate) struct Object<T>(pub(crate) T);
 
 struct ObjectVisitor<T>(PhantomData<T>);
@@ -43,7 +45,7 @@ where
     Ok(member.map(|Object(member)| member))
 }
 
-/// Reads a member that is an object, or null in place of being absent.
+/// Reads a member that is an object, null or absent.
 pub(super) fn object_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -62,7 +64,7 @@ where
     Ok(members.into_iter().map(|Object(member)| member).collect())
 }
 
-/// Reads a member that is an array of objects, or null in place of being absent.
+/// Reads a member that is an array of objects, null or absent.
 pub(super) fn objects_or_default<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

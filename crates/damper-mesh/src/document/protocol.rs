@@ -4,26 +4,28 @@ use super::{ReadError, shortened};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// The protocol of a document: its name and its version.
+/// The name and the version of a document's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Protocol {
     /// The name.
     pub name: Cow<'static, str>,
-    /// The version, as in semantic versioning.
+    /// The semantic version.
     pub version: Cow<'static, str>,
 }
 
 const NAME: &str = "mesh";
 
-/// The beginning of every version that is read: before 1.0 a minor version may break what the one before had.
+/// The prefix of every accepted version.
+///
+/// Before 1.0 a minor version may be incompatible with the previous one.
 const COMPATIBLE: &str = "0.1.";
 
 impl Protocol {
-    /// Mesh 0.1.0, which damper speaks.
+    /// Mesh 0.1.0, the version of damper.
     pub const MESH: Self = Self { name: Cow::Borrowed(NAME), version: Cow::Borrowed("0.1.0") };
 
-    /// Checks that this is Mesh, in a version 0.1.
+    /// Checks that the protocol is Mesh in a version 0.1.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! How much of a limit is used, in an answer.
+//! The usage of a limit in a response.
 
 use super::{MeshDuration, Warnings};
 use damper_core::limit::Usage;
@@ -6,27 +6,29 @@ use damper_http::Standing;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How much of a limit is used, as answers report it. In what damper writes, `used + remaining = limit`.
+/// The usage of a limit, as responses report it.
+///
+/// In documents written by damper, `used + remaining = limit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RateLimitUsage {
-    /// The tokens that the window allows; for a token bucket the burst.
+    /// The tokens allowed in the window. For a token bucket it is the burst.
     pub limit: u64,
-    /// The tokens used; all of them in debt.
+    /// The tokens used, or the whole limit while in debt.
     pub used: u64,
     /// The tokens left.
     pub remaining: u64,
-    /// The window; for a token bucket the time in which all of it is refilled.
+    /// The window. For a token bucket it is the time in which the burst refills.
     pub window: MeshDuration,
-    /// The time until nothing is used any more.
+    /// The time until no token is in use any more.
     pub resets_in: MeshDuration,
-    /// A text where little is left.
+    /// A warning if little is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
 
 impl RateLimitUsage {
-    /// Creates the report of a limiter's usage, without a warning; `None` if the quota is unlimited.
+    /// Reports a limiter's usage without a warning, or returns `None` for an unlimited quota.
     ///
     /// A time that never comes is written as [`MeshDuration::NEVER`].
     ///
@@ -52,9 +54,9 @@ impl RateLimitUsage {
         Some(Self::new(usage.limit(), usage.remaining(), usage.window(), usage.resets_in()))
     }
 
-    /// Creates the report of a [`Standing`], without a warning; `None` if the quota is unlimited.
+    /// Reports a [`Standing`] without a warning, or returns `None` for an unlimited quota.
     ///
-    /// Layers of `damper::http` find the standing of a request.
+    /// The layers of `damper::http` provide the standing of a request.
     #[must_use]
     pub fn of_standing(standing: &Standing) -> Option<Self> {
         let Standing { quota, remaining, resets_in, .. } = *standing;
@@ -76,21 +78,22 @@ impl RateLimitUsage {
         }
     }
 
-    /// The same limit with nothing left.
+    /// Returns the same limit with nothing left.
     pub(crate) fn exhausted(self) -> Self {
         Self { used: self.limit, remaining: 0, ..self }
     }
 
-    /// Adds the warning, if one is due.
+    /// Adds a warning, if one applies.
     #[must_use]
     pub fn warned_by(self, warnings: &Warnings) -> Self {
         let warning = warnings.text(self.remaining, self.limit).map(str::to_owned);
         Self { warning, ..self }
     }
 
-    /// Returns the wait before each call once less than `percent` of the limit is left; `None` before that.
+    /// Returns the wait before each call once less than `percent` of the limit is left.
     ///
-    /// It is the time until the reset, spread over what is left. All of that time if nothing is left.
+    /// It is `None` before that. The wait is the time until the reset divided by the remaining tokens, or the whole
+    /// time if none remain.
     ///
     /// # Examples
     ///

@@ -28,19 +28,19 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RateLimited {
-    /// The tokens that the window allows; for a token bucket the burst.
+    /// The tokens allowed in the window. For a token bucket it is the burst.
     pub limit: u64,
-    /// The limit: all of it is used.
+    /// The tokens used, which are the whole limit.
     pub used: u64,
-    /// The window; for a token bucket the time in which all of it is refilled.
+    /// The window. For a token bucket it is the time in which the burst refills.
     pub window: MeshDuration,
     /// The shortest wait after which the call could pass.
     ///
-    /// Where no wait helps, damper writes [`MeshDuration::NEVER`], and the error is not retryable. Mesh itself knows only refusals
-    /// that end, and always asks for a retry.
+    /// If no wait helps, damper writes [`MeshDuration::NEVER`] and makes the error not retryable. Mesh itself only has
+    /// refusals that end, and always allows a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<MeshDuration>,
-    /// The scope; `None` of a scope that is unknown here.
+    /// The scope, or `None` for an unknown scope.
     #[serde(default, deserialize_with = "known_scope", skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
     /// The function, for a function limit.
@@ -49,7 +49,7 @@ pub struct RateLimited {
 }
 
 impl RateLimited {
-    /// Creates the details of a limiter's refusal. Its usage says what the limit is.
+    /// Creates the details of a limiter's refusal from its usage.
     #[must_use]
     pub fn by(denied: &Denied, usage: &Usage) -> Self {
         Self::new(usage.limit(), usage.window(), denied.retry_after())
@@ -85,7 +85,7 @@ impl RateLimited {
         Self { scope: Some(Scope::Function), function: Some(function.into()), ..self }
     }
 
-    /// Reads the details of an error; `None` of an error with another code.
+    /// Reads the details of an error, or returns `None` for an error with another code.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl RateLimited {
     }
 }
 
-/// Reads a scope, or nothing where another version of Mesh has more of them.
+/// Reads a scope, or `None` for a scope of a later version of Mesh.
 fn known_scope<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Scope>, D::Error> {
     let scope = Option::<String>::deserialize(deserializer)?;
     Ok(scope.and_then(|scope| Scope::deserialize(Value::from(scope)).ok()))
@@ -106,6 +106,6 @@ fn known_scope<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Scop
 
 /// The details as a JSON value.
 pub(crate) fn details_of(limited: &RateLimited) -> Value {
-    // Numbers and texts always are JSON values.
+    // Numbers and texts are always JSON values.
     serde_json::to_value(limited).unwrap_or_default()
 }

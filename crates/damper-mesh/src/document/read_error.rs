@@ -11,29 +11,29 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// It is no JSON, or a member has not the form that Mesh gives it.
+    /// The text is not JSON, or a member has the wrong form.
     Document {
-        /// The member, as in `errors[0].details`; empty for the whole document.
+        /// The member, as in `errors[0].details`, or empty for the whole document.
         member: String,
-        /// The mistake in it.
+        /// The mistake in the member.
         reason: String,
     },
-    /// It is of another protocol, or of another version of Mesh.
+    /// The document has another protocol or another version of Mesh.
     Protocol {
-        /// The name of that protocol.
+        /// The name of the other protocol.
         name: String,
-        /// Its version.
+        /// The version of the other protocol.
         version: String,
     },
 }
 
-/// The most characters that an error repeats of a text that others chose.
+/// The most characters that an error repeats of a foreign text.
 const MOST_SHOWN: usize = 64;
 
-/// The most characters of serde's messages, which repeat such texts in full.
+/// The most characters of serde's messages, which repeat foreign texts in full.
 const LONGEST_REASON: usize = 200;
 
-/// Returns the beginning of a text that others chose.
+/// Returns the beginning of a foreign text.
 pub(crate) fn shortened(text: &str) -> String {
     beginning(text, MOST_SHOWN)
 }
@@ -47,7 +47,7 @@ fn beginning(text: &str, most: usize) -> String {
 
 impl ReadError {
     fn of(member: &str, error: &serde_json::Error) -> Self {
-        // A text that ends too early has no member to name.
+        // A truncated text has no member to name.
         let is_whole = member == "." || member == "?";
         Self::Document {
             member: if is_whole { String::new() } else { shortened(member) },
@@ -56,7 +56,7 @@ impl ReadError {
     }
 }
 
-/// Reads a document that has nothing after it.
+/// Reads a document, and rejects trailing characters.
 pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ReadError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let Object(document) = serde_path_to_error::deserialize(&mut json)
@@ -65,7 +65,7 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ReadError> {
     Ok(document)
 }
 
-/// Reads a part of a document, which stands at `member`.
+/// Reads the part of a document at `member`.
 pub(crate) fn read_part<T: DeserializeOwned>(member: &str, value: &serde_json::Value) -> Result<T, ReadError> {
     let part = serde_path_to_error::deserialize(value).map(|Object(part)| part);
     part.map_err(|error| {

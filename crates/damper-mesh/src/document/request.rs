@@ -29,12 +29,12 @@ pub struct Request {
     /// The protocol.
     #[serde(deserialize_with = "object")]
     pub protocol: Protocol,
-    /// The identifier that the answer repeats.
+    /// The identifier that the response repeats.
     pub id: String,
     /// The function to call.
     #[serde(deserialize_with = "object")]
     pub call: Call,
-    /// The extensions that the client asks for.
+    /// The extensions that the client requests.
     #[serde(default, deserialize_with = "objects_or_default", skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<RequestExtension>,
 }
@@ -45,9 +45,9 @@ pub struct Request {
 pub struct Call {
     /// The name of the function.
     pub function: String,
-    /// Its version.
+    /// The version of the function.
     pub version: String,
-    /// Its arguments; null if there are none.
+    /// The arguments of the function, or null.
     #[serde(default)]
     pub arguments: Value,
 }
@@ -56,7 +56,7 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RequestExtension {
-    /// Which one.
+    /// The URN of the extension.
     pub urn: String,
     /// The options of the extension.
     #[serde(default)]
@@ -83,7 +83,7 @@ impl Request {
         Self::new(id, super::Capabilities::FUNCTION, super::Capabilities::VERSION, arguments)
     }
 
-    /// Sets the deadline, in place of another one.
+    /// Sets the deadline, replacing any other.
     #[must_use]
     pub fn with_deadline(mut self, deadline: &SpecifiedDeadline) -> Self {
         self.extensions.retain(|extension| extension.urn != DEADLINE_URN);
@@ -105,7 +105,7 @@ impl Request {
         SpecifiedDeadline::from_value(&deadline.options).map(Some)
     }
 
-    /// Reads a request of Mesh. Members that are unknown are ignored.
+    /// Reads a Mesh request, ignoring unknown members.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Request {
     /// Writes the request.
     #[must_use]
     pub fn to_json(&self) -> Bytes {
-        // Its parts always are JSON: its keys are texts, and its numbers are finite.
+        // Its parts are always valid JSON: keys are texts, and numbers are finite.
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 }

@@ -1,39 +1,42 @@
-//! The envelope of an answer.
+//! The envelope of a response.
 
+use super::name::Name;
 use super::object::{Object, object, objects_or_default};
 use super::read_error::read_part;
 use super::{Capabilities, MeshDuration, MeshError, Meta, Protocol, RateLimited, ReadError, Scope, read};
 use crate::deadline::{DEADLINE_URN, DeadlineReport};
 use bytes::Bytes;
 use damper_core::retry::Failure;
+use damper_core::throttle::Hints;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::cmp::Reverse;
 
-/// The envelope of an answer.
+/// The envelope of a response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Object<Received>")]
 #[non_exhaustive]
 pub struct Response {
     /// The protocol.
     pub protocol: Protocol,
-    /// That of the request; null if it could not be read.
+    /// The request's identifier, or null if the request could not be read.
     pub id: Option<String>,
-    /// The function's result; null beside errors.
+    /// The function's result, or null beside errors.
     pub result: Value,
-    /// Why there is no result.
+    /// The errors in place of a result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<MeshError>,
-    /// The usage and the warnings of limits; empty if it was [malformed](Self::meta_error).
+    /// The usage and the warnings of limits, or empty if it was [malformed](Self::meta_error).
     #[serde(skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
-    /// Extension data.
+    /// The data of extensions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<ResponseExtension>,
     #[serde(skip)]
     meta_error: Option<ReadError>,
 }
 
-/// An answer as it came: a malformed `meta` must not cost the caller a result.
+/// A response as received. A malformed `meta` must not cost the caller the result.
 #[derive(Deserialize)]
 struct Received {
     #[serde(deserialize_with = "object")]
@@ -63,25 +66,25 @@ impl From<Object<Received>> for Response {
     }
 }
 
-/// An extension of an answer.
+/// An extension of a response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResponseExtension {
-    /// Which one.
+    /// The URN of the extension.
     pub urn: String,
-    /// Its data.
+    /// The data of the extension.
     #[serde(default)]
     pub data: Value,
 }
 
 impl Response {
-    /// Creates the answer to a request that was served.
+    /// Creates the response to a served request.
     #[must_use]
     pub fn ok(id: impl Into<String>, result: Value) -> Self {
         Self::new(Some(id.into()), result, Vec::new())
     }
 
-    /// Creates the answer to a request that failed; the id is `None` if the request could not be read.
+    /// Creates the response to a failed request. The id is `None` if the request could not be read.
     #[must_use]
     pub fn error(id: Option<String>, error: impl Into<MeshError>) -> Self {
         Self::new(id, Value::Null, vec![error.into()])
@@ -92,13 +95,13 @@ impl Response {
         Self { protocol: Protocol::MESH, id, result, errors, meta, extensions, meta_error }
     }
 
-    /// Sets what the answer says beside its result.
+    /// Sets the metadata.
     #[must_use]
     pub fn with_meta(self, meta: Meta) -> Self {
         Self { meta, ..self }
     }
 
-    /// Returns what was wrong with the `meta` that was read, which then is empty.
+    /// Returns the mistake in the received `meta`, which is then empty.
     #[must_use]
     pub fn meta_error(&self) -> Option<&ReadError> {
         self.meta_error.as_ref()
@@ -121,7 +124,7 @@ impl Response {
         extension.map(|extension| read_part("data", &extension.data)).transpose()
     }
 
-    /// Returns the details of the refusal, if the answer is one.
+    /// Returns the details of the refusal, if the response is one.
     ///
     /// # Errors
     ///
@@ -134,9 +137,12 @@ impl Response {
         self.errors.iter().find(|error| error.code == MeshError::RATE_LIMITED)
     }
 
-    /// The scope and the wait of the refusal, if the answer is one: each as far as it can be read, whatever the other details are.
+    /// Returns the refusal's scope and wait, if the response is a refusal.
+    ///
+    /// Each is read on its own, whether or not the other details can be read.
     pub(crate) fn refusal(&self) -> Option<(Option<Scope>, Option<MeshDuration>)> {
-        self.refusing_error().map(|error| (error.detail("scope"), error.detail("retry_after")))
+        let scope = |error: &MeshError| error.detail("scope").map(|Name(scope)| scope);
+        self.refusing_error().map(|error| (scope(error), error.detail("retry_after")))
     }
 
     /// Returns the limits that a service publishes: the result of `mesh.capabilities`.
@@ -148,7 +154,7 @@ impl Response {
         read_part("result", &self.result)
     }
 
-    /// Returns what the answer says about another attempt, for a [`Retry`](damper_core::Retry): `None` of a result.
+    /// Classifies the response for a [`Retry`](damper_core::Retry), with `None` for a result.
     ///
     /// A refusal names its wait. Other errors are transient if all of them may be retried.
     ///
@@ -176,17 +182,63 @@ impl Response {
         })
     }
 
-    /// Returns the result, or the first of the errors.
+    /// Returns the hints about the service's limits, for a [`Pacer`](damper_core::throttle::Pacer).
+    ///
+    /// | response | hints |
+    /// |---|---|
+    /// | `RATE_LIMITED`, retryable | rejected, with the limit and the wait, but without a reset, because the usage may belong to another limit |
+    /// | a result, or another error that reports usage | accepted, with the usage of the limit with the least left |
+    /// | an error without usage, or a refusal that no wait ends | unknown: a pacer learns nothing and does not retry |
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+    /// use damper::mesh::{Meta, RateLimitUsage, Response};
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    /// use serde_json::json;
+    ///
+    /// let limiter = RateLimiter::with_clock(Quota::per_minute(100), ManualClock::new());
+    /// limiter.check_n(93)?;
+    /// let usage = RateLimitUsage::of(&limiter.peek()).expect("the quota has a limit");
+    /// let hints = Response::ok("req_1", json!("done")).with_meta(Meta::of(usage)).hints();
+    /// assert!(hints.is_accepted());
+    /// assert_eq!((hints.remaining, hints.limit), (Some(7), Some(100)));
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn hints(&self) -> Hints {
+        let finite = |wait: &MeshDuration| *wait != MeshDuration::NEVER;
+        if let Some(error) = self.refusing_error() {
+            let wait: Option<MeshDuration> = error.detail("retry_after");
+            if !error.retryable || !wait.as_ref().is_none_or(finite) {
+                return Hints::UNKNOWN;
+            }
+            let hints = Hints::REJECTED.remaining(Some(0)).limit(error.detail("limit"));
+            return hints.retry_after(wait.map(|wait| wait.duration()));
+        }
+        let usages = self.meta.usages().map(|(_, usage)| usage);
+        match usages.min_by_key(|usage| (usage.remaining, Reverse(usage.resets_in.duration()))) {
+            Some(usage) => {
+                let resets_in = Some(usage.resets_in).filter(finite).map(|resets_in| resets_in.duration());
+                Hints::ACCEPTED.remaining(Some(usage.remaining)).limit(Some(usage.limit)).resets_in(resets_in)
+            }
+            None if self.errors.is_empty() => Hints::ACCEPTED,
+            None => Hints::UNKNOWN,
+        }
+    }
+
+    /// Returns the result, or the first error.
     ///
     /// # Errors
     ///
-    /// The first of the errors.
+    /// The first error of the response.
     pub fn into_result(self) -> Result<Value, MeshError> {
         self.errors.into_iter().next().map_or(Ok(self.result), Err)
     }
 
-    /// Reads an answer of Mesh. Members that are unknown are ignored, and a malformed `meta` is an
-    /// [error of its own](Self::meta_error).
+    /// Reads a Mesh response, ignoring unknown members.
+    ///
+    /// A malformed `meta` is reported [separately](Self::meta_error).
     ///
     /// # Errors
     ///
@@ -197,10 +249,10 @@ impl Response {
         Ok(response)
     }
 
-    /// Writes the answer.
+    /// Writes the response.
     #[must_use]
     pub fn to_json(&self) -> Bytes {
-        // Its parts always are JSON: its keys are texts, and its numbers are finite.
+        // Its parts are always valid JSON: keys are texts, and numbers are finite.
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 }

@@ -1,10 +1,10 @@
-//! When to warn that a limit is nearly used up.
+//! The thresholds of warnings.
 
 use std::borrow::Cow;
 
-/// The thresholds below which an answer warns that little of a limit is left.
+/// The thresholds at which a response warns that little of a limit is left.
 ///
-/// Of those that are reached, the lowest wins.
+/// If several are reached, the lowest applies.
 ///
 /// # Examples
 ///
@@ -19,18 +19,18 @@ use std::borrow::Cow;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warnings {
-    /// The lowest percentage first.
+    /// The thresholds, lowest percentage first.
     thresholds: Vec<(u32, Cow<'static, str>)>,
 }
 
 impl Warnings {
-    /// Never warns.
+    /// Returns thresholds that never warn.
     #[must_use]
     pub const fn none() -> Self {
         Self { thresholds: Vec::new() }
     }
 
-    /// Warns with this text where at most so many percent of a limit are left.
+    /// Warns with this text when at most this percentage of a limit is left.
     #[must_use]
     pub fn at(mut self, percent_left: u32, text: impl Into<Cow<'static, str>>) -> Self {
         let place = self.thresholds.partition_point(|(other, _)| *other < percent_left);
@@ -38,7 +38,7 @@ impl Warnings {
         self
     }
 
-    /// Returns the warning where so much of a limit is left.
+    /// Returns the warning for this many remaining tokens.
     #[must_use]
     pub fn text(&self, remaining: u64, limit: u64) -> Option<&str> {
         let reached = |percent: u32| u128::from(remaining) * 100 <= u128::from(limit) * u128::from(percent);

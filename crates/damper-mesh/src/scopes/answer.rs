@@ -1,4 +1,4 @@
-//! The answer of a decision of several scopes.
+//! The result of a decision of several scopes.
 
 use crate::document::{Meta, RateLimitUsage, RateLimited, Scope, Warnings};
 use damper_core::limit::{Denied, Usage};
@@ -6,14 +6,14 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// The usage of the limits that a request met, the narrowest first.
+/// The usage of the limits that a request met, narrowest first.
 pub(super) type Usages = [Option<(Scope, Usage)>; 4];
 
 fn reports(usages: &Usages) -> impl Iterator<Item = (Scope, RateLimitUsage)> {
     usages.iter().flatten().filter_map(|(scope, usage)| Some((*scope, RateLimitUsage::of(usage)?)))
 }
 
-/// The request passed all of its limits, and took of each.
+/// The request passed all of its limits, and took tokens from each.
 #[derive(Clone, Debug)]
 pub struct ScopesAllowed<'a> {
     pub(super) usages: Usages,
@@ -27,22 +27,22 @@ impl ScopesAllowed<'_> {
         self.usages.iter().flatten().find(|(other, _)| *other == scope).map(|(_, usage)| *usage)
     }
 
-    /// Returns what the answer reports, warnings included.
+    /// Returns the metadata for a response, including warnings.
     #[must_use]
     pub fn meta(&self) -> Meta {
         Meta::reporting(reports(&self.usages).map(|(scope, usage)| (scope, usage.warned_by(self.warnings))))
     }
 
-    /// Returns what an answer with an error reports, which has no warnings.
+    /// Returns the metadata for an error response, which has no warnings.
     #[must_use]
     pub fn meta_beside_error(&self) -> Meta {
         Meta::reporting(reports(&self.usages))
     }
 }
 
-/// The refusal of a request: nothing was taken from any limit.
+/// The refusal of a request. Nothing was taken from any limit.
 ///
-/// Where several limits refuse, it is that of the limit with the longest wait. Displayed as `function orders.create: rate
+/// If several limits refuse, it is that of the limit with the longest wait. Displayed as `function orders.create: rate
 /// limit exceeded, retry in 23 s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopesDenied {
@@ -50,26 +50,26 @@ pub struct ScopesDenied {
     pub(super) function: Option<String>,
     pub(super) denied: Denied,
     pub(super) usage: Usage,
-    /// In a box, because it is larger than the rest.
+    /// Boxed, because it is larger than the rest.
     pub(super) usages: Box<Usages>,
 }
 
 impl ScopesDenied {
-    /// Returns the scope of the limit that refused.
+    /// Returns the scope of the refusing limit.
     #[must_use]
     pub fn scope(&self) -> Scope {
         self.scope
     }
 
-    /// Returns the refusal of that limit.
+    /// Returns the refusal of the limit.
     #[must_use]
     pub fn denied(&self) -> Denied {
         self.denied
     }
 
-    /// Returns the shortest wait after which all limits allow the same request; `None` if no wait helps.
+    /// Returns the shortest wait after which all limits allow the same request.
     ///
-    /// Other requests may take tokens first.
+    /// It is `None` if no wait helps. Other requests may take tokens first.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied.retry_after()
@@ -85,10 +85,10 @@ impl ScopesDenied {
         }
     }
 
-    /// Returns what the answer reports: the limits that the request had passed, and those that refuse it.
+    /// Returns the metadata: the limits that the request had passed, and those that refuse it.
     #[must_use]
     pub fn meta(&self) -> Meta {
-        // Tokens may have come back since the refusal.
+        // Tokens may have been refilled since the refusal.
         let exhausted = |(scope, usage): (Scope, RateLimitUsage)| {
             (scope, if scope == self.scope { usage.exhausted() } else { usage })
         };

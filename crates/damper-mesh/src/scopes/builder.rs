@@ -1,4 +1,4 @@
-//! How limits of several scopes are built.
+//! Builds limits of several scopes.
 
 use super::Scopes;
 use crate::document::{Scope, Warnings};
@@ -11,13 +11,13 @@ use std::error::Error;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Builds [`Scopes`]: token buckets on the default clock, unless said otherwise.
+/// Builds [`Scopes`]: by default token buckets on the default clock.
 #[must_use]
 pub struct ScopesBuilder<C = DefaultClock, A = TokenBucket> {
     global: Option<Quota>,
     service: Option<Quota>,
     user: Option<Quota>,
-    functions: BTreeMap<String, Quota>,
+    functions: Vec<(String, Quota)>,
     capacity: Option<usize>,
     alignment: Alignment,
     warnings: Warnings,
@@ -25,7 +25,7 @@ pub struct ScopesBuilder<C = DefaultClock, A = TokenBucket> {
     algorithm: PhantomData<fn() -> A>,
 }
 
-/// The keys of a limit that has one.
+/// The capacity of a limit with a single key.
 const ONE: usize = 1;
 
 impl<C> ScopesBuilder<C> {
@@ -34,7 +34,7 @@ impl<C> ScopesBuilder<C> {
             global: None,
             service: None,
             user: None,
-            functions: BTreeMap::new(),
+            functions: Vec::new(),
             capacity: None,
             alignment: Alignment::default(),
             warnings: Warnings::default(),
@@ -50,28 +50,30 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
         Self { global: Some(quota), ..self }
     }
 
-    /// Limits each calling service. Unnamed ones share one limit. Default: no such limit.
+    /// Limits each calling service. Unnamed services share one limit. Default: no such limit.
     pub fn service(self, quota: Quota) -> Self {
         Self { service: Some(quota), ..self }
     }
 
     /// Limits all calls of a function together. Default: no such limit.
+    ///
+    /// A function has one limit. A second one for the same function is an error of [`build`](Self::build).
     pub fn function(mut self, function: impl Into<String>, quota: Quota) -> Self {
-        self.functions.insert(function.into(), quota);
+        self.functions.push((function.into(), quota));
         self
     }
 
-    /// Limits each user. Unnamed ones share one limit. Default: no such limit.
+    /// Limits each user. Unnamed users share one limit. Default: no such limit.
     pub fn user(self, quota: Quota) -> Self {
         Self { user: Some(quota), ..self }
     }
 
-    /// Sets for how many services, and for how many users, there is room. Default: that of a [`KeyedLimiter`].
+    /// Sets the capacity for services, and for users. Default: that of a [`KeyedLimiter`].
     pub fn capacity(self, keys: usize) -> Self {
         Self { capacity: Some(keys), ..self }
     }
 
-    /// Sets when an answer warns that little is left. Default: [`Warnings::default`].
+    /// Sets the thresholds of warnings. Default: [`Warnings::default`].
     pub fn warnings(self, warnings: Warnings) -> Self {
         Self { warnings, ..self }
     }
@@ -83,7 +85,7 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
         ScopesBuilder { global, service, user, functions, capacity, alignment, warnings, clock, algorithm }
     }
 
-    /// Sets where the windows of algorithms begin that have windows. Default: with the first request.
+    /// Sets where windows begin, for algorithms that have windows. Default: with the first request.
     pub fn aligned_to(self, alignment: Alignment) -> Self {
         Self { alignment, ..self }
     }
@@ -95,20 +97,24 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
     /// [`ScopesError`], which names the limit that cannot be built.
     pub fn build(self) -> Result<Scopes<C, A>, ScopesError> {
         let each = |scope| self.limiters(scope, None, self.capacity);
-        let functions = self.functions.iter().map(|(function, quota)| {
-            Ok((function.clone(), self.limiter(Scope::Function, Some(function), *quota, Some(ONE))?))
-        });
+        let mut functions = BTreeMap::new();
+        for (function, quota) in &self.functions {
+            let limiter = self.limiter(Scope::Function, Some(function), *quota, Some(ONE))?;
+            if functions.insert(function.clone(), limiter).is_some() {
+                return Err(ScopesError::new(Scope::Function, Some(function), Mistake::Repeated));
+            }
+        }
         Ok(Scopes {
             global: self.limiters(Scope::Global, None, Some(ONE))?,
             service: each(Scope::Service)?,
             user: each(Scope::User)?,
-            functions: functions.collect::<Result<_, _>>()?,
+            functions,
             warnings: self.warnings.clone(),
             clock: self.clock.clone(),
         })
     }
 
-    /// The limiter of a scope, if that has a quota.
+    /// Builds the limiter of a scope, if it has a quota.
     fn limiters(
         &self,
         scope: Scope,
@@ -137,7 +143,7 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
             Some(keys) => limiter.capacity(keys),
             None => limiter,
         };
-        limiter.build().map_err(|error| ScopesError { scope, function: function.map(str::to_owned), error })
+        limiter.build().map_err(|error| ScopesError::new(scope, function, Mistake::Limiter(error)))
     }
 }
 
@@ -153,27 +159,52 @@ impl<C: fmt::Debug, A> fmt::Debug for ScopesBuilder<C, A> {
     }
 }
 
-/// Why [`Scopes`] could not be built: which limit, and what is wrong with it.
+/// Why [`Scopes`] could not be built: the limit, and its mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScopesError {
     scope: Scope,
     function: Option<String>,
-    error: KeyedLimiterError,
+    mistake: Mistake,
 }
 
-impl fmt::Display for ScopesError {
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Mistake {
+    Limiter(KeyedLimiterError),
+    /// The function already has a limit.
+    Repeated,
+}
+
+impl ScopesError {
+    fn new(scope: Scope, function: Option<&str>, mistake: Mistake) -> Self {
+        Self { scope, function: function.map(str::to_owned), mistake }
+    }
+}
+
+impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scope, function, error } = self;
-        match function {
-            Some(function) => write!(f, "{scope} {function}: {error}"),
-            None => write!(f, "{scope}: {error}"),
+        match self {
+            Self::Limiter(error) => error.fmt(f),
+            Self::Repeated => f.write_str("two limits were given, a function has one"),
         }
     }
 }
 
-/// `Display` includes the mistake, so it is no source: a chain says everything once.
+impl fmt::Display for ScopesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scope, function, mistake } = self;
+        match function {
+            Some(function) => write!(f, "{scope} {function}: {mistake}"),
+            None => write!(f, "{scope}: {mistake}"),
+        }
+    }
+}
+
+/// `Display` includes the mistake, so `source` omits it. A report repeats nothing.
 impl Error for ScopesError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.source()
+        match &self.mistake {
+            Mistake::Limiter(error) => error.source(),
+            Mistake::Repeated => None,
+        }
     }
 }

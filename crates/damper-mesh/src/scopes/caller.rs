@@ -1,6 +1,6 @@
 //! The caller of a request.
 
-/// The caller of a request: the function that it calls, the service that calls, and the user it calls for.
+/// The caller of a request: the called function, the calling service, and its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Caller<'a> {
     function: &'a str,
@@ -9,25 +9,25 @@ pub struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    /// Creates a call of a function, by an unnamed service for an unnamed user.
+    /// Creates a caller of a function, with an unnamed service and user.
     #[must_use]
     pub const fn of(function: &'a str) -> Self {
         Self { function, service: "", user: "" }
     }
 
-    /// Names the service that calls.
+    /// Names the calling service.
     #[must_use]
     pub const fn service(self, service: &'a str) -> Self {
         Self { service, ..self }
     }
 
-    /// Names the user that the service calls for.
+    /// Names the user on whose behalf the service calls.
     #[must_use]
     pub const fn user(self, user: &'a str) -> Self {
         Self { user, ..self }
     }
 
-    /// A copy that borrows nothing.
+    /// Returns an owned copy.
     pub(crate) fn to_owned(self) -> OwnedCaller {
         let Self { function, service, user } = self;
         OwnedCaller { function: function.into(), service: service.into(), user: user.into() }
@@ -38,7 +38,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// As [`Caller`], with names of its own.
+/// A [`Caller`] with owned names.
 pub(crate) struct OwnedCaller {
     function: Box<str>,
     service: Box<str>,

@@ -2,10 +2,10 @@
 
 // | file | idea |
 // |---|---|
-// | `scopes` | the limits, and the decision |
-// | `builder` | how they are built |
+// | `scopes` | the limits, and their decision |
+// | `builder` | builds the limits |
 // | `caller` | the caller of a request |
-// | `answer` | what a decision returns |
+// | `answer` | the result of a decision |
 
 mod answer;
 mod builder;

@@ -1,4 +1,4 @@
-//! Limits of several scopes, and their one decision.
+//! Limits of several scopes, and their common decision.
 
 use super::{Caller, ScopesAllowed, ScopesBuilder, ScopesDenied};
 use crate::document::{Capabilities, LimitCapability, Scope, Warnings};
@@ -9,20 +9,20 @@ use damper_core::time::{Clock, DefaultClock, Seed};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The limit of a scope, per service or user, or of the one key that a scope has otherwise.
+/// The limiter of a scope, per service or user, or with a single key.
 pub(super) type Limit<C, A> = KeyedLimiter<str, C, Seed, A>;
 
-/// The key of a limit that has one.
+/// The key of a limit without keys.
 const ALL: &str = "";
 
-/// Limits of several scopes: a request takes a token of each that counts it, or of none.
+/// Limits of several scopes: a request takes a token from each that counts it, or from none.
 ///
-/// The narrowest is asked first: user, function, service, global. When one refuses, the ones before it get back what they
-/// gave, less what has been refilled since, and the ones after it are only looked at. The refusal names the limit with the
-/// longest wait.
+/// The narrowest is checked first: user, function, service, global. If a limit refuses, those before it get back the
+/// taken tokens, minus those refilled since, and those after it are only peeked at. The refusal names the limit with
+/// the longest wait.
 ///
-/// No limit ever allows more than it would alone. A request may be refused because of another that is being taken back at that
-/// moment.
+/// No limit ever allows more than it would alone. A request may be refused because of another one that is being rolled
+/// back.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ pub struct Scopes<C = DefaultClock, A = TokenBucket> {
     pub(super) clock: C,
 }
 
-/// A limit that counts a request, and by which key.
+/// A limit that counts a request, and its key for it.
 type Counting<'a, C, A> = (Scope, &'a Limit<C, A>, &'a str);
 
 impl Scopes {
@@ -60,7 +60,7 @@ impl Scopes {
         Self::with_clock(damper_core::Monotonic)
     }
 
-    /// Limits nothing.
+    /// Returns scopes without limits.
     #[must_use]
     pub fn none() -> Self {
         Self::none_with_clock(damper_core::Monotonic)
@@ -73,7 +73,7 @@ impl<C: Clock + Clone> Scopes<C> {
         ScopesBuilder::new(clock)
     }
 
-    /// Limits nothing; deadlines count by this clock.
+    /// Returns scopes without limits, whose clock measures deadlines.
     #[must_use]
     pub fn none_with_clock(clock: C) -> Self {
         let (global, service, user) = (None, None, None);
@@ -82,7 +82,7 @@ impl<C: Clock + Clone> Scopes<C> {
 }
 
 impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
-    /// Takes a token of each limit that counts this request, if all of them have one.
+    /// Takes a token from each limit that counts this request, if all of them have one.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
         self.check_n(caller, 1)
     }
 
-    /// Takes `n` tokens of each limit that counts this request, if all of them have so many, else none of any.
+    /// Takes `n` tokens from each limit that counts this request, or from none.
     ///
     /// # Errors
     ///
@@ -100,12 +100,12 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
         Ok(self.allowed(&self.take(caller, n)?))
     }
 
-    /// As [`check`](Self::check), without a look at what is left.
+    /// Decides like [`check`](Self::check), without reading the usage.
     pub(crate) fn admit(&self, caller: Caller<'_>) -> Result<(), ScopesDenied> {
         self.take(caller, 1).map(|_| ())
     }
 
-    /// Takes of each limit, and returns them.
+    /// Takes from each limit, and returns the limits.
     fn take<'a>(&'a self, caller: Caller<'a>, n: u32) -> Result<CountingAll<'a, C, A>, ScopesDenied> {
         let counting = self.counting(caller);
         let mut taken: [Option<Receipt>; 4] = [const { None }; 4];
@@ -125,7 +125,7 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
         Ok(counting)
     }
 
-    /// Returns how much of each limit is used that counts such a request, and takes nothing.
+    /// Returns the usage of each limit that counts such a request, without taking tokens.
     #[must_use]
     pub fn peek(&self, caller: Caller<'_>) -> ScopesAllowed<'_> {
         self.allowed(&self.counting(caller))
@@ -138,7 +138,7 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
 
     /// Returns the limit of a scope other than [`Function`](Scope::Function), to inspect it or change its quota.
     ///
-    /// Its keys are the names of services or users; the only key of the global limit is empty.
+    /// Its keys are the names of services or users. The global limit's only key is empty.
     #[must_use]
     pub fn limiter(&self, scope: Scope) -> Option<&KeyedLimiter<str, C, Seed, A>> {
         match scope {
@@ -149,13 +149,13 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
         }
     }
 
-    /// Returns the limit of a function, to look at it or to change its quota. Its only key is empty.
+    /// Returns the limit of a function, to inspect it or change its quota. Its only key is empty.
     #[must_use]
     pub fn function_limiter(&self, function: &str) -> Option<&KeyedLimiter<str, C, Seed, A>> {
         self.functions.get(function)
     }
 
-    /// Returns the limits in force now, as a service of this name publishes them.
+    /// Returns the limits in force now, as published by a service of this name.
     #[must_use]
     pub fn capabilities(&self, service: &str) -> Capabilities {
         let of = |scope, function, limit: &Limit<C, A>| LimitCapability::of(scope, function, &limit.peek(ALL));
@@ -165,7 +165,7 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
         Capabilities::new(service, wide.chain(functions).chain(of_scope(Scope::User)).collect())
     }
 
-    /// The limits that count a request, the narrowest first.
+    /// Returns the limits that count a request, narrowest first.
     fn counting<'a>(&'a self, caller: Caller<'a>) -> CountingAll<'a, C, A> {
         let (function, service, user) = caller.names();
         let limit = |scope, limit: Option<&'a Limit<C, A>>, key| limit.map(|limit| (scope, limit, key));
@@ -182,7 +182,7 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
     }
 }
 
-/// The limits that count a request, the narrowest first.
+/// The limits that count a request, narrowest first.
 type CountingAll<'a, C, A> = [Option<Counting<'a, C, A>>; 4];
 
 fn numbered<T>((index, limit): (usize, &Option<T>)) -> Option<(usize, &T)> {
@@ -193,8 +193,10 @@ fn usage_of<C: Clock, A: KeyedAlgorithm>((scope, limit, key): &Counting<'_, C, A
     (*scope, limit.peek(key))
 }
 
-/// The refusal with the longest wait, among `denied` of the limit `first` and what the limits after it say now. The limits
-/// before it allowed the request.
+/// Returns the refusal with the longest wait.
+///
+/// The candidates are `denied` of the limit `first` and the present refusals of the limits after it. The limits before
+/// it allowed the request.
 #[cold]
 fn refused<C: Clock, A: KeyedAlgorithm>(
     counting: &CountingAll<'_, C, A>,

@@ -1,4 +1,4 @@
-//! The call that a function gets.
+//! The argument of a function.
 
 use crate::deadline::ReceivedDeadline;
 use crate::document::Request;
@@ -7,7 +7,7 @@ use damper_http::Head;
 use serde_json::Value;
 use std::fmt;
 
-/// A call that a service of Mesh serves: the envelope, the head of the HTTP request, and the deadline.
+/// A call that a Mesh service serves: the envelope, the HTTP request's head, and the deadline.
 pub struct IncomingCall<C = DefaultClock> {
     pub(super) request: Request,
     pub(super) http: http::Request<()>,
@@ -33,7 +33,7 @@ impl<C: Clock + Clone> IncomingCall<C> {
         &self.request.call.arguments
     }
 
-    /// Returns the head of the HTTP request.
+    /// Returns the HTTP request's head.
     #[must_use]
     pub fn head(&self) -> Head<'_> {
         Head::of(&self.http)
@@ -41,7 +41,7 @@ impl<C: Clock + Clone> IncomingCall<C> {
 
     /// Returns the deadline of the call, if there is one.
     ///
-    /// Pass it on to calls that are made for this one, by [`Client::call_within`](crate::Client::call_within).
+    /// Pass it to downstream calls with [`Client::call_within`](crate::Client::call_within).
     #[must_use]
     pub fn deadline(&self) -> Option<&ReceivedDeadline<C>> {
         self.deadline.as_ref()

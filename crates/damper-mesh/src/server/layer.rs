@@ -1,4 +1,4 @@
-//! The limits of a service, and its callers.
+//! The layer that serves Mesh: its limits and its callers.
 
 use super::MeshService;
 use crate::document::Request;
@@ -16,29 +16,31 @@ use std::sync::Arc;
 ///
 /// The service returns a JSON value or a [`MeshError`](crate::MeshError).
 ///
-/// | a request | gets |
+/// | request | response |
 /// |---|---|
-/// | that is unreadable, larger than [`max_request`](Self::max_request), or of another protocol | `INVALID_REQUEST`, 400 |
-/// | whose deadline has passed on arrival, or passes while it is served | `DEADLINE_EXCEEDED`, 504; the service's future is dropped |
-/// | for `mesh.capabilities` | the limits in force; it is not limited itself |
-/// | over a limit of its scopes | `RATE_LIMITED`, 429 with `Retry-After`; the service is not called |
-/// | else | the service's result or error, 200 whatever its code |
+/// | unreadable, larger than [`max_request`](Self::max_request), or of another protocol | `INVALID_REQUEST`, 400 |
+/// | method is not POST | `INVALID_REQUEST`, 405 |
+/// | deadline passed on arrival, or passes during the call | `DEADLINE_EXCEEDED`, 504; the service's future is dropped |
+/// | for `mesh.capabilities` | the limits in force, without counting against them |
+/// | above a limit of its scopes | `RATE_LIMITED`, 429 with `Retry-After`; the service is not called |
+/// | any other | the service's result or error, 200 with any code |
 ///
-/// Answers of the service and refusals report the usage of the limits that the request met. Answers of the service also say how long
-/// the call took. An answer to a request with a deadline has a report of it. The deadline counts from the moment at which the head of
-/// the HTTP request arrived. A [`Deadline`](damper_core::Deadline) in the HTTP request's extensions, as a
-/// [`DeadlineLayer`](damper_http::DeadlineLayer) puts it there, counts too if it passes earlier, but reports show the request's own.
+/// Responses of the service and refusals report the usage of the limits that the request met. Responses of the service
+/// also report the duration of the call. The response to a request with a deadline has a report of it. The deadline
+/// counts from the arrival of the HTTP request's head. A [`Deadline`](damper_core::Deadline) in the HTTP request's
+/// extensions, as set by a [`DeadlineLayer`](damper_http::DeadlineLayer), applies too if it passes earlier, but reports
+/// show the request's own.
 ///
-/// Errors that other services answered go through [`MeshError::from_downstream`](crate::MeshError::from_downstream). Otherwise clients
-/// take their limits for those of this service.
+/// Convert errors of downstream services with [`MeshError::from_downstream`](crate::MeshError::from_downstream).
+/// Otherwise clients apply their limits to this service.
 ///
 /// Clones of a layer and all its services share the limits.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "tokio", doc = "```")]
-#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+/// # #[cfg(feature = "tokio")] {
 /// use damper::Quota;
 /// use damper::mesh::{Caller, IncomingCall, MeshError, MeshLayer, Scopes};
 /// use serde_json::{Value, json};
@@ -57,7 +59,7 @@ use std::sync::Arc;
 ///     .function("orders.create", Quota::per_minute(100))
 ///     .build()?;
 ///
-/// /// The service that an authentication layer outside of this one verified, and put into the request's extensions.
+/// /// The service that an outer authentication layer verified and put into the request's extensions.
 /// #[derive(Clone)]
 /// struct Verified(String);
 ///
@@ -66,6 +68,7 @@ use std::sync::Arc;
 /// });
 /// let service = ServiceBuilder::new().layer(layer).service(service_fn(orders));
 /// # let _ = service;
+/// # }
 /// # Ok::<(), damper::mesh::ScopesError>(())
 /// ```
 pub struct MeshLayer<Z, C = DefaultClock, A = TokenBucket> {
@@ -76,7 +79,7 @@ pub struct MeshLayer<Z, C = DefaultClock, A = TokenBucket> {
 /// Names the caller of a request.
 pub(super) type CallerOf = Arc<dyn for<'a> Fn(Caller<'a>, &Head<'a>, &'a Request) -> Caller<'a> + Send + Sync>;
 
-/// The part that all services of a layer share.
+/// The settings that all services of a layer share.
 pub(super) struct Settings<C, A> {
     pub(super) name: String,
     pub(super) scopes: Arc<Scopes<C, A>>,
@@ -91,7 +94,7 @@ const MAX_REQUEST: usize = 1 << 20;
 impl<C, A> MeshLayer<TokioSleep, C, A> {
     /// Creates the layer of a service with this name and these limits, which sleeps by tokio's timer.
     ///
-    /// Keep an `Arc` of the limits to look at them and to change their quotas.
+    /// Keep an `Arc` of the limits to inspect them and to change their quotas.
     #[must_use]
     pub fn new(name: impl Into<String>, scopes: impl Into<Arc<Scopes<C, A>>>) -> Self {
         Self::sleeping_by(name, scopes, TokioSleep)
@@ -99,8 +102,9 @@ impl<C, A> MeshLayer<TokioSleep, C, A> {
 }
 
 impl<Z, C, A> MeshLayer<Z, C, A> {
-    /// Creates the layer of a service with this name and these limits, which sleeps by `sleep`, a
-    /// [`Sleep`](damper_core::time::Sleep).
+    /// Creates the layer of a service with this name and these limits, which sleeps by `sleep`.
+    ///
+    /// See [`Sleep`](damper_core::time::Sleep).
     #[must_use]
     pub fn sleeping_by(name: impl Into<String>, scopes: impl Into<Arc<Scopes<C, A>>>, sleep: Z) -> Self {
         let caller: CallerOf = Arc::new(|caller, _, _| caller);
@@ -109,12 +113,12 @@ impl<Z, C, A> MeshLayer<Z, C, A> {
         Self { settings: Arc::new(settings), sleep }
     }
 
-    /// Sets whose request it is: the closure names the service and the user of a call.
+    /// Sets the caller of each request: the closure names the service and the user.
     ///
     /// Default: both are unnamed, so all calls share one limit.
     ///
-    /// A client that can choose these names evades the limit. Take them from an extension that an authentication layer set, not from
-    /// a header that the client writes.
+    /// A client that can choose these names evades the limit. Take them from an extension that an authentication layer
+    /// set, not from a header that the client writes.
     #[must_use]
     pub fn caller(
         self,
@@ -123,25 +127,27 @@ impl<Z, C, A> MeshLayer<Z, C, A> {
         self.with(|settings| settings.caller = Arc::new(caller))
     }
 
-    /// Sets how many bytes a request may have. Default: 1 MiB.
+    /// Sets the maximum size of a request in bytes. Default: 1 MiB.
     #[must_use]
     pub fn max_request(self, bytes: usize) -> Self {
         self.with(|settings| settings.max_request = bytes)
     }
 
-    /// Serves requests whose deadlines are instants that have passed on arrival, where too many of them are: the clocks then differ. Such
-    /// a request is served as if it had no deadline. Default: each is refused.
+    /// Serves requests with expired instants if too many expire on arrival, because clocks then differ.
+    ///
+    /// Such a request is served as if it had no deadline. Default: each one is refused.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_mesh as mesh; }
+    /// # #[cfg(feature = "tokio")] {
     /// use damper::deadline::SkewGuard;
     /// use damper::mesh::{MeshLayer, Scopes};
     ///
     /// let layer = MeshLayer::new("orders-api", Scopes::none()).skew_guard(SkewGuard::new());
     /// # let _ = layer;
+    /// # }
     /// ```
     #[must_use]
     pub fn skew_guard(self, guard: impl Into<Arc<SkewGuard<C>>>) -> Self {

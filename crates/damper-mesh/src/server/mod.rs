@@ -3,9 +3,9 @@
 // | file | idea |
 // |---|---|
 // | `layer` | the limits of a service, and its callers |
-// | `service` | reads the envelope, limits, honours the deadline, writes the answer |
-// | `incoming_call` | what a function gets |
-// | `http_response` | a document as a response of HTTP |
+// | `service` | reads the envelope, limits, honours the deadline, writes the response |
+// | `incoming_call` | the argument of a function |
+// | `http_response` | a document as an HTTP response |
 
 mod http_response;
 mod incoming_call;

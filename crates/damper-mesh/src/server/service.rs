@@ -1,16 +1,17 @@
-//! Reads the envelope, limits, honours the deadline, writes the answer.
+//! Reads the envelope, limits, honours the deadline, writes the response.
 
 use super::http_response::{Outcome, http_response};
 use super::layer::Settings;
 use super::{IncomingCall, MeshLayer};
 use crate::deadline::{Expired, Receipt, ReceivedDeadline, run_until};
-use crate::document::{Capabilities, MeshError, Meta, Object, Request, Response};
+use crate::document::{Capabilities, MeshError, Meta, Object, Request, Response, shortened};
 use crate::scopes::Caller;
 use bytes::Bytes;
 use damper_core::deadline::{Arrival, Deadline};
 use damper_core::limit::{KeyedAlgorithm, TokenBucket};
 use damper_core::time::{Clock, DefaultClock, Sleep};
 use damper_http::Head;
+use http::Method;
 use http_body_util::{BodyExt, Full, Limited};
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,11 +24,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// A service of functions, as a [`MeshLayer`] serves it over HTTP.
+/// A service of functions, served over HTTP by a [`MeshLayer`].
 ///
 /// # Cancel safety
 ///
-/// A future that is dropped drops that of the function. The tokens of the request stay taken.
+/// Dropping the future drops that of the function. The request's tokens stay taken.
 pub struct MeshService<S, Z, C = DefaultClock, A = TokenBucket> {
     service: S,
     layer: MeshLayer<Z, C, A>,
@@ -69,7 +70,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
-    /// Always ready: an inner service that is not ready delays only its own requests, and no refusal.
+    /// Is always ready. An inner service that is not ready delays only its own requests, and no refusal.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
@@ -80,8 +81,11 @@ where
         let sleep = self.layer.sleep.clone();
         Box::pin(async move {
             let (head, body) = request.into_parts();
+            if head.method != Method::POST {
+                return Ok(http_response(&wrong_method(&head.method), Outcome::WrongMethod));
+            }
             let http = http::Request::from_parts(head, ());
-            // That of HTTP counts from the receipt, as the request's own does.
+            // The HTTP deadline counts from the receipt, like the request's own.
             let found = http.extensions().get::<Deadline<C>>().filter(|deadline| !deadline.is_never());
             let found = found.map(|found| receipt.within(found.remaining().saturating_add(receipt.elapsed())));
             let (answer, outcome) = match run_until(read(body, settings.max_request), found.as_ref(), &sleep).await {
@@ -98,7 +102,13 @@ where
     }
 }
 
-/// Reads the envelope; else returns the id as far as there is one, and what is wrong.
+/// Returns the response to an HTTP request that is not a POST.
+fn wrong_method(method: &Method) -> Response {
+    let message = format!("the method is {}, it must be POST", shortened(method.as_str()));
+    Response::error(None, MeshError::new(MeshError::INVALID_REQUEST, message))
+}
+
+/// Reads the envelope, or returns its id, if there is one, and its mistake.
 async fn read<B>(body: B, max_request: usize) -> Result<Request, (Option<String>, String)>
 where
     B: http_body::Body,
@@ -111,7 +121,7 @@ where
     Request::from_json(&bytes).map_err(|error| (id_in(&bytes), error.to_string()))
 }
 
-/// The id of a request that is malformed otherwise.
+/// Returns the id of an otherwise malformed request.
 fn id_in(bytes: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Identified {
@@ -120,11 +130,11 @@ fn id_in(bytes: &[u8]) -> Option<String> {
     serde_json::from_slice(bytes).ok().map(|Object(Identified { id })| id)
 }
 
-/// A request that could be read.
+/// A request that was read.
 struct Received<'a, C, A> {
     settings: &'a Settings<C, A>,
     receipt: Receipt<C>,
-    /// The deadline that a layer of HTTP found.
+    /// The deadline found by an HTTP layer.
     found: Option<ReceivedDeadline<C>>,
     request: Request,
     http: http::Request<()>,
@@ -135,7 +145,7 @@ where
     C: Clock + Clone + Send + Sync + 'static,
     A: KeyedAlgorithm,
 {
-    /// Answers the request.
+    /// Responds to the request.
     async fn serve<S>(self, service: S, sleep: &impl Sleep) -> (Response, Outcome)
     where
         S: tower_service::Service<IncomingCall<C>, Response = Value, Error = MeshError>,
@@ -155,7 +165,7 @@ where
             (own, found) => own.clone().or(found),
         };
         let expired = |Expired { report, elapsed }, meta| {
-            // The client's deadline is reported as it was specified, also where that of HTTP was earlier.
+            // The report has the client's deadline as specified, even if the HTTP deadline was earlier.
             let report = own.as_ref().map_or(report, |own| own.report_after(elapsed));
             let answer = Response::error(Some(id.clone()), &report).with_meta(meta);
             (reported(answer, own.as_ref(), elapsed), Outcome::Expired)
@@ -176,7 +186,7 @@ where
         let caller = caller.to_owned();
         let call = IncomingCall { request, http, deadline: deadline.clone() };
         let outcome = run_until(called(service, call), deadline.as_ref(), sleep).await;
-        // The usage is that of now: the function may have taken its time.
+        // The usage is read now, because the function may have taken a while.
         let usage = settings.scopes.peek(caller.borrowed());
         let (result, elapsed) = match outcome {
             Ok((result, elapsed)) => (result, elapsed.unwrap_or_else(|| receipt.elapsed())),
@@ -190,7 +200,7 @@ where
     }
 }
 
-/// Returns whether a deadline counts: an instant of a client whose clock seems to be wrong does not.
+/// Returns whether a deadline is trusted. An instant is not if the client's clock seems wrong.
 fn is_believed<C: Clock + Clone, A>(deadline: &ReceivedDeadline<C>, settings: &Settings<C, A>) -> bool {
     let guard = settings.skew_guard.as_ref().filter(|_| deadline.specified().instant().is_some());
     guard.is_none_or(|guard| guard.arrived(&deadline.deadline()) != Arrival::Skewed)
@@ -205,7 +215,7 @@ where
     service.call(call).await
 }
 
-/// Adds the report of the deadline that the request has.
+/// Adds the report of the request's deadline.
 fn reported<C: Clock + Clone>(answer: Response, own: Option<&ReceivedDeadline<C>>, elapsed: Duration) -> Response {
     match own {
         Some(own) => answer.with_deadline(&own.report_after(elapsed)),

@@ -6,7 +6,6 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 use damper_core::concurrency::KeyedBulkhead;
-use damper_core::deadline::Deadline;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -28,9 +27,9 @@ use damper_core::time::TokioSleep;
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "tokio", doc = "```")]
-#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+/// # #[cfg(feature = "tokio")] {
 /// use damper::tower::BulkheadLayer;
 /// use damper::{Bulkhead, CallError};
 /// use std::sync::Arc;
@@ -38,7 +37,7 @@ use damper_core::time::TokioSleep;
 /// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
+/// # async fn run() {
 /// let queries = Arc::new(Bulkhead::new(1).queue(16)); // one in flight, and 16 that wait
 /// let parse = service_fn(async |query: &'static str| query.parse::<u32>());
 /// let mut refusing = ServiceBuilder::new().layer(BulkheadLayer::new(Arc::clone(&queries))).service(parse);
@@ -51,6 +50,7 @@ use damper_core::time::TokioSleep;
 /// let third = waiting.ready().await.unwrap().call("44");
 /// assert_eq!(tokio::join!(first, third), (Ok(42), Ok(44)));
 /// # }
+/// # run(); }
 /// ```
 #[derive(Clone)]
 pub struct BulkheadLayer<A> {
@@ -58,10 +58,9 @@ pub struct BulkheadLayer<A> {
 }
 
 impl<B: SharedBulkhead> BulkheadLayer<Refusing<One<B>>> {
-    /// Creates a layer with one bulkhead for all requests, which refuses calls without a permit: a reference to a `static`, or an
-    /// `Arc`.
+    /// Creates a layer with one bulkhead for all requests, which refuses calls without a permit.
     ///
-    /// It may be an [`AdaptiveLimit`](damper_core::AdaptiveLimit) too. The latency of a call whose result is `Ok` counts; an `Err` is
+    /// `bulkhead` is a reference to a `static` or an `Arc`. It may be an [`AdaptiveLimit`](damper_core::AdaptiveLimit) too. The latency of a call whose result is `Ok` counts; an `Err` is
     /// ignored.
     pub fn new(bulkhead: B) -> Self {
         Self { admission: Refusing(One(bulkhead)) }
@@ -99,8 +98,9 @@ impl<F, K, C, S> BulkheadLayer<Refusing<PerKey<F, Arc<KeyedBulkhead<K, C, S>>>>>
 }
 
 impl<P> BulkheadLayer<Refusing<P>> {
-    /// Lets calls wait for permits by tokio's timer, for at most `longest`, in the queue of their bulkhead. Default: they do
-    /// not wait.
+    /// Lets calls wait for a permit in the bulkhead's queue, for at most `longest`. Default: no wait.
+    ///
+    /// They wait by tokio's timer.
     ///
     /// A bulkhead has a queue if it was built with one, by [`Bulkhead::queue`](damper_core::Bulkhead::queue). Without a queue, and
     /// where it is full, a call is refused at once.
@@ -119,16 +119,15 @@ impl<P> BulkheadLayer<Refusing<P>> {
 }
 
 impl<P, Z, D> BulkheadLayer<Waiting<P, Z, D>> {
-    /// Sets where the deadline of a request is found. A call waits until then at most. Default: no request has one.
+    /// Sets how to find a request's deadline, the longest that it waits. Default: it has none.
     ///
-    /// A request of HTTP has it in its extensions, where `damper::http::ClientDeadlineLayer` puts it:
-    /// `|request: &Request<Body>| request.extensions().get().copied()`.
+    /// By a closure, or for requests of HTTP by `damper::http::RequestDeadline`: see [`FindDeadline`](crate::FindDeadline).
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+    /// # #[cfg(feature = "tokio")] {
     /// use damper::tower::BulkheadLayer;
     /// use damper::{Bulkhead, Deadline};
     /// use std::sync::Arc;
@@ -141,11 +140,9 @@ impl<P, Z, D> BulkheadLayer<Waiting<P, Z, D>> {
     /// let waiting = BulkheadLayer::new(Arc::new(Bulkhead::new(8).queue(64))).waiting(Duration::from_secs(1));
     /// let layer = waiting.deadline_by(|query: &Query| Some(query.deadline));
     /// # let _ = layer;
+    /// # }
     /// ```
-    pub fn deadline_by<R, F>(self, find_deadline: F) -> BulkheadLayer<Waiting<P, Z, F>>
-    where
-        F: Fn(&R) -> Option<Deadline>,
-    {
+    pub fn deadline_by<F>(self, find_deadline: F) -> BulkheadLayer<Waiting<P, Z, F>> {
         BulkheadLayer { admission: self.admission.deadline_by(find_deadline) }
     }
 }

@@ -26,7 +26,9 @@ pub trait SelectBulkhead<R> {
     fn bulkhead(&self, request: &R) -> Result<Self::Bulkhead, BulkheadFull>;
 }
 
-/// A pointer to a bulkhead or an adaptive limit that services share: `&'static Bulkhead`, `Arc<Bulkhead>`, `Arc<AdaptiveLimit>`.
+/// A pointer to a bulkhead or an adaptive limit that services share.
+///
+/// `&'static Bulkhead`, `Arc<Bulkhead>`, `Arc<AdaptiveLimit>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not shared: put the bulkhead into a `static` and pass `&BULKHEAD`, or pass `Arc::new(bulkhead)`",
     note = "for a bulkhead per key, write `BulkheadLayer::by(|request: &Request| key, bulkheads)`"

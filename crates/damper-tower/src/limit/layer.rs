@@ -4,7 +4,6 @@ use super::{LimitService, SharedLimiter, WaitingLimiter};
 use crate::{NoDeadline, Refusing, Waiting, WaitingService};
 use core::fmt;
 use core::time::Duration;
-use damper_core::deadline::Deadline;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -22,9 +21,9 @@ use damper_core::time::TokioSleep;
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "tokio", doc = "```")]
-#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+/// # #[cfg(feature = "tokio")] {
 /// use damper::CallError;
 /// use damper::tower::LimitLayer;
 /// use damper::{Quota, RateLimiter};
@@ -34,7 +33,7 @@ use damper_core::time::TokioSleep;
 /// static QUERIES: RateLimiter = RateLimiter::new(Quota::per_second(100).burst(1));
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
+/// # async fn run() {
 /// let parse = service_fn(async |query: &'static str| query.parse::<u32>());
 /// let mut refusing = ServiceBuilder::new().layer(LimitLayer::new(&QUERIES)).service(parse);
 /// assert_eq!(refusing.ready().await.unwrap().call("42").await, Ok(42));
@@ -45,6 +44,7 @@ use damper_core::time::TokioSleep;
 /// let mut waiting = ServiceBuilder::new().layer(waiting).service(parse);
 /// assert_eq!(waiting.ready().await.unwrap().call("42").await, Ok(42));
 /// # }
+/// # run(); }
 /// ```
 #[derive(Clone)]
 pub struct LimitLayer<A> {
@@ -89,14 +89,13 @@ impl<L, Z, D> LimitLayer<Waiting<L, Z, D>> {
     ///
     /// A call that would wait beyond it is refused at once.
     ///
-    /// A request of HTTP has it in its extensions, where `damper::http::ClientDeadlineLayer` puts it:
-    /// `|request: &Request<Body>| request.extensions().get().copied()`.
+    /// By a closure, or for requests of HTTP by `damper::http::RequestDeadline`: see [`FindDeadline`](crate::FindDeadline).
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+    /// # #[cfg(feature = "tokio")] {
     /// use damper::tower::LimitLayer;
     /// use damper::{Deadline, Quota, RateLimiter};
     /// use std::time::Duration;
@@ -110,11 +109,9 @@ impl<L, Z, D> LimitLayer<Waiting<L, Z, D>> {
     /// let waiting = LimitLayer::new(&QUERIES).waiting(Duration::from_secs(1));
     /// let layer = waiting.deadline_by(|query: &Query| Some(query.deadline));
     /// # let _ = layer;
+    /// # }
     /// ```
-    pub fn deadline_by<R, F>(self, find_deadline: F) -> LimitLayer<Waiting<L, Z, F>>
-    where
-        F: Fn(&R) -> Option<Deadline>,
-    {
+    pub fn deadline_by<F>(self, find_deadline: F) -> LimitLayer<Waiting<L, Z, F>> {
         LimitLayer { admission: self.admission.deadline_by(find_deadline) }
     }
 }

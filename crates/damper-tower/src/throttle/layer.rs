@@ -7,8 +7,9 @@ use core::fmt;
 use damper_core::breaker::Verdict;
 use damper_core::throttle::KeyedThrottle;
 
-/// Puts services of any request behind adaptive throttles: the layer refuses most calls that an overloaded service
-/// would reject.
+/// Puts services of any request behind adaptive throttles.
+///
+/// The layer refuses most calls that an overloaded service would reject.
 ///
 /// Every `Err` of the service is a rejection, unless it is a [refusal](damper_core::is_refusal) of a layer of damper inside,
 /// or [`classify`](Self::classify) says otherwise: only what overload causes should count, not an answer that says no. The caller
@@ -101,8 +102,9 @@ impl<F, K, C, S> ThrottleLayer<PerKey<F, Arc<KeyedThrottle<K, C, S>>>> {
 }
 
 impl<T, V> ThrottleLayer<T, V> {
-    /// Sets what a result says: a [failure](Verdict::Failure) is a rejection, and a success is a call that the service accepted.
-    /// Default: [`EveryErr`].
+    /// Sets the verdict on a result. Default: [`EveryErr`].
+    ///
+    /// A [failure](Verdict::Failure) is a rejection, and a success is a call that the service accepted.
     ///
     /// The closure is cloned for every call, which costs nothing if it captures nothing. It names the service's response
     /// and error.

@@ -1,5 +1,6 @@
-//! damper's gate on a clock that the simulation moves. Calls that wait or run are polled when they are woken, or their time is
-//! over.
+//! damper's gate on a clock that the simulation moves.
+//!
+//! Waiting and running calls are polled when they are woken or when a timer fires.
 
 use super::traffic::Class;
 use damper::concurrency::{
@@ -17,39 +18,39 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Service times of which the p90 counts, for the policy that takes it in place of the median.
+/// The service times per p90, for the policy that uses the p90 in place of the median.
 const RECENT: usize = 100;
 
-/// A call that asks to be admitted.
+/// A call that requests admission.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Its number; that of a call that is over is used again.
+    /// Its number. Numbers of finished calls are reused.
     pub call: usize,
     /// Its priority.
     pub class: Class,
-    /// Its tenant, as far as the gate knows.
+    /// Its tenant, as known to the gate.
     pub tenant: usize,
-    /// When it must be answered.
+    /// The time by which it must get its response.
     pub deadline: f64,
 }
 
-/// What the gate does: all that damper's does, or less.
+/// The parts of damper's rule that the gate uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The whole rule.
     Whole,
-    /// A call that finds no slot free is refused.
+    /// A call that finds no free slot is refused.
     NoQueue,
-    /// The server goes on with calls whose deadline has passed.
+    /// The server continues calls whose deadline has passed.
     NoEnding,
-    /// A call needs time for the p90 of service times, in place of the median.
+    /// The time that a call needs is the p90 of service times, not the median.
     SlowMedian,
-    /// Only the limit: neither a queue, nor classes, nor deadlines.
+    /// Only the limit, without a queue, classes or deadlines.
     LimitOnly,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 5] = [Self::Whole, Self::NoQueue, Self::NoEnding, Self::SlowMedian, Self::LimitOnly];
 
     /// Its name in the tables.
@@ -64,10 +65,10 @@ impl Policy {
         }
     }
 
-    /// Returns when the work of a call is to be ended by the simulation, in place of damper's permit.
+    /// Returns when the simulation ends a call's work in place of damper's permit.
     const fn ended_here(self, request: &Request) -> Option<f64> {
         match self {
-            // The permit's deadline is that of the gate, which this policy makes earlier than the call's.
+            // The permit has the gate's deadline, which this policy makes earlier than the call's.
             Self::SlowMedian => Some(request.deadline),
             Self::NoEnding => Some(f64::INFINITY),
             Self::Whole | Self::NoQueue | Self::LimitOnly => None,
@@ -78,13 +79,13 @@ impl Policy {
 /// A step of a call: the gate's decision, or its end.
 #[derive(Clone, Copy, Debug)]
 pub enum Decision {
-    /// It may start now.
+    /// The call may start now.
     Started(Request),
-    /// It was refused.
+    /// The call was refused.
     Refused(Request),
-    /// It was answered.
+    /// The call got its response.
     Answered(usize),
-    /// It was ended before its answer.
+    /// The call was ended before its response.
     Ended(usize),
 }
 
@@ -99,11 +100,11 @@ enum Stage<R: LimitRule> {
     Over,
     Waiting(Request, Waiting<R>),
     Running(Work, Running<R>),
-    /// Its work is to be ended by the simulation, at this tick.
+    /// The simulation ends the work at this tick.
     EndedHere(u64, Permit<R>),
 }
 
-/// The work of a call: the server does it, and says when it is done.
+/// The work of a call. The server does it, and marks it as done.
 #[derive(Clone, Debug, Default)]
 struct Work(Arc<AtomicBool>);
 
@@ -118,9 +119,9 @@ impl Future for Work {
 /// Events of waiting calls: wake-ups and timers.
 #[derive(Debug, Default)]
 struct Events {
-    /// Calls that were woken.
+    /// Woken calls.
     woken: Vec<usize>,
-    /// When a call is to be polled, in nanoseconds.
+    /// The times at which calls are polled, in nanoseconds.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
@@ -138,7 +139,7 @@ impl Wake for Bell {
     }
 }
 
-/// The gate, and the calls that wait or run.
+/// The gate, with its waiting and running calls.
 pub struct Gate<R: LimitRule> {
     policy: Policy,
     clock: Arc<ManualClock>,
@@ -166,7 +167,7 @@ impl Gate<ProbedGradient> {
 }
 
 impl Gate<FixedLimit> {
-    /// Creates a gate with a limit that stays as it is.
+    /// Creates a gate with a fixed limit.
     #[must_use]
     pub fn fixed(policy: Policy, limit: u32, seed: u64) -> Self {
         let clock = Arc::new(ManualClock::new());
@@ -188,7 +189,7 @@ impl<R: LimitRule> Gate<R> {
         self.core.in_flight()
     }
 
-    /// Returns when a call that waits or runs is to be polled; infinity if none is.
+    /// Returns when the next waiting or running call is polled, or infinity if none is.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "hours of nanoseconds are far below 2^53")]
     pub fn next_timer(&self) -> f64 {
@@ -196,12 +197,12 @@ impl<R: LimitRule> Gate<R> {
         nanos.map_or(f64::INFINITY, |nanos| nanos as f64 / 1e9)
     }
 
-    /// Polls the call whose time has come.
+    /// Polls the call whose timer is due.
     pub fn timer(&mut self, now: f64) -> Vec<Decision> {
         self.set_clock(now);
         with(&self.events, |events| {
             if let Some(Reverse((at, call))) = events.timers.pop() {
-                // By rounding the clock may be a nanosecond behind.
+                // Because of rounding the clock may be a nanosecond behind.
                 self.clock.set_ticks(self.clock.now().max(at));
                 events.woken.push(call);
             }
@@ -209,7 +210,7 @@ impl<R: LimitRule> Gate<R> {
         self.follow()
     }
 
-    /// A call arrives.
+    /// Records the arrival of a call.
     pub fn arrive(&mut self, now: f64, request: Request) -> Vec<Decision> {
         self.set_clock(now);
         let mut asks = AdmissionRequest::new().criticality(Criticality::ALL[usize::from(request.class)]);
@@ -227,7 +228,7 @@ impl<R: LimitRule> Gate<R> {
         self.follow()
     }
 
-    /// The server did the work of a call, `latency` seconds after its start.
+    /// Records that the server did a call's work, `latency` seconds after its start.
     pub fn done(&mut self, now: f64, call: usize, latency: f64) -> Vec<Decision> {
         self.set_clock(now);
         let mut decided = Vec::new();
@@ -254,7 +255,7 @@ impl<R: LimitRule> Gate<R> {
         self.follow_from(Vec::new())
     }
 
-    /// Polls the calls that were woken, and adds what is decided.
+    /// Polls the woken calls, and adds their decisions.
     fn follow_from(&mut self, mut decided: Vec<Decision>) -> Vec<Decision> {
         loop {
             let woken = with(&self.events, |events| std::mem::take(&mut events.woken));
@@ -271,7 +272,7 @@ impl<R: LimitRule> Gate<R> {
         let waker = Waker::from(Arc::new(Bell(call, Arc::clone(&self.events))));
         let context = &mut Context::from_waker(&waker);
         self.stages[call] = match std::mem::replace(&mut self.stages[call], Stage::Over) {
-            // Woken by a timer that is left of it.
+            // Woken by an old timer.
             Stage::Over => Stage::Over,
             Stage::Waiting(request, mut admit) => match admit.as_mut().poll(context) {
                 Poll::Pending => Stage::Waiting(request, admit),
@@ -300,7 +301,7 @@ impl<R: LimitRule> Gate<R> {
         };
     }
 
-    /// Starts the work of a call that was admitted. It is polled at once, so that its timer is set.
+    /// Starts the work of an admitted call. The call is polled at once, which sets its timer.
     fn start(&self, request: &Request, permit: Permit<R>) -> Stage<R> {
         if let Some(at) = self.policy.ended_here(request) {
             let at = (at * 1e9).ceil() as u64;
@@ -313,7 +314,7 @@ impl<R: LimitRule> Gate<R> {
         Stage::Running(work, Box::pin(run))
     }
 
-    /// Returns the sleep of a call: the simulation polls it when the time has come.
+    /// Returns the sleep of a call, after which the simulation polls it.
     fn timer_of(&self, call: usize) -> Timer {
         let (clock, events) = (Arc::clone(&self.clock), Arc::clone(&self.events));
         Box::new(move |wait: Duration| {
@@ -336,7 +337,9 @@ impl<R: LimitRule> Gate<R> {
         }
     }
 
-    /// By how much the p90 is above the median, for the policy that takes it: a deadline so much earlier comes to that.
+    /// Returns by how much the p90 exceeds the median, for the policy that uses the p90.
+    ///
+    /// An earlier deadline by that difference has the same effect.
     fn more_than_the_median(&self) -> f64 {
         let median = self.core.median_service_time().map_or(0.0, |median| median.as_secs_f64());
         (self.p90 - median).max(0.0)

@@ -1,8 +1,8 @@
-//! Admission: one gate that knows classes, tenants and deadlines, damper's own, on a simulated server.
+//! Admission control: a gate with classes, tenants and deadlines before a simulated server.
 // traffic.rs  the callers: classes, tenants, deadlines
-// gate.rs     damper's gate on a clock that the simulation moves, or less of it
+// gate.rs     damper's gate, whole or in parts, on a simulated clock
 // run.rs      traffic at a gate before a server, event by event
-// tally.rs    what became of each tenant's calls
+// tally.rs    counts of each tenant's calls by outcome
 
 pub mod gate;
 pub mod run;

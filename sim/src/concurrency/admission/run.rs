@@ -3,13 +3,15 @@
 use super::gate::{Decision, Gate, Policy, Request};
 use super::tally::{Counts, Tally};
 use super::traffic::Traffic;
-use crate::concurrency::random::Random;
 use crate::concurrency::server::{Power, Server};
+use crate::random::Random;
 use damper::concurrency::ProbedGradient;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Runs traffic at damper's gate, with this policy and an adaptive limit. The same seed gives the same tally.
+/// Runs traffic at damper's gate, with this policy and an adaptive limit.
+///
+/// The same seed gives the same tally.
 #[must_use]
 pub fn run(traffic: &Traffic, policy: Policy, seed: u64) -> Tally {
     let tenants: u32 = traffic.groups.iter().map(|group| group.tenants).sum();
@@ -30,7 +32,7 @@ pub fn run(traffic: &Traffic, policy: Policy, seed: u64) -> Tally {
     run.tally
 }
 
-/// A call that waits, runs, or is over.
+/// A call that waits, runs or has ended.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     request: Request,
@@ -44,7 +46,7 @@ struct Run<'a> {
     gate: Gate<ProbedGradient>,
     random: Random,
     server: Server,
-    /// The next call of each group.
+    /// The next arrival of each group.
     arrivals: BinaryHeap<Reverse<(u64, usize)>>,
     calls: Vec<Call>,
     free: Vec<usize>,
@@ -110,7 +112,7 @@ impl Run<'_> {
         self.follow(now, decided);
     }
 
-    /// Follows the gate's decisions, in their order: a call may be started and ended by one event.
+    /// Executes the gate's decisions in order. One event may both start and end a call.
     fn follow(&mut self, now: f64, decided: Vec<Decision>) {
         for decision in decided {
             match decision {
@@ -132,7 +134,7 @@ impl Run<'_> {
         }
     }
 
-    /// The call is over, and `count` is what it counts for.
+    /// Ends the call, and increments `count`.
     fn over(&mut self, now: f64, call: usize, count: fn(&mut Counts) -> &mut u32) {
         self.calls[call].started = None;
         self.free.push(call);

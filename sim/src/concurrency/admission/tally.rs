@@ -1,25 +1,25 @@
-//! What became of each tenant's calls.
+//! Counts of each tenant's calls by outcome.
 
 use super::traffic::Traffic;
 
-/// Calls after the warm-up, by tenant.
+/// The calls after the warm-up, by tenant.
 #[derive(Clone, Debug)]
 pub struct Tally {
     tenants: Vec<Counts>,
-    /// Completions that the server could do.
+    /// The completions that the server had capacity for.
     possible: f64,
 }
 
 /// The calls of one tenant, or of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Calls that came.
+    /// Calls that arrived.
     pub offered: u32,
-    /// Answered by their deadline.
+    /// Calls that got their response by the deadline.
     pub in_time: u32,
-    /// Answered after it.
+    /// Calls that got their response after the deadline.
     pub late: u32,
-    /// Ended at it.
+    /// Calls ended at the deadline.
     pub ended: u32,
 }
 
@@ -48,13 +48,15 @@ impl Tally {
         Counts::sum(&self.tenants)
     }
 
-    /// Calls answered in time, as a share of what the server could do.
+    /// Returns the calls answered in time, as a share of the server's capacity.
     #[must_use]
     pub fn goodput(&self) -> f64 {
         f64::from(self.all().in_time) / self.possible
     }
 
-    /// The counts of a group, and Jain's index of the goodput of its tenants: 1 if all have the same, 1 / n if one has it all.
+    /// Returns the counts of a group, and Jain's index of its tenants' goodput.
+    ///
+    /// The index is 1 if all have the same, and 1 / n if one has it all.
     #[must_use]
     pub fn group(&self, traffic: &Traffic, group: usize) -> (Counts, f64) {
         let before: u32 = traffic.groups[..group].iter().map(|group| group.tenants).sum();
@@ -78,19 +80,19 @@ impl Counts {
         })
     }
 
-    /// Calls answered in time, as a share of those that came.
+    /// Returns the calls answered in time, as a share of those that arrived.
     #[must_use]
     pub fn goodput(&self) -> f64 {
         f64::from(self.in_time) / f64::from(self.offered.max(1))
     }
 
-    /// Calls answered too late, as a share of those that the server spent time on.
+    /// Returns the calls answered too late, as a share of those that took the server's time.
     #[must_use]
     pub fn late(&self) -> f64 {
         f64::from(self.late) / self.worked_on()
     }
 
-    /// Calls ended at their deadline, as a share of those that the server spent time on.
+    /// Returns the calls ended at their deadline, as a share of those that took the server's time.
     #[must_use]
     pub fn ended(&self) -> f64 {
         f64::from(self.ended) / self.worked_on()

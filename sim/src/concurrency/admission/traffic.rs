@@ -5,32 +5,32 @@ use crate::concurrency::server::Discipline::{Sharing, Workers};
 use crate::concurrency::service_time::{ServiceTime, Shape};
 use crate::concurrency::{scenario, server};
 
-/// The priority of a call: 0 is the highest, 3 the lowest.
+/// The priority of a call, from 0, the highest, to 3.
 pub type Class = u8;
 
-/// Tenants of one class that call alike.
+/// Tenants of one class with the same call pattern.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
     /// Its name in the tables.
     pub name: &'static str,
     /// The class of its calls.
     pub class: Class,
-    /// The number of tenants; no other group has the same ones.
+    /// The number of tenants, which belong to no other group.
     pub tenants: u32,
-    /// The calls of all of them, as a multiple of the server's capacity.
+    /// The calls of all tenants, as a multiple of the server's capacity.
     pub load: f64,
-    /// From a call to its deadline, in seconds.
+    /// The time from a call to its deadline, in seconds.
     pub deadline: f64,
-    /// Whether the gate takes the first two tenants for one, as it does where their counters collide.
+    /// Whether the gate confuses the first two tenants, as it does if their counters collide.
     pub twins: bool,
 }
 
 /// A server and the groups that call it.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// The server, without clients of its own.
+    /// The server, without clients.
     pub server: Scenario,
-    /// The callers.
+    /// The groups of callers.
     pub groups: Vec<Group>,
 }
 
@@ -57,9 +57,9 @@ fn traffic(
     Traffic { server: Scenario::new(name, discipline, size, service, no_clients).seconds(600.0), groups }
 }
 
-/// Three times the capacity: a half by the top class, and a greedy tenant that sends as much as ten others.
+/// Three times the capacity: half from the top class, and a greedy tenant with the load of ten others.
 ///
-/// The deadlines of `top` are met by a server without load in 99.9 % of the calls, with time for one queue.
+/// An unloaded server meets the deadlines of `top` in 99.9 % of the calls, with time for one queue.
 fn overload(top: f64, rest: f64) -> Vec<Group> {
     vec![
         group("top", 0, 10, 0.5, top),
@@ -69,7 +69,7 @@ fn overload(top: f64, rest: f64) -> Vec<Group> {
     ]
 }
 
-/// As many tenants as there are workers, so that most of them have calls queued at once.
+/// As many tenants as workers, so most tenants have calls queued at once.
 #[must_use]
 pub fn many_tenants() -> Traffic {
     let groups =
@@ -77,14 +77,14 @@ pub fn many_tenants() -> Traffic {
     traffic("200 workers, 200 tenants", Workers, 200.0, ServiceTime::new(Shape::Exponential, 0.1), groups)
 }
 
-/// A tenth more than the server can do, because of one greedy tenant: calls often find a slot free.
+/// A tenth above the capacity because of one greedy tenant, so calls often find a free slot.
 #[must_use]
 pub fn mild_overload() -> Traffic {
     let groups = vec![group("top", 0, 10, 0.2, 1.0), group("middle", 1, 10, 0.5, 0.5), group("greedy", 1, 1, 0.4, 0.5)];
     traffic("50 workers, 1.1x", Workers, 50.0, ServiceTime::new(Shape::Exponential, 0.1), groups)
 }
 
-/// The traffic that admission is judged by, ten minutes each.
+/// The traffic for the bars of admission, ten minutes each.
 #[must_use]
 pub fn all() -> Vec<Traffic> {
     let exponential = |mean| ServiceTime::new(Shape::Exponential, mean);
@@ -98,7 +98,8 @@ pub fn all() -> Vec<Traffic> {
             overload(1.8, 0.6),
         ),
         traffic("8 cores, exponential", Sharing, 8.0, exponential(0.02), overload(0.4, 0.1)),
-        // A server without load misses 5 % of these deadlines: a service time is above three times its mean that often.
+        // An unloaded server misses 5 % of these deadlines, because that many service times exceed three times the
+        // mean.
         traffic("50 workers, exponential, tight deadlines", Workers, 50.0, exponential(0.1), overload(0.3, 0.3)),
     ]
 }

@@ -5,17 +5,17 @@ use crate::concurrency::admission::gate::Policy;
 use crate::concurrency::admission::run::run;
 use crate::concurrency::admission::tally::Tally;
 use crate::concurrency::admission::traffic::{self, Traffic};
-use crate::concurrency::parallel::by_two_threads;
 use crate::concurrency::worst::highest;
+use crate::parallel::by_two_threads;
 
 /// The first group of every traffic.
 const TOP: usize = 0;
-/// The second: equal tenants.
+/// The second group: equal tenants.
 const MIDDLE: usize = 1;
-/// The third: one tenant that sends as much as ten of the others.
+/// The third group: one tenant with the load of ten others.
 const GREEDY: usize = 2;
 
-/// Measures the bars of admission on runs of so many seconds.
+/// Measures the bars of admission on runs of this many seconds.
 #[must_use]
 pub fn admission(seeds: &[u64], seconds: f64) -> Vec<Bar> {
     let mut bars = Vec::new();
@@ -54,14 +54,14 @@ pub fn admission(seeds: &[u64], seconds: f64) -> Vec<Bar> {
     bars
 }
 
-/// What the whole rule gives at each seed.
+/// Runs the whole rule with each seed.
 fn tallies(traffic: &Traffic, seconds: f64, seeds: &[u64]) -> Vec<Tally> {
     let mut traffic = traffic.clone();
     traffic.server.length = seconds;
     by_two_threads(seeds, |&seed| run(&traffic, Policy::Whole, seed))
 }
 
-/// What the greedy tenant gets, as a multiple of what an equal tenant of its class does.
+/// Returns the greedy tenant's goodput as a multiple of an equal tenant's.
 fn greed(traffic: &Traffic, tally: &Tally) -> f64 {
     let equal = f64::from(tally.group(traffic, MIDDLE).0.in_time) / f64::from(traffic.groups[MIDDLE].tenants);
     f64::from(tally.group(traffic, GREEDY).0.in_time) / equal

@@ -1,7 +1,6 @@
 //! The bars of the adaptive limit.
 
 use super::Bar;
-use crate::concurrency::parallel::by_two_threads;
 use crate::concurrency::record::{InTrouble, Recovery, Summary};
 use crate::concurrency::report::{FIXED, best_fixed, record, under_fixed};
 use crate::concurrency::rules::Contender;
@@ -10,11 +9,12 @@ use crate::concurrency::scenarios;
 use crate::concurrency::server::Discipline;
 use crate::concurrency::service_time::Shape;
 use crate::concurrency::worst::lowest;
+use crate::parallel::by_two_threads;
 
-/// The highest p50, p90 or p99, beside that of a server without load.
+/// The highest p50, p90 or p99, relative to an unloaded server.
 const LATENCY: f64 = 2.0;
 
-/// How much less than the best fixed limit it may do about the capacity.
+/// The largest shortfall against the best fixed limit near the capacity.
 const BELOW_FIXED: f64 = 0.03;
 
 /// Measures the bars of a limit in these scenarios.
@@ -31,7 +31,7 @@ fn bars_of(scenario: &Scenario, summaries: &[Summary]) -> Vec<Bar> {
     let figures = |of: &dyn Fn(&Summary) -> f64| summaries.iter().map(of).collect::<Vec<_>>();
     let mut bars =
         vec![Bar::at_least(name, "throughput", least_throughput(scenario), &figures(&|summary| summary.throughput))];
-    // Where the p90 may lie on the edge of the two modes, the p50 and the p99 count.
+    // If the p90 may be at the edge of the two modes, the p50 and the p99 are measured.
     let has_edge =
         matches!(scenario.service.shape, Shape::TwoModes { .. }) && matches!(scenario.discipline, Discipline::Workers);
     for (what, i) in [("p50", 0), ("p90", 1), ("p99", 2)] {
@@ -44,7 +44,7 @@ fn bars_of(scenario: &Scenario, summaries: &[Summary]) -> Vec<Bar> {
     }
     let silence = figures(&|summary| summary.silence);
     bars.push(Bar::at_most(name, "longest time without an answer, s", longest_silence(scenario), &silence));
-    // Too few calls to learn from.
+    // With so few calls there is nothing to learn.
     if scenario.offered(0.0) < 0.1 * scenario.capacity() {
         bars.push(Bar::at_most(name, "change of the limit from its start", 0.0, &figures(&|summary| summary.moved)));
     }
@@ -62,40 +62,42 @@ fn bars_of(scenario: &Scenario, summaries: &[Summary]) -> Vec<Bar> {
     bars
 }
 
-/// Returns the least share of what is possible; of the peak beyond a knee.
+/// Returns the lowest allowed share of the possible throughput, or of the peak beyond a knee.
 fn least_throughput(scenario: &Scenario) -> f64 {
     let load = scenario.offered(0.0) / scenario.capacity();
     match (scenario.demand, scenario.discipline) {
         (_, Discipline::Knee { .. }) => 0.8,
         (Demand::Open(Load::Ramp(..) | Load::Steps(_)), _) => 0.95,
-        // In a pause a limit refuses most calls: queued, they would take too long.
+        // In a pause a limit refuses most calls, which would take too long in a queue.
         _ if load < 0.9 && matches!(scenario.trouble, Trouble::Pauses(..)) => 0.95,
         _ if load < 0.9 => 0.98,
-        // About the capacity, a fixed limit that is as fast would refuse calls too: see `beside_fixed`.
+        // Near the capacity, an equally fast fixed limit would refuse calls too: see `beside_fixed`.
         _ if load < 2.9 => 0.9,
         _ if scenario.size >= 4.0 && scenario.capacity() >= 50.0 => 0.95,
         _ => 0.92,
     }
 }
 
-/// How long a window is from then on, in seconds.
+/// Returns the length of a window from then on, in seconds.
 fn window(scenario: &Scenario, from: f64) -> f64 {
     (100.0 / completions(scenario, from)).max(0.5)
 }
 
-/// Completions a second that are possible from then on.
+/// Returns the possible completions per second from then on.
 fn completions(scenario: &Scenario, from: f64) -> f64 {
     scenario.offered(from).min(scenario.capacity() / scenario.stretch(scenario.length))
 }
 
-/// Returns the longest time that may pass without an answer, in seconds. Where few calls are answered, a gap of twenty times the
-/// mean is chance.
+/// Returns the longest time that may pass without a response, in seconds.
+///
+/// With few responses, a gap of twenty times the mean may be random.
 fn longest_silence(scenario: &Scenario) -> f64 {
     1.0 + 20.0 / completions(scenario, 0.0)
 }
 
-/// Measures what a limit gives about the capacity beside the best fixed limit whose p90 is no higher. A fixed limit with the
-/// p90 that the bar of latencies allows gives more: that is reported.
+/// Measures a limit near the capacity against the best fixed limit with at most its p90.
+///
+/// A fixed limit with the p90 allowed by the latency bar has more throughput, which is reported.
 #[must_use]
 pub fn beside_fixed(contender: Contender, seeds: &[u64], seconds: f64) -> Vec<Bar> {
     let places: Vec<_> = FIXED

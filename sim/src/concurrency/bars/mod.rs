@@ -1,4 +1,4 @@
-//! The bars that damper's limits are held to: `cargo run --release -p damper-sim -- concurrency --bars`.
+//! The bars for damper's limits: `cargo run --release -p damper-sim -- concurrency --bars`.
 // limit.rs      the adaptive limit
 // admission.rs  classes, tenants and deadlines
 // throttle.rs   the adaptive throttle
@@ -19,11 +19,11 @@ use crate::table::Table;
 /// The bound of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// This or more.
+    /// At least this.
     AtLeast(f64),
-    /// This or less.
+    /// At most this.
     AtMost(f64),
-    /// Any number: it is reported.
+    /// Any number, which is only reported.
     Any,
 }
 
@@ -34,32 +34,32 @@ pub struct Bar {
     pub scenario: String,
     /// The name of the figure.
     pub what: &'static str,
-    /// The worst one.
+    /// The worst figure.
     pub figure: f64,
-    /// Its bound.
+    /// The bound of the figure.
     pub bound: Bound,
 }
 
 impl Bar {
-    /// Creates the bar of the lowest of these figures.
+    /// Creates a bar for the lowest of these figures.
     #[must_use]
     pub fn at_least(scenario: impl Into<String>, what: &'static str, least: f64, figures: &[f64]) -> Self {
         Self { scenario: scenario.into(), what, figure: lowest(figures), bound: Bound::AtLeast(least) }
     }
 
-    /// Creates the bar of the highest of these figures.
+    /// Creates a bar for the highest of these figures.
     #[must_use]
     pub fn at_most(scenario: impl Into<String>, what: &'static str, most: f64, figures: &[f64]) -> Self {
         Self { scenario: scenario.into(), what, figure: highest(figures), bound: Bound::AtMost(most) }
     }
 
-    /// Creates a row for a figure that may be any number.
+    /// Creates a row for a figure without a bound.
     #[must_use]
     pub fn any(scenario: impl Into<String>, what: &'static str, figure: f64) -> Self {
         Self { scenario: scenario.into(), what, figure, bound: Bound::Any }
     }
 
-    /// Returns whether the figure is what it has to be. One that is not a number never is.
+    /// Returns whether the figure is within its bound. NaN never is.
     #[must_use]
     pub fn is_met(&self) -> bool {
         match self.bound {
@@ -70,7 +70,7 @@ impl Bar {
     }
 }
 
-/// Measures every bar at these seeds, calling `progress` with the name of each part.
+/// Measures every bar with these seeds, calling `progress` with the name of each part.
 #[must_use]
 pub fn measure(seeds: &[u64], progress: fn(&str)) -> Vec<Bar> {
     progress("the adaptive limit, 30 minutes");
@@ -86,10 +86,10 @@ pub fn measure(seeds: &[u64], progress: fn(&str)) -> Vec<Bar> {
     bars
 }
 
-/// Returns the bars as a table.
+/// Returns the bars as a table with this title.
 #[must_use]
-pub fn table(bars: &[Bar]) -> Table {
-    let mut table = Table::new("Bars, at the worst seed", &["scenario", "figure", "is", "to be", "met"]);
+pub fn table(title: &str, bars: &[Bar]) -> Table {
+    let mut table = Table::new(title, &["scenario", "figure", "is", "to be", "met"]);
     for bar in bars {
         let bound = match bar.bound {
             Bound::AtLeast(least) => format!(">= {least:.3}"),

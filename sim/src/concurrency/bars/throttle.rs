@@ -1,13 +1,13 @@
-//! The bars of the adaptive throttle: one client that calls at a steady rate, in an outage and after it.
+//! The bars of the adaptive throttle: one client with a steady rate, in an outage and after it.
 
 use super::Bar;
-use crate::concurrency::random::Random;
+use crate::random::Random;
 use damper::ManualClock;
 use damper::throttle::AdaptiveThrottle;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client, and how many calls it makes a second. Its calls end at once.
+/// A client, and its calls per second. Its calls end at once.
 struct Client {
     clock: Arc<ManualClock>,
     throttle: AdaptiveThrottle<Arc<ManualClock>>,
@@ -15,12 +15,12 @@ struct Client {
     rate: u32,
 }
 
-/// The calls of a second, by their fate.
+/// The calls of a second, by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
     sent: u32,
     accepted: u32,
-    /// Calls in succession that were not sent: the most that this second saw.
+    /// The longest run of consecutive calls in this second that were not sent.
     refused: u32,
 }
 
@@ -31,7 +31,7 @@ impl Client {
         Self { clock, throttle, random: Random::new(seed), rate }
     }
 
-    /// Calls for so many seconds a service that accepts this share.
+    /// Makes calls for this many seconds to a service that accepts this share of them.
     fn run(&mut self, seconds: u32, accepts: f64) -> Vec<Second> {
         let mut refused = 0;
         let mut second = || {
@@ -57,7 +57,9 @@ impl Client {
     }
 }
 
-/// Seconds over which calls are counted after an outage: at 5 calls a second one refused call would be a fifth of a second's.
+/// The seconds over which calls are counted after an outage.
+///
+/// At 5 calls a second one refused call is a fifth of a second's.
 const COUNTED: usize = 10;
 
 /// Measures the bars of the throttle.
@@ -93,7 +95,9 @@ fn bars_at(rate: u32, seeds: &[u64]) -> Vec<Bar> {
     ]
 }
 
-/// Returns the seconds after which so many calls a second are accepted until the end; infinity if they never are.
+/// Returns the seconds until this many calls a second are accepted until the end.
+///
+/// It is infinity if they never are.
 #[must_use]
 pub fn lasting_recovery(accepted: &[u32], least: f64) -> f64 {
     let is_bad = |seconds: &[u32]| f64::from(seconds.iter().sum::<u32>()) < least * seconds.len() as f64;

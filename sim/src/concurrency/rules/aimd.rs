@@ -1,9 +1,11 @@
-//! Additive increase, multiplicative decrease, as Netflix' concurrency-limits has it (`AIMDLimit`).
+//! Additive increase, multiplicative decrease, as in Netflix' concurrency-limits (`AIMDLimit`).
 
 use super::{INITIAL, MAXIMUM};
 use crate::concurrency::limit::{Finished, Outcome, Rule};
 
-/// One more after each call while at least half of the limit is in use; a tenth less after a drop or a call of 5 s.
+/// Adds one after each call while at least half of the limit is in use.
+///
+/// It subtracts a tenth after a drop or a call of 5 s.
 #[derive(Clone, Copy, Debug)]
 pub struct Aimd {
     limit: f64,

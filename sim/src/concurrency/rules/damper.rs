@@ -1,4 +1,4 @@
-//! damper's own limits: the word, its permits, the sampling, on a clock that the simulation moves.
+//! damper's own limits on a simulated clock: the word, its permits, and the sampling.
 
 use crate::concurrency::limit::{Finished, Limit, Outcome};
 use damper::concurrency::{self, BulkheadPermit, LimitRule};
@@ -16,7 +16,7 @@ pub struct Damper<R: LimitRule> {
 }
 
 impl<R: LimitRule> Damper<R> {
-    /// Creates a limit that follows a rule.
+    /// Creates a limit with a rule.
     pub fn new(rule: R) -> Self {
         let clock = Arc::new(ManualClock::new());
         let limit = Arc::new(AdaptiveLimit::with_rule(rule, Arc::clone(&clock)));
@@ -24,7 +24,7 @@ impl<R: LimitRule> Damper<R> {
     }
 
     fn set_clock(&self, now: f64) {
-        // To whole nanoseconds: four hours of them are far below 2^53.
+        // To whole nanoseconds, of which four hours are far below 2^53.
         self.clock.set_ticks((now * 1e9) as u64);
     }
 }

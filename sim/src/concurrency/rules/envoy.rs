@@ -1,13 +1,16 @@
-//! Envoy's gradient controller of its adaptive concurrency filter. Its defects: each look for the minimum pins the limit to 3,
-//! and under load it may stay there (#46532, #8337).
+//! Envoy's gradient controller of its adaptive concurrency filter.
+//!
+//! Its defects: each measurement of the minimum pins the limit to 3, and under load it may stay there (#46532, #8337).
 
 use super::{INITIAL, MAXIMUM};
 use crate::concurrency::limit::{Finished, Outcome, Rule};
-use crate::concurrency::random::Random;
+use crate::random::Random;
 
-/// How often the minimum is measured anew, in seconds.
+/// The interval between measurements of the minimum, in seconds.
 const INTERVAL: f64 = 60.0;
-/// How often the limit is updated, in seconds. With the 0.1 s of its example, calls of 100 ms make it swing between 7 and 100.
+/// The interval between updates of the limit, in seconds.
+///
+/// With the example's 0.1 s, calls of 100 ms make the limit swing between 7 and 100.
 const UPDATE: f64 = 0.5;
 const PINNED: f64 = 3.0;
 
@@ -15,7 +18,7 @@ const PINNED: f64 = 3.0;
 #[derive(Clone, Debug)]
 pub struct Envoy {
     limit: f64,
-    /// What the limit was before the minimum was measured, and since when it is measured.
+    /// The limit before the present measurement of the minimum, and the time of its start.
     measuring: Option<(f64, f64)>,
     minimum: f64,
     next_measurement: f64,
@@ -26,7 +29,7 @@ pub struct Envoy {
 }
 
 impl Envoy {
-    /// Creates the rule with its documented defaults. It begins with a measurement.
+    /// Creates the rule with its documented defaults. It starts with a measurement.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -65,7 +68,7 @@ impl Rule for Envoy {
             return;
         }
         if let Some((before, since)) = self.measuring {
-            // A call that started at the limit of before says nothing of the minimum.
+            // A call that started under the earlier limit says nothing about the minimum.
             if now - call.latency < since {
                 return;
             }

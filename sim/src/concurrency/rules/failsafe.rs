@@ -1,5 +1,7 @@
-//! failsafe-go's adaptive limiter: the queue by a long average, and correlations of the calls in flight with throughput and
-//! with time. Its defect: the baseline learns a long incident (#127).
+//! failsafe-go's adaptive limiter.
+//!
+//! It estimates the queue by a long average, and correlates the calls in flight with throughput and with time. Its
+//! defect: the baseline learns a long incident (#127).
 
 use super::{INITIAL, MAXIMUM, log10};
 use crate::concurrency::limit::{Finished, Outcome, Rule};
@@ -9,11 +11,11 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub struct Failsafe {
     limit: f64,
-    /// Of the window: times of successful calls, and the most calls in flight.
+    /// The window's times of successful calls, and its maximum of calls in flight.
     times: Vec<f64>,
     in_flight: u32,
     ends: f64,
-    /// The last p90s, of which the median counts.
+    /// The last p90s, of which the median is used.
     recent: VecDeque<f64>,
     short: Average,
     long: Average,
@@ -21,7 +23,7 @@ pub struct Failsafe {
     latency: Correlation,
 }
 
-/// An exponential average whose first ten values weigh the same.
+/// An exponential average that weighs its first ten values equally.
 #[derive(Clone, Copy, Debug)]
 struct Average {
     age: f64,
@@ -49,7 +51,9 @@ struct Correlation {
 }
 
 impl Correlation {
-    /// Returns the correlation and the second value's deviation beside its mean; zero and one before there are ten pairs.
+    /// Returns the correlation, and the second value's deviation relative to its mean.
+    ///
+    /// They are zero and one before there are ten pairs.
     fn add(&mut self, x: f64, y: f64) -> (f64, f64) {
         self.pairs.push_back((x, y));
         if self.pairs.len() > 50 {
@@ -72,7 +76,7 @@ impl Correlation {
 }
 
 impl Failsafe {
-    /// Creates the rule with its published defaults, but for the maximum.
+    /// Creates the rule with its published defaults, except for the maximum.
     #[must_use]
     pub fn new() -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! A fixed limit. An adaptive limit is compared with the best of these.
+//! A fixed limit, for comparison with adaptive limits.
 
 use crate::concurrency::limit::{Finished, Rule};
 
-/// Admits so many calls at once.
+/// Admits this many calls at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed(pub u32);
 

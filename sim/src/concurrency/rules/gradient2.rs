@@ -1,10 +1,11 @@
-//! Netflix' `Gradient2Limit` behind its `WindowedLimit`, as its documentation has it. Its defect: under a lasting overload the
-//! long average learns the queue, and the limit grows to its maximum (#134).
+//! Netflix' `Gradient2Limit` behind its `WindowedLimit`, as documented.
+//!
+//! Its defect: under a lasting overload the long average learns the queue, and the limit grows to its maximum (#134).
 
 use super::{INITIAL, MAXIMUM};
 use crate::concurrency::limit::{Finished, Outcome, Rule};
 
-/// A limit by the ratio of a long to a short average, of windows of a second.
+/// A limit by the ratio of a long to a short average of windows of a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Gradient2 {
     limit: f64,
@@ -59,7 +60,7 @@ impl Rule for Gradient2 {
     }
 
     fn sample(&mut self, now: f64, call: &Finished, _in_flight: u32) {
-        // A drop counts for nothing.
+        // A drop is not counted.
         if call.outcome == Outcome::Success {
             self.window.samples += 1;
             self.window.sum += call.latency;

@@ -1,5 +1,7 @@
-//! The rules that are compared. Those of others are small copies, written from their documentation and sources: what they
-//! compute, with their defaults, but one maximum for all of them.
+//! The rules of the comparison.
+//!
+//! Those of other projects are small copies from their documentation and sources: the same computation with their
+//! defaults, but one maximum for all.
 // damper.rs      damper's
 // fixed.rs       a fixed limit
 // aimd.rs        Netflix, AIMD
@@ -30,12 +32,12 @@ pub use vegas::Vegas;
 use super::limit::{Gate, Limit};
 use ::damper::concurrency::{self, LimitBounds, ProbedGradient};
 
-/// The limit of every rule at the start.
+/// The initial limit of every rule.
 const INITIAL: f64 = 20.0;
-/// The maximum of every rule: room to show what becomes of it when nothing else bounds it.
+/// The maximum of every rule, high enough to show an unbounded rule.
 const MAXIMUM: f64 = 1000.0;
 
-/// Netflix' logarithm: whole, and at least 1.
+/// Netflix' logarithm: a whole number, at least 1.
 fn log10(limit: f64) -> f64 {
     limit.log10().floor().max(1.0)
 }
@@ -57,25 +59,25 @@ pub enum Contender {
     Aimd,
     /// No limit.
     None,
-    /// The fixed limit of so many calls.
+    /// A fixed limit of this many calls.
     Fixed(u32),
-    /// damper's rule of the same name as Netflix'.
+    /// damper's rule with the same name as Netflix'.
     DamperGradient2,
-    /// damper's rule of the same name as Netflix'.
+    /// damper's rule with the same name as Netflix'.
     DamperVegas,
-    /// damper's rule of the same name as Netflix'.
+    /// damper's rule with the same name as Netflix'.
     DamperAimd,
 }
 
 impl Contender {
-    /// Those that the tables compare.
+    /// The rules in the tables.
     pub const ALL: [Self; 7] =
         [Self::Damper, Self::Failsafe, Self::Gradient2, Self::Vegas, Self::Envoy, Self::Aimd, Self::None];
 
-    /// What damper offers to those who know these rules.
+    /// The rules that damper offers to users of these.
     pub const OFFERED: [Self; 4] = [Self::Damper, Self::DamperGradient2, Self::DamperVegas, Self::DamperAimd];
 
-    /// Its name in tables and charts.
+    /// Returns its name in tables and charts.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -93,7 +95,7 @@ impl Contender {
         }
     }
 
-    /// Creates a limit that goes by the rule.
+    /// Creates a limit with the rule.
     #[must_use]
     pub fn limit(self, seed: u64) -> Box<dyn Limit> {
         let bounds = LimitBounds::DEFAULT;

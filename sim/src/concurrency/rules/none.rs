@@ -2,10 +2,10 @@
 
 use crate::concurrency::limit::{Finished, Rule};
 
-/// As many calls as a server has memory for.
+/// The number of calls for which a server has memory.
 const MEMORY: f64 = 1_000_000.0;
 
-/// Admits every call that the server has memory for.
+/// Admits every call for which the server has memory.
 #[derive(Clone, Copy, Debug)]
 pub struct NoLimit;
 

@@ -1,9 +1,11 @@
-//! Netflix' `VegasLimit`: keeps an estimated queue between two bounds. Its defects: the minimum of all times starves it when
-//! times vary, and each new look for the minimum may take a loaded time for it (#165, #35).
+//! Netflix' `VegasLimit`, which keeps an estimated queue between two bounds.
+//!
+//! Its defects: the minimum of all times starves it when times vary, and each new measurement of the minimum may
+//! mistake a loaded time for it (#165, #35).
 
 use super::{INITIAL, MAXIMUM, log10};
 use crate::concurrency::limit::{Finished, Outcome, Rule};
-use crate::concurrency::random::Random;
+use crate::random::Random;
 
 /// A limit by the estimated queue: L · (1 − minimum / time).
 #[derive(Clone, Debug)]
@@ -11,7 +13,7 @@ pub struct Vegas {
     limit: f64,
     minimum: Option<f64>,
     samples: f64,
-    /// From 0.5 to 1, drawn anew for each interval.
+    /// A random factor from 0.5 to 1, redrawn for each interval.
     jitter: f64,
     random: Random,
 }

@@ -1,14 +1,19 @@
 //! Windows: the outcomes of recent calls, from which the breaker computes rates.
 //!
-//! A window stands beside the breaker's word and carries the generation in which its outcomes were recorded. The first
-//! outcome of a newer generation clears it, and an outcome of an older one is dropped. So a state change touches no
-//! window, and the last window stays readable while the breaker is open. (A window in which nothing was recorded for
-//! exactly 8,192 generations is taken for a current one.)
+//! A window stands beside the breaker's word and carries the generation in which its outcomes were recorded. The first outcome of
+//! a newer generation clears it, and an outcome of an older one is dropped. So a state change touches no window, and the last
+//! window stays readable while the breaker is open. (A window that recorded nothing for exactly 8,192 generations is taken for a
+//! current one.)
+//!
+//! A change of shape is recorded as a jump of the generation by 1,171: the breaker's settings add that to the generations that
+//! they record under. So the new window counts no outcome of the old one. Registers of all sizes share one shape: each keeps as
+//! many outcomes as fit, and counts the newest.
 
 // | file | type |
 // |---|---|
 // | `mod` | `Window`: which calls are counted |
-// | `outcome_window` | `OutcomeWindow`: one of the three below |
+// | `window_shape` | `WindowShape`: the kind and the size of a window, in few words |
+// | `outcome_window` | `OutcomeWindow`: the outcomes, in one of the three below |
 // | `outcome_register` | `OutcomeRegister`: the last 48 calls, or 24 where slow calls count; a shift register in one word |
 // | `outcome_ring` | `OutcomeRing`: the last 4,096 calls; a ring of outcomes, and a head |
 // | `time_buckets` | `TimeBuckets`: the last seconds or a fixed interval, to a tenth of the time; a ring of counts |
@@ -21,8 +26,10 @@ mod outcome_window;
 mod tests;
 #[cfg(feature = "alloc")]
 mod time_buckets;
+mod window_shape;
 
 pub(super) use outcome_window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow};
+pub(super) use window_shape::WindowShape;
 
 use super::BreakerConfigError;
 #[cfg(feature = "alloc")]
@@ -32,19 +39,20 @@ use core::fmt;
 use core::time::Duration;
 use outcome_register::OutcomeRegister;
 
-/// Which calls a failure rate or a slow rate is taken of: a [setting](super::BreakerConfigBuilder::window) of a breaker.
+/// The calls that a breaker's rates count, as [set](super::BreakerConfigBuilder::window) in its configuration.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 /// use damper::{BreakerConfig, CircuitBreaker, Window};
 ///
 /// let half_of_them = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50);
 /// let of_calls = CircuitBreaker::new(half_of_them.window(Window::last_calls(100)).build()?);
 /// let of_seconds = CircuitBreaker::new(half_of_them.window(Window::last(Duration::from_secs(10))).build()?);
+/// # }
 /// # Ok::<(), damper::BreakerConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,27 +75,32 @@ enum WindowKind {
 const LONGEST: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 
 impl Window {
-    /// The last `calls` calls, exactly: 1 to 4,096, or without the feature `alloc` to 48 (24, where slow calls count).
-    /// More than those 48 (24) take a byte for every four of them (two), which the breaker allocates at its first outcome.
+    /// Counts the last `calls` calls, exactly; 1 to 4,096.
+    ///
+    /// Without the feature `alloc` at most 48 (24, where slow calls count). A larger window takes a byte for every four calls
+    /// (two), which the breaker allocates at its first outcome.
     pub const fn last_calls(calls: u32) -> Self {
         Self(WindowKind::Calls(calls))
     }
 
-    /// The calls that began within the last `duration`, to a tenth of it; from 10 µs to 100 days. On ten buckets of
-    /// time, aligned to the clock, of which one is always incomplete: so nine tenths of the duration to all of it.
+    /// Counts the calls that began within the last `duration`, to a tenth of it; from 10 µs to 100 days.
+    ///
+    /// It has ten buckets of time, aligned to the clock, of which one is always incomplete. So it covers nine tenths of the
+    /// duration to all of it.
     #[cfg(feature = "alloc")]
     pub const fn last(duration: Duration) -> Self {
         Self(WindowKind::Last(duration))
     }
 
-    /// The calls that began in the current interval of that length, aligned to the clock; from 1 µs to 100 days.
-    /// What began in an earlier one is not counted any more.
+    /// Counts the calls that began in the current interval of that length; from 1 µs to 100 days.
+    ///
+    /// Intervals are aligned to the clock. Calls that began in an earlier one no longer count.
     #[cfg(feature = "alloc")]
     pub const fn interval(duration: Duration) -> Self {
         Self(WindowKind::Interval(duration))
     }
 
-    /// The most calls that need no memory beside the breaker; `slow` says whether slow calls count.
+    /// Returns the most calls that need no memory beside the breaker; `slow` says whether slow calls count.
     pub(super) const fn in_one_word(slow: bool) -> Self {
         Self::last_calls(OutcomeRegister::most_calls(slow))
     }
@@ -101,7 +114,7 @@ impl Window {
             }
             WindowKind::Calls(_) => Ok(()),
             #[cfg(feature = "alloc")]
-            WindowKind::Last(duration) => check_duration(duration, time_buckets::MOST),
+            WindowKind::Last(duration) => check_duration(duration, time_buckets::TimeBuckets::MOST),
             #[cfg(feature = "alloc")]
             WindowKind::Interval(duration) => check_duration(duration, 1),
         }
@@ -121,7 +134,7 @@ impl fmt::Display for Window {
     }
 }
 
-/// A window of so many buckets, of a microsecond or more each.
+/// Checks the duration of a window of `buckets` buckets, of a microsecond or more each.
 #[cfg(feature = "alloc")]
 const fn check_duration(duration: Duration, buckets: u32) -> Result<(), BreakerConfigError> {
     if duration.as_nanos() < buckets as u128 * 1_000 || duration.as_nanos() > LONGEST.as_nanos() {

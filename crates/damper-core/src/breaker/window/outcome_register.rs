@@ -7,10 +7,10 @@
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | OUTCOMES | 49 | one bit for each call, or two where slow calls count; a 1 above the oldest marks how many there are |
+//! | OUTCOMES | 49 | one bit for each call, or two where slow calls count, of as many calls as fit; a 1 above the oldest marks how many there are |
 //! | GENERATION | 13 | in which they were recorded |
 //!
-//! One compare-and-swap shifts an outcome in, so the counts after it are known exactly.
+//! One compare-and-swap shifts an outcome in, so the counts after it are exact.
 
 use super::{Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
@@ -30,31 +30,35 @@ const FAILED_OF_TWO: u64 = 0x5555_5555_5555_5555;
 #[derive(Debug)]
 pub(in crate::breaker) struct OutcomeRegister {
     word: AtomicU64,
-    calls: u32,
+}
+
+/// How many calls count, and in how many bits each is kept.
+///
+/// The register keeps as many as fit, however many count. So a call that uses another number, because the settings change
+/// meanwhile, drops none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RegisterShape {
+    pub(super) calls: u32,
     /// Bits of an outcome: 1 or 2.
-    width: u32,
+    pub(super) width: u32,
 }
 
 impl OutcomeRegister {
     const_unless_loom! {
-        /// Of so many calls, which must fit.
-        pub(super) const fn new(calls: u32, slow: bool) -> Self {
-            Self { word: AtomicU64::new(1), calls, width: if slow { 2 } else { 1 } }
+        pub(super) const fn new() -> Self {
+            Self { word: AtomicU64::new(1) }
         }
     }
 
-    /// How many calls fit.
+    /// Returns how many calls fit.
     pub(super) const fn most_calls(slow: bool) -> u32 {
         if slow { CAPACITY / 2 } else { CAPACITY }
-    }
-
-    pub(super) const fn calls(&self) -> u32 {
-        self.calls
     }
 
     #[inline]
     pub(super) fn record(
         &self,
+        shape: RegisterShape,
         generation: Generation,
         is_current: impl Fn() -> bool,
         outcome: Outcome,
@@ -74,33 +78,38 @@ impl OutcomeRegister {
                     return None;
                 }
             }
-            let outcomes = self.shifted(if of == generation { OUTCOMES.get(word) } else { 1 }, outcome);
+            let outcomes = shape.shifted(if of == generation { OUTCOMES.get(word) } else { 1 }, outcome);
             let next = GENERATION.put(generation.to_bits().into()) | OUTCOMES.put(outcomes);
             // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
             if self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed).is_ok() {
-                return Some(self.count(outcomes));
+                // Usually nothing has failed, and only the 1 above the oldest is there.
+                return (!outcomes.is_power_of_two()).then(|| shape.count(outcomes));
             }
             spin_wait.spin();
         }
     }
 
-    pub(super) fn counts(&self) -> (OutcomeCounts, Generation) {
+    pub(super) fn counts(&self, shape: RegisterShape) -> (OutcomeCounts, Generation) {
         // ORDERING: Relaxed: the word is the whole window.
         let word = self.word.load(Ordering::Relaxed);
-        (self.count(OUTCOMES.get(word)), Generation::from_bits(GENERATION.get(word)))
+        (shape.count(OUTCOMES.get(word)), Generation::from_bits(GENERATION.get(word)))
+    }
+}
+
+impl RegisterShape {
+    /// Returns the outcomes after one more; in a full register the oldest goes, and the 1 above stays.
+    ///
+    /// With one bit for each call none is slow.
+    #[inline]
+    fn shifted(self, outcomes: u64, outcome: Outcome) -> u64 {
+        let outcomes = outcomes << self.width | outcome.bits();
+        if outcomes >> CAPACITY > 1 { outcomes & ((1 << CAPACITY) - 1) | 1 << CAPACITY } else { outcomes }
     }
 
+    /// Counts the newest calls.
     #[inline]
-    fn shifted(&self, outcomes: u64, outcome: Outcome) -> u64 {
-        let bits = self.calls * self.width;
-        let shifted = outcomes << self.width | outcome.bits() & ((1 << self.width) - 1);
-        // The oldest goes; the 1 above it stays.
-        if shifted >> bits > 1 { shifted & ((1 << bits) - 1) | 1 << bits } else { shifted }
-    }
-
-    #[inline]
-    fn count(&self, outcomes: u64) -> OutcomeCounts {
-        let bits = outcomes.ilog2();
+    fn count(self, outcomes: u64) -> OutcomeCounts {
+        let bits = outcomes.ilog2().min(self.calls * self.width);
         let outcomes = outcomes & ((1 << bits) - 1);
         if self.width == 1 {
             return OutcomeCounts { calls: bits, failed: outcomes.count_ones(), slow: 0 };

@@ -1,8 +1,8 @@
 //! The last calls, up to thousands: a ring of outcomes, and a head.
 //!
-//! To record is one swap of the head. It counts the new outcome, no longer counts the one that it will replace, and
-//! carries the new one, which the next thread writes into the ring first. So the head alone has the exact counts, and
-//! other threads finish what a stopped thread has left undone.
+//! A record is one swap of the head. The swap counts the new outcome and no longer counts the one that it will replace. The head
+//! carries the new outcome, and the next thread first writes that into the ring. So the head alone has the exact counts, and
+//! other threads finish the write of a stopped thread.
 //!
 //! ```text
 //! head  63        51 50 41 40   29 28   27      15 14  2 1    0
@@ -23,9 +23,8 @@
 //! | word: WRITTEN | 6 | how many of them were written in the lap |
 //! | word: LAP | 10 | the lap in which it was written last |
 //!
-//! WRITTEN and LAP make every word that is written differ from those before it, so that the swap of a thread that
-//! was stopped fails. (Unless meanwhile the ring went round a multiple of 1,024 times and brought the very same
-//! outcomes.)
+//! WRITTEN and LAP make every written word differ from those before it, so that the swap of a thread that was stopped fails.
+//! (Unless meanwhile the ring went round a multiple of 1,024 times and got the same outcomes.)
 
 use super::{Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
@@ -53,71 +52,67 @@ const NEVER_WRITTEN: u64 = WORD_LAP.put(u64::MAX);
 pub(in crate::breaker) struct OutcomeRing {
     head: AtomicU64,
     words: LazyWords,
-    calls: u32,
-    /// Bits of an outcome: 1 or 2.
-    width: u32,
 }
 
-/// Where an outcome is.
+/// How many calls are kept, and in how many bits each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RingShape {
+    /// At most 4,096.
+    pub(super) calls: u32,
+    /// Bits of an outcome: 1 or 2.
+    pub(super) width: u32,
+}
+
+/// The position of an outcome.
 #[derive(Clone, Copy)]
 struct OutcomeSlot {
     word: usize,
-    /// Which of the word's.
+    /// The place in the word.
     place: u32,
 }
 
 impl OutcomeRing {
     const_unless_loom! {
-        /// Of so many calls: at most 4,096.
-        pub(super) const fn new(calls: u32, slow: bool) -> Self {
-            let width = if slow { 2 } else { 1 };
-            Self { head: AtomicU64::new(0), words: LazyWords::new(Self::count_of_words(calls, width), NEVER_WRITTEN), calls, width }
+        /// Creates a ring without a shape. Model checkers create the words for `shape` here.
+        pub(super) const fn new(shape: RingShape) -> Self {
+            Self { head: AtomicU64::new(0), words: LazyWords::new(shape.count_of_words(), NEVER_WRITTEN) }
         }
-    }
-
-    #[inline]
-    fn words(&self) -> &[AtomicU64] {
-        self.words.get(Self::count_of_words(self.calls, self.width), NEVER_WRITTEN)
-    }
-
-    const fn count_of_words(calls: u32, width: u32) -> u32 {
-        (calls * width).div_ceil(OUTCOMES.bits())
-    }
-
-    pub(super) const fn calls(&self) -> u32 {
-        self.calls
     }
 
     #[inline]
     pub(super) fn record(
         &self,
+        shape: RingShape,
         generation: Generation,
         is_current: impl Fn() -> bool,
         outcome: Outcome,
     ) -> Option<OutcomeCounts> {
-        let outcome = outcome.bits() & ((1 << self.width) - 1);
-        let words = self.words();
+        let outcome = outcome.bits() & ((1 << shape.width) - 1);
+        let words = self.words.get(shape.count_of_words(), NEVER_WRITTEN);
         let spin_wait = SpinWait::new();
         loop {
-            // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees a head sees the ring at
-            // least as the thread that wrote the head saw it. loom-tests: breaker_windows::ring_counts_exactly,
+            // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees a head sees the ring at least as the
+            // thread that wrote the head saw it. loom-tests: breaker_windows::ring_counts_exactly,
             // late_record_leaves_newer_ring_intact.
             let head = self.head.load(Ordering::Acquire);
-            if let Some(next) = self.after(words, head, generation, &is_current, outcome)? {
+            if let Some(next) = self.after(shape, words, head, generation, &is_current, outcome)? {
                 // ORDERING: Release, as above. Relaxed on failure: the value read is dropped.
                 if self.head.compare_exchange_weak(head, next, Ordering::Release, Ordering::Relaxed).is_ok() {
-                    return Some(self.count(next));
+                    return Some(shape.count(next));
                 }
             }
             spin_wait.spin();
         }
     }
 
-    /// The head after recording an outcome; `None` inside if it has moved on, `None` if there is a later generation.
+    /// Returns the head after recording an outcome; `None` if there is a later generation.
+    ///
+    /// The inner value is `None` if the head has moved on.
     #[inline]
     #[expect(clippy::option_option, reason = "one is for the caller's loop, the other for its caller")]
     fn after(
         &self,
+        shape: RingShape,
         words: &[AtomicU64],
         head: u64,
         generation: Generation,
@@ -126,30 +121,30 @@ impl OutcomeRing {
     ) -> Option<Option<u64>> {
         let of = Generation::from_bits(GENERATION.get(head));
         let (kept, replaced) = if of == generation {
-            if !self.write_last(words, head) {
+            if !self.write_last(shape, words, head) {
                 return Some(None);
             }
             // At most 12 bits.
-            let replaced = if FULL.get(head) == 0 { 0 } else { self.read(words, self.slot(INDEX.get(head) as u32)) };
+            let replaced = if FULL.get(head) == 0 { 0 } else { shape.read(words, INDEX.get(head) as u32) };
             (head & !LAST.put(LAST.max()), replaced)
         } else if !is_current() {
             // A thread that has seen a head of a later generation sees that the breaker is in that generation.
             // loom-tests: breaker_windows::older_generation_never_clears_a_newer_window.
             return None;
         } else {
-            // What is in the ring is of before, and not read before it is written anew.
+            // The ring holds old outcomes, and none is read before it is overwritten.
             (GENERATION.put(generation.to_bits().into()) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
         };
-        // What is replaced was counted, so that no field overflows into the next; unless the head has moved on, and
-        // then the swap fails.
+        // The replaced outcome was counted, so no field overflows into the next. If the head has moved on it may not have been,
+        // but then the swap fails.
         let next = (kept | outcome) + FAILED.put(outcome & 1) + SLOW.put(outcome >> 1)
             - FAILED.put(replaced & 1)
             - SLOW.put(replaced >> 1);
-        let is_last = INDEX.get(kept) as u32 + 1 == self.calls;
+        let is_last = INDEX.get(kept) as u32 + 1 >= shape.calls;
         Some(Some(if is_last { Self::wrapped(next) } else { next + INDEX.put(1) }))
     }
 
-    /// The head at the beginning of the next lap, if the ring is full.
+    /// Returns the head at the start of the next lap, if the ring is full.
     #[inline]
     fn wrapped(next: u64) -> u64 {
         let lap = LAP.get(next).wrapping_add(1);
@@ -157,14 +152,55 @@ impl OutcomeRing {
         rest | LAP.put(lap) | FULL.put(1)
     }
 
-    pub(super) fn counts(&self) -> (OutcomeCounts, Generation) {
+    pub(super) fn counts(&self, shape: RingShape) -> (OutcomeCounts, Generation) {
         // ORDERING: Relaxed: the head alone has the counts.
         let head = self.head.load(Ordering::Relaxed);
-        (self.count(head), Generation::from_bits(GENERATION.get(head)))
+        (shape.count(head), Generation::from_bits(GENERATION.get(head)))
+    }
+
+    /// Writes the last outcome into the ring, unless another thread has.
+    ///
+    /// Returns `false` if the head or the word has changed.
+    #[inline]
+    fn write_last(&self, shape: RingShape, words: &[AtomicU64], head: u64) -> bool {
+        let (lap, index) = match (INDEX.get(head) as u32).checked_sub(1) {
+            Some(index) => (LAP.get(head), index),
+            None if FULL.get(head) == 0 => return true,
+            None => (LAP.get(head).wrapping_sub(1), shape.calls - 1),
+        };
+        let slot = shape.slot(index);
+        // Never happens: a ring of this shape has a word for each of its calls.
+        let Some(ring) = words.get(slot.word) else { return true };
+        // ORDERING: Relaxed: the swap compares it again.
+        let old = ring.load(Ordering::Relaxed);
+        let shift = slot.place * shape.width;
+        let outcomes = OUTCOMES.get(old) & !(((1 << shape.width) - 1) << shift) | LAST.get(head) << shift;
+        let new = WORD_LAP.put(lap) | WRITTEN.put(u64::from(slot.place) + 1) | OUTCOMES.put(outcomes);
+        // Lap and number would not suffice: a word that was not written since may be 1,024 laps old.
+        if old == new {
+            return true;
+        }
+        // ORDERING: the fence pairs with the Release of the swap below: a thread that has loaded a word that was written under a
+        // later head sees that head. If the head is still the same, its last outcome is not in the word yet. loom-tests:
+        // breaker_windows::late_record_leaves_newer_ring_intact.
+        fence(Ordering::Acquire);
+        if self.head.load(Ordering::Relaxed) != head {
+            return false;
+        }
+        // ORDERING: Release, as above. Relaxed on failure: the value read is dropped. If another thread was first, it wrote the
+        // same, unless it was stopped in an earlier generation, which left this word unwritten.
+        // loom-tests: breaker_windows::newer_outcome_survives_a_late_record.
+        ring.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl RingShape {
+    const fn count_of_words(self) -> u32 {
+        (self.calls * self.width).div_ceil(OUTCOMES.bits())
     }
 
     #[inline]
-    fn count(&self, head: u64) -> OutcomeCounts {
+    fn count(self, head: u64) -> OutcomeCounts {
         OutcomeCounts {
             // At most 13 bits each.
             calls: if FULL.get(head) == 0 { INDEX.get(head) as u32 } else { self.calls },
@@ -174,48 +210,19 @@ impl OutcomeRing {
     }
 
     #[inline]
-    fn slot(&self, index: u32) -> OutcomeSlot {
+    fn slot(self, index: u32) -> OutcomeSlot {
         // 32 in a word, or 16: a shift and a mask.
         let bits = OUTCOMES.bits().ilog2() + 1 - self.width;
         OutcomeSlot { word: (index >> bits) as usize, place: index & ((1 << bits) - 1) }
     }
 
+    /// Returns the outcome in a place of the ring.
     #[inline]
-    fn read(&self, words: &[AtomicU64], slot: OutcomeSlot) -> u64 {
-        // ORDERING: Relaxed: the swap of the head succeeds only if nothing but the last outcome was written since the
-        // head was loaded.
-        words[slot.word].load(Ordering::Relaxed) >> (slot.place * self.width) & ((1 << self.width) - 1)
-    }
-
-    /// Writes the last outcome into the ring, unless another thread has; `false` if the head or the word has changed.
-    #[inline]
-    fn write_last(&self, words: &[AtomicU64], head: u64) -> bool {
-        let (lap, index) = match (INDEX.get(head) as u32).checked_sub(1) {
-            Some(index) => (LAP.get(head), index),
-            None if FULL.get(head) == 0 => return true,
-            None => (LAP.get(head).wrapping_sub(1), self.calls - 1),
-        };
-        let slot = self.slot(index);
-        let ring = &words[slot.word];
-        // ORDERING: Relaxed: the swap compares it again.
-        let old = ring.load(Ordering::Relaxed);
-        let shift = slot.place * self.width;
-        let outcomes = OUTCOMES.get(old) & !(((1 << self.width) - 1) << shift) | LAST.get(head) << shift;
-        let new = WORD_LAP.put(lap) | WRITTEN.put(u64::from(slot.place) + 1) | OUTCOMES.put(outcomes);
-        // Lap and number would not do: a word that no call came to since may be of 1,024 laps ago.
-        if old == new {
-            return true;
-        }
-        // ORDERING: the fence pairs with the Release of the swap below: a thread that has loaded a word which was
-        // written under a later head sees that head. If the head is still the same, the word is the one before its
-        // last outcome. loom-tests: breaker_windows::late_record_leaves_newer_ring_intact.
-        fence(Ordering::Acquire);
-        if self.head.load(Ordering::Relaxed) != head {
-            return false;
-        }
-        // ORDERING: Release, as above. Relaxed on failure: the value read is dropped. If another thread was first, it
-        // wrote the same, unless it was stopped in an earlier generation, which left this word unwritten.
-        // loom-tests: breaker_windows::newer_outcome_survives_a_late_record.
-        ring.compare_exchange(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
+    fn read(self, words: &[AtomicU64], index: u32) -> u64 {
+        let OutcomeSlot { word, place } = self.slot(index);
+        // ORDERING: Relaxed: the swap of the head succeeds only if no more than the last outcome was written since the head was
+        // loaded.
+        let outcomes = words.get(word).map_or(0, |word| word.load(Ordering::Relaxed));
+        outcomes >> (place * self.width) & ((1 << self.width) - 1)
     }
 }

@@ -1,15 +1,15 @@
-//! The outcomes of a window, whichever kind it is.
+//! The outcomes of a window of any kind.
 
-use super::outcome_register::OutcomeRegister;
+use super::WindowShape;
+use super::outcome_register::{OutcomeRegister, RegisterShape};
 #[cfg(feature = "alloc")]
-use super::outcome_ring::OutcomeRing;
+use super::outcome_ring::{OutcomeRing, RingShape};
 #[cfg(feature = "alloc")]
-use super::time_buckets::{MOST as MOST_BUCKETS, TimeBuckets};
-use super::{Window, WindowKind};
+use super::time_buckets::{BucketLayout, BucketsShape, TimeBuckets};
 use crate::breaker::state_word::Generation;
 use crate::sync::const_unless_loom;
 
-/// How a call went.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::breaker) struct Outcome {
     pub(in crate::breaker) failed: bool,
@@ -17,13 +17,13 @@ pub(in crate::breaker) struct Outcome {
 }
 
 impl Outcome {
-    /// As two bits.
+    /// Returns the outcome as two bits.
     pub(super) const fn bits(self) -> u64 {
         self.failed as u64 | (self.slow as u64) << 1
     }
 }
 
-/// How many calls a window has, and how they went.
+/// The number of calls in a window, and of the failed and slow ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::breaker) struct OutcomeCounts {
     pub(in crate::breaker) calls: u32,
@@ -39,87 +39,81 @@ pub(in crate::breaker) struct CallTimes {
     pub(in crate::breaker) ended: u64,
 }
 
-/// The outcomes of a window.
+/// The outcomes of a window of any kind.
+///
+/// Its callers name the kind: all calls with the same generation name the same shape.
 #[derive(Debug)]
-pub(in crate::breaker) enum OutcomeWindow {
-    Register(OutcomeRegister),
+pub(in crate::breaker) struct OutcomeWindow {
+    register: OutcomeRegister,
     #[cfg(feature = "alloc")]
-    Ring(OutcomeRing),
+    ring: OutcomeRing,
     #[cfg(feature = "alloc")]
-    Buckets(TimeBuckets),
+    buckets: TimeBuckets,
 }
 
 impl OutcomeWindow {
     const_unless_loom! {
-        /// Creates an empty window, in its range; `slow` says whether slow calls count.
-        pub(in crate::breaker) const fn new(window: Window, slow: bool) -> Self {
-            match window.0 {
+        /// Creates an empty window. Model checkers make the words for `shape` here.
+        #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "only rings need words"))]
+        pub(in crate::breaker) const fn new(shape: WindowShape) -> Self {
+            Self {
+                register: OutcomeRegister::new(),
                 #[cfg(feature = "alloc")]
-                WindowKind::Calls(calls) if calls > OutcomeRegister::most_calls(slow) => {
-                    Self::Ring(OutcomeRing::new(calls, slow))
-                }
-                WindowKind::Calls(calls) => Self::Register(OutcomeRegister::new(calls, slow)),
+                ring: OutcomeRing::new(match shape {
+                    WindowShape::Ring { calls, width } => RingShape { calls, width },
+                    _ => RingShape { calls: 1, width: 1 },
+                }),
                 #[cfg(feature = "alloc")]
-                WindowKind::Last(duration) => Self::Buckets(TimeBuckets::new(duration, MOST_BUCKETS, slow)),
-                #[cfg(feature = "alloc")]
-                WindowKind::Interval(duration) => Self::Buckets(TimeBuckets::new(duration, 1, slow)),
+                buckets: TimeBuckets::new(match shape {
+                    WindowShape::Buckets { buckets, .. } => buckets,
+                    _ => 0,
+                }),
             }
         }
     }
 
-    /// Records a call of a generation and returns the counts of the window; `None` if they decide nothing, because the
-    /// generation is over, the window has moved on, or nothing in it failed.
+    /// Records a call of a generation and returns the counts of the window if they matter.
     ///
-    /// Where the window is of another generation, `is_current` says which is the later one. (The numbers cannot: while
-    /// probes of an open breaker fail, the generation advances by any distance and the window stays.)
+    /// `None` if the generation is over, the window has moved on, or nothing in it failed.
+    ///
+    /// If the window has another generation, `is_current` says which one is later. (The numbers cannot: while probes of an open
+    /// breaker fail, the generation advances by any distance and the window stays.)
     #[inline]
     pub(in crate::breaker) fn record(
         &self,
+        shape: WindowShape,
         generation: Generation,
         is_current: impl Fn() -> bool,
         call: impl Fn() -> (Outcome, CallTimes),
     ) -> Option<OutcomeCounts> {
-        match self {
-            Self::Register(register) => register.record(generation, is_current, call().0),
+        match shape {
+            WindowShape::Register { calls, width } => {
+                self.register.record(RegisterShape { calls, width }, generation, is_current, call().0)
+            }
             #[cfg(feature = "alloc")]
-            Self::Ring(ring) => ring.record(generation, is_current, call().0),
+            WindowShape::Ring { calls, width } => {
+                self.ring.record(RingShape { calls, width }, generation, is_current, call().0)
+            }
             #[cfg(feature = "alloc")]
-            Self::Buckets(buckets) => buckets.record(generation, is_current, call),
+            WindowShape::Buckets { length, buckets, base, slow } => {
+                let shape = BucketsShape { length, buckets, base, layout: BucketLayout::new(slow) };
+                self.buckets.record(shape, generation, is_current, call)
+            }
         }
     }
 
     /// Returns the counts at the time `now`, and their generation.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "only windows of time need it"))]
-    pub(in crate::breaker) fn counts(&self, now: u64) -> (OutcomeCounts, Generation) {
-        match self {
-            Self::Register(register) => register.counts(),
+    pub(in crate::breaker) fn counts(&self, shape: WindowShape, now: u64) -> (OutcomeCounts, Generation) {
+        match shape {
+            WindowShape::Register { calls, width } => self.register.counts(RegisterShape { calls, width }),
             #[cfg(feature = "alloc")]
-            Self::Ring(ring) => ring.counts(),
+            WindowShape::Ring { calls, width } => self.ring.counts(RingShape { calls, width }),
             #[cfg(feature = "alloc")]
-            Self::Buckets(buckets) => buckets.counts(now),
-        }
-    }
-
-    /// Whether it needs the times of calls.
-    #[inline]
-    pub(in crate::breaker) const fn is_timed(&self) -> bool {
-        match self {
-            Self::Register(_) => false,
-            #[cfg(feature = "alloc")]
-            Self::Ring(_) => false,
-            #[cfg(feature = "alloc")]
-            Self::Buckets(_) => true,
-        }
-    }
-
-    /// The number of calls that it certainly holds once as many were recorded.
-    pub(in crate::breaker) const fn capacity(&self) -> u32 {
-        match self {
-            Self::Register(register) => register.calls(),
-            #[cfg(feature = "alloc")]
-            Self::Ring(ring) => ring.calls(),
-            #[cfg(feature = "alloc")]
-            Self::Buckets(buckets) => buckets.calls(),
+            WindowShape::Buckets { length, buckets, base, slow } => {
+                let shape = BucketsShape { length, buckets, base, layout: BucketLayout::new(slow) };
+                self.buckets.counts(shape, now)
+            }
         }
     }
 }

@@ -1,14 +1,15 @@
-//! What windows keep over thousands of generations.
+//! Tests of windows over thousands of generations.
 
-use super::outcome_ring::OutcomeRing;
-use super::time_buckets::TimeBuckets;
+use super::outcome_ring::{OutcomeRing, RingShape};
+use super::time_buckets::{BucketLayout, BucketsShape, TimeBuckets};
 use super::{CallTimes, Outcome, Window};
 use crate::breaker::state_word::Generation;
 use crate::{BreakerConfig, CircuitBreaker, ManualClock, State};
 use core::time::Duration;
 
-/// While it is probed in vain a breaker goes through any number of generations, and its window through none: that
-/// works again when it is closed.
+/// A window works again after any number of generations.
+///
+/// While probes of a breaker fail, the breaker goes through generations and its window through none.
 #[test]
 fn window_works_after_any_number_of_probes() {
     let windows = [Window::last_calls(20), Window::last_calls(100), Window::last(Duration::from_secs(1))];
@@ -39,13 +40,14 @@ fn window_works_after_any_number_of_probes() {
     }
 }
 
-/// A word of the ring that no generation came to for 1,024 laps is not taken for one of this lap.
+/// A word of the ring that was not written for 1,024 laps is not taken for one of this lap.
 #[test]
 fn ring_is_exact_after_its_laps_wrap() {
     const CALLS: u32 = 40;
-    let ring = OutcomeRing::new(CALLS, false);
+    let shape = RingShape { calls: CALLS, width: 1 };
+    let ring = OutcomeRing::new(shape);
     let record = |generation: u64, failed: bool| {
-        ring.record(Generation::from_bits(generation), || true, Outcome { failed, slow: false }).unwrap()
+        ring.record(shape, Generation::from_bits(generation), || true, Outcome { failed, slow: false }).unwrap()
     };
     // The second word is written in the first lap.
     (0..=CALLS).for_each(|_| _ = record(0, true));
@@ -61,24 +63,25 @@ fn ring_is_exact_after_its_laps_wrap() {
     }
 }
 
-/// A call that is recorded long after its bucket was reused for a later time does not clear that.
+/// A late call does not clear a bucket that was reused for a later time.
 #[test]
 fn late_call_leaves_newer_buckets_intact() {
-    let buckets = TimeBuckets::new(Duration::from_millis(10), 10, false);
+    let shape = BucketsShape { length: 1_000, buckets: 10, base: 0, layout: BucketLayout::new(false) };
+    let buckets = TimeBuckets::new(shape.buckets);
     let record = |times: &[u64]| {
         let times = core::cell::RefCell::new(times.iter());
         let call = || {
             let ended = *times.borrow_mut().next().unwrap();
             (Outcome { failed: true, slow: false }, CallTimes { began: ended, ended })
         };
-        buckets.record(Generation::from_bits(0), || true, call)
+        buckets.record(shape, Generation::from_bits(0), || true, call)
     };
     for calls in 1..=3 {
         assert_eq!(record(&[500_000]).unwrap().calls, calls);
     }
-    // It read the clock, was stopped, and learns at its next reading that it is late.
+    // The call read the clock, was stopped, and learns at its next reading that it is late.
     assert_eq!(record(&[400_000, 500_000]).unwrap().calls, 0);
     assert_eq!(record(&[500_000]).unwrap().calls, 4);
-    // A bucket that is ahead of the clock is one of long ago.
+    // A bucket that is ahead of the clock is an old one.
     assert_eq!(record(&[400_000, 400_000]).unwrap().calls, 1);
 }

@@ -1,174 +1,187 @@
 //! The calls of the last seconds: a ring of counts, each for a part of the time.
 //!
-//! A bucket is one word, and a call is counted in that of the time at which it began. What the window has is read
-//! in two passes over the buckets, taking of the first how many failed and of the second how many there were: so it
-//! is never a higher rate than there was at the moment between them, and the very rate if nobody else records.
+//! A bucket is one word, and a call is counted in the bucket of the time at which it began. The counts are read in two passes
+//! over the buckets: the first yields the failures, the second the calls. So the rate is never higher than it was at the moment
+//! between the passes, and it is exact if no other thread records meanwhile.
 //!
 //! ```text
 //!                 63     45 44  30 29    15 14   0
 //! with slow calls | EPOCH  | SLOW | FAILED | CALLS |
-//!                 63     44 43            22 21   0
-//! without         | EPOCH  | FAILED         | CALLS |
+//!                 63     45 44 43          22 21   0
+//! without         | EPOCH  | -- | FAILED     | CALLS |
 //!                 63        51 50                 0
 //! line            | GENERATION | SHIFT             |
 //! ```
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | CALLS, FAILED, SLOW | 15 each, or 22 | when there are so many calls that they do not fit, all are halved, so that the rates stay |
-//! | EPOCH | 19 or 20 | the number of the bucket, counted on the clock and shifted; wraps |
+//! | CALLS, FAILED, SLOW | 15 each, or 22 | when one of them is full, all are halved, so that the rates stay |
+//! | EPOCH | 19 | the number of the bucket, counted on the clock and shifted; wraps |
 //! | SHIFT | 51 | two windows' lengths more with every generation, so that the calls of another are never in the window |
 //! | GENERATION | 13 | of the latest call |
 //!
-//! A call whose bucket is already used for a later time is dropped. (A bucket that was not used for exactly as long
-//! as its epoch takes to wrap is counted once more: 524,288 buckets, six days of seconds.)
+//! Where buckets of another length follow, or slow calls begin to count, the numbers go on after a gap of more than a window. So
+//! older counts in the ring are never in the window, and EPOCH stays at the same place.
+//!
+//! A call whose bucket is already used for a later time is dropped. (A bucket that was not used for exactly as long as its epoch
+//! takes to wrap is counted once more: 524,288 buckets, six days of seconds.)
 
-use super::{CallTimes, Outcome, OutcomeCounts};
+use super::{CallTimes, Outcome, OutcomeCounts, WindowShape};
 use crate::breaker::state_word::Generation;
 use crate::sync::{AtomicU64, Field, LazyWords, Ordering, SpinWait, const_unless_loom, fence};
 use core::ops::BitOr;
-use core::time::Duration;
 
 /// The most buckets of a window.
-pub(super) const MOST: u32 = 10;
+const MOST: u32 = TimeBuckets::MOST;
 
 const SHIFT: Field = Field::lowest(u64::BITS - Generation::BITS);
 const GENERATION: Field = SHIFT.then(Generation::BITS);
 const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word");
 
-/// Where the fields of a bucket are.
+/// The counts of a bucket, in two layouts.
+const COUNTS: Field = Field::lowest(45);
+const EPOCH: Field = COUNTS.then(19);
+const _: () = assert!(EPOCH.end() == u64::BITS, "fields must tile the word");
+
+/// The positions of the counts of a bucket.
 #[derive(Clone, Copy, Debug)]
-struct BucketLayout {
-    calls: Field,
-    failed: Field,
-    slow: Option<Field>,
-    epoch: Field,
+pub(super) struct BucketLayout {
+    /// The bits of the calls, and of the failed ones.
+    bits: u32,
 }
 
 impl BucketLayout {
-    const fn new(slow: bool) -> Self {
-        let bits = if slow { 15 } else { 22 };
-        let calls = Field::lowest(bits);
-        let failed = calls.then(bits);
-        let (slow, end) = if slow { (Some(failed.then(bits)), 3 * bits) } else { (None, 2 * bits) };
-        let epoch = match slow {
-            Some(slow) => slow.then(u64::BITS - end),
-            None => failed.then(u64::BITS - end),
-        };
-        Self { calls, failed, slow, epoch }
+    #[inline]
+    pub(super) const fn new(slow: bool) -> Self {
+        Self { bits: if slow { 15 } else { 22 } }
     }
 
-    fn unpack(&self, word: u64) -> OutcomeCounts {
+    const fn calls(self) -> Field {
+        Field::lowest(self.bits)
+    }
+
+    const fn failed(self) -> Field {
+        self.calls().then(self.bits)
+    }
+
+    /// The field of the slow calls: the bits that the others leave.
+    ///
+    /// Where slow calls do not count, that is the one spare bit.
+    const fn slow(self) -> Field {
+        self.failed().then(COUNTS.end() - self.failed().end())
+    }
+
+    #[inline]
+    const fn unpack(self, word: u64) -> OutcomeCounts {
         // At most 22 bits each.
         OutcomeCounts {
-            calls: self.calls.get(word) as u32,
-            failed: self.failed.get(word) as u32,
-            slow: self.slow.map_or(0, |slow| slow.get(word) as u32),
+            calls: self.calls().get(word) as u32,
+            failed: self.failed().get(word) as u32,
+            slow: self.slow().get(word) as u32,
         }
     }
 
-    fn pack(&self, epoch: u64, counts: OutcomeCounts) -> u64 {
-        self.epoch.put(epoch)
-            | self.calls.put(counts.calls.into())
-            | self.failed.put(counts.failed.into())
-            | self.slow.map_or(0, |slow| slow.put(counts.slow.into()))
+    #[inline]
+    const fn pack(self, epoch: u64, counts: OutcomeCounts) -> u64 {
+        EPOCH.put(epoch)
+            | self.calls().put(counts.calls as u64)
+            | self.failed().put(counts.failed as u64)
+            | self.slow().put(counts.slow as u64)
     }
 
-    /// Whether a call failed, or was slow, in any of the buckets whose words these bits are of.
-    fn has_failed_or_slow(&self, bits: u64) -> bool {
-        self.failed.get(bits) != 0 || self.slow.is_some_and(|slow| slow.get(bits) != 0)
+    /// Returns whether a call failed or was slow in any bucket; `bits` is the OR of their words.
+    const fn has_failed_or_slow(self, bits: u64) -> bool {
+        COUNTS.get(bits) > self.calls().max()
     }
+}
 
-    /// How far `number` is ahead of the bucket in a word.
-    fn age(&self, number: u64, word: u64) -> i64 {
-        self.epoch.ahead(number, self.epoch.get(word))
-    }
+/// Returns how far `number` is ahead of the bucket in a word.
+#[inline]
+const fn ahead(number: u64, word: u64) -> i64 {
+    EPOCH.ahead(number, EPOCH.get(word))
 }
 
 #[derive(Debug)]
 pub(in crate::breaker) struct TimeBuckets {
     line: AtomicU64,
     ring: LazyWords,
-    buckets: u32,
-    /// In microseconds.
-    length: u64,
-    layout: BucketLayout,
+}
+
+/// The buckets of a window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BucketsShape {
+    /// The length of a bucket, in microseconds.
+    pub(super) length: u64,
+    /// At most `MOST`.
+    pub(super) buckets: u32,
+    /// The offset that is added to the numbers of buckets.
+    pub(super) base: u64,
+    pub(super) layout: BucketLayout,
 }
 
 impl TimeBuckets {
+    /// The most buckets of a window.
+    pub(super) const MOST: u32 = WindowShape::MOST_BUCKETS as u32;
+
     const_unless_loom! {
-        /// At most `MOST`, which together last for `duration`.
-        pub(super) const fn new(duration: Duration, buckets: u32, slow: bool) -> Self {
-            Self {
-                line: AtomicU64::new(0),
-                ring: LazyWords::new(buckets, 0),
-                buckets,
-                // Below 2^43.
-                length: (duration.as_micros() as u64).div_ceil(buckets as u64),
-                layout: BucketLayout::new(slow),
-            }
+        /// Creates empty buckets; model checkers create `buckets` of them here.
+        pub(super) const fn new(buckets: u32) -> Self {
+            Self { line: AtomicU64::new(0), ring: LazyWords::new(buckets, 0) }
         }
     }
 
     #[inline]
-    fn ring(&self) -> &[AtomicU64] {
-        self.ring.get(self.buckets, 0)
+    fn ring(&self, shape: BucketsShape) -> &[AtomicU64] {
+        shape.of(self.ring.get(shape.buckets, 0))
     }
 
-    /// How many a single bucket has at the least when there were so many: those that are left when its counts are
-    /// halved.
-    pub(super) const fn calls(&self) -> u32 {
+    /// Returns the calls that a bucket has left at least when its full counts are halved.
+    pub(super) const fn most_calls(slow: bool) -> u32 {
         // At most 22 bits.
-        self.layout.calls.max().div_ceil(2) as u32
+        BucketLayout::new(slow).calls().max().div_ceil(2) as u32
     }
 
-    /// What the line before has counted began no later than the call ended, but for the clock's skew: that is what
-    /// the second window's length is for.
+    /// Records a call and returns the counts of the window.
+    ///
+    /// The calls counted under the previous line began no later than this call ended, except for the clock's skew. The second
+    /// window's length in SHIFT allows for that.
     pub(super) fn record(
         &self,
+        shape: BucketsShape,
         generation: Generation,
         is_current: impl Fn() -> bool,
         call: impl Fn() -> (Outcome, CallTimes),
     ) -> Option<OutcomeCounts> {
-        let line = self.line_of(generation, is_current)?;
+        let line = self.line_of(shape, generation, is_current)?;
         let (outcome, span) = call();
-        let number = self.number(span.began, line);
-        let now = self.number(span.ended.max(span.began), line);
+        let number = shape.number(span.began, line);
+        let now = shape.number(span.ended.max(span.began), line);
         // Both on the same line.
-        if now.wrapping_sub(number) < self.count_of_buckets() {
-            self.count(line, outcome, number, || self.number(call().1.ended, line))?;
+        if now.wrapping_sub(number) < shape.count_of_buckets() {
+            self.count(shape, line, outcome, number, || shape.number(call().1.ended, line))?;
         }
-        let ring = self.ring();
+        let ring = self.ring(shape);
         let words = Self::words(ring);
-        // Mostly nothing has failed, in whichever bucket, and then nothing has to be summed.
-        if !self.layout.has_failed_or_slow(words.into_iter().fold(0, BitOr::bitor)) {
+        // Usually nothing has failed in any bucket, and nothing has to be summed.
+        if !shape.layout.has_failed_or_slow(words.into_iter().fold(0, BitOr::bitor)) {
             return None;
         }
-        match self.sum(ring, &words, now) {
+        match shape.sum(ring, &words, now) {
             (counts, true) => Some(counts),
             _ => None,
         }
     }
 
-    pub(super) fn counts(&self, now: u64) -> (OutcomeCounts, Generation) {
+    pub(super) fn counts(&self, shape: BucketsShape, now: u64) -> (OutcomeCounts, Generation) {
         // ORDERING: Relaxed: no decision depends on it.
         let line = self.line.load(Ordering::Relaxed);
-        let sum = |ring| self.sum(ring, &Self::words(ring), self.number(now, line)).0;
-        let counts = self.ring.used().map_or_else(OutcomeCounts::default, sum);
+        let sum = |ring| shape.sum(shape.of(ring), &Self::words(shape.of(ring)), shape.number(now, line)).0;
+        let counts = self.ring.used(shape.buckets).map_or_else(OutcomeCounts::default, sum);
         (counts, Generation::from_bits(GENERATION.get(line)))
     }
 
-    /// The number of the bucket of a moment.
-    fn number(&self, micros: u64, line: u64) -> u64 {
-        (micros / self.length).wrapping_add(SHIFT.get(line))
-    }
-
-    fn count_of_buckets(&self) -> u64 {
-        self.buckets.into()
-    }
-
-    /// The line of a generation, unless there is a later one.
-    fn line_of(&self, generation: Generation, is_current: impl Fn() -> bool) -> Option<u64> {
+    /// Returns the line of a generation, unless there is a later one.
+    fn line_of(&self, shape: BucketsShape, generation: Generation, is_current: impl Fn() -> bool) -> Option<u64> {
         // ORDERING: Relaxed: the swap compares it again, and `count` reads it again.
         let mut line = self.line.load(Ordering::Relaxed);
         loop {
@@ -182,7 +195,7 @@ impl TimeBuckets {
             if !is_current() {
                 return None;
             }
-            let shift = SHIFT.get(line).wrapping_add(2 * self.count_of_buckets());
+            let shift = SHIFT.get(line).wrapping_add(2 * shape.count_of_buckets());
             let new = GENERATION.put(generation.to_bits().into()) | SHIFT.put(shift);
             match self.line.compare_exchange_weak(line, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return Some(new),
@@ -192,8 +205,15 @@ impl TimeBuckets {
     }
 
     /// Counts a call, unless its generation is over.
-    fn count(&self, line: u64, outcome: Outcome, number: u64, now: impl Fn() -> u64) -> Option<()> {
-        let bucket = &self.ring()[(number % self.count_of_buckets()) as usize];
+    fn count(
+        &self,
+        shape: BucketsShape,
+        line: u64,
+        outcome: Outcome,
+        number: u64,
+        now: impl Fn() -> u64,
+    ) -> Option<()> {
+        let bucket = &self.ring(shape)[(number % shape.count_of_buckets()) as usize];
         let spin_wait = SpinWait::new();
         loop {
             // ORDERING: Relaxed. The fence pairs with the Release of the swap below: a thread that has loaded a count
@@ -204,20 +224,20 @@ impl TimeBuckets {
             if self.line.load(Ordering::Relaxed) != line {
                 return None;
             }
-            let old = self.layout.unpack(word);
-            let mut counts = match self.layout.age(number, word) {
+            let old = shape.layout.unpack(word);
+            let mut counts = match ahead(number, word) {
                 0 => old,
-                // Used for a later time; unless that is ahead of a moment that is read now: then it is one of long ago.
-                age if age < 0 && old.calls > 0 && -self.layout.age(now(), word) <= i64::from(MOST) => return Some(()),
+                // The bucket is used for a later time, unless that is ahead of the present time: then it is an old one.
+                age if age < 0 && old.calls > 0 && -ahead(now(), word) <= i64::from(MOST) => return Some(()),
                 _ => OutcomeCounts::default(),
             };
-            if u64::from(counts.calls) == self.layout.calls.max() {
+            if u64::from(counts.calls) == shape.layout.calls().max() {
                 counts = OutcomeCounts { calls: counts.calls / 2, failed: counts.failed / 2, slow: counts.slow / 2 };
             }
             counts.calls += 1;
             counts.failed += u32::from(outcome.failed);
             counts.slow += u32::from(outcome.slow);
-            let new = self.layout.pack(number, counts);
+            let new = shape.layout.pack(number, counts);
             if bucket.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed).is_ok() {
                 return Some(());
             }
@@ -225,30 +245,48 @@ impl TimeBuckets {
         }
     }
 
-    /// The first pass over the buckets.
+    /// Reads the buckets for the first pass.
     fn words(ring: &[AtomicU64]) -> [u64; MOST as usize] {
         let mut words = [0; MOST as usize];
         for (word, bucket) in words.iter_mut().zip(ring) {
-            // ORDERING: Acquire pairs with the Release of the swap in `count`, so that the second pass sees
-            // what was counted before what the first one saw.
+            // ORDERING: Acquire pairs with the Release of the swap in `count`, so that the second pass sees every call counted
+            // before a value that the first pass read.
             // loom-tests: breaker_windows::buckets_show_only_real_rates.
             *word = bucket.load(Ordering::Acquire);
         }
         words
     }
+}
 
-    /// The second pass: what the buckets have that end with the number `now`, and whether none of them went on to a
-    /// later time since the first.
+impl BucketsShape {
+    /// Returns the number of the bucket of a time.
+    fn number(&self, micros: u64, line: u64) -> u64 {
+        (micros / self.length).wrapping_add(SHIFT.get(line)).wrapping_add(self.base)
+    }
+
+    /// Returns its buckets of a ring that may have more.
+    #[inline]
+    fn of(self, ring: &[AtomicU64]) -> &[AtomicU64] {
+        ring.get(..self.buckets as usize).unwrap_or(ring)
+    }
+
+    fn count_of_buckets(&self) -> u64 {
+        self.buckets.into()
+    }
+
+    /// Sums the buckets up to the number `now` in the second pass.
+    ///
+    /// Also returns whether each of them still has the time of the first pass.
     fn sum(&self, ring: &[AtomicU64], words: &[u64; MOST as usize], now: u64) -> (OutcomeCounts, bool) {
         let mut counts = OutcomeCounts::default();
         let mut is_whole = true;
         for (&first, bucket) in words.iter().zip(ring) {
             // ORDERING: Relaxed: nothing is read afterwards.
             let second = bucket.load(Ordering::Relaxed);
-            let is_in_window = |word| (0..i64::from(self.buckets)).contains(&self.layout.age(now, word));
+            let is_in_window = |word| (0..i64::from(self.buckets)).contains(&ahead(now, word));
             let counted = |word| if is_in_window(word) { self.layout.unpack(word) } else { OutcomeCounts::default() };
             let (early, late) = (counted(first), counted(second));
-            // Then successes in it may be missing, and the others' failures be too many.
+            // A bucket that moved on may lack successes, so that the others' failures are too many.
             // loom-tests: breaker_windows::overtaken_sum_is_not_judged.
             is_whole &= !is_in_window(first) || is_in_window(second);
             // At most ten buckets of 22 bits.

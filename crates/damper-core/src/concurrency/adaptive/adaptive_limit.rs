@@ -1,7 +1,7 @@
-//! The adaptive limit: its constructors, permits, and what it has found out.
+//! The adaptive limit: its constructors, permits, and learned state.
 
 use super::sampler::{Gate, Sampler};
-use super::{LimitBounds, LimitRule, Outcome, ProbedGradient};
+use super::{BoundedRule, LimitBounds, LimitRule, Outcome, ProbedGradient};
 use crate::CallError;
 #[cfg(feature = "alloc")]
 use crate::concurrency::AcquirePermit;
@@ -26,31 +26,32 @@ use core::time::Duration;
 ///
 /// A fixed limit is a guess, and wrong as soon as the service changes. This one measures how long successful calls take. While
 /// they take as long as those of the unloaded service, the service has room, and a limit that was reached grows. When they take
-/// longer, calls queue somewhere inside, and it shrinks: callers get a refusal at once in place of an answer that is too late, and
-/// the service does not spend its time on calls that were given up. The rule is [`ProbedGradient`], unless another is
-/// [named](Self::with_rule).
+/// longer, calls queue somewhere inside the service, and the limit shrinks. Callers then get a refusal at once instead of a late
+/// response, and the service spends no time on abandoned calls. The rule is [`ProbedGradient`], unless another is
+/// [given](Self::with_rule).
 ///
 /// Otherwise it is a [`Bulkhead`]: a call that finds no slot free is refused, or waits in a [`queue`](Self::queue). The caller
-/// records on the permit how the call ended: [`success`](BulkheadPermit::success), or
-/// [`overloaded`](BulkheadPermit::overloaded) if the service refused it or it timed out. A permit that is dropped records
+/// records the outcome of the call on the permit: [`success`](BulkheadPermit::success), or
+/// [`overloaded`](BulkheadPermit::overloaded) if the service refused the call or it timed out. A permit that is dropped records
 /// nothing.
 ///
-/// Use one for each thing that can be overloaded: one per host for clients, one per group of similar routes for servers.
-/// It needs some 100 calls in half a second to follow closely; with fewer, a window lasts until there were 100.
+/// Use one for each thing that can be overloaded: one per host for clients, one per group of similar routes for servers. It needs
+/// some 100 calls in half a second to follow closely; with fewer, a window lasts until there were 100.
 ///
-/// Share it by reference, in a `static` or an `Arc`. A call costs what it costs with a bulkhead, and two atomic accesses and
-/// two readings of the clock. Nothing is allocated after construction. One of the callers evaluates the calls of half a second, and
+/// Share it by reference, in a `static` or an `Arc`. A call costs as much as with a bulkhead, plus two atomic accesses and two
+/// readings of the clock. Nothing is allocated after construction. Every half second one of the callers evaluates the calls, and
 /// the others do not wait for it.
 ///
 /// # Memory ordering
 ///
-/// As for a [`Bulkhead`]: what was done before a permit was dropped happens before what is done with the permit that takes its slot.
+/// As for a [`Bulkhead`]: everything done before a permit is dropped happens before everything done under the permit that takes
+/// its slot.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{AdaptiveLimit, BulkheadFull};
 /// use std::io::ErrorKind;
 ///
@@ -68,7 +69,8 @@ use core::time::Duration;
 ///     Err(_) => permit.ignore(), // a fast error says nothing about the service's load
 /// }
 /// assert_eq!((LIMIT.limit(), LIMIT.in_flight()), (20, 0));
-/// # Ok::<(), BulkheadFull>(())
+/// # }
+/// # Ok::<(), damper::BulkheadFull>(())
 /// ```
 pub struct AdaptiveLimit<R = ProbedGradient, C = DefaultClock> {
     bulkhead: Bulkhead<C>,
@@ -128,14 +130,15 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::concurrency::{LimitBounds, Vegas};
     /// use damper::{AdaptiveLimit, Monotonic};
     ///
     /// let limit = AdaptiveLimit::with_rule(Vegas::new(LimitBounds::DEFAULT), Monotonic);
     /// # assert_eq!(limit.limit(), 20);
+    /// # }
     /// ```
     #[must_use]
     pub fn with_rule(rule: R, clock: C) -> Self {
@@ -143,7 +146,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         Self { bulkhead: Bulkhead::with_clock(plan.limit, clock), sampler: Sampler::new(rule, plan) }
     }
 
-    /// Gives the limit a queue of so many places; to be called before the first use. Default: none.
+    /// Gives the limit a queue of `places` places. Call it before the first use. Default: none.
     ///
     /// See [`Bulkhead::queue`]. A call is timed from its permit on, without its time in the queue.
     #[cfg(feature = "alloc")]
@@ -154,7 +157,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
 
     /// Serves the queue newest first, as [`Bulkhead::newest_first`] does. Default: oldest first.
     ///
-    /// To be called before the first use.
+    /// Call it before the first use.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn newest_first(self) -> Self {
@@ -172,9 +175,9 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         Ok(BulkheadPermit::of_slot(self))
     }
 
-    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the limit.
+    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, with its own reference to the limit.
     ///
-    /// The permit can outlive the borrow, as the body of a response or a spawned task needs.
+    /// The permit can outlive the borrow, as a response body or a spawned task needs.
     ///
     /// # Errors
     ///
@@ -190,15 +193,16 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     /// use damper::AdaptiveLimit;
     ///
     /// let limit = AdaptiveLimit::default().queue(100);
     /// let permit = limit.acquire().within(Duration::from_millis(20)).wait()?;
     /// permit.success();
+    /// # }
     /// # Ok::<(), damper::BulkheadFull>(())
     /// ```
     #[cfg(feature = "alloc")]
@@ -206,19 +210,19 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         AcquirePermit::of(Ok(self))
     }
 
-    /// Waits as [`acquire`](Self::acquire) does, for a permit that owns a reference to the limit.
+    /// Waits as [`acquire`](Self::acquire) does, for a permit with its own reference to the limit.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
         AcquirePermit::of(Ok(Arc::clone(self)))
     }
 
-    /// Makes one call if a slot is free and no call waits for it, and records how it ended.
+    /// Makes one call if a slot is free and no call waits for it, and records its outcome.
     ///
-    /// `Ok` is a [success](Outcome::Success), and its time counts. `Err` is [ignored](Outcome::Ignored), because an
-    /// error that comes fast says nothing about the service's load. So is a panic.
+    /// `Ok` is a [success](Outcome::Success), and its time counts. `Err` is [ignored](Outcome::Ignored), because a fast error
+    /// says nothing about the service's load. So is a panic.
     ///
-    /// Errors that overload causes, such as timeouts and 503, do say something: name them by [`call_with`](Self::call_with). Never
-    /// waits, whether or not there is a queue.
+    /// Errors caused by overload, such as timeouts and 503, do say something: classify them with [`call_with`](Self::call_with).
+    /// It never waits, whether or not there is a queue.
     ///
     /// # Errors
     ///
@@ -236,9 +240,9 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::AdaptiveLimit;
     /// use damper::concurrency::Outcome;
     /// use std::io::ErrorKind;
@@ -252,6 +256,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     ///     },
     /// );
     /// assert!(page.is_err());
+    /// # }
     /// ```
     #[inline]
     pub fn call_with<T, E>(
@@ -265,10 +270,11 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         result.map_err(CallError::Failed)
     }
 
-    /// Awaits a future if a slot is free and no call waits for it, and records how it ended, as [`call`](Self::call) does.
+    /// Awaits a future if a slot is free, and records its outcome, as [`call`](Self::call) does.
     ///
-    /// The slot is taken when the returned future is first polled, and the call is timed from then on. Dropped before it ended, it
-    /// records nothing: put a timeout *into* the future, and name its error an overload by [`run_with`](Self::run_with).
+    /// The slot is taken when the returned future is first polled, and the call is timed from then on. A future that is dropped
+    /// before it ended records nothing: put a timeout *into* the future, and classify its error as overload with
+    /// [`run_with`](Self::run_with).
     ///
     /// # Errors
     ///
@@ -293,6 +299,42 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         result.map_err(CallError::Failed)
     }
 
+    /// Changes the bounds while the limit is in use.
+    ///
+    /// The limit in force is moved into the new bounds at once; a higher one admits queued calls. Under a lower one calls in
+    /// flight go on, and no other begins until enough of them have ended. The rule keeps the state that it has learned. A running
+    /// measurement goes on too: its limit may be below the lowest bound until it ends. If the limit changes by more than a
+    /// twentieth, the current window starts over, without the calls in flight. The [start](LimitBounds::starting_at) of the
+    /// bounds has no effect.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::AdaptiveLimit;
+    /// use damper::concurrency::LimitBounds;
+    ///
+    /// let limit = AdaptiveLimit::default();
+    /// assert_eq!(limit.limit(), 20);
+    /// limit.set_bounds(LimitBounds::new(50, 200)?);
+    /// assert_eq!(limit.limit(), 50);
+    /// # }
+    /// # Ok::<(), damper::concurrency::LimitBoundsError>(())
+    /// ```
+    pub fn set_bounds(&self, bounds: LimitBounds)
+    where
+        R: BoundedRule,
+    {
+        self.sampler.set_bounds(bounds, &self.bulkhead);
+    }
+
+    /// Takes over the bounds that were set on another limit.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub(in crate::concurrency) fn take_bounds_of(&self, other: &Self) {
+        self.sampler.take_bounds_of(&other.sampler, &self.bulkhead);
+    }
+
     /// Returns an unused limit with the settings of this one, which is unused too.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub(in crate::concurrency) fn alike(&self) -> Self
@@ -303,7 +345,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         Self { bulkhead: self.bulkhead.alike(), sampler: Sampler::new(rule, rule.first().held()) }
     }
 
-    /// Returns the latency of the unloaded service, as far as the rule has found it out.
+    /// Returns the latency of the unloaded service, if the rule has learned one.
     #[must_use]
     pub fn baseline(&self) -> Option<Duration> {
         self.sampler.rule().baseline()
@@ -326,7 +368,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         }
     }
 
-    /// Records how a call ended that began at this tick.
+    /// Records the outcome of a call that began at this tick.
     #[inline]
     pub(super) fn record(&self, began: u64, outcome: Outcome) {
         match outcome {
@@ -351,7 +393,7 @@ impl<R, C> AdaptiveLimit<R, C> {
         self.bulkhead.limit()
     }
 
-    /// Returns how many permits there are. More than the limit only after that has shrunk.
+    /// Returns the number of permits. It exceeds the limit only after the limit has shrunk.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.bulkhead.in_flight()
@@ -405,7 +447,7 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
     fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>> {
         let outcome = self.bulkhead.look(place, expiry, waker);
         if let Some(Ok(())) = outcome {
-            // A call that had to wait for its slot found the limit reached, whether or not others come.
+            // A call that had to wait for its slot found the limit reached, whether or not other calls come.
             self.sampler.saw(self.limit());
         }
         outcome
@@ -427,7 +469,7 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
     }
 }
 
-/// As seen by a call that has just ended, and whose permit still holds its slot.
+/// As seen by a call that has just ended and whose permit still holds its slot.
 impl<C: Clock> Gate for Bulkhead<C> {
     fn in_flight(&self) -> u32 {
         Bulkhead::in_flight(self).saturating_sub(1)

@@ -1,6 +1,6 @@
 //! Additive increase, multiplicative decrease.
 
-use super::{LimitBounds, LimitRule, WindowPlan, WindowSummary};
+use super::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
 
 /// The factor on the limit after a window in which calls were overloaded.
 const DECREASE: f64 = 0.9;
@@ -10,11 +10,11 @@ const DECREASE: f64 = 0.9;
 /// The limit grows by one after a window in which at least half of it was in flight. It falls by a tenth after one in
 /// which calls were overloaded or timed out. `AIMDLimit` of Netflix's concurrency-limits has the same rule.
 ///
-/// It does not look at the latency: a service that queues instead of refusing gets more and more calls until they
-/// time out. Use it where the other side refuses what is too much.
+/// It ignores the latency: a service that queues instead of refusing gets more and more calls until they time out. Use it where
+/// the server refuses excess calls.
 ///
-/// Netflix's rule changes the limit with every call, so that ten overloaded calls of one moment leave a third of it. This one changes it once
-/// a window, which lasts as long as it takes as many calls as the limit to end.
+/// Netflix's rule changes the limit with every call, so that ten overloaded calls at one moment leave a third of it. This one
+/// changes it once a window, which lasts until as many calls as the limit have ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aimd {
     bounds: LimitBounds,
@@ -48,5 +48,12 @@ impl LimitRule for Aimd {
         }
         // Calls that began before a decrease would decrease it again.
         self.plan().after(old, self.limit.min(old), window.in_flight)
+    }
+}
+
+impl BoundedRule for Aimd {
+    fn set_bounds(&mut self, bounds: LimitBounds, _: u32) -> u32 {
+        (self.bounds, self.limit) = (bounds, bounds.hold(self.limit));
+        self.limit as u32
     }
 }

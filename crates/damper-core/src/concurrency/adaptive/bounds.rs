@@ -1,4 +1,4 @@
-//! Between which values a limit moves.
+//! The bounds of an adaptive limit.
 
 use core::fmt;
 
@@ -29,14 +29,15 @@ impl LimitBounds {
     /// From 1 to 1,000,000, starting at 20.
     pub const DEFAULT: Self = Self { min: 1, max: Self::HIGHEST, start: Self::START };
 
-    /// The highest limit there is.
+    /// The highest possible limit.
     pub const HIGHEST: u32 = 1_000_000;
 
-    /// Where a limit starts, if its bounds allow it: high enough that a window of calls ends soon, low enough for most
-    /// services.
+    /// The default start of a limit, if its bounds allow it.
+    ///
+    /// High enough that a window of calls ends soon, low enough for most services.
     const START: u32 = 20;
 
-    /// Returns the bounds from `min` to `max`, starting at 20 or at the bound that is nearest to it.
+    /// Returns the bounds from `min` to `max`, starting at 20 or at the nearest bound.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl LimitBounds {
         self.start
     }
 
-    /// Brings a limit into the bounds.
+    /// Moves a limit into the bounds.
     pub(super) const fn hold(&self, limit: f64) -> f64 {
         limit.clamp(self.min as f64, self.max as f64)
     }
@@ -101,7 +102,7 @@ impl Default for LimitBounds {
     }
 }
 
-/// Which bound of a [`LimitBounds`] was refused, with its value.
+/// The bound of a [`LimitBounds`] that was refused, with its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -3,19 +3,21 @@
 use super::log2::exp2;
 use super::rule::latency_of;
 use super::unloaded::Unloaded;
-use super::{LimitBounds, LimitRule, WindowPlan, WindowSummary};
+use super::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
 use core::time::Duration;
 
-/// By what factor calls may be slower than the unloaded service, as a logarithm: 1.5.
+/// The factor by which calls may be slower than the unloaded service, as a logarithm: 1.5.
 const TOLERANCE: f64 = 0.584_962_500_721_156;
 
-/// How many calls may queue beside.
+/// The number of calls that may queue in addition.
 const QUEUE: f64 = 4.0;
 
-/// How much of a window's result enters the limit.
+/// The share of a window's result in the limit.
 const SMOOTHING: f64 = 0.2;
 
-/// The factor on the limit after a window in which more than a tenth of the calls were overloaded or timed out.
+/// The factor on the limit after a failing window.
+///
+/// More than a tenth of its calls were overloaded or timed out.
 const AFTER_OVERLOAD: f64 = 0.9;
 
 /// Multiplies the limit by the ratio of the unloaded latency to the present one.
@@ -23,9 +25,9 @@ const AFTER_OVERLOAD: f64 = 0.9;
 /// The ratio is 0.5 to 1, after a tolerance of 1.5, and a queue of 4 is added. `Gradient2Limit` of Netflix's
 /// concurrency-limits has the same rule.
 ///
-/// Netflix's rule compares with a long average of the same latencies. Under a lasting overload that average becomes the
-/// queue, and the limit grows to its maximum (issue 134): latencies of 18 times the unloaded one in simulations. It ignores overloaded calls,
-/// too. This one compares with the service at a third of the limit, and gives way to them.
+/// Netflix's rule compares with a long average of the same latencies. Under a lasting overload that average becomes the queue,
+/// and the limit grows to its maximum (issue 134): latencies of 18 times the unloaded one in simulations. It also ignores
+/// overloaded calls. This rule compares with the service at a third of the limit, and lowers the limit after overloaded calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gradient2 {
     bounds: LimitBounds,
@@ -62,5 +64,12 @@ impl LimitRule for Gradient2 {
 
     fn baseline(&self) -> Option<Duration> {
         self.unloaded.latency().map(latency_of)
+    }
+}
+
+impl BoundedRule for Gradient2 {
+    fn set_bounds(&mut self, bounds: LimitBounds, limit: u32) -> u32 {
+        (self.bounds, self.limit) = (bounds, bounds.hold(self.limit));
+        if self.unloaded.is_measuring() { limit.min(bounds.max()) } else { self.limit as u32 }
     }
 }

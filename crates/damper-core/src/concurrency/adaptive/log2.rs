@@ -3,7 +3,7 @@
 /// The bits after the point of a logarithm by [`log2_fixed`].
 pub(super) const FRACTION_BITS: u32 = 10;
 
-/// The bits of such a logarithm: those of the point's other side are for 0 to 63.
+/// The bits of such a logarithm; those before the point hold 0 to 63.
 pub(super) const LOG2_BITS: u32 = 6 + FRACTION_BITS;
 
 /// The bits after the leading one that count.
@@ -23,12 +23,13 @@ const FRACTIONS: [u16; 1 << INDEX_BITS] = {
 /// The bits that the table is computed with.
 const WORKING_BITS: u32 = 16;
 
-/// log2(1 + f) ≈ f + f (1 − f) (A − B f) for f from 0 to 1, exact at both ends; these coefficients make the largest error
-/// smallest.
+/// The coefficients of log2(1 + f) ≈ f + f (1 − f) (A − B f) for f from 0 to 1, exact at both ends.
+///
+/// They minimize the largest error.
 const A: u64 = 27_464;
 const B: u64 = 9_788;
 
-/// log2(1 + f), of `f` in units of 2^-16, in units of 2^-10.
+/// Returns log2(1 + f), for `f` in units of 2^-16, in units of 2^-10.
 const fn fraction(f: u64) -> u64 {
     const ONE: u64 = 1 << WORKING_BITS;
     const UNIT: u32 = WORKING_BITS - FRACTION_BITS;
@@ -37,8 +38,9 @@ const fn fraction(f: u64) -> u64 {
     (f + curve + (1 << (UNIT - 1))) >> UNIT
 }
 
-/// The binary logarithm of a number, in units of 2^-10; of 0 as of 1. At most 0.0075 off, which is 0.5 % of the number, and in the
-/// mean of different numbers much less.
+/// Returns the binary logarithm of a number, in units of 2^-10; of 0 as of 1.
+///
+/// It is at most 0.0075 off, which is 0.5 % of the number, and in the mean of different numbers much less.
 ///
 /// It never decreases as the number grows.
 #[inline]
@@ -48,13 +50,13 @@ pub(super) const fn log2_fixed(number: u64) -> u64 {
     ((exponent as u64) << FRACTION_BITS) + FRACTIONS[index as usize] as u64
 }
 
-/// The mean of so many logarithms by [`log2_fixed`].
+/// Returns the mean of `count` logarithms by [`log2_fixed`].
 #[expect(clippy::cast_precision_loss, reason = "a sum has fewer bits than a bank")]
 pub(super) fn mean(sum: u64, count: u32) -> f64 {
     sum as f64 / f64::from(count) / f64::from(1 << FRACTION_BITS)
 }
 
-/// 2^x, to 8 digits; 0 below the smallest number there is, and infinite above the greatest.
+/// Returns 2^x, to 8 digits; 0 below the smallest number, and infinite above the greatest.
 pub(super) fn exp2(x: f64) -> f64 {
     const BIAS: i32 = 1_023;
     // Comparisons first: a cast saturates, and the sum below would not fit.
@@ -64,7 +66,7 @@ pub(super) fn exp2(x: f64) -> f64 {
     if x < -1_022.0 {
         return 0.0;
     }
-    // To the nearest, so that what is left is within -0.5 and 0.5.
+    // To the nearest, so that the remainder is within -0.5 and 0.5.
     let whole = (x + if x < 0.0 { -0.5 } else { 0.5 }) as i32;
     if whole + BIAS > 2_046 {
         return f64::INFINITY;

@@ -2,14 +2,14 @@
 
 // | file | type |
 // |---|---|
-// | `adaptive_limit` | `AdaptiveLimit`: constructors, permits, what it has found out |
-// | `outcome` | `Outcome`: what the end of a call says; how a permit records it |
-// | `rule` | `LimitRule`, the trait of rules; `WindowSummary`, what they see; `WindowPlan`, what they decide |
+// | `adaptive_limit` | `AdaptiveLimit`: constructors, permits, learned state |
+// | `outcome` | `Outcome`: the outcome of a call; how a permit records it |
+// | `rule` | `LimitRule` and `BoundedRule`, the traits of rules; `WindowSummary`, their input; `WindowPlan`, their decision |
 // | `probed_gradient` | `ProbedGradient`, the default rule |
 // | `aimd`, `vegas`, `gradient2` | a rule each |
 // | `unloaded` | `Unloaded`: the latency that `vegas` and `gradient2` compare with |
 // | `sampler` | `Sampler`: measures windows without a lock, and asks the rule; its tests |
-// | `bounds` | `LimitBounds`: between which values a limit moves, and its error |
+// | `bounds` | `LimitBounds`: the bounds of a limit, and their error |
 // | `log2` | binary logarithms without `std` |
 
 // First, so that the documentation begins with how to create a limit.
@@ -35,5 +35,5 @@ pub use bounds::{LimitBounds, LimitBoundsError};
 pub use gradient2::Gradient2;
 pub use outcome::Outcome;
 pub use probed_gradient::ProbedGradient;
-pub use rule::{LimitRule, WindowPlan, WindowSummary};
+pub use rule::{BoundedRule, LimitRule, WindowPlan, WindowSummary};
 pub use vegas::Vegas;

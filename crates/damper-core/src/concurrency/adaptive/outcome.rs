@@ -11,18 +11,18 @@ use core::time::Duration;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The service did its work: how long that took counts.
+    /// The service did its work: its duration counts.
     Success,
     /// The service refused the call because it is overloaded (503, 429), or the call timed out.
     Overloaded,
-    /// Nothing: the caller gave up, the request was invalid, or an error came faster than an answer would have.
+    /// No sign of load: the caller gave up, the request was invalid, or an error came fast.
     Ignored,
 }
 
 impl Outcome {
     /// Returns the outcome of a call by its result alone: `Ok` is a success, `Err` is ignored.
     ///
-    /// An error that comes fast says nothing about the service's load.
+    /// A fast error says nothing about the service's load.
     pub const fn of<T, E>(result: &Result<T, E>) -> Self {
         match result {
             Ok(_) => Self::Success,
@@ -31,14 +31,14 @@ impl Outcome {
     }
 }
 
-/// How the call of an [`AdaptiveLimit`]'s permit ended. A permit that is dropped says nothing.
+/// Records the outcome of an [`AdaptiveLimit`]'s call. A dropped permit records none.
 impl<L, R, C> BulkheadPermit<L>
 where
     L: Deref<Target = AdaptiveLimit<R, C>>,
     R: LimitRule,
     C: Clock,
 {
-    /// Records that the service did its work: the time since the permit was given counts.
+    /// Records that the service did its work: the time since the permit was taken counts.
     #[inline]
     pub fn success(self) {
         self.record(Outcome::Success);
@@ -54,14 +54,14 @@ where
 
     /// Records `outcome` now, while the call goes on: its slot stays taken until the permit is dropped.
     ///
-    /// It is for a response whose body streams on: the time until now is the service's, and the rest is that of the reader. Each
-    /// outcome that is recorded counts as that of a call.
+    /// It is for a response whose body streams on: the time until now is the service's, and the rest is the reader's. Each
+    /// recorded outcome counts as a call.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::AdaptiveLimit;
     /// use damper::concurrency::Outcome;
     ///
@@ -73,6 +73,7 @@ where
     /// // The body has been read.
     /// drop(permit);
     /// assert_eq!(limit.in_flight(), 0);
+    /// # }
     /// # Ok::<(), damper::BulkheadFull>(())
     /// ```
     #[inline]
@@ -81,13 +82,13 @@ where
         limit.record(began, outcome);
     }
 
-    /// Returns the latency of the unloaded service, as far as the limit's rule has found it out.
+    /// Returns the latency of the unloaded service, if the limit's rule has learned one.
     #[must_use]
     pub fn baseline(&self) -> Option<Duration> {
         self.parts().0.baseline()
     }
 
-    /// Records nothing, as if the permit was dropped.
+    /// Records nothing, as if the permit were dropped.
     #[inline]
     pub fn ignore(self) {
         self.record(Outcome::Ignored);
@@ -126,7 +127,7 @@ mod tests {
     fn latency_ends_with_an_early_record_and_the_slot_with_the_permit() {
         let clock = ManualClock::new();
         let limit = AdaptiveLimit::with_rule(LastCall(None), &clock);
-        // The first call begins the first window, and is in none.
+        // The first call only begins the first window, and is not counted in it.
         limit.try_acquire().unwrap().success();
         let permit = limit.try_acquire().unwrap();
         clock.advance(Duration::from_millis(8));

@@ -1,103 +1,111 @@
-//! The default rule: the limit follows the latency, and what latency to expect is found out at half of the limit.
+//! The default rule: the limit follows the latency, and probes at half of the limit find the baseline.
 
 use super::log2::exp2;
 use super::rule::latency_of;
-use super::{LimitBounds, LimitRule, WindowPlan, WindowSummary};
+use super::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
 use core::time::Duration;
 
-/// By what factor calls may be slower than the baseline, as a logarithm: 1.4. A service that shares its processor among
-/// the calls is then busy for all but a few percent of the time. With the cut to half in a probe it has to be below 2, for
-/// otherwise a probe under a polluted baseline would confirm it: 0.5 · 1.4 < 1.
+/// The factor by which calls may be slower than the baseline, as a logarithm: 1.4.
+///
+/// A service that shares its processor among the calls is then busy for all but a few percent of the time. With the cut to half
+/// in a probe it has to be below 2, because otherwise a probe under a polluted baseline would confirm it: 0.5 · 1.4 < 1.
 const TARGET: f64 = 0.485_426_827_170_242;
 
-/// By what factor the first reading of a probe may be below the baseline for the next probe to come later, as a logarithm:
-/// 1.2. A lower one may be chance, or the baseline may hold a part of a queue still.
+/// The factor below the baseline within which a probe's reading confirms it, as a logarithm: 1.2.
+///
+/// If the first reading of a probe is no lower, the next probe comes later. A lower one may be chance, or the baseline may still
+/// hold a part of a queue.
 const CONFIRMED_BELOW: f64 = 0.263_034_405_833_794;
 
-/// The factors from a reading to the target between which the reading does not put the baseline in doubt, as logarithms:
+/// The factors from a reading to the target that leave the baseline without doubt, as logarithms.
+///
 /// 1.4 / 2.3, for calls of 2.3 times the baseline, and 1.96, for calls of the baseline by 1.4.
 const MOST_DOWN: f64 = -0.716_207_033_999_408;
 const MOST_UP: f64 = 2.0 * TARGET;
 
-/// The factor on the limit after a window in which more than a tenth of the calls were overloaded or timed out.
+/// The factor on the limit after a failing window.
+///
+/// More than a tenth of its calls were overloaded or timed out.
 const AFTER_OVERLOAD: f64 = 0.9;
 
-/// How much of a baseline is kept when a reading of few calls in flight is learnt.
+/// The share of the old baseline that is kept when a reading of few calls in flight is learned.
 const KEPT: f64 = 0.8;
 
-/// How long nothing may be learnt under a full limit before a probe: at first, and the longest.
+/// The time without learning under a full limit before a probe: at first, and the longest.
 const FIRST_INTERVAL: Duration = Duration::from_secs(2);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The interval is at least, and may be, so many times the length of the last probe: where few calls end in a second a probe
-/// is long, and would take too large a share of the time.
+/// The factors on the length of the last probe that give the least and the greatest interval.
+///
+/// Where few calls end in a second a probe is long, and would take too large a share of the time.
 const SHORTEST_PAUSE: u32 = 4;
 const LONGEST_PAUSE: u32 = 30;
 
-/// After this time without a refusal a probe says nothing, because the callers are the limit.
+/// The time without a refusal after which a probe says nothing, because the callers are the limit.
 const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Aims at 1.4 times the latency of the unloaded service, which it measures at half of the limit.
 ///
 /// - A reading is the geometric mean of the latencies of at least 100 calls in at least half a second. At least half of them must
 ///   have succeeded.
-/// - Only a window that was full (a call was refused or had to wait, or as many were in flight as allowed) changes the
-///   limit: by the square root of 1.4 times the baseline by the reading. So a limit does not grow while the callers are
-///   what limits the calls.
-/// - A reading below the baseline by 1.4, or above 2.3 times the baseline, changes nothing. A second one in succession begins
-///   a probe.
-/// - The baseline is learnt where at most half of the limit was in flight, and in probes.
-/// - Under a limit that stays full nothing is learnt, so a probe begins after 2 s. It begins also when the limit would fall
-///   below half of its highest value since the baseline was learnt.
-/// - A probe halves the limit for 100 calls. A reading within 1.4 times the baseline, up or down, moves the baseline by half
-///   of the way. The time to the next probe doubles then, up to 30 s, or to 30 times the length of the probe if that is longer. After a
-///   reading below the baseline by more than 1.2 it is 2 s again, because the baseline may have been that of a queue. It is always at
-///   least four times the length of the probe.
-/// - Otherwise the reading is compared with the one before the cut. If the latency fell by more than 1.4 as the limit did,
-///   there was a queue, and the limit is halved again. If it did not, or the limit is 1 already, the service itself has another
-///   latency than before, and the reading is the baseline. The next probe comes 2 s later.
-/// - After a probe the limit is what it was before, or less by as much as the calls were too slow then, but not below that of the probe.
-/// - A window in which more than a tenth of the calls were overloaded or timed out takes a tenth off a full limit. In a probe it ends
-///   the probe without a result besides. Only a window that begins a probe takes nothing off.
+/// - Only a full window changes the limit: a call was refused or had to wait, or as many were in flight as allowed. It changes
+///   the limit by the square root of 1.4 times the baseline by the reading. So a limit does not grow while the callers limit the
+///   calls.
+/// - A reading below the baseline by 1.4, or above 2.3 times the baseline, changes nothing. A second consecutive one begins a
+///   probe.
+/// - The baseline is learned where at most half of the limit was in flight, and in probes.
+/// - Under a limit that stays full no window teaches the baseline, so a probe begins after 2 s. A probe also begins when the
+///   limit would fall below half of its highest value since the baseline was learned.
+/// - A probe halves the limit for 100 calls. A reading within 1.4 times the baseline, up or down, moves the baseline by half of
+///   the way. The time to the next probe doubles then, up to 30 s, or to 30 times the length of the probe if that is longer.
+///   After a reading below the baseline by more than 1.2 it is 2 s again, because the baseline may have been that of a queue. It
+///   is always at least four times the length of the probe.
+/// - Otherwise the reading is compared with the one before the cut. If the latency fell by more than 1.4 as the limit did, there
+///   was a queue, and the limit is halved again. If it did not, or the limit is 1 already, the service itself has another latency
+///   than before, and the reading is the baseline. The next probe comes 2 s later.
+/// - After a probe the limit is the previous one, or lower in proportion as the calls were too slow then, but not below that of
+///   the probe.
+/// - A window in which more than a tenth of the calls were overloaded or timed out takes a tenth off a full limit. In a probe it
+///   also ends the probe without a result. Only a window that begins a probe takes nothing off.
 ///
-/// A probe may take the limit below the lowest [bound](LimitBounds), because a baseline that was measured there would be that
-/// of a queue.
+/// A probe may take the limit below the lowest [bound](LimitBounds), because a baseline measured at that bound would be that of a
+/// queue.
 ///
-/// # What it gives
+/// # Simulated results
 ///
-/// In simulations of 46 services at three seeds (`cargo run --release -p damper-sim -- concurrency --bars`) the service does at
-/// least 0.95 of what it can at three times its load and more, with a p90 of at most twice the unloaded one, and is back within
-/// 10 s of trouble. Three kinds of services do less:
+/// In simulations of 46 services at three seeds (`cargo run --release -p damper-sim -- concurrency --bars`) the service reaches
+/// at least 0.95 of its capacity at three times its load and more, with a p90 of at most twice the unloaded one, and recovers
+/// within 10 s of trouble. Three kinds of services do less:
 ///
 /// - Where fewer than 50 calls end in a second, 0.92: a reading takes seconds, its chance error of some 13 % moves the limit, and
 ///   probes take up to a thirtieth of the time at half of the throughput.
 /// - A service of one worker does 0.92 at a limit of 1, because it waits for each next call.
 /// - A service whose throughput falls beyond a knee does 0.83 of its peak.
 ///
-/// At twelve other seeds (16 to 27) it missed one of these bars: a service that became three times
-/// slower for good, at a third of its load, was back after 14 s.
+/// At twelve other seeds (16 to 27) it missed one of these bars: a service that became three times slower for good, at a third of
+/// its load, recovered after 14 s.
 ///
-/// Latencies are geometric means, because a mean of slow and fast calls must not depend on the few slowest, and a quantile
-/// of a mix of two kinds of calls says nothing about one of them. Rules by the lowest latency, by quantiles or by
-/// correlation were simulated too: they starve the service, or drift up under a lasting overload.
+/// Latencies are geometric means, because a mean of slow and fast calls must not depend on the few slowest, and a quantile of a
+/// mix of two kinds of calls says nothing about one of them. Rules by the lowest latency, by quantiles or by correlation were
+/// simulated too: they starve the service, or drift up under a lasting overload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProbedGradient {
     bounds: LimitBounds,
     limit: f64,
     /// The latency of the unloaded service; as all latencies here, the logarithm of microseconds.
     baseline: Option<f64>,
-    /// Whether a full window was thrown away, before there was a baseline: the calls of a start are slow.
+    /// Whether a full window was discarded before there was a baseline: the first calls are slow.
     has_started: bool,
-    /// The highest limit since the baseline was learnt.
+    /// The highest limit since the baseline was learned.
     highest: f64,
-    /// Whether the last full window's reading was too far from the baseline to be believed at once.
+    /// Whether the last full window's reading was too far from the baseline to be trusted at once.
     is_in_doubt: bool,
     since_learnt: Duration,
     interval: Duration,
     probe: Option<Probe>,
 }
 
-/// A probe that goes on.
+/// A probe in progress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Probe {
     limit_before: f64,
@@ -126,12 +134,12 @@ impl ProbedGradient {
         }
     }
 
-    /// As [`first`](LimitRule::first), for constants.
+    /// Returns the plan as [`first`](LimitRule::first) does, for constants.
     pub(in crate::concurrency) const fn first_plan(&self) -> WindowPlan {
         WindowPlan::new(self.limit as u32)
     }
 
-    /// Takes `baseline` for the latency of the unloaded service.
+    /// Sets the latency of the unloaded service to `baseline`.
     fn learn(&mut self, baseline: f64) {
         self.baseline = Some(baseline);
         self.since_learnt = Duration::ZERO;
@@ -139,7 +147,7 @@ impl ProbedGradient {
         self.is_in_doubt = false;
     }
 
-    /// Takes in an ordinary window.
+    /// Evaluates an ordinary window.
     fn follow(&mut self, window: &WindowSummary) -> WindowPlan {
         self.since_learnt = self.since_learnt.saturating_add(window.since_plan);
         let old = self.limit;
@@ -202,7 +210,7 @@ impl ProbedGradient {
         probe_plan(limit, in_flight)
     }
 
-    /// Takes in a window of a probe: ends the probe, or halves the limit again.
+    /// Evaluates a window of a probe: ends the probe, or halves the limit again.
     fn probe(&mut self, mut probe: Probe, window: &WindowSummary) -> WindowPlan {
         probe.length = probe.length.saturating_add(window.since_plan);
         let samples = WindowPlan::new(probe.limit).samples;
@@ -221,7 +229,7 @@ impl ProbedGradient {
             self.interval = interval.clamp(shortest, longest);
             return self.end_probe(probe, f64::midpoint(baseline, reading), window);
         }
-        // A queue falls with the limit, a slower release does not.
+        // A lower limit shortens a queue, but does not speed up a slower release of the service.
         let lower = half_of(probe.limit);
         if probe.last - reading > TARGET && lower < probe.limit {
             self.probe = Some(Probe { last: reading, is_first: false, limit: lower, ..probe });
@@ -233,7 +241,7 @@ impl ProbedGradient {
 
     /// Ends a probe with the baseline that it found.
     fn end_probe(&mut self, probe: Probe, baseline: f64, window: &WindowSummary) -> WindowPlan {
-        // By Little's law so many calls are in flight at the target latency, at the throughput before the probe.
+        // By Little's law, the share of calls in flight at the target latency, at the throughput before the probe.
         let share = exp2((TARGET + baseline - probe.reading_before).min(0.0));
         self.limit = self.bounds.hold((probe.limit_before * share).max(f64::from(probe.limit)));
         self.learn(baseline);
@@ -254,13 +262,16 @@ impl ProbedGradient {
     }
 }
 
-/// The latency of a window in which at least half of the calls succeeded. The few that succeed in an outage may be another kind of
-/// calls, such as those that a cache answers.
+/// Returns the latency of a window in which at least half of the calls succeeded.
+///
+/// The few that succeed in an outage may be another kind of calls, such as those served from a cache.
 fn reading_of(window: &WindowSummary) -> Option<f64> {
     window.log2_latency.filter(|_| window.successes >= window.overloaded)
 }
 
-/// Half of a limit, also below the lowest bound: with a cut of less a probe would measure a queue.
+/// Returns half of a limit, even below the lowest bound.
+///
+/// A probe with a smaller cut would measure a queue.
 fn half_of(limit: u32) -> u32 {
     (limit / 2).max(1)
 }
@@ -283,5 +294,21 @@ impl LimitRule for ProbedGradient {
 
     fn baseline(&self) -> Option<Duration> {
         self.baseline.map(latency_of)
+    }
+}
+
+impl BoundedRule for ProbedGradient {
+    fn set_bounds(&mut self, bounds: LimitBounds, _: u32) -> u32 {
+        self.bounds = bounds;
+        self.limit = bounds.hold(self.limit);
+        self.highest = bounds.hold(self.highest);
+        match &mut self.probe {
+            Some(probe) => {
+                probe.limit_before = bounds.hold(probe.limit_before);
+                probe.limit = probe.limit.min(bounds.max());
+                probe.limit
+            }
+            None => self.limit as u32,
+        }
     }
 }

@@ -1,17 +1,17 @@
-//! The rule of a limit: the summary of a window that it gets, and the plan that it returns.
+//! The rule of a limit: its input, the summary of a window, and its output, the next plan.
 
 use super::LimitBounds;
 use super::log2::exp2;
 use core::time::Duration;
 
-/// A rule that sets a concurrency limit by what was measured.
+/// A rule that sets a concurrency limit by measurements.
 ///
 /// [`ProbedGradient`](super::ProbedGradient), [`Aimd`](super::Aimd), [`Vegas`](super::Vegas),
 /// [`Gradient2`](super::Gradient2), or one of your own.
 ///
-/// A rule is a plain value without a clock. An [`AdaptiveLimit`](super::AdaptiveLimit) measures the calls of one window
-/// after another, asks the rule when a window is over, and does what the rule's plan says. One thread at a time does so, on
-/// a copy that replaces the rule afterwards. If [`next`](Self::next) panics, the rule stays as it was.
+/// A rule is a plain value without a clock. An [`AdaptiveLimit`](super::AdaptiveLimit) measures the calls of one window after
+/// another, asks the rule when a window is over, and carries out the rule's plan. One thread at a time does so, on a copy that
+/// replaces the rule afterwards. If [`next`](Self::next) panics, the rule stays as it was.
 ///
 /// # Examples
 ///
@@ -36,13 +36,54 @@ pub trait LimitRule: Copy {
     /// Returns the plan of the first window.
     fn first(&self) -> WindowPlan;
 
-    /// Takes in a window that is over, and returns the plan of the next one.
+    /// Evaluates a window that is over, and returns the plan of the next one.
     fn next(&mut self, window: &WindowSummary) -> WindowPlan;
 
-    /// Returns the latency of the unloaded service, as far as the rule knows one.
+    /// Returns the latency of the unloaded service, if the rule knows one.
     fn baseline(&self) -> Option<Duration> {
         None
     }
+}
+
+/// A rule whose bounds can change in use.
+///
+/// Set them with [`AdaptiveLimit::set_bounds`](super::AdaptiveLimit::set_bounds).
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::concurrency::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
+///
+/// /// A call more with every window.
+/// #[derive(Clone, Copy, Debug)]
+/// struct Rising {
+///     bounds: LimitBounds,
+///     limit: u32,
+/// }
+///
+/// impl LimitRule for Rising {
+///     fn first(&self) -> WindowPlan {
+///         WindowPlan::new(self.limit)
+///     }
+///     fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+///         self.limit = (self.limit + 1).min(self.bounds.max());
+///         WindowPlan::new(self.limit)
+///     }
+/// }
+///
+/// impl BoundedRule for Rising {
+///     fn set_bounds(&mut self, bounds: LimitBounds, _: u32) -> u32 {
+///         (self.bounds, self.limit) = (bounds, self.limit.clamp(bounds.min(), bounds.max()));
+///         self.limit
+///     }
+/// }
+/// ```
+pub trait BoundedRule: LimitRule {
+    /// Takes other bounds in the middle of a window under `limit`, and returns the window's new limit.
+    ///
+    /// The new limit is below the lowest bound only where the rule measures the unloaded service.
+    fn set_bounds(&mut self, bounds: LimitBounds, limit: u32) -> u32;
 }
 
 /// The measurements of one window.
@@ -60,9 +101,9 @@ pub struct WindowSummary {
     pub peak_in_flight: u32,
     /// The calls in flight at the window's end.
     pub in_flight: u32,
-    /// How long the window was, without what was skipped.
+    /// The length of the window, without the skipped time.
     pub length: Duration,
-    /// The time since the plan was made, with what was skipped.
+    /// The time since the plan was made, including the skipped time.
     pub since_plan: Duration,
 }
 
@@ -92,17 +133,19 @@ impl WindowSummary {
 /// The limit and the length of the next window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowPlan {
-    /// The limit, from now on. One below 1 counts as 1, one above 1,000,000 as that.
+    /// The limit, from now on. One below 1 counts as 1, one above 1,000,000 as 1,000,000.
     pub limit: u32,
-    /// How many calls end before the window begins.
+    /// The number of calls that end before the window begins.
     ///
-    /// As many as were in flight, if they say nothing about the new limit.
+    /// As many as are in flight, if they say nothing about the new limit.
     pub skip: u32,
-    /// How many calls end in the window, at least.
+    /// The least number of calls that end in the window.
     pub samples: u32,
-    /// How long the window is, at least; up to 60 s.
+    /// The least length of the window; up to 60 s.
     pub length: Duration,
-    /// When the window is over even with fewer calls, if none was refused and not all that are allowed were in flight.
+    /// The time after which the window may end with fewer calls, if it was not full.
+    ///
+    /// It was not if no call was refused and fewer calls were in flight than allowed.
     pub unless_full: Option<Duration>,
 }
 
@@ -113,25 +156,35 @@ impl WindowPlan {
         Self { limit, skip: 0, samples: 100, length: Duration::from_millis(500), unless_full: None }
     }
 
-    /// The plan with a limit that an [`AdaptiveLimit`](super::AdaptiveLimit) can have: at 0 no call would ever end again.
+    /// Returns the plan with a limit that an [`AdaptiveLimit`](super::AdaptiveLimit) can have.
+    ///
+    /// At 0 no call would ever end again.
     pub(in crate::concurrency) fn held(self) -> Self {
         Self { limit: self.limit.clamp(1, LimitBounds::HIGHEST), ..self }
     }
 
-    /// Skips the calls that are in flight if the limit has changed by more than a twentieth, because they began under the
-    /// old one.
+    /// Skips the calls in flight if the limit has changed by more than a twentieth.
+    ///
+    /// They began under the old limit.
     pub(super) fn after(mut self, old_limit: f64, new_limit: f64, in_flight: u32) -> Self {
-        let changed = if new_limit > old_limit { new_limit - old_limit } else { old_limit - new_limit };
-        if changed > old_limit / 20.0 {
+        if is_another(old_limit, new_limit) {
             self.skip = in_flight;
         }
         self
     }
 }
 
-/// The latency whose binary logarithm in microseconds this is.
+/// Returns whether the new limit differs from the old one by more than a twentieth.
+///
+/// Calls that began under the old limit then say nothing about the new one.
+pub(super) fn is_another(old_limit: f64, new_limit: f64) -> bool {
+    let changed = if new_limit > old_limit { new_limit - old_limit } else { old_limit - new_limit };
+    changed > old_limit / 20.0
+}
+
+/// Returns the latency with this binary logarithm in microseconds.
 pub(super) fn latency_of(log2_micros: f64) -> Duration {
     let nanos = exp2(log2_micros) * 1_000.0;
-    // Saturates: a cast does.
+    // The cast saturates.
     Duration::from_nanos(nanos as u64)
 }

@@ -20,12 +20,13 @@
 //! |  CALLS  |   Σ LOG2 OF TICKS    |
 //! ```
 //!
-//! A call that ends adds a sample to the bank of the header that it has loaded, whatever happens meanwhile. A thread that
-//! stands between the two for longer adds to a bank that was taken already; the sample is then one of the window after
-//! next. Only the thread that has the claim moves the header to the other bank, and then takes the old bank.
+//! A call that ends adds a sample to the bank of the header that it has loaded, even if the header has changed since. A thread
+//! that is stopped between the two may add to a bank that was already taken; the sample then counts in the window after next.
+//! Only the thread that has the claim moves the header to the other bank, and then takes the old bank.
 
 use super::log2::{LOG2_BITS, log2_fixed, mean};
-use super::{LimitRule, WindowPlan, WindowSummary};
+use super::rule::is_another;
+use super::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Field, Guarded, Ordering, const_unless_loom};
 use crate::time::Clock;
 use core::time::Duration;
@@ -42,8 +43,9 @@ const _: () = assert!(CALLS.end() == u64::BITS, "fields must tile the word");
 const _: () =
     assert!(log2_fixed(u64::MAX) * CALLS.max() <= LOG2_SUM.max(), "the sum of as many calls as are counted fits");
 
-/// Of a bank with half of the calls that it can count: its window ends early. The other half is for calls that end
-/// meanwhile.
+/// A bank with half of the calls that it can count: its window ends early.
+///
+/// The other half is for calls that end meanwhile.
 const HALF_FULL: u64 = 1 << (u64::BITS - 1);
 
 /// The most ticks of a window, for a clock of more than 73 GHz.
@@ -76,39 +78,91 @@ pub(in crate::concurrency) trait Gate {
 /// The rule, and the window that it has planned.
 #[derive(Clone, Copy, Debug)]
 struct State<R> {
+    /// Counts changes of the state; wraps.
+    version: u32,
     rule: R,
     plan: WindowPlan,
-    /// Whether calls are skipped still.
+    /// Whether calls are still skipped.
     is_skipping: bool,
     /// When the plan was made, in ticks; unknown before the first sample.
     planned_at: Option<u64>,
     /// When the window began, in ticks.
     began_at: u64,
-    /// Since when no call was refused as far as is known: the plan's beginning, or a later look at the peak.
+    /// The start of the known time without a refusal.
+    ///
+    /// That is the plan's start, or a later check of the peak.
     quiet_since: u64,
     /// The window's peak before that.
     peak: u32,
+    /// The bounds that were set last.
+    bounds: Option<NewBounds<R>>,
+}
+
+/// New bounds, and the rule's method that takes them.
+#[derive(Debug)]
+struct NewBounds<R> {
+    bounds: LimitBounds,
+    set: fn(&mut R, LimitBounds, u32) -> u32,
+}
+
+impl<R> Clone for NewBounds<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for NewBounds<R> {}
+
+impl<R> State<R> {
+    /// Replaces the state by a changed copy and returns whether it did.
+    ///
+    /// It does not if the state has changed since it was copied.
+    fn replace(&mut self, copy: Self) -> bool {
+        let is_unchanged = self.version == copy.version;
+        if is_unchanged {
+            *self = Self { version: copy.version.wrapping_add(1), ..copy };
+        }
+        is_unchanged
+    }
+
+    /// Takes new bounds, and restarts the window after `skip` calls if they change the limit too much.
+    ///
+    /// They do if the earlier calls say nothing about the new limit. It runs the rule's code, so call it on copies.
+    fn take(&mut self, new: NewBounds<R>, skip: u32) {
+        let limit = self.plan.limit;
+        self.plan.limit = (new.set)(&mut self.rule, new.bounds, limit);
+        self.plan = self.plan.held();
+        if is_another(f64::from(limit), f64::from(self.plan.limit)) {
+            self.is_skipping = true;
+            self.plan.skip = self.plan.skip.max(skip);
+        }
+        self.bounds = Some(new);
+    }
 }
 
 /// The shared state of the measurement.
 #[derive(Debug)]
 pub(in crate::concurrency) struct Sampler<R> {
     header: AtomicU64,
-    /// The window's ticks, and those that the clock may step back, in END's place. If END is not ahead by fewer than that, the
-    /// time is over, or the clock has stepped back too far, or has gone full circle. 0 while calls are skipped, and before the
-    /// first.
+    /// The window's ticks plus those that the clock may step back, in END's place.
+    ///
+    /// If END is not ahead by fewer than that, the time is over, or the clock has stepped back too far, or has gone full circle.
+    /// 0 while calls are skipped, and before the first.
     span: AtomicU64,
     banks: [Bank; 2],
-    /// How many calls the window takes at least; 0 if it may end without.
+    /// The least number of calls in the window; 0 if it may end without any.
     fewest: AtomicU32,
     is_claimed: AtomicBool,
-    /// Only the thread with the claim changes it, so its lock is free but for those that look at the rule.
+    /// The rule and its plan.
+    ///
+    /// Only the thread with the claim and threads that set bounds change it. So the lock is free, except for these and for
+    /// threads that read the rule.
     state: Guarded<State<R>>,
 }
 
 impl<R> Sampler<R> {
     const_unless_loom! {
-        /// Before the first window of this plan.
+        /// Creates a sampler before the first window of this plan.
         pub(in crate::concurrency) const fn new(rule: R, plan: WindowPlan) -> Self {
             Self {
                 header: AtomicU64::new(0),
@@ -117,25 +171,25 @@ impl<R> Sampler<R> {
                 // The first sample begins the window.
                 fewest: AtomicU32::new(1),
                 is_claimed: AtomicBool::new(false),
-                state: Guarded::new(State { rule, plan, is_skipping: true, planned_at: None, began_at: 0, quiet_since: 0, peak: 0 }),
+                state: Guarded::new(State { version: 0, rule, plan, is_skipping: true, planned_at: None, began_at: 0, quiet_since: 0, peak: 0, bounds: None }),
             }
         }
     }
 }
 
 impl<R: LimitRule> Sampler<R> {
-    /// Records that so many calls were in flight at once.
+    /// Records that `in_flight` calls were in flight at once.
     #[inline]
     pub(in crate::concurrency) fn saw(&self, in_flight: u32) {
-        // ORDERING: Relaxed, here and in `raise`: a peak publishes nothing. One that is recorded while the window changes may
-        // be missed; the calls in flight are then the new window's first peak.
+        // ORDERING: Relaxed, here and in `raise`: a peak publishes nothing. One that is recorded while the window changes may be
+        // missed; the calls in flight are then the new window's first peak.
         let header = self.header.load(Ordering::Relaxed);
         if PEAK.get(header) < u64::from(in_flight) {
             self.raise(header, in_flight);
         }
     }
 
-    /// Out of line: in a window it is called as often as the peak rises.
+    /// Raises the peak. Out of line: in a window it is called as often as the peak rises.
     #[cold]
     fn raise(&self, mut header: u64, in_flight: u32) {
         while PEAK.get(header) < u64::from(in_flight) {
@@ -151,11 +205,11 @@ impl<R: LimitRule> Sampler<R> {
         }
     }
 
-    /// Records a call that succeeded, which began at this tick.
+    /// Records a call that succeeded and that began at this tick.
     #[inline]
     pub(in crate::concurrency) fn succeeded(&self, began: u64, clock: &impl Clock, gate: &impl Gate) {
         let now = clock.now();
-        // A clock that stepped back has counted nothing.
+        // If the clock stepped back, no time has passed.
         let ticks = (now.wrapping_sub(began) as i64).max(0) as u64;
         // ORDERING: Relaxed: counts publish nothing, and a sample of any bank is counted once. loom-tests:
         // adaptive::every_sample_is_counted_once.
@@ -179,15 +233,67 @@ impl<R: LimitRule> Sampler<R> {
         }
     }
 
-    /// Returns the rule as it is now.
+    /// Returns the rule in its present state.
     pub(in crate::concurrency) fn rule(&self) -> R {
         self.state.read(|state| state.rule)
     }
 
-    /// Whether the time of the window is over, or it has none.
+    /// Changes the bounds of the rule and of the limit.
+    pub(in crate::concurrency) fn set_bounds(&self, bounds: LimitBounds, gate: &impl Gate)
+    where
+        R: BoundedRule,
+    {
+        self.take(NewBounds { bounds, set: R::set_bounds }, gate);
+    }
+
+    /// Takes over the bounds that were set on another sampler, if any were.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub(in crate::concurrency) fn take_bounds_of(&self, other: &Self, gate: &impl Gate) {
+        if let Some(bounds) = other.state.read(|state| state.bounds) {
+            self.take(bounds, gate);
+        }
+    }
+
+    fn take(&self, bounds: NewBounds<R>, gate: &impl Gate) {
+        loop {
+            let mut state = self.state.read(|state| *state);
+            // ORDERING: Relaxed, here and below, as in `end_if_due` and `prepare`. A thread that begins another window meanwhile
+            // takes the bounds itself.
+            let counted = self.calls(self.header.load(Ordering::Relaxed));
+            state.take(bounds, counted.saturating_add(gate.in_flight()));
+            // If another window begins meanwhile, its number stays.
+            let fewest = self.fewest.load(Ordering::Relaxed);
+            if self.state.write(|current| current.replace(state)) {
+                if state.is_skipping && state.plan.skip < fewest {
+                    _ = self.fewest.compare_exchange(fewest, state.plan.skip, Ordering::Relaxed, Ordering::Relaxed);
+                }
+                break;
+            }
+        }
+        self.set_limit(gate);
+    }
+
+    /// Puts the plan's limit in force.
+    ///
+    /// Call it last, because it wakes the admitted calls, and their wakers may panic.
+    ///
+    /// Another thread may have changed the plan and put its limit in force before this one does, so it checks again.
+    fn set_limit(&self, gate: &impl Gate) {
+        let planned = || self.state.read(|state| state.plan.limit);
+        let mut limit = planned();
+        loop {
+            gate.set_limit(limit);
+            match planned() {
+                newer if newer == limit => return,
+                newer => limit = newer,
+            }
+        }
+    }
+
+    /// Returns whether the time of the window is over, or it has none.
     #[inline]
     fn may_end(&self, header: u64, now: u64) -> bool {
-        // ORDERING: Relaxed: with the span of another window this is a guess, which is made again with the claim.
+        // ORDERING: Relaxed: with the span of another window this is a guess, which is checked again with the claim.
         header.wrapping_sub(END.put(now)) >= self.span.load(Ordering::Relaxed)
     }
 
@@ -199,14 +305,14 @@ impl<R: LimitRule> Sampler<R> {
     /// Ends the window if it has enough calls, unless another thread does.
     #[cold]
     fn end_if_due(&self, clock: &impl Clock, gate: &impl Gate) {
-        // ORDERING: Relaxed, here and in `calls`: a first look, which is repeated with the claim.
+        // ORDERING: Relaxed, here and in `calls`: a first check, which is repeated with the claim.
         let header = self.header.load(Ordering::Relaxed);
         if self.calls(header) < self.fewest.load(Ordering::Relaxed) && !self.is_half_full(header) {
             return;
         }
         let Some(_claim) = Claim::of(&self.is_claimed) else { return };
-        // This thread sees the writes of the last holder of the claim: see `Claim::of`. That thread may have begun a window after
-        // this one last read the clock.
+        // This thread sees the writes of the last holder of the claim: see `Claim::of`. That holder may have begun a window after
+        // this thread last read the clock.
         let now = clock.now();
         let header = self.header.load(Ordering::Relaxed);
         let is_half_full = self.is_half_full(header);
@@ -234,7 +340,7 @@ impl<R: LimitRule> Sampler<R> {
         }
     }
 
-    /// Forgets the peak, which was full, so that the next look finds out whether calls are still refused.
+    /// Resets the peak, which was full, so that the next check finds out whether calls are still refused.
     fn be_patient(&self, mut state: State<R>, now: u64, gate: &impl Gate) {
         // ORDERING: Relaxed, as in `raise`.
         let mut header = self.header.load(Ordering::Relaxed);
@@ -248,10 +354,10 @@ impl<R: LimitRule> Sampler<R> {
         }
         state.peak = state.peak.max(PEAK.get(header) as u32);
         state.quiet_since = now;
-        self.prepare(state);
+        self.prepare(state, gate);
     }
 
-    /// Begins to measure, after as many calls were skipped as were to be.
+    /// Begins to measure, after the planned number of calls was skipped.
     fn begin(&self, mut state: State<R>, now: u64, ticks: Ticks, gate: &impl Gate) {
         state.is_skipping = false;
         state.began_at = now;
@@ -260,20 +366,20 @@ impl<R: LimitRule> Sampler<R> {
             state.quiet_since = now;
         }
         state.peak = 0;
-        self.prepare(state);
-        let length = ticks.in_window(state.plan.length);
+        let state = self.prepare(state, gate);
+        let length = if state.is_skipping { 0 } else { ticks.in_window(state.plan.length) };
         let header = self.advance(now, length, gate);
         self.bank(header).take();
         self.set_span(length, ticks);
     }
 
-    /// Ends the window, and does what the rule plans.
+    /// Ends the window, and carries out the rule's plan.
     fn end(&self, mut state: State<R>, now: u64, ticks: Ticks, gate: &impl Gate) {
-        // The other threads go on in the next window meanwhile, of the old plan. That it is if the rule panics.
+        // Meanwhile the other threads go on in the next window, of the old plan. That plan stays if the rule panics.
         let header = self.advance(now, ticks.in_window(state.plan.length), gate);
         let (mut successes, log2_sum, mut overloaded) = self.bank(header).take();
         if state.is_skipping {
-            // Its patience ended first. The calls began under another limit.
+            // The time of `unless_full` ended first, while calls were still skipped. They began under another limit.
             (successes, overloaded) = (0, 0);
         }
         let window = WindowSummary {
@@ -291,24 +397,37 @@ impl<R: LimitRule> Sampler<R> {
         state.quiet_since = now;
         state.peak = 0;
         state.is_skipping = state.plan.skip > 0;
-        self.prepare(state);
+        let state = self.prepare(state, gate);
         let length = if state.is_skipping { 0 } else { ticks.in_window(state.plan.length) };
         self.end_after(now, length);
         self.set_span(length, ticks);
-        // Last, because it wakes the calls that are let in, and their wakers may panic.
-        gate.set_limit(state.plan.limit);
+        self.set_limit(gate);
     }
 
-    /// Replaces the state, before the header says that it holds.
-    fn prepare(&self, state: State<R>) {
+    /// Replaces the state and returns it, before the header publishes it.
+    ///
+    /// Bounds that were set since the state was copied are put into the new one.
+    fn prepare(&self, mut state: State<R>, gate: &impl Gate) -> State<R> {
+        loop {
+            let current = self.state.read(|current| *current);
+            state.version = current.version;
+            if let Some(new) = current.bounds
+                && state.bounds.is_none_or(|old| old.bounds != new.bounds)
+            {
+                state.take(new, gate.in_flight());
+            }
+            if self.state.write(|current| current.replace(state)) {
+                break;
+            }
+        }
         let fewest = match state.plan {
             WindowPlan { unless_full: Some(_), .. } => 0,
             plan if state.is_skipping => plan.skip,
             plan => plan.samples,
         };
-        // ORDERING: Relaxed: a thread that reads another number tries the claim needlessly, or leaves it to the next one.
+        // ORDERING: Relaxed: a thread that reads another number tries the claim needlessly, or leaves it to the next thread.
         self.fewest.store(fewest, Ordering::Relaxed);
-        self.state.write(|current| *current = state);
+        state
     }
 
     fn set_span(&self, length: u64, ticks: Ticks) {
@@ -317,10 +436,10 @@ impl<R: LimitRule> Sampler<R> {
         self.span.store(END.put(span), Ordering::Relaxed);
     }
 
-    /// Moves on to the other bank, for so many ticks, and returns the header of the window that is over.
+    /// Moves on to the other bank for `ticks` ticks, and returns the header of the window that is over.
     fn advance(&self, now: u64, ticks: u64, gate: &impl Gate) -> u64 {
-        // ORDERING: Relaxed, here and in `end_after`: other holders of the claim see it by the claim, and a sample may go to either
-        // bank.
+        // ORDERING: Relaxed, here and in `end_after`: other holders of the claim see it by the claim, and a sample may go to
+        // either bank.
         let mut header = self.header.load(Ordering::Relaxed);
         loop {
             let parity = PARITY.put(PARITY.get(header) + 1);
@@ -332,7 +451,7 @@ impl<R: LimitRule> Sampler<R> {
         }
     }
 
-    /// Lets the window last for so many ticks.
+    /// Makes the window last for `ticks` ticks.
     fn end_after(&self, now: u64, ticks: u64) {
         let mut header = self.header.load(Ordering::Relaxed);
         loop {
@@ -344,12 +463,12 @@ impl<R: LimitRule> Sampler<R> {
         }
     }
 
-    /// Whether the window of this header has as many calls as end it early.
+    /// Returns whether the window of this header has so many calls that it ends early.
     fn is_half_full(&self, header: u64) -> bool {
         self.bank(header).successes.load(Ordering::Relaxed) & HALF_FULL != 0
     }
 
-    /// The calls that have ended in the window of this header.
+    /// Returns the calls that have ended in the window of this header.
     fn calls(&self, header: u64) -> u32 {
         let bank = self.bank(header);
         let successes = CALLS.get(bank.successes.load(Ordering::Relaxed)) as u32;
@@ -357,13 +476,13 @@ impl<R: LimitRule> Sampler<R> {
     }
 }
 
-/// The header with this peak, or the highest that fits.
+/// Returns the header with this peak, or the highest that fits.
 const fn with_peak(header: u64, in_flight: u32) -> u64 {
     let peak = if in_flight as u64 > PEAK.max() { PEAK.max() } else { in_flight as u64 };
     header & !PEAK.put(PEAK.max()) | PEAK.put(peak)
 }
 
-/// The END of a window that lasts for so many ticks from now on.
+/// Returns the END of a window that lasts for `ticks` ticks from `now`.
 const fn ending(now: u64, ticks: u64) -> u64 {
     END.put(now.wrapping_add(ticks).wrapping_sub(1))
 }
@@ -371,20 +490,22 @@ const fn ending(now: u64, ticks: u64) -> u64 {
 impl Bank {
     /// Empties the bank, and returns its successes, the sum of their logarithms, and its overloaded calls.
     fn take(&self) -> (u32, u64, u32) {
-        // ORDERING: Relaxed: the swap takes what is there, once. A load and a store would lose what comes in between. loom-tests:
-        // adaptive::every_sample_is_counted_once.
+        // ORDERING: Relaxed: each swap takes every sample once. A load and a store would lose samples recorded between
+        // them. loom-tests: adaptive::every_sample_is_counted_once.
         let successes = self.successes.swap(0, Ordering::Relaxed);
         (CALLS.get(successes) as u32, LOG2_SUM.get(successes), self.overloaded.swap(0, Ordering::Relaxed))
     }
 }
 
-/// The right to end a window, of one thread at a time. Given back when it is dropped, also by a panic.
+/// The right to end a window, held by one thread at a time.
+///
+/// Dropping it releases it, also when a panic unwinds.
 struct Claim<'a>(&'a AtomicBool);
 
 impl<'a> Claim<'a> {
     fn of(is_claimed: &'a AtomicBool) -> Option<Self> {
-        // ORDERING: Acquire pairs with the Release in `drop`: this thread sees the header and the state that the last holder
-        // has left. loom-tests: adaptive::no_window_ends_before_its_time, adaptive::no_window_ends_twice.
+        // ORDERING: Acquire pairs with the Release in `drop`: this thread sees the header and the state that the last holder has
+        // left. loom-tests: adaptive::no_window_ends_before_its_time, adaptive::no_window_ends_twice.
         is_claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok().then(|| Self(is_claimed))
     }
 }
@@ -400,7 +521,7 @@ impl Drop for Claim<'_> {
 #[derive(Clone, Copy, Debug)]
 struct Ticks {
     frequency: u64,
-    /// How many the clock may step back; no more than leave room for END to be behind.
+    /// The ticks that the clock may step back; few enough that END can be behind.
     step_back: u64,
 }
 
@@ -411,20 +532,20 @@ impl Ticks {
         Self { frequency: clock.frequency(), step_back: clock.max_step_back().min(MOST_TICKS / 2) }
     }
 
-    /// The ticks of a window of this length, rounded up.
+    /// Returns the ticks of a window of this length, rounded up.
     fn in_window(self, length: Duration) -> u64 {
         let ticks = (length.min(LONGEST).as_nanos() * u128::from(self.frequency)).div_ceil(NANOS_PER_SECOND);
         u64::try_from(ticks).unwrap_or(MOST_TICKS).min(MOST_TICKS)
     }
 
-    /// The time between two readings, rounded down; none if the clock stepped back or stands still.
+    /// Returns the time between two readings, rounded down; zero if the clock stepped back or stands still.
     fn elapsed(self, from: u64, to: u64) -> Duration {
         let ticks = (to.wrapping_sub(from) as i64).max(0) as u128;
         let nanos = (ticks * NANOS_PER_SECOND).checked_div(self.frequency.into()).unwrap_or(0);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The binary logarithm of the ticks in a microsecond.
+    /// Returns the binary logarithm of the ticks in a microsecond.
     fn log2_per_micro(self) -> f64 {
         const LOG2_OF_A_MILLION: f64 = 19.931_568_569_324_174;
         mean(log2_fixed(self.frequency), 1) - LOG2_OF_A_MILLION

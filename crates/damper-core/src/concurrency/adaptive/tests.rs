@@ -1,4 +1,4 @@
-//! The rules, window by window.
+//! Tests of the rules, window by window.
 
 use super::{Aimd, Gradient2, LimitBounds, LimitRule, ProbedGradient, Vegas, WindowPlan, WindowSummary};
 use core::time::Duration;
@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 const MS: f64 = 1_000.0;
 
-/// A window of 100 calls of so many microseconds each, and half a second.
+/// A window of 100 calls of `micros` microseconds each, and half a second.
 fn window(peak: u32, micros: f64) -> WindowSummary {
     WindowSummary {
         successes: 100,
@@ -19,7 +19,7 @@ fn window(peak: u32, micros: f64) -> WindowSummary {
     }
 }
 
-/// A rule that has learnt a latency of 10 ms at a few calls in flight.
+/// A rule that has learned a latency of 10 ms at a few calls in flight.
 fn taught() -> ProbedGradient {
     let mut rule = ProbedGradient::new(LimitBounds::DEFAULT);
     rule.next(&window(5, 10.0 * MS));
@@ -38,7 +38,7 @@ fn is_probe(plan: WindowPlan) -> bool {
     plan.unless_full.is_some()
 }
 
-/// Full windows of this latency until the rule begins a probe; the probe's plan.
+/// Makes full windows of this latency until the rule begins a probe, and returns the probe's plan.
 fn until_probe(rule: &mut ProbedGradient, micros: f64) -> WindowPlan {
     let mut limit = rule.first().limit;
     for _ in 0..1_000 {
@@ -134,7 +134,9 @@ fn a_probe_halves_the_limit_and_is_confirmed_by_the_baseline() {
     assert_close(baseline_ms(&rule), 120f64.sqrt());
 }
 
-/// A latency within 1.4 times the baseline. Below the baseline by more than 1.2 it may be chance, or a queue was measured before.
+/// A reading below the baseline by more than 1.2, but within 1.4, is in doubt.
+///
+/// It may be chance, or the baseline may have been that of a queue.
 #[test]
 fn low_reading_of_a_probe_is_checked_by_the_next_probe_soon() {
     let windows_until_next_probe = |latency: f64| {
@@ -190,7 +192,7 @@ fn interval_of_probes_doubles_up_to_half_a_minute() {
     assert_eq!(lengths, [2, 4, 8, 16, 30, 30, 30]);
 }
 
-/// The limits of a probe and the one after it, where the latency is this.
+/// Returns the limits of a probe and of the next one, at this latency.
 fn probed(rule: &mut ProbedGradient, latency: impl Fn(u32) -> f64) -> Vec<u32> {
     let mut plan = until_probe(rule, latency(20));
     let mut limits = std::vec![plan.limit];
@@ -264,7 +266,7 @@ fn a_measurement_without_a_latency_is_not_taken_for_the_next_window() {
     assert_close(baseline_ms(&rule), 10.0);
 }
 
-/// For otherwise a probe under a polluted baseline would confirm it.
+/// Otherwise a probe under a polluted baseline would confirm it.
 #[test]
 fn every_probe_shrinks_a_polluted_baseline() {
     // One worker that takes 10 ms, and a baseline of 50 times that.
@@ -297,8 +299,9 @@ fn probe_without_refusals_is_abandoned() {
     assert_close(baseline_ms(&rule), 10.0);
 }
 
-/// Calls of any latency, or none, window after window. Below the bounds are probes, and at most so many other measurements, of one
-/// window each.
+/// Checks that limits stay in the bounds for windows of calls of any latency, or none.
+///
+/// Limits below the bounds are those of probes, and of at most `measurements` other measurements of one window each.
 fn stays_in(bounds: LimitBounds, mut rule: impl LimitRule, measurements: u32) {
     let mut limit = rule.first().limit;
     let mut below = 0;
@@ -340,7 +343,7 @@ fn aimd_adds_one_and_takes_a_tenth() {
     assert_eq!((plan.limit, plan.skip, plan.samples), (18, 21, 18));
 }
 
-/// A service of so many workers that take 10 ms, under a lasting overload; the limit after a while.
+/// Returns the limit after a while, for `workers` workers that take 10 ms, under a lasting overload.
 fn settled(mut rule: impl LimitRule, workers: u32) -> (u32, f64) {
     let mut limit = rule.first().limit;
     for _ in 0..5_000 {

@@ -3,26 +3,28 @@
 use super::log2::exp2;
 use super::rule::latency_of;
 use super::unloaded::Unloaded;
-use super::{LimitBounds, LimitRule, WindowPlan, WindowSummary};
+use super::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
 use core::time::Duration;
 
-/// The limit grows fast below this queue, slowly below the next bound, and falls above that; each in units of
-/// log10 of the limit.
+/// The queue up to which the limit grows fast, in units of log10 of the limit.
+///
+/// It grows slowly below the next bound, and falls above the last.
 const SHORT: f64 = 1.0;
 const MIDDLE: f64 = 3.0;
 const LONG: f64 = 6.0;
 
-/// Holds the queue that the latency implies between 3 and 6 times log10 of the limit, as TCP Vegas does.
+/// Holds the queue that the latency implies between 3 and 6 times log10 of the limit.
 ///
-/// That queue is `limit · (1 − unloaded / latency)`. `VegasLimit` of Netflix's concurrency-limits has the same rule.
+/// TCP Vegas has such bounds. The queue is `limit · (1 − unloaded / latency)`. `VegasLimit` of Netflix's
+/// concurrency-limits has the same rule.
 ///
-/// It suits services of constant latency with a queue in front. Against a service whose latency rises with its load from the
-/// first call on, it is too careful.
+/// It suits services of constant latency with a queue in front. It is too careful for a service whose latency rises with its load
+/// from the first call on.
 ///
-/// Netflix's rule compares with the lowest latency of any call, which starves a service whose calls differ (0.04 to 0.12 of
-/// its capacity in simulations); looks for a new lowest under load, so that its limit drifts up (issue 165); and
-/// starts slowly (issue 35). This one compares means, measures the unloaded service at a third of the limit, and doubles the
-/// limit until there is a queue for the first time.
+/// Netflix's rule compares with the lowest latency of any call, which starves a service whose calls differ (0.04 to 0.12 of its
+/// capacity in simulations). It looks for a new lowest latency under load, so that its limit drifts up (issue 165), and it starts
+/// slowly (issue 35). This rule compares means, measures the unloaded service at a third of the limit, and doubles the limit
+/// until there is a queue for the first time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Vegas {
     bounds: LimitBounds,
@@ -39,7 +41,9 @@ impl Vegas {
         Self { bounds, limit: bounds.start() as f64, unloaded: Unloaded::new(), is_starting: true }
     }
 
-    /// The limit after a full window whose calls took `slower` times as long as those of the unloaded service.
+    /// Returns the limit after a full window.
+    ///
+    /// Its calls took `slower` times as long as those of the unloaded service.
     fn after_full(&mut self, slower: f64) -> f64 {
         let step = f64::from((self.limit as u32).max(1).ilog10().max(1));
         let queue = self.limit * (1.0 - 1.0 / slower);
@@ -81,5 +85,12 @@ impl LimitRule for Vegas {
 
     fn baseline(&self) -> Option<Duration> {
         self.unloaded.latency().map(latency_of)
+    }
+}
+
+impl BoundedRule for Vegas {
+    fn set_bounds(&mut self, bounds: LimitBounds, limit: u32) -> u32 {
+        (self.bounds, self.limit) = (bounds, bounds.hold(self.limit));
+        if self.unloaded.is_measuring() { limit.min(bounds.max()) } else { self.limit as u32 }
     }
 }

@@ -3,11 +3,11 @@
 use super::median::RecentMedian;
 use super::permit::sealed::{Entry, Gated};
 use super::queue::{Fate, MOST_PLACES, Place, Queue, Queued};
-use super::request::{End, Entrant};
+use super::request::Entrant;
 use super::{AdmissionPermit, AdmissionRequest, Admit, Criticality, FixedLimit, NotAdmitted, RefusalCause};
 use crate::concurrency::adaptive::sampler::{Gate, Sampler};
 use crate::concurrency::slots::{Occupancy, Slots};
-use crate::concurrency::{LimitBounds, LimitRule, Outcome, ProbedGradient};
+use crate::concurrency::{BoundedRule, LimitBounds, LimitRule, Outcome, ProbedGradient};
 use crate::sync::{Guarded, IS_MODEL};
 use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
 #[cfg(target_has_atomic = "ptr")]
@@ -17,7 +17,7 @@ use core::hash::BuildHasher;
 use core::task::Waker;
 use core::time::Duration;
 
-/// The places of a queue that is not given another number.
+/// The default number of places of a queue.
 const PLACES: u16 = if IS_MODEL { 4 } else { 1_024 };
 
 /// The longest wait that a refusal names.
@@ -25,59 +25,61 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Decides which calls a server works on, by their class, tenant and deadline, within a limit.
 ///
-/// The limit is on the calls in flight. Calls count by their [class](Criticality); the tenants of a class get equal
-/// shares; and a call that can no longer end in time is refused.
+/// The limit applies to the calls in flight. The gate serves calls by their [class](Criticality); the tenants of a class get
+/// equal shares; and it refuses a call that can no longer end in time.
 ///
 /// A limit alone refuses any call when it is reached. This one has a queue, as long as the limit, from which it chooses:
 ///
 /// - While a slot is free, a call is admitted at once. Then no call is queued.
-/// - Otherwise it is queued. A slot that becomes free goes to the highest [class](Criticality) of which a call is queued, of that to
-///   the tenant that was given the fewest slots lately, and of that tenant to the newest call: it has the most time left.
-/// - A call for which the queue has no place displaces one of the lowest class, if that is not higher than its own, of the tenant
-///   with most calls queued, and of that tenant the oldest.
-/// - A call with less time left until its deadline than the median of recent service times is refused: when it comes to
-///   the queue, while it waits, and instead of being given a slot.
+/// - Otherwise it is queued. A slot that becomes free goes to the highest [class](Criticality) with queued calls, within it to
+///   the tenant that was given the fewest slots lately, and of that tenant to the newest call, which has the most time left.
+/// - If the queue is full, a new call displaces one of the lowest class that has queued calls, unless that class is higher than
+///   its own. It displaces the oldest call of the tenant with most calls queued.
+/// - A call with less time left until its deadline than the median of recent service times is refused: when it arrives at the
+///   queue, while it waits, and instead of being given a slot.
 ///
 /// The limit [follows the service](crate::concurrency::AdaptiveLimit), or is [fixed](Self::fixed).
 ///
-/// **End the work at its deadline**, with [`AdmissionPermit::run`], say. In simulations of three times the load that a
-/// server can take, the highest class, half of the capacity, got 99 % of its calls answered in time. Without the queue it got a
-/// third, as every class did. Where work was not ended at its deadline, 1 to 7 % of it was late.
+/// **End the work at its deadline**, with [`AdmissionPermit::run`], say. In simulations of three times the load that a server can
+/// take, 99 % of the calls of the highest class, whose load was half of the capacity, got their response in time. Without the
+/// queue a third did, as in every class. Where work was not ended at its deadline, 1 to 7 % of it was late.
 ///
-/// Two things it does not do. Strict priority starves: while the higher classes use up the capacity, the
-/// lower ones get nothing. And it has one median: put calls of seconds and calls of milliseconds behind gates of their own.
+/// The gate has two limitations. Strict priority starves: while the higher classes use up the capacity, the lower ones get
+/// nothing. And there is one median: put calls of seconds and calls of milliseconds behind separate gates.
 ///
 /// # Tenants
 ///
-/// Equal tenants of a class get equal shares of the slots. One that sends ten times as much as the others got 1.0 to 1.7 times as
-/// much as each of them in the simulations: 1.7 under a limit of 10 or so, because often no other tenant had a call in so short a
-/// queue. Only slots given to queued calls are counted. A call that finds a slot free takes it from no other, so while there is no
-/// overload nothing is counted, and in simulations counting those too changed nothing. A tenant that was away is owed ten slots at most.
+/// Equal tenants of a class get equal shares of the slots. In the simulations a tenant that sends ten times as much as the others
+/// got 1.0 to 1.7 times as much as each of them: 1.7 under a limit of 10 or so, because often no other tenant had a call in so
+/// short a queue. Only slots given to queued calls are counted. A call that finds a slot free takes it from no other call, so
+/// nothing is counted without overload; counting those slots too changed nothing in simulations. A tenant that was away is owed
+/// ten slots at most.
 ///
-/// There are counters for 1,024 tenants per class, in groups of four that a keyed hash chooses. There may be more tenants: one without
-/// a counter takes over that of a tenant of its group that has no calls queued. Five active tenants in one group get the shares of four
-/// between them; of 100 active tenants that happens to 1 in 1,400 or so.
+/// There are counters for 1,024 tenants per class, in groups of four that a keyed hash chooses. There may be more tenants: one
+/// without a counter takes over that of a tenant of its group that has no calls queued. Five active tenants in one group get the
+/// shares of four between them; of 100 active tenants that happens to 1 in 1,400 or so.
 ///
 /// # Cost
 ///
-/// Share it by reference or in an `Arc`. With a slot free it decides without a lock, in one compare-and-swap. Where calls are queued
-/// there is a lock, under which a slot is given in time proportional to the number of tenants queued. A gate takes some 220 KB, half
-/// of it for the queue. Nothing is allocated after construction, except by the first [`wait`](Admit::wait) of each thread.
+/// Share it by reference or in an `Arc`. With a slot free it decides without a lock, in one compare-and-swap. Where calls are
+/// queued there is a lock, under which a slot is given in time proportional to the number of tenants queued. A gate takes some
+/// 220 KB, half of it for the queue. Nothing is allocated after construction, except by the first [`wait`](Admit::wait) of each
+/// thread.
 ///
 /// # Panics in wakers
 ///
-/// If a waker panics, no slot is lost, and the calls behind it are woken while the panic unwinds. If another one of these panics too, the
-/// process aborts, as it does whenever a drop panics during unwinding.
+/// If a waker panics, no slot is lost, and the calls behind it are woken while the panic unwinds. If another of these wakers
+/// panics too, the process aborts, as for any panic in a drop during unwinding.
 ///
 /// # Memory ordering
 ///
-/// What was done before a permit was dropped happens before what is done with the permit that takes its slot.
+/// Everything done before a permit is dropped happens before everything done under the permit that takes its slot.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 /// use damper::Deadline;
 /// use damper::concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted};
@@ -90,13 +92,15 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// // ... the work, until permit.deadline() ...
 /// permit.success();
 /// assert_eq!((gate.limit(), gate.in_flight()), (20, 0));
-/// # Ok::<(), NotAdmitted>(())
+/// # }
+/// # Ok::<(), damper::concurrency::NotAdmitted>(())
 /// ```
+#[cfg(feature = "alloc")]
 pub struct Admission<R = ProbedGradient, C = DefaultClock> {
     slots: Slots,
     queue: Guarded<Queue>,
     places: u16,
-    /// None where the limit is fixed.
+    /// `None` where the limit is fixed.
     sampler: Option<Sampler<R>>,
     median: RecentMedian,
     seed: Seed,
@@ -114,7 +118,9 @@ impl Admission {
 
 #[cfg(feature = "std")]
 impl Default for Admission {
-    /// Creates a gate whose limit starts at 20 and follows the service, from 1 to 1,000,000, on the default clock.
+    /// Creates a gate on the default clock whose limit starts at 20 and follows the service.
+    ///
+    /// The limit is from 1 to 1,000,000.
     fn default() -> Self {
         Self::new(LimitBounds::DEFAULT)
     }
@@ -122,10 +128,10 @@ impl Default for Admission {
 
 #[cfg(feature = "std")]
 impl Admission<FixedLimit> {
-    /// Creates a gate for so many calls in flight, on the [default clock](DefaultClock).
+    /// Creates a gate for `limit` calls in flight, on the [default clock](DefaultClock).
     ///
-    /// At most 2^24 - 1 calls (16,777,215): a higher limit counts as that. A limit of 0 refuses all calls at once:
-    /// the queue is no longer than the limit.
+    /// At most 2^24 - 1 calls (16,777,215): a higher limit counts as that. A limit of 0 refuses all calls at once, because the
+    /// queue is no longer than the limit.
     #[must_use]
     pub fn fixed(limit: u32) -> Self {
         Self::fixed_with_clock(limit, crate::time::Monotonic)
@@ -150,10 +156,10 @@ impl<C: Clock> Admission<FixedLimit, C> {
         Self::of(limit, PLACES, None, clock)
     }
 
-    /// Changes the limit, while the gate is used. At most 2^24 - 1, as for [`fixed`](Admission::fixed).
+    /// Changes the limit while the gate is in use. At most 2^24 - 1, as for [`fixed`](Admission::fixed).
     ///
-    /// A higher limit lets queued calls in at once. Under a lower one calls in flight go on, no other begins until enough of them
-    /// have ended, and queued calls that the shorter queue has no place for are refused.
+    /// A higher limit admits queued calls at once. Under a lower one calls in flight go on, and no other begins until enough of
+    /// them have ended. Queued calls beyond the shorter queue are refused.
     pub fn set_limit(&self, limit: u32) {
         self.change_limit(limit);
     }
@@ -164,14 +170,15 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::Monotonic;
     /// use damper::concurrency::{Admission, Aimd, LimitBounds};
     ///
     /// let gate = Admission::with_rule(Aimd::new(LimitBounds::new(4, 64)?), Monotonic);
     /// # assert_eq!(gate.limit(), 20);
+    /// # }
     /// # Ok::<(), damper::concurrency::LimitBoundsError>(())
     /// ```
     #[must_use]
@@ -196,14 +203,14 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         }
     }
 
-    /// Sets how many calls may be queued at most, whatever the limit.
+    /// Sets the most calls that may be queued, whatever the limit.
     ///
-    /// To be called before the first use. Default: 1,024. In a gate of [`new`](Admission::new) or [`with_clock`](Admission::with_clock)
-    /// the highest limit, if that is lower.
+    /// Call it before the first use. Default: 1,024. In a gate of [`new`](Admission::new) or
+    /// [`with_clock`](Admission::with_clock) the highest limit, if that is lower.
     ///
-    /// The queue is never longer than the limit in force, so that a call waits for about as long as a call takes. With 0 there
-    /// is no queue, and so neither classes nor tenants. The places are allocated here, 104 bytes each on targets of 64 bits; at
-    /// most 32,767.
+    /// The queue is never longer than the limit in force, so that a call waits for about as long as a call takes. With 0 there is
+    /// no queue, and so neither classes nor tenants. The places are allocated here, 104 bytes each on targets of 64 bits; at most
+    /// 32,767.
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
         let places = places.min(MOST_PLACES);
@@ -213,8 +220,8 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
 
     /// Sets the seed of the hash that chooses the counters of tenants. Default: a random one.
     ///
-    /// To be called before the first use. Without `std` the default is always the same seed, so a client that chooses
-    /// its tenant's name could share another tenant's counters.
+    /// Call it before the first use. Without `std` the default is always the same seed, so a client that chooses its tenant's
+    /// name could share another tenant's counters.
     #[must_use]
     pub fn seed(self, seed: Seed) -> Self {
         Self { seed, ..self }
@@ -222,8 +229,8 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
 
     /// Admits a call if a slot is free and its deadline has not passed. Never waits, locks or allocates.
     ///
-    /// Under overload no slot is free, so neither class nor tenant helps here: calls that may wait for as long as a call takes
-    /// use [`admit`](Self::admit).
+    /// Under overload no slot is free, so neither class nor tenant helps here. Use [`admit`](Self::admit) for calls that may wait
+    /// for as long as a call takes.
     ///
     /// # Errors
     ///
@@ -235,9 +242,9 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         Ok(AdmissionPermit::new(self, began, entrant.end))
     }
 
-    /// Admits a call as [`try_admit`](Self::try_admit) does, with a permit that owns a reference to the gate.
+    /// Admits a call as [`try_admit`](Self::try_admit) does; the permit has its own reference to the gate.
     ///
-    /// The permit can outlive the borrow, as the body of a response or a spawned task needs.
+    /// The permit can outlive the borrow, as a response body or a spawned task needs.
     ///
     /// # Errors
     ///
@@ -259,11 +266,11 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "tokio")] {
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), damper::concurrency::NotAdmitted> {
+    /// # async fn run() -> Result<(), damper::concurrency::NotAdmitted> {
     /// use damper::concurrency::{Admission, AdmissionRequest, Criticality};
     ///
     /// let gate = Admission::default();
@@ -271,24 +278,53 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// permit.success();
     /// # Ok(())
     /// # }
+    /// # run().unwrap(); }
     /// ```
     pub fn admit(&self, request: AdmissionRequest) -> Admit<&Self> {
         Admit::new(self, request.on(&self.clock))
     }
 
-    /// Waits as [`admit`](Self::admit) does, for a permit that owns a reference to the gate.
+    /// Waits as [`admit`](Self::admit) does, for a permit with its own reference to the gate.
     #[cfg(target_has_atomic = "ptr")]
     pub fn admit_owned(self: &Arc<Self>, request: AdmissionRequest) -> Admit<Arc<Self>> {
         Admit::new(Arc::clone(self), request.on(&self.clock))
     }
 
-    /// Returns the latency of the unloaded service, as far as the limit's rule has found it out.
+    /// Changes the bounds of the limit while the gate is in use.
+    ///
+    /// As [`AdaptiveLimit::set_bounds`](crate::concurrency::AdaptiveLimit::set_bounds).
+    ///
+    /// Queued calls beyond the queue of a lower limit are refused. The number of places of the queue does not change.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::concurrency::{Admission, LimitBounds};
+    ///
+    /// let gate = Admission::default();
+    /// gate.set_bounds(LimitBounds::new(1, 10)?);
+    /// assert_eq!(gate.limit(), 10);
+    /// # }
+    /// # Ok::<(), damper::concurrency::LimitBoundsError>(())
+    /// ```
+    pub fn set_bounds(&self, bounds: LimitBounds)
+    where
+        R: BoundedRule,
+    {
+        if let Some(sampler) = &self.sampler {
+            sampler.set_bounds(bounds, self);
+        }
+    }
+
+    /// Returns the latency of the unloaded service, if the limit's rule has learned one.
     #[must_use]
     pub fn baseline(&self) -> Option<Duration> {
         self.sampler.as_ref().and_then(|sampler| sampler.rule().baseline())
     }
 
-    /// Records in an adaptive limit that so many calls were in flight.
+    /// Records in an adaptive limit that `in_flight` calls were in flight.
     #[inline]
     fn saw(&self, in_flight: u32) {
         if let Some(sampler) = &self.sampler {
@@ -296,14 +332,15 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         }
     }
 
-    /// Changes the word, gives the slots that are free then to queued calls, and refuses those that the queue has no place for: in one
-    /// swap, so that no newcomer comes in between. Under the queue's lock.
+    /// Changes the word, grants free slots to queued calls, and refuses those beyond the queue.
+    ///
+    /// It does so in one swap, so that no newcomer overtakes them. Call it under the queue's lock.
     fn settle(&self, queue: &mut Queue, now: u64, change: impl Fn(Occupancy) -> Occupancy) {
         let needed = self.median.ticks();
         let mut current = self.slots.load();
         loop {
-            // If calls are queued, the word changes only under the lock: then the swap succeeds, and the queue is changed once. If none
-            // is, there is nothing to grant or to refuse.
+            // If calls are queued, the word changes only under the lock: then the swap succeeds, and the queue is changed once.
+            // If none is queued, there is nothing to grant or to refuse.
             let granted = queue.grant(change(current), now, needed);
             let next = queue.trim(granted, self.longest(granted));
             match self.slots.replace(current, next) {
@@ -337,7 +374,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         }
     }
 
-    /// The ticks since an earlier one; none if the clock stepped back.
+    /// Returns the ticks since an earlier one; 0 if the clock stepped back.
     #[inline]
     fn ticks_since(&self, began: u64) -> u64 {
         (self.clock.now().wrapping_sub(began) as i64).max(0) as u64
@@ -347,12 +384,12 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         self.settle_and_wake(|occupancy| occupancy.limited_to(limit));
     }
 
-    /// How many calls may be queued.
+    /// Returns how many calls may be queued.
     fn longest(&self, occupancy: Occupancy) -> u32 {
         occupancy.limit().min(self.places.into())
     }
 
-    /// Takes a slot, or a place in the queue. Under the queue's lock.
+    /// Takes a slot, or a place in the queue. Call it under the queue's lock.
     fn enter_or_queue(
         &self,
         queue: &mut Queue,
@@ -390,7 +427,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         Ok(Some(Queued { place, displaced }))
     }
 
-    /// Does what may run user code for a call that has got a slot: if that panics, the slot is freed.
+    /// Runs `act`, which may run user code, for a call that has got a slot: a panic frees the slot.
     fn with_slot(&self, has_slot: bool, act: impl FnOnce()) {
         let slot = has_slot.then(|| AdmissionPermit::new(self, 0, None));
         act();
@@ -403,13 +440,13 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         NotAdmitted::new(cause, occupancy.limit(), wait)
     }
 
-    /// The time in which the calls that are queued, and one more, get their slots; `None` if that is not known.
+    /// Returns the time in which the queued calls and one more get their slots; `None` if not known.
     fn time_of_queue(&self, occupancy: Occupancy) -> Option<Duration> {
         let (median, limit) = (self.median.ticks(), occupancy.limit());
         if median == 0 || limit == 0 {
             return None;
         }
-        // As many slots as there are become free in the time that a call takes. Below 2^60 and 2^17.
+        // In the time of one call, `limit` slots become free. Below 2^60 and 2^17.
         let ticks = u128::from(median) * u128::from(occupancy.queued() + 1) / u128::from(limit);
         let ticks = Ticks::new(u64::try_from(ticks).unwrap_or(u64::MAX));
         Some(ticks.duration(Frequency::from_hertz(self.clock.frequency()))?.min(LONGEST_WAIT))
@@ -423,7 +460,7 @@ impl<R, C> Admission<R, C> {
         self.slots.load().limit()
     }
 
-    /// Returns how many permits there are. More than the limit only after that has shrunk.
+    /// Returns the number of permits. It exceeds the limit only after the limit has shrunk.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.slots.load().in_flight()
@@ -445,8 +482,8 @@ impl<R, C> Admission<R, C> {
 impl<R, C: Clock> Admission<R, C> {
     /// Returns the median of recent service times, of some hundred successful calls; `None` before the first.
     ///
-    /// A call that was [overloaded](AdmissionPermit::overloaded) counts too if it took longer than the median: ended at its deadline, it
-    /// would have taken even longer.
+    /// A call that was [overloaded](AdmissionPermit::overloaded) counts too if it took longer than the median: if it was ended at
+    /// its deadline, it would have taken even longer.
     #[must_use]
     pub fn median_service_time(&self) -> Option<Duration> {
         match self.median.ticks() {
@@ -456,7 +493,7 @@ impl<R, C: Clock> Admission<R, C> {
     }
 }
 
-/// Wakes the others when a waker has panicked.
+/// Wakes the remaining calls when a waker has panicked.
 struct WakeTheRest<'a, R: LimitRule, C: Clock>(&'a Admission<R, C>);
 
 impl<R: LimitRule, C: Clock> Drop for WakeTheRest<'_, R, C> {
@@ -476,8 +513,8 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
     #[inline]
     fn enter(&self, entrant: &Entrant) -> Result<u64, NotAdmitted> {
         let now = self.clock.now();
-        // With a slot free it need not be asked whether the call would end in time: it takes the slot from no other. And so the median
-        // is always learnt anew, even if it has become longer than the time of every call.
+        // With a slot free the gate does not check whether the call would end in time: it takes the slot from no other call. So
+        // the median is always learned anew, even if it has become longer than the time of every call.
         if entrant.is_late(now, 0) {
             return Err(self.refused(RefusalCause::Late));
         }
@@ -498,6 +535,9 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
         if entrant.is_late(now, self.median.ticks()) {
             return Err(self.refused(RefusalCause::Late));
         }
+        if entrant.has_waited(now) {
+            return Err(self.refused(RefusalCause::TimedOut));
+        }
         let tenant = self.seed.hash_one(entrant.tenant);
         let mut waker = Some(waker);
         let entry = self.queue.write(|queue| self.enter_or_queue(queue, entrant, tenant, &mut waker));
@@ -514,7 +554,11 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
         let (now, needed) = (self.clock.now(), self.median.ticks());
         let mut waker = Some(waker);
         let withdrawn = self.queue.write(|queue| {
-            let withdrawn = queue.look(place, now, needed, &mut waker)?;
+            let withdrawn = if entrant.has_waited(now) {
+                queue.withdraw(place)
+            } else {
+                queue.look(place, now, needed, &mut waker)?
+            };
             if withdrawn.fate == Fate::Waiting {
                 // It frees no slot, so no other call's fate is decided.
                 self.settle(queue, now, Occupancy::dequeued);
@@ -534,10 +578,10 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
                 self.saw(self.limit());
                 return Some(Ok(now));
             }
-            Fate::Waiting => RefusalCause::Late,
             Fate::Refused(Some(cause)) => cause,
-            // As many calls have joined since as there were places vacant. The cause that holds now is the likely one.
-            Fate::Refused(None) if entrant.is_late(now, needed) => RefusalCause::Late,
+            // Without a cause, as many calls have joined since as there were places vacant. The present cause is the likely one.
+            Fate::Waiting | Fate::Refused(None) if entrant.is_late(now, needed) => RefusalCause::Late,
+            Fate::Waiting => RefusalCause::TimedOut,
             Fate::Refused(None) => RefusalCause::Displaced,
         };
         Some(Err(self.refused(cause)))
@@ -557,9 +601,13 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
         });
     }
 
-    fn patience(&self, end: End) -> Duration {
-        let needed = Ticks::new(self.median.ticks()).duration(Frequency::from_hertz(self.clock.frequency()));
-        end.at.remaining(&self.clock).saturating_sub(needed.unwrap_or(Duration::ZERO))
+    fn patience(&self, entrant: &Entrant) -> Option<Duration> {
+        let until_late = entrant.end.map(|end| {
+            let needed = Ticks::new(self.median.ticks()).duration(Frequency::from_hertz(self.clock.frequency()));
+            end.at.remaining(&self.clock).saturating_sub(needed.unwrap_or(Duration::ZERO))
+        });
+        let wait = entrant.wait_end.map(|end| end.remaining(&self.clock));
+        until_late.into_iter().chain(wait).min()
     }
 
     #[inline]
@@ -589,7 +637,7 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
     }
 }
 
-/// As seen by a call that has just ended, and whose permit still holds its slot.
+/// As seen by a call that has just ended and whose permit still holds its slot.
 impl<R: LimitRule, C: Clock> Gate for Admission<R, C> {
     fn in_flight(&self) -> u32 {
         Admission::in_flight(self).saturating_sub(1)

@@ -19,9 +19,10 @@ use core::task::Waker;
 
 /// How to wait to be admitted. Made by [`Admission::admit`](super::Admission::admit).
 ///
-/// Nothing is taken before [`wait`](Self::wait) is called, or a future of it is polled. With the feature `tokio` it can be awaited as
-/// it is; [`sleeping_by`](Self::sleeping_by) makes a future for any other runtime.
+/// Nothing is taken before [`wait`](Self::wait) is called, or a future of it is polled. With the feature `tokio` it can be
+/// awaited directly; [`sleeping_by`](Self::sleeping_by) makes a future for any other runtime.
 #[must_use = "nothing waits before `wait` is called or the future is awaited"]
+#[cfg(feature = "alloc")]
 pub struct Admit<A> {
     pub(super) gate: A,
     pub(super) entrant: Entrant,
@@ -34,11 +35,12 @@ impl<A: AdmissionRef> Admit<A> {
 
     /// Blocks the thread until the call is admitted or refused.
     ///
-    /// The first wait of a thread allocates what it is woken by.
+    /// The first wait of a thread allocates its waker.
     ///
     /// # Errors
     ///
-    /// [`NotAdmitted`]: at once if the call is late or the queue is full of others, later if it becomes late or gives way.
+    /// [`NotAdmitted`]: at once if the call is late or the queue is full of other calls; later if it becomes late, gives way or
+    /// has waited for long enough.
     #[cfg(feature = "std")]
     pub fn wait(self) -> Result<AdmissionPermit<A>, NotAdmitted> {
         let began = match self.gate.enter(&self.entrant) {
@@ -50,15 +52,15 @@ impl<A: AdmissionRef> Admit<A> {
 
     /// Returns a future that waits to be admitted, on any runtime.
     ///
-    /// It sleeps by `sleep` only if the request has a deadline.
+    /// It sleeps by `sleep` only if the request has a deadline or a [longest wait](super::AdmissionRequest::wait_at_most).
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), damper::concurrency::NotAdmitted> {
+    /// # async fn run() -> Result<(), damper::concurrency::NotAdmitted> {
     /// use damper::concurrency::{Admission, AdmissionRequest};
     ///
     /// let gate = Admission::fixed(64);
@@ -66,6 +68,7 @@ impl<A: AdmissionRef> Admit<A> {
     /// permit.success();
     /// # Ok(())
     /// # }
+    /// # run().unwrap(); }
     /// ```
     pub fn sleeping_by<S: Sleep>(self, sleep: S) -> AdmitFuture<A, S> {
         AdmitFuture::new(self, sleep)
@@ -89,7 +92,7 @@ impl<G: Gated + ?Sized> Drop for Waiting<'_, G> {
 #[cfg(feature = "std")]
 fn wait_in_queue<G: Gated + ?Sized>(gate: &G, entrant: &Entrant) -> Result<u64, NotAdmitted> {
     let parker = Parker::of_this_thread();
-    // The wake-ups are counted before each look, so that none is lost between a look and the wait.
+    // The wake-ups are counted before each check, so that none is lost between a check and the wait.
     let mut seen = parker.wake_ups();
     let Queued { place, displaced } = match gate.join(entrant, parker.waker())? {
         Entry::Entered(began) => return Ok(began),
@@ -98,7 +101,7 @@ fn wait_in_queue<G: Gated + ?Sized>(gate: &G, entrant: &Entrant) -> Result<u64, 
     let mut waiting = Waiting { gate, place: Some(place) };
     displaced.into_iter().for_each(Waker::wake);
     loop {
-        parker.wait(seen, entrant.end.map(|end| gate.patience(end)));
+        parker.wait(seen, gate.patience(entrant));
         seen = parker.wake_ups();
         if let Some(fate) = gate.look(place, entrant, parker.waker()) {
             waiting.place = None;
@@ -107,11 +110,12 @@ fn wait_in_queue<G: Gated + ?Sized>(gate: &G, entrant: &Entrant) -> Result<u64, 
     }
 }
 
-/// Waits in a future that sleeps by tokio's timer, if the request has a deadline.
+/// Waits in a future that sleeps by tokio's timer, if the request has a deadline or a longest wait.
 ///
 /// # Panics
 ///
-/// Polled outside of a tokio runtime whose timer is enabled, once it has to wait and has a deadline. Elsewhere: [`sleeping_by`](Admit::sleeping_by).
+/// If polled outside of a tokio runtime whose timer is enabled, once the call has to wait and has one of these. Elsewhere:
+/// [`sleeping_by`](Admit::sleeping_by).
 #[cfg(feature = "tokio")]
 impl<A: AdmissionRef> IntoFuture for Admit<A> {
     type Output = Result<AdmissionPermit<A>, NotAdmitted>;

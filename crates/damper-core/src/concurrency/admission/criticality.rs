@@ -2,12 +2,12 @@
 
 use core::fmt;
 
-/// How much a call counts beside others that want the same slot.
+/// The priority of a call among those that want the same slot.
 ///
 /// The classes are those of the chapter "Handling Overload" of the SRE book.
 ///
-/// Under overload a higher class is served whenever it has a call, so a lower one may get nothing at all. Take the highest
-/// for the few calls whose failure users notice at once, and never for more than the service can do.
+/// Under overload a higher class is served whenever it has a call, so a lower one may get nothing at all. Use the highest for the
+/// few calls whose failure users notice at once, and never for more than the service can do.
 ///
 /// # Examples
 ///
@@ -20,13 +20,14 @@ use core::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg(feature = "alloc")]
 pub enum Criticality {
     /// Class 0: its failure is serious and visible to users.
     CriticalPlus,
     /// Class 1: ordinary calls of users.
     #[default]
     Critical,
-    /// Class 2: calls that are made again later, as those of batches are.
+    /// Class 2: calls that are retried later, such as those of batches.
     SheddablePlus,
     /// Class 3: calls that may fail often.
     Sheddable,

@@ -7,13 +7,13 @@ use core::time::Duration;
 
 /// The refusal of an [`Admission`](super::Admission): the call was not made.
 ///
-/// Displayed as a sentence, which says why: `not admitted, limit 64 reached, queue full, retry in 120 ms`.
+/// Displayed as a sentence with the cause: `not admitted, limit 64 reached, queue full, retry in 120 ms`.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::concurrency::{Admission, AdmissionRequest, NotAdmitted, RefusalCause};
 ///
 /// let gate = Admission::fixed(1);
@@ -21,10 +21,12 @@ use core::time::Duration;
 /// let refused = gate.try_admit(AdmissionRequest::new()).unwrap_err();
 /// assert_eq!(refused.cause(), RefusalCause::NoSlot);
 /// assert_eq!(refused.to_string(), "not admitted, limit 1 reached");
-/// # Ok::<(), NotAdmitted>(())
+/// # }
+/// # Ok::<(), damper::concurrency::NotAdmitted>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg(feature = "alloc")]
 pub struct NotAdmitted {
     cause: RefusalCause,
     limit: u32,
@@ -35,19 +37,24 @@ pub struct NotAdmitted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[cfg(feature = "alloc")]
 pub enum RefusalCause {
-    /// Its deadline has passed, or less time is left than the median of recent calls took.
+    /// The deadline has passed, or the time left is less than the median of recent service times.
     ///
-    /// It would hardly end in time.
+    /// The call would hardly end in time.
     Late,
     /// No slot was free, and the call did not wait: by `try_admit`, or because there is no queue.
     NoSlot,
-    /// The queue was full, and no call in it gave way: all of them go first, or have been given a slot and were not polled since.
-    QueueFull,
-    /// It was queued and gave way.
+    /// The queue was full, and no call in it gave way.
     ///
-    /// Its place went to a call of a higher class, to a tenant with fewer calls queued or to a newer call of its own
-    /// tenant, or the limit fell and the queue with it.
+    /// All of them go first, or have been given a slot and were not polled since.
+    QueueFull,
+    /// The call was queued for as long as it was [to wait](super::AdmissionRequest::wait_at_most).
+    TimedOut,
+    /// The call was queued and gave way.
+    ///
+    /// Its place went to a call of a higher class, to a tenant with fewer calls queued or to a newer call of its own tenant, or a
+    /// falling limit shortened the queue.
     Displaced,
 }
 
@@ -68,29 +75,30 @@ impl NotAdmitted {
         self.limit
     }
 
-    /// Returns the time in which the calls that are queued now will be served, at most a minute.
+    /// Returns the time in which the calls queued now will be served, at most a minute.
     ///
-    /// It is the least time after which another call has a chance. `None` before the gate has seen a call end, and
-    /// for a call that was too late: its own deadline leaves no time to try again.
+    /// It is the least time after which another call has a chance. `None` before the gate has seen a call end, and for a call
+    /// that was too late: its own deadline leaves no time to retry.
     ///
-    /// An estimate, by the median of recent service times. Under a lasting overload a low class may be refused again.
+    /// It is an estimate, by the median of recent service times. Under a lasting overload a low class may be refused again.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Returns the first one in the chain of an error's sources, the error itself included.
+    /// Returns the first `NotAdmitted` in an error's chain of sources, the error itself included.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::concurrency::{Admission, AdmissionRequest, NotAdmitted};
     ///
     /// let refused = Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err();
     /// let error = std::io::Error::other(refused);
     /// assert_eq!(NotAdmitted::find_in(&error), Some(&refused));
+    /// # }
     /// ```
     #[must_use]
     pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
@@ -108,6 +116,7 @@ impl fmt::Display for NotAdmitted {
             }
             RefusalCause::NoSlot => write!(f, "not admitted, limit {limit} reached")?,
             RefusalCause::QueueFull => write!(f, "not admitted, limit {limit} reached, queue full")?,
+            RefusalCause::TimedOut => write!(f, "not admitted, limit {limit} reached, no slot in time")?,
             RefusalCause::Displaced => write!(f, "not admitted, limit {limit} reached, displaced from the queue")?,
         }
         match self.retry_after {

@@ -16,19 +16,20 @@ pin_project! {
     ///
     /// # Errors
     ///
-    /// [`NotAdmitted`]: when first polled if the call is late or the queue is full of others, later if it becomes late or gives
-    /// way.
+    /// [`NotAdmitted`]: when first polled if the call is late or the queue is full of other calls; later if it becomes late,
+    /// gives way or has waited for long enough.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it waits, it leaves its place. If it has got its permit already, the next call gets that; so too if it is polled
-    /// only after its deadline. A future that is neither polled nor dropped may hold a permit, so poll it until it is ready. Polled
-    /// again after it was ready, it is pending for ever.
+    /// If it is dropped while it waits, it leaves its place. If it already has its permit, the next call gets that; so too if it
+    /// is polled only after its deadline. A future that is neither polled nor dropped may hold a permit, so poll it until it is
+    /// ready. Polled again after it was ready, it is pending for ever.
     #[must_use = "futures do nothing unless they are polled"]
+    #[cfg(feature = "alloc")]
     pub struct AdmitFuture<A: AdmissionRef, S: Sleep> {
-        // None when it was ready.
+        // `None` once it was ready.
         admit: Option<Admit<A>>,
-        // Some while it is in the queue.
+        // `Some` while it is in the queue.
         place: Option<Place>,
         sleep: S,
         #[pin]
@@ -50,7 +51,7 @@ impl<A: AdmissionRef, S: Sleep> AdmitFuture<A, S> {
         Self { admit: Some(admit), place: None, sleep, sleeping: None }
     }
 
-    /// Ready when a slot is taken.
+    /// Polls for a slot; ready when one is taken.
     fn poll_slot(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<u64, NotAdmitted>> {
         let mut this = self.project();
         let Some(Admit { gate, entrant }) = this.admit else { return Poll::Pending };
@@ -74,7 +75,6 @@ impl<A: AdmissionRef, S: Sleep> AdmitFuture<A, S> {
                 },
             },
         };
-        let Some(end) = entrant.end else { return Poll::Pending };
         let mut is_begun_again = false;
         loop {
             if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
@@ -91,7 +91,8 @@ impl<A: AdmissionRef, S: Sleep> AdmitFuture<A, S> {
                     return Poll::Pending;
                 }
             }
-            this.sleeping.set(Some(this.sleep.sleep(gate.patience(end))));
+            let Some(patience) = gate.patience(entrant) else { return Poll::Pending };
+            this.sleeping.set(Some(this.sleep.sleep(patience)));
             is_begun_again = true;
         }
     }

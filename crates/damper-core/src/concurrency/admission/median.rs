@@ -5,9 +5,9 @@
 //! |     TICKS     |  SAMPLES  |
 //! ```
 //!
-//! Each sample moves the median by a small part of itself, up if the sample is longer and down if it is shorter. Where as
-//! many are longer as are shorter, it stays. The part is a half for the second sample and a 32nd from the 31st on, so that
-//! it follows the last hundred or so: a service that becomes ten times slower is known after some 75 calls.
+//! Each sample moves the median by a small part of itself, up if the sample is longer and down if it is shorter. Where as many
+//! samples are longer as are shorter, it stays. The part is a half for the second sample and a 32nd from the 31st on, so that it
+//! follows the last hundred or so: if a service becomes ten times slower, the median shows it after some 75 calls.
 
 use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
 
@@ -15,10 +15,12 @@ const SAMPLES: Field = Field::lowest(5);
 const TICKS: Field = SAMPLES.then(59);
 const _: () = assert!(TICKS.end() == u64::BITS, "fields must tile the word");
 
-/// A service time that is longer counts as this: so the sum of a median and a reading of the clock keeps its sign.
+/// The longest service time; a longer one counts as this.
+///
+/// So the sum of a median and a reading of the clock keeps its sign.
 const LONGEST: u64 = 1 << 57;
 
-/// From so many samples on the step stays the same.
+/// The number of samples from which the step stays the same.
 const STEADY: u64 = SAMPLES.max();
 
 /// The median.
@@ -27,7 +29,7 @@ pub(super) struct RecentMedian(AtomicU64);
 
 impl RecentMedian {
     const_unless_loom! {
-        /// Before the first sample.
+        /// Creates a median before the first sample.
         pub(super) const fn new() -> Self {
             Self(AtomicU64::new(0))
         }
@@ -40,11 +42,12 @@ impl RecentMedian {
         TICKS.get(self.0.load(Ordering::Relaxed))
     }
 
-    /// Takes in a service time.
+    /// Adds a service time.
     #[inline]
     pub(super) fn learn(&self, ticks: u64) {
-        // ORDERING: Relaxed, as in `ticks`. If another thread has learnt meanwhile, this sample is dropped: one of many. A store would
-        // undo all that was learnt since the load. loom-tests: admission::slow_thread_does_not_undo_what_others_have_learnt.
+        // ORDERING: Relaxed, as in `ticks`. If another thread has updated the median meanwhile, this one sample of many is
+        // dropped. A store would undo all updates since the load. loom-tests:
+        // admission::slow_thread_does_not_undo_what_others_have_learnt.
         let word = self.0.load(Ordering::Relaxed);
         let next = following(word, ticks);
         if next != word {
@@ -52,8 +55,10 @@ impl RecentMedian {
         }
     }
 
-    /// Takes in a call that was ended after this time, before its work was done. It would have taken longer, so one that has
-    /// reached the median is as good as a sample. A shorter one says nothing, and nor does any before the first whole call.
+    /// Adds a call that was ended after this time, before its work was done.
+    ///
+    /// It would have taken longer, so one that has reached the median is as good as a sample. A shorter one says nothing, and nor
+    /// does any before the first whole call.
     pub(super) fn learn_at_least(&self, ticks: u64) {
         let median = self.ticks();
         if median > 0 && ticks > median {
@@ -62,7 +67,7 @@ impl RecentMedian {
     }
 }
 
-/// The word after one more sample.
+/// Returns the word after one more sample.
 #[inline]
 const fn following(word: u64, ticks: u64) -> u64 {
     let ticks = if ticks > LONGEST { LONGEST } else { ticks };
@@ -100,7 +105,7 @@ mod tests {
         assert_eq!(after([u64::MAX; 100]).ticks(), LONGEST);
     }
 
-    /// One in ten takes ten times as long: a mean would be at 1.9 times, the median is not.
+    /// If one call in ten takes ten times as long, a mean would be at 1.9 times; the median is not.
     #[test]
     fn median_stays_with_the_many() {
         let mut random = SplitMix::new(1);

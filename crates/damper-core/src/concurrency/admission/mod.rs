@@ -2,11 +2,11 @@
 
 // | file | type |
 // |---|---|
-// | `admission` | `Admission`: constructors, permits, the limit, counts; what is done under the queue's lock |
+// | `admission` | `Admission`: constructors, permits, the limit, counts; changes under the queue's lock |
 // | `criticality` | `Criticality`: the class of a call |
 // | `request` | `AdmissionRequest`: the class, tenant and deadline of a call; `Entrant`, the same on the gate's clock |
-// | `queue` | `Queue`: the calls that wait, in a slab of places; which is next, which gives way |
-// | `shares` | `Shares`: the starts that the tenants of a class were given, and their calls that wait |
+// | `queue` | `Queue`: the waiting calls, in a slab of places; which is next, which gives way |
+// | `shares` | `Shares`: the starts that the tenants of a class were given, and their waiting calls |
 // | `median` | `RecentMedian`: of service times |
 // | `permit` | `AdmissionPermit`, `AdmissionRef` |
 // | `run` | `RunToDeadline`: a call that is ended at its deadline |

@@ -15,6 +15,7 @@ use core::time::Duration;
 /// A pointer to an [`Admission`](super::Admission) that an [`AdmissionPermit`] can hold.
 ///
 /// `&Admission`, or `Arc<Admission>` where the permit has to outlive the borrow.
+#[cfg(feature = "alloc")]
 pub trait AdmissionRef: Deref<Target: sealed::Gated> {}
 
 impl<A: Deref<Target: sealed::Gated>> AdmissionRef for A {}
@@ -22,23 +23,25 @@ impl<A: Deref<Target: sealed::Gated>> AdmissionRef for A {}
 pub(crate) mod sealed {
     use super::super::NotAdmitted;
     use super::super::queue::{Place, Queued};
-    use super::super::request::{End, Entrant};
+    use super::super::request::Entrant;
     use crate::concurrency::Outcome;
     use crate::time::Clock;
     use core::fmt;
     use core::task::Waker;
     use core::time::Duration;
 
-    /// How a call came in.
+    /// The result of a call's arrival.
     #[derive(Debug)]
     pub enum Entry {
-        /// It has a slot, since this tick.
+        /// The call has a slot, since this tick.
         Entered(u64),
-        /// It has a place in the queue.
+        /// The call has a place in the queue.
         Queued(Queued),
     }
 
-    /// The methods of a gate that its permits, and calls that wait for one, use. Slots are taken since a tick.
+    /// The methods of a gate for its permits and for calls that wait for one.
+    ///
+    /// Slots are taken since a tick.
     pub trait Gated: fmt::Debug {
         type Clock: Clock;
 
@@ -47,19 +50,21 @@ pub(crate) mod sealed {
         /// Takes a slot, if one is free.
         fn enter(&self, entrant: &Entrant) -> Result<u64, NotAdmitted>;
 
-        /// Takes a slot or a place in the queue, where `waker` wakes the call.
+        /// Takes a slot, or a place in the queue where `waker` wakes the call.
         fn join(&self, entrant: &Entrant, waker: Waker) -> Result<Entry, NotAdmitted>;
 
-        /// Returns the fate of a call in the queue; `None` if it still waits, and then `waker` wakes it.
+        /// Returns the fate of a queued call; `None` if it still waits, and then `waker` wakes it.
         fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<u64, NotAdmitted>>;
 
-        /// Takes a call out of the queue. If it has got a slot, that is freed.
+        /// Removes a call from the queue. If it has got a slot, that is freed.
         fn leave(&self, place: Place);
 
-        /// Returns the time until a call that waits is too late.
-        fn patience(&self, end: End) -> Duration;
+        /// Returns the time until a waiting call is too late or has waited for long enough.
+        ///
+        /// `None` if it may wait for ever.
+        fn patience(&self, entrant: &Entrant) -> Option<Duration>;
 
-        /// Records how a call ended.
+        /// Records the outcome of a call.
         fn record(&self, began: u64, outcome: Outcome);
 
         /// Frees the slot of a permit.
@@ -71,14 +76,15 @@ use sealed::Gated;
 
 /// The permit to make one call, which holds a slot of an [`Admission`](super::Admission) until it is dropped.
 ///
-/// The caller records on it how the call ended.
+/// The caller records the outcome of the call on it.
 ///
-/// Keep it for as long as the call takes, a body that is still to come included, and end the call at its
+/// Keep it for as long as the call takes, including a response body that is still to come, and end the call at its
 /// [deadline](Self::deadline). A permit that is never dropped (by [`core::mem::forget`], say) keeps its slot for good.
 #[must_use = "a permit that is dropped at once frees its slot"]
+#[cfg(feature = "alloc")]
 pub struct AdmissionPermit<A: AdmissionRef> {
     gate: A,
-    /// When it was given, in ticks.
+    /// When the permit was given, in ticks.
     began: u64,
     end: Option<End>,
 }
@@ -100,7 +106,7 @@ impl<A: AdmissionRef> AdmissionPermit<A> {
         }
     }
 
-    /// Records that the service did its work: the time since the permit was given counts.
+    /// Records that the service did its work: the time since the permit was taken counts.
     #[inline]
     pub fn success(self) {
         self.record(Outcome::Success);
@@ -114,7 +120,7 @@ impl<A: AdmissionRef> AdmissionPermit<A> {
         self.record(Outcome::Overloaded);
     }
 
-    /// Records nothing, as if the permit was dropped.
+    /// Records nothing, as if the permit were dropped.
     #[inline]
     pub fn ignore(self) {
         self.record(Outcome::Ignored);
@@ -128,8 +134,8 @@ impl<A: AdmissionRef> AdmissionPermit<A> {
 
     /// Records `outcome` now, while the call goes on: its slot stays taken until the permit is dropped.
     ///
-    /// It is for a response whose body streams on: the time until now is the service's, and the rest is that of the reader. Each
-    /// outcome that is recorded counts as that of a call.
+    /// It is for a response whose body streams on: the time until now is the service's, and the rest is the reader's. Each
+    /// recorded outcome counts as a call.
     #[inline]
     pub fn record_early(&self, outcome: Outcome) {
         self.gate.record(self.began, outcome);
@@ -137,12 +143,11 @@ impl<A: AdmissionRef> AdmissionPermit<A> {
 
     /// Runs a future under this permit until the [deadline](Self::deadline), and ends it there.
     ///
-    /// An ended future is dropped, its slot is free for another call, and the error is made of a
-    /// [`DeadlineExceeded`].
+    /// An ended future is dropped, its slot becomes free, and the error is made from a [`DeadlineExceeded`].
     ///
-    /// An `Ok` is a success, an end at the deadline an overload; an error says nothing, because it may come faster than the
-    /// work takes. The deadline goes first: after it the future is not polled any more, even if it would be ready. Without a deadline no
-    /// timer is used.
+    /// An `Ok` is a success, an end at the deadline an overload; an error says nothing, because it may come faster than the work
+    /// takes. The deadline takes precedence: after it the future is not polled again, even if it would be ready. Without a
+    /// deadline no timer is used.
     ///
     /// # Examples
     ///

@@ -1,20 +1,20 @@
 //! The calls that wait for a slot, in a slab of places that is allocated at construction.
 //!
-//! A place belongs to a call from its arrival until the call has learnt its fate or has given up:
+//! A place belongs to a call from its arrival until the call has learned its fate or has given up:
 //!
 //! | state of the place | list | |
 //! |---|---|---|
 //! | vacant | `vacant` | |
 //! | waiting | that of its tenant, in [`Shares`] of its class | counted in the word's QUEUED |
-//! | granted | `unwoken`, until its waker was taken; then none, until the call comes for its permit | counted in IN FLIGHT |
+//! | granted | `unwoken`, until its waker was taken; then none, until the call takes its permit | counted in IN FLIGHT |
 //! | refused | `unwoken`, until its waker was taken; then it is vacant | |
 //!
-//! A call that finds its place vacant, or taken by another call, was refused. So refused calls keep no places, however many of them
-//! have not been polled yet. A vacant place holds the cause of the refusal until a newcomer gets it, and newcomers get the place that
-//! has been vacant for longest. A granted call keeps its place until it comes for its permit, because it may pass the slot on instead.
+//! A call that finds its place vacant, or taken by another call, was refused. So refused calls keep no places, even before they
+//! are polled. A vacant place holds the cause of the refusal until a newcomer gets it, and newcomers get the place that has been
+//! vacant for longest. A granted call keeps its place until it takes its permit, because it may pass the slot on instead.
 //!
-//! The gate holds its lock around all of this, so it needs neither atomics nor locks of its own. User code runs outside:
-//! wakers come in and go out by value, and are cloned, woken and dropped by the gate after it has released the lock.
+//! The gate holds its lock around all of this, so it needs neither atomics nor locks of its own. User code runs outside: wakers
+//! go in and out by value, and the gate clones, wakes and drops them after it has released the lock.
 
 use super::request::Entrant;
 use super::shares::Shares;
@@ -25,14 +25,14 @@ use crate::concurrency::slots::Occupancy;
 use alloc::vec::Vec;
 use core::task::Waker;
 
-/// The most places that calls wait in: there are twice as many, and their numbers have 16 bits.
+/// The most places for waiting calls: there are twice as many, and their numbers have 16 bits.
 pub(super) const MOST_PLACES: u16 = u16::MAX / 2;
 
 /// A call's place in the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     index: u16,
-    /// Differs between calls that have had the place one after another.
+    /// Differs between consecutive calls in the same place.
     ticket: u64,
 }
 
@@ -40,7 +40,9 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Queued {
     pub(super) place: Place,
-    /// The waker of the call that gave way to this one. It is woken when `place` is where a panic leaves the queue.
+    /// The waker of the call that gave way to this one.
+    ///
+    /// Wake it only after a guard holds `place`, so that a panic of the waker leaves the queue.
     pub(super) displaced: Option<Waker>,
 }
 
@@ -53,7 +55,7 @@ pub(super) enum Fate {
     Refused(Option<RefusalCause>),
 }
 
-/// A call that was taken out of the queue. To be dropped outside the lock, with its waker.
+/// A call that was removed from the queue. Drop it outside the lock, with its waker.
 #[derive(Debug)]
 pub(super) struct Withdrawn {
     pub(super) fate: Fate,
@@ -65,7 +67,7 @@ enum State {
     Vacant,
     Waiting,
     Granted,
-    /// Its place is vacant once its waker was taken.
+    /// The place is vacant once its waker was taken.
     Refused(RefusalCause),
 }
 
@@ -92,7 +94,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// With places for so many calls that wait, and for as many that have not learnt their fate.
+    /// Creates a queue with places for `waiting` calls, and as many for calls with a decided fate.
     pub(super) fn new(waiting: u16) -> Self {
         let mut queue = Self {
             calls: Vec::new(),
@@ -106,8 +108,9 @@ impl Queue {
         queue
     }
 
-    /// Replaces the places by so many for calls that wait, and as many for those that have not learnt their fate. To be called before
-    /// the first use.
+    /// Replaces the places by places for `waiting` calls, and as many for calls with a decided fate.
+    ///
+    /// Call it before the first use.
     pub(super) fn set_places(&mut self, waiting: u16) {
         let places = waiting.min(MOST_PLACES) * 2;
         let vacant = |_| Call {
@@ -124,17 +127,19 @@ impl Queue {
         (0..places).for_each(|place| self.vacant.push(&mut self.links, place));
     }
 
-    /// How many calls of this class wait.
+    /// Returns how many calls of this class wait.
     pub(super) fn queued(&self, criticality: Criticality) -> u32 {
         self.classes[usize::from(criticality.class())].calls()
     }
 
-    /// The share of a tenant, which is given by a keyed hash, in a class. It is the tenant's when a call of it [joins](Self::join).
+    /// Returns the share in a class of a tenant, which is given by a keyed hash.
+    ///
+    /// It belongs to the tenant once a call of it [joins](Self::join).
     pub(super) fn share(&self, criticality: Criticality, tenant: u64) -> u16 {
         self.classes[usize::from(criticality.class())].of(tenant)
     }
 
-    /// Whether a call that joins finds a place.
+    /// Returns whether a call that joins finds a place.
     pub(super) fn has_vacancy(&self) -> bool {
         self.vacant.first().is_some()
     }
@@ -150,8 +155,9 @@ impl Queue {
         Some(Place { index, ticket })
     }
 
-    /// Refuses the call that gives way to a newcomer of this class and share, so that its place is vacant, and returns its waker.
-    /// `None` if there is no such call: those of higher classes do not give way.
+    /// Refuses the call that gives way to a newcomer of this class and share, and returns its waker.
+    ///
+    /// Its place is vacant then. `None` if there is no such call: those of higher classes do not give way.
     pub(super) fn displace_for(&mut self, criticality: Criticality, share: u16) -> Option<Waker> {
         let lowest = self.lowest().filter(|lowest| *lowest >= criticality)?;
         let victim = self.victim(lowest, (lowest == criticality).then_some(share))?;
@@ -159,8 +165,9 @@ impl Queue {
         self.vacate(victim)
     }
 
-    /// Gives free slots to calls that wait, and refuses those that are too late instead: those with no more than `needed` ticks
-    /// left. Returns what the word has to say then.
+    /// Gives free slots to waiting calls, refuses those that are too late, and returns the next word.
+    ///
+    /// Calls with no more than `needed` ticks left are too late.
     pub(super) fn grant(&mut self, mut occupancy: Occupancy, now: u64, needed: u64) -> Occupancy {
         while occupancy.has_slot_for_queued()
             && let Some(next) = self.next()
@@ -179,7 +186,7 @@ impl Queue {
         occupancy
     }
 
-    /// Refuses calls until no more than so many wait. Returns what the word has to say then.
+    /// Refuses calls until at most `most` wait, and returns the next word.
     pub(super) fn trim(&mut self, mut occupancy: Occupancy, most: u32) -> Occupancy {
         while occupancy.queued() > most
             && let Some(lowest) = self.lowest()
@@ -191,7 +198,7 @@ impl Queue {
         occupancy
     }
 
-    /// Takes the waker of a call whose fate is known, if there is one, and returns whether there may be another.
+    /// Takes the waker of a call with a decided fate, and returns whether there may be another.
     pub(super) fn take_waker(&mut self) -> (Option<Waker>, bool) {
         let Some(place) = self.unwoken.pop(&mut self.links) else { return (None, false) };
         let call = &mut self.calls[usize::from(place)];
@@ -199,8 +206,10 @@ impl Queue {
         (waker, self.unwoken.first().is_some())
     }
 
-    /// Looks up the fate of a call. If it is to go on waiting, that is `None`, and the call is woken by `waker` from now on;
-    /// its earlier waker is in there afterwards. Otherwise its place is vacant now, as after [`withdraw`](Self::withdraw).
+    /// Returns the fate of a call; `None` if it still waits, and then `waker` wakes it from now on.
+    ///
+    /// If it still waits, its earlier waker is in `waker` afterwards. Otherwise its place is vacant now, as after
+    /// [`withdraw`](Self::withdraw).
     pub(super) fn look(&mut self, place: Place, now: u64, needed: u64, waker: &mut Option<Waker>) -> Option<Withdrawn> {
         match self.call(place) {
             Some(call)
@@ -214,7 +223,7 @@ impl Queue {
         }
     }
 
-    /// Takes a call out of the queue. Its place is vacant now.
+    /// Removes a call from the queue. Its place is vacant now.
     pub(super) fn withdraw(&mut self, place: Place) -> Withdrawn {
         let index = place.index;
         let Some(call) = self.call(place) else { return Withdrawn { fate: Fate::Refused(None), _waker: None } };
@@ -242,23 +251,23 @@ impl Queue {
         Withdrawn { fate, _waker: waker }
     }
 
-    /// The call that gets the next slot: of the highest class.
+    /// Returns the call that gets the next slot, from the highest class.
     fn next(&self) -> Option<u16> {
         self.classes.iter().find_map(|class| class.next(|call| self.calls[usize::from(call)].ticket))
     }
 
-    /// The lowest class of which calls wait.
+    /// Returns the lowest class with waiting calls.
     fn lowest(&self) -> Option<Criticality> {
         Criticality::ALL.into_iter().rev().find(|criticality| self.queued(*criticality) > 0)
     }
 
-    /// The call of this class that gives way, if one waits.
+    /// Returns the call of this class that gives way, if one waits.
     fn victim(&self, criticality: Criticality, newcomer: Option<u16>) -> Option<u16> {
         let class = &self.classes[usize::from(criticality.class())];
         class.victim(newcomer, |call| self.calls[usize::from(call)].ticket)
     }
 
-    /// Decides the fate of a call that waits, which is to be woken.
+    /// Decides the fate of a waiting call, which must then be woken.
     fn decide(&mut self, index: u16, state: State) {
         self.settle(index, state);
         self.unwoken.push(&mut self.links, index);
@@ -276,12 +285,14 @@ impl Queue {
         &mut self.classes[usize::from(criticality.class())]
     }
 
-    /// The call that has this place, if it is still its own.
+    /// Returns the call in this place, if the place is still its own.
     fn call(&mut self, place: Place) -> Option<&mut Call> {
         self.calls.get_mut(usize::from(place.index)).filter(|call| call.ticket == place.ticket)
     }
 
-    /// Makes a place vacant that is in no list, and returns its waker. The state stays, for the cause of a refusal.
+    /// Makes a place that is in no list vacant, and returns its waker.
+    ///
+    /// The state stays, for the cause of a refusal.
     fn vacate(&mut self, index: u16) -> Option<Waker> {
         self.vacant.push(&mut self.links, index);
         self.calls[usize::from(index)].waker.take()
@@ -303,7 +314,7 @@ mod tests {
         let mut queue = Queue::new(3);
         let capacities = (queue.calls.capacity(), queue.links.capacity());
         for tenant in 0..1_000 {
-            let entrant = Entrant { criticality: Criticality::Critical, tenant, end: None };
+            let entrant = Entrant { criticality: Criticality::Critical, tenant, end: None, wait_end: None };
             let share = queue.share(entrant.criticality, tenant << 31);
             let place = queue.join(&entrant, tenant << 31, share, Some(Waker::noop().clone()));
             if tenant % 2 == 0 {

@@ -7,17 +7,19 @@ use crate::time::{Clock, Seed};
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
 
-/// Spreads tenants over 64 bits. Each gate hashes the result again, with a seed of its own, before it chooses a counter:
-/// two tenants that share one there share all 64 bits here only by chance.
+/// Spreads tenants over 64 bits.
+///
+/// Each gate hashes the result again, with a seed of its own, before it chooses a counter: two tenants that share one there share
+/// all 64 bits here only by chance.
 const SPREAD: Seed = Seed::new(0x6461_6D70_6572_2061, 0x646D_6973_7369_6F6E);
 
 /// The class, the tenant and the deadline of a call that asks to be admitted.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 /// use damper::Deadline;
 /// use damper::concurrency::{AdmissionRequest, Criticality};
@@ -25,20 +27,23 @@ const SPREAD: Seed = Seed::new(0x6461_6D70_6572_2061, 0x646D_6973_7369_6F6E);
 /// let deadline = Deadline::after(Duration::from_millis(500));
 /// let request = AdmissionRequest::new().criticality(Criticality::SheddablePlus).tenant("acme").by(&deadline);
 /// # let _ = request;
+/// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg(feature = "alloc")]
 pub struct AdmissionRequest {
     criticality: Criticality,
     tenant: u64,
-    /// The time until its deadline when that was set.
+    /// The time until the deadline, at the moment when that was set.
     left: Option<Duration>,
+    longest_wait: Option<Duration>,
 }
 
 impl AdmissionRequest {
     /// A request of the class [`Critical`](Criticality::Critical), without a tenant and without a deadline.
     #[must_use]
     pub const fn new() -> Self {
-        Self { criticality: Criticality::Critical, tenant: 0, left: None }
+        Self { criticality: Criticality::Critical, tenant: 0, left: None, longest_wait: None }
     }
 
     /// Sets the class of the call. Default: [`Critical`](Criticality::Critical).
@@ -59,7 +64,7 @@ impl AdmissionRequest {
 
     /// Sets the deadline by which the call must have ended. Default: none.
     ///
-    /// The time that is left of it is read now. Of several deadlines the earliest counts.
+    /// The time until the deadline is read now. Of several deadlines the earliest counts.
     #[must_use]
     pub fn by<C: Clock>(mut self, deadline: &Deadline<C>) -> Self {
         if !deadline.is_never() {
@@ -69,11 +74,22 @@ impl AdmissionRequest {
         self
     }
 
-    /// The request on the clock of a gate.
+    /// Sets the longest wait in the queue. Default: until the call is admitted, displaced or late.
+    ///
+    /// For calls without a deadline. Unlike a deadline, it does not limit how long the call may take: a call is not refused
+    /// because calls take longer than that.
+    #[must_use]
+    pub const fn wait_at_most(mut self, longest: Duration) -> Self {
+        self.longest_wait = Some(longest);
+        self
+    }
+
+    /// Returns the request on the clock of a gate.
     #[inline]
     pub(super) fn on(self, clock: &impl Clock) -> Entrant {
         let end = self.left.map(|left| End { at: Expiry::after(left, clock), left });
-        Entrant { criticality: self.criticality, tenant: self.tenant, end }
+        let wait_end = self.longest_wait.map(|longest| Expiry::after(longest, clock));
+        Entrant { criticality: self.criticality, tenant: self.tenant, end, wait_end }
     }
 }
 
@@ -82,22 +98,29 @@ impl AdmissionRequest {
 pub struct Entrant {
     pub(super) criticality: Criticality,
     pub(super) tenant: u64,
-    /// When it must have ended.
+    /// When the call must have ended.
     pub(super) end: Option<End>,
+    /// When the call stops waiting.
+    pub(super) wait_end: Option<Expiry>,
 }
 
 /// The end of a call's time.
 #[derive(Clone, Copy, Debug)]
-pub struct End {
+pub(super) struct End {
     pub(super) at: Expiry,
-    /// How far ahead it was when the call came.
+    /// How far ahead the end was when the call arrived.
     pub(super) left: Duration,
 }
 
 impl Entrant {
-    /// Whether so many ticks from `now` are too many.
+    /// Returns whether `needed` ticks from `now` are too many.
     #[inline]
     pub(super) fn is_late(&self, now: u64, needed: u64) -> bool {
         self.end.is_some_and(|end| end.at.has_passed(now.wrapping_add(needed)))
+    }
+
+    /// Returns whether the call has waited for as long as it may.
+    pub(super) fn has_waited(&self, now: u64) -> bool {
+        self.wait_end.is_some_and(|end| end.has_passed(now))
     }
 }

@@ -13,15 +13,16 @@ pin_project! {
     ///
     /// # Errors
     ///
-    /// The call's own, or one made of [`DeadlineExceeded`] when the deadline passes first.
+    /// The call's own error, or one made from [`DeadlineExceeded`] when the deadline passes first.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it drops the call and frees its slot, and records nothing. Polled again after it was ready, it is pending for
-    /// ever.
+    /// If it is dropped, it drops the call, frees its slot and records nothing. Polled again after it was ready, it is pending
+    /// for ever.
     #[must_use = "futures do nothing unless they are polled"]
+    #[cfg(feature = "alloc")]
     pub struct RunToDeadline<A: AdmissionRef, F, S: Sleep> {
-        // Before the permit, so that the call is dropped before its slot is free. None when it is over.
+        // Before the permit, so that the call is dropped before its slot is free. `None` when it is over.
         #[pin]
         work: Option<F>,
         permit: Option<AdmissionPermit<A>>,
@@ -53,7 +54,7 @@ where
         };
         let deadline = permit.deadline();
         let mut is_begun_again = false;
-        // The call may have had to wait for this poll until its deadline had passed.
+        // The deadline may have passed while the call waited for this poll.
         if !deadline.is_expired() {
             if let Poll::Ready(result) = work.poll(context) {
                 this.work.set(None);

@@ -1,10 +1,11 @@
 //! The starts that the tenants of one class were given, and the calls of each that wait.
 //!
-//! A share belongs to a tenant: it is found by a hash of the tenant, in one of four places, so memory is bounded whatever tenants
-//! there are. A tenant without a share takes over that of one that has no calls queued, of those in its places the one with the
-//! fewest starts, and these starts with it. (If it began with none, tenants that take a share from one another again and
-//! again would get two and a half times as much as the others.) It does so when its first call is queued, so calls that are refused
-//! at once change no share. Only if more than four tenants with calls queued meet in the same four places, two of them have one share.
+//! A share belongs to a tenant: it is found by a hash of the tenant, in one of four places, so memory is bounded however many
+//! tenants there are. A tenant without a share takes over that of a tenant without queued calls: of those in its places, the one
+//! with the fewest starts, and these starts with it. (If it began with no starts, tenants that keep taking a share from one
+//! another would get two and a half times as much as the others.) It does so when its first call is queued, so calls that are
+//! refused at once change no share. Only if more than four tenants with queued calls meet in the same four places, two of them
+//! have one share.
 
 use crate::concurrency::bulkhead::list::{Link, List};
 use crate::sync::IS_MODEL;
@@ -12,7 +13,9 @@ use alloc::boxed::Box;
 use core::cmp::Reverse;
 use core::iter;
 
-/// How many starts a tenant may be behind the one with the most starts of its class. A tenant that was away is not owed more.
+/// The most starts by which a tenant may be behind the highest tenant of its class.
+///
+/// A tenant that was away is not owed more.
 pub(super) const CREDIT: u64 = 10;
 
 /// The shares of a class.
@@ -57,7 +60,7 @@ impl Shares {
         }
     }
 
-    /// The calls queued.
+    /// Returns the number of queued calls.
     pub(super) fn calls(&self) -> u32 {
         self.calls
     }
@@ -106,23 +109,27 @@ impl Shares {
         self.highest = self.highest.max(starts);
     }
 
-    /// The call that goes first: the newest of the share with the fewest starts. `age` tells newer calls by higher numbers.
+    /// Returns the call that goes first: the newest of the share with the fewest starts.
+    ///
+    /// `age` gives newer calls higher numbers.
     pub(super) fn next(&self, age: impl Fn(u16) -> u64) -> Option<u16> {
         let newest = self.queued.iter(&self.links).filter_map(|share| Some((share, self.share(share).calls.last()?)));
         newest.min_by_key(|&(share, call)| (self.starts(share), Reverse(age(call)))).map(|(_, call)| call)
     }
 
-    /// The call that gives way: the oldest of the share with most calls queued, beside a newcomer of the share `newcomer`.
+    /// Returns the call that gives way: the oldest of the share with most calls queued.
     ///
-    /// Calls in flight are not counted, because they need no place. Counting them too would need a count for each tenant beside the
-    /// word, which every permit changes: a lock, or a second shared cache line, for calls that find a slot free.
+    /// The call of a newcomer with the share `newcomer` counts as queued.
+    ///
+    /// Calls in flight are not counted, because they need no place. Counting them too would need a count for each tenant beside
+    /// the word, which every permit changes: a lock, or a second shared cache line, for calls that find a slot free.
     pub(super) fn victim(&self, newcomer: Option<u16>, age: impl Fn(u16) -> u64) -> Option<u16> {
         let oldest = self.queued.iter(&self.links).filter_map(|share| Some((share, self.share(share).calls.first()?)));
         let queued = |share| self.share(share).queued + u32::from(newcomer == Some(share));
         oldest.max_by_key(|&(share, call)| (queued(share), Reverse(age(call)))).map(|(_, call)| call)
     }
 
-    /// The starts of a share, at most [`CREDIT`] behind the most of any.
+    /// Returns the starts of a share, at most [`CREDIT`] behind the highest.
     fn starts(&self, share: u16) -> u64 {
         self.share(share).starts.max(self.highest.saturating_sub(CREDIT))
     }
@@ -132,7 +139,7 @@ impl Shares {
     }
 }
 
-/// The part of a tenant's hash that does not choose the places.
+/// Returns the part of a tenant's hash that does not choose the places.
 const fn tag(tenant: u64) -> u32 {
     (tenant >> u32::BITS) as u32
 }
@@ -142,7 +149,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// A tenant's hash: one of the first four places, and a tag.
+    /// Returns a tenant's hash: one of the first four places, and a tag.
     fn tenant(tag: u64) -> u64 {
         tag << u32::BITS
     }
@@ -157,7 +164,7 @@ mod tests {
         assert_eq!(shares.of(tenant(1)), first);
     }
 
-    /// A client that chooses its tenant's name could otherwise take the shares of others by calls that are refused.
+    /// Otherwise a client that chooses its tenant's name could take others' shares by refused calls.
     #[test]
     fn newcomers_that_are_refused_take_no_share() {
         let (mut shares, mut links) = (Shares::new(), [Link::NONE; 8]);
@@ -184,7 +191,7 @@ mod tests {
         assert_eq!((shares.of(tenant(9)), shares.calls()), (places[3], 6));
     }
 
-    /// Five tenants in the same four places that come one after another have as many starts between them as four others.
+    /// Five tenants that alternate in the same four places have as many starts together as four others.
     #[test]
     fn tenant_that_takes_over_a_share_gains_nothing() {
         let (mut shares, mut links) = (Shares::new(), [Link::NONE; 1]);

@@ -18,19 +18,20 @@ use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
-/// How to wait for a permit: for how long at most. Made by [`Bulkhead::acquire`](super::Bulkhead::acquire).
+/// A wait for a permit, with its longest time. Made by [`Bulkhead::acquire`](super::Bulkhead::acquire).
 ///
-/// Nothing is taken before [`wait`](Self::wait) is called, or a future of it is polled. With the feature `tokio` it can be awaited as
-/// it is; [`sleeping_by`](Self::sleeping_by) makes a future for any other runtime.
+/// Nothing is taken before [`wait`](Self::wait) is called, or a future of it is polled. With the feature `tokio` it can be
+/// awaited directly; [`sleeping_by`](Self::sleeping_by) makes a future for any other runtime.
 ///
-/// A call that finds a slot free takes it, whatever time it has. Otherwise it waits in the bulkhead's queue, and is refused if that
-/// is full.
+/// A call that finds a slot free takes it, even if its time is over. Otherwise it waits in the bulkhead's queue, and is refused
+/// if that is full.
 ///
-/// **Without a [`queue`](super::Bulkhead::queue) it never waits**, whatever time it has: it is refused at once, with
+/// **Without a [`queue`](super::Bulkhead::queue) it never waits**, even if it has time: it is refused at once, with
 /// [`FullCause::NoQueue`](super::FullCause::NoQueue).
 #[must_use = "nothing waits before `wait` is called or the future is awaited"]
+#[cfg(feature = "alloc")]
 pub struct AcquirePermit<B> {
-    /// A key may have none.
+    /// The refusal is that of a key without a limit.
     pub(super) bulkhead: Result<B, BulkheadFull>,
     pub(super) patience: Patience,
 }
@@ -40,9 +41,9 @@ impl<B: BulkheadRef> AcquirePermit<B> {
         Self { bulkhead, patience: Patience::default() }
     }
 
-    /// Sets for how long to wait at most, in the queue. Default: for ever.
+    /// Sets the longest wait in the queue. Default: for ever.
     ///
-    /// With [`by`](Self::by) too, whichever ends first counts.
+    /// With [`by`](Self::by) too, the earlier end counts.
     pub fn within(mut self, longest: Duration) -> Self {
         self.patience.longest = Some(longest);
         self
@@ -50,13 +51,13 @@ impl<B: BulkheadRef> AcquirePermit<B> {
 
     /// Sets the deadline by which to have a permit. Default: none.
     ///
-    /// The time that is left of it is read now. Of several deadlines the earliest counts.
+    /// The time until the deadline is read now. Of several deadlines the earliest counts.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     /// use damper::{Bulkhead, BulkheadFull, Deadline};
     ///
@@ -65,7 +66,8 @@ impl<B: BulkheadRef> AcquirePermit<B> {
     /// let permit = pool.acquire().by(&deadline).wait()?;
     /// assert!(pool.acquire().by(&deadline).wait().is_err());
     /// # drop(permit);
-    /// # Ok::<(), BulkheadFull>(())
+    /// # }
+    /// # Ok::<(), damper::BulkheadFull>(())
     /// ```
     pub fn by<C: Clock>(mut self, deadline: &Deadline<C>) -> Self {
         if let Ok(bulkhead) = &self.bulkhead
@@ -77,7 +79,7 @@ impl<B: BulkheadRef> AcquirePermit<B> {
         self
     }
 
-    /// Returns the refusal of a call that is not to wait any more.
+    /// Returns the refusal of a call whose time to wait is over.
     pub(crate) fn timed_out(&self) -> BulkheadFull {
         match &self.bulkhead {
             Ok(bulkhead) => BulkheadFull::new(bulkhead.limit(), FullCause::TimedOut),
@@ -91,13 +93,14 @@ impl<B: BulkheadRef> AcquirePermit<B> {
     ///
     /// # Errors
     ///
-    /// [`BulkheadFull`]: at once if there is no queue, or no place in it; later if the time is over or a newer call took the place.
+    /// [`BulkheadFull`]: at once if there is no queue, or no place in it; later if the time is over or a newer call took the
+    /// place.
     #[cfg(feature = "std")]
     pub fn wait(self) -> Result<BulkheadPermit<B>, BulkheadFull> {
         let bulkhead = self.bulkhead?;
         if bulkhead.enter().is_err() {
             let parker = Parker::of_this_thread();
-            // The wake-ups are counted before each look, so that none is lost between a look and the wait.
+            // The wake-ups are counted before each check, so that none is lost between a check and the wait.
             let mut seen = parker.wake_ups();
             if let Entry::Queued(Queued { place, expiry, displaced }) = bulkhead.join(self.patience, parker.waker())? {
                 let stay = Stay { limit: &*bulkhead, place };
@@ -116,18 +119,20 @@ impl<B: BulkheadRef> AcquirePermit<B> {
         Ok(BulkheadPermit::of_slot(bulkhead))
     }
 
-    /// Returns a future that waits for a permit, on any runtime. It sleeps by `sleep` only if its wait has an end.
+    /// Returns a future that waits for a permit, on any runtime.
     ///
-    /// A sleep that ends too early is begun again. One that is ready whenever it is polled, like `|_| ready(())`, keeps its task
-    /// busy until the time is over: each poll returns, and wakes the task at once.
+    /// It sleeps by `sleep` only if its wait has an end.
+    ///
+    /// If a sleep ends too early, the future starts another one. A sleep that is ready whenever it is polled, like
+    /// `|_| ready(())`, keeps its task busy until the time is over: each poll returns, and wakes the task at once.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), damper::BulkheadFull> {
+    /// # async fn run() -> Result<(), damper::BulkheadFull> {
     /// use core::time::Duration;
     /// use damper::Bulkhead;
     ///
@@ -137,13 +142,16 @@ impl<B: BulkheadRef> AcquirePermit<B> {
     /// }
     /// # Ok(())
     /// # }
+    /// # run().unwrap(); }
     /// ```
     pub fn sleeping_by<S: Sleep>(self, sleep: S) -> AcquirePermitFuture<B, S> {
         AcquirePermitFuture::new(self, sleep)
     }
 }
 
-/// A thread's stay in the queue. It ends when a waker that panics unwinds the thread: otherwise a slot would go to a call that is gone.
+/// A thread's stay in the queue.
+///
+/// It ends when a waker that panics unwinds the thread: otherwise a slot would go to a call that is gone.
 #[cfg(feature = "std")]
 struct Stay<'a, L: Slotted + ?Sized> {
     limit: &'a L,
@@ -161,7 +169,8 @@ impl<L: Slotted + ?Sized> Drop for Stay<'_, L> {
 ///
 /// # Panics
 ///
-/// Polled outside of a tokio runtime whose timer is enabled, once it has to wait and its wait has an end. Elsewhere: [`sleeping_by`](AcquirePermit::sleeping_by).
+/// If polled outside of a tokio runtime whose timer is enabled, once it has to wait and its wait has an end. Elsewhere:
+/// [`sleeping_by`](AcquirePermit::sleeping_by).
 #[cfg(feature = "tokio")]
 impl<B: BulkheadRef> IntoFuture for AcquirePermit<B> {
     type Output = Result<BulkheadPermit<B>, BulkheadFull>;

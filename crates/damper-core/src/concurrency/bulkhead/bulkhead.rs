@@ -29,31 +29,31 @@ use core::time::Duration;
 
 /// Limits how many calls are in flight at once.
 ///
-/// Each call takes a permit first, and drops it when it has ended. There are never more permits than the limit says. The
-/// service behind the bulkhead, a pool of connections say, gets no more calls than it can take, and while it stalls, it holds up no
-/// more threads, tasks and memory than that.
+/// Each call takes a permit first, and drops it when it has ended. There are never more permits than the limit. The service
+/// behind the bulkhead, such as a pool of connections, gets no more calls than it can take. While it stalls, it holds up no more
+/// threads, tasks and memory than that.
 ///
-/// A call that finds no slot free is refused, or waits in a [`queue`](Self::queue) that is as long as you say. There is none by
+/// A call that finds no slot free is refused, or waits in a [`queue`](Self::queue) of a length that you set. There is none by
 /// default, so [`acquire`](Self::acquire) refuses at once. The queue is served in the order of arrival, [or the newest
-/// first](Self::newest_first), and newcomers never overtake it. A short queue evens out bursts; in a long one, calls time out that
-/// could have been refused at once.
+/// first](Self::newest_first), and newcomers never overtake it. A short queue evens out bursts; in a long one, calls time out
+/// that could have been refused at once.
 ///
-/// If a waker panics, no slot is lost, and the calls behind it are woken while the panic unwinds. If another one of these panics too, the
-/// process aborts, as it does whenever a drop panics during unwinding.
+/// If a waker panics, no slot is lost, and the calls behind it are woken while the panic unwinds. If another of these wakers
+/// panics too, the process aborts, as for any panic in a drop during unwinding.
 ///
-/// Share it by reference, in a `static` or an `Arc`. While no call waits, to take a permit is one compare-and-swap, and to drop it
-/// another. Nothing is allocated after the construction of the queue, except by the first [`wait`](AcquirePermit::wait) of each
-/// thread.
+/// Share it by reference, in a `static` (with a queue, in a `LazyLock`) or an `Arc`. While no call waits, taking a permit is one
+/// compare-and-swap, and dropping it another. Nothing is allocated after the construction of the queue, except by the first
+/// [`wait`](AcquirePermit::wait) of each thread.
 ///
 /// # Memory ordering
 ///
-/// What was done before a permit was dropped happens before what is done with the permit that takes its slot.
+/// Everything done before a permit is dropped happens before everything done under the permit that takes its slot.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{Bulkhead, BulkheadFull};
 ///
 /// static POOL: Bulkhead = Bulkhead::new(64);
@@ -65,19 +65,20 @@ use core::time::Duration;
 ///
 /// let answer = POOL.call(|| "42".parse::<u32>()); // a permit for as long as the call takes
 /// assert_eq!(answer, Ok(42));
-/// # Ok::<(), BulkheadFull>(())
+/// # }
+/// # Ok::<(), damper::BulkheadFull>(())
 /// ```
 pub struct Bulkhead<C = DefaultClock> {
     slots: Slots,
     #[cfg(feature = "alloc")]
     queue: Guarded<Queue>,
-    /// The places of the queue. Without any, only `set_limit` takes its lock.
+    /// The number of places of the queue. Without any, only `set_limit` takes its lock.
     #[cfg(feature = "alloc")]
     places: u16,
     clock: C,
 }
 
-/// The clock of a bulkhead that names none.
+/// The clock of a bulkhead that is created without one.
 #[cfg(feature = "std")]
 const DEFAULT_CLOCK: DefaultClock = crate::time::Monotonic;
 #[cfg(not(feature = "std"))]
@@ -85,7 +86,7 @@ const DEFAULT_CLOCK: DefaultClock = NoClock;
 
 impl Bulkhead {
     const_unless_loom! {
-        /// Creates a bulkhead for so many calls in flight, without a queue.
+        /// Creates a bulkhead for `limit` calls in flight, without a queue.
         ///
         /// At most 2^24 - 1 calls (16,777,215): a higher limit counts as that. A limit of 0 refuses all calls; with a
         /// [`queue`](Self::queue) they wait until it is raised.
@@ -116,7 +117,7 @@ impl<C> Bulkhead<C> {
         self.slots.load().limit()
     }
 
-    /// Returns how many permits there are. More than the limit only after that was lowered.
+    /// Returns the number of permits. It exceeds the limit only after the limit was lowered.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.slots.load().in_flight()
@@ -142,24 +143,28 @@ impl<C> Bulkhead<C> {
 
 impl<C: Clock> Bulkhead<C> {
     const_unless_loom! {
-        /// As [`new`](Bulkhead::new), on a clock of your own, by which calls wait. A reference to a clock is a clock too.
+        /// Creates a bulkhead as [`new`](Bulkhead::new) does, on a clock of your own, which times the waits.
+        ///
+        /// A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(limit: u32, clock: C) -> Self {
             Self::on_clock(limit, clock)
         }
     }
 
-    /// Gives the bulkhead a queue of so many places. Default: none.
+    /// Gives the bulkhead a queue of `places` places. Default: none.
     ///
-    /// To be called before the first use. Without a queue, [`acquire`](Self::acquire) never waits.
+    /// Call it before the first use. Without a queue, [`acquire`](Self::acquire) never waits.
     ///
-    /// A call has its place until [`acquire`](Self::acquire) returns. The places are allocated here, 52 bytes each on targets of 64 bits.
+    /// A call has its place until [`acquire`](Self::acquire) returns. The places are allocated here, 52 bytes each on targets of
+    /// 64 bits, so a bulkhead with a queue is a `static` in a `LazyLock`:
+    /// `static POOL: LazyLock<Bulkhead> = LazyLock::new(|| Bulkhead::new(64).queue(16));`.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     /// use damper::Bulkhead;
     /// use damper::concurrency::FullCause;
@@ -169,6 +174,7 @@ impl<C: Clock> Bulkhead<C> {
     /// let full = pool.acquire().within(Duration::from_millis(5)).wait().unwrap_err();
     /// assert_eq!(full.cause(), FullCause::TimedOut);
     /// # drop(permit);
+    /// # }
     /// # Ok::<(), damper::BulkheadFull>(())
     /// ```
     #[cfg(feature = "alloc")]
@@ -178,14 +184,14 @@ impl<C: Clock> Bulkhead<C> {
         Self { queue: Guarded::new(Queue::new(places, order)), places, ..self }
     }
 
-    /// Serves the queue newest first; to be called before the first use. Default: oldest first.
+    /// Serves the queue newest first. Call it before the first use. Default: oldest first.
     ///
     /// If the queue is full, a newcomer takes the place of the call that has waited longest, which is refused. Under a lasting
     /// overload a call is then served soon or not at all. In the order of arrival all calls would wait for about as long as their
     /// callers have patience.
     ///
-    /// A call that has been granted its slot keeps its place until [`acquire`](Self::acquire) returns. If all places are such calls', a
-    /// newcomer is refused.
+    /// A call that has been granted its slot keeps its place until [`acquire`](Self::acquire) returns. If all places belong to
+    /// such calls, a newcomer is refused.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn newest_first(self) -> Self {
@@ -206,9 +212,9 @@ impl<C: QueueClock> Bulkhead<C> {
         Ok(BulkheadPermit::of_slot(self))
     }
 
-    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, which owns a reference to the bulkhead.
+    /// Takes a permit as [`try_acquire`](Self::try_acquire) does, with its own reference to the bulkhead.
     ///
-    /// The permit can outlive the borrow, as the body of a response or a spawned task needs.
+    /// The permit can outlive the borrow, as a response body or a spawned task needs.
     ///
     /// # Errors
     ///
@@ -232,9 +238,9 @@ impl<C: QueueClock> Bulkhead<C> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::{Bulkhead, CallError};
     ///
     /// let pool = Bulkhead::new(1);
@@ -242,9 +248,10 @@ impl<C: QueueClock> Bulkhead<C> {
     ///
     /// let _permit = pool.try_acquire()?;
     /// match pool.call(|| "42".parse::<u32>()) {
-    ///     Err(CallError::Refused(full)) => assert_eq!(full.to_string(), "bulkhead full, limit 1"),
+    ///     Err(CallError::Refused(full)) => assert_eq!(full.to_string(), "too many calls in flight, limit 1"),
     ///     result => panic!("{result:?}"),
     /// }
+    /// # }
     /// # Ok::<(), damper::BulkheadFull>(())
     /// ```
     #[inline]
@@ -257,8 +264,8 @@ impl<C: QueueClock> Bulkhead<C> {
     ///
     /// The slot is held until the future has ended or is dropped.
     ///
-    /// The slot is taken when the returned future is first polled. Never waits for one, as [`call`](Self::call). A future that works
-    /// before it is polled, such as a spawned task, is not held back; give an `async` block.
+    /// The slot is taken when the returned future is first polled. It never waits for one, as [`call`](Self::call). A future that
+    /// works before it is polled, such as a spawned task, is not held back; give an `async` block.
     ///
     /// # Errors
     ///
@@ -268,16 +275,16 @@ impl<C: QueueClock> Bulkhead<C> {
         future.await.map_err(CallError::Failed)
     }
 
-    /// Changes the limit, while the bulkhead is used. At most 2^24 - 1, as for [`new`](Bulkhead::new).
+    /// Changes the limit while the bulkhead is in use. At most 2^24 - 1, as for [`new`](Bulkhead::new).
     ///
-    /// A higher limit lets queued calls in at once. Under a lower one calls in flight go on, and no other begins until enough of
+    /// A higher limit admits queued calls at once. Under a lower one calls in flight go on, and no other begins until enough of
     /// them have ended.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// let pool = damper::Bulkhead::new(1);
     /// let first = pool.try_acquire()?;
     /// pool.set_limit(2);
@@ -286,6 +293,7 @@ impl<C: QueueClock> Bulkhead<C> {
     /// drop(first);
     /// assert!(pool.try_acquire().is_err());
     /// # drop(second);
+    /// # }
     /// # Ok::<(), damper::BulkheadFull>(())
     /// ```
     pub fn set_limit(&self, limit: u32) {
@@ -312,11 +320,11 @@ impl<C: Clock> Bulkhead<C> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "tokio", doc = "```")]
-    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "tokio")] {
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), damper::BulkheadFull> {
+    /// # async fn run() -> Result<(), damper::BulkheadFull> {
     /// use core::time::Duration;
     /// use damper::Bulkhead;
     ///
@@ -325,12 +333,13 @@ impl<C: Clock> Bulkhead<C> {
     /// # drop(permit);
     /// # Ok(())
     /// # }
+    /// # run().unwrap(); }
     /// ```
     pub fn acquire(&self) -> AcquirePermit<&Self> {
         AcquirePermit::of(Ok(self))
     }
 
-    /// Waits as [`acquire`](Self::acquire) does, for a permit that owns a reference to the bulkhead.
+    /// Waits as [`acquire`](Self::acquire) does, for a permit with its own reference to the bulkhead.
     #[cfg(target_has_atomic = "ptr")]
     pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
         AcquirePermit::of(Ok(Arc::clone(self)))
@@ -357,20 +366,23 @@ impl<C: QueueClock> Bulkhead<C> {
         BulkheadFull::new(self.limit(), cause)
     }
 
-    /// Uses the queue at the present time, under its lock. Returns the calls whose fate was decided, to be woken.
+    /// Uses the queue at the present time, under its lock, and returns the calls to be woken.
+    ///
+    /// Those are the calls whose fate was decided.
     fn with_queue<R>(&self, act: impl FnOnce(&mut Queue, u64) -> R) -> (R, Waking<'_>) {
         let now = self.clock.tick();
         let (result, wakers) = self.queue.write(|queue| (act(queue, now), queue.take_wakers()));
         (result, Waking { queue: &self.queue, wakers })
     }
 
-    /// Changes the word and grants the slots that are free then to queued calls, in one swap, so that no newcomer overtakes them.
-    /// Under the queue's lock.
+    /// Changes the word and grants the slots that are then free to queued calls.
+    ///
+    /// It does so in one swap, so that no newcomer overtakes them. Call it under the queue's lock.
     fn settle(&self, queue: &mut Queue, now: u64, change: impl Fn(Occupancy) -> Occupancy) {
         let mut current = self.slots.load();
         loop {
-            // If calls are queued, the word changes only under the lock: then the swap succeeds, and they are granted once. If none
-            // is, there is nothing to grant.
+            // If calls are queued, the word changes only under the lock: then the swap succeeds, and they are granted once. If
+            // none is queued, there is nothing to grant.
             let next = queue.grant(change(current), now);
             match self.slots.replace(current, next) {
                 Ok(()) => return,
@@ -384,7 +396,7 @@ impl<C: QueueClock> Bulkhead<C> {
         self.with_queue(|queue, now| self.settle(queue, now, Occupancy::left)).1.wake();
     }
 
-    /// Takes a slot, or a place in the queue. Under the queue's lock.
+    /// Takes a slot, or a place in the queue. Call it under the queue's lock.
     fn enter_or_queue(
         &self,
         queue: &mut Queue,
@@ -409,7 +421,7 @@ impl<C: QueueClock> Bulkhead<C> {
         Ok(Entry::Queued(Queued { place, expiry, displaced }))
     }
 
-    /// Does what may run user code for a call that has got a slot: if that panics, the slot is freed.
+    /// Runs `act`, which may run user code, for a call that has got a slot: a panic frees the slot.
     fn with_slot(&self, has_slot: bool, act: impl FnOnce()) {
         let slot = has_slot.then(|| BulkheadPermit::of_slot(self));
         act();
@@ -417,8 +429,10 @@ impl<C: QueueClock> Bulkhead<C> {
     }
 }
 
-/// Calls to be woken, outside the lock. If a waker panics, those behind it are woken while the panic unwinds: each may have a slot,
-/// which would be lost. If another one panics then, the process aborts.
+/// Calls to be woken, outside the lock.
+///
+/// If a waker panics, those behind it are woken while the panic unwinds: each may have a slot, which would be lost. If another
+/// waker panics then, the process aborts.
 #[cfg(feature = "alloc")]
 struct Waking<'a> {
     queue: &'a Guarded<Queue>,
@@ -427,7 +441,7 @@ struct Waking<'a> {
 
 #[cfg(feature = "alloc")]
 impl Waking<'_> {
-    /// Wakes them, and those for which there was no room under the last lock.
+    /// Wakes these calls, and those for which there was no room under the last lock.
     fn wake(mut self) {
         self.wake_all();
     }
@@ -555,7 +569,7 @@ impl<C> fmt::Debug for Bulkhead<C> {
 mod tests {
     use super::*;
 
-    /// As in firmware: this one has no queue, and runs with each set of features.
+    /// As in firmware: this bulkhead has no queue, and runs with each set of features.
     #[test]
     fn bulkhead_needs_neither_clock_nor_allocator() {
         static POOL: Bulkhead = Bulkhead::new(1);

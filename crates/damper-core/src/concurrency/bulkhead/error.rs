@@ -3,15 +3,15 @@
 use crate::breaker::source_of;
 use core::fmt;
 
-/// The refusal of a bulkhead: the call was not made.
+/// The refusal of a bulkhead or an adaptive limit: the call was not made.
 ///
-/// Displayed as a sentence, which says why: `bulkhead full, limit 64, queue full`.
+/// Displayed as a sentence with the cause: `too many calls in flight, limit 64, queue full`.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::{Bulkhead, BulkheadFull};
 /// use damper::concurrency::FullCause;
 ///
@@ -19,8 +19,9 @@ use core::fmt;
 /// let _permit = pool.try_acquire()?;
 /// let full = pool.try_acquire().unwrap_err();
 /// assert_eq!((full.limit(), full.cause()), (1, FullCause::NoSlot));
-/// assert_eq!(full.to_string(), "bulkhead full, limit 1");
-/// # Ok::<(), BulkheadFull>(())
+/// assert_eq!(full.to_string(), "too many calls in flight, limit 1");
+/// # }
+/// # Ok::<(), damper::BulkheadFull>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -34,17 +35,17 @@ pub struct BulkheadFull {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum FullCause {
-    /// All slots were taken, and the call was not to wait: `try_acquire`, `call` and `run` never do.
+    /// All slots were taken, and the call does not wait: `try_acquire`, `call` and `run` never do.
     NoSlot,
     /// All slots were taken, and the call could not wait, because there is no [`queue`](super::Bulkhead::queue).
     NoQueue,
     /// All places of the queue were taken too.
     QueueFull,
-    /// The call got no slot in the time that it was to wait.
+    /// The call got no slot in the time that it had to wait.
     TimedOut,
     /// A newer call took its place in the queue, because that is served newest first.
     Displaced,
-    /// The key had no limit of its own yet, and all that the store looked at were in use.
+    /// The key had no limit of its own yet, and all limits that the store examined were in use.
     StoreFull,
 }
 
@@ -65,18 +66,19 @@ impl BulkheadFull {
         self.cause
     }
 
-    /// Returns the first one in the chain of an error's sources, the error itself included.
+    /// Returns the first `BulkheadFull` in an error's chain of sources, the error itself included.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// use damper::{Bulkhead, BulkheadFull};
     ///
     /// let full = Bulkhead::new(0).try_acquire().unwrap_err();
     /// let error = std::io::Error::other(full);
     /// assert_eq!(BulkheadFull::find_in(&error), Some(&full));
+    /// # }
     /// ```
     #[must_use]
     pub fn find_in<'a>(error: &'a (dyn core::error::Error + 'static)) -> Option<&'a Self> {
@@ -88,11 +90,11 @@ impl fmt::Display for BulkheadFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = self.limit;
         match self.cause {
-            FullCause::NoSlot => write!(f, "bulkhead full, limit {limit}"),
-            FullCause::NoQueue => write!(f, "bulkhead full, limit {limit}, no queue to wait in"),
-            FullCause::QueueFull => write!(f, "bulkhead full, limit {limit}, queue full"),
-            FullCause::TimedOut => write!(f, "bulkhead full, limit {limit}, no slot in time"),
-            FullCause::Displaced => write!(f, "bulkhead full, limit {limit}, displaced by a newer call"),
+            FullCause::NoSlot => write!(f, "too many calls in flight, limit {limit}"),
+            FullCause::NoQueue => write!(f, "too many calls in flight, limit {limit}, no queue to wait in"),
+            FullCause::QueueFull => write!(f, "too many calls in flight, limit {limit}, queue full"),
+            FullCause::TimedOut => write!(f, "too many calls in flight, limit {limit}, no slot in time"),
+            FullCause::Displaced => write!(f, "too many calls in flight, limit {limit}, displaced by a newer call"),
             FullCause::StoreFull => f.write_str("no room for another key, those that were looked at are in use"),
         }
     }

@@ -4,8 +4,9 @@ use super::permit::sealed::QueueClock;
 use crate::time::{Frequency, Ticks};
 use core::time::Duration;
 
-/// The farthest that it lies ahead, in ticks: the sign of a difference shows whether it has passed. In nanoseconds that is
-/// 146 years.
+/// The farthest that an expiry lies ahead, in ticks; in nanoseconds that is 146 years.
+///
+/// The sign of a difference shows whether the expiry has passed.
 const FARTHEST: u64 = 1 << 62;
 
 /// When a wait ends, in ticks of the bulkhead's clock.
@@ -13,35 +14,35 @@ const FARTHEST: u64 = 1 << 62;
 pub struct Expiry(u64);
 
 impl Expiry {
-    /// The end of a wait that begins now. A wait that is not zero takes one tick at least.
+    /// Returns the end of a wait that begins now. A wait that is not zero takes one tick at least.
     pub(in crate::concurrency) fn after(wait: Duration, clock: &impl QueueClock) -> Self {
         let ticks = Ticks::within(wait, Frequency::from_hertz(clock.frequency())).count();
         let ticks = ticks.clamp(u64::from(!wait.is_zero()), FARTHEST);
         Self(clock.tick().wrapping_add(ticks))
     }
 
-    /// Whether it has passed at this tick.
+    /// Returns whether the expiry has passed at this tick.
     pub(in crate::concurrency) fn has_passed(self, now: u64) -> bool {
         self.until(now) <= 0
     }
 
-    /// The time until then, rounded up; as long as can be on a clock that stands still.
+    /// Returns the time until then, rounded up; the longest possible on a clock that stands still.
     pub(in crate::concurrency) fn remaining(self, clock: &impl QueueClock) -> Duration {
         let ticks = Ticks::new(u64::try_from(self.until(clock.tick())).unwrap_or(0));
         ticks.duration(Frequency::from_hertz(clock.frequency())).unwrap_or(Duration::MAX)
     }
 
-    /// Its tick.
+    /// Returns the tick of the expiry.
     pub(in crate::concurrency) fn tick(self) -> u64 {
         self.0
     }
 
-    /// Whichever comes first.
+    /// Returns the earlier one.
     pub(in crate::concurrency) fn earlier(self, other: Self) -> Self {
         if self.until(other.0) > 0 { other } else { self }
     }
 
-    /// The ticks from this one on.
+    /// Returns the ticks from `now` on.
     fn until(self, now: u64) -> i64 {
         self.0.wrapping_sub(now) as i64
     }

@@ -17,19 +17,20 @@ pin_project! {
     ///
     /// # Errors
     ///
-    /// [`BulkheadFull`]: when first polled if there is no queue, or no place in it; later if the time is over or a newer call took
-    /// the place.
+    /// [`BulkheadFull`]: when first polled if there is no queue, or no place in it; later if the time is over or a newer call
+    /// took the place.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it waits, it leaves its place, and the others stay in their order. If it has got its permit already, the next
-    /// call gets that. A future that is neither polled nor dropped may hold a permit, so poll it until it is ready. Polled again
-    /// after it was ready, it is pending for ever.
+    /// If it is dropped while it waits, it leaves its place, and the others keep their order. If it already has its permit, the
+    /// next call gets that. A future that is neither polled nor dropped may hold a permit, so poll it until it is ready. Polled
+    /// again after it was ready, it is pending for ever.
     #[must_use = "futures do nothing unless they are polled"]
+    #[cfg(feature = "alloc")]
     pub struct AcquirePermitFuture<B: BulkheadRef, S: Sleep> {
-        // None when it was ready.
+        // `None` once it was ready.
         acquire: Option<AcquirePermit<B>>,
-        // Some while it is in the queue.
+        // `Some` while it is in the queue.
         place: Option<Place>,
         expiry: Option<Expiry>,
         sleep: S,
@@ -52,7 +53,7 @@ impl<B: BulkheadRef, S: Sleep> AcquirePermitFuture<B, S> {
         Self { acquire: Some(acquire), place: None, expiry: None, sleep, sleeping: None }
     }
 
-    /// Ready when a slot is taken.
+    /// Polls for a slot; ready when one is taken.
     fn poll_slot(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), BulkheadFull>> {
         let mut this = self.project();
         let Some(acquire) = this.acquire else { return Poll::Pending };

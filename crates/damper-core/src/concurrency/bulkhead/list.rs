@@ -1,9 +1,9 @@
 //! Doubly linked lists through one slab.
 
-/// The end of a list. So a slab has at most 2^16 - 1 places.
+/// The end of a list, so a slab has at most 2^16 - 1 places.
 const END: u16 = u16::MAX;
 
-/// The links of a place. It is in one list at most.
+/// The links of a place, which is in one list at most.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::concurrency) struct Link {
     previous: u16,
@@ -15,7 +15,7 @@ impl Link {
     pub(in crate::concurrency) const NONE: Self = Self { previous: END, next: END };
 }
 
-/// A list of places. The links are beside it, because the lists of a slab share them.
+/// A list of places. The links are separate, because the lists of a slab share them.
 #[derive(Debug)]
 pub(in crate::concurrency) struct List {
     first: u16,
@@ -33,14 +33,14 @@ impl List {
         (self.last != END).then_some(self.last)
     }
 
-    /// The places, the first one first.
+    /// Iterates over the places, from the first one.
     pub(in crate::concurrency) fn iter(&self, links: &[Link]) -> impl Iterator<Item = u16> {
         core::iter::successors(self.first(), |&place| {
             links.get(usize::from(place)).map(|link| link.next).filter(|&next| next != END)
         })
     }
 
-    /// Puts a place that is in no list behind the last one.
+    /// Appends a place that is in no list.
     pub(in crate::concurrency) fn push(&mut self, links: &mut [Link], place: u16) {
         links[usize::from(place)] = Link { previous: self.last, next: END };
         match links.get_mut(usize::from(self.last)) {
@@ -50,7 +50,7 @@ impl List {
         self.last = place;
     }
 
-    /// Takes out a place that is in this list.
+    /// Removes a place that is in this list.
     pub(in crate::concurrency) fn remove(&mut self, links: &mut [Link], place: u16) {
         let Link { previous, next } = core::mem::replace(&mut links[usize::from(place)], Link::NONE);
         match links.get_mut(usize::from(previous)) {
@@ -63,7 +63,7 @@ impl List {
         }
     }
 
-    /// Takes out the first place.
+    /// Removes the first place.
     pub(in crate::concurrency) fn pop(&mut self, links: &mut [Link]) -> Option<u16> {
         let first = self.first()?;
         self.remove(links, first);

@@ -3,13 +3,13 @@
 // | file | type |
 // |---|---|
 // | `bulkhead` | `Bulkhead`: constructors, permits, the limit; changes under the queue's lock |
-// | `queue` | `Queue`: the calls that wait, in a slab of places |
+// | `queue` | `Queue`: the waiting calls, in a slab of places |
 // | `list` | `List`: doubly linked lists through the slab |
 // | `permit` | `BulkheadPermit`, `BulkheadRef` |
 // | `acquire` | `AcquirePermit`: how to wait for a permit; and blocking |
 // | `future` | `AcquirePermitFuture`: waiting in a future |
-// | `patience` | `Patience`: for how long a call waits |
-// | `expiry` | `Expiry`: when a wait ends, in ticks |
+// | `patience` | `Patience`: the longest wait of a call |
+// | `expiry` | `Expiry`: the end of a wait, in ticks |
 // | `status` | `BulkheadStatus`: the limit and the counts of one moment |
 // | `error` | `BulkheadFull` and `FullCause` |
 

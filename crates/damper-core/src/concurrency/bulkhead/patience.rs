@@ -1,10 +1,10 @@
-//! For how long a call waits.
+//! The longest wait of a call.
 
 use super::expiry::Expiry;
 use super::permit::sealed::QueueClock;
 use core::time::Duration;
 
-/// For how long a call waits at most: a time from its arrival in the queue, an instant, both or neither.
+/// The longest wait of a call: a time from its arrival in the queue, an instant, both or neither.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Patience {
     pub(super) longest: Option<Duration>,
@@ -12,7 +12,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// The end of a wait that begins now; `None` if it has none.
+    /// Returns the end of a wait that begins now; `None` if it has none.
     pub(super) fn expiry(self, clock: &impl QueueClock) -> Option<Expiry> {
         let longest = self.longest.map(|longest| Expiry::after(longest, clock));
         match (longest, self.until) {

@@ -26,7 +26,7 @@ pub(crate) mod sealed {
     #[cfg(feature = "alloc")]
     use core::time::Duration;
 
-    /// A clock; or none, where no call waits.
+    /// A clock, or none where no call waits.
     pub trait QueueClock {
         fn tick(&self) -> u64;
         fn frequency(&self) -> u64;
@@ -53,7 +53,7 @@ pub(crate) mod sealed {
         }
     }
 
-    /// The methods of a bulkhead that its permits, and calls that wait for one, use.
+    /// The methods of a bulkhead for its permits and for calls that wait for one.
     pub trait Slotted: fmt::Debug {
         /// Marks the beginning of a permit: a time, or nothing.
         type Ticket: Copy + Send + Sync + Unpin + 'static;
@@ -72,16 +72,19 @@ pub(crate) mod sealed {
         #[cfg(feature = "alloc")]
         fn enter(&self) -> Result<(), BulkheadFull>;
 
-        /// Takes a slot or a place in the queue, where `waker` wakes the call. The caller wakes the call that it displaced.
+        /// Takes a slot, or a place in the queue where `waker` wakes the call.
+        ///
+        /// The caller wakes the call that it displaced.
         #[cfg(feature = "alloc")]
         fn join(&self, patience: Patience, waker: Waker) -> Result<Entry, BulkheadFull>;
 
-        /// Returns the fate of a call that waits in the queue until `expiry`; `None` if it still waits, and then `waker` wakes it.
-        /// If a waker panics, its slot is freed.
+        /// Returns the fate of a queued call with this `expiry`; `None` if it still waits.
+        ///
+        /// A call that still waits is woken by `waker`. If a waker panics, the call's slot is freed.
         #[cfg(feature = "alloc")]
         fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>>;
 
-        /// Takes a call out of the queue. If it has got a slot, that is freed.
+        /// Removes a call from the queue. If it has got a slot, that is freed.
         #[cfg(feature = "alloc")]
         fn leave(&self, place: Place);
 
@@ -89,7 +92,7 @@ pub(crate) mod sealed {
         #[cfg(feature = "alloc")]
         fn expiry_after(&self, wait: Duration) -> Expiry;
 
-        /// Returns the time until then.
+        /// Returns the time until `expiry`.
         #[cfg(feature = "alloc")]
         fn remaining(&self, expiry: Expiry) -> Duration;
     }
@@ -101,7 +104,7 @@ use sealed::Slotted;
 ///
 /// The slot is that of a [`Bulkhead`](super::Bulkhead) or an [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit).
 ///
-/// Keep it for as long as the call takes, a body that is still to come included. A permit that is never dropped (by
+/// Keep it for as long as the call takes, including a response body that is still to come. A permit that is never dropped (by
 /// [`core::mem::forget`], say) keeps its slot for good.
 #[must_use = "a permit that is dropped at once frees its slot"]
 pub struct BulkheadPermit<B: BulkheadRef> {
@@ -110,14 +113,14 @@ pub struct BulkheadPermit<B: BulkheadRef> {
 }
 
 impl<B: BulkheadRef> BulkheadPermit<B> {
-    /// The permit for a slot that was taken.
+    /// Returns the permit for a slot that was taken.
     #[inline]
     pub(in crate::concurrency) fn of_slot(bulkhead: B) -> Self {
         let ticket = bulkhead.ticket();
         Self { bulkhead, ticket }
     }
 
-    /// Returns the limit that gave the permit, and the ticket that it gave with it.
+    /// Returns the limit that gave the permit, and the permit's ticket.
     #[inline]
     pub(in crate::concurrency) fn parts(&self) -> (&B::Target, <B::Target as Slotted>::Ticket) {
         (&self.bulkhead, self.ticket)

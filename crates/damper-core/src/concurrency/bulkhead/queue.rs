@@ -1,19 +1,20 @@
 //! The calls that wait for a slot, in a slab of places that is allocated at construction.
 //!
-//! A place belongs to a call from its arrival until the call has learnt its fate or has given up. It is in one of three lists, or in none:
+//! A place belongs to a call from its arrival until the call has learned its fate or has given up. It is in one of three lists,
+//! or in none:
 //!
 //! | state of the place | list | |
 //! |---|---|---|
 //! | vacant | `vacant` | |
 //! | waiting | `waiting`, in the order of arrival | counted in the word's QUEUED |
-//! | granted | `unwoken`, until its waker was taken; then none, until the call comes for its permit | counted in IN FLIGHT |
+//! | granted | `unwoken`, until its waker was taken; then none, until the call takes its permit | counted in IN FLIGHT |
 //! | refused | `unwoken`, until its waker was taken; then it is vacant | |
 //!
-//! A call that finds its place vacant, or taken by another call, was refused. So refused calls keep no places, however many of them
-//! have not been polled yet. A granted call keeps its place until it comes for its permit, because it may pass the slot on instead.
+//! A call that finds its place vacant, or taken by another call, was refused. So refused calls keep no places, even before they
+//! are polled. A granted call keeps its place until it takes its permit, because it may pass the slot on instead.
 //!
 //! The bulkhead holds its lock around all of this, so it needs neither atomics nor locks of its own. User code runs outside:
-//! wakers come in and go out by value, and are cloned, woken and dropped by the bulkhead after it has released the lock.
+//! wakers go in and out by value, and the bulkhead clones, wakes and drops them after it has released the lock.
 
 use super::expiry::Expiry;
 use super::list::{Link, List};
@@ -21,14 +22,14 @@ use crate::concurrency::slots::Occupancy;
 use alloc::vec::Vec;
 use core::task::Waker;
 
-/// The wakers that are taken under one lock.
+/// The number of wakers that are taken under one lock.
 const BATCH: usize = 8;
 
 /// Wakers that were taken, to be woken outside the lock.
 #[derive(Debug, Default)]
 pub(super) struct Wakers {
     wakers: [Option<Waker>; BATCH],
-    /// Whether more are to be taken.
+    /// Whether more wakers remain.
     pub(super) is_full: bool,
 }
 
@@ -50,16 +51,16 @@ pub(super) enum Order {
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     index: u16,
-    /// Differs between calls that have had the place one after another.
+    /// Differs between consecutive calls in the same place.
     ticket: u64,
 }
 
-/// How a call came in.
+/// The result of a call's arrival.
 #[derive(Debug)]
 pub enum Entry {
-    /// It has a slot.
+    /// The call has a slot.
     Entered,
-    /// It has a place in the queue.
+    /// The call has a place in the queue.
     Queued(Queued),
 }
 
@@ -67,9 +68,11 @@ pub enum Entry {
 #[derive(Debug)]
 pub struct Queued {
     pub(super) place: Place,
-    /// When its wait ends.
+    /// The end of its wait.
     pub(super) expiry: Option<Expiry>,
-    /// The waker of the call that lost its place to this one. It is woken when `place` is where a panic leaves the queue.
+    /// The waker of the call that lost its place to this one.
+    ///
+    /// Wake it only after a guard holds `place`, so that a panic of the waker leaves the queue.
     pub(super) displaced: Option<Waker>,
 }
 
@@ -81,7 +84,7 @@ pub(super) enum Fate {
     Refused,
 }
 
-/// A call that was taken out of the queue. To be dropped outside the lock, with its waker.
+/// A call that was removed from the queue. Drop it outside the lock, with its waker.
 #[derive(Debug)]
 pub(super) struct Withdrawn {
     pub(super) fate: Fate,
@@ -139,7 +142,7 @@ impl Queue {
         self.order
     }
 
-    /// To be called before the first use.
+    /// Sets the order. Call it before the first use.
     pub(super) fn set_order(&mut self, order: Order) {
         self.order = order;
     }
@@ -158,8 +161,9 @@ impl Queue {
         Some(Place { index, ticket })
     }
 
-    /// Where newer calls go first, refuses the one that has waited longest, so that its place is vacant, and returns its waker.
-    /// `None` if no call waits.
+    /// Refuses the call that has waited longest, in a queue of newest first, and returns its waker.
+    ///
+    /// Its place is vacant then. `None` if no call waits.
     pub(super) fn displace(&mut self) -> Option<Waker> {
         if self.order == Order::OldestFirst {
             return None;
@@ -168,7 +172,7 @@ impl Queue {
         self.vacate(oldest)
     }
 
-    /// Gives free slots to calls that wait, and refuses those whose time is over instead. Returns the word that follows.
+    /// Gives free slots to waiting calls, refuses those whose time is over, and returns the next word.
     pub(super) fn grant(&mut self, mut occupancy: Occupancy, now: u64) -> Occupancy {
         while occupancy.has_slot_for_queued()
             && let Some(next) = self.next()
@@ -187,7 +191,7 @@ impl Queue {
         occupancy
     }
 
-    /// Takes wakers of calls whose fate is known.
+    /// Takes wakers of calls with a decided fate.
     pub(super) fn take_wakers(&mut self) -> Wakers {
         let mut taken = Wakers::default();
         for waker in &mut taken.wakers {
@@ -199,8 +203,10 @@ impl Queue {
         taken
     }
 
-    /// Looks up the fate of a call. If it is to go on waiting, that is `None`, and the call is woken by `waker` from now on;
-    /// its earlier waker is in there afterwards. Otherwise its place is vacant now, as after [`withdraw`](Self::withdraw).
+    /// Returns the fate of a call; `None` if it still waits, and then `waker` wakes it from now on.
+    ///
+    /// If it still waits, its earlier waker is in `waker` afterwards. Otherwise its place is vacant now, as after
+    /// [`withdraw`](Self::withdraw).
     pub(super) fn look(&mut self, place: Place, now: u64, waker: &mut Option<Waker>) -> Option<Withdrawn> {
         match self.call(place) {
             Some(call) if call.state == State::Waiting && !call.expiry.is_some_and(|expiry| expiry.has_passed(now)) => {
@@ -211,7 +217,7 @@ impl Queue {
         }
     }
 
-    /// Takes a call out of the queue. Its place is vacant now.
+    /// Removes a call from the queue. Its place is vacant now.
     pub(super) fn withdraw(&mut self, place: Place) -> Withdrawn {
         let index = place.index;
         let fate = match self.call(place).map(|call| (call.state, call.waker.is_some())) {
@@ -234,7 +240,7 @@ impl Queue {
         Withdrawn { fate, _waker: self.vacate(index) }
     }
 
-    /// The call that gets the next slot.
+    /// Returns the call that gets the next slot.
     fn next(&self) -> Option<u16> {
         match self.order {
             Order::OldestFirst => self.waiting.first(),
@@ -242,12 +248,12 @@ impl Queue {
         }
     }
 
-    /// The call that has this place, if it is still its own.
+    /// Returns the call in this place, if the place is still its own.
     fn call(&mut self, place: Place) -> Option<&mut Call> {
         self.calls.get_mut(usize::from(place.index)).filter(|call| call.ticket == place.ticket)
     }
 
-    /// Makes a place vacant that is in no list, and returns its waker.
+    /// Makes a place that is in no list vacant, and returns its waker.
     fn vacate(&mut self, index: u16) -> Option<Waker> {
         self.vacant.push(&mut self.links, index);
         let call = &mut self.calls[usize::from(index)];

@@ -3,16 +3,17 @@
 use crate::concurrency::slots::Occupancy;
 use core::fmt;
 
-/// The limit of a [`Bulkhead`](super::Bulkhead) or an [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit), and its calls in flight and
-/// queued, all of one moment.
+/// The limit and the calls in flight and queued, all of one moment.
+///
+/// They belong to a [`Bulkhead`](super::Bulkhead) or an [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit).
 ///
 /// Displayed as `12 of 64 in flight, 3 queued`.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::Bulkhead;
 ///
 /// let pool = Bulkhead::new(64);
@@ -20,6 +21,7 @@ use core::fmt;
 /// let status = pool.status();
 /// assert_eq!((status.limit(), status.in_flight(), status.queued()), (64, 1, 0));
 /// assert_eq!(status.to_string(), "1 of 64 in flight, 0 queued");
+/// # }
 /// # Ok::<(), damper::BulkheadFull>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +43,7 @@ impl BulkheadStatus {
         self.limit
     }
 
-    /// Returns how many permits there were. More than the limit only after that was lowered.
+    /// Returns the number of permits. It exceeds the limit only after the limit was lowered.
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
         self.in_flight

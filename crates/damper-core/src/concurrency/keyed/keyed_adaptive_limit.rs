@@ -4,29 +4,29 @@ use super::KeyedConcurrencyLimit;
 use super::sealed::PerKey;
 use crate::CallError;
 use crate::capacity::CapacityError;
-#[cfg(feature = "std")]
-use crate::concurrency::LimitBounds;
-use crate::concurrency::{AdaptiveLimit, BulkheadFull, BulkheadStatus, LimitRule, Outcome, ProbedGradient};
+use crate::concurrency::{
+    AdaptiveLimit, BoundedRule, BulkheadFull, BulkheadStatus, LimitBounds, LimitRule, Outcome, ProbedGradient,
+};
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
 
-/// One [`AdaptiveLimit`] per key, for the keys that were used last.
+/// One [`AdaptiveLimit`] per key, for the most recently used keys.
 ///
 /// Each follows the calls of its own key, a host or a route.
 ///
 /// Calls of different services must not share a limit: the fast ones would set the latency that the slow ones are compared with.
 ///
-/// See [`KeyedConcurrencyLimit`] for when a limit is evicted, and for floods of keys. A limit that was evicted has forgotten
-/// what it measured, so give the store room for more keys than you call.
+/// See [`KeyedConcurrencyLimit`] for when a limit is evicted, and for floods of keys. An evicted limit loses its measurements, so
+/// give the store room for more keys than you call.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::KeyedAdaptiveLimit;
 /// use damper::concurrency::LimitBounds;
 ///
@@ -36,8 +36,10 @@ use core::time::Duration;
 ///
 /// let permit = hosts.try_acquire("www.example.com")?;
 /// permit.success();
+/// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[cfg(feature = "alloc")]
 pub type KeyedAdaptiveLimit<K, R = ProbedGradient, C = DefaultClock, S = Seed> =
     KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S>;
 
@@ -68,14 +70,43 @@ impl<K, R: LimitRule, C: Clock> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>> {
 }
 
 impl<K, R: LimitRule, C: Clock, S> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S> {
-    /// As `with_rule`, with a hasher of your own, as [`LruStore::with_hasher`](crate::LruStore::with_hasher) has it: for where there
-    /// is no `std`.
+    /// Creates limits as `with_rule` does, with a hasher of your own, for use without `std`.
+    ///
+    /// See [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     ///
     /// # Errors
     ///
     /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     pub fn with_rule_and_hasher(rule: R, capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
         Self::of(AdaptiveLimit::with_rule(rule, clock), capacity, hasher)
+    }
+}
+
+impl<K, R: BoundedRule, C: Clock + Clone, S> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S> {
+    /// Changes the bounds of all present and future keys' limits while they are in use.
+    ///
+    /// As [`AdaptiveLimit::set_bounds`].
+    ///
+    /// A key whose bounds were changed individually gets these too. Later limits start where the first did, or at the nearest
+    /// bound. The limits change one after the other, and each counts as in use while it is changed. If a waker or a rule panics,
+    /// the limits behind it are changed all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::KeyedAdaptiveLimit;
+    /// use damper::concurrency::LimitBounds;
+    ///
+    /// let hosts = KeyedAdaptiveLimit::<String>::new(LimitBounds::DEFAULT, 1024)?;
+    /// hosts.set_bounds(LimitBounds::new(1, 10)?);
+    /// assert_eq!(hosts.get_or_create("api.example.com")?.limit(), 10);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_bounds(&self, bounds: LimitBounds) {
+        self.change(|prototype| prototype.set_bounds(bounds));
     }
 }
 
@@ -134,8 +165,9 @@ impl<K: Hash + Eq, R: LimitRule, C: Clock + Clone, S: BuildHasher> KeyedConcurre
         async move { limit?.run(future).await }
     }
 
-    /// Awaits a future as [`run`](Self::run) does; `classify` gives the outcome. As [`AdaptiveLimit::run_with`], and it borrows
-    /// nothing.
+    /// Awaits a future as [`run`](Self::run) does; `classify` gives the outcome.
+    ///
+    /// As [`AdaptiveLimit::run_with`], but the future borrows nothing.
     ///
     /// # Errors
     ///
@@ -183,4 +215,10 @@ impl<R: LimitRule, C: Clock + Clone> PerKey for AdaptiveLimit<R, C> {
     fn current_status(&self) -> BulkheadStatus {
         self.status()
     }
+
+    fn take_settings_of(&self, other: &Self) {
+        self.take_bounds_of(other);
+    }
+
+    const NAME: &'static str = "KeyedAdaptiveLimit";
 }

@@ -10,17 +10,17 @@ use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
-/// One [`Bulkhead`] per key, for the keys that were used last, in a bounded store.
+/// One [`Bulkhead`] per key, for the most recently used keys, in a bounded store.
 ///
-/// The bulkheads are all alike.
+/// All bulkheads have the same settings.
 ///
 /// See [`KeyedConcurrencyLimit`] for when a bulkhead is evicted, and for floods of keys.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::KeyedBulkhead;
 ///
 /// let tenants = KeyedBulkhead::<String>::new(2, 1024)?.queue(4);
@@ -28,13 +28,15 @@ use core::hash::{BuildHasher, Hash};
 /// let second = tenants.acquire("acme").wait()?;
 /// assert!(tenants.try_acquire("acme").is_err());
 /// assert!(tenants.try_acquire("initech").is_ok());
+/// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[cfg(feature = "alloc")]
 pub type KeyedBulkhead<K, C = DefaultClock, S = Seed> = KeyedConcurrencyLimit<K, Bulkhead<C>, S>;
 
 #[cfg(feature = "std")]
 impl<K> KeyedConcurrencyLimit<K, Bulkhead> {
-    /// Creates bulkheads for so many calls in flight per key, for at most `capacity` keys.
+    /// Creates bulkheads for `limit` calls in flight per key, for at most `capacity` keys.
     ///
     /// They are on the [default clock](DefaultClock).
     ///
@@ -48,7 +50,9 @@ impl<K> KeyedConcurrencyLimit<K, Bulkhead> {
 
 #[cfg(feature = "std")]
 impl<K, C: Clock> KeyedConcurrencyLimit<K, Bulkhead<C>> {
-    /// As [`new`](KeyedBulkhead::new), on a clock of your own, by which calls wait. A reference to a clock is a clock too.
+    /// Creates bulkheads as [`new`](KeyedBulkhead::new) does, on a clock of your own, which times the waits.
+    ///
+    /// A reference to a clock is a clock too.
     ///
     /// # Errors
     ///
@@ -59,14 +63,41 @@ impl<K, C: Clock> KeyedConcurrencyLimit<K, Bulkhead<C>> {
 }
 
 impl<K, C: Clock, S> KeyedConcurrencyLimit<K, Bulkhead<C>, S> {
-    /// As `with_clock`, with a hasher of your own, as [`LruStore::with_hasher`](crate::LruStore::with_hasher) has it: for where there
-    /// is no `std`.
+    /// Creates bulkheads as `with_clock` does, with a hasher of your own, for use without `std`.
+    ///
+    /// See [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     ///
     /// # Errors
     ///
     /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     pub fn with_clock_and_hasher(limit: u32, capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
         Self::of(Bulkhead::with_clock(limit, clock), capacity, hasher)
+    }
+}
+
+impl<K, C: Clock + Clone, S> KeyedConcurrencyLimit<K, Bulkhead<C>, S> {
+    /// Changes the limit of all present and future keys while they are in use.
+    ///
+    /// As [`Bulkhead::set_limit`].
+    ///
+    /// A key whose limit was changed individually gets this one too. The limits change one after the other, and each counts as in
+    /// use while it is changed. If a waker panics, the limits behind it are changed all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// let tenants = damper::KeyedBulkhead::<String>::new(1, 1024)?;
+    /// let first = tenants.try_acquire("acme")?;
+    /// tenants.set_limit(2);
+    /// let second = tenants.try_acquire("acme")?;
+    /// let others = (tenants.try_acquire("initech")?, tenants.try_acquire("initech")?);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_limit(&self, limit: u32) {
+        self.change(|prototype| prototype.set_limit(limit));
     }
 }
 
@@ -123,4 +154,10 @@ impl<C: Clock + Clone> PerKey for Bulkhead<C> {
     fn current_status(&self) -> BulkheadStatus {
         self.status()
     }
+
+    fn take_settings_of(&self, other: &Self) {
+        self.set_limit(other.limit());
+    }
+
+    const NAME: &'static str = "KeyedBulkhead";
 }

@@ -3,10 +3,12 @@
 use crate::capacity::CapacityError;
 use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadPermit, BulkheadStatus, FullCause};
 use crate::store::LruStore;
+use crate::sync::{AtomicUsize, Ordering};
 use crate::time::Seed;
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
 use core::borrow::Borrow;
+use core::cell::Cell;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
@@ -14,7 +16,7 @@ pub(in crate::concurrency) mod sealed {
     use crate::concurrency::BulkheadStatus;
     use crate::concurrency::bulkhead::permit::sealed::Slotted;
 
-    /// A limit that each key can have one of.
+    /// A limit of which each key can have one.
     pub trait PerKey: Slotted + Sized {
         /// Returns an unused limit with the settings of this one, which is unused too.
         fn alike(&self) -> Self;
@@ -24,39 +26,49 @@ pub(in crate::concurrency) mod sealed {
         fn with_newest_first(self) -> Self;
 
         fn current_status(&self) -> BulkheadStatus;
+
+        /// Takes the settings that can change while a limit is in use.
+        fn take_settings_of(&self, other: &Self);
+
+        /// The type of the limits of all keys, by its usual name.
+        const NAME: &'static str;
     }
 }
 
 use sealed::PerKey;
 
-/// One concurrency limit per key, for the keys that were used last, in a bounded store.
+/// One concurrency limit per key, for the most recently used keys, in a bounded store.
 ///
 /// A [`KeyedBulkhead`](super::KeyedBulkhead) or a [`KeyedAdaptiveLimit`](super::KeyedAdaptiveLimit).
 ///
-/// A limit in use is not evicted: one that a permit or a waiting call holds, or whose `Arc` you hold, or a `Weak` of it. So a key has
-/// never more calls in flight than its limit, however many keys there are. If no other limit can make room, a call for a new
-/// key is refused with [`FullCause::StoreFull`], before anything is allocated for it. An idle key that is evicted begins anew
-/// when it comes back.
+/// A limit in use is not evicted: one that a permit or a waiting call holds, or for which you hold an `Arc` or a `Weak`. So a key
+/// never has more calls in flight than its limit, however many keys there are. If no other limit can be evicted, a call for a new
+/// key is refused with [`FullCause::StoreFull`], before anything is allocated for it. The limit of an idle key that was evicted
+/// starts over with the key's next call.
 ///
-/// The search for one that can make room looks at a part of one shard only, and the next search goes on from there. So a large
-/// store that is almost all in use may refuse a new key, although it has an idle limit. Choose a capacity well above the number
-/// of calls that can be in flight at once.
+/// The search for a victim covers a part of one shard only, and the next search goes on from there. So a large store that is
+/// almost all in use may refuse a new key, although it has an idle limit. Choose a capacity well above the number of calls that
+/// can be in flight at once.
 ///
-/// [`status`](Self::status) and [`iter`](Self::iter) are for dashboards: they copy the counts, hold no limit, and count as no use.
+/// [`status`](Self::status) and [`iter`](Self::iter) are for dashboards: they copy the counts, hold no limit, and do not count as
+/// a use.
 ///
 /// # Floods of keys
 ///
 /// A client that chooses the keys gets a whole limit for each. Put one bulkhead for all keys before this, with a limit below the
 /// capacity.
+#[cfg(feature = "alloc")]
 pub struct KeyedConcurrencyLimit<K, L, S = Seed> {
     store: LruStore<K, L, S>,
-    /// Has the settings of all limits, and makes no calls.
+    /// Holds the settings of all limits, and makes no calls.
     prototype: L,
+    /// Counts changes of the prototype's settings; wraps.
+    changes: AtomicUsize,
 }
 
 impl<K, L, S> KeyedConcurrencyLimit<K, L, S> {
     pub(super) fn of(prototype: L, capacity: usize, hasher: S) -> Result<Self, CapacityError> {
-        Ok(Self { store: LruStore::with_hasher(capacity, hasher)?, prototype })
+        Ok(Self { store: LruStore::with_hasher(capacity, hasher)?, prototype, changes: AtomicUsize::new(0) })
     }
 
     /// Returns how many keys have a limit.
@@ -69,22 +81,23 @@ impl<K, L, S> KeyedConcurrencyLimit<K, L, S> {
         self.store.is_empty()
     }
 
-    /// Returns the most keys that can have one.
+    /// Returns the most keys that can have a limit.
     pub fn capacity(&self) -> usize {
         self.store.capacity()
     }
 
-    /// Returns how many limits had to make room for others so far.
+    /// Returns how many limits were evicted so far.
     pub fn evictions(&self) -> u64 {
         self.store.evictions()
     }
 }
 
 impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {
-    /// Gives each limit a queue of so many places, as [`Bulkhead::queue`](crate::Bulkhead::queue) does. Default:
-    /// none.
+    /// Gives each limit a queue of `places` places. Default: none.
     ///
-    /// To be called before the first use. Without queues, [`acquire`](Self::acquire) never waits.
+    /// As [`Bulkhead::queue`](crate::Bulkhead::queue).
+    ///
+    /// Call it before the first use. Without queues, [`acquire`](Self::acquire) never waits.
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
         Self { prototype: self.prototype.with_queue(places), ..self }
@@ -92,33 +105,65 @@ impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {
 
     /// Serves the queues newest first, as [`Bulkhead::newest_first`](crate::Bulkhead::newest_first) does.
     ///
-    /// To be called before the first use. Default: oldest first.
+    /// Call it before the first use. Default: oldest first.
     #[must_use]
     pub fn newest_first(self) -> Self {
         Self { prototype: self.prototype.with_newest_first(), ..self }
     }
 
-    /// Returns the keys and the counts of their limits, without any effect: no limit counts as used or is held.
+    /// Returns the keys and the counts of their limits, without any effect.
     ///
-    /// They are copied shard by shard, each when the iterator comes to it, into a list that is allocated then.
+    /// No limit counts as used or is held.
+    ///
+    /// The iterator copies them shard by shard, each when it comes to it, into a list that it allocates then.
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// let tenants = damper::KeyedBulkhead::<String>::new(2, 1024)?;
     /// let _permit = tenants.try_acquire("acme")?;
     /// for (tenant, status) in tenants.iter() {
     ///     assert_eq!(format!("{tenant}: {status}"), "acme: 1 of 2 in flight, 0 queued");
     /// }
+    /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = (K, BulkheadStatus)>
     where
         K: Clone,
     {
-        self.store.copies(|limit| limit.current_status())
+        self.store.copies(|key, limit| (key.clone(), limit.current_status()))
+    }
+}
+
+impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {
+    /// Changes the settings of all present and future limits.
+    pub(super) fn change(&self, change: impl FnOnce(&L)) {
+        change(&self.prototype);
+        // ORDERING: Release pairs with the Acquire in `changes`: a thread that sees the count sees the prototype's settings.
+        // loom-tests: live_limits::last_of_two_changes_holds. A limit that this thread does not find in the store is inserted
+        // after it has released the shard's lock, by a thread that looks for changes under that lock:
+        // live_limits::new_key_gets_the_changed_limit.
+        self.changes.fetch_add(1, Ordering::Release);
+        self.store.for_each(|limit| self.take_settings(limit));
+    }
+
+    /// Gives a limit the settings of the prototype, or newer ones if these change meanwhile.
+    fn take_settings(&self, limit: &L) {
+        loop {
+            let before = self.changes();
+            limit.take_settings_of(&self.prototype);
+            if self.changes() == before {
+                return;
+            }
+        }
+    }
+
+    fn changes(&self) -> usize {
+        // ORDERING: Acquire, as in `change`.
+        self.changes.load(Ordering::Acquire)
     }
 }
 
@@ -141,7 +186,7 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> KeyedConcurrencyLimit<K, L, S> {
 
     /// Waits for a permit of this key's limit, as [`Bulkhead::acquire_owned`](crate::Bulkhead::acquire_owned) does.
     ///
-    /// If the key has no limit yet and all others are in use, the wait ends with that refusal, at once.
+    /// If the key has no limit yet and all others are in use, the wait ends at once with that refusal.
     pub fn acquire<Q>(&self, key: &Q) -> AcquirePermit<Arc<L>>
     where
         K: Borrow<Q>,
@@ -150,26 +195,35 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> KeyedConcurrencyLimit<K, L, S> {
         AcquirePermit::of(self.get_or_create(key))
     }
 
-    /// Returns the limit of this key, which is created if there is none.
+    /// Returns the limit of this key, and creates it if there is none.
     ///
     /// It is in use for as long as you hold it, or a `Weak` of it.
     ///
+    /// A setting that you change on it, such as its limit, holds until it is evicted: an idle limit can be evicted, and the next
+    /// one of its key has the common settings. To resize a key for good, hold its limit.
+    ///
     /// # Errors
     ///
-    /// [`BulkheadFull`] if all others are in use.
+    /// [`BulkheadFull`] if the key has no limit yet and all others are in use.
     #[inline]
     pub fn get_or_create<Q>(&self, key: &Q) -> Result<Arc<L>, BulkheadFull>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let limit = self.store.get_or_insert_beside_held(key, || self.prototype.alike());
+        let created_after = Cell::new(None);
+        let create = || {
+            created_after.set(Some(self.changes()));
+            self.prototype.alike()
+        };
+        let is_current = || created_after.get() == Some(self.changes());
+        let limit = self.store.get_or_insert_beside_held(key, create, is_current);
         limit.ok_or_else(|| BulkheadFull::new(self.prototype.current_status().limit(), FullCause::StoreFull))
     }
 
     /// Returns the counts of this key's limit, if it has one.
     ///
-    /// Without any effect: the limit does not count as used, and is not held.
+    /// It has no effect: the limit does not count as used, and is not held.
     pub fn status<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<BulkheadStatus>
     where
         K: Borrow<Q>,
@@ -185,9 +239,9 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> KeyedConcurrencyLimit<K, L, S> {
     }
 }
 
-impl<K, L: fmt::Debug, S> fmt::Debug for KeyedConcurrencyLimit<K, L, S> {
+impl<K, L: PerKey, S> fmt::Debug for KeyedConcurrencyLimit<K, L, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyedConcurrencyLimit")
+        f.debug_struct(L::NAME)
             .field("each", &self.prototype)
             .field("capacity", &self.store.capacity())
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! What a call asks of a bucket, and what it took.
+//! The demand of a call on a bucket, and its result.
 
 use super::slots::{Slot, SlotWord};
 use super::{Receipt, Source};
@@ -7,9 +7,9 @@ use crate::quota::Line;
 use crate::time::{Clock, Ticks};
 use core::time::Duration;
 
-/// What a call asks of a bucket: to take tokens that are there, or to take them in advance.
+/// The demand of a call: to take tokens that are there, or to take them in advance.
 pub(super) trait Demand<A: KeyedAlgorithm>: Copy {
-    /// What the bucket says when it allows it.
+    /// The answer of the bucket when it allows it.
     type Allowed;
 
     type Answer<'a>;
@@ -29,7 +29,7 @@ pub(super) trait Demand<A: KeyedAlgorithm>: Copy {
     fn answer(allowed: Self::Allowed, taken: Taken<'_>) -> Self::Answer<'_>;
 }
 
-/// Who took what a bucket owes.
+/// The keys that took what a bucket owes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Debtor {
     /// The key that asks, and those that share its bucket.

@@ -1,4 +1,4 @@
-//! What the table knows of a key: 64 bits of its hash.
+//! A key as the table knows it: 64 bits of its hash.
 
 use core::num::NonZeroU64;
 
@@ -9,7 +9,9 @@ pub(in crate::keyed) struct Fingerprint(NonZeroU64);
 /// 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
 const MIXER: NonZeroU64 = NonZeroU64::new(0x9E37_79B9_7F4A_7C15).expect("it is not 0");
 
-/// Another odd multiplier, so that a key's shared bucket says nothing about its sets. Any odd number of 64 random bits would do.
+/// Another odd multiplier, so that a key's shared bucket says nothing about its sets.
+///
+/// Any odd number of 64 random bits would do.
 const OTHER_MIXER: u64 = 0xAF25_1AF3_B0F0_25B5;
 
 impl Fingerprint {
@@ -43,7 +45,9 @@ impl Fingerprint {
         scaled((mixed ^ mixed >> 32) & u64::from(u32::MAX), sets)
     }
 
-    /// The number of the key's shared bucket, of `buckets`, which are fewer than 2^32. Independent of the key's sets.
+    /// The number of the key's shared bucket, of `buckets`, which are fewer than 2^32.
+    ///
+    /// Independent of the key's sets.
     pub(super) fn shared_bucket(self, buckets: usize) -> usize {
         scaled(self.get().wrapping_mul(OTHER_MIXER) >> 32, buckets)
     }

@@ -4,8 +4,10 @@ use super::shared::BUCKETS_PER_KEY;
 use super::slots::{SLOTS_PER_KEY, Set, WAYS};
 use crate::sync::{AtomicU64, array_of, const_unless_loom};
 
-/// The memory of a [`KeyedLimiter`](crate::KeyedLimiter) that allocates none: `SETS` sets of four slots, for two keys
-/// each, and `SHARED` buckets a set for keys without a slot. Takes `SETS * (64 + 8 * SHARED)` bytes.
+/// The memory of a [`KeyedLimiter`](crate::KeyedLimiter) that allocates none.
+///
+/// It has `SETS` sets of four slots, for two keys each, and `SHARED` buckets a set for keys without a slot. It takes
+/// `SETS * (64 + 8 * SHARED)` bytes.
 ///
 /// `SHARED` is 4 unless given: two buckets a key, 48 bytes a key in all.
 ///

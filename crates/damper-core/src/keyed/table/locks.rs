@@ -1,4 +1,4 @@
-//! The locks of first sights and shared buckets, what they counted, and the signals to threads that wait.
+//! The locks of first sights and shared buckets, their counts, and the signals to waiting threads.
 
 #[cfg(feature = "std")]
 use crate::sync::Signal;
@@ -6,11 +6,12 @@ use crate::sync::{Guarded, const_unless_loom};
 #[cfg(feature = "alloc")]
 use {alloc::boxed::Box, crossbeam_utils::CachePadded};
 
-/// What happened to the keys of a lock.
+/// The events that a lock has counted of its keys.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Counts {
-    /// Of the slots that keys of this lock got, those that are still taken. It wraps: a slot may change its owner under
-    /// another lock.
+    /// Of the slots that keys of this lock got, those that are still taken.
+    ///
+    /// It wraps: a slot may change its owner under another lock.
     pub(in crate::keyed) keys: u64,
     pub(in crate::keyed) evictions: u64,
     pub(in crate::keyed) overflows: u64,
@@ -26,8 +27,9 @@ impl Counts {
 /// A lock and its part of the keys.
 pub(super) struct Part {
     counts: Guarded<Counts>,
-    /// Raised when tokens of one of the keys may come earlier, for threads that wait for them. Takes no memory of its own: a
-    /// part is padded to cache lines.
+    /// Raised when tokens of one of the keys may come earlier, for threads that wait for them.
+    ///
+    /// Takes no memory of its own: a part is padded to cache lines.
     #[cfg(feature = "std")]
     changes: Signal,
 }
@@ -44,8 +46,9 @@ impl Part {
     }
 }
 
-/// A lock for each part of the shared buckets, and so of the keys. It is held while a key is given a slot, so that a key never
-/// gets two, and while its shared bucket changes.
+/// A lock for each part of the shared buckets, and so of the keys.
+///
+/// It is held while a key is given a slot, so that a key never gets two, and while its shared bucket changes.
 pub(super) enum Locks {
     One(Part),
     #[cfg(feature = "alloc")]
@@ -70,7 +73,7 @@ impl Locks {
         &self.part(bucket).counts
     }
 
-    /// What is raised when tokens of a key may come earlier, of the keys that would share this bucket.
+    /// The signal to raise when tokens of a key that would share this bucket may come earlier.
     #[cfg(feature = "std")]
     pub(super) fn changes(&self, bucket: usize) -> &Signal {
         &self.part(bucket).changes

@@ -1,7 +1,7 @@
 //! The table: the buckets of all keys, and the quotas that they are under.
 //!
-//! This page has what is decided about a key that has a slot. A key that has none is the business of `newcomer` (its first
-//! sight) and `shared` (its bucket as long as it gets no slot).
+//! This file decides about keys that have a slot. `newcomer` handles the first sight of a key, and `shared` the bucket of
+//! a key as long as it has no slot.
 
 // | file | idea |
 // |---|---|
@@ -108,8 +108,9 @@ impl Source {
 pub(super) type TakeResult = Result<(Allowed, Receipt), Denied>;
 
 impl Tiers {
-    /// The tier of this number, or the last one if there are fewer; and its quota. The number is not computed where there is
-    /// one tier only.
+    /// The tier of this number, or the last one if there are fewer; and its quota.
+    ///
+    /// The number is not computed where there is one tier only.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
     #[inline]
     fn at(&self, tier: impl FnOnce() -> usize) -> (usize, &LiveQuota) {
@@ -139,8 +140,10 @@ impl Tiers {
         (quota, (epoch, self.expecting_moved(tier, line)))
     }
 
-    /// A tier's line, on which a debt that a key brought along is not mistaken for one from before a clock stepped back.
-    /// Called after the word of the key was read.
+    /// A tier's line, on which the debt that a key brought along stays valid.
+    ///
+    /// A deeper debt would be taken for one from before a clock stepped back. Called after the word of the key was
+    /// read.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
     #[inline]
     fn expecting_moved<L: Line>(&self, tier: usize, line: L) -> L {
@@ -190,7 +193,9 @@ impl<A> Table<A> {
         }
     }
 
-    /// A table for so many keys, with so many words for those without a slot. The first of the quotas is that of tier 0.
+    /// A table for so many keys, with so many words for those without a slot.
+    ///
+    /// The first of the quotas is that of tier 0.
     #[cfg(feature = "alloc")]
     pub(super) fn new(
         quotas: &[Quota],
@@ -273,8 +278,9 @@ impl<A> Table<A> {
 }
 
 impl<A: KeyedAlgorithm> Table<A> {
-    /// Takes tokens from the slot that seems to be a key's: of a bucket that is not below empty, under a quota with a limit,
-    /// unless another thread intervenes.
+    /// Takes tokens from the slot that seems to be a key's, unless another thread intervenes.
+    ///
+    /// It does so of a bucket that is not below empty, under a quota with a limit.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     pub(super) fn take_fast(&self, slot: &Slot, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<TakeResult> {
@@ -313,8 +319,10 @@ impl<A: KeyedAlgorithm> Table<A> {
         })
     }
 
-    /// Takes tokens of a key that has no slot, and gives it one if it can. `None` if it has one by now, because another thread
-    /// was first with the same key. `tier` is called with the key's lock held.
+    /// Takes tokens of a key that has no slot, and gives it one if it can.
+    ///
+    /// `None` if it has one by now, because another thread was first with the same key. `tier` is called with the key's
+    /// lock held.
     pub(super) fn take_first(
         &self,
         key: Fingerprint,
@@ -356,8 +364,9 @@ impl<A: KeyedAlgorithm> Table<A> {
         }
     }
 
-    /// Decides about the bucket of a key, until a decision stands; `None` if the key has no slot. A decision that
-    /// leaves the word as it is writes nothing.
+    /// Decides about the bucket of a key, until a decision stands; `None` if the key has no slot.
+    ///
+    /// A decision that leaves the word as it is writes nothing.
     #[inline]
     pub(super) fn visit<T>(
         &self,
@@ -391,8 +400,9 @@ impl<A: KeyedAlgorithm> Table<A> {
         }
     }
 
-    /// The line, the position of now and the bucket's word, of what a slot was seen to have; `None` if the quota is
-    /// just changing.
+    /// The line, the position of now and the bucket's word, of what a slot was seen to have.
+    ///
+    /// `None` if the quota is just changing.
     ///
     /// The word comes before the epoch, because it names the tier. It may be of an earlier epoch: a decision stands only if
     /// the slot still has that word afterwards, and so it is as if it had been read last.
@@ -405,8 +415,9 @@ impl<A: KeyedAlgorithm> Table<A> {
         quota.is_current(epoch).then_some((line, at, full))
     }
 
-    /// Answers from the bucket of a key, and changes nothing. A key without a slot owes what it may have spent of its shared
-    /// bucket, in the tier that it would be in.
+    /// Answers from the bucket of a key, and changes nothing.
+    ///
+    /// A key without a slot owes what it may have spent of its shared bucket, in the tier that it would be in.
     pub(super) fn peek<T>(
         &self,
         key: Fingerprint,
@@ -422,8 +433,9 @@ impl<A: KeyedAlgorithm> Table<A> {
         })
     }
 
-    /// Books tokens of a key without a slot in its shared bucket, if there are such buckets, and returns how many; `None` if
-    /// the key has a slot by now. `tier` is called with the key's lock held.
+    /// Books tokens of a key without a slot in its shared bucket, and returns how many.
+    ///
+    /// 0 if there are no such buckets, `None` if the key has a slot by now. `tier` is called with the key's lock held.
     pub(super) fn charge_shared(
         &self,
         key: Fingerprint,
@@ -440,8 +452,9 @@ impl<A: KeyedAlgorithm> Table<A> {
         })
     }
 
-    /// Moves a key to the tier that `tier` returns. It is called with the key's lock held, so that no first sight in between
-    /// uses the tier of before.
+    /// Moves a key to the tier that `tier` returns.
+    ///
+    /// `tier` is called with the key's lock held, so a first sight of the key cannot use the old tier meanwhile.
     pub(super) fn move_to(&self, key: Fingerprint, clock: &impl Clock, tier: impl FnOnce() -> usize) {
         self.lock_of(key).write(|_| {
             let tier = tier();

@@ -13,28 +13,33 @@ use crate::quota::Line;
 use crate::sync::SpinWait;
 use crate::time::Clock;
 
-/// What becomes of a key that has no slot, when every slot that it could have is another's that still owes something.
+/// The fate of a key without a slot, when all its slots belong to keys that still owe something.
 ///
-/// [The guide](https://docs.rs/damper/latest/damper/guide/full_table/) has a simulation of who is refused under each.
+/// [The guide](https://docs.rs/damper/latest/damper/guide/full_table/) simulates which keys each choice refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// It spends from a shared bucket with the quota of one key, which its hash chooses. Known keys keep their slots, and each
-    /// key stays in its envelope. There are two such buckets for each key of the capacity, unless the builder was told
-    /// otherwise.
+    /// It spends from a shared bucket with the quota of one key, which its hash chooses.
+    ///
+    /// Known keys keep their slots, and each key stays in its envelope. By default there are two such buckets for each
+    /// key of the capacity.
     #[default]
     SharedOverflow,
-    /// It is refused, and told when a slot is free. Known keys keep their slots, and each key stays in its envelope.
+    /// It is refused, and the refusal says when a slot is free.
+    ///
+    /// Known keys keep their slots, and each key stays in its envelope.
     DenyNew,
-    /// It takes over the slot of the key that is full soonest, with the debt of that key, if that leaves enough tokens.
+    /// It takes over the slot of the key that is full soonest, with that key's debt.
+    ///
+    /// It does so only if that leaves enough tokens.
     ///
     /// All slots together admit no more than they hold. A single key may exceed its quota: evicted before it has used up its
     /// burst, and back through the other of its two sets in a slot that owes nothing, it has a burst again.
     EvictLeastIndebted,
 }
 
-/// How many slots that are vacant or owe nothing a first set has to have, so that the second is not preferred.
+/// The vacant or idle slots of a first set from which on the second set is not preferred.
 const ENOUGH: u32 = 2;
 
 /// A slot that may change its owner.
@@ -44,7 +49,9 @@ struct Candidate<'a> {
     word: SlotWord,
     /// The word that a newcomer in this slot starts from, if it takes over the owner's debt.
     inherited: u64,
-    /// What the owner owes, in units of the newcomer's line, and whether there is an owner: the less the better.
+    /// The owner's debt, in units of the newcomer's line, and whether there is an owner.
+    ///
+    /// The less the better.
     rank: (u64, bool),
 }
 
@@ -57,8 +64,9 @@ impl<'a> Candidate<'a> {
         self.rank.1
     }
 
-    /// Gives the slot to a newcomer whose bucket starts with the word `before`, if that leaves enough tokens. `None` if another
-    /// thread changed the slot.
+    /// Gives the slot to a newcomer whose bucket starts with the word `before`, if that leaves enough tokens.
+    ///
+    /// `None` if another thread changed the slot.
     fn take_over<A: KeyedAlgorithm, D: Demand<A>>(
         &self,
         key: Fingerprint,
@@ -97,8 +105,9 @@ struct Candidates<'a> {
     idle: u32,
 }
 
-/// The slot that is full soonest: a vacant one before one whose owner owes nothing, and of equals that of the set where
-/// more are.
+/// The slot that is full soonest.
+///
+/// A vacant one comes before one whose owner owes nothing, and of equals that of the set where more are.
 #[inline]
 fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Option<Candidate<'a>> {
     // Where there are vacant slots, they are filled evenly; else those whose owners owe nothing.
@@ -120,8 +129,10 @@ struct Reading<'a, L, C> {
 }
 
 impl<A: KeyedAlgorithm> Table<A> {
-    /// Answers a demand of a key that has no slot, and gives it one if it can. `None` if it has one by now, because another thread
-    /// was first with the same key. `tier` is called with the key's lock held.
+    /// Answers a demand of a key that has no slot, and gives it one if it can.
+    ///
+    /// `None` if it has one by now, because another thread was first with the same key. `tier` is called with the key's
+    /// lock held.
     pub(super) fn first_sight<D: Demand<A>>(
         &self,
         key: Fingerprint,
@@ -197,7 +208,7 @@ impl<A: KeyedAlgorithm> Table<A> {
                 let wait = A::resets_in(&line, candidate.inherited, at, clock);
                 Some(Err(Denied::counted_by(line.frequency(), 0, wait, wait)))
             }
-            // What is always allowed, or never.
+            // A demand that is always allowed, or never.
             WhenFull::DenyNew => {
                 let everything = A::owing(&line, at, Owed::EVERYTHING);
                 candidate.take_over::<A, D>(key, demand, &now, everything, Debtor::Another, counts)

@@ -84,7 +84,7 @@ const _: () = assert!(TAG.end() == u64::BITS, "fields must tile the word");
 /// The tag of a bucket from which several keys spent.
 const SEVERAL: u64 = 0;
 
-/// What the words of all tiers but one owe.
+/// The debt in the words of all tiers but one.
 #[derive(Clone, Copy)]
 pub(super) struct OtherTiersDebt {
     /// The debt that takes longest to be repaid.
@@ -95,13 +95,15 @@ pub(super) struct OtherTiersDebt {
     has_others: bool,
 }
 
-/// What a shared bucket owes at a reading of the clock, seen by a key of one tier.
+/// The debt of a shared bucket at a reading of the clock, seen by a key of one tier.
 #[derive(Clone, Copy)]
 pub(super) struct SharedDebt {
     /// The word of the tier on its line, and its tag.
     own: u64,
     own_tag: u64,
-    /// The word that takes as long to be full as the slowest of all tiers' words: where a call without a slot starts.
+    /// The word where a call without a slot starts.
+    ///
+    /// It takes as long to be full as the slowest of all tiers' words.
     pub(super) all: u64,
     /// The same of those words that the key may have spent of: where it starts with a slot of its own.
     pub(super) of_key: u64,
@@ -149,7 +151,7 @@ impl Share {
         tag == self.tag || tag == SEVERAL
     }
 
-    /// What the bucket owes by the word of a tier and those of the others.
+    /// The debt of the bucket by the word of a tier and those of the others.
     pub(super) fn debt<A: KeyedAlgorithm>(
         self,
         line: &A::Line,
@@ -222,7 +224,7 @@ impl SharedBuckets {
         self.locks.of(share.bucket)
     }
 
-    /// What is raised when tokens of a key may come earlier, of the keys that share this bucket.
+    /// The signal to raise when tokens of a key that shares this bucket may come earlier.
     #[cfg(feature = "std")]
     #[inline]
     pub(super) fn changes(&self, share: Share) -> &Signal {
@@ -240,7 +242,9 @@ impl SharedBuckets {
         self.locks.sum(of)
     }
 
-    /// The word of a bucket in a tier. The decision that follows has to be validated by `LiveQuota::is_current`.
+    /// The word of a bucket in a tier.
+    ///
+    /// The decision that follows has to be validated by `LiveQuota::is_current`.
     #[inline]
     pub(super) fn word(&self, share: Share, tier: usize) -> SharedWord {
         // ORDERING: Relaxed. A thread that decides holds the lock, which orders the words and their quotas. A `peek` has no
@@ -255,7 +259,7 @@ impl SharedBuckets {
         self.word_of(share.bucket, tier).store(word.0, Ordering::Relaxed);
     }
 
-    /// What all tiers' words but one owe. Read before the clock is read for that one's line.
+    /// The debt in all tiers' words but one. Read before the clock is read for that one's line.
     pub(super) fn debt_in_other_tiers<A: KeyedAlgorithm>(
         &self,
         share: Share,
@@ -275,7 +279,7 @@ impl SharedBuckets {
         debt
     }
 
-    /// What one tier's word of a bucket owes, and its tag.
+    /// The debt in one tier's word of a bucket, and its tag.
     fn owed_in_tier<A: KeyedAlgorithm>(
         &self,
         share: Share,
@@ -296,8 +300,10 @@ impl SharedBuckets {
         }
     }
 
-    /// Decides about a key's shared bucket in a tier: `decide` gets the tier's line, the position of now and what is owed, and
-    /// returns the new word of the tier, if that is to change.
+    /// Decides about a key's shared bucket in a tier.
+    ///
+    /// `decide` gets the tier's line, the position of now and the debt, and returns the new word of the tier, if that
+    /// is to change.
     ///
     /// The bucket's lock has to be held if anything changes.
     pub(super) fn visit<A: KeyedAlgorithm, T>(
@@ -342,8 +348,9 @@ impl SharedBuckets {
         })
     }
 
-    /// Gives back to its shared bucket what a key took there, less what has been refilled since. Called with the bucket's lock
-    /// held.
+    /// Gives back to its shared bucket what a key took there, less what has been refilled since.
+    ///
+    /// Called with the bucket's lock held.
     pub(super) fn roll_back<A: KeyedAlgorithm>(
         &self,
         share: Share,
@@ -358,8 +365,10 @@ impl SharedBuckets {
         });
     }
 
-    /// Gives back `n` tokens that were reserved, if the tier's word is still the one of that reservation, its time has not come,
-    /// and no other tier owes for longer. Whether it did. Called with the bucket's lock held.
+    /// Gives back `n` tokens of a reservation, and returns whether it did.
+    ///
+    /// It does so if the tier's word is still the one of that reservation, its time has not come, and no other tier
+    /// owes for longer. Called with the bucket's lock held.
     pub(super) fn cancel(
         &self,
         share: Share,

@@ -1,4 +1,6 @@
-//! The slots of a table, each with the bucket of one key: where a key's slot can be, and how a slot changes its owner.
+//! The slots of a table, each with the bucket of one key.
+//!
+//! A key's hash says where its slot can be. A slot changes its owner by the version in its word.
 //!
 //! # Sets
 //!
@@ -123,7 +125,9 @@ impl Slot {
         SlotWord(self.word.load(Ordering::Acquire))
     }
 
-    /// The slot's owner. Asked after the word was read: a swap of that word then spends from that owner's bucket.
+    /// The slot's owner.
+    ///
+    /// Asked after the word was read: a swap of that word then spends from that owner's bucket.
     #[inline]
     pub(super) fn owner(&self) -> Option<Fingerprint> {
         // ORDERING: Relaxed: the Acquire fence in `LiveQuota::is_current` follows, and pairs with the Release of the

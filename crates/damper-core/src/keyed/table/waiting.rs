@@ -23,7 +23,7 @@
 //! **The order** changes only by a refund below empty: the next caller may act together with those over whose tokens the
 //! word was moved.
 //!
-//! # What happens to the key
+//! # The key while a caller waits
 //!
 //! - A slot below empty is not idle, so it changes its owner only under `EvictLeastIndebted`, for a key of a tier whose
 //!   burst takes longer to be refilled than that debt. No newcomer waits behind the debt of another key. A waiter knows
@@ -61,8 +61,9 @@ impl<'a> Reserved<'a> {
 }
 
 impl Table<TokenBucket> {
-    /// Takes `n` tokens of a key in advance, if they are there within `longest`. `tier` is called with the key's lock
-    /// held, if the key has no slot.
+    /// Takes `n` tokens of a key in advance, if they are there within `longest`.
+    ///
+    /// `tier` is called with the key's lock held, if the key has no slot.
     pub(in crate::keyed) fn reserve(
         &self,
         key: Fingerprint,
@@ -98,7 +99,9 @@ impl Table<TokenBucket> {
         })
     }
 
-    /// The time from now until the tokens may be used; `None` if they never will be, under the quota in force.
+    /// The time from now until the tokens may be used.
+    ///
+    /// `None` if they never will be, under the quota in force.
     pub(in crate::keyed) fn ready_in(&self, reserved: &Reserved<'_>, clock: &impl Clock) -> Option<Duration> {
         if matches!(reserved.origin, Origin::Nothing) {
             return Some(Duration::ZERO);
@@ -124,9 +127,10 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// The time until the key's bucket is not below empty, unless more is taken; for ever, if its slot is another's by
-    /// now, or its tokens are counted in those of another tier. Where the position never passes either, there is no time
-    /// to wait once the bucket is forgotten.
+    /// The time until the key's bucket is not below empty, unless more is taken.
+    ///
+    /// For ever, if its slot is another's by now, or its tokens are counted in those of another tier. Where the
+    /// position never passes either, there is no time to wait once the bucket is forgotten.
     fn leaves_debt_in(&self, reserved: &Reserved<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
         if let Origin::Slot(slot, taken) = reserved.origin {
             let spin_wait = SpinWait::new();

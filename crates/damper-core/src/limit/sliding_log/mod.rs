@@ -1,12 +1,12 @@
 //! The sliding log: a ring of the moments at which the last tokens were taken.
 //!
-//! As many slots as the limit has tokens, and a head that counts what was taken. To take `n` is one exchange of the
-//! head, which makes the next `n` slots one's own; then the moment is written into each.
+//! The ring has as many slots as the limit has tokens, and the head counts the tokens taken. To take `n`, a thread swaps
+//! the head once. That gives it the next `n` slots, and it then writes the time into each.
 //!
-//! **Why never too many.** A slot is taken only when what it holds was taken a whole window ago. So two tokens of one
+//! **Why never too many.** A slot is taken only if its last token was taken a whole window ago. So two tokens of one
 //! slot are a window apart, and of all slots together no more than the limit lie within one.
 //!
-//! **To give back** tokens is to move the head back, if they are still the last. Their stamps stay until somebody takes
+//! **To give back** tokens is to move the head back, if they are still the last. Their stamps stay until a thread takes
 //! the tokens again. `ring` has the fields, and what a slot may hold.
 
 // | file | idea |
@@ -27,19 +27,20 @@ use ring::{Stamp, StampRing, TokenNumber, age, age_of, freed, restamped, stamped
 
 const LARGEST_LIMIT: u32 = 1 << 24;
 
-/// The sliding log: at most the quota's limit in *any* stretch of time that is as long as its window. Exact, and the
-/// dearest.
+/// The sliding log: at most the quota's limit in *any* stretch of time that is as long as its window.
 ///
-/// Every token's moment is remembered: 8 bytes of memory for each token of the limit, allocated at construction, and
-/// `check_n(n)` looks at and writes `n` of them. There is no boundary, no assumption and no rounding: a token comes
-/// back exactly one window after it was taken. For small limits that were promised to somebody word by word.
+/// It is exact, and the most expensive algorithm.
 ///
-/// What counts is the quota's limit, at most 2^24 (16,777,216); its burst means nothing here, and "more than the burst"
-/// is said of a call that asks for more than the limit. `set_quota` changes the window, and the tokens taken are as
-/// many parts of a window old as they were; the limit is fixed.
+/// It stores the time of every token: 8 bytes of memory for each token of the limit, allocated at construction, and
+/// `check_n(n)` reads and writes `n` of them. There is no boundary, no assumption and no rounding: a token comes
+/// back exactly one window after it was taken. Use it for small limits that a contract states to the letter.
 ///
-/// A clock that steps back by more than it should locks nobody out for longer than one window. A limiter that nobody
-/// used for years may do so too.
+/// The quota's limit counts, at most 2^24 (16,777,216). Its burst is ignored, and a refusal with "more than the burst"
+/// means more than the limit. `set_quota` can change the window but not the limit. The age of each token taken stays the
+/// same fraction of the window.
+///
+/// A clock that steps back by more than it should locks callers out for at most one window. A limiter that was idle for
+/// years may do so too.
 ///
 /// # Examples
 ///
@@ -59,6 +60,7 @@ const LARGEST_LIMIT: u32 = 1 << 24;
 /// assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_secs(50)));
 /// # Ok::<(), damper::SlidingLogError>(())
 /// ```
+#[cfg(feature = "alloc")]
 pub struct SlidingLog {
     head: AtomicU64,
     ring: StampRing,
@@ -69,6 +71,7 @@ pub struct SlidingLog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[cfg(feature = "alloc")]
 pub enum SlidingLogError {
     /// The limit is more than 2^24, or the quota is unlimited: so many moments are not remembered.
     LimitTooLarge,
@@ -119,9 +122,9 @@ impl SlidingLog {
 
     fn try_check(&self, n: u32, clock: &impl Clock) -> LogCheck {
         let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
-        // ORDERING: Acquire pairs with the Release of the exchange below: who sees a head sees what was seen of the
-        // slots when it was put there, and takes no stamp for a later one that has the same two bits. loom-tests:
-        // sliding_log::head_publishes_the_slots.
+        // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees a head sees every slot as the
+        // writer of the head saw it, or newer. So it takes no old stamp for a later one with the same two bits of the
+        // lap. loom-tests: sliding_log::head_publishes_the_slots.
         let head = self.head.load(Ordering::Acquire);
         let place = TokenNumber::of(head);
         if n == 0 || line.is_unlimited() {
@@ -136,7 +139,7 @@ impl SlidingLog {
             return LogCheck::Done(Ok((allowed, Taken::NOWHERE)));
         }
         let limit = self.ring.len();
-        // Of what is more than the limit, the limit is looked at.
+        // For more than the limit, as many slots as the limit are looked at.
         let wanted = (n as usize).min(limit);
         let window = line.window() as i64;
         let mut newest = None;
@@ -175,7 +178,7 @@ impl SlidingLog {
             }
             let end = self.ring.after(place, wanted);
             let new = end.after(head);
-            // ORDERING: Release pairs with the Acquire above; an exchange upon another's continues its release
+            // ORDERING: Release pairs with the Acquire above; a swap of another thread's head continues its release
             // sequence. Relaxed on failure: the value read is dropped. loom-tests:
             // sliding_log::last_token_is_taken_once, sliding_log::head_publishes_the_slots.
             if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -190,7 +193,7 @@ impl SlidingLog {
         }
         // Wherever the head is by now, the tokens after these are back no earlier.
         let wait = if n as usize > limit { Ticks::ZERO } else { line.wait((window - age) as u64) };
-        // Fewer than were asked for, whatever others do meanwhile.
+        // Always fewer than were asked for, even if other threads give tokens back meanwhile.
         let most = if n as usize > limit { limit } else { wanted - 1 };
         let remaining = self.ring.free(line.window(), at, place, most);
         let resets_in = self.resets_in(&line, at, place);
@@ -201,8 +204,9 @@ impl SlidingLog {
         LogCheck::Done(Err(denied))
     }
 
-    /// Whether a check of `n` tokens would be refused now; `None` if others came between. A token that was
-    /// taken and has no stamp yet counts as taken now.
+    /// Whether a check of `n` tokens would be refused now; `None` if another thread intervened.
+    ///
+    /// A token that was taken and has no stamp yet counts as taken now.
     fn try_refusal(&self, n: u32, clock: &impl Clock) -> Option<Result<(), Denied>> {
         let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
         // ORDERING: Acquire, as in `try_check`.
@@ -251,8 +255,9 @@ impl SlidingLog {
         Some(Err(Denied::counted_by(line.frequency(), remaining, resets_in, wait)))
     }
 
-    /// Stamps the slot of the token at `next`, which holds `word`, on behalf of the thread that took it a lap before;
-    /// unless the head has moved on.
+    /// Stamps the slot of the token at `next` on behalf of the thread that took it a lap before.
+    ///
+    /// The slot holds `word`. If the head has moved on, it does nothing.
     #[cold]
     fn stamp_on_behalf(
         &self,
@@ -264,8 +269,8 @@ impl SlidingLog {
         clock: &impl Clock,
     ) {
         let now = line.timeline().position(clock.now());
-        // ORDERING: as in `try_check`: whoever sees a stamp of a later lap sees, after the fence, that the head has
-        // moved on.
+        // ORDERING: as in `try_check`: a thread that sees a stamp of a later lap sees, after the fence, that the head
+        // has moved on.
         if !self.quota.is_current(epoch) || self.head.load(Ordering::Relaxed) != head {
             return;
         }
@@ -278,8 +283,8 @@ impl SlidingLog {
     /// Puts the stamps of tokens that were given back before `at` into the lap before.
     #[cold]
     fn take_off_stamps(&self, head: u64, place: TokenNumber, n: usize, at: u64, line: &WindowLine) {
-        // Another version first: who looks at the head from here on reads the clock after that, and puts no stamp there
-        // which is the same as one of these.
+        // The head gets a new version first. A thread that loads it from here on reads the clock later, so it writes no
+        // stamp that equals one of these.
         let new = place.back(head);
         // ORDERING: Release, as in `try_check`.
         if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -287,7 +292,7 @@ impl SlidingLog {
         }
         for next in (0..n).map(|n| self.ring.after(place, n)) {
             let slot = self.ring.slot(next);
-            // ORDERING: Relaxed: a stamp of before `at` can only be of a token that was given back.
+            // ORDERING: Relaxed: a stamp older than `at` can only be of a token that was given back.
             let word = slot.load(Ordering::Relaxed);
             let Stamp::SameLap(stamp) = Stamp::of(word, next.lap) else { continue };
             if age(at, stamp) <= 0 {
@@ -299,8 +304,10 @@ impl SlidingLog {
         }
     }
 
-    /// Brings stamps that lie further ahead than a window and what the clock may step back to where the clock is now:
-    /// they can only be from before it stepped back.
+    /// Moves stamps that are too far ahead to where the clock is now.
+    ///
+    /// A stamp further ahead than a window and the most that the clock may step back can only be from before it stepped
+    /// back.
     #[cold]
     fn heal(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {
@@ -330,12 +337,12 @@ impl SlidingLog {
     }
 }
 
-/// What came of one look at the log.
+/// The result of one look at the log.
 enum LogCheck {
     Done(Result<(Allowed, Taken), Denied>),
     /// Refused by a stamp that can only be from before the clock stepped back.
     FromTheFuture(Denied),
-    /// Others came between.
+    /// Another thread intervened.
     Again,
 }
 
@@ -363,8 +370,9 @@ impl Algorithm for SlidingLog {
         let slots = || (0..n as usize).map(|n| self.ring.after(start, n));
         // ORDERING: Acquire, as in `try_check`.
         let mut head = self.head.load(Ordering::Acquire);
-        // Only what is the last can be given back: its tokens are the next ones again. Unless a window has passed, and
-        // their slots held others meanwhile, which were given back before these.
+        // Tokens can be given back only if they are the last ones taken: then they are the next ones again. The stamps
+        // are compared too, because a window may have passed, and the slots may have held later tokens that were given
+        // back before these.
         while TokenNumber::of(head) == end && slots().all(|mine| self.ring.is_stamped(mine)) {
             // ORDERING: Release, as in `try_check`.
             match self.head.compare_exchange_weak(head, start.back(head), Ordering::Release, Ordering::Acquire) {

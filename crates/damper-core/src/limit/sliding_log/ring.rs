@@ -9,21 +9,21 @@
 //! |---|---|---|---|
 //! | head: INDEX | 24 | slots | that of the next token |
 //! | head: LAP | 16 | rounds of the ring | wraps |
-//! | head: VERSION | 24 | tokens given back | so that no head of before is there again; wraps |
+//! | head: VERSION | 24 | tokens given back | so that no earlier head recurs; wraps |
 //! | slot: LAP | 2 | rounds of the ring | in which the slot was stamped, the lowest bits |
 //! | slot: FREED | 1 | | the stamp is that of a token which was given back, put into the lap before |
 //! | slot: STAMP | 61 | units of the quota's line | where the token was taken; wraps |
 //!
-//! **The lap** of a slot tells whether its stamp is of the token before the next one (the lap before the head's), or
-//! else:
+//! **The lap** of a slot shows which token its stamp belongs to:
 //!
 //! | laps behind the head | means | and so |
 //! |---|---|---|
 //! | 1 | it was stamped | it is due a window after its stamp |
-//! | 2 | who took the token before was stopped before stamping it, for a whole round | it is stamped on their behalf, with a reading made now, which their call lasts beyond (on a core whose clock is behind theirs, early by so much) |
-//! | 0 | the token was given back | it is due when it was taken. Who takes it at that very moment leaves the stamp as it is. Before it is taken later, that stamp is put into the lap before, so that nobody takes it for the next owner's |
+//! | 2 | the thread that took the slot's last token was stopped for a whole round before it stamped the slot | another thread stamps it on its behalf with the time now, which is still within the call of the first (on a core whose clock is behind that thread's, the stamp is early by so much) |
+//! | 0 | the token was given back | it is due when it was taken. A thread that takes it at that very moment leaves the stamp as it is. Before it is taken later, that stamp is put into the lap before, so that it is not mistaken for the stamp of the next owner |
 //!
-//! Two bits are enough, because who sees a head sees all slots as they were when it was put there, or later.
+//! Two bits are enough, because a thread that sees a head sees all slots as they were when the head was written, or
+//! newer.
 
 use crate::sync::{AtomicU64, Field, Ordering};
 use alloc::boxed::Box;
@@ -38,11 +38,13 @@ const FREED: Field = STAMPED_LAP.then(1);
 const STAMP: Field = FREED.then(61);
 const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 
-/// What a slot holds before its first token: a stamp of the lap before the first, due even to a clock that is behind
-/// the one which started the line. (A window has at most 2^57 units, and the line starts at the end of its first.)
+/// The content of a slot before its first token.
+///
+/// It is a stamp of the lap before the first, due even to a clock that is behind the one which started the line. (A
+/// window has at most 2^57 units, and the line starts at the end of its first.)
 const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
-/// What a slot holds, seen from the next token that it is to hold.
+/// The content of a slot, seen from the next token that it is to hold.
 pub(super) enum Stamp {
     /// Stamped in the lap before.
     LapBefore(u64),
@@ -149,12 +151,12 @@ impl StampRing {
         }
     }
 
-    /// Stamps a slot that is one's own, unless somebody did it on one's behalf.
+    /// Stamps the caller's own slot, unless another thread did so on its behalf.
     pub(super) fn stamp(&self, mine: TokenNumber, at: u64, window: i64) {
         let slot = self.slot(mine);
         // ORDERING: Relaxed: a stamp that is due at `at` can only be the one that was seen there. Release pairs with
-        // the fence in `is_current`: who sees the stamp sees the head that it belongs to, and the epoch of its line.
-        // loom-tests: sliding_log::stamp_on_behalf_of_another_publishes_the_head.
+        // the fence in `is_current`: a thread that sees the stamp sees the head that it belongs to, and the epoch of its
+        // line. loom-tests: sliding_log::stamp_on_behalf_of_another_publishes_the_head.
         let mut word = slot.load(Ordering::Relaxed);
         loop {
             let is_missing = match Stamp::of(word, mine.lap) {
@@ -174,17 +176,19 @@ impl StampRing {
 
     /// Whether the slot holds a stamp of this token.
     pub(super) fn is_stamped(&self, mine: TokenNumber) -> bool {
-        // ORDERING: Relaxed: who has seen the head that others put there sees what they put into the slots before.
+        // ORDERING: Relaxed: a thread that has seen a head sees what its writer put into the slots before it.
         matches!(Stamp::of(self.slot(mine).load(Ordering::Relaxed), mine.lap), Stamp::SameLap(_))
     }
 
-    /// How many of the next tokens are there, up to `most`. They come back in the order in which they were taken.
+    /// How many of the next tokens are there, up to `most`.
+    ///
+    /// They come back in the order in which they were taken.
     pub(super) fn free(&self, window: u64, at: u64, place: TokenNumber, most: usize) -> u32 {
         let (mut free, mut end) = (0, most);
         while free < end {
             let middle = usize::midpoint(free, end);
             let next = self.after(place, middle);
-            // ORDERING: Relaxed: what is told counts for the moment of the decision, and others go on.
+            // ORDERING: Relaxed: the result is a snapshot, and other threads may take tokens at once.
             let is_due = match Stamp::of(self.slot(next).load(Ordering::Relaxed), next.lap) {
                 Stamp::LapBefore(stamp) => age(at, stamp) >= window as i64,
                 Stamp::SameLap(_) => true,

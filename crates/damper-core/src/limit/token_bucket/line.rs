@@ -4,10 +4,9 @@
 //! which it will be full again.
 //!
 //! With `debt = word - position`: a debt of 0 or less is a full bucket, and taking a cost moves the word to
-//! `max(word, position) + cost` if that is no further than the burst. Admissions are sound in whatever order and
-//! with however skewed readings they come: each satisfies `word <= position + burst` at its own reading and moves the
-//! word by at least its cost, so that the costs between two readings a and b are at most
-//! `burst + position(b) - position(a)`.
+//! `max(word, position) + cost` if that is no further than the burst. Admissions are sound in any order and with any
+//! skew of the readings: each satisfies `word <= position + burst` at its own reading and moves the word by at least its
+//! cost, so that the costs between two readings a and b are at most `burst + position(b) - position(a)`.
 
 use crate::quota::{Alignment, Line, LineStart, Quota, Record, SetQuotaError, Timeline};
 use crate::time::{Clock, Ticks};
@@ -99,7 +98,7 @@ impl Line for TokenLine {
 }
 
 impl TokenLine {
-    /// A line whose positions are kept in 56 bits: the deepest debt is a quarter of their circle at the most.
+    /// A line whose positions have 56 bits: the deepest debt is at most a quarter of their circle.
     pub(crate) const IN_LEVELS: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 54 };
 
     /// A line that begins with `missing` tokens missing.
@@ -126,7 +125,7 @@ impl TokenLine {
             return Ok(word);
         }
         // Tested in tokens: shifted, a large `n` would lose its high bits. One token does not, and is within every
-        // burst but none at all, which is told apart below.
+        // burst except 0, which is handled below.
         if n > 1 && n as u64 > self.full >> self.timeline.fraction_bits() {
             return Err(TakeError::ExceedsBurst);
         }
@@ -141,7 +140,9 @@ impl TokenLine {
         }
     }
 
-    /// The word after taking `n` tokens, of which a full bucket gives more than its burst: as deep as debt may be.
+    /// The word after taking `n` tokens, of which a full bucket gives more than its burst.
+    ///
+    /// The level goes as deep as debt may be.
     #[inline]
     pub(crate) const fn take_oversized(&self, word: u64, at: u64, n: u32) -> Result<u64, TakeError> {
         match self.take(word, at, n) {
@@ -153,8 +154,10 @@ impl TokenLine {
         }
     }
 
-    /// The word after giving back `n` tokens that were taken at the position `since`, less what has been refilled
-    /// since: the line has repaid that already. Nothing is given back while somebody waits, or tokens are owed.
+    /// The word after giving back `n` tokens that were taken at the position `since`.
+    ///
+    /// It leaves out the tokens that were refilled since, which the line has repaid already. While a caller waits or
+    /// tokens are owed, nothing is given back.
     #[inline]
     pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         if self.is_below_zero(word, at) { word } else { self.take_back(word, at, n, since) }
@@ -193,7 +196,7 @@ impl TokenLine {
         (n, if n == 0 { word } else { at.wrapping_add(owed + self.units(n)) })
     }
 
-    /// What a bucket has room for of `n` tokens, in units.
+    /// The part of `n` tokens that a bucket has room for, in units.
     #[inline]
     pub(crate) const fn refundable(&self, word: u64, at: u64, n: u32) -> u64 {
         let missing = Self::debt(word, at);
@@ -207,8 +210,9 @@ impl TokenLine {
         units.div_ceil(1 << self.timeline.fraction_bits()) as u32
     }
 
-    /// How many of `n` tokens are given back, rounded up, and the word after that, whatever is owed; a full bucket gets
-    /// no fuller.
+    /// How many of `n` tokens are given back, rounded up, and the word after that, at any level of debt.
+    ///
+    /// A full bucket gets no fuller.
     #[inline]
     pub(crate) const fn give_back(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
         let back = self.refundable(word, at, n);
@@ -233,7 +237,7 @@ impl TokenLine {
         if wait > longest { Err(TakeError::Later(wait.less(longest))) } else { Ok(at.wrapping_add(after)) }
     }
 
-    /// The wait from the position `at` until what the word owes below zero is repaid: when a reservation is ready.
+    /// The wait from the position `at` until the debt is repaid, when a reservation is ready.
     #[inline]
     pub(crate) const fn ready_in(&self, word: u64, at: u64) -> Ticks {
         if self.timeline.is_unlimited() {
@@ -256,7 +260,9 @@ impl TokenLine {
         below.div_ceil(1 << self.timeline.fraction_bits())
     }
 
-    /// What to put in the place of a word that lies beyond the deepest legal debt by more than the clock may step back.
+    /// The replacement of a word beyond the deepest legal debt.
+    ///
+    /// That is one further ahead than the clock may step back.
     ///
     /// Such a word can only mean that the clock did step back, or that the word went unseen for half a circle. It is
     /// brought to the deepest debt; never to full, which would mint tokens.
@@ -265,8 +271,10 @@ impl TokenLine {
         if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
     }
 
-    /// The word that lies so far `ahead` of a position: what is out of the range of debts is a full bucket, for what is
-    /// kept in few bits circles while nobody looks at it.
+    /// The word that lies so far `ahead` of a position.
+    ///
+    /// A word out of the range of debts is a full bucket, for positions in few bits circle while no thread looks at
+    /// them.
     #[inline]
     pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
         let word = at.wrapping_add_signed(ahead.max(0));

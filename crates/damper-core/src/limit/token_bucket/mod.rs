@@ -153,7 +153,7 @@ impl TokenBucket {
         })
     }
 
-    /// Gives back up to `n` tokens to those who wait, or else to the bucket; returns how many, rounded up.
+    /// Gives back up to `n` tokens to the waiters, or else to the bucket; returns how many, rounded up.
     pub(super) fn refund(&self, n: u32, clock: &impl Clock) -> u32 {
         let (line, units) = self.word.refund(clock, |line: &TokenLine, word, at| line.refundable(word, at, n));
         let given = line.tokens(units);

@@ -15,7 +15,7 @@ use core::time::Duration;
 pub struct Reservation<'a, C: Clock> {
     bucket: &'a TokenBucket,
     clock: &'a C,
-    /// What the word was after reserving, if anything was.
+    /// The word after the reservation, if it took anything.
     word: u64,
     n: u32,
 }
@@ -39,8 +39,9 @@ impl<'a, C: Clock> Reservation<'a, C> {
         Ok(Self { bucket, clock, word, n })
     }
 
-    /// The time from now until the tokens may be used, rounded up to the clock's tick; zero if they may be. `None` if
-    /// they never will be, because the quota was changed to one that refills nothing.
+    /// The time from now until the tokens may be used, rounded up to the clock's tick; zero if they may be.
+    ///
+    /// `None` if they never will be, because the quota was changed to one that refills nothing.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
         self.bucket.word.decide(self.clock, |&Observed { ref line, at, .. }| {
@@ -48,8 +49,9 @@ impl<'a, C: Clock> Reservation<'a, C> {
         })
     }
 
-    /// Blocks the thread until the tokens are there. A refund or a change of the quota wakes it, and it waits by what is
-    /// in force then.
+    /// Blocks the thread until the tokens are there.
+    ///
+    /// A refund or a change of the quota wakes it, and it then waits as long as the new state requires.
     #[cfg(feature = "std")]
     pub fn wait(self) {
         self.bucket.changes.wait_out(|| self.ready_in());

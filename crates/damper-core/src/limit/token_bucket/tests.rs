@@ -1,5 +1,6 @@
-//! The envelope, over histories of threads that are stopped anywhere: exhaustively for small ones, at random for longer
-//! ones.
+//! The envelope, over histories of threads that are stopped anywhere.
+//!
+//! Small histories are tried exhaustively, longer ones at random.
 //!
 //! A thread that takes tokens makes four steps: it loads the word, reads the clock (with skew), loads the offset, and
 //! swaps the word if that is still what it loaded. One that gives back loads the offset, then the word, reads the clock,
@@ -46,12 +47,12 @@ enum Stage {
     },
 }
 
-/// What a thread may do otherwise, which the search has to notice.
+/// A flaw of a thread, which the search has to notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     /// It loads the offset before the word.
     EarlyOffset,
-    /// It adds to the offset whatever that is by then.
+    /// It adds to the offset even if another thread has changed it.
     BlindRefund,
 }
 
@@ -80,7 +81,7 @@ struct World {
     /// The step of each refund, and its units.
     refunded: Vec<(usize, u64)>,
     bug: Option<Bug>,
-    /// What went wrong, if anything did.
+    /// The violation, if there was one.
     complaint: Option<&'static str>,
 }
 
@@ -161,8 +162,9 @@ impl World {
         }
     }
 
-    /// In any interval of readings at most `burst + rate · (t + 1 tick)`, and what was refunded between the first reading
-    /// of the clock and the last one of the offset.
+    /// In any interval of readings at most `burst + rate · (t + 1 tick)` is taken, and the refunds of it.
+    ///
+    /// Those are the refunds between the first reading of the clock and the last one of the offset.
     fn check(&self) {
         assert_eq!(self.complaint, None, "{self:?}");
         let (limit, burst) = (u64::from(self.quota.limit()), u64::from(self.quota.burst_size()));
@@ -182,7 +184,9 @@ impl World {
     }
 }
 
-/// Every order of so many steps of each thread, with the clock standing still or going on a tick before each reading.
+/// Every order of so many steps of each thread.
+///
+/// Before each reading the clock stands still or goes on a tick.
 fn search<const N: usize>(world: &World, left: &mut [u32; N], histories: &mut u64) {
     let mut last = true;
     for thread in 0..N {
@@ -225,7 +229,7 @@ fn every_small_history_stays_in_the_envelope() {
     assert_eq!(histories, 2 * 34_650 * 8);
 }
 
-/// What threads do to an empty bucket that may have no debt.
+/// The operations of threads on an empty bucket that may have no debt.
 fn refunding(limit: u32, burst: u32, calls: [Operation; 3]) -> World {
     let mut world = World::new(Quota::per_second(limit).burst(burst).max_debt(0), &calls);
     world.word = world.line.take(0, world.line.timeline().position(world.now), burst).unwrap();
@@ -233,8 +237,9 @@ fn refunding(limit: u32, burst: u32, calls: [Operation; 3]) -> World {
     world
 }
 
-/// Two threads take and one gives back, or two give back while one takes: nothing is minted, no bucket is filled beyond
-/// full, and no debt is healed.
+/// Refunds mint no token, fill no bucket beyond full, and heal no debt.
+///
+/// Two threads take and one gives back, or two give back while one takes.
 #[test]
 fn every_small_history_with_refunds_stays_in_the_envelope() {
     let mut histories = 0;

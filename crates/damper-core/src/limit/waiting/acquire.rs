@@ -11,8 +11,10 @@ use crate::time::TokioSleep;
 use crate::time::random;
 use core::time::Duration;
 
-/// How to wait for tokens: how many, for how long at most, and with what jitter. Made by
-/// [`RateLimiter::acquire`](crate::RateLimiter::acquire) and [`KeyedLimiter::acquire`](crate::KeyedLimiter::acquire).
+/// How to wait for tokens: how many, for how long at most, and with what jitter.
+///
+/// Made by [`RateLimiter::acquire`](crate::RateLimiter::acquire) and
+/// [`KeyedLimiter::acquire`](crate::KeyedLimiter::acquire).
 ///
 /// Nothing is taken before [`wait`](Acquire::wait) is called, or a future of it is polled. With the feature `tokio` it can be
 /// awaited as it is; [`sleeping_by`](Acquire::sleeping_by) makes a future for any other runtime.
@@ -30,14 +32,17 @@ impl<Q: Queue> Acquire<Q> {
         Self { queue, n, longest: None, jitter: Duration::ZERO }
     }
 
-    /// Sets for how long to wait at most. Where the tokens are not there by then, it is refused at once and takes none.
+    /// Sets for how long to wait at most.
+    ///
+    /// Where the tokens are not there by then, it is refused at once and takes none.
     pub fn within(self, longest: Duration) -> Self {
         Self { longest: Some(longest), ..self }
     }
 
-    /// Sets how much longer to wait at most, after the tokens are there, so that those who are told the same moment do
-    /// not all go at once. How much of it differs from call to call and from process to process. Default: none. It does
-    /// not count towards [`within`](Self::within).
+    /// Adds up to `most` to the wait once the tokens are there. Default: none.
+    ///
+    /// It spreads callers that were given the same moment. The addition differs from call to call and from process to
+    /// process. It does not count towards [`within`](Self::within).
     #[cfg(feature = "std")]
     pub fn jitter(self, most: Duration) -> Self {
         Self { jitter: most, ..self }
@@ -45,7 +50,7 @@ impl<Q: Queue> Acquire<Q> {
 
     /// Blocks the thread until the tokens are there and taken.
     ///
-    /// A refund or a change of the quota wakes it, and it waits by what is in force then.
+    /// A refund or a change of the quota wakes it, and it then waits as long as the new state requires.
     ///
     /// # Errors
     ///
@@ -63,11 +68,11 @@ impl<Q: Queue> Acquire<Q> {
     ///
     /// # Examples
     ///
-    #[cfg_attr(feature = "std", doc = "```")]
-    #[cfg_attr(not(feature = "std"), doc = "```text")]
+    /// ```
     /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), damper::Denied> {
+    /// # async fn run() -> Result<(), damper::Denied> {
     /// use core::time::Duration;
     /// use damper::{Quota, RateLimiter};
     ///
@@ -77,6 +82,7 @@ impl<Q: Queue> Acquire<Q> {
     /// }
     /// # Ok(())
     /// # }
+    /// # run().unwrap(); }
     /// ```
     pub fn sleeping_by<S: Sleep>(self, sleep: S) -> AcquireFuture<Q, S> {
         AcquireFuture::new(self, sleep)

@@ -8,17 +8,17 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use pin_project_lite::pin_project;
 
-/// The longest sleep before another look: within this a waiter notices a refund or a change of the quota.
+/// The longest sleep of a waiter, within which it notices a refund or a change of the quota.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 pin_project! {
     /// Waits for tokens, and is ready when they are there and taken. Made by [`Acquire::sleeping_by`](super::Acquire::ready_by).
     ///
     /// It takes its place in the order when it is first polled. It sleeps until its tokens are there, and for at most a
-    /// second at a time: so a refund or a change of the quota reaches it within a second, whatever it was told before.
+    /// second at a time. So a refund or a change of the quota reaches it within a second, even if its tokens were due later.
     ///
-    /// A clock that steps back by more than it should makes it wait for as much longer; checks are healed, and who has
-    /// been told a moment is not.
+    /// A clock that steps back by more than it should makes it wait for as much longer. Checks are healed after such a
+    /// step; the moment that a waiter was given is not.
     ///
     /// # Errors
     ///
@@ -26,9 +26,9 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it waits, it gives its tokens back if nobody came after it; otherwise they count as used, because
-    /// the others have been told their moments, and so they do once its moment has come. So nothing is handed out
-    /// twice, but many that are dropped while others stand behind them use up the rate for nothing: wait
+    /// Dropped while it waits, it gives its tokens back if it is the last in the queue. Otherwise they count as used,
+    /// because the waiters behind it already have their moments. They also count as used once its own moment has come. So
+    /// no token is handed out twice, but many futures dropped with others behind them waste the rate: wait
     /// [`within`](super::Acquire::within) a time rather than dropping it after that, and in a loop of `select!` make it
     /// once and pin it outside. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
     /// for further tokens.

@@ -85,6 +85,7 @@ pin_project! {
     /// It is `Unpin` where the stream and the sleeps are; tokio's are not, so it has to be pinned (`std::pin::pin!`)
     /// before `next` is called.
     #[must_use = "streams do nothing unless they are polled"]
+    #[cfg(feature = "futures")]
     pub struct PacedStream<'a, St: Stream, C: Clock, S: Sleep> {
         #[pin]
         stream: St,
@@ -141,6 +142,7 @@ pin_project! {
     /// has room, so that none is taken for what cannot be sent. To be ready, to flush and to close is to have passed it
     /// on. Dropped before that, the item is lost.
     #[must_use = "sinks do nothing unless they are polled"]
+    #[cfg(feature = "futures")]
     pub struct PacedSink<'a, Si, Item, C: Clock, S: Sleep> {
         #[pin]
         sink: Si,

@@ -1,4 +1,4 @@
-//! What can be waited for.
+//! Queues that a caller can wait in.
 
 use crate::limit::rate_limiter::sealed::Sealed;
 use crate::limit::{Denied, RateLimiter, Reservation, TokenBucket};

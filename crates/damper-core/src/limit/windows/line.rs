@@ -1,8 +1,10 @@
-//! The line of windows, and which window a word counts at a reading of the clock. Arithmetic, free of atomics.
+//! The line of windows, and which window a word counts at a reading of the clock.
+//!
+//! Arithmetic, free of atomics.
 //!
 //! A position on the line counts the windows that passed up to then: its whole part is the number of a window. The
 //! number is cut off to the bits that the word has for it (or that the position has): numbers wrap, and their signed
-//! difference tells which of two is later.
+//! difference shows which of two is later.
 //!
 //! | the reading lies | window that counts | why |
 //! |---|---|---|
@@ -20,8 +22,9 @@ use crate::sync::{Field, signed};
 use crate::time::Clock;
 use core::time::Duration;
 
-/// The most bits of a window's part that counts as ahead: leaves 7 bits for the number of a window, and 4 in the stamps
-/// of a sliding log.
+/// The most bits of a window's part that counts as ahead.
+///
+/// It leaves 7 bits for the number of a window, and 4 in the stamps of a sliding log.
 const DEBT_BITS: u32 = 58;
 
 /// The line of windows of a quota.
@@ -113,14 +116,15 @@ impl WindowLine {
         at >> self.timeline.fraction_bits()
     }
 
-    /// How many bits of a number tell windows apart: those of the field, or of a position. At least 6.
+    /// How many bits distinguish the numbers of windows: the field's, or the position's. At least 6.
     #[inline]
     pub(in crate::limit) fn number_bits(&self, field: Field) -> u32 {
         field.bits().min(u64::BITS - self.timeline.fraction_bits())
     }
 
-    /// Whether a window that begins so many units ahead of a reading can only be from before the clock stepped back:
-    /// more than a window and what the clock may step back.
+    /// Whether a window that begins so many units ahead of a reading is from before a step back.
+    ///
+    /// It is if that is more than a window and the most that the clock may step back.
     #[cold]
     pub(in crate::limit) fn is_beyond_next_window(&self, units: u64, clock: &impl Clock) -> bool {
         self.timeline.is_from_before_a_step_back(units, clock)

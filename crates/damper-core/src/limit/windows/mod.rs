@@ -1,5 +1,4 @@
-//! What the algorithms share that count by windows: the decision on a word, whether a limiter keeps it or the keyed
-//! table.
+//! The decision on a word that counts windows, whether a limiter or the keyed table has it.
 
 // | file | idea |
 // |---|---|
@@ -27,17 +26,17 @@ pub(super) trait WindowFields: Copy {
     /// The number of the window.
     fn number(self) -> Field;
 
-    /// What was taken in it: the lowest bits.
+    /// The tokens taken in it: the lowest bits.
     fn current(self) -> Field;
 
-    /// What counts of a word at a reading.
+    /// The counts of a word at a reading.
     fn counts(self, line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Self::Counts;
 
     /// The word of these counts.
     fn put(self, counts: &Self::Counts) -> u64;
 }
 
-/// What counts at a reading.
+/// The counts at a reading.
 pub(super) trait WindowCounts: Sized {
     /// The window that counts.
     fn window(&self) -> CountedWindow;

@@ -5,7 +5,7 @@ use super::ratio::Ratio;
 use crate::quota::Quota;
 use core::time::Duration;
 
-/// The shortest time that a deposit lives: a slice must be much longer than a microsecond.
+/// The shortest ttl of a deposit. A slice must be much longer than a microsecond.
 const SHORTEST_TTL: Duration = Duration::from_millis(1);
 
 const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -35,7 +35,7 @@ pub struct RetryBudgetConfig {
 }
 
 impl RetryBudgetConfig {
-    /// Retries for a fifth of the calls, 10 a second beside them, a reserve of 100; deposits live for 10 s.
+    /// Retries for a fifth of the calls, plus 10 a second, with a reserve of 100. Deposits live for 10 s.
     pub const DEFAULT: Self = Self { ratio: Ratio::DEFAULT, ttl: Duration::from_secs(10), floor: 10, reserve: 100 };
 
     /// Starts from the default settings.
@@ -43,7 +43,7 @@ impl RetryBudgetConfig {
         RetryBudgetConfigBuilder { config: Self::DEFAULT, ratio: 0.2 }
     }
 
-    /// The quota of the floor and the reserve, in tokens of which a retry takes so many.
+    /// Returns the quota of the floor and the reserve, in tokens of which a retry takes `tokens_per_retry`.
     pub(super) const fn bucket(&self, tokens_per_retry: u32) -> Quota {
         let (floor, reserve) =
             (self.floor.saturating_mul(tokens_per_retry), self.reserve.saturating_mul(tokens_per_retry));
@@ -66,27 +66,30 @@ pub struct RetryBudgetConfigBuilder {
 }
 
 impl RetryBudgetConfigBuilder {
-    /// Sets how many retries a call brings, rounded to thousandths; 0.0 to 100.0. Default: 0.2.
+    /// Sets how many retries a call deposits, 0.0 to 100.0, rounded to thousandths. Default: 0.2.
     pub const fn ratio(mut self, ratio: f64) -> Self {
         self.ratio = ratio;
         self
     }
 
-    /// Sets for how long what a call deposits can be withdrawn; 1 ms to 1 day. Default: 10 s. It is gone after half of that
-    /// at the earliest. A [`RetryBucket`](super::RetryBucket) does not have it.
+    /// Sets how long a deposit can be withdrawn, 1 ms to 1 day. Default: 10 s.
+    ///
+    /// A deposit expires after half of that time at the earliest. A [`RetryBucket`](super::RetryBucket) ignores the
+    /// ttl.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.config.ttl = ttl;
         self
     }
 
-    /// Sets how many retries a second there are beside those that calls bring. Default: 10.
+    /// Sets how many retries a second are allowed in addition to deposits. Default: 10.
     pub const fn floor(mut self, per_second: u32) -> Self {
         self.config.floor = per_second;
         self
     }
 
-    /// Sets how many retries at once there are beside those that calls bring; they come back at the rate of the
-    /// [floor](Self::floor). Default: 100. With a floor it is at least 1.
+    /// Sets how many retries at once are allowed in addition to deposits. Default: 100.
+    ///
+    /// They are refilled at the rate of the [floor](Self::floor). With a floor the reserve is at least 1.
     pub const fn reserve(mut self, retries: u32) -> Self {
         self.config.reserve = retries;
         self

@@ -1,18 +1,18 @@
-//! Why a setting of a budget was refused.
+//! Why a budget's setting was refused.
 
 use core::fmt;
 use core::time::Duration;
 
-/// Which setting of a budget was refused, with its value.
+/// The refused setting of a budget, with its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum RetryBudgetError {
     /// The ratio is not in 0.0..=100.0.
     Ratio(f64),
-    /// The time that a deposit lives is not in 1 ms..=1 day.
+    /// The ttl of a deposit is not in 1 ms..=1 day.
     Ttl(Duration),
-    /// The reserve is 0, and the floor is not: there would be no room for what it brings.
+    /// The reserve is 0 although there is a floor, so its refill would have no room.
     Reserve,
     /// The tokens of a [`RetryThrottle`](super::RetryThrottle) are not in 1..=1000.
     MaxTokens(u32),

@@ -1,9 +1,9 @@
-//! How many retries all calls may make together.
+//! Limits the retries of all calls together.
 //!
-//! | budget | a retry takes | is allowed | for |
+//! | budget | a retry takes | allowed | for |
 //! |---|---|---|---|
-//! | [`RetryBudget`] | what calls of the last seconds have deposited, and else a token of a bucket | after a quiet time as after a busy one | most clients |
-//! | [`RetryBucket`] | a token of a bucket that calls also fill | as often as calls allow, and saves nothing | strict bounds |
+//! | [`RetryBudget`] | deposits of recent calls, or else a token of a bucket | after a quiet time as after a busy one | most clients |
+//! | [`RetryBucket`] | a token of a bucket that calls also fill | as often as calls allow, without saving up | strict bounds |
 //! | [`RetryThrottle`] | nothing | while successes outweigh failures | gRPC's rule |
 //! | [`Unlimited`] | nothing | always | one caller, rarely |
 
@@ -29,20 +29,20 @@ pub use retry_bucket::RetryBucket;
 pub use retry_budget::RetryBudget;
 pub use retry_throttle::RetryThrottle;
 
-/// Says whether a retry may be made, for all calls that share it.
+/// Decides whether a retry may be made, for all calls that share it.
 ///
 /// References and `Arc`s of budgets are budgets too.
 pub trait Budget {
-    /// Counts a call that begins: its first attempt, once.
+    /// Counts a call that begins: only its first attempt.
     fn began(&self) {}
 
     /// Counts an attempt that succeeded.
     fn succeeded(&self) {}
 
-    /// Counts an attempt that failed so that another one may help, whether or not there is another one.
+    /// Counts a failed attempt that may be repeated, whether or not it is.
     fn failed(&self) {}
 
-    /// Returns whether a retry may be made, and takes what it costs.
+    /// Returns whether a retry may be made, and charges it.
     fn try_withdraw(&self) -> bool;
 }
 
@@ -57,7 +57,7 @@ impl Budget for Unlimited {
     }
 }
 
-/// Implements [`Budget`] for what points to a budget.
+/// Implements [`Budget`] for a pointer to a budget.
 macro_rules! budget_behind {
     ($(#[$attribute:meta])* $pointer:ty) => {
         $(#[$attribute])*

@@ -26,7 +26,7 @@ impl Ratio {
         self.0
     }
 
-    /// The deposit of a call and the cost of a retry, in the largest unit in which both are whole numbers.
+    /// Returns a call's deposit and a retry's cost, in the largest unit in which both are whole numbers.
     pub(super) const fn in_units(self) -> (u32, u32) {
         let unit = greatest_common_divisor(self.0, THOUSAND);
         (self.0 / unit, THOUSAND / unit)

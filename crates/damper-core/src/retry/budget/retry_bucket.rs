@@ -5,18 +5,20 @@ use crate::limit::{Algorithm, TokenBucket};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
 
-/// A token bucket of retries that time fills at a floor's rate and each call by a ratio, up to a reserve: one word.
+/// A token bucket of retries that time and calls refill, in one word.
 ///
-/// In any interval `T` the retries are at most `reserve + floor · T + ratio · (calls that began in T)`, whatever the
-/// threads. That is stricter than a [`RetryBudget`](super::RetryBudget): what calls bring while the bucket is full is
-/// lost, so nothing is saved up before an incident but the reserve. With a reserve of 0 no retry is ever allowed. Reserve
-/// and floor hold for at least 4,294,967 retries; what is set beyond that may have no effect.
+/// Time refills it at the floor's rate and each call by the ratio, up to the reserve.
+///
+/// In any interval `T` the retries are at most `reserve + floor · T + ratio · (calls that began in T)`, across all
+/// threads. That is stricter than a [`RetryBudget`](super::RetryBudget): the deposits of calls into a full bucket are
+/// lost, so only the reserve is saved up before an incident. With a reserve of 0 no retry is ever allowed. Reserve and
+/// floor hold for at least 4,294,967 retries. Larger settings may have no effect.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::retry::{Budget, RetryBucket, RetryBudgetConfig};
 ///
 /// let budget = RetryBucket::new(RetryBudgetConfig::builder().ratio(0.5).floor(0).reserve(1).build()?);
@@ -24,11 +26,12 @@ use crate::time::{Clock, DefaultClock};
 /// budget.began();
 /// budget.began();
 /// assert!(budget.try_withdraw());
+/// # }
 /// # Ok::<(), damper::retry::RetryBudgetError>(())
 /// ```
 #[derive(Debug)]
 pub struct RetryBucket<C = DefaultClock> {
-    /// In the largest token of which a deposit and a retry are whole numbers, so that no deposit is rounded.
+    /// The bucket. Its token divides both a deposit and a retry, so that no deposit is rounded.
     bucket: TokenBucket,
     deposit: u32,
     withdrawal: u32,
@@ -58,13 +61,13 @@ impl<C: Clock> RetryBucket<C> {
 }
 
 impl<C: Clock> Budget for RetryBucket<C> {
-    /// Fills the bucket by the ratio.
+    /// Refills the bucket by the ratio.
     #[inline]
     fn began(&self) {
         self.bucket.give_back(self.deposit, &self.clock);
     }
 
-    /// Takes a retry.
+    /// Takes the tokens of a retry.
     #[inline]
     fn try_withdraw(&self) -> bool {
         self.bucket.take_revocably(self.withdrawal, &self.clock).is_ok()

@@ -12,16 +12,17 @@ use crate::time::{Clock, DefaultClock, LazyMicros, Micros};
 ///
 /// | field | unit | meaning |
 /// |---|---|---|
-/// | SLICE | half a ttl | the slice of time that CURRENT belongs to; wraps |
-/// | PREVIOUS | units of the ratio | what is left of the deposits of the slice before |
-/// | CURRENT | units of the ratio | what is left of the deposits of this slice; stays at its greatest value |
+/// | SLICE | half a ttl | the slice of time of CURRENT; wraps |
+/// | PREVIOUS | units of the ratio | the remaining deposits of the previous slice |
+/// | CURRENT | units of the ratio | the remaining deposits of this slice; saturates |
 const CURRENT: Field = Field::lowest(24);
 const PREVIOUS: Field = CURRENT.then(24);
 const SLICE: Field = PREVIOUS.then(16);
 const _: () = assert!(SLICE.end() == u64::BITS, "fields must tile the word");
 
-/// A budget of retries for all calls to a server: each call deposits a part of a retry, which is gone after a while.
-/// Where nothing was deposited there is a reserve.
+/// A budget of retries for all calls to a server.
+///
+/// Each call deposits a part of a retry, which expires after a while. A reserve allows retries without deposits.
 ///
 /// In any interval `T` the retries are at most
 ///
@@ -29,18 +30,18 @@ const _: () = assert!(SLICE.end() == u64::BITS, "fields must tile the word");
 /// reserve + floor · T + ratio · (calls that began in T and in one ttl before)
 /// ```
 ///
-/// whatever the threads, beside [one free retry](crate::retry::Failure::unprocessed) of each call that never reached the server. So
-/// a server that fails under its load sees at most that part of it again. A busy client can
-/// retry what fails at once, as with Finagle's `RetryBudget` and tower's `TpsBudget`, which this is like; an idle one
-/// has the reserve.
+/// across all threads, plus [one free retry](crate::retry::Failure::unprocessed) for each call that never reached the
+/// server. So a server that fails under its load receives at most that part of it again. A busy client can retry
+/// failures at once, as with Finagle's `RetryBudget` and tower's `TpsBudget`, which are similar. An idle client has the
+/// reserve.
 ///
-/// A call costs one compare-and-swap, and so does a retry, or two. Put it in a `static` or an `Arc`, one per server.
+/// A call costs one compare-and-swap, and a retry one or two. Put the budget in a `static` or an `Arc`, one per server.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "std", doc = "```")]
-#[cfg_attr(not(feature = "std"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
 /// use damper::retry::{Budget, RetryBudgetConfig};
 /// use damper::{Retry, RetryBudget};
 ///
@@ -51,18 +52,20 @@ const _: () = assert!(SLICE.end() == u64::BITS, "fields must tile the word");
 /// for _ in 0..5 {
 ///     strict.began();
 /// }
-/// assert!(strict.try_withdraw(), "of five calls");
-/// assert!(strict.try_withdraw(), "of the reserve");
+/// assert!(strict.try_withdraw(), "deposited by five calls");
+/// assert!(strict.try_withdraw(), "from the reserve");
 /// assert!(!strict.try_withdraw());
 /// # let _ = retry;
+/// # }
 /// # Ok::<(), damper::retry::RetryBudgetError>(())
 /// ```
 ///
 /// # Range
 ///
-/// Slices of half a ttl repeat after 65,536 (91 hours with the default). After exactly that long without a call, give or
-/// take 16 slices, old deposits count once more. A slice holds at least 16,777 retries; deposits beyond that are dropped. A
-/// thread that is stopped for more than 16 slices between reading the clock and depositing may clear the deposits of others.
+/// Slices of half a ttl repeat after 65,536 slices (91 hours with the default). After exactly that long without a call,
+/// give or take 16 slices, old deposits apply again. A slice holds at least 16,777 retries, and further deposits are
+/// dropped. A thread that is descheduled for more than 16 slices between reading the clock and depositing may clear
+/// other deposits.
 #[derive(Debug)]
 pub struct RetryBudget<C = DefaultClock> {
     word: AtomicU64,
@@ -75,10 +78,10 @@ pub struct RetryBudget<C = DefaultClock> {
     clock: C,
 }
 
-/// By how many slices a reading may be behind that of another thread.
+/// The most slices by which a thread's reading may be behind another thread's.
 const MOST_BEHIND: u64 = 16;
 
-/// What is left of deposits, in units.
+/// The remaining deposits, in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Deposits {
     slice: u64,
@@ -87,14 +90,14 @@ struct Deposits {
 }
 
 impl Deposits {
-    /// The deposits in a word that are not gone in this slice of time.
+    /// Returns the deposits in a word that have not expired in this slice of time.
     #[inline]
     const fn at(slice: u64, word: u64) -> Self {
         let (previous, current) = (PREVIOUS.get(word), CURRENT.get(word));
         match slice.wrapping_sub(SLICE.get(word)) & SLICE.max() {
             0 => Self { slice, previous, current },
             1 => Self { slice, previous: current, current: 0 },
-            // This thread's clock is behind another's, or the thread was stopped after it had read the clock.
+            // This thread's clock is behind another's, or the thread was descheduled after reading the clock.
             passed if passed > SLICE.max() - MOST_BEHIND => Self { slice: SLICE.get(word), previous, current },
             _ => Self { slice, previous: 0, current: 0 },
         }
@@ -113,7 +116,7 @@ impl Deposits {
         self
     }
 
-    /// Takes so many units, those that are gone soonest first; `None` if there are fewer.
+    /// Takes this many units, the soonest to expire first, or returns `None` if there are fewer.
     #[inline]
     const fn take(mut self, units: u32) -> Option<Self> {
         let units = units as u64;
@@ -163,13 +166,15 @@ impl<C: Clock> RetryBudget<C> {
 }
 
 impl<C: Clock> RetryBudget<C> {
-    /// Replaces the deposits by what `change` makes of them, until no other thread interferes; `None` leaves them alone.
+    /// Replaces the deposits by the result of `change`, retrying while other threads interfere.
+    ///
+    /// `None` leaves them unchanged, and makes it return `false`.
     #[inline]
     fn update(&self, change: impl Fn(Deposits) -> Option<Deposits>) -> bool {
         let slice = self.micros.read(&self.clock).micros / self.slice;
         let spin_wait = SpinWait::new();
-        // ORDERING: Relaxed, here and below: the word is the whole state, and nothing is published through it. loom-tests:
-        // retry_budget::a_deposit_is_withdrawn_once, retry_budget::no_deposit_is_lost.
+        // ORDERING: Relaxed, here and below, as the word is the whole state and publishes nothing.
+        // loom-tests: retry_budget::a_deposit_is_withdrawn_once, retry_budget::no_deposit_is_lost.
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let Some(deposits) = change(Deposits::at(slice & SLICE.max(), word)) else { return false };
@@ -191,7 +196,7 @@ impl<C: Clock> Budget for RetryBudget<C> {
         }
     }
 
-    /// Takes a retry from the deposits, the oldest first, or else from the reserve.
+    /// Takes a retry from the deposits, oldest first, or else from the reserve.
     #[inline]
     fn try_withdraw(&self) -> bool {
         self.update(|deposits| deposits.take(self.withdrawal)) || self.bucket.take_revocably(1, &self.clock).is_ok()

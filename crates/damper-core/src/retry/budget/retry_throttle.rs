@@ -1,17 +1,19 @@
-//! gRPC's budget: a count of tokens that failures take and successes bring.
+//! gRPC's budget: tokens that failures take and successes return.
 
 use super::ratio::Ratio;
 use super::{Budget, RetryBudgetError};
 use crate::sync::{AtomicU32, Ordering, const_unless_loom};
 
-/// Tokens are counted in thousandths.
+/// Thousandths per token.
 const TOKEN: u32 = 1_000;
 
-/// gRPC's budget ("retry throttling" of its proposal A6): failures take a token each, successes bring a part of one, and
-/// retries are allowed while more than half of the tokens are there.
+/// gRPC's budget: the "retry throttling" of its proposal A6.
 ///
-/// It has no time: after an outage it is successes that allow retries again, and a client without calls waits for ever.
-/// Use it where the same settings are used by gRPC clients of other languages.
+/// A failure takes a token and a success returns a part of one. Retries are allowed while more than half of the tokens
+/// are left.
+///
+/// It ignores time: after an outage only successes allow retries again, so a client without calls waits for ever. Use
+/// it where gRPC clients in other languages use the same settings.
 ///
 /// # Examples
 ///
@@ -34,7 +36,7 @@ const TOKEN: u32 = 1_000;
 /// ```
 #[derive(Debug)]
 pub struct RetryThrottle {
-    /// In thousandths of a token.
+    /// The tokens, in thousandths.
     tokens: AtomicU32,
     most: u32,
     per_success: u32,
@@ -42,11 +44,13 @@ pub struct RetryThrottle {
 
 impl RetryThrottle {
     const_unless_loom! {
-        /// Creates a full budget of `max_tokens`, 1 to 1000, of which a success brings `ratio`, in thousandths; 0.0 to 100.0.
+        /// Creates a full budget of `max_tokens` tokens, 1 to 1000.
+        ///
+        /// A success returns `ratio` of a token, 0.0 to 100.0, in thousandths.
         ///
         /// # Errors
         ///
-        /// [`RetryBudgetError`], which names what is out of range.
+        /// [`RetryBudgetError`], which names the setting that is out of range.
         pub const fn new(max_tokens: u32, ratio: f64) -> Result<Self, RetryBudgetError> {
             if max_tokens == 0 || max_tokens > 1_000 {
                 return Err(RetryBudgetError::MaxTokens(max_tokens));
@@ -61,10 +65,11 @@ impl RetryThrottle {
         }
     }
 
-    /// Returns how many tokens are there, in thousandths.
+    /// Returns the remaining tokens, in thousandths.
     #[must_use]
     pub fn thousandths(&self) -> u32 {
-        // ORDERING: Relaxed, here and below: the word is the whole state. loom-tests: retry_budget::throttle_counts_every_outcome.
+        // ORDERING: Relaxed, here and below, as the word is the whole state.
+        // loom-tests: retry_budget::throttle_counts_every_outcome.
         self.tokens.load(Ordering::Relaxed)
     }
 
@@ -85,19 +90,19 @@ impl RetryThrottle {
 }
 
 impl Budget for RetryThrottle {
-    /// Adds a part of a token, up to the most.
+    /// Adds a part of a token, up to the maximum.
     #[inline]
     fn succeeded(&self) {
         self.update(|tokens| (tokens + self.per_success).min(self.most));
     }
 
-    /// Takes a token, or what is left of it.
+    /// Takes a token, or the rest of it.
     #[inline]
     fn failed(&self) {
         self.update(|tokens| tokens.saturating_sub(TOKEN));
     }
 
-    /// Returns whether more than half of the tokens are there, and takes none.
+    /// Returns whether more than half of the tokens are left, and takes none.
     #[inline]
     fn try_withdraw(&self) -> bool {
         self.thousandths() > self.most / 2

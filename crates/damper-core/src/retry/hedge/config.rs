@@ -22,6 +22,7 @@ const THOUSAND: u32 = 1_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg(feature = "alloc")]
 pub struct HedgeConfig {
     /// In thousandths.
     max_extra: u32,
@@ -79,13 +80,16 @@ impl Default for HedgeConfig {
 /// Builds the settings of a hedge.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "settings do nothing until `build` is called"]
+#[cfg(feature = "alloc")]
 pub struct HedgeConfigBuilder {
     config: HedgeConfig,
     max_extra: f64,
 }
 
 impl HedgeConfigBuilder {
-    /// Sets how many extra requests there may be per call, rounded to thousandths; 0.001 to 1.0. Default: 0.02.
+    /// Sets how many extra requests are allowed per call, 0.001 to 1.0. Default: 0.02.
+    ///
+    /// The value is rounded to thousandths.
     pub const fn max_extra(mut self, per_call: f64) -> Self {
         self.max_extra = per_call;
         self
@@ -97,7 +101,7 @@ impl HedgeConfigBuilder {
         self
     }
 
-    /// Sets the shortest delay before another attempt, where it is not [fixed](Self::fixed_delay). Default: 1 ms.
+    /// Sets the shortest delay before another attempt, unless it is [fixed](Self::fixed_delay). Default: 1 ms.
     pub const fn min_delay(mut self, delay: Duration) -> Self {
         self.config.min_delay = delay;
         self
@@ -128,10 +132,11 @@ impl HedgeConfigBuilder {
     }
 }
 
-/// Which setting of a [`HedgeConfig`] was refused, with its value.
+/// The refused setting of a [`HedgeConfig`], with its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[cfg(feature = "alloc")]
 pub enum HedgeConfigError {
     /// `max_extra` is not in 0.001..=1.0.
     MaxExtra(f64),

@@ -2,7 +2,7 @@
 
 use super::Hedge;
 use super::hedged_call::HedgedCall;
-use crate::retry::{Budget, Retryable};
+use crate::retry::{Budget, Retryable, Unlimited};
 use crate::time::{Clock, Sleep};
 use core::fmt;
 use core::pin::Pin;
@@ -10,20 +10,21 @@ use core::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// Makes the attempts of one hedged call, side by side. Made by [`Hedge::run`].
+    /// Makes the concurrent attempts of one hedged call. Made by [`Hedge::run`].
     ///
-    /// The call begins when this is first polled. It allocates nothing for the first attempt, and a box for each other one.
+    /// The call begins at the first poll. The first attempt needs no allocation, and each further one a box.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it drops all attempts that are under way. An extra request that the budgets have given out is spent. Polled
-    /// again after it was ready, it makes the call anew.
+    /// Dropping the future drops all attempts in flight. An extra request already withdrawn from the budgets is spent.
+    /// A poll after completion makes the call again.
     #[must_use = "futures do nothing unless they are polled"]
+    #[cfg(feature = "alloc")]
     pub struct HedgeFuture<'a, C: Clock, B: Budget, V, O, F, S: Sleep, R> {
         hedge: &'a Hedge<C, B, V>,
         operation: O,
         sleep: S,
-        // Some while the call is under way.
+        // `Some` while the call is in flight.
         #[pin]
         call: Option<HedgedCall<F, F, S::Sleeping, R>>,
     }
@@ -64,7 +65,7 @@ where
         let Some(call) = this.call.as_mut().as_pin_mut() else { return Poll::Pending };
         let failure = |outcome: &_| hedge.retryable().failure(outcome);
         let start = |attempt| Some(operation(attempt));
-        let outcome = ready!(call.poll(context, hedge, this.sleep, failure, || true, start, |_| {}));
+        let outcome = ready!(call.poll(context, hedge, &Unlimited, this.sleep, failure, || true, start, |_| {}));
         this.call.set(None);
         Poll::Ready(outcome)
     }

@@ -1,4 +1,4 @@
-//! When a call is hedged, how often, and what that may cost.
+//! When and how often a call is hedged, and at what cost.
 
 use super::latencies::Latencies;
 use super::{HedgeConfig, HedgeFuture};
@@ -10,48 +10,52 @@ use core::time::Duration;
 
 const THOUSAND: u32 = 1_000;
 
-/// The extra requests that there may be at once, in thousandths.
+/// The most extra requests at once, in thousandths.
 const CAPACITY: u32 = 10 * THOUSAND;
 
-/// Makes a second attempt where the first one takes longer than most calls do, and takes the answer that comes first: for
-/// calls that may be made twice.
+/// Makes a second attempt when the first is slow, and takes the first response.
 ///
-/// A few calls in a hundred are slow because of where they happened to go, and a second attempt is not. The delay before
-/// it is that percentile of the recent latency (30 s, at least 200 calls) which three quarters of the
-/// [extra requests](super::HedgeConfigBuilder::max_extra) allowed will exceed, at least 1 ms. Over any interval the extra
-/// requests are at most that part of the calls, and 10: so when everything becomes slow, hedges do not make it slower.
+/// Use it for calls that may be made twice.
+///
+/// A few calls in a hundred are slow by chance, and a second attempt is not. The delay before it is a percentile of the
+/// recent latency (30 s, at least 200 calls), and at least 1 ms. The share of calls that exceed it is three quarters of
+/// the allowed [extra requests](super::HedgeConfigBuilder::max_extra). Over any interval the extra requests are at most
+/// the allowed part of the calls, plus 10. So when everything becomes slow, hedges do not make it slower.
 ///
 /// A success ends the call and drops the other attempts. A failure that another attempt may mend starts the next one at
-/// once, unless the server asked for a wait or is over a limit: then there are no further attempts. A failure that no attempt
-/// mends ends the call, but for the error of a hedge: that may be a refusal by a limit of this process, and leaves the
-/// first attempt alone. The last failure is the call's.
+/// once. If the server asked for a wait or is over its limit, there are no further attempts. A failure that no attempt
+/// mends ends the call. The exception is an error of a hedge: it may be a refusal by a limit of this process, so the
+/// first attempt continues. The last failure is the call's.
 ///
-/// A hedge has no deadline of its own: that of the [`Retry`](crate::Retry) around it holds for all attempts.
+/// A hedge has no deadline. The deadline of the [`Retry`](crate::Retry) around it bounds all attempts.
 ///
-/// Share one `Hedge` by reference or in an `Arc`, one for each kind of call: the latencies of all are in one histogram, of 18
-/// kB. Put it inside of a [`Retry`](crate::Retry), and give both the same [budget](Hedge::budget): a hedge is a retry, too.
+/// Share one `Hedge` by reference or in an `Arc`, one for each kind of call. All latencies are in one histogram of 18
+/// kB. Put it inside a [`Retry`](crate::Retry), and give both the same [budget](Hedge::budget), because a hedge is a
+/// retry too.
 ///
 /// # Examples
 ///
-#[cfg_attr(feature = "tokio", doc = "```")]
-#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "tokio")] {
 /// use damper::retry::{Hedge, HedgeConfig};
 ///
 /// # async fn fetch(_: &str) -> Result<String, std::io::Error> { Ok("page".to_owned()) }
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let hedge = Hedge::new(HedgeConfig::DEFAULT); // at most 2 % more requests
 /// let page = hedge.run(|_attempt| fetch("https://example.com/")).await?;
 /// # Ok(())
 /// # }
+/// # run().unwrap(); }
 /// ```
+#[cfg(feature = "alloc")]
 pub struct Hedge<C = DefaultClock, B = Unlimited, V = AnyError> {
     config: HedgeConfig,
-    /// None where the delay is fixed.
+    /// `None` if the delay is fixed.
     latencies: Option<Latencies>,
     micros: LazyMicros,
-    /// What is left of the extra requests, in thousandths.
+    /// The extra requests left, in thousandths.
     allowance: AtomicU32,
     budget: B,
     retryable: V,
@@ -60,7 +64,7 @@ pub struct Hedge<C = DefaultClock, B = Unlimited, V = AnyError> {
 
 #[cfg(feature = "std")]
 impl Hedge {
-    /// Creates a hedge on the [default clock](DefaultClock) that has seen no calls yet.
+    /// Creates a hedge without any calls yet, on the [default clock](DefaultClock).
     #[must_use]
     pub fn new(config: HedgeConfig) -> Self {
         Self::with_clock(config, crate::time::Monotonic)
@@ -68,8 +72,7 @@ impl Hedge {
 }
 
 impl<C: Clock> Hedge<C> {
-    /// Creates a hedge on a clock of your own. Allocates its histogram, if the
-    /// delay is not fixed.
+    /// Creates a hedge on a clock of your own. Allocates its histogram unless the delay is fixed.
     #[must_use]
     pub fn with_clock(config: HedgeConfig, clock: C) -> Self {
         Self {
@@ -85,9 +88,9 @@ impl<C: Clock> Hedge<C> {
 }
 
 impl<C, B, V> Hedge<C, B, V> {
-    /// Sets the budget of retries that hedges are taken from too, by reference or in an `Arc`. Default: [`Unlimited`].
+    /// Sets a retry budget that also pays for hedges, by reference or in an `Arc`. Default: [`Unlimited`].
     ///
-    /// Calls are not counted in it: a [`Retry`](crate::Retry) around the hedge does that, once.
+    /// The hedge does not count calls in it. A [`Retry`](crate::Retry) around the hedge does so, once per call.
     #[must_use]
     pub fn budget<N: Budget>(self, budget: N) -> Hedge<C, N, V> {
         let Self { config, latencies, micros, allowance, retryable, clock, .. } = self;
@@ -107,7 +110,7 @@ impl<C, B, V> Hedge<C, B, V> {
         &self.config
     }
 
-    /// Returns the clock that latencies are measured on.
+    /// Returns the clock that measures latencies.
     #[must_use]
     pub const fn clock(&self) -> &C {
         &self.clock
@@ -119,13 +122,13 @@ impl<C, B, V> Hedge<C, B, V> {
 }
 
 impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
-    /// Returns after which time a call is hedged now; `None` while too few calls were seen to say.
+    /// Returns the delay before a hedge now, or `None` if too few calls were seen.
     #[must_use]
     pub fn delay(&self) -> Option<Duration> {
         if let Some(delay) = self.config.fixed_delay() {
             return Some(delay);
         }
-        // Three quarters of what is allowed, in millionths.
+        // Three quarters of the allowed extra requests, in millionths.
         let exceeding = u64::from(self.config.extra_in_thousandths()) * 750;
         match self.latencies.as_ref()?.percentile(self.now(), exceeding) {
             0 => None,
@@ -133,8 +136,10 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
         }
     }
 
-    /// Calls, and makes another attempt where the first is slow or fails; the operation gets the attempt's number, from 1.
-    /// Await it as it is where the feature `tokio` is on, or name what to [sleep by](HedgeRun::sleeping_by) on another runtime.
+    /// Makes a call, with another attempt if the first is slow or fails.
+    ///
+    /// The operation gets the attempt's number, starting at 1. Await the result directly with the feature `tokio`, or
+    /// choose a sleep with [`sleeping_by`](HedgeRun::sleeping_by) on another runtime.
     pub fn run<O, F, T, E>(&self, operation: O) -> HedgeRun<'_, C, B, V, O>
     where
         V: Retryable<T, E>,
@@ -149,32 +154,37 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
         self.give(self.config.extra_in_thousandths());
     }
 
-    /// Returns whether an extra request may be made, and takes it from both budgets.
-    pub(super) fn try_hedge(&self) -> bool {
+    /// Returns whether an extra request is allowed, and withdraws it from all budgets.
+    ///
+    /// The budgets are the hedge's and `call_budget`.
+    pub(super) fn try_hedge(&self, call_budget: &impl Budget) -> bool {
         if !self.take() {
             return false;
         }
-        let is_allowed = self.budget.try_withdraw();
+        // If the second budget refuses, the first one's withdrawal is lost. Of the two that a layer passes, one is
+        // `Unlimited`.
+        let is_allowed = self.budget.try_withdraw() && call_budget.try_withdraw();
         if !is_allowed {
             self.give(THOUSAND);
         }
         is_allowed
     }
 
-    /// Records how long a first attempt took, or has taken when it was dropped.
+    /// Records the latency of a first attempt, or its age when it is dropped.
     pub(super) fn record(&self, latency: Duration) {
         if let Some(latencies) = &self.latencies {
             latencies.record(self.now(), u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
         }
     }
 
-    /// The clock in microseconds.
+    /// Reads the clock in microseconds.
     pub(super) fn now(&self) -> u64 {
         self.micros.read(&self.clock).micros
     }
 
     fn give(&self, thousandths: u32) {
-        // ORDERING: Relaxed, here and below: the word is the whole state. loom-tests: hedge::extra_requests_are_bounded.
+        // ORDERING: Relaxed, here and below, as the word is the whole state.
+        // loom-tests: hedge::extra_requests_are_bounded.
         let mut allowance = self.allowance.load(Ordering::Relaxed);
         while allowance < CAPACITY {
             let more = (allowance + thousandths).min(CAPACITY);
@@ -197,10 +207,11 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
     }
 }
 
-/// A call that is hedged. Made by [`Hedge::run`].
+/// A hedged call. Made by [`Hedge::run`].
 ///
-/// Nothing is called before it is awaited.
+/// It does nothing until it is awaited.
 #[must_use = "nothing is called before it is awaited"]
+#[cfg(feature = "alloc")]
 pub struct HedgeRun<'a, C, B, V, O> {
     hedge: &'a Hedge<C, B, V>,
     operation: O,
@@ -223,7 +234,8 @@ impl<'a, C: Clock, B: Budget, V, O> HedgeRun<'a, C, B, V, O> {
 ///
 /// # Panics
 ///
-/// Polled outside of a tokio runtime whose timer is enabled, once it waits for its next attempt. Elsewhere: [`sleeping_by`](HedgeRun::sleeping_by).
+/// If it waits for its next attempt outside a tokio runtime with a timer. Elsewhere use
+/// [`sleeping_by`](HedgeRun::sleeping_by).
 #[cfg(feature = "tokio")]
 impl<'a, C, B, V, O, F, T, E> IntoFuture for HedgeRun<'a, C, B, V, O>
 where

@@ -1,4 +1,4 @@
-//! The attempts of one hedged call, side by side.
+//! The concurrent attempts of one hedged call.
 
 use super::Hedge;
 use crate::retry::{Budget, Failure};
@@ -12,25 +12,26 @@ use core::time::Duration;
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// The attempts of one hedged call, side by side. It has the rules of [`Hedge`]; the future that owns it says how an
-    /// attempt is made and what its outcome means.
+    /// The concurrent attempts of one hedged call, by the rules of [`Hedge`].
     ///
-    /// The first attempt is stored in place. Each other one takes a box: most calls have none, and so do not carry its size.
+    /// The owning future makes the attempts and classifies their outcomes.
+    ///
+    /// The first attempt is stored in place. Each further one is boxed, because most calls have none.
     #[must_use = "nothing happens unless it is polled"]
     pub struct HedgedCall<F, G, T, R> {
-        // When it began, in microseconds of the hedge's clock.
+        // The start of the call, in microseconds of the hedge's clock.
         began: u64,
         delay: Option<Duration>,
-        // The attempts that were begun; the most, once there are to be no others.
+        // The number of attempts begun, or the maximum once no more may start.
         attempts: u32,
-        // The last outcome that another attempt might have mended.
-        failed: Option<R>,
+        // The retryable outcome to return if no attempt succeeds, and its failure.
+        failed: Option<(R, Failure)>,
         #[pin]
         first: Option<F>,
         others: Vec<Pin<Box<G>>>,
-        // The delay of the newest attempt, until the next poll begins to sleep for it.
+        // The delay of the newest attempt, until the next poll starts the sleep.
         unslept: Option<Duration>,
-        // Until the next attempt.
+        // Sleeps until the next attempt.
         #[pin]
         sleeping: Option<T>,
     }
@@ -45,8 +46,9 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
         Self { began, delay, attempts: 1, failed: None, first, others: Vec::new(), unslept: delay, sleeping: None }
     }
 
-    /// Records how long the first attempt has taken without a response, if it is still in flight. Call it before this is
-    /// dropped.
+    /// Records the age of the first attempt if it is still in flight.
+    ///
+    /// Call it before dropping the call.
     pub fn abandon<C: Clock, B: Budget, V>(self: Pin<&Self>, hedge: &Hedge<C, B, V>) {
         if self.first.is_some() {
             let elapsed = elapsed(hedge, self.began);
@@ -68,14 +70,16 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
 impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
     /// Polls for the outcome of the call.
     ///
-    /// `failure` says what an outcome means, `may_start` whether there can be another attempt, and `start` starts the attempt of
-    /// a number, unless there cannot be one after all. Nothing is taken from the budgets before `may_start` has agreed. `release`
-    /// makes a response that failed let go of what it holds, before another attempt starts and while others are in flight.
+    /// Another attempt is withdrawn from the hedge's budgets and from `call_budget`, which was chosen for this call.
+    /// `failure` classifies an outcome, `may_start` decides whether there may be another attempt, and `start` starts
+    /// the attempt with a number, or returns `None`. Nothing is withdrawn before `may_start` agrees. `release` frees
+    /// what a failed response holds, before another attempt starts and while others are in flight.
     #[expect(clippy::too_many_arguments, reason = "the closures are the rules of the future that owns it")]
-    pub fn poll<C, B, V, S>(
+    pub fn poll<C, B, V, N, S>(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         hedge: &Hedge<C, B, V>,
+        call_budget: &N,
         sleep: &S,
         failure: impl Fn(&Result<A, E>) -> Option<Failure>,
         may_start: impl Fn() -> bool,
@@ -85,6 +89,7 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
     where
         C: Clock,
         B: Budget,
+        N: Budget,
         S: Sleep<Sleeping = T>,
         F: Future<Output = Result<A, E>>,
         G: Future<Output = Result<A, E>>,
@@ -97,13 +102,13 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
                 this.sleeping.set(Some(sleep.sleep(delay)));
             }
             let mut is_due = false;
-            // The outcome that ends the call, if one does.
+            // The outcome that ends the call, if any.
             let mut end = None;
             if let Some(Poll::Ready(outcome)) = this.first.as_mut().as_pin_mut().map(|first| first.poll(context)) {
                 this.first.set(None);
                 let failure = failure(&outcome);
                 let elapsed = elapsed(hedge, *this.began);
-                // A call that fails fast says nothing about how long answers take.
+                // A fast failure says nothing about the latency of responses.
                 if failure.is_none() || is_slow(*this.delay, elapsed) {
                     hedge.record(elapsed);
                 }
@@ -121,9 +126,9 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
                     Poll::Ready(outcome) => {
                         drop(this.others.swap_remove(index));
                         match failure(&outcome) {
-                            // The server's word on the call.
+                            // The server's own verdict on the call.
                             Some(failure) if outcome.is_ok() && !failure.may_retry() => end = Some(outcome),
-                            // An error may be a refusal by a limit of this process, which leaves the first attempt alone.
+                            // An error may be a refusal by a limit of this process, so the first attempt continues.
                             Some(failure) => is_due |= fail(this.failed, this.attempts, outcome, failure, most),
                             None => end = Some(outcome),
                         }
@@ -144,7 +149,7 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
             if is_due && *this.attempts < most {
                 if !may_start() {
                     *this.attempts = most;
-                } else if hedge.try_hedge() {
+                } else if hedge.try_hedge(call_budget) {
                     *this.attempts += 1;
                     release_failed(this.failed, &release);
                     match start(*this.attempts) {
@@ -161,33 +166,38 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
                 release_failed(this.failed, &release);
                 return Poll::Pending;
             }
-            // Nothing is in flight, and nothing else may be.
-            let Some(outcome) = this.failed.take() else { return Poll::Pending };
+            // Nothing is in flight, and nothing more may start.
+            let Some((outcome, _)) = this.failed.take() else { return Poll::Pending };
             call.end();
             return Poll::Ready(outcome);
         }
     }
 }
 
-/// Makes a response that failed let go of what it holds.
-fn release_failed<A, E>(failed: &mut Option<Result<A, E>>, release: &impl Fn(&mut A)) {
-    if let Some(Ok(response)) = failed {
+/// Frees what a failed response holds.
+fn release_failed<A, E>(failed: &mut Option<(Result<A, E>, Failure)>, release: &impl Fn(&mut A)) {
+    if let Some((Ok(response), _)) = failed {
         release(response);
     }
 }
 
-/// Keeps the outcome of an attempt that failed. Returns whether the next one may start at once.
+/// Keeps the outcome of a failed attempt. Returns whether the next one may start at once.
 ///
-/// An error does not replace a response: the server's answer says more than that a hedge was refused in this process.
+/// An error does not replace a response, because the error may only be a refusal of the hedge in this process. An
+/// unprocessed failure does not replace one that a server may have processed, because an outer retry would then treat
+/// the call as unprocessed.
 fn fail<A, E>(
-    failed: &mut Option<Result<A, E>>,
+    failed: &mut Option<(Result<A, E>, Failure)>,
     attempts: &mut u32,
     outcome: Result<A, E>,
     failure: Failure,
     most: u32,
 ) -> bool {
-    if outcome.is_ok() || !matches!(failed, Some(Ok(_))) {
-        *failed = Some(outcome);
+    let is_kept = failed.as_ref().is_some_and(|(kept, earlier)| {
+        outcome.is_err() && (kept.is_ok() || failure.is_unprocessed() && !earlier.is_unprocessed())
+    });
+    if !is_kept {
+        *failed = Some((outcome, failure));
     }
     let may_start = failure.may_start_at_once();
     if !may_start {

@@ -1,45 +1,48 @@
-//! How long recent calls took, and a percentile of it.
+//! The latencies of recent calls, and a percentile of them.
 
 use crate::sync::{AtomicU32, AtomicU64, IS_MODEL, Ordering};
 use alloc::boxed::Box;
 use core::array;
 
-/// The slices of time that are kept, and how long one is, in microseconds.
+/// The number of slices of time, and the length of one in microseconds.
 const SLICES: usize = 10;
 const SLICE: u64 = 3_000_000;
 
-/// How long a percentile is used before it is computed anew, in microseconds.
+/// How long a percentile is used before it is recomputed, in microseconds.
 const REFRESH: u64 = 250_000;
 
-/// The cells of an octave: each is at most 5 % wide.
+/// The cells of an octave. Each is at most 5 % wide.
 const CELLS_PER_OCTAVE: u64 = 20;
 
-/// From a millisecond to more than an hour.
+/// The octaves from a millisecond to more than an hour.
 const OCTAVES: u64 = if IS_MODEL { 1 } else { 22 };
 const SHORTEST: u64 = 1_000;
 
-/// One more for what is shorter, and one for what is longer.
+/// One more cell for shorter latencies, and one for longer ones.
 const CELLS: usize = (CELLS_PER_OCTAVE * OCTAVES) as usize + 2;
 
-/// How many calls there have to be before they say anything.
+/// The fewest calls for a percentile.
 const FEWEST: u64 = if IS_MODEL { 3 } else { 200 };
 
-/// A histogram of the latencies of the last 27 to 30 s, without a lock: each call adds one to a cell of its slice of time.
+/// A lock-free histogram of the latencies of the last 27 to 30 s.
 ///
-/// A call that was stopped between finding its slice and adding to it may add to the slice that comes into its place 30 s
-/// later. What is recorded while another thread clears a slice is dropped. Both are single calls of hundreds.
+/// Each call increments a cell of its slice of time.
+///
+/// A thread that is descheduled between finding its slice and incrementing may increment the slice that replaces it 30
+/// s later. Latencies recorded while another thread clears a slice are dropped. Both affect single calls among
+/// hundreds.
 #[derive(Debug)]
 pub(super) struct Latencies {
     slices: Box<[LatencySlice; SLICES]>,
-    /// The percentile that was computed last, in microseconds; 0 before there is one.
+    /// The last computed percentile, in microseconds, or 0 before the first.
     percentile: AtomicU64,
-    /// When it was: the clock's microseconds by `REFRESH`, plus 1.
+    /// The time of that computation: the clock's microseconds divided by `REFRESH`, plus 1.
     refreshed: AtomicU64,
 }
 
 #[derive(Debug)]
 struct LatencySlice {
-    /// The number of the slice of time, shifted by one, and whether it is being cleared.
+    /// The number of the slice of time, shifted left by one, and a bit that is set while it is cleared.
     epoch: AtomicU64,
     cells: [AtomicU32; CELLS],
 }
@@ -48,27 +51,28 @@ const CLEARING: u64 = 1;
 
 impl Latencies {
     pub(super) fn new() -> Self {
-        // The epoch of a slice that was never used: its cells are zero, but it is of no time.
+        // The epoch of an unused slice, which matches no time.
         let slice =
             |_| LatencySlice { epoch: AtomicU64::new(u64::MAX - 1), cells: array::from_fn(|_| AtomicU32::new(0)) };
         Self { slices: Box::new(array::from_fn(slice)), percentile: AtomicU64::new(0), refreshed: AtomicU64::new(0) }
     }
 
-    /// Records a latency at `now`; both in microseconds.
+    /// Records a latency at `now`, both in microseconds.
     pub(super) fn record(&self, now: u64, latency: u64) {
         let number = now / SLICE;
         let slice = &self.slices[(number % SLICES as u64) as usize];
         if slice.is_of(number) {
-            // ORDERING: Relaxed: a count publishes nothing. loom-tests: hedge::every_latency_is_counted.
+            // ORDERING: Relaxed, as the counter publishes nothing. loom-tests: hedge::every_latency_is_counted.
             slice.cells[cell_of(latency)].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Returns the latency that so many thousandths of a thousandth of the calls exceed, in microseconds, rounded up to its
-    /// cell; 0 if there were too few calls.
+    /// Returns the latency that `exceeding` millionths of the calls exceed, in microseconds.
+    ///
+    /// It is rounded up to its cell, and 0 if there were too few calls.
     pub(super) fn percentile(&self, now: u64, exceeding: u64) -> u64 {
         let due = now / REFRESH + 1;
-        // ORDERING: Relaxed, here and below: each number is the whole value, and an older one does no harm.
+        // ORDERING: Relaxed, here and below, as each number is a complete value and a stale one is harmless.
         let refreshed = self.refreshed.load(Ordering::Relaxed);
         if refreshed != due
             && self.refreshed.compare_exchange(refreshed, due, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -80,7 +84,7 @@ impl Latencies {
 
     fn compute(&self, number: u64, exceeding: u64) -> u64 {
         let is_recent = |slice: &&LatencySlice| {
-            // ORDERING: Acquire pairs with the Release in `is_of`: the counts from before it was cleared are not seen.
+            // ORDERING: Acquire pairs with the Release in `is_of`, which hides the counts from before the clearing.
             let epoch = slice.epoch.load(Ordering::Acquire);
             epoch & CLEARING == 0 && number.wrapping_sub(epoch >> 1) < SLICES as u64
         };
@@ -94,7 +98,7 @@ impl Latencies {
         if calls < FEWEST {
             return 0;
         }
-        // So many may be longer, rounded down.
+        // The number of calls that may be longer, rounded down.
         let mut longer = calls * exceeding / 1_000_000;
         for (cell, count) in counts.iter().enumerate().rev() {
             match longer.checked_sub(*count) {
@@ -107,22 +111,23 @@ impl Latencies {
 }
 
 impl LatencySlice {
-    /// Whether this slice is that of the number, after clearing it if it is an older one's.
+    /// Whether this slice has the number, after clearing it if it is older.
     fn is_of(&self, number: u64) -> bool {
-        // ORDERING: Acquire pairs with the Release below: this thread's count comes after the clearing.
+        // ORDERING: Acquire pairs with the Release below, so this thread's increment follows the clearing.
         let epoch = self.epoch.load(Ordering::Acquire);
         if epoch == number << 1 {
             return true;
         }
-        // A slice that is far ahead was never used, or is from before the clock stepped back. One that is a little ahead is
-        // that of a thread whose clock is ahead.
+        // A slice far ahead is unused, or is from before the clock stepped back. A slice a little ahead belongs to a
+        // thread whose clock is ahead.
         let ahead = (epoch >> 1).wrapping_sub(number) as i64;
         let is_older = ahead < 0 || ahead >= SLICES as i64;
         if epoch & CLEARING != 0 || !is_older {
             return false;
         }
-        // ORDERING: Relaxed: the Release below publishes what is cleared. Only the thread that claims a slice clears it. loom-tests:
-        // hedge::old_latencies_are_cleared.
+        // ORDERING: Relaxed, as the Release below publishes the cleared cells. Only the thread that claims a slice
+        // clears it.
+        // loom-tests: hedge::old_latencies_are_cleared.
         let claimed = number << 1 | CLEARING;
         if self.epoch.compare_exchange(epoch, claimed, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return false;
@@ -130,13 +135,13 @@ impl LatencySlice {
         for cell in &self.cells {
             cell.store(0, Ordering::Relaxed);
         }
-        // ORDERING: Release pairs with the Acquire in `compute`.
+        // ORDERING: Release pairs with the Acquire in `compute`, and publishes the cleared cells.
         self.epoch.store(number << 1, Ordering::Release);
         true
     }
 }
 
-/// The cell of a latency in microseconds.
+/// Returns the cell of a latency in microseconds.
 const fn cell_of(latency: u64) -> usize {
     if latency < SHORTEST {
         return 0;
@@ -149,7 +154,7 @@ const fn cell_of(latency: u64) -> usize {
     (octave * CELLS_PER_OCTAVE + (latency - start) * CELLS_PER_OCTAVE / start) as usize + 1
 }
 
-/// The shortest latency above a cell, in microseconds.
+/// Returns the shortest latency above a cell, in microseconds.
 const fn upper_edge(cell: usize) -> u64 {
     let cell = cell as u64;
     let (octave, part) = (cell / CELLS_PER_OCTAVE, cell % CELLS_PER_OCTAVE);
@@ -161,7 +166,7 @@ const fn upper_edge(cell: usize) -> u64 {
 mod tests {
     use super::{CELLS, SHORTEST, cell_of, upper_edge};
 
-    /// Every latency lies below the upper edge of its cell, by at most 5 %.
+    /// Every latency is below its cell's upper edge, by at most 5 %.
     #[test]
     fn cells_are_narrow() {
         let mut latency = SHORTEST;

@@ -2,13 +2,13 @@
 
 // | file | type |
 // |---|---|
-// | `hedge` | `Hedge`: when, how often, and what it may cost |
+// | `hedge` | `Hedge`: when, how often, and at what cost |
 // | `config` | `HedgeConfig`, its builder and its error |
-// | `latencies` | `Latencies`: how long recent calls took, and a percentile of it |
-// | `hedged_call` | `HedgedCall`: the attempts of one call, side by side; the rules |
+// | `latencies` | `Latencies`: the latencies of recent calls, and a percentile of them |
+// | `hedged_call` | `HedgedCall`: the concurrent attempts of one call; the rules |
 // | `future` | `HedgeFuture`: makes the attempts of one call |
 
-// First, so that the documentation begins with how to hedge.
+// First, so that the documentation starts with `run`.
 mod hedge;
 
 mod config;

@@ -1,4 +1,6 @@
-//! Marks on the entries of a ring: a bit for each, so that the hand passes over 64 marked entries in one step.
+//! Marks on the entries of a ring: a bit for each.
+//!
+//! So the hand passes over 64 marked entries in one step.
 
 use alloc::boxed::Box;
 

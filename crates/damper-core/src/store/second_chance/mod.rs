@@ -25,7 +25,9 @@ use marks::Marks;
 /// More uses than these make no difference.
 const MOST_USES: u64 = 3;
 
-/// The entries that an eviction looks at before it ignores uses; and, where all are kept, before one of them goes.
+/// The entries that an eviction looks at before it ignores uses.
+///
+/// Where all are kept, one of them goes after as many looks.
 const LOOKS: usize = 64;
 
 /// The marked entries that an eviction looks at again.
@@ -62,7 +64,9 @@ impl<K, V> Entry<K, V> {
         self.value
     }
 
-    /// Counts one use. Called under a shared lock, by many threads at once: of simultaneous uses one may be lost.
+    /// Counts one use.
+    ///
+    /// Called under a shared lock, by many threads at once: of simultaneous uses one may be lost.
     fn count_use(&self) {
         // ORDERING: Relaxed, both. The count is a hint for the hand and publishes nothing. The shard's lock orders it before
         // the hand's visit.
@@ -103,8 +107,10 @@ impl Victim {
 pub(super) struct SecondChance<K, V> {
     /// At least 1.
     capacity: usize,
-    /// The index in `entries` of each hash. Built for twice the capacity: with so much room hashbrown cleans up in place what
-    /// removals leave behind (which at half its load is next to nothing), and never moves to a larger table.
+    /// The index in `entries` of each hash.
+    ///
+    /// Built for twice the capacity: with so much room hashbrown cleans up in place what removals leave behind (which
+    /// at half its load is next to nothing), and never moves to a larger table.
     table: HashTable<u32>,
     entries: Vec<Entry<K, V>>,
     /// The next entry to be looked at.
@@ -193,8 +199,9 @@ impl<K, V> SecondChance<K, V> {
         self.hand = self.after(victim.index);
     }
 
-    /// Inserts an entry whose key is not there yet, in the place of the [`victim`](Self::victim), and returns the entry that
-    /// was there. Runs no user code.
+    /// Inserts an entry in the place of the [`victim`](Self::victim), and returns the victim's entry.
+    ///
+    /// The key must not be there yet. Runs no user code.
     pub(super) fn insert(&mut self, entry: Entry<K, V>, victim: Option<Victim>) -> Option<Entry<K, V>> {
         let hash = entry.hash;
         let (index, evicted) = if let Some(Victim { index, is_kept }) = victim {

@@ -1,9 +1,10 @@
-//! The measurement, call by call.
+//! Tests of the measurement, call by call.
 
 use super::*;
 use crate::concurrency::LimitBounds;
 use crate::time::ManualClock;
 use core::cell::{Cell, RefCell};
+use std::boxed::Box;
 use std::vec::Vec;
 
 #[derive(Debug, Default)]
@@ -25,7 +26,7 @@ std::thread_local! {
     static SEEN: RefCell<Vec<WindowSummary>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Plans the same window again and again, and keeps what it saw in `SEEN`.
+/// Plans the same window again and again, and keeps its summaries in `SEEN`.
 #[derive(Clone, Copy, Debug)]
 struct Same(WindowPlan);
 
@@ -51,7 +52,7 @@ fn sampler(plan: WindowPlan) -> (Sampler<Same>, ManualClock, Calls) {
 
 const MS: Duration = Duration::from_millis(1);
 
-/// So many calls of this latency, one after another.
+/// Makes `count` calls of this latency, one after another.
 fn calls(count: u32, latency: Duration, (sampler, clock, gate): &(Sampler<Same>, ManualClock, Calls)) {
     for _ in 0..count {
         let began = clock.now();
@@ -146,7 +147,9 @@ fn patience_ends_a_window_that_is_not_full() {
     assert_eq!((seen()[0].successes, seen().len()), (7, 0));
 }
 
-/// Callers that filled the limit once and went away would hold it at half for as long as the window takes.
+/// After a refusal the time of `unless_full` starts over.
+///
+/// Otherwise callers that filled the limit once and went away would hold it at half for as long as the window takes.
 #[test]
 fn patience_begins_anew_after_a_refusal() {
     let all = sampler(WindowPlan { unless_full: Some(60 * 1_000 * MS), ..plan() });
@@ -207,7 +210,7 @@ fn a_time_read_before_the_window_began_does_not_end_it() {
     calls(1 + 50, 10 * MS, &all);
     assert_eq!(seen().len(), 1);
     calls(49, MS, &all);
-    // This thread has read the clock before that window began, and goes on now.
+    // This thread read the clock before that window began, and resumes now.
     all.0.succeeded(all.1.now(), &Late(&all.1, Cell::new(100_000_000)), &all.2);
     assert_eq!(seen(), []);
     calls(451, MS, &all);
@@ -301,4 +304,80 @@ fn a_rule_that_panics_leaves_the_measurement_whole() {
 fn default_rule_starts_as_constants_do() {
     let rule = super::super::ProbedGradient::new(LimitBounds::DEFAULT);
     assert_eq!(rule.first(), rule.first_plan());
+}
+
+/// The limit is brought into the bounds; the plan stays as it was.
+impl BoundedRule for Same {
+    fn set_bounds(&mut self, bounds: LimitBounds, limit: u32) -> u32 {
+        self.0.limit = limit.clamp(bounds.min(), bounds.max());
+        self.0.limit
+    }
+}
+
+#[test]
+fn window_begins_anew_after_bounds_that_change_the_limit() {
+    let all = sampler(plan());
+    calls(1 + 40, 100 * MS, &all);
+    all.2.in_flight.set(3);
+    all.0.set_bounds(LimitBounds::new(1, 5).unwrap(), &all.2);
+    calls(3, 100 * MS, &all);
+    calls(50, 10 * MS, &all);
+    let [window] = seen()[..] else { panic!("one") };
+    assert_eq!((window.successes, window.length), (50, 500 * MS));
+}
+
+#[test]
+fn window_goes_on_after_bounds_that_leave_the_limit() {
+    let all = sampler(plan());
+    calls(1 + 40, 100 * MS, &all);
+    all.2.in_flight.set(3);
+    all.0.set_bounds(LimitBounds::new(1, 50).unwrap(), &all.2);
+    calls(10, 10 * MS, &all);
+    assert_eq!(seen()[0].successes, 50);
+}
+
+/// The calls in flight end in it, and began under the previous limit.
+#[test]
+fn calls_in_flight_are_skipped_by_bounds_that_are_set_while_a_window_ends() {
+    type Act = RefCell<Option<Box<dyn FnOnce()>>>;
+    /// Sets the bounds while it plans the second window.
+    #[derive(Clone, Copy)]
+    struct Meanwhile(Same, &'static std::thread::LocalKey<Act>);
+    impl LimitRule for Meanwhile {
+        fn first(&self) -> WindowPlan {
+            self.0.first()
+        }
+        fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+            if let Some(act) = self.1.take() {
+                act();
+            }
+            self.0.next(window)
+        }
+    }
+    impl BoundedRule for Meanwhile {
+        fn set_bounds(&mut self, bounds: LimitBounds, limit: u32) -> u32 {
+            self.0.set_bounds(bounds, limit)
+        }
+    }
+    std::thread_local! {
+        static ACT: Act = const { RefCell::new(None) };
+    }
+    SEEN.with_borrow_mut(Vec::clear);
+    let (clock, gate) = (ManualClock::new(), std::rc::Rc::new(Calls::default()));
+    let sampler = std::rc::Rc::new(Sampler::new(Meanwhile(Same(plan()), &ACT), plan()));
+    gate.in_flight.set(3);
+    ACT.set(Some({
+        let (sampler, gate) = (std::rc::Rc::clone(&sampler), std::rc::Rc::clone(&gate));
+        Box::new(move || sampler.set_bounds(LimitBounds::new(1, 5).unwrap(), &*gate))
+    }));
+    for (count, latency) in [(1 + 50, 100 * MS), (3, 100 * MS), (50, 10 * MS)] {
+        for _ in 0..count {
+            let began = clock.now();
+            clock.advance(latency);
+            sampler.succeeded(began, &clock, &*gate);
+        }
+    }
+    let windows: Vec<_> = seen().iter().map(|window| (window.successes, window.length)).collect();
+    assert_eq!(windows, [(50, 5_000 * MS), (50, 500 * MS)]);
+    assert_eq!(gate.limits.borrow().last(), Some(&5));
 }

@@ -1,7 +1,7 @@
-//! The pacer of Mesh clients against a slow model, which tries instant after instant.
+//! The pacer of Mesh clients against a slow model, which searches instant by instant.
 
 use damper::ManualClock;
-use damper::mesh::internal::{Next, Pacer, Sent, Turn};
+use damper::mesh::internal::{Next, ScopePacer, Sent, Turn};
 use damper::mesh::{MeshBackoff, Response};
 use damper::time::Seed;
 use serde_json::json;
@@ -12,7 +12,7 @@ const FUNCTIONS: [&str; 3] = ["f", "g", "h"];
 
 const SCOPES: [Option<&str>; 5] = [None, Some("global"), Some("service"), Some("user"), Some("function")];
 
-/// What responses and calls did to a limit.
+/// The effect of responses and calls on a limit.
 #[derive(Default)]
 struct Limit {
     paused_until: Duration,
@@ -39,7 +39,7 @@ impl Limit {
     }
 }
 
-/// The limits by scope, those of functions also by function.
+/// The limits by scope. Those of functions are also by function.
 #[derive(Default)]
 struct Model {
     limits: BTreeMap<(usize, &'static str), Limit>,
@@ -54,7 +54,7 @@ impl Model {
         self.limits.iter().filter(move |((scope, of), _)| *scope < 4 || *of == function).map(|(_, limit)| limit)
     }
 
-    /// The wait of a call that has no other before it.
+    /// Returns the wait of a call that has no other before it.
     fn wait(&self, function: &str, now: Duration) -> Duration {
         let limits: Vec<_> = self.counting(function).collect();
         let instants = limits.iter().flat_map(|limit| [limit.paused_until, limit.next, limit.ends]);
@@ -75,7 +75,7 @@ impl Model {
 /// Runs steps through the pacer and the model.
 pub(crate) fn run(steps: &[(u8, u8, u16)]) {
     let clock = ManualClock::new();
-    let pacer = Pacer::new(10, MeshBackoff::default().jitter(0), Seed::new(1, 2), &clock);
+    let pacer = ScopePacer::new(10, MeshBackoff::default().jitter(0), Seed::new(1, 2), &clock);
     let (mut model, mut now) = (Model::default(), Duration::ZERO);
     let mut turns: BTreeMap<u8, (Turn<'_, _>, &'static str)> = BTreeMap::new();
     let mut sent: Vec<(Sent, &'static str)> = Vec::new();
@@ -109,7 +109,7 @@ pub(crate) fn run(steps: &[(u8, u8, u16)]) {
                         Next::Send(_) => Duration::ZERO,
                         Next::Wait(wait) | Next::GiveUp(wait) => wait,
                     };
-                    assert_eq!(wait, alone, "calls that gave up left nothing behind");
+                    assert_eq!(wait, alone, "cancelled calls delay no other");
                 }
                 if !matches!(next, Next::Wait(_)) {
                     turns.remove(&(which % 6));
@@ -130,7 +130,7 @@ pub(crate) fn run(steps: &[(u8, u8, u16)]) {
                 } else {
                     (Duration::ZERO, Duration::ZERO)
                 };
-                // Functions that have enough left are not remembered.
+                // The pacer does not keep functions that have enough left.
                 if scope < 4 || !interval.is_zero() || model.limits.contains_key(&(scope, function)) {
                     model.limit(scope, function).report(index + 1, now, interval, ends);
                 }
@@ -155,7 +155,7 @@ pub(crate) fn run(steps: &[(u8, u8, u16)]) {
         let next = pacer.turn(function).ask(Duration::ZERO);
         assert!(
             expected.map_or(matches!(next, Next::Send(_)), |expected| next == expected),
-            "{next:?}, not {expected:?}"
+            "{next:?}, expected {expected:?}"
         );
         if alone.is_zero() {
             model.send(function, now);
@@ -170,7 +170,7 @@ fn response(errors: &serde_json::Value, meta: &serde_json::Value) -> Response {
     Response::from_json(document.to_string().as_bytes()).expect("a document of Mesh")
 }
 
-/// A response that reports so much left of 100.
+/// A response that reports this many left of 100.
 pub(crate) fn usage(scope: Option<&str>, remaining: u64, resets_in: u64) -> Response {
     let usage = json!({
         "limit": 100, "used": 100 - remaining, "remaining": remaining,

@@ -1,9 +1,9 @@
-//! The pacer: when calls are sent, whatever the order of responses, waits and calls that give up.
+//! The pacer: when calls are sent, for any order of responses, waits and cancelled calls.
 
-use super::pacer_model::{refusal, run, usage};
+use super::scope_pacer_model::{refusal, run, usage};
 use damper::ManualClock;
 use damper::mesh::MeshBackoff;
-use damper::mesh::internal::{Next, Pacer, Sent, Turn};
+use damper::mesh::internal::{Next, ScopePacer, Sent, Turn};
 use damper::time::Seed;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -11,19 +11,19 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::MAX;
 
-fn pacer(clock: &ManualClock, jitter: u32) -> Pacer<&ManualClock> {
-    Pacer::new(10, MeshBackoff::default().jitter(jitter), Seed::new(1, 2), clock)
+fn pacer(clock: &ManualClock, jitter: u32) -> ScopePacer<&ManualClock> {
+    ScopePacer::new(10, MeshBackoff::default().jitter(jitter), Seed::new(1, 2), clock)
 }
 
-/// Sends a request of `f`.
-fn send(pacer: &Pacer<&ManualClock>) -> Sent {
+/// Sends a request for `f`.
+fn send(pacer: &ScopePacer<&ManualClock>) -> Sent {
     match pacer.turn("f").ask(LONG) {
         Next::Send(sent) => sent,
         other => panic!("{other:?}"),
     }
 }
 
-/// The wait of a call, in milliseconds.
+/// Returns the wait of a call, in milliseconds.
 fn asked(turn: &mut Turn<'_, &ManualClock>) -> u64 {
     match turn.ask(LONG) {
         Next::Wait(wait) => u64::try_from(wait.as_millis()).unwrap(),
@@ -32,7 +32,7 @@ fn asked(turn: &mut Turn<'_, &ManualClock>) -> u64 {
     }
 }
 
-fn wait(pacer: &Pacer<&ManualClock>, function: &str) -> u64 {
+fn wait(pacer: &ScopePacer<&ManualClock>, function: &str) -> u64 {
     asked(&mut pacer.turn(function))
 }
 
@@ -49,7 +49,7 @@ fn calls_that_give_up_or_are_dropped_keep_no_place() {
     assert_eq!(turns.each_mut().map(asked), [12_000, 24_000, 36_000]);
     let [first, _second, _third] = turns;
     drop(first);
-    assert_eq!(wait(&pacer, "g"), 12_000, "a new call gets the place that was given back");
+    assert_eq!(wait(&pacer, "g"), 12_000, "a new call gets the freed place");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn only_time_ends_a_pause() {
 }
 
 #[test]
-fn refusal_without_a_wait_changes_nothing() {
+fn refusal_without_a_wait_has_no_effect() {
     let clock = ManualClock::new();
     let pacer = pacer(&clock, 0);
     let (one, other) = (send(&pacer), send(&pacer));
@@ -116,7 +116,7 @@ fn refusal_without_a_wait_changes_nothing() {
     assert_eq!(wait(&pacer, "f"), 60_000);
     let never = damper::mesh::MeshDuration::NEVER.value();
     pacer.note(other, "f", &refusal(Some("user"), Some(never * 3_600)));
-    assert!(wait(&pacer, "f") < 301_000, "a wait of any length ends at the longest one");
+    assert!(wait(&pacer, "f") < 301_000, "no wait exceeds the longest one");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn calls_are_sent_in_the_order_in_which_they_came() {
     assert_eq!(turns.each_mut().map(asked), [10_000, 20_000, 30_000]);
     let [first, second, third] = &mut turns;
     clock.advance(Duration::from_secs(10));
-    let Next::Send(sent) = first.ask(LONG) else { panic!("it is due") };
+    let Next::Send(sent) = first.ask(LONG) else { panic!("the first call is due") };
     clock.advance(Duration::from_secs(1));
     pacer.note(sent, "f", &usage(Some("global"), 5, 60));
     clock.advance(Duration::from_secs(9));
@@ -207,14 +207,14 @@ fn paused_functions_are_kept_within_bounds() {
     }
     let held = (0..1_000).filter(|number| wait(&pacer, &format!("f{number}")) > 0).count();
     assert_eq!(held, 256);
-    assert!(wait(&pacer, "f999") > 0 && wait(&pacer, "f0") == 0, "those whose pause lasts longest");
+    assert!(wait(&pacer, "f999") > 0 && wait(&pacer, "f0") == 0, "the longest pauses are kept");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn pacer_is_as_the_model(steps in proptest::collection::vec(any::<(u8, u8, u16)>(), 0..60)) {
+    fn pacer_matches_its_model(steps in proptest::collection::vec(any::<(u8, u8, u16)>(), 0..60)) {
         run(&steps);
     }
 }

@@ -12,17 +12,18 @@ use std::time::Duration;
 
 /// Decides when calls are sent, by the usage and the refusals in recent responses.
 ///
-/// Each limit has a pace of its own: the global limit, that of the service, that of the user, a limit without a scope, and that of
-/// each function. A call waits for all that count it, and only a function's limit counts only calls of that function.
+/// Each limit has its own pace: the global limit, the service's, the user's, a limit without a scope, and each
+/// function's. A call waits for all limits that count it. Only a function's limit counts just the calls of that
+/// function.
 ///
-/// - A call that waits has a place, which it gives back when it is dropped or gives up. Only a call that is sent moves the pace.
-///   Calls that wake in time are sent in the order in which they came; one that wakes late delays no other.
+/// - A waiting call has a place, which is freed when the call is dropped or gives up. Only a sent call moves the pace.
+///   Calls that wake in time are sent in order of arrival. A call that wakes late delays no other.
 /// - After its wait a call asks again, so a pause that began meanwhile holds it too.
-/// - The pause after a refusal ends with time alone. The spacing by usage follows the newest response; a response to an older
-///   request can only make it slower.
-pub struct Pacer<C> {
+/// - The pause after a refusal ends by time alone. The spacing by usage follows the newest response. A response to an
+///   older request can only make it slower.
+pub struct ScopePacer<C> {
     state: Mutex<State>,
-    /// A deadline that passed at the beginning. All times count from there.
+    /// A deadline that passed when the pacer was created. All times count from there.
     began: Deadline<C>,
     /// The percentage of a limit below which calls are slowed down.
     threshold: u32,
@@ -30,9 +31,9 @@ pub struct Pacer<C> {
     seed: Seed,
 }
 
-impl<C: Clock> fmt::Debug for Pacer<C> {
+impl<C: Clock> fmt::Debug for ScopePacer<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pacer").field("threshold", &self.threshold).finish_non_exhaustive()
+        f.debug_struct("ScopePacer").field("threshold", &self.threshold).finish_non_exhaustive()
     }
 }
 
@@ -42,19 +43,19 @@ struct State {
     shared: [Pace; SHARED],
     functions: HashMap<String, Pace>,
     waiting: BTreeMap<u64, Waiting>,
-    /// The number of the last call that joined the waiting ones.
+    /// The number of the last call that started to wait.
     joined: u64,
     /// The number of the last call that was sent.
     sent: u64,
 }
 
-/// The limits that count calls of all functions: global, service, user, and without a scope.
+/// The number of limits that count calls of all functions: global, service, user, and without a scope.
 const SHARED: usize = 4;
 
-/// The most functions whose pace is remembered.
+/// The maximum number of functions whose pace is kept.
 const FUNCTIONS: usize = 256;
 
-/// A call that waits.
+/// A waiting call.
 struct Waiting {
     function: Box<str>,
     due: Duration,
@@ -63,46 +64,48 @@ struct Waiting {
 /// The pace of a limit.
 #[derive(Clone, Copy, Default)]
 struct Pace {
-    /// No call is sent before, because the service refused one.
+    /// The earliest time of the next call, because the service refused one.
     paused_until: Duration,
-    /// By how much calls are spread after that.
+    /// The longest random delay after the pause.
     pause_spread: Duration,
     /// The interval between calls until `ends`.
     interval: Duration,
-    /// No call is sent before, unless `ends` comes earlier.
+    /// The earliest time of the next call, unless `ends` comes first.
     next: Duration,
-    /// When the limit is unused again, so that calls need no spacing.
+    /// The time at which the limit is unused again, so calls need no spacing.
     ends: Duration,
-    /// By how much calls are spread after that.
+    /// The longest random delay after `ends`.
     ends_spread: Duration,
     /// The newest request whose response reported usage.
     newest: u64,
 }
 
-/// When a call may be sent, and by how much it is delayed at most so that not all leave at once.
+/// The time at which a call may be sent, and its longest random delay.
+///
+/// The delay keeps calls from leaving together.
 #[derive(Clone, Copy)]
 struct Place {
     at: Duration,
     spread: Duration,
 }
 
-/// A request that was sent: the number orders the responses.
+/// The number of a sent request, which orders the responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sent(u64);
 
 /// The next step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Sends its request now.
+    /// Sends the request now.
     Send(Sent),
-    /// Waits so long, and asks again.
+    /// Waits this long, and asks again.
     Wait(Duration),
-    /// Gives up, because the wait is longer than it accepts.
+    /// Gives up, because the call does not accept this wait.
     GiveUp(Duration),
 }
 
 impl Pace {
-    /// The first place from `place` on, after the earlier calls that wait for these times.
+    /// Returns the first place from `place` on, after earlier calls with these due times.
     fn place(&self, mut place: Place, dues: &[Duration]) -> Place {
         if self.paused_until > place.at {
             place = Place { at: self.paused_until, spread: self.pause_spread };
@@ -161,7 +164,7 @@ impl Pace {
 }
 
 impl State {
-    /// The pace of a function, which is made if there is none.
+    /// Returns the pace of a function, creating it if necessary.
     fn function(&mut self, function: &str, now: Duration) -> &mut Pace {
         if self.functions.len() >= FUNCTIONS && !self.functions.contains_key(function) {
             self.functions.retain(|_, pace| !pace.is_free_at(now));
@@ -174,7 +177,7 @@ impl State {
         self.functions.entry(function.to_owned()).or_default()
     }
 
-    /// The first place of a call that joined as number `joined`.
+    /// Returns the first place of the call with the number `joined`.
     fn place(&self, joined: u64, function: &str, now: Duration) -> Place {
         let dues = |of: Option<&str>| {
             let earlier = self.waiting.range(..joined).map(|(_, waiting)| waiting);
@@ -190,7 +193,7 @@ impl State {
             let before = place.at;
             place = self.shared.iter().fold(place, |place, pace| pace.place(place, &all));
             place = own.iter().fold(place, |place, (pace, dues)| pace.place(place, dues));
-            // A later place may be one that another limit does not allow.
+            // Another limit may not allow the later place.
             if place.at == before {
                 return place;
             }
@@ -204,23 +207,23 @@ impl State {
     }
 }
 
-impl<C: Clock + Clone> Pacer<C> {
+impl<C: Clock + Clone> ScopePacer<C> {
     /// Creates a pacer that slows calls down once less than `threshold` percent of a limit is left.
     pub fn new(threshold: u32, backoff: MeshBackoff, seed: Seed, clock: C) -> Self {
         let began = Deadline::with_clock(Duration::ZERO, clock);
         Self { state: Mutex::default(), began, threshold, backoff, seed }
     }
 
-    /// Begins a call.
+    /// Starts a call.
     pub fn turn<'a>(&'a self, function: &'a str) -> Turn<'a, C> {
         Turn { pacer: self, function, joined: None }
     }
 
-    /// Records what the response to a request says of the limits.
+    /// Records the usage or the refusal in the response to a request.
     pub fn note(&self, sent: Sent, function: &str, answer: &Response) {
         let now = self.now();
         if let Some((scope, retry_after)) = answer.refusal() {
-            // Such a limit counts in the time until a call passes. When nothing of it is used any more does not matter then.
+            // Such a limit matters until a call passes. Its later reset does not.
             let Some(wait) = retry_after.filter(|wait| *wait != MeshDuration::NEVER) else { return };
             let (shortest, longest) = self.backoff.bounds(wait.duration(), 0);
             let mut state = self.lock();
@@ -231,25 +234,16 @@ impl<C: Clock + Clone> Pacer<C> {
             pace.pause(now.saturating_add(shortest), longest.saturating_sub(shortest));
             return;
         }
-        let meta = &answer.meta;
-        let scopes = &meta.rate_limits;
-        let usages = [
-            (None, &meta.rate_limit),
-            (Some(Scope::Global), &scopes.global),
-            (Some(Scope::Service), &scopes.service),
-            (Some(Scope::User), &scopes.user),
-            (Some(Scope::Function), &scopes.function),
-        ];
-        if usages.iter().all(|(_, usage)| usage.is_none()) {
+        let mut usages = answer.meta.usages().peekable();
+        if usages.peek().is_none() {
             return;
         }
         let mut state = self.lock();
         for (scope, usage) in usages {
-            let Some(usage) = usage else { continue };
             let (interval, ends, spread) = self.spacing(usage, now);
             let pace = match shared(scope) {
                 Some(index) => &mut state.shared[index],
-                // Functions that have enough left need no memory.
+                // Functions that have enough left need no entry.
                 None if interval.is_zero() && !state.functions.contains_key(function) => continue,
                 None => state.function(function, now),
             };
@@ -257,7 +251,7 @@ impl<C: Clock + Clone> Pacer<C> {
         }
     }
 
-    /// The interval, the end and the spread that a usage asks for; all zero where enough is left.
+    /// Returns the interval, the end and the spread that a usage requires, all zero if enough is left.
     fn spacing(&self, usage: &RateLimitUsage, now: Duration) -> (Duration, Duration, Duration) {
         let resets_in = usage.resets_in.duration();
         match usage.pace(self.threshold) {
@@ -266,7 +260,7 @@ impl<C: Clock + Clone> Pacer<C> {
         }
     }
 
-    /// The time since the beginning.
+    /// Returns the time since the pacer was created.
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
@@ -276,7 +270,7 @@ impl<C: Clock + Clone> Pacer<C> {
     }
 }
 
-/// The pace that counts calls of all functions; `None` of a function's limit.
+/// Returns the index of the pace that counts calls of all functions, or `None` for a function's limit.
 fn shared(scope: Option<Scope>) -> Option<usize> {
     match scope {
         None => Some(0),
@@ -287,16 +281,16 @@ fn shared(scope: Option<Scope>) -> Option<usize> {
     }
 }
 
-/// A call on its way to being sent. Dropped before that, it gives its place back.
+/// A call until it is sent. Dropping it frees its place.
 pub struct Turn<'a, C> {
-    pacer: &'a Pacer<C>,
+    pacer: &'a ScopePacer<C>,
     function: &'a str,
-    /// The number of the call among those that wait.
+    /// The number of the call among the waiting ones.
     joined: Option<u64>,
 }
 
 impl<C: Clock + Clone> Turn<'_, C> {
-    /// Asks what to do now, with a wait of at most `longest`.
+    /// Decides the next step, with a wait of at most `longest`.
     pub fn ask(&mut self, longest: Duration) -> Next {
         let Self { pacer, function, joined } = self;
         let now = pacer.now();
@@ -318,7 +312,7 @@ impl<C: Clock + Clone> Turn<'_, C> {
     }
 }
 
-/// A part of `room`.
+/// Returns a random part of `room`.
 pub(super) fn drawn(room: Duration, random: u64) -> Duration {
     let room = u64::try_from(room.as_nanos()).unwrap_or(u64::MAX);
     // The upper half of the product is uniform up to `room`.

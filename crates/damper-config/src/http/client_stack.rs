@@ -1,0 +1,226 @@
+//! A client's stack, built from settings.
+
+use super::{ClientConcurrencyLimit, ConfiguredPacers, OptionalLayer, Repeating};
+use crate::live::{Reload, SettingChange, apply_changed};
+use crate::settings::{ClientLayers, ClientRateLimitSettings};
+use bytes::Bytes;
+use damper_core::limit::RateLimiter;
+use damper_core::retry::{Hedge, RetryBudget};
+use damper_core::throttle::{KeyedThrottle, ReadHints};
+use damper_core::time::{DefaultClock, TokioSleep};
+use damper_core::{CapacityError, Quota};
+use damper_http::{
+    AttemptTimeoutLayer, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ClientStack,
+    HedgeLayer, HttpProtocol, LayerPart, PaceOnly, PacingLayer, PerHost, RequestDeadline, ResponseHead, RetryLayer,
+    StackError, StackPart, StackProtocol, ThrottleLayer, client_stack,
+};
+use damper_tower::{LimitLayer, Waiting};
+use http::{Request, Response};
+use std::error::Error;
+use std::sync::Arc;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// The stack of damper-http that a [`ConfiguredClientStack`] builds.
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub type ConfiguredClientParts<P = HttpProtocol> = ClientStack<
+    LayerPart<ClientDeadlineLayer<TokioSleep>>,
+    LayerPart<OptionalLayer<CircuitBreakerLayer<PerHost, <P as StackProtocol>::Completion>, P>>,
+    LayerPart<RetryLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
+    LayerPart<OptionalLayer<PacingLayer<ConfiguredPacers, <P as StackProtocol>::Hints, PaceOnly<TokioSleep>>, P>>,
+    LayerPart<HedgeLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
+    LayerPart<OptionalLayer<ThrottleLayer<Arc<KeyedThrottle<String>>, <P as StackProtocol>::Rejections>, P>>,
+    LayerPart<LimitLayer<Waiting<Arc<RateLimiter>, TokioSleep, RequestDeadline>>>,
+    LayerPart<ClientConcurrencyLayer<ClientConcurrencyLimit>>,
+    LayerPart<OptionalLayer<AttemptTimeoutLayer<TokioSleep>, P>>,
+    P,
+>;
+
+/// The stack of a client, with the parts that the section `stack` enables.
+///
+/// It is created by [`ClientLayers::client_stack`].
+///
+/// Clones share their state. [Bind](crate::Reloader::bind) a clone to the group that it was built from. Changes of live keys then reach all
+/// its services.
+#[derive(Clone, Debug)]
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub struct ConfiguredClientStack<P = HttpProtocol> {
+    settings: ClientLayers,
+    breakers: Option<PerHost>,
+    budget: Arc<RetryBudget>,
+    hedge: Arc<Hedge<DefaultClock, Arc<RetryBudget>>>,
+    pacers: Option<ConfiguredPacers>,
+    throttles: Option<Arc<KeyedThrottle<String>>>,
+    limiter: Arc<RateLimiter>,
+    concurrency: ClientConcurrencyLimit,
+    protocol: P,
+}
+
+#[cfg(all(feature = "tower", feature = "tokio"))]
+impl ClientLayers {
+    /// Builds the stack of an HTTP client, with the parts that the section `stack` enables.
+    ///
+    /// For gRPC, set the [`protocol`](ConfiguredClientStack::protocol).
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`], never with settings in their ranges.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+    /// use damper::config::{Reloader, Sources};
+    /// use http_body_util::Empty;
+    /// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+    ///
+    /// let text = "[client.http]\ncircuit_breaker.cooldown = '10s'\nstack.concurrency = 'bulkhead_per_host'";
+    /// let reloader = Reloader::new(Sources::new().toml("app.toml", text))?;
+    /// let stack = reloader.settings().client.http.client_stack()?;
+    /// let reloader = reloader.bind(|settings| &settings.client.http, stack.clone());
+    /// let client = stack.boxed::<_, Empty<bytes::Bytes>, _>(Client::builder(TokioExecutor::new()).build_http());
+    /// # let _ = (reloader, client);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn client_stack(&self) -> Result<ConfiguredClientStack, CapacityError> {
+        let stack = &self.stack;
+        let breakers = if stack.circuit_breaker() { Some(self.circuit_breaker.breakers()?) } else { None };
+        let limiter = if stack.ratelimit() { self.ratelimit.limiter() } else { RateLimiter::new(Quota::UNLIMITED) };
+        let budget = Arc::new(self.retry_budget.budget());
+        Ok(ConfiguredClientStack {
+            breakers,
+            hedge: Arc::new(self.hedge.hedge().budget(Arc::clone(&budget))),
+            budget,
+            pacers: if stack.pacing() { Some(self.pacing.pacers()?) } else { None },
+            throttles: stack.throttle().then(|| Arc::new(self.throttle.per_host())),
+            limiter: Arc::new(limiter),
+            concurrency: ClientConcurrencyLimit::of(self)?,
+            protocol: HttpProtocol,
+            settings: self.clone(),
+        })
+    }
+}
+
+impl<P> ConfiguredClientStack<P> {
+    /// Sets the protocol by which the parts judge a response. Default: [`HttpProtocol`].
+    ///
+    /// For gRPC, pass `damper::tonic::Grpc::new()`: `settings.client.grpc.client_stack()?.protocol(Grpc::new())`.
+    pub fn protocol<N: StackProtocol>(self, protocol: N) -> ConfiguredClientStack<N> {
+        let Self { settings, breakers, budget, hedge, pacers, throttles, limiter, concurrency, .. } = self;
+        ConfiguredClientStack { settings, breakers, budget, hedge, pacers, throttles, limiter, concurrency, protocol }
+    }
+
+    /// Returns the breakers, if the stack has any, to watch and control them.
+    pub fn breakers(&self) -> Option<&PerHost> {
+        self.breakers.as_ref()
+    }
+
+    /// Returns the pacers, if the stack has any, to watch them.
+    pub fn pacers(&self) -> Option<&ConfiguredPacers> {
+        self.pacers.as_ref()
+    }
+}
+
+impl<P> ConfiguredClientStack<P>
+where
+    P: StackProtocol<Hints: for<'a> ReadHints<ResponseHead<'a>>> + Clone,
+{
+    /// Returns the stack of damper-http, to replace a part of it.
+    pub fn parts(&self) -> ConfiguredClientParts<P> {
+        let Self { settings, breakers, budget, hedge, pacers, throttles, limiter, concurrency, protocol } = self;
+        let stack = &settings.stack;
+        let deadline = if stack.deadline() { settings.deadline.layer() } else { ClientDeadlineLayer::propagating() };
+        let breaker =
+            breakers.clone().map(|breakers| CircuitBreakerLayer::new(breakers).completion(protocol.completion()));
+        let throttle =
+            throttles.clone().map(|throttles| ThrottleLayer::new(throttles).completion(protocol.rejections()));
+        let pacing = pacers.clone().map(|pacers| PacingLayer::new(pacers).without_retries().hints(protocol.hints()));
+        let repeating = |is_on| Repeating { rules: protocol.retries(), is_on };
+        let retry = settings.retry.layer(Arc::clone(budget)).protocol(repeating(stack.retry()));
+        let hedge = HedgeLayer::new(Arc::clone(hedge)).protocol(repeating(stack.hedge()));
+        let limit =
+            LimitLayer::new(Arc::clone(limiter)).waiting(settings.ratelimit.max_wait()).deadline_by(RequestDeadline);
+        let attempt = settings.deadline.attempt_timeout().map(AttemptTimeoutLayer::new);
+        client_stack()
+            .protocol(protocol.clone())
+            .deadline_layer(deadline)
+            .breaker_layer(OptionalLayer::new(breaker, StackPart::Breaker))
+            .retry_layer(retry)
+            .pacing_layer(OptionalLayer::new(pacing, StackPart::Pacing))
+            .hedge_layer(hedge)
+            .throttle_layer(OptionalLayer::new(throttle, StackPart::Throttle))
+            .limit_layer(limit)
+            .concurrency_layer(ClientConcurrencyLayer::new(concurrency.clone()))
+            .attempt_timeout_layer(OptionalLayer::new(attempt, StackPart::AttemptTimeout))
+    }
+
+    /// Puts the stack around a client, which has to be `Clone`.
+    ///
+    /// It can be hyper-util's client, a `Channel` of tonic, or any service of `http::Request`.
+    pub fn service<S>(&self, service: S) -> <ConfiguredClientParts<P> as Layer<S>>::Service
+    where
+        ConfiguredClientParts<P>: Layer<S>,
+    {
+        self.parts().layer(service)
+    }
+
+    /// Puts the stack around a client, and hides the types of all parts. `Q` is the request body.
+    ///
+    /// A call allocates its future and the body of its response.
+    pub fn boxed<S, Q, X>(&self, service: S) -> BoxedClient<Q>
+    where
+        ConfiguredClientParts<P>: Layer<S>,
+        <ConfiguredClientParts<P> as Layer<S>>::Service: Service<Request<Q>, Response = Response<X>, Error = StackError, Future: Send + 'static>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        X: http_body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+    {
+        self.parts().boxed(service)
+    }
+}
+
+impl<S, P> Layer<S> for ConfiguredClientStack<P>
+where
+    P: StackProtocol<Hints: for<'a> ReadHints<ResponseHead<'a>>> + Clone,
+    ConfiguredClientParts<P>: Layer<S>,
+{
+    type Service = <ConfiguredClientParts<P> as Layer<S>>::Service;
+
+    fn layer(&self, service: S) -> Self::Service {
+        self.parts().layer(service)
+    }
+}
+
+impl<P> Reload<ClientLayers> for ConfiguredClientStack<P> {
+    fn takes(&self, change: &SettingChange) -> bool {
+        let breakers = self.breakers.as_ref().filter(|_| change.is_in("circuit_breaker"));
+        breakers.is_some_and(|breakers| breakers.takes(change))
+            || change.is_in("ratelimit")
+                && self.settings.stack.ratelimit()
+                && Reload::<ClientRateLimitSettings>::takes(&self.limiter, change)
+            || self.concurrency.takes(change)
+    }
+
+    fn can_apply(&self, start: &ClientLayers, new: &ClientLayers) -> Result<(), String> {
+        if let Some(breakers) = &self.breakers {
+            breakers.can_apply(&start.circuit_breaker, &new.circuit_breaker)?;
+        }
+        if self.settings.stack.ratelimit() { self.limiter.can_apply(&start.ratelimit, &new.ratelimit) } else { Ok(()) }
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, old: &ClientLayers, new: &ClientLayers) -> Result<(), String> {
+        if let Some(breakers) = &self.breakers {
+            apply_changed(breakers, &old.circuit_breaker, &new.circuit_breaker)?;
+        }
+        if self.settings.stack.ratelimit() {
+            apply_changed(&self.limiter, &old.ratelimit, &new.ratelimit)?;
+        }
+        self.concurrency.apply(old, new)
+    }
+}

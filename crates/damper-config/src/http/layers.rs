@@ -1,0 +1,217 @@
+//! The layer of each section.
+
+#[cfg(feature = "tokio")]
+use super::ConfiguredPacers;
+use crate::settings::CircuitBreakerSettings;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+use crate::settings::ClientRateLimitSettings;
+use crate::settings::ThrottleSettings;
+#[cfg(feature = "tokio")]
+use crate::settings::{
+    AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, ClientDeadlineSettings, HedgeSettings, PacingSettings,
+    RetrySettings, ServerDeadlineSettings,
+};
+use damper_core::CapacityError;
+#[cfg(feature = "tokio")]
+use damper_core::concurrency::{AdaptiveLimit, Bulkhead, FixedLimit, KeyedBulkhead, ProbedGradient};
+#[cfg(all(feature = "tower", feature = "tokio"))]
+use damper_core::limit::RateLimiter;
+#[cfg(feature = "tokio")]
+use damper_core::retry::Budget;
+use damper_core::throttle::KeyedThrottle;
+#[cfg(feature = "tokio")]
+use damper_core::time::{DefaultClock, TokioSleep};
+#[cfg(feature = "tokio")]
+use damper_http::{
+    AdmissionLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer, HedgeLayer,
+    HttpHints, HttpRetries, PacingLayer, Repeating, RetryLayer, Unjudged, Waiting,
+};
+use damper_http::{CircuitBreakerLayer, PerHost, ThrottleLayer};
+#[cfg(all(feature = "tower", feature = "tokio"))]
+use damper_tower::LimitLayer;
+use std::sync::Arc;
+
+#[cfg(feature = "http")]
+impl CircuitBreakerSettings {
+    /// Builds a breaker for each host, for `CircuitBreakerLayer::new` and for [`Reloader::bind`](crate::Reloader::bind).
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`], never with settings in their ranges.
+    pub fn breakers(&self) -> Result<PerHost, CapacityError> {
+        PerHost::builder(self.config()).capacity(self.max_hosts as usize).build()
+    }
+
+    /// Builds a layer for an HTTP client, with a breaker for each host.
+    ///
+    /// To be able to reload it, build the [`breakers`](Self::breakers) instead.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`], never with settings in their ranges.
+    pub fn layer(&self) -> Result<CircuitBreakerLayer<PerHost>, CapacityError> {
+        self.breakers().map(CircuitBreakerLayer::new)
+    }
+}
+
+#[cfg(feature = "http")]
+impl ThrottleSettings {
+    /// Builds a layer for an HTTP client, with a throttle for each host.
+    #[must_use]
+    pub fn layer(&self) -> ThrottleLayer<Arc<KeyedThrottle<String>>> {
+        ThrottleLayer::new(Arc::new(self.per_host()))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl ServerDeadlineSettings {
+    /// Builds a layer for a server.
+    #[must_use]
+    pub fn layer(&self) -> DeadlineLayer<TokioSleep> {
+        DeadlineLayer::new(self.timeout)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl ClientDeadlineSettings {
+    /// Builds a layer for the deadline of whole calls.
+    #[must_use]
+    pub fn layer(&self) -> ClientDeadlineLayer<TokioSleep> {
+        ClientDeadlineLayer::new(self.timeout)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl RetrySettings {
+    /// Builds a layer for an HTTP client that takes its retries from this budget: a reference, or an `Arc`.
+    pub fn layer<B: Budget>(&self, budget: B) -> RetryLayer<DefaultClock, B, HttpRetries, TokioSleep> {
+        RetryLayer::new(self.retry().budget(budget))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl HedgeSettings {
+    /// Builds a layer for an HTTP client that takes its extra attempts from this budget.
+    ///
+    /// The budget is a reference or an `Arc`, shared with the retries.
+    pub fn layer<B: Budget>(&self, budget: B) -> HedgeLayer<DefaultClock, B, HttpRetries, TokioSleep> {
+        HedgeLayer::new(self.hedge().budget(budget))
+    }
+}
+
+/// A pacing layer that retries rejected calls itself.
+#[cfg(feature = "tokio")]
+type PacingAlone<B> = PacingLayer<ConfiguredPacers, HttpHints, Repeating<B, HttpRetries<Unjudged>, TokioSleep>>;
+
+#[cfg(feature = "tokio")]
+impl PacingSettings {
+    /// Builds a layer for an HTTP client that paces calls and retries rejected ones.
+    ///
+    /// It takes its retries from this budget: a reference, or an `Arc`. Inside another retry layer, add `without_retries()`. For gRPC, add
+    /// `protocol(Grpc::new())`.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`], never with settings in their ranges.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+    /// use damper::config::Sources;
+    /// use std::sync::Arc;
+    ///
+    /// let text = "[client.http]\npacing = { quota = '4500/h', max_time = '30s' }";
+    /// let client = Sources::new().toml("app.toml", text).load()?.client.http;
+    /// let layer = client.pacing.layer(Arc::new(client.retry_budget.budget()))?;
+    /// # let _ = layer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn layer<B: Budget>(&self, budget: B) -> Result<PacingAlone<B>, CapacityError> {
+        Ok(PacingLayer::new(self.pacers()?).retry(self.retry(budget)))
+    }
+}
+
+#[cfg(all(feature = "tower", feature = "tokio"))]
+impl ClientRateLimitSettings {
+    /// Builds a layer for a client, with one limit for all calls.
+    ///
+    /// Calls wait for [`max_wait`](Self::max_wait) at most. To be able to reload it, give the [limiter](Self::limiter) in an `Arc` to
+    /// `LimitLayer::new(..).waiting(settings.max_wait())` instead.
+    #[must_use]
+    pub fn layer(&self) -> LimitLayer<damper_tower::Waiting<Arc<RateLimiter>, TokioSleep>> {
+        LimitLayer::new(Arc::new(self.limiter())).waiting(self.max_wait())
+    }
+}
+
+/// One bulkhead for each host, with a queue in which calls wait.
+#[cfg(feature = "tokio")]
+type WaitingPerHost = Waiting<Arc<KeyedBulkhead<String>>, TokioSleep>;
+
+#[cfg(feature = "tokio")]
+impl BulkheadSettings {
+    /// Builds a layer for a server.
+    ///
+    /// Requests wait for [`max_wait`](Self::max_wait) at most. To be able to reload it, give the [bulkhead](Self::bulkhead) in an `Arc` to
+    /// `ConcurrencyLayer::new(..).waiting(settings.max_wait())` instead.
+    #[must_use]
+    pub fn layer(&self) -> ConcurrencyLayer<Waiting<Arc<Bulkhead>, TokioSleep>> {
+        ConcurrencyLayer::new(Arc::new(self.bulkhead())).waiting(self.max_wait)
+    }
+
+    /// Builds a layer for a client, with one bulkhead for all calls.
+    ///
+    /// Calls wait for [`max_wait`](Self::max_wait) at most.
+    #[must_use]
+    pub fn client_layer(&self) -> ClientConcurrencyLayer<Waiting<Arc<Bulkhead>, TokioSleep>> {
+        ClientConcurrencyLayer::new(Arc::new(self.bulkhead())).waiting(self.max_wait)
+    }
+
+    /// Builds a layer for a client, with a bulkhead for each host.
+    ///
+    /// Calls wait for [`max_wait`](Self::max_wait) at most.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`], never with settings in their ranges.
+    pub fn client_layer_per_host(&self) -> Result<ClientConcurrencyLayer<WaitingPerHost>, CapacityError> {
+        Ok(ClientConcurrencyLayer::new(Arc::new(self.per_key::<String>()?)).waiting(self.max_wait))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl AdaptiveLimitSettings {
+    /// Builds a layer for a server.
+    ///
+    /// To be able to reload it, give the [limit](Self::limit) in an `Arc` to `ConcurrencyLayer::new` instead.
+    #[must_use]
+    pub fn layer(&self) -> ConcurrencyLayer<Arc<AdaptiveLimit>> {
+        ConcurrencyLayer::new(Arc::new(self.limit()))
+    }
+
+    /// Builds a layer for a client, with one limit for all calls.
+    #[must_use]
+    pub fn client_layer(&self) -> ClientConcurrencyLayer<Arc<AdaptiveLimit>> {
+        ClientConcurrencyLayer::new(Arc::new(self.limit()))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl AdmissionSettings {
+    /// Builds a layer for a server, with an [adaptive](Self::adaptive) gate.
+    ///
+    /// Requests without a deadline wait for [`max_wait`](Self::max_wait) at most. The program sets the class and the tenant of each
+    /// request.
+    #[must_use]
+    pub fn layer(&self) -> AdmissionLayer<TokioSleep, ProbedGradient> {
+        AdmissionLayer::new(Arc::new(self.adaptive())).longest_wait(self.max_wait)
+    }
+
+    /// Builds a layer for a server, with a [fixed](Self::fixed) gate.
+    ///
+    /// Requests without a deadline wait for [`max_wait`](Self::max_wait) at most.
+    #[must_use]
+    pub fn fixed_layer(&self) -> AdmissionLayer<TokioSleep, FixedLimit> {
+        AdmissionLayer::new(Arc::new(self.fixed())).longest_wait(self.max_wait)
+    }
+}

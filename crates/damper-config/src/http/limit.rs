@@ -1,0 +1,293 @@
+//! The rate limit of a server's layer, for all requests or per key.
+
+use crate::live::{Reload, SettingChange, set_quota};
+use crate::section::Change;
+use crate::settings::{AlgorithmError, LimitAlgorithm, LimitKey, RateLimitSettings};
+use damper_core::keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError};
+use damper_core::limit::{Algorithm, FixedWindow, KeyedAlgorithm, RateLimiter, SlidingCounter, TokenBucket};
+use damper_core::time::{DefaultClock, Seed};
+use damper_core::{Quota, SetQuotaError};
+use damper_http::wire::{TrustedProxies, TrustedProxiesError};
+use damper_http::{Answer, Decision, Detail, Head, KeyedLimit, KeyedStatus, Limit, MissingPeer, RateLimitLayer};
+use http::HeaderName;
+use std::error::Error;
+use std::fmt;
+use std::future::Ready;
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// A rate limit for all requests, or for each client, path or header value, as the settings say.
+///
+/// Clones share their state.
+#[derive(Clone)]
+#[cfg(feature = "http")]
+pub struct ConfiguredLimit(Arc<dyn LiveLimit>);
+
+/// A limit whose quota can be changed.
+trait LiveLimit: Limit<Future = Ready<Answer>> + Send + Sync {
+    fn quota(&self) -> Quota;
+
+    fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError>;
+}
+
+impl<A: Algorithm + Send + Sync> LiveLimit for RateLimiter<A, DefaultClock> {
+    fn quota(&self) -> Quota {
+        RateLimiter::quota(self)
+    }
+
+    fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
+        RateLimiter::set_quota(self, quota)
+    }
+}
+
+type Limits<K, A> = KeyedLimiter<K, DefaultClock, Seed, A>;
+
+/// A limit for each client.
+struct PerClient<A> {
+    limits: Limits<ClientAddress, A>,
+    proxies: TrustedProxies,
+    ipv6_prefix: u32,
+}
+
+impl<A> PerClient<A> {
+    fn client(&self, head: &Head<'_>) -> Option<ClientAddress> {
+        let address = self.proxies.client_of(head.peer()?.ip(), head.headers);
+        Some(ClientAddress::with_ipv6_prefix(address, self.ipv6_prefix))
+    }
+}
+
+impl<A: KeyedAlgorithm> Limit for PerClient<A> {
+    type Future = Ready<Answer>;
+
+    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
+        match self.client(head) {
+            Some(client) => KeyedLimit::decide(&self.limits, &client, detail),
+            None => Decision::Now(Err(MissingPeer.into())),
+        }
+    }
+
+    fn key(&self, head: &Head<'_>) -> Option<String> {
+        self.client(head).map(|client| client.to_string())
+    }
+
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        self.limits.status().into_iter().collect()
+    }
+}
+
+/// A limit for each path or each value of a header.
+struct PerText<A> {
+    limits: Limits<[u8], A>,
+    part: RequestPart,
+}
+
+enum RequestPart {
+    Path,
+    Header(HeaderName),
+}
+
+impl<A> PerText<A> {
+    /// Returns the key. Requests without the header share one.
+    fn text<'a>(&self, head: &Head<'a>) -> &'a [u8] {
+        match &self.part {
+            RequestPart::Path => head.uri.path().as_bytes(),
+            RequestPart::Header(name) => head.headers.get(name).map_or(&[], |value| value.as_bytes()),
+        }
+    }
+}
+
+impl<A: KeyedAlgorithm> Limit for PerText<A> {
+    type Future = Ready<Answer>;
+
+    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
+        KeyedLimit::decide(&self.limits, self.text(head), detail)
+    }
+
+    fn key(&self, head: &Head<'_>) -> Option<String> {
+        Some(String::from_utf8_lossy(self.text(head)).into_owned()).filter(|text| !text.is_empty())
+    }
+
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        self.limits.status().into_iter().collect()
+    }
+}
+
+/// Implements `LiveLimit` for limits per key by the quota of their limiters.
+macro_rules! live_limit_per_key {
+    ($($limit:ident),+) => {$(
+        impl<A: KeyedAlgorithm> LiveLimit for $limit<A>
+        where
+            Self: Send + Sync,
+        {
+            fn quota(&self) -> Quota {
+                self.limits.quota()
+            }
+
+            fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
+                self.limits.set_quota(quota)
+            }
+        }
+    )+};
+}
+
+live_limit_per_key!(PerClient, PerText);
+
+/// The reason why a limit cannot be built from its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg(feature = "http")]
+pub enum ConfiguredLimitError {
+    /// Its table of keys cannot be built.
+    Keys(KeyedLimiterError),
+    /// A trusted proxy is not a network, or is the network of all addresses.
+    Proxies(TrustedProxiesError),
+    /// Its algorithm cannot count that many requests.
+    Algorithm(AlgorithmError),
+    /// Its algorithm works only for all requests together, not per key.
+    NotKeyed(LimitAlgorithm),
+    /// This is not a valid header name.
+    Header(String),
+}
+
+impl From<AlgorithmError> for ConfiguredLimitError {
+    fn from(error: AlgorithmError) -> Self {
+        Self::Algorithm(error)
+    }
+}
+
+impl From<KeyedLimiterError> for ConfiguredLimitError {
+    fn from(error: KeyedLimiterError) -> Self {
+        Self::Keys(error)
+    }
+}
+
+impl From<TrustedProxiesError> for ConfiguredLimitError {
+    fn from(error: TrustedProxiesError) -> Self {
+        Self::Proxies(error)
+    }
+}
+
+impl fmt::Display for ConfiguredLimitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keys(error) => error.fmt(f),
+            Self::Proxies(error) => error.fmt(f),
+            Self::Algorithm(error) => error.fmt(f),
+            Self::NotKeyed(algorithm) => write!(f, "{algorithm:?} is an algorithm for all requests together only"),
+            Self::Header(name) => write!(f, "{name:?} is no name of a header"),
+        }
+    }
+}
+
+impl Error for ConfiguredLimitError {}
+
+#[cfg(feature = "http")]
+impl RateLimitSettings {
+    /// Builds a layer for an HTTP or gRPC server.
+    ///
+    /// The layer ignores tiers, which are for limiters of your own: see [`keyed_builder`](Self::keyed_builder).
+    ///
+    /// To be able to reload it, build the [limit](Self::limit), and give clones of it to `RateLimitLayer::new` and to
+    /// [`Reloader::bind`](crate::Reloader::bind).
+    ///
+    /// # Errors
+    ///
+    /// [`ConfiguredLimitError`], never with settings in their ranges.
+    pub fn layer(&self) -> Result<RateLimitLayer<ConfiguredLimit>, ConfiguredLimitError> {
+        self.limit().map(RateLimitLayer::new)
+    }
+
+    /// Builds the limit of a layer.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfiguredLimitError`], never with settings in their ranges.
+    pub fn limit(&self) -> Result<ConfiguredLimit, ConfiguredLimitError> {
+        if self.key == LimitKey::Global {
+            return Ok(ConfiguredLimit(match self.algorithm {
+                LimitAlgorithm::TokenBucket => Arc::new(self.limiter()),
+                LimitAlgorithm::LeakyBucket => Arc::new(self.leaky_bucket()),
+                LimitAlgorithm::FixedWindow => Arc::new(self.fixed_window()),
+                LimitAlgorithm::SlidingCounter => Arc::new(self.sliding_counter().map_err(AlgorithmError::from)?),
+                LimitAlgorithm::SlidingLog => Arc::new(self.sliding_log().map_err(AlgorithmError::from)?),
+            }));
+        }
+        match self.algorithm {
+            LimitAlgorithm::TokenBucket => self.limit_per_key::<TokenBucket>(),
+            LimitAlgorithm::FixedWindow => self.limit_per_key::<FixedWindow>(),
+            LimitAlgorithm::SlidingCounter => self.limit_per_key::<SlidingCounter>(),
+            algorithm => Err(ConfiguredLimitError::NotKeyed(algorithm)),
+        }
+    }
+
+    fn limit_per_key<A: KeyedAlgorithm + Send + Sync + 'static>(
+        &self,
+    ) -> Result<ConfiguredLimit, ConfiguredLimitError> {
+        let part = match &self.key {
+            LimitKey::Global | LimitKey::Client => {
+                let proxies = TrustedProxies::new(self.trusted_proxies.iter().map(ToString::to_string))?;
+                let (limits, ipv6_prefix) = (self.limits::<_, A>()?, self.ipv6_prefix);
+                return Ok(ConfiguredLimit(Arc::new(PerClient { limits, proxies, ipv6_prefix })));
+            }
+            LimitKey::Path => RequestPart::Path,
+            LimitKey::Header(name) => {
+                let header = HeaderName::from_bytes(name.as_bytes());
+                RequestPart::Header(header.map_err(|_| ConfiguredLimitError::Header(name.clone()))?)
+            }
+        };
+        Ok(ConfiguredLimit(Arc::new(PerText { limits: self.limits::<_, A>()?, part })))
+    }
+
+    fn limits<K: Hash + ?Sized, A: KeyedAlgorithm>(&self) -> Result<Limits<K, A>, KeyedLimiterError> {
+        self.keyed_builder::<K>().algorithm::<A>().build()
+    }
+}
+
+impl ConfiguredLimit {
+    /// Returns the quota in force.
+    pub fn quota(&self) -> Quota {
+        self.0.quota()
+    }
+}
+
+impl Limit for ConfiguredLimit {
+    type Future = Ready<Answer>;
+
+    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
+        self.0.decide(head, detail)
+    }
+
+    fn key(&self, head: &Head<'_>) -> Option<String> {
+        self.0.key(head)
+    }
+
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        self.0.keyed()
+    }
+}
+
+impl fmt::Debug for ConfiguredLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfiguredLimit").field("quota", &self.quota()).finish_non_exhaustive()
+    }
+}
+
+impl Reload<RateLimitSettings> for ConfiguredLimit {
+    fn takes(&self, change: &SettingChange) -> bool {
+        change.key().change() == Change::Live && change.key().name() != "tiers"
+    }
+
+    fn can_apply(&self, start: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
+        // Whether a quota is valid does not depend on the number of keys.
+        let probe = RateLimitSettings { max_keys: 1, ..start.clone() }.limit().map_err(|error| error.to_string())?;
+        probe.0.set_quota(new.effective_quota()).map_err(|error| error.to_string())
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
+        set_quota(|| self.0.set_quota(new.effective_quota()))
+    }
+}

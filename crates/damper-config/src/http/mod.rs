@@ -1,0 +1,46 @@
+//! Limits, layers and stacks of HTTP and gRPC from settings.
+
+// | file | idea |
+// |---|---|
+// | `limit` | the rate limit of a server's layer, for all requests or per key |
+// | `layers` | the layer of each section |
+// | `server_stack` | the stack of a server, with the parts that settings enable |
+// | `client_stack` | the stack of a client, with the parts that settings enable |
+// | `server_concurrency` | the concurrency limit of a server's stack |
+// | `client_concurrency` | the concurrency limit of a client's stack |
+// | `pacers` | the pacers of a client: one, or one for each host |
+// | `optional` | a layer that is on or off |
+// | `repeating` | the rules of retries and hedges, which are on or off |
+
+#[cfg(all(feature = "tower", feature = "tokio"))]
+mod client_concurrency;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+mod client_stack;
+mod layers;
+mod limit;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+mod optional;
+mod pacers;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+mod repeating;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+mod server_concurrency;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+mod server_stack;
+
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub use client_concurrency::{ClientConcurrencyFuture, ClientConcurrencyLimit, ClientConcurrencyPermit};
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub use client_stack::{ConfiguredClientParts, ConfiguredClientStack};
+pub use limit::{ConfiguredLimit, ConfiguredLimitError};
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub use optional::{OptionalFuture, OptionalLayer, OptionalService};
+pub use pacers::ConfiguredPacers;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub use repeating::Repeating;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub use server_concurrency::{
+    ServerConcurrencyFuture, ServerConcurrencyLimit, ServerConcurrencyPermit, ServerConcurrencyRefusal,
+};
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub use server_stack::{ConfiguredServerParts, ConfiguredServerStack, OptionalLimit};

@@ -1,0 +1,153 @@
+//! A layer of a client's stack that is on or off.
+
+use damper_http::{PartError, StackError, StackPart, StackProtocol};
+use http::Response;
+use http_body_util::Either;
+use pin_project_lite::pin_project;
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// A layer of a client's stack that is on or off.
+///
+/// Its service is either one, without a box.
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub struct OptionalLayer<L, P> {
+    layer: Option<L>,
+    part: StackPart,
+    protocol: PhantomData<fn() -> P>,
+}
+
+impl<L, P> OptionalLayer<L, P> {
+    pub(super) fn new(layer: Option<L>, part: StackPart) -> Self {
+        Self { layer, part, protocol: PhantomData }
+    }
+}
+
+impl<S: Clone, L: Layer<S>, P> Layer<S> for OptionalLayer<L, P> {
+    type Service = OptionalService<L::Service, S, P>;
+
+    fn layer(&self, service: S) -> Self::Service {
+        OptionalService(match &self.layer {
+            Some(layer) => Choice::Part { service: layer.layer(service), part: self.part, protocol: PhantomData },
+            None => Choice::Absent { service },
+        })
+    }
+}
+
+impl<L: Clone, P> Clone for OptionalLayer<L, P> {
+    fn clone(&self) -> Self {
+        Self { layer: self.layer.clone(), part: self.part, protocol: PhantomData }
+    }
+}
+
+impl<L: fmt::Debug, P> fmt::Debug for OptionalLayer<L, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OptionalLayer").field(&self.layer).finish()
+    }
+}
+
+/// The service of an [`OptionalLayer`].
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub struct OptionalService<W, S, P>(Choice<W, S, P>);
+
+enum Choice<W, S, P> {
+    Part { service: W, part: StackPart, protocol: PhantomData<fn() -> P> },
+    Absent { service: S },
+}
+
+impl<W, S, P, R, X, Y> Service<R> for OptionalService<W, S, P>
+where
+    W: Service<R, Response = Response<X>, Error: PartError>,
+    S: Service<R, Response = Response<Y>, Error = StackError>,
+    P: StackProtocol,
+{
+    type Response = Response<Either<X, Y>>;
+    type Error = StackError;
+    type Future = OptionalFuture<W::Future, S::Future, P>;
+
+    #[inline]
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StackError>> {
+        match &mut self.0 {
+            Choice::Part { service, part, .. } => {
+                service.poll_ready(context).map_err(|error| error.into_stack_error::<P>(*part))
+            }
+            Choice::Absent { service } => service.poll_ready(context),
+        }
+    }
+
+    #[inline]
+    fn call(&mut self, request: R) -> Self::Future {
+        match &mut self.0 {
+            Choice::Part { service, part, .. } => {
+                OptionalFuture::Part { future: service.call(request), part: *part, protocol: PhantomData }
+            }
+            Choice::Absent { service } => OptionalFuture::Absent { future: service.call(request) },
+        }
+    }
+}
+
+impl<W: Clone, S: Clone, P> Clone for OptionalService<W, S, P> {
+    fn clone(&self) -> Self {
+        Self(match &self.0 {
+            Choice::Part { service, part, .. } => {
+                Choice::Part { service: service.clone(), part: *part, protocol: PhantomData }
+            }
+            Choice::Absent { service } => Choice::Absent { service: service.clone() },
+        })
+    }
+}
+
+impl<W: fmt::Debug, S: fmt::Debug, P> fmt::Debug for OptionalService<W, S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Choice::Part { service, .. } => service.fmt(f),
+            Choice::Absent { service } => service.fmt(f),
+        }
+    }
+}
+
+pin_project! {
+    /// The future of an [`OptionalService`].
+    #[project = OptionalProjection]
+    #[must_use = "futures do nothing unless they are polled"]
+    #[cfg(all(feature = "tower", feature = "tokio"))]
+    pub enum OptionalFuture<W, S, P> {
+        #[doc(hidden)]
+        Part { #[pin] future: W, part: StackPart, protocol: PhantomData<fn() -> P> },
+        #[doc(hidden)]
+        Absent { #[pin] future: S },
+    }
+}
+
+impl<W, S, P, X, Y, E> Future for OptionalFuture<W, S, P>
+where
+    W: Future<Output = Result<Response<X>, E>>,
+    S: Future<Output = Result<Response<Y>, StackError>>,
+    E: PartError,
+    P: StackProtocol,
+{
+    type Output = Result<Response<Either<X, Y>>, StackError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match self.project() {
+            OptionalProjection::Part { future, part, .. } => match ready!(future.poll(context)) {
+                Ok(response) => Ok(response.map(Either::Left)),
+                Err(error) => Err(error.into_stack_error::<P>(*part)),
+            },
+            OptionalProjection::Absent { future } => {
+                ready!(future.poll(context)).map(|response| response.map(Either::Right))
+            }
+        })
+    }
+}
+
+impl<W, S, P> fmt::Debug for OptionalFuture<W, S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OptionalFuture").finish_non_exhaustive()
+    }
+}

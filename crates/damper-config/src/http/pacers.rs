@@ -1,0 +1,51 @@
+//! The pacers of a client: one, or one for each host.
+
+use crate::settings::{ConfiguredStrategy, PacingSettings};
+use damper_core::CapacityError;
+use damper_core::throttle::Pacer;
+use damper_core::time::DefaultClock;
+use damper_http::{Head, HostPacers, Pacers};
+use std::sync::Arc;
+
+/// The pacers that settings describe, to be put into a [`PacingLayer`](damper_http::PacingLayer).
+///
+/// Clones share their state.
+#[derive(Clone, Debug)]
+#[cfg(feature = "http")]
+pub enum ConfiguredPacers {
+    /// One for all calls.
+    Single(Arc<Pacer<ConfiguredStrategy>>),
+    /// One for each host.
+    PerHost(HostPacers<ConfiguredStrategy>),
+}
+
+#[cfg(feature = "http")]
+impl PacingSettings {
+    /// Builds the pacers, for `PacingLayer::new`, and to watch them.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`], never with settings in their ranges.
+    pub fn pacers(&self) -> Result<ConfiguredPacers, CapacityError> {
+        if !self.per_host() {
+            return Ok(ConfiguredPacers::Single(Arc::new(self.pacer())));
+        }
+        let settings = self.clone();
+        let hosts = HostPacers::by(self.max_hosts() as usize, move || settings.pacer())?;
+        Ok(ConfiguredPacers::PerHost(hosts))
+    }
+}
+
+impl Pacers for ConfiguredPacers {
+    type Strategy = ConfiguredStrategy;
+    type Clock = DefaultClock;
+    type Pacer = Arc<Pacer<ConfiguredStrategy>>;
+
+    #[inline]
+    fn pacer(&self, head: &Head<'_>) -> Self::Pacer {
+        match self {
+            Self::Single(pacer) => Arc::clone(pacer),
+            Self::PerHost(hosts) => hosts.pacer(head),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A server's stack, built from settings.
+
+use super::{ConfiguredLimit, ConfiguredLimitError, ServerConcurrencyLimit};
+use crate::live::{Reload, SettingChange, apply_changed};
+use crate::settings::ServerLayers;
+use damper_core::time::TokioSleep;
+use damper_http::{
+    Answer, ConcurrencyLayer, DeadlineLayer, Decision, Detail, Head, KeyedStatus, Limit, NoPart, RateLimitLayer,
+    ServerStack, server_stack,
+};
+use std::fmt;
+use std::future::Ready;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tower_layer::Layer;
+
+/// The stack of damper-http that a [`ConfiguredServerStack`] builds.
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub type ConfiguredServerParts = ServerStack<
+    DeadlineLayer<TokioSleep>,
+    NoPart,
+    RateLimitLayer<OptionalLimit>,
+    ConcurrencyLayer<ServerConcurrencyLimit>,
+>;
+
+type Predicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
+
+/// The stack of a server, with the parts that the section `stack` enables.
+///
+/// The parts are the deadline, the rate limit and the concurrency limit. It is created by [`ServerLayers::server_stack`].
+///
+/// Clones share their state. [Bind](crate::Reloader::bind) a clone to the group that it was built from. Changes of live keys then reach all
+/// its services.
+#[derive(Clone)]
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub struct ConfiguredServerStack {
+    deadline: DeadlineLayer<TokioSleep>,
+    limit: OptionalLimit,
+    concurrency: ServerConcurrencyLimit,
+    exempt: Option<Predicate>,
+}
+
+#[cfg(all(feature = "tower", feature = "tokio"))]
+impl ServerLayers {
+    /// Builds the stack of an HTTP or gRPC server, with the parts that the section `stack` enables.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfiguredLimitError`], never with settings in their ranges.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+    /// use damper::config::{Reloader, Sources};
+    ///
+    /// let text = "[server.http]\nratelimit.quota = '100/s'\nstack.concurrency = 'adaptive_limit'";
+    /// let reloader = Reloader::new(Sources::new().toml("app.toml", text))?;
+    /// let stack = reloader.settings().server.http.server_stack()?.exempt(|head| head.uri.path() == "/healthz");
+    /// let reloader = reloader.bind(|settings| &settings.server.http, stack.clone());
+    /// // Router::new().route("/", get(home)).layer(stack), or stack.for_peer(address).service(service) with hyper
+    /// # let _ = reloader;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn server_stack(&self) -> Result<ConfiguredServerStack, ConfiguredLimitError> {
+        let limit = if self.stack.ratelimit() { Some(self.ratelimit.limit()?) } else { None };
+        Ok(ConfiguredServerStack {
+            deadline: if self.stack.deadline() { self.deadline.layer() } else { DeadlineLayer::propagating() },
+            limit: OptionalLimit(limit),
+            concurrency: ServerConcurrencyLimit::of(self),
+            exempt: None,
+        })
+    }
+}
+
+impl ConfiguredServerStack {
+    /// Exempts the requests for which the predicate is true, such as health checks. Default: none.
+    ///
+    /// The rate limit and the concurrency limit do not apply to them.
+    #[must_use]
+    pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self { exempt: Some(Arc::new(predicate)), ..self }
+    }
+
+    /// Returns the stack of damper-http, to replace a part of it.
+    pub fn parts(&self) -> ConfiguredServerParts {
+        let (mut limit, mut concurrency) =
+            (RateLimitLayer::new(self.limit.clone()), ConcurrencyLayer::new(self.concurrency.clone()));
+        if let Some(exempt) = &self.exempt {
+            let (of_limit, of_concurrency) = (Arc::clone(exempt), Arc::clone(exempt));
+            limit = limit.exempt(move |head| of_limit(head));
+            concurrency = concurrency.exempt(move |head| of_concurrency(head));
+        }
+        server_stack().deadline_layer(self.deadline.clone()).limit_layer(limit).admission_layer(concurrency)
+    }
+
+    /// Returns the stack for the connection of a peer with this address.
+    ///
+    /// It is for servers that do not give the address with each request, such as hyper's.
+    pub fn for_peer(&self, address: SocketAddr) -> ConfiguredServerParts {
+        self.parts().for_peer(address)
+    }
+
+    /// Puts the stack around a service.
+    pub fn service<S>(&self, service: S) -> <ConfiguredServerParts as Layer<S>>::Service
+    where
+        ConfiguredServerParts: Layer<S>,
+    {
+        self.parts().layer(service)
+    }
+}
+
+impl<S> Layer<S> for ConfiguredServerStack
+where
+    ConfiguredServerParts: Layer<S>,
+{
+    type Service = <ConfiguredServerParts as Layer<S>>::Service;
+
+    fn layer(&self, service: S) -> Self::Service {
+        self.parts().layer(service)
+    }
+}
+
+impl Reload<ServerLayers> for ConfiguredServerStack {
+    fn takes(&self, change: &SettingChange) -> bool {
+        let limit = self.limit.0.as_ref().filter(|_| change.is_in("ratelimit"));
+        limit.is_some_and(|limit| limit.takes(change)) || self.concurrency.takes(change)
+    }
+
+    fn can_apply(&self, start: &ServerLayers, new: &ServerLayers) -> Result<(), String> {
+        self.limit.0.as_ref().map_or(Ok(()), |limit| limit.can_apply(&start.ratelimit, &new.ratelimit))
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, old: &ServerLayers, new: &ServerLayers) -> Result<(), String> {
+        if let Some(limit) = &self.limit.0 {
+            apply_changed(limit, &old.ratelimit, &new.ratelimit)?;
+        }
+        self.concurrency.apply(old, new)
+    }
+}
+
+impl fmt::Debug for ConfiguredServerStack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { deadline, limit, concurrency, exempt: _ } = self;
+        f.debug_struct("ConfiguredServerStack")
+            .field("deadline", deadline)
+            .field("limit", limit)
+            .field("concurrency", concurrency)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A limit, or none, which lets every request pass.
+#[derive(Clone, Debug)]
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub struct OptionalLimit(Option<ConfiguredLimit>);
+
+impl Limit for OptionalLimit {
+    type Future = Ready<Answer>;
+
+    #[inline]
+    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
+        self.0.as_ref().map_or(Decision::Now(Ok(None)), |limit| limit.decide(head, detail))
+    }
+
+    fn key(&self, head: &Head<'_>) -> Option<String> {
+        self.0.as_ref()?.key(head)
+    }
+
+    fn keyed(&self) -> Vec<KeyedStatus> {
+        self.0.as_ref().map(Limit::keyed).unwrap_or_default()
+    }
+}

@@ -1,0 +1,88 @@
+//! The parts of stacks.
+
+use crate::kind::Kind;
+use crate::section::section;
+use crate::setting::{Choice, choice};
+
+/// The limit of requests in flight in a server's stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServerConcurrency {
+    /// No limit.
+    #[default]
+    None,
+    /// That of `bulkhead`.
+    Bulkhead,
+    /// That of `adaptive_limit`.
+    AdaptiveLimit,
+    /// The adaptive gate of `admission`.
+    Admission,
+    /// The fixed gate of `admission`.
+    FixedAdmission,
+}
+
+choice! { ServerConcurrency {
+    "none" => ServerConcurrency::None,
+    "bulkhead" => ServerConcurrency::Bulkhead,
+    "adaptive_limit" => ServerConcurrency::AdaptiveLimit,
+    "admission" => ServerConcurrency::Admission,
+    "fixed_admission" => ServerConcurrency::FixedAdmission,
+} }
+
+/// The limit of calls in flight in a client's stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ClientConcurrency {
+    /// No limit.
+    #[default]
+    None,
+    /// That of `bulkhead`, for all calls together.
+    Bulkhead,
+    /// That of `bulkhead`, for each host.
+    BulkheadPerHost,
+    /// That of `adaptive_limit`.
+    AdaptiveLimit,
+}
+
+choice! { ClientConcurrency {
+    "none" => ClientConcurrency::None,
+    "bulkhead" => ClientConcurrency::Bulkhead,
+    "bulkhead_per_host" => ClientConcurrency::BulkheadPerHost,
+    "adaptive_limit" => ClientConcurrency::AdaptiveLimit,
+} }
+
+section! {
+    /// Which parts the stack of a server has. Their settings are in the sections of these names.
+    ServerStackSettings {
+        /// Whether a request has a deadline.
+        deadline: bool = true, Kind::Flag, Restart;
+        /// Whether the rate of requests is limited.
+        ratelimit: bool = true, Kind::Flag, Restart;
+        /// The limit of the requests in flight. `fixed_admission` is the fixed gate of `admission`.
+        concurrency: ServerConcurrency = ServerConcurrency::None, ServerConcurrency::KIND, Restart;
+    }
+}
+
+section! {
+    /// Which parts the stack of a client has. Their settings are in the sections of these names.
+    ClientStackSettings {
+        /// Whether a call has a deadline.
+        deadline: bool = true, Kind::Flag, Restart;
+        /// Whether each host has a circuit breaker.
+        circuit_breaker: bool = true, Kind::Flag, Restart;
+        /// Whether calls are tried again, within the budget of `retry_budget`.
+        retry: bool = true, Kind::Flag, Restart;
+        /// Whether slow calls get another attempt, within the same budget.
+        hedge: bool = false, Kind::Flag, Restart;
+        /// Whether each host has a throttle.
+        throttle: bool = false, Kind::Flag, Restart;
+        /// Whether attempts are paced to the limit of a server.
+        ///
+        /// A call that the server rejects all the same is made again only with `retry`.
+        pacing: bool = false, Kind::Flag, Restart;
+        /// Whether the rate of attempts is limited.
+        ratelimit: bool = false, Kind::Flag, Restart;
+        /// The limit of the calls in flight. `bulkhead_per_host` gives each host a bulkhead of its own.
+        concurrency: ClientConcurrency = ClientConcurrency::None, ClientConcurrency::KIND, Restart;
+    }
+}

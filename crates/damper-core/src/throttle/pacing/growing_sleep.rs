@@ -1,0 +1,106 @@
+//! The sleep of the strategies that grow it at a rejection.
+
+use super::PacingError;
+use super::length::Length;
+use crate::quota::Quota;
+use core::time::Duration;
+
+/// The default multiplier, in thousandths.
+const DEFAULT_MULTIPLIER: u64 = 1_200;
+
+/// The quota's shortest sleep, and the options of its growth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub(super) struct GrowingSleep {
+    /// The time in which the quota brings one token.
+    per_token: Length,
+    pub(super) start: Length,
+    pub(super) cap: Length,
+    /// The multiplier, in thousandths.
+    pub(super) multiplier: u64,
+}
+
+impl GrowingSleep {
+    pub(super) const fn new(quota: &Quota) -> Self {
+        let cap = default_cap(quota);
+        let per_token = Length::per_token(quota).at_most(cap);
+        Self { per_token, start: Length::ZERO, cap, multiplier: DEFAULT_MULTIPLIER }
+    }
+
+    pub(super) const fn with_multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
+        if multiplier >= 1.0 && multiplier <= 10.0 {
+            self.multiplier = (multiplier * 1_000.0 + 0.5) as u64;
+            Ok(self)
+        } else {
+            Err(PacingError::Multiplier(multiplier))
+        }
+    }
+
+    pub(super) const fn with_cap(mut self, cap: Duration) -> Result<Self, PacingError> {
+        match capped(cap, self.start) {
+            Ok(cap) => {
+                self.cap = cap;
+                Ok(self)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) const fn with_start(mut self, start: Duration) -> Result<Self, PacingError> {
+        let length = Length::of(start);
+        if length.0 > self.cap.0 {
+            return Err(PacingError::Start { start, cap: self.cap.duration() });
+        }
+        self.start = length;
+        Ok(self)
+    }
+
+    /// Returns the shortest sleep: the time of a token, at most the cap.
+    pub(super) const fn min_sleep(&self) -> Length {
+        self.per_token.at_most(self.cap)
+    }
+
+    /// Returns the sleep of a word. The word 0 is that of a pacer without responses.
+    pub(super) const fn of_word(&self, word: u64) -> Length {
+        match word {
+            0 => self.start,
+            word => Length(word - 1),
+        }
+    }
+
+    /// Returns the word of a sleep.
+    pub(super) const fn word(sleep: Length) -> u64 {
+        sleep.0 + 1
+    }
+
+    /// Grows the sleep at a rejection: adds the shortest sleep, and then multiplies the sum.
+    ///
+    /// The sum is slept before the multiplication. Returns the sleep before the retry, without jitter.
+    pub(super) const fn rejected(&self, learned: &mut u64) -> Length {
+        let sleep = self.of_word(*learned).plus(self.min_sleep()).at_most(self.cap);
+        *learned = Self::word(sleep.thousandths(self.multiplier).at_most(self.cap));
+        sleep
+    }
+
+    /// Shortens the sleep by `decrease`, and by at least the smallest unit, so that it ends at zero.
+    pub(super) const fn accepted(&self, learned: &mut u64, decrease: Length) {
+        *learned = Self::word(self.of_word(*learned).minus(decrease.at_least(Length(1))));
+    }
+}
+
+/// Returns the default cap of a strategy: the quota's window, from a second to a day.
+pub(super) const fn default_cap(quota: &Quota) -> Length {
+    Length::of(quota.window()).at_least(Length::of(Duration::from_secs(1))).at_most(Length::DAY)
+}
+
+/// Returns a cap, if it is in range and not below the start.
+pub(super) const fn capped(cap: Duration, start: Length) -> Result<Length, PacingError> {
+    let length = Length::of(cap);
+    if cap.as_nanos() < 1_000 || length.0 > Length::DAY.0 {
+        return Err(PacingError::Cap(cap));
+    }
+    if start.0 > length.0 {
+        return Err(PacingError::Start { start: start.duration(), cap });
+    }
+    Ok(length)
+}

@@ -1,0 +1,146 @@
+//! The time that a call must be given for its passed deadline to count as a failure of the server.
+
+use crate::Head;
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+use damper_core::breaker::Verdict;
+use damper_core::deadline::UsualLatency;
+use damper_core::store::LruStore;
+use std::time::Instant;
+
+/// The shortest time given to a call whose passed deadline counts as a failure of its server.
+///
+/// | the time | write |
+/// |---|---|
+/// | a fixed one | a [`Duration`] |
+/// | the usual latency of each host | [`MinBudget::usual_per_host()`](Self::usual_per_host) |
+/// | the usual latency of all hosts together | [`UsualLatency::new()`](UsualLatency::new), or an `Arc` of it |
+/// | the usual latency of hosts, which you keep or set | an `Arc<LruStore<String, UsualLatency>>` |
+///
+/// The usual latency is the [90th percentile](UsualLatency) of a server's successes, taken before its failures began. A call is measured
+/// until it has [ended](crate::Completion). The measurement starts anew with each process. While it is unknown, every passed deadline
+/// counts. Measuring a call takes two readings of the clock and a small allocation.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+/// use damper::BreakerConfig;
+/// use damper::deadline::UsualLatency;
+/// use damper::http::{CircuitBreakerLayer, MinBudget};
+/// use damper::store::LruStore;
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default()).min_budget(MinBudget::usual_per_host());
+///
+/// // One host was measured before a restart. The key is the host and port.
+/// let hosts = Arc::new(LruStore::new(100)?);
+/// let measured = || UsualLatency::new().starting_with(Duration::from_millis(80));
+/// hosts.get_or_insert_with("api.example.com:443", measured);
+/// let layer = layer.min_budget(Arc::clone(&hosts));
+/// # let _ = layer;
+/// # Ok::<(), damper::CapacityError>(())
+/// ```
+#[derive(Clone)]
+pub struct MinBudget(Rule);
+
+#[derive(Clone)]
+enum Rule {
+    Fixed(Duration),
+    OfAll(Arc<UsualLatency>),
+    PerHost(Arc<LruStore<String, UsualLatency>>),
+}
+
+impl MinBudget {
+    /// Every passed deadline counts.
+    pub(crate) const ZERO: Self = Self(Rule::Fixed(Duration::ZERO));
+
+    /// Measures the usual latency of each host, for the 1024 most recently called hosts.
+    ///
+    /// A host has one latency however it is spelled, as it has one breaker in [`PerHost`](crate::PerHost). Clones share their measurements.
+    #[must_use]
+    pub fn usual_per_host() -> Self {
+        Self(Rule::PerHost(Arc::new(LruStore::default())))
+    }
+
+    /// Returns the time that a call must be given, and the measurement of the call, which begins now.
+    #[inline]
+    pub(super) fn of(&self, head: &Head<'_>) -> (Duration, Option<Box<MeasuredCall>>) {
+        match self.0 {
+            Rule::Fixed(min_budget) => (min_budget, None),
+            _ => self.begun(head),
+        }
+    }
+
+    /// Begins to measure a call.
+    ///
+    /// Not inlined, so that a call that nothing measures pays one branch.
+    #[inline(never)]
+    fn begun(&self, head: &Head<'_>) -> (Duration, Option<Box<MeasuredCall>>) {
+        let usual = match &self.0 {
+            Rule::Fixed(min_budget) => return (*min_budget, None),
+            Rule::OfAll(usual) => Arc::clone(usual),
+            Rule::PerHost(hosts) => head.with_host(|host| hosts.get_or_insert_with(host, UsualLatency::new)),
+        };
+        (usual.p90().unwrap_or_default(), Some(Box::new(MeasuredCall { usual, began: Instant::now() })))
+    }
+}
+
+impl From<Duration> for MinBudget {
+    fn from(min_budget: Duration) -> Self {
+        Self(Rule::Fixed(min_budget))
+    }
+}
+
+impl From<UsualLatency> for MinBudget {
+    fn from(usual: UsualLatency) -> Self {
+        Arc::new(usual).into()
+    }
+}
+
+/// Keep a clone of the `Arc` to inspect the measurement.
+impl From<Arc<UsualLatency>> for MinBudget {
+    fn from(usual: Arc<UsualLatency>) -> Self {
+        Self(Rule::OfAll(usual))
+    }
+}
+
+/// The keys are hosts in lower case and with their ports, such as `api.example.com:443`.
+impl From<Arc<LruStore<String, UsualLatency>>> for MinBudget {
+    fn from(hosts: Arc<LruStore<String, UsualLatency>>) -> Self {
+        Self(Rule::PerHost(hosts))
+    }
+}
+
+impl fmt::Debug for MinBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut tuple = f.debug_tuple("MinBudget");
+        match &self.0 {
+            Rule::Fixed(min_budget) => tuple.field(min_budget).finish(),
+            Rule::OfAll(usual) => tuple.field(usual).finish(),
+            Rule::PerHost(_) => tuple.finish_non_exhaustive(),
+        }
+    }
+}
+
+/// A call whose latency is measured.
+#[derive(Debug)]
+pub(super) struct MeasuredCall {
+    usual: Arc<UsualLatency>,
+    began: Instant,
+}
+
+impl MeasuredCall {
+    /// Records the end of the call by the verdict on its server.
+    pub(super) fn ended(self, verdict: Verdict) {
+        match verdict {
+            Verdict::Success => self.usual.record_success(self.began.elapsed()),
+            Verdict::Ignored => {}
+            _ => self.usual.record_failure(),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The place of an HTTP request's deadline.
+
+use damper_core::deadline::Deadline;
+use damper_tower::FindDeadline;
+use http::Request;
+
+/// Finds the deadline of a request in its extensions, where [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) puts it.
+///
+/// With it, a layer of [`tower`](damper_tower) knows how long a request may wait.
+///
+/// # Examples
+///
+/// A call whose token comes after its deadline is refused at once:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub extern crate damper_tower as tower; }
+/// # #[cfg(feature = "tokio")] {
+/// use damper::http::{RequestDeadline, client_stack};
+/// use damper::tower::LimitLayer;
+/// use damper::{Quota, RateLimiter};
+/// use std::time::Duration;
+///
+/// static LIMIT: RateLimiter = RateLimiter::new(Quota::per_second(100));
+///
+/// let limit = LimitLayer::new(&LIMIT).waiting(Duration::from_secs(10)).deadline_by(RequestDeadline);
+/// let stack = client_stack().deadline(Duration::from_secs(2)).limit_layer(limit);
+/// # let _ = stack;
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg(feature = "tower")]
+pub struct RequestDeadline;
+
+impl<B> FindDeadline<Request<B>> for RequestDeadline {
+    #[inline]
+    fn deadline(&self, request: &Request<B>) -> Option<Deadline> {
+        request.extensions().get().copied()
+    }
+}

@@ -1,0 +1,308 @@
+//! The layer: its pacers, their hints, and whether rejected calls are retried.
+
+#[cfg(feature = "tokio")]
+use super::HostPacers;
+use super::{HttpHints, PaceOnly, PacedRetries, Pacers, PacingService, Repeating, Unjudged};
+use crate::ResponseHead;
+use crate::retry::{Budgets, Buffered, HostBudgets, HttpRetries, RetrySettings};
+#[cfg(feature = "tower")]
+use crate::stack::StackProtocol;
+use crate::telemetry::PacingTelemetry;
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+use damper_core::internal::split_paced_budget;
+#[cfg(feature = "tokio")]
+use damper_core::quota::Quota;
+use damper_core::retry::{Retry, RetryBudget, RetryBudgetConfig};
+#[cfg(feature = "tokio")]
+use damper_core::throttle::Pacer;
+use damper_core::throttle::{PacedRetry, ReadHints};
+use damper_core::time::Sleep;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+
+/// Returns the policy by which attempts are counted.
+///
+/// The pacer sets the waits, and it bounds the wait that a server can ask for.
+fn retry_by(policy: PacedRetry) -> Retry {
+    Retry::new(policy.max_attempts()).max_hint(Duration::MAX)
+}
+
+/// The default mode of a layer that retries rejected calls.
+type Alone<Z> = Repeating<RetryBudget, HttpRetries<Unjudged>, Z>;
+
+/// Sleeps before a client's calls, so that a rate-limited server rarely rejects one.
+///
+/// A [`Pacer`](damper_core::throttle::Pacer) learns the length of the sleep from the responses. The layer reads the status 429,
+/// `Retry-After` and the headers of rate limits: see [`HttpHints`].
+///
+/// **Alone**, as it is created, it retries a rejected call, so that the caller need not see a 429:
+///
+/// | question | answer |
+/// |---|---|
+/// | which requests? | all that were rejected, of every method: the server has not processed them. Their body is a [`ReplayableBody`](crate::ReplayableBody), or is kept by [`buffering`](Self::buffering) |
+/// | when? | after the sleep that the pacer returns, which keeps to the server's `Retry-After` |
+/// | how often? | 10 attempts within 5 minutes and a [`RetryBudget`], or by another [policy](Self::retry) |
+///
+/// If it gives up a call after an attempt, the caller gets the last response unchanged, with the [reason](damper_core::retry::GaveUp) in
+/// its extensions, or a [`RetryError`](damper_core::RetryError) with the last error.
+///
+/// **Inside of retries** it only paces: see [`without_retries`](Self::without_retries). `client_stack().pacing(…)` puts it there: inside of
+/// the retries, so that each attempt is paced, and outside of everything else. So a sleep holds no slot of a bulkhead, does not count
+/// toward the time of an attempt, and does not look like a slow server to a hedge. The extra request of a hedge is not paced.
+///
+/// ```text
+/// request ─▶ breaker ─▶ retry ─▶ pacing ─▶ hedge ─▶ throttle ─▶ limit ─▶ bulkhead ─▶ timeout ─▶ transport
+/// ```
+///
+/// **Deadline.** A sleep never outlasts the [`Deadline`](damper_core::Deadline) in a request's extensions. A call whose sleep would is not
+/// made, and fails at once: with a [`RetryError`](damper_core::RetryError), or without retries with
+/// [`CallError::Refused`](damper_core::CallError). [`PaceTooSlow::find_in`](damper_core::throttle::PaceTooSlow::find_in) finds the refusal
+/// in both.
+///
+/// For gRPC, pass `damper::tonic::Grpc::new()` to `protocol`, which needs the feature `tower`.
+///
+/// Clones, and all services that one makes, share the pacers.
+///
+/// # Examples
+///
+/// Before hyper-util's client:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
+/// use damper::Quota;
+/// use damper::http::PacingLayer;
+/// use http_body_util::Empty;
+/// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+/// use tower::{Service, ServiceBuilder, ServiceExt};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let mut client = ServiceBuilder::new()
+///     .layer(PacingLayer::per_host(Quota::per_hour(4_500)))
+///     .service(Client::builder(TokioExecutor::new()).build_http());
+///
+/// let request = http::Request::get("http://localhost/").body(Empty::<bytes::Bytes>::new())?;
+/// let response = client.ready().await?.call(request).await?; // sleeps while the limit is near
+/// println!("{}", response.status());
+/// # Ok(())
+/// # }
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PacingLayer<T, H, M> {
+    pub(super) pacers: T,
+    pub(super) hints: H,
+    pub(super) mode: M,
+    pub(super) telemetry: PacingTelemetry,
+}
+
+#[cfg(feature = "tokio")]
+impl PacingLayer<Arc<Pacer>, HttpHints, Alone<TokioSleep>> {
+    /// Creates a layer with one pacer for all requests, to a server with this quota.
+    ///
+    /// It sleeps by tokio's timer. The quota is that of the whole limit, even if other clients share it: `remaining` shows their use.
+    #[must_use]
+    pub fn single(quota: Quota) -> Self {
+        Self::new(Arc::new(Pacer::new(quota)))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl PacingLayer<HostPacers, HttpHints, Alone<TokioSleep>> {
+    /// Creates a layer with a pacer with this quota per host and port.
+    ///
+    /// It keeps the pacers of the 1024 most recently called hosts, and sleeps by tokio's timer.
+    #[must_use]
+    pub fn per_host(quota: Quota) -> Self {
+        Self::new(HostPacers::new(quota))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<T: Pacers> PacingLayer<T, HttpHints, Alone<TokioSleep>> {
+    /// Creates a layer from existing pacers, which sleeps by tokio's timer.
+    ///
+    /// Pass a [`Pacer`] in a `static` or an `Arc`, [`HostPacers`], or [`Pacers`] of your own.
+    pub fn new(pacers: T) -> Self {
+        Self::sleeping_by(pacers, TokioSleep)
+    }
+}
+
+impl<T: Pacers, Z: Sleep> PacingLayer<T, HttpHints, Alone<Z>> {
+    /// Creates a layer from existing pacers, which sleeps by the timer of any runtime.
+    pub fn sleeping_by(pacers: T, sleep: Z) -> Self {
+        let policy = PacedRetry::DEFAULT;
+        let protocol = PacedRetries { protocol: HttpRetries::new().when(Unjudged), longest: policy.longest_time() };
+        let budgets = Arc::new(RetryBudget::default());
+        let settings = RetrySettings { retry: retry_by(policy), budgets, protocol, sleep };
+        let mode = Repeating(Arc::new(settings));
+        Self { pacers, hints: HttpHints, mode, telemetry: PacingTelemetry::new("default") }
+    }
+}
+
+impl<T, H, M> PacingLayer<T, H, M> {
+    /// Sets the reader of a response's hints about the server's limit. Default: [`HttpHints`].
+    ///
+    /// Use it for a server with its own headers. Your function names the type of its argument: `|head: &ResponseHead<'_>|`.
+    #[must_use]
+    pub fn hints<N: for<'a> ReadHints<ResponseHead<'a>>>(self, hints: N) -> PacingLayer<T, N, M> {
+        let Self { pacers, mode, telemetry, .. } = self;
+        PacingLayer { pacers, hints, mode, telemetry }
+    }
+
+    /// Sets the name in logs and metrics. Default: `default`.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { telemetry: PacingTelemetry::new(name), ..self }
+    }
+
+    fn map_mode<N>(self, map: impl FnOnce(M) -> N) -> PacingLayer<T, H, N> {
+        let Self { pacers, hints, mode, telemetry } = self;
+        PacingLayer { pacers, hints, mode: map(mode), telemetry }
+    }
+}
+
+impl<T, H, B, K, Z> PacingLayer<T, H, Repeating<B, K, Z>>
+where
+    K: Clone,
+    Z: Clone,
+{
+    /// Sets the attempts, the time and the budget for retries of rejected calls.
+    ///
+    /// Default: [`PacedRetry::DEFAULT`], with its own [`RetryBudget`].
+    ///
+    /// No sleep outlasts the policy's maximum time of a call. That time does not interrupt an attempt, but an earlier
+    /// [`Deadline`](damper_core::Deadline) in the request's extensions does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::http::{HostPacers, PacingLayer};
+    /// use damper::throttle::PacedRetry;
+    /// use damper::{Quota, RetryBudget};
+    /// use std::time::Duration;
+    ///
+    /// static BUDGET: RetryBudget = RetryBudget::DEFAULT;
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// let layer = PacingLayer::sleeping_by(HostPacers::new(Quota::per_hour(4_500)), sleep)
+    ///     .retry(PacedRetry::new(5).max_time(Duration::from_secs(60)).budget(&BUDGET));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn retry<N>(self, retry: PacedRetry<N>) -> PacingLayer<T, H, Repeating<N, K, Z>> {
+        let (policy, budgets) = split_paced_budget(retry);
+        self.map_mode(|Repeating(settings)| {
+            let RetrySettings { protocol, sleep, .. } = &*settings;
+            let (protocol, sleep) = (protocol.protocol.clone(), sleep.clone());
+            let protocol = PacedRetries { protocol, longest: policy.longest_time() };
+            let retry = retry_by(policy);
+            Repeating(Arc::new(RetrySettings { retry, budgets: Arc::new(budgets), protocol, sleep }))
+        })
+    }
+
+    /// Gives each of the 1024 most recently called hosts a retry budget of this configuration.
+    #[must_use]
+    pub fn budget_per_host(self, config: RetryBudgetConfig) -> PacingLayer<T, H, Repeating<HostBudgets, K, Z>> {
+        self.budgets(HostBudgets::with_default_capacity(config))
+    }
+
+    /// Sets the budget from which each request's retries are taken.
+    #[must_use]
+    pub fn budgets<N: Budgets>(self, budgets: N) -> PacingLayer<T, H, Repeating<N, K, Z>> {
+        self.map_mode(|Repeating(settings)| {
+            let RetrySettings { retry, protocol, sleep, .. } = &*settings;
+            let (retry, protocol, sleep) = (retry.clone(), protocol.clone(), sleep.clone());
+            Repeating(Arc::new(RetrySettings { retry, budgets: Arc::new(budgets), protocol, sleep }))
+        })
+    }
+
+    /// Only paces, and returns rejected calls to the retries outside.
+    ///
+    /// The retries decide when a rejected call is retried, and the pacer's own sleep for that is left out. Each attempt still sleeps as the
+    /// pacer demands before a call. With [`ExponentialBackoff`](damper_core::throttle::ExponentialBackoff) it never does, unless the server
+    /// asked for a time. A call whose deadline has passed is made if it need not sleep.
+    ///
+    /// The bodies of requests need not be replayable, and the service's error comes as [`CallError::Failed`](damper_core::CallError).
+    #[must_use]
+    pub fn without_retries(self) -> PacingLayer<T, H, PaceOnly<Z>> {
+        self.map_mode(|Repeating(settings)| PaceOnly { sleep: settings.sleep.clone() })
+    }
+
+    fn with_protocol<N>(
+        self,
+        map: impl FnOnce(PacedRetries<K>) -> PacedRetries<N>,
+    ) -> PacingLayer<T, H, Repeating<B, N, Z>> {
+        self.map_mode(|Repeating(settings)| {
+            let RetrySettings { retry, budgets, protocol, sleep } = &*settings;
+            let (retry, budgets, sleep) = (retry.clone(), Arc::clone(budgets), sleep.clone());
+            Repeating(Arc::new(RetrySettings { retry, budgets, protocol: map(protocol.clone()), sleep }))
+        })
+    }
+}
+
+impl<T, H, B, V, W, Z> PacingLayer<T, H, Repeating<B, HttpRetries<V, W>, Z>>
+where
+    V: Clone,
+    W: Clone,
+    Z: Clone,
+{
+    /// Keeps up to `limit` bytes of a sent body, so that streams can be sent again too.
+    ///
+    /// Default: bodies are cloned.
+    ///
+    /// The service gets a [`BufferedBody`](crate::BufferedBody). A request whose body was sent beyond the limit is not retried.
+    #[must_use]
+    pub fn buffering(self, limit: usize) -> PacingLayer<T, H, Repeating<B, HttpRetries<V, Buffered>, Z>> {
+        self.with_protocol(|PacedRetries { protocol, longest }| PacedRetries {
+            protocol: protocol.buffering(limit),
+            longest,
+        })
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<T, H, B, K, Z> PacingLayer<T, H, Repeating<B, K, Z>>
+where
+    K: Clone,
+    Z: Clone,
+{
+    /// Sets the protocol. Default: HTTP.
+    ///
+    /// It decides how hints are read, how requests are sent again, and which error the caller gets for a call that was given up.
+    ///
+    /// For gRPC, pass `damper::tonic::Grpc::new()`.
+    #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "a setter takes a value, as those of a stack do")]
+    pub fn protocol<P: StackProtocol>(self, protocol: P) -> PacingLayer<T, P::Hints, Repeating<B, P::Retries, Z>> {
+        let layer =
+            self.with_protocol(|PacedRetries { longest, .. }| PacedRetries { protocol: protocol.retries(), longest });
+        let PacingLayer { pacers, mode, telemetry, .. } = layer;
+        PacingLayer { pacers, hints: protocol.hints(), mode, telemetry }
+    }
+}
+
+impl<T: Clone, H: Clone, M: Clone> PacingLayer<T, H, M> {
+    /// Paces the calls of a service.
+    pub fn layer<S>(&self, service: S) -> PacingService<S, T, H, M> {
+        PacingService::new(service, self.clone())
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<T: Clone, H: Clone, M: Clone, S> tower_layer::Layer<S> for PacingLayer<T, H, M> {
+    type Service = PacingService<S, T, H, M>;
+
+    fn layer(&self, service: S) -> PacingService<S, T, H, M> {
+        self.layer(service)
+    }
+}
+
+impl<T: fmt::Debug, H, M: fmt::Debug> fmt::Debug for PacingLayer<T, H, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PacingLayer").field("pacers", &self.pacers).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,35 @@
+//! Services that pace their calls.
+
+// | file | idea |
+// |---|---|
+// | `layer` | the pacers, their hints, and whether rejected calls are retried |
+// | `pacers` | which pacer a request belongs to |
+// | `host_pacers` | a pacer per host |
+// | `http_hints` | the hints of an HTTP response about the server's limit |
+// | `mode` | whether rejected calls are retried or returned |
+// | `service` | a service that paces its calls |
+// | `paced_service`, `paced_attempt` | one of its attempts, from whose response a pacer learns |
+// | `paced_retries` | the retries of rejected attempts |
+// | `future` | a call that is only paced |
+// | `call_deadline` | the time until which a call may sleep, and the timeout that it sends to the server |
+
+mod call_deadline;
+mod future;
+mod host_pacers;
+mod http_hints;
+mod layer;
+mod mode;
+mod paced_attempt;
+mod paced_retries;
+mod paced_service;
+mod pacers;
+mod service;
+
+pub use future::PacingFuture;
+pub use host_pacers::HostPacers;
+pub use http_hints::HttpHints;
+pub use layer::PacingLayer;
+pub use mode::{PaceOnly, Repeating};
+pub use paced_retries::{PacedRetries, Unjudged};
+pub use pacers::Pacers;
+pub use service::PacingService;

@@ -1,0 +1,101 @@
+//! Counts and logs what pacing layers do.
+#![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
+
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use alloc::{borrow::ToOwned, string::String, sync::Arc};
+use core::time::Duration;
+use damper_core::throttle::PaceTooSlow;
+
+#[cfg(feature = "metrics")]
+use {
+    metrics::{Counter, Histogram, counter, histogram},
+    std::sync::OnceLock,
+};
+
+/// Counts and logs what a pacing layer does.
+#[derive(Clone, Debug)]
+pub(crate) struct PacingTelemetry {
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    layer: Arc<PacersOfLayer>,
+}
+
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+#[derive(Debug)]
+struct PacersOfLayer {
+    name: String,
+    /// Looked up at their first use, because until then no recorder may be installed.
+    #[cfg(feature = "metrics")]
+    metrics: OnceLock<PacingMetrics>,
+}
+
+#[cfg(feature = "metrics")]
+struct PacingMetrics {
+    calls: Counter,
+    refused: Counter,
+    rejected: Counter,
+    sleeps: Histogram,
+}
+
+impl PacingTelemetry {
+    /// Creates the telemetry of the layer of this name.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            #[cfg(any(feature = "metrics", feature = "tracing"))]
+            layer: Arc::new(PacersOfLayer {
+                name: name.to_owned(),
+                #[cfg(feature = "metrics")]
+                metrics: OnceLock::new(),
+            }),
+        }
+    }
+
+    #[cfg(feature = "metrics")]
+    fn metrics(&self) -> &PacingMetrics {
+        self.layer.metrics.get_or_init(|| {
+            let of = |name: &'static str| counter!(name, "pacing" => self.layer.name.clone());
+            PacingMetrics {
+                calls: of("damper_pacing_calls_total"),
+                refused: of("damper_pacing_refused_total"),
+                rejected: of("damper_pacing_rejected_total"),
+                sleeps: histogram!("damper_pacing_sleep_seconds", "pacing" => self.layer.name.clone()),
+            }
+        })
+    }
+
+    /// Records a call that is made at once.
+    #[inline]
+    pub(crate) fn record_unslept(&self) {
+        #[cfg(feature = "metrics")]
+        self.metrics().calls.increment(1);
+    }
+
+    /// Records a call that sleeps before it is made.
+    pub(crate) fn record_slept(&self, sleep: Duration) {
+        self.record_unslept();
+        #[cfg(feature = "metrics")]
+        self.metrics().sleeps.record(sleep);
+    }
+
+    /// Records a call that is not made.
+    pub(crate) fn record_refused(&self, too_slow: &PaceTooSlow) {
+        #[cfg(feature = "metrics")]
+        self.metrics().refused.increment(1);
+        #[cfg(feature = "tracing")]
+        tracing::debug!(target: "damper", pacing = self.layer.name, "{too_slow}");
+    }
+
+    /// Records a rejected response, and the sleep before the call is made again.
+    pub(crate) fn record_rejected(&self, sleep: Duration) {
+        #[cfg(feature = "metrics")]
+        self.metrics().rejected.increment(1);
+        #[cfg(feature = "tracing")]
+        tracing::debug!(target: "damper", pacing = self.layer.name, ?sleep, "rejected by the server's limit");
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl core::fmt::Debug for PacingMetrics {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("PacingMetrics").finish_non_exhaustive()
+    }
+}

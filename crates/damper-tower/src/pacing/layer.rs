@@ -1,0 +1,166 @@
+//! Which pacer, what it learns from, and whether rejected calls are made again.
+
+use super::{PaceOnly, PacingService, Repeating, SelectedBy};
+use crate::{NoDeadline, One};
+use alloc::sync::Arc;
+use core::fmt;
+use damper_core::deadline::Deadline;
+use damper_core::retry::RetryBudget;
+use damper_core::throttle::PacedRetry;
+use damper_core::time::Sleep;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+
+/// Paces calls of any request to a rate-limited server.
+///
+/// It sleeps before a call, so that the server rarely rejects one.
+///
+/// A [`Pacer`](damper_core::throttle::Pacer) learns how long from the [hints](damper_core::throttle::ReadHints) in each result, which a function of
+/// yours reads.
+///
+/// **Alone**, as it is created, it makes a rejected call again after the sleep that the pacer returns, if the request is `Clone`:
+/// [`PacedRetry::DEFAULT`] says how often, within a [`RetryBudget`]. When it gives a call up after an attempt, the caller gets the last
+/// response as it is, or a [`RetryError`](damper_core::RetryError) with the last error.
+///
+/// **Inside of retries** it only paces, by [`without_retries`](Self::without_retries). Put it inside of what tries again, and outside
+/// of throttle, limit, bulkhead and timeout, so that a sleep holds no slot and is no time of an attempt.
+///
+/// A sleep never outlasts the [deadline](Self::deadline_by) of its call. A call whose sleep would is not made, and
+/// [`PaceTooSlow::find_in`](damper_core::throttle::PaceTooSlow::find_in) finds the refusal in its error.
+///
+/// Clones, and all services that one makes, share the pacer.
+///
+/// For `http::Request`, `damper::http::PacingLayer` reads the hints of HTTP and gRPC, and knows hosts, bodies and deadlines.
+///
+/// # Examples
+///
+/// Before a client of a database that has a limit of its own:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+/// # #[cfg(feature = "tokio")] {
+/// use damper::Quota;
+/// use damper::throttle::{Hints, Pacer};
+/// use damper::tower::PacingLayer;
+/// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+///
+/// static DATABASE: Pacer = Pacer::new(Quota::per_second(100));
+///
+/// # #[derive(Debug)]
+/// enum DatabaseError {
+///     OverLimit,
+///     Failed,
+/// }
+///
+/// fn hints(result: &Result<u32, DatabaseError>) -> Hints {
+///     match result {
+///         Ok(_) => Hints::ACCEPTED,
+///         Err(DatabaseError::OverLimit) => Hints::REJECTED,
+///         Err(DatabaseError::Failed) => Hints::UNKNOWN,
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn run() {
+/// let mut database = ServiceBuilder::new()
+///     .layer(PacingLayer::new(&DATABASE, hints))
+///     .service(service_fn(async |query: &'static str| query.parse::<u32>().map_err(|_| DatabaseError::Failed)));
+///
+/// let number = database.ready().await.unwrap().call("42").await.unwrap();
+/// assert_eq!(number, 42);
+/// # let _ = DatabaseError::OverLimit;
+/// # }
+/// # run(); }
+/// ```
+#[derive(Clone)]
+pub struct PacingLayer<T, H, M, Z, D = NoDeadline> {
+    pub(super) pacers: T,
+    pub(super) hints: H,
+    pub(super) mode: M,
+    pub(super) sleep: Z,
+    pub(super) find_deadline: D,
+}
+
+#[cfg(feature = "tokio")]
+impl<G, H> PacingLayer<One<G>, H, Repeating<Arc<RetryBudget>>, TokioSleep> {
+    /// Creates a layer with one pacer for all requests: a reference to a `static`, or an `Arc`.
+    ///
+    /// It sleeps by tokio's timer.
+    ///
+    /// `hints` reads the hints in a result of the service: `|result: &Result<Response, Error>| -> Hints`.
+    pub fn new(pacer: G, hints: H) -> Self {
+        Self::sleeping_by(pacer, hints, TokioSleep)
+    }
+}
+
+impl<G, H, Z: Sleep> PacingLayer<One<G>, H, Repeating<Arc<RetryBudget>>, Z> {
+    /// Creates a layer with one pacer for all requests, which sleeps by the timer of any runtime.
+    pub fn sleeping_by(pacer: G, hints: H, sleep: Z) -> Self {
+        let retry = PacedRetry::DEFAULT.budget(Arc::new(RetryBudget::default()));
+        Self { pacers: One(pacer), hints, mode: Repeating(retry), sleep, find_deadline: NoDeadline }
+    }
+}
+
+impl<T, H, M, Z, D> PacingLayer<T, H, M, Z, D> {
+    /// Chooses the pacer of each request by a closure, which returns a `&'static Pacer` or an `Arc<Pacer>`.
+    ///
+    /// Default: the one that the layer was created with, for all requests.
+    #[must_use]
+    pub fn by<F>(self, select: F) -> PacingLayer<SelectedBy<F>, H, M, Z, D> {
+        let Self { hints, mode, sleep, find_deadline, .. } = self;
+        PacingLayer { pacers: SelectedBy(select), hints, mode, sleep, find_deadline }
+    }
+
+    /// Finds the deadline of a request, which no sleep outlasts: `|request: &Request| -> Option<Deadline>`.
+    ///
+    /// Default: there is none.
+    #[must_use]
+    pub fn deadline_by<R, F: Fn(&R) -> Option<Deadline>>(self, find_deadline: F) -> PacingLayer<T, H, M, Z, F> {
+        let Self { pacers, hints, mode, sleep, .. } = self;
+        PacingLayer { pacers, hints, mode, sleep, find_deadline }
+    }
+
+    /// Only paces: a rejected call is returned, for the retries outside. Requests need not be `Clone`.
+    ///
+    /// The retries decide when a rejected call is made again: the sleep that the pacer would have taken for it is left out. Each attempt
+    /// still sleeps as the pacer says before a call, which is never with
+    /// [`ExponentialBackoff`](damper_core::throttle::ExponentialBackoff) unless the service asked for a time. A call whose deadline has passed
+    /// is made if it need not sleep.
+    #[must_use]
+    pub fn without_retries(self) -> PacingLayer<T, H, PaceOnly, Z, D> {
+        let Self { pacers, hints, sleep, find_deadline, .. } = self;
+        PacingLayer { pacers, hints, mode: PaceOnly, sleep, find_deadline }
+    }
+}
+
+impl<T, H, B, Z, D> PacingLayer<T, H, Repeating<B>, Z, D> {
+    /// Sets how often a rejected call is made again, for how long and within which budget.
+    ///
+    /// Default: [`PacedRetry::DEFAULT`], with a [`RetryBudget`] of its own.
+    #[must_use]
+    pub fn retry<N>(self, retry: PacedRetry<N>) -> PacingLayer<T, H, Repeating<N>, Z, D> {
+        let Self { pacers, hints, sleep, find_deadline, .. } = self;
+        PacingLayer { pacers, hints, mode: Repeating(retry), sleep, find_deadline }
+    }
+}
+
+impl<T, H, M, Z, D, S> tower_layer::Layer<S> for PacingLayer<T, H, M, Z, D>
+where
+    T: Clone,
+    H: Clone,
+    M: Clone,
+    Z: Clone,
+    D: Clone,
+{
+    type Service = PacingService<S, T, H, M, Z, D>;
+
+    fn layer(&self, service: S) -> Self::Service {
+        PacingService::new(service, self.clone())
+    }
+}
+
+impl<T, H, M: fmt::Debug, Z, D> fmt::Debug for PacingLayer<T, H, M, Z, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PacingLayer").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}

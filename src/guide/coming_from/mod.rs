@@ -1,0 +1,19 @@
+//! Guides for users of other libraries: their names beside damper's, and one program in both.
+//!
+//! | from | page |
+//! |---|---|
+//! | governor and `tower_governor` | [`governor`] |
+//! | tower-resilience | [`tower_resilience`] |
+//! | failsafe and recloser | [`failsafe`] |
+//! | Go's `golang.org/x/time/rate` | [`go`] |
+//! | Java's resilience4j | [`resilience4j`] |
+//! | .NET's Polly | [`polly`] |
+
+// The programs in `before/` are those of other crates. The package `benches/peers` compiles and runs them.
+
+pub mod failsafe;
+pub mod go;
+pub mod governor;
+pub mod polly;
+pub mod resilience4j;
+pub mod tower_resilience;

@@ -1,0 +1,43 @@
+//! The exact guarantees, and their limits.
+//!
+//! Each row holds for every interleaving of threads, unless it says otherwise. Models of all interleavings, property
+//! tests against exact arithmetic and simulations check them; `ARCHITECTURE.md` names the tests.
+//!
+//! | part | guaranteed |
+//! |---|---|
+//! | [`RateLimiter`](crate::RateLimiter) | in any interval W at most burst + rate · (W + one clock tick) tokens; no token comes late |
+//! | its waiters | first come, first served; a cancelled waiter delays no other |
+//! | [`KeyedLimiter`](crate::KeyedLimiter) | the same for each key that has a slot; memory is fixed at construction |
+//! | a new quota | tokens and debts are kept; the new rate holds from the change on |
+//! | [`CircuitBreaker`](crate::CircuitBreaker) | a result counts in the generation that admitted its call, and never later; at most the configured probes are in flight |
+//! | [`Bulkhead`](crate::Bulkhead) | never more calls in flight than the limit; queued calls are served first come, first served |
+//! | [`AdaptiveLimit`](crate::AdaptiveLimit) | the limit stays within its bounds; each result is counted once |
+//! | [`RetryBudget`](crate::RetryBudget) | retries stay within the ratio and the reserve, however many threads retry |
+//! | [`Deadline`](crate::Deadline) | the next hop gets no more time than is left; a clock that steps back extends nothing beyond the original duration |
+//! | all | no panic on any input, no `unsafe`; a decision takes no lock and allocates nothing, but for the exceptions below |
+//!
+//! # Limits of the guarantees
+//!
+//! - **A key without a slot** shares a bucket with other such keys, so it may be refused for what they spent. See
+//!   [`full_table`](super::full_table).
+//! - **`EvictLeastIndebted`** forgets a debt when it evicts a key: that key may get a part of a burst again.
+//! - **A refund** gives back at most what was taken, and never moves a waiter behind another call.
+//! - **A slower quota** that is k times slower may let a token through early, by less than k ticks of the clock.
+//! - **A clock that steps back** delays tokens until it has caught up, by at most the deepest debt.
+//! - **Between processes** there is no order: each process has its own limit.
+//! - **A breaker's window of time** has ten buckets, so outcomes leave it in steps of a tenth.
+//! - **Estimates are estimates**: an adaptive limit, a throttle and a pacer learn from a service. [`concurrency`](super::concurrency)
+//!   and [`throttles`](super::throttles) show by simulation how well.
+//!
+//! # Locks and memory
+//!
+//! A limiter, a breaker, a throttle, a retry decision and a hit in a keyed table take no lock, and a thread that stops at
+//! any point stops no other. These take a short lock: the first sight of a key, [`LruStore`](crate::LruStore) and all that
+//! is stored in it, and a bulkhead or an admission while calls are queued. They allocate when they are built. A window of
+//! outcomes with more than 48 calls allocates once, at its first outcome, and each further attempt of a hedge allocates a
+//! box.
+//!
+//! # Units and rounding
+//!
+//! Durations in settings are exact to the nanosecond, and times of tokens to a tick of the clock. `retry_after` is rounded
+//! up, so a caller that waits for it is not early. HTTP's `Retry-After` has whole seconds, rounded up too.
