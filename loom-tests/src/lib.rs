@@ -36,6 +36,8 @@ pub fn check(model: impl Fn() + Send + Sync + 'static) {
 pub fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
+    // Some models have long parts in which one thread runs alone.
+    builder.max_branches = 20_000;
     check_with(builder, model);
 }
 

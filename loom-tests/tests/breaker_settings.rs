@@ -4,7 +4,7 @@
 #![cfg(loom)]
 
 use damper_core::breaker::BreakerConfigBuilder;
-use damper_core::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker, SetConfigError, State};
+use damper_core::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker, SetConfigError, State, Window};
 use damper_loom_tests::{Constant, Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -255,6 +255,38 @@ fn outcomes_of_another_shape_are_not_counted() {
         let status = breaker.status();
         let counts = (status.calls(), status.failures(), status.slow_calls());
         assert!([(1, 1, 0), (2, 2, 0)].contains(&counts), "calls of the new window: {counts:?}");
+    });
+}
+
+/// A success in a window full of successes comes beside two changes of the window.
+///
+/// It counts in the new window or in an old one. Those after it count in the new one. [`is_healthy` with the number of the window that the
+/// breaker began with.]
+#[test]
+fn success_in_a_healthy_window_beside_a_change() {
+    check_preemptions(2, || {
+        let rated = |calls: u32| {
+            let config = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(100).minimum_calls(calls);
+            config.window(Window::last_calls(calls))
+        };
+        let small = rated(4).build().unwrap();
+        let breaker = breaker(small);
+        for _ in 0..48 {
+            breaker.try_acquire().unwrap().success();
+        }
+        let rival = {
+            let breaker = Arc::clone(&breaker);
+            thread::spawn(move || breaker.try_acquire().unwrap().success())
+        };
+        breaker.set_config(&rated(4).slow_rate(100, secs(1)).build().unwrap()).unwrap();
+        breaker.set_config(&small).unwrap();
+        rival.join().unwrap();
+        let early = breaker.status().calls();
+        assert!(early <= 1, "the rival's, or none");
+        breaker.try_acquire().unwrap().success();
+        breaker.try_acquire().unwrap().failure();
+        let status = breaker.status();
+        assert_eq!((status.calls(), status.failures()), (early + 2, 1), "the new window counts");
     });
 }
 

@@ -68,6 +68,19 @@ fn record(breaker: &Breaker<impl Clock>, outcomes: &str) {
     }
 }
 
+/// Records a failure and successes until it has left a window of so many calls.
+///
+/// A window full of successes is not written. So the ring gets a whole lap only while the failure counts.
+fn record_lap(breaker: &Breaker<impl Clock>, calls: u32, message: &str) {
+    record(breaker, "F");
+    for _ in 1..calls {
+        record(breaker, "S");
+    }
+    assert_eq!(counted(breaker), (calls, 1), "{message}");
+    record(breaker, "S");
+    assert_eq!(counted(breaker), (calls, 0), "{message}");
+}
+
 fn permits<const N: usize, C: Clock>(breaker: &Breaker<C>) -> [Permit<Breaker<C>>; N] {
     std::array::from_fn(|_| breaker.try_acquire_owned().unwrap())
 }
@@ -145,8 +158,6 @@ fn ring_counts_exactly_unless_flawed() {
     check_flawed(Flaw::BlindExchange, ring_counts_exactly_model);
 }
 
-const SHORT: &str = "SSSSSSSSSSSSSSSSSSSSSSSSS";
-
 fn ring_counts_exactly_model() {
     // Three failures of 25 are 12 %.
     let breaker = breaker(rate_of_slow(12, 25), Window::last_calls(25), &Hand::default());
@@ -159,8 +170,7 @@ fn ring_counts_exactly_model() {
     }
     assert_eq!(counted(&breaker), (25, 1), "exact");
     assert_eq!(breaker.state(), State::Closed, "in no order were there three");
-    record(&breaker, SHORT);
-    assert_eq!(counted(&breaker), (25, 0), "exact, and so is the ring");
+    record_lap(&breaker, 25, "exact, and so is the ring");
 }
 
 /// One thread goes round the ring while another reads its head.
@@ -219,8 +229,8 @@ fn late_record_leaves_newer_ring_intact_model() {
     record(&breaker, "SS");
     rival.join().unwrap();
     assert_eq!(counted(&breaker), (2, 0));
-    record(&breaker, SHORT);
-    assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of the older generation");
+    record_lap(&breaker, 25, "nothing of the older generation");
+    assert_eq!(breaker.state(), State::Closed, "nothing of the older generation");
 }
 
 /// A late record swaps a word that the next generation writes as well.
@@ -249,8 +259,68 @@ fn newer_outcome_survives_a_late_record_model() {
     record(&breaker, "SSSSSSSSSSSSSSSSSS");
     rival.join().unwrap();
     assert_eq!(counted(&breaker), (18, 0), "nothing of the older generation");
-    record(&breaker, SHORT);
-    assert_eq!((counted(&breaker), breaker.state()), ((25, 0), State::Closed), "nothing of the older generation");
+    record_lap(&breaker, 25, "nothing of the older generation");
+    assert_eq!(breaker.state(), State::Closed, "nothing of the older generation");
+}
+
+/// A success in a window full of successes comes beside a failure.
+///
+/// The window is as if one had come before the other. So the failure leaves it after as many calls as the window has, or one more.
+///
+/// [`is_healthy` that ignores failures, slow calls, the generation, or that the ring is not full yet.]
+fn success_in_a_healthy_window_model(calls: u32, builder: BreakerConfigBuilder) {
+    let breaker = breaker(builder.minimum_calls(calls), Window::last_calls(calls), &Hand::default());
+    for _ in 0..MOST_IN_A_REGISTER.max(calls) {
+        record(&breaker, "S");
+    }
+    let [success, failure] = permits(&breaker);
+    let rival = thread::spawn(|| failure.failure());
+    success.success();
+    rival.join().unwrap();
+    for _ in 2..calls {
+        record(&breaker, "S");
+    }
+    assert_eq!(counted(&breaker), (calls, 1), "the failure is one of the last calls");
+    record(&breaker, "SS");
+    assert_eq!(counted(&breaker), (calls, 0), "the failure has left");
+    breaker.reset();
+    record(&breaker, "S");
+    assert_eq!(counted(&breaker), (1, 0), "another generation counts its own");
+}
+
+/// A register keeps so many outcomes, however few count.
+const MOST_IN_A_REGISTER: u32 = 48;
+
+#[test]
+fn success_in_a_healthy_window() {
+    check(3, || success_in_a_healthy_window_model(4, rate(100, 1)));
+    check(3, || success_in_a_healthy_window_model(48, rate(100, 1)));
+    check(3, || success_in_a_healthy_window_model(24, rate_of_slow(100, 1)));
+    check(3, || success_in_a_healthy_window_model(49, rate(100, 1)));
+    check(3, || success_in_a_healthy_window_model(25, rate_of_slow(100, 1)));
+}
+
+/// A slow call in a full window is not taken for a success.
+#[test]
+fn slow_call_in_a_healthy_window() {
+    check(1, || {
+        for calls in [24, 25] {
+            let clock = Hand::default();
+            let breaker = breaker(rate_of_slow(100, calls), Window::last_calls(calls), &clock);
+            for _ in 0..2 * calls {
+                record(&breaker, "S");
+            }
+            let [slow] = permits(&breaker);
+            clock.advance(Duration::from_secs(1_000));
+            slow.success();
+            for _ in 1..calls {
+                record(&breaker, "S");
+            }
+            assert_eq!(breaker.status().slow_calls(), 1, "the slow one is one of the last calls");
+            record(&breaker, "S");
+            assert_eq!(breaker.status().slow_calls(), 0, "the slow one has left");
+        }
+    });
 }
 
 /// A failure of the generation before a reset comes while the next generation records its first.
@@ -339,10 +409,10 @@ fn trip_counts_once_model(window: Window) -> u32 {
 
 #[test]
 fn trip_counts_once() {
-    check(3, || assert_eq!(trip_counts_once_model(Window::last_calls(4)), 2, "a trip, a reset"));
-    check(3, || assert_eq!(trip_counts_once_model(Window::last_calls(49)), 2, "a trip, a reset"));
+    check(2, || assert_eq!(trip_counts_once_model(Window::last_calls(4)), 2, "a trip, a reset"));
+    check(2, || assert_eq!(trip_counts_once_model(Window::last_calls(49)), 2, "a trip, a reset"));
     // A thread that interrupts another's sum sums up later, perhaps only after the reset.
-    check(3, || assert!(trip_counts_once_model(Window::last(Duration::from_secs(1))) <= 2));
+    check(2, || assert!(trip_counts_once_model(Window::last(Duration::from_secs(1))) <= 2));
 }
 
 #[test]
@@ -395,7 +465,7 @@ fn buckets_of_an_older_generation_are_ignored_model() {
 /// [A store in place of the swap.]
 #[test]
 fn buckets_count_exactly() {
-    check(3, buckets_count_exactly_model);
+    check(2, buckets_count_exactly_model);
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod watch;
 
 pub use error::{ReloadError, SettingChange};
 pub use reload::Reload;
-#[cfg(feature = "http")]
+#[cfg(all(feature = "tower", feature = "tokio"))]
 pub(crate) use reload::apply_changed;
 #[cfg(any(feature = "http", feature = "mesh"))]
 pub(crate) use reload::set_quota;

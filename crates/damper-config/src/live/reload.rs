@@ -81,7 +81,7 @@ pub trait Reload<S> {
 }
 
 /// Applies a section of a group, if it has changed.
-#[cfg(feature = "http")]
+#[cfg(all(feature = "tower", feature = "tokio"))]
 pub(crate) fn apply_changed<S: PartialEq>(target: &impl Reload<S>, old: &S, new: &S) -> Result<(), String> {
     if old == new { Ok(()) } else { target.apply(old, new) }
 }

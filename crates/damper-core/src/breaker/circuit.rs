@@ -178,19 +178,43 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
         }
     }
 
+    /// Records a success. One that changes nothing writes nothing.
     #[inline]
     fn succeeded(&self, ticket: Ticket) {
-        if self.settings.has_rates() {
-            self.record_in_window(ticket, false, Duration::ZERO);
-        }
-        if !self.state.word.load().is_closed_without_failure(ticket.generation) {
-            self.succeeded_slow(ticket);
+        let changes_nothing = self.state.word.load().is_closed_without_failure(ticket.generation)
+            && self.settings.is_healthy(&self.state, &self.window, ticket.generation);
+        if !changes_nothing {
+            self.ended(ticket, false, Duration::ZERO);
         }
     }
 
-    /// Records a success and returns the snapshot after it; `None` if the result is late.
     #[cold]
-    fn succeeded_slow(&self, Ticket { generation, began }: Ticket) -> Option<Snapshot> {
+    fn failed(&self, ticket: Ticket, retry_after: Duration) {
+        if self.settings.has_rates() {
+            self.ended(ticket, true, retry_after);
+        } else if !self.counts_failure(ticket.generation) {
+            self.failed_slow(ticket.generation, retry_after);
+        }
+    }
+
+    /// Records a success or a failure in the window and in the state.
+    #[inline(never)]
+    fn ended(&self, ticket: Ticket, failed: bool, retry_after: Duration) {
+        if self.settings.has_rates() {
+            self.record_in_window(ticket, failed, retry_after);
+        }
+        if failed {
+            if !self.counts_failure(ticket.generation) {
+                self.failed_slow(ticket.generation, retry_after);
+            }
+        } else if !self.state.word.load().is_closed_without_failure(ticket.generation) {
+            self.settle_success(ticket);
+        }
+    }
+
+    /// Records a success in the state and returns the snapshot after it; `None` if the result is late.
+    #[cold]
+    fn settle_success(&self, Ticket { generation, began }: Ticket) -> Option<Snapshot> {
         self.settle(generation, None, |settings, current| match current.phase() {
             // Reads the clock only for probes: the window has already timed a call of the closed state.
             Phase::HalfOpen(_)
@@ -200,23 +224,6 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
             }
             _ => settings.after_success(current),
         })
-    }
-
-    #[cold]
-    fn failed(&self, ticket: Ticket, retry_after: Duration) {
-        if self.settings.has_rates() {
-            self.failed_in_window(ticket, retry_after);
-        } else if !self.counts_failure(ticket.generation) {
-            self.failed_slow(ticket.generation, retry_after);
-        }
-    }
-
-    #[inline(never)]
-    fn failed_in_window(&self, ticket: Ticket, retry_after: Duration) {
-        self.record_in_window(ticket, true, retry_after);
-        if !self.counts_failure(ticket.generation) {
-            self.failed_slow(ticket.generation, retry_after);
-        }
     }
 
     /// Counts a failure that leaves the breaker closed; returns whether it did.
@@ -267,7 +274,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
         if !self.is_probe(ticket.generation) {
             return ticket;
         }
-        match self.succeeded_slow(ticket) {
+        match self.settle_success(ticket) {
             Some(next) if next.is_closed() => Ticket { generation: next.generation(), began: self.timestamp() },
             _ => Ticket::VOID,
         }

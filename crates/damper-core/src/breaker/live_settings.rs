@@ -4,12 +4,15 @@
 //! the epoch is still the same; if not, it starts over. A changer writes the idle record and moves the epoch. So no reader ever
 //! waits, and a validated reader has read one record, whole. A changer that stops anywhere blocks only later changers.
 //!
-//! The epoch also says whether outcomes are recorded and calls are timed, so that the fast path of a call reads nothing else.
+//! The epoch also says whether outcomes are recorded, in which kind of window, and whether calls are timed, so that the fast path of
+//! a call reads little else.
 
 use super::BreakerConfig;
 use super::breaker_state::BreakerState;
 use super::claim::Claim;
 use super::settings::{BreakerSettings, Record, RecordWords, WindowSettings};
+use super::state_word::Generation;
+use super::window::OutcomeWindow;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, const_unless_loom, fence};
 use core::mem::size_of;
 
@@ -19,6 +22,14 @@ const RATED: usize = 1;
 /// In an epoch whose settings time calls.
 const TIMED: usize = 2;
 
+/// In an epoch whose window is a ring.
+const RING: usize = 4;
+
+const FLAGS: usize = RATED | TIMED | RING;
+
+/// The flags of a ring where calls are not timed.
+const RATED_BY_RING: usize = RATED | RING;
+
 /// The increment of epochs: the size of a record.
 ///
 /// So an epoch yields its record without a multiplication.
@@ -27,7 +38,7 @@ const _: () = assert!(size_of::<RecordWords>() == PUBLICATION, "the size of a re
 
 #[derive(Debug)]
 pub(super) struct LiveSettings {
-    /// Counts publications, in steps of `PUBLICATION`, above two flags; selects the record in force.
+    /// Counts publications, in steps of `PUBLICATION`, above the flags; selects the record in force.
     ///
     /// On 32 bits it wraps after 2^26 publications: a thread that is stopped in the middle of a decision for exactly that many
     /// changes takes the record for the same.
@@ -46,6 +57,23 @@ impl LiveSettings {
                 claimed: AtomicBool::new(false),
                 records: [Record::new(words), Record::new(words)],
             }
+        }
+    }
+
+    /// Returns whether a success of a generation leaves the window as it is, whatever the time that the call took.
+    ///
+    /// The settings need not be [current](Self::is_current) afterwards: only the window's number is read of the record. While the
+    /// record is being replaced, that may be the number of the next window, in which nothing was recorded yet.
+    /// loom-tests: breaker_settings::success_in_a_healthy_window_beside_a_change.
+    #[inline]
+    pub(super) fn is_healthy(&self, state: &BreakerState, window: &OutcomeWindow, generation: Generation) -> bool {
+        let settings = self.read(state);
+        let recorded_as = || settings.record.untimed_window().recorded_as(generation);
+        match settings.epoch & FLAGS {
+            0 => true,
+            RATED => window.has_healthy_register(recorded_as()),
+            RATED_BY_RING => window.has_healthy_ring(recorded_as()),
+            _ => false,
         }
     }
 
@@ -123,5 +151,8 @@ impl LiveSettings {
 }
 
 const fn flags_of(words: &RecordWords) -> usize {
-    (if words.has_rates() { RATED } else { 0 }) | (if words.is_timed() { TIMED } else { 0 })
+    if !words.has_rates() {
+        return 0;
+    }
+    RATED | (if words.is_timed() { TIMED } else { 0 }) | (if words.has_ring() { RING } else { 0 })
 }

@@ -138,6 +138,11 @@ impl RecordWords {
         has_rates(self.0[0])
     }
 
+    /// Returns whether the window is a ring.
+    pub(super) const fn has_ring(&self) -> bool {
+        WindowShape::is_ring(KIND.get(self.0[0]))
+    }
+
     /// Returns whether calls are timed, because slow ones count or the window needs it.
     pub(super) const fn is_timed(&self) -> bool {
         is_timed(self.0[0])
@@ -187,11 +192,14 @@ impl Record {
     /// Reads the settings of the window, which count if the record is still in force afterwards.
     #[inline]
     pub(super) fn window(&self) -> WindowSettings {
-        let rates = self.rates.load(Ordering::Relaxed);
-        if !is_timed(rates) {
-            return WindowSettings { rates, slow: 0, bucket_length: 0 };
-        }
-        self.window_of_any_kind(rates)
+        let untimed = self.untimed_window();
+        if untimed.is_timed() { self.window_of_any_kind(untimed.rates) } else { untimed }
+    }
+
+    /// As [`window`](Self::window), where calls are not timed.
+    #[inline]
+    pub(super) fn untimed_window(&self) -> WindowSettings {
+        WindowSettings { rates: self.rates.load(Ordering::Relaxed), slow: 0, bucket_length: 0 }
     }
 
     /// As [`window`](Self::window), with the words that a window of calls does not need.

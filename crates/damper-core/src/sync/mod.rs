@@ -42,7 +42,7 @@ pub(crate) use model::{
     AtomicBool, AtomicU32, AtomicU64, AtomicU64 as Versioned64, AtomicUsize, Guarded, SpinWait, fence,
 };
 #[cfg(any(loom, shuttle))]
-pub use model::{Flaw, with_flaw, with_loads_as_rmw};
+pub use model::{Flaw, count_writes, with_flaw, with_loads_as_rmw};
 
 /// Whether the atomics are those of a model checker, which visits all that few of them can do.
 pub(crate) const IS_MODEL: bool = cfg!(any(loom, shuttle));

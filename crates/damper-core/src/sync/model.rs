@@ -21,6 +21,18 @@ std::thread_local! {
     /// All threads of a model run on one thread of the system.
     static LOADS_AS_RMW: Cell<bool> = const { Cell::new(false) };
     static FLAW: Cell<Option<Flaw>> = const { Cell::new(None) };
+    static WRITES: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Returns how many writes, swaps and locks `action` makes, including swaps that fail.
+pub fn count_writes(action: impl FnOnce()) -> u32 {
+    let before = WRITES.get();
+    action();
+    WRITES.get() - before
+}
+
+fn count_write() {
+    WRITES.set(WRITES.get() + 1);
 }
 
 /// A flaw of the atomics, for models that show that they would notice it.
@@ -80,6 +92,7 @@ macro_rules! atomic {
             }
 
             pub(crate) fn store(&self, value: $value, order: Ordering) {
+                count_write();
                 let order = flawed(order);
                 if LOADS_AS_RMW.get() {
                     self.0.swap(value, order);
@@ -89,14 +102,17 @@ macro_rules! atomic {
             }
 
             pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                count_write();
                 self.0.swap(value, flawed(order))
             }
 
             pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                count_write();
                 self.0.fetch_add(value, flawed(order))
             }
 
             pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                count_write();
                 self.0.fetch_sub(value, flawed(order))
             }
 
@@ -107,6 +123,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
+                count_write();
                 if FLAW.get() == Some(Flaw::BlindExchange) {
                     return Ok(self.0.swap(new, success));
                 }
@@ -146,6 +163,7 @@ impl AtomicBool {
     }
 
     pub(crate) fn store(&self, value: bool, order: Ordering) {
+        count_write();
         let order = flawed(order);
         if LOADS_AS_RMW.get() {
             self.0.swap(value, order);
@@ -161,6 +179,7 @@ impl AtomicBool {
         success: Ordering,
         failure: Ordering,
     ) -> Result<bool, bool> {
+        count_write();
         if FLAW.get() == Some(Flaw::BlindExchange) {
             return Ok(self.0.swap(new, success));
         }
@@ -186,6 +205,7 @@ impl<T> Guarded<T> {
     }
 
     pub(crate) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+        count_write();
         change(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 }

@@ -55,6 +55,14 @@ impl OutcomeRegister {
         if slow { CAPACITY / 2 } else { CAPACITY }
     }
 
+    /// Returns whether the register of a generation is full of successes, whatever its shape.
+    #[inline]
+    pub(super) fn is_healthy(&self, generation: Generation) -> bool {
+        // ORDERING: Relaxed: the word is the whole window.
+        let word = self.word.load(Ordering::Relaxed);
+        word == GENERATION.put(generation.to_bits().into()) | OUTCOMES.put(1 << CAPACITY)
+    }
+
     #[inline]
     pub(super) fn record(
         &self,

@@ -5,8 +5,8 @@
 //! other threads finish the write of a stopped thread.
 //!
 //! ```text
-//! head  63        51 50 41 40   29 28   27      15 14  2 1    0
-//!      | GENERATION | LAP | INDEX | FULL | FAILED  | SLOW | LAST |
+//! head  63        51 50    38 37  25      24 23 14 13    2 1    0
+//!      | GENERATION | FAILED | SLOW | FILLING | LAP | INDEX | LAST |
 //! word  63        48 47 38 37      32 31                       0
 //!      | --         | LAP | WRITTEN  | OUTCOMES                 |
 //! ```
@@ -14,10 +14,10 @@
 //! | field | bits | |
 //! |---|---|---|
 //! | head: LAST | 2 | the last outcome, which may not be in the ring yet |
-//! | head: FAILED, SLOW | 13 each | of the calls in the window |
-//! | head: FULL | 1 | whether the ring has been filled in this generation |
 //! | head: INDEX | 12 | of the next outcome |
 //! | head: LAP | 10 | rounds of the ring, one more with every generation; wraps |
+//! | head: FILLING | 1 | whether the ring is still to be filled in this generation |
+//! | head: FAILED, SLOW | 13 each | of the calls in the window |
 //! | head: GENERATION | 13 | in which they were recorded |
 //! | word: OUTCOMES | 32 | of 32 calls, or of 16 where slow calls count |
 //! | word: WRITTEN | 6 | how many of them were written in the lap |
@@ -31,12 +31,12 @@ use crate::breaker::state_word::Generation;
 use crate::sync::{AtomicU64, Field, LazyWords, Ordering, SpinWait, const_unless_loom, fence};
 
 const LAST: Field = Field::lowest(2);
-const SLOW: Field = LAST.then(13);
-const FAILED: Field = SLOW.then(13);
-const FULL: Field = FAILED.then(1);
-const INDEX: Field = FULL.then(12);
+const INDEX: Field = LAST.then(12);
 const LAP: Field = INDEX.then(10);
-const GENERATION: Field = LAP.then(Generation::BITS);
+const FILLING: Field = LAP.then(1);
+const SLOW: Field = FILLING.then(13);
+const FAILED: Field = SLOW.then(13);
+const GENERATION: Field = FAILED.then(Generation::BITS);
 const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word");
 
 const OUTCOMES: Field = Field::lowest(32);
@@ -75,8 +75,19 @@ impl OutcomeRing {
     const_unless_loom! {
         /// Creates a ring without a shape. Model checkers create the words for `shape` here.
         pub(super) const fn new(shape: RingShape) -> Self {
-            Self { head: AtomicU64::new(0), words: LazyWords::new(shape.count_of_words(), NEVER_WRITTEN) }
+            Self { head: AtomicU64::new(FILLING.put(1)), words: LazyWords::new(shape.count_of_words(), NEVER_WRITTEN) }
         }
+    }
+
+    /// Returns whether the ring of a generation is full of successes, whatever its shape.
+    ///
+    /// Its last outcome may not be written yet. Whoever moves the head next writes it.
+    #[inline]
+    pub(super) fn is_healthy(&self, generation: Generation) -> bool {
+        // ORDERING: Relaxed: the head alone has the counts.
+        let head = self.head.load(Ordering::Relaxed);
+        // FILLING, SLOW and FAILED are 0.
+        (head ^ GENERATION.put(generation.to_bits().into())) >> LAP.end() == 0
     }
 
     #[inline]
@@ -125,7 +136,7 @@ impl OutcomeRing {
                 return Some(None);
             }
             // At most 12 bits.
-            let replaced = if FULL.get(head) == 0 { 0 } else { shape.read(words, INDEX.get(head) as u32) };
+            let replaced = if FILLING.get(head) == 1 { 0 } else { shape.read(words, INDEX.get(head) as u32) };
             (head & !LAST.put(LAST.max()), replaced)
         } else if !is_current() {
             // A thread that has seen a head of a later generation sees that the breaker is in that generation.
@@ -133,23 +144,28 @@ impl OutcomeRing {
             return None;
         } else {
             // The ring holds old outcomes, and none is read before it is overwritten.
-            (GENERATION.put(generation.to_bits().into()) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
+            (GENERATION.put(generation.to_bits().into()) | FILLING.put(1) | LAP.put(LAP.get(head).wrapping_add(1)), 0)
         };
+        let (added, removed) = (Self::counted(outcome), Self::counted(replaced));
         // The replaced outcome was counted, so no field overflows into the next. If the head has moved on it may not have been,
         // but then the swap fails.
-        let next = (kept | outcome) + FAILED.put(outcome & 1) + SLOW.put(outcome >> 1)
-            - FAILED.put(replaced & 1)
-            - SLOW.put(replaced >> 1);
+        let next = (kept | outcome).wrapping_add(added).wrapping_sub(removed);
         let is_last = INDEX.get(kept) as u32 + 1 >= shape.calls;
         Some(Some(if is_last { Self::wrapped(next) } else { next + INDEX.put(1) }))
+    }
+
+    /// Returns what an outcome adds to the counts of a head.
+    #[inline]
+    fn counted(outcome: u64) -> u64 {
+        FAILED.put(outcome & 1) | SLOW.put(outcome >> 1)
     }
 
     /// Returns the head at the start of the next lap, if the ring is full.
     #[inline]
     fn wrapped(next: u64) -> u64 {
         let lap = LAP.get(next).wrapping_add(1);
-        let rest = next & !(INDEX.put(INDEX.max()) | LAP.put(LAP.max()));
-        rest | LAP.put(lap) | FULL.put(1)
+        let rest = next & !(INDEX.put(INDEX.max()) | LAP.put(LAP.max()) | FILLING.put(1));
+        rest | LAP.put(lap)
     }
 
     pub(super) fn counts(&self, shape: RingShape) -> (OutcomeCounts, Generation) {
@@ -165,7 +181,7 @@ impl OutcomeRing {
     fn write_last(&self, shape: RingShape, words: &[AtomicU64], head: u64) -> bool {
         let (lap, index) = match (INDEX.get(head) as u32).checked_sub(1) {
             Some(index) => (LAP.get(head), index),
-            None if FULL.get(head) == 0 => return true,
+            None if FILLING.get(head) == 1 => return true,
             None => (LAP.get(head).wrapping_sub(1), shape.calls - 1),
         };
         let slot = shape.slot(index);
@@ -203,7 +219,7 @@ impl RingShape {
     fn count(self, head: u64) -> OutcomeCounts {
         OutcomeCounts {
             // At most 13 bits each.
-            calls: if FULL.get(head) == 0 { INDEX.get(head) as u32 } else { self.calls },
+            calls: if FILLING.get(head) == 1 { INDEX.get(head) as u32 } else { self.calls },
             failed: FAILED.get(head) as u32,
             slow: SLOW.get(head) as u32,
         }

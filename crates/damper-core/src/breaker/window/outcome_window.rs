@@ -17,6 +17,8 @@ pub(in crate::breaker) struct Outcome {
 }
 
 impl Outcome {
+    const SUCCESS: Self = Self { failed: false, slow: false };
+
     /// Returns the outcome as two bits.
     pub(super) const fn bits(self) -> u64 {
         self.failed as u64 | (self.slow as u64) << 1
@@ -72,6 +74,24 @@ impl OutcomeWindow {
         }
     }
 
+    /// Returns whether the register is full of successes of a generation.
+    ///
+    /// Another success leaves such a window as it is. So it writes nothing, and counts as recorded when the window was read.
+    /// loom-tests: breaker_windows::success_in_a_healthy_window.
+    #[inline]
+    pub(in crate::breaker) fn has_healthy_register(&self, generation: Generation) -> bool {
+        self.register.is_healthy(generation)
+    }
+
+    /// As [`has_healthy_register`](Self::has_healthy_register), of the ring.
+    #[inline]
+    pub(in crate::breaker) fn has_healthy_ring(&self, generation: Generation) -> bool {
+        #[cfg(feature = "alloc")]
+        return self.ring.is_healthy(generation);
+        #[cfg(not(feature = "alloc"))]
+        return self.register.is_healthy(generation);
+    }
+
     /// Records a call of a generation and returns the counts of the window if they matter.
     ///
     /// `None` if the generation is over, the window has moved on, or nothing in it failed.
@@ -87,13 +107,15 @@ impl OutcomeWindow {
         call: impl Fn() -> (Outcome, CallTimes),
     ) -> Option<OutcomeCounts> {
         match shape {
-            WindowShape::Register { calls, width } => {
-                self.register.record(RegisterShape { calls, width }, generation, is_current, call().0)
-            }
+            WindowShape::Register { calls, width } => match call().0 {
+                Outcome::SUCCESS if self.register.is_healthy(generation) => None,
+                outcome => self.register.record(RegisterShape { calls, width }, generation, is_current, outcome),
+            },
             #[cfg(feature = "alloc")]
-            WindowShape::Ring { calls, width } => {
-                self.ring.record(RingShape { calls, width }, generation, is_current, call().0)
-            }
+            WindowShape::Ring { calls, width } => match call().0 {
+                Outcome::SUCCESS if self.ring.is_healthy(generation) => None,
+                outcome => self.ring.record(RingShape { calls, width }, generation, is_current, outcome),
+            },
             #[cfg(feature = "alloc")]
             WindowShape::Buckets { length, buckets, base, slow } => {
                 let shape = BucketsShape { length, buckets, base, layout: BucketLayout::new(slow) };

@@ -130,11 +130,6 @@ impl TimeBuckets {
         }
     }
 
-    #[inline]
-    fn ring(&self, shape: BucketsShape) -> &[AtomicU64] {
-        shape.of(self.ring.get(shape.buckets, 0))
-    }
-
     /// Returns the calls that a bucket has left at least when its full counts are halved.
     pub(super) const fn most_calls(slow: bool) -> u32 {
         // At most 22 bits.
@@ -156,11 +151,11 @@ impl TimeBuckets {
         let (outcome, span) = call();
         let number = shape.number(span.began, line);
         let now = shape.number(span.ended.max(span.began), line);
+        let ring = shape.of(self.ring.get(shape.buckets, 0));
         // Both on the same line.
         if now.wrapping_sub(number) < shape.count_of_buckets() {
-            self.count(shape, line, outcome, number, || shape.number(call().1.ended, line))?;
+            self.count(shape, ring, line, outcome, number, || shape.number(call().1.ended, line))?;
         }
-        let ring = self.ring(shape);
         let words = Self::words(ring);
         // Usually nothing has failed in any bucket, and nothing has to be summed.
         if !shape.layout.has_failed_or_slow(words.into_iter().fold(0, BitOr::bitor)) {
@@ -208,12 +203,13 @@ impl TimeBuckets {
     fn count(
         &self,
         shape: BucketsShape,
+        ring: &[AtomicU64],
         line: u64,
         outcome: Outcome,
         number: u64,
         now: impl Fn() -> u64,
     ) -> Option<()> {
-        let bucket = &self.ring(shape)[(number % shape.count_of_buckets()) as usize];
+        let bucket = &ring[(number % shape.count_of_buckets()) as usize];
         let spin_wait = SpinWait::new();
         loop {
             // ORDERING: Relaxed. The fence pairs with the Release of the swap below: a thread that has loaded a count
@@ -246,15 +242,17 @@ impl TimeBuckets {
     }
 
     /// Reads the buckets for the first pass.
+    #[inline]
     fn words(ring: &[AtomicU64]) -> [u64; MOST as usize] {
-        let mut words = [0; MOST as usize];
-        for (word, bucket) in words.iter_mut().zip(ring) {
-            // ORDERING: Acquire pairs with the Release of the swap in `count`, so that the second pass sees every call counted
-            // before a value that the first pass read.
-            // loom-tests: breaker_windows::buckets_show_only_real_rates.
-            *word = bucket.load(Ordering::Acquire);
+        // ORDERING: Acquire pairs with the Release of the swap in `count`, so that the second pass sees every call counted
+        // before a value that the first pass read.
+        // loom-tests: breaker_windows::buckets_show_only_real_rates.
+        let read = |bucket: &AtomicU64| bucket.load(Ordering::Acquire);
+        match ring.first_chunk() {
+            // As many as there can be, so the compiler unrolls it.
+            Some(buckets) => buckets.each_ref().map(read),
+            None => core::array::from_fn(|index| ring.get(index).map_or(0, read)),
         }
-        words
     }
 }
 

@@ -103,6 +103,14 @@ impl WindowShape {
         }
     }
 
+    /// Returns whether a window of this kind is a ring.
+    pub(in crate::breaker) const fn is_ring(kind: u64) -> bool {
+        #[cfg(feature = "alloc")]
+        return kind == RING;
+        #[cfg(not(feature = "alloc"))]
+        return kind != REGISTER;
+    }
+
     /// Returns whether a window of this kind needs the times of calls.
     #[inline]
     pub(in crate::breaker) const fn is_timed(kind: u64) -> bool {

@@ -1,0 +1,50 @@
+//! What writes nothing that other threads read: so their cores share its cache lines.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
+//!
+//! Each model is of one thread, with the checker's atomics, which count writes.
+#![cfg(loom)]
+
+use damper_core::sync::count_writes;
+use damper_core::{BreakerConfig, CircuitBreaker, KeyedLimiter, Quota, RateLimiter, Window};
+use damper_loom_tests::Stopped;
+use std::time::Duration;
+
+const NOW: Stopped = Stopped(1_000_000_000);
+
+/// A success of a closed breaker with a full, healthy window of calls. [`is_healthy` that is always false.]
+#[test]
+fn success_of_a_healthy_breaker_writes_nothing() {
+    // As many calls as a window has are more branches than loom allows by itself.
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 20_000;
+    builder.check(|| {
+        let rated = || BreakerConfig::builder().failure_rate(50);
+        let last = |calls: u32| rated().window(Window::last_calls(calls));
+        let slow = |calls: u32| last(calls).slow_rate(50, Duration::from_secs(1));
+        for config in [BreakerConfig::builder(), rated(), last(20), last(48), last(49), slow(24), slow(25)] {
+            let config = config.build().unwrap();
+            let breaker = CircuitBreaker::with_clock(config, NOW);
+            let succeed = || breaker.try_acquire().unwrap().success();
+            (0..100).for_each(|_| succeed());
+            assert_eq!(count_writes(succeed), 0, "{config:?}");
+            assert!(count_writes(|| breaker.try_acquire().unwrap().failure()) > 0, "a failure is counted");
+            assert!(count_writes(succeed) > 0, "and forgotten");
+        }
+    });
+}
+
+/// A refusal, and a look at what is left. [A refusal that swaps the word.]
+#[test]
+fn refusal_writes_nothing() {
+    loom::model(|| {
+        let one = RateLimiter::with_clock(Quota::per_second(1), NOW);
+        let each = KeyedLimiter::<u64>::builder(Quota::per_second(1)).capacity(4).clock(NOW).build().unwrap();
+        assert!(one.check().is_ok() && each.check(&7).is_ok());
+        let refused = || assert!(one.check().is_err() && each.check(&7).is_err());
+        assert_eq!(count_writes(refused), 0, "a refusal");
+        let peek = || assert!(one.peek().used() == 1 && each.peek(&7).used() == 1);
+        assert_eq!(count_writes(peek), 0, "a look");
+        assert!(count_writes(|| _ = each.check(&8)) > 0, "a token that is taken is written down");
+    });
+}
