@@ -536,8 +536,8 @@ fn tiers_and_overrides() {
     assert_eq!(limits.check(&20).unwrap().remaining(), 99);
     let of =
         |others| KeyedLimiter::<u64>::builder(Quota::per_second(1)).tiers(vec![Quota::per_second(2); others], |_| 15);
-    assert_eq!(of(15).build().unwrap().peek(&0).limit(), 2, "the last of 16 tiers");
-    assert_eq!(of(16).build().unwrap_err(), KeyedLimiterError::Tiers(17));
+    assert_eq!(of(14).build().unwrap().peek(&0).limit(), 2, "the last of 15 tiers");
+    assert_eq!(of(15).build().unwrap_err(), KeyedLimiterError::Tiers(16));
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn window_and_limit_set_errors() {
 fn keyed_limiter_errors() {
     #[cfg(feature = "alloc")]
     for (error, message) in [
-        (KeyedLimiterError::Tiers(17), "there are 17 tiers, there must be 1 to 16"),
+        (KeyedLimiterError::Tiers(16), "there are 16 tiers, there must be 1 to 15"),
         (KeyedLimiterError::Limit(9), "the limit is 9, which is more than the algorithm can count for a key"),
     ] {
         says(&error, message);

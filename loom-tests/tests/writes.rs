@@ -1,4 +1,4 @@
-//! What writes nothing that other threads read: so their cores share its cache lines.
+//! Calls that write nothing: so the cores share the cache lines that they read.
 //!
 //! In brackets: the weakening of the code under which each model was seen to fail.
 //!

@@ -452,7 +452,10 @@ impl Plan {
 
     /// Returns whether the window takes over the outcomes of the window of `old`.
     fn continues(&self, old: Self) -> bool {
-        let is_same = self.config.window() == old.config.window() || self.has_few() && old.has_few();
+        // Durations that differ by less than a bucket's rounding have the same buckets.
+        let has_same_buckets = self.window.buckets().is_some() && self.window.buckets() == old.window.buckets();
+        let is_same =
+            self.config.window() == old.config.window() || has_same_buckets || self.has_few() && old.has_few();
         is_same
             && self.config.slow_rate().is_some() == old.config.slow_rate().is_some()
             && self.has_rates() == old.has_rates()

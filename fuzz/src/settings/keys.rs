@@ -109,7 +109,7 @@ impl KeysInput {
                         names(&error, &["capacity", &keys.to_string(), &error.max().to_string()]);
                     }
                     KeyedLimiterError::Tiers(tiers) => {
-                        assert!(tiers == count && count > 16);
+                        assert!(tiers == count && count > 15);
                         names(&error, &["tiers", &count.to_string()]);
                     }
                     KeyedLimiterError::Limit(limit) => {

@@ -322,8 +322,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     /// Other settings with the same window count too.
     #[cold]
     fn is_recorded_in(&self, generation: Generation, settings: WindowSettings) -> bool {
-        self.state.word.load().generation() == generation
-            && self.settings.window(&self.state).has_window_of(&settings)
+        self.state.word.load().generation() == generation && self.settings.window(&self.state).has_window_of(&settings)
     }
 
     /// Trips the breaker if the counts of its window require it.

@@ -60,13 +60,15 @@ impl LiveSettings {
         }
     }
 
-    /// Returns whether a success of a generation leaves the window as it is, whatever the time that the call took.
+    /// Returns whether a success of a generation leaves the window as it is.
+    ///
+    /// `false` where that depends on the time that the call took.
     ///
     /// The settings need not be [current](Self::is_current) afterwards: only the window's number is read of the record. While the
     /// record is being replaced, that may be the number of the next window, in which nothing was recorded yet.
-    /// loom-tests: breaker_settings::success_in_a_healthy_window_beside_a_change.
     #[inline]
     pub(super) fn is_healthy(&self, state: &BreakerState, window: &OutcomeWindow, generation: Generation) -> bool {
+        // loom-tests: breaker_settings::success_in_a_healthy_window_beside_a_change.
         let settings = self.read(state);
         let recorded_as = || settings.record.untimed_window().recorded_as(generation);
         match settings.epoch & FLAGS {

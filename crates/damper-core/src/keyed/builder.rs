@@ -136,7 +136,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// Adds tiers with their quotas, and sets the function that returns the tier of a key.
     ///
     /// The builder's own quota is that of tier 0. The function is called when a key is first seen, and again after the
-    /// key was forgotten. There are at most 16 tiers in all. A number beyond the last tier means the last.
+    /// key was forgotten. There are at most 15 tiers in all. A number beyond the last tier means the last.
     ///
     /// # Examples
     ///
@@ -193,18 +193,18 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
             return Err(KeyedLimiterError::SharedBuckets(words));
         }
         let (others, tier_of) = tiers.unzip();
-        let quotas: Vec<_> = core::iter::once(quota).chain(others.into_iter().flatten()).collect();
-        if quotas.len() > MOST_TIERS {
-            return Err(KeyedLimiterError::Tiers(quotas.len()));
+        let others = others.unwrap_or_default();
+        if others.len() >= MOST_TIERS {
+            return Err(KeyedLimiterError::Tiers(1 + others.len()));
         }
-        if let Some(quota) = quotas.iter().find(|quota| !is_kept_by::<A>(**quota)) {
+        if let Some(quota) = core::iter::once(&quota).chain(&others).find(|quota| !is_kept_by::<A>(**quota)) {
             return Err(KeyedLimiterError::Limit(quota.limit()));
         }
         let start = A::line_start(alignment);
-        let table = Table::new(&quotas, start, capacity, words, when_full);
+        let table = Table::new(quota, &others, start, capacity, words, when_full);
         let tiers = match tier_of {
             None => TierChoice::One(PhantomData),
-            Some(tier_of) => TierChoice::new(quotas.len(), tier_of),
+            Some(tier_of) => TierChoice::new(table.tiers(), tier_of),
         };
         Ok(KeyedLimiter { table, tiers, capacity, clock, hasher })
     }
@@ -232,7 +232,7 @@ pub enum KeyedLimiterError {
     Capacity(CapacityError),
     /// `shared_buckets` is 0, or more than two for each of the most keys.
     SharedBuckets(usize),
-    /// There are more than 16 tiers.
+    /// There are more than 15 tiers.
     Tiers(usize),
     /// The limit of a quota is more than the algorithm can count for a key.
     ///

@@ -2,7 +2,9 @@
 
 #[cfg(feature = "std")]
 use super::builder::KeyedLimiterBuilder;
-use super::table::{Fingerprint, KeyedSlots, Receipt, SLOTS_PER_KEY, Table, TakeResult, WAYS, WhenFull, is_kept_by};
+use super::table::{
+    Fingerprint, KeyedSlots, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull, is_kept_by,
+};
 use super::tiers::{TierChoice, TierError};
 use crate::limit::{
     Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, RateLimiter, TokenBucket, TokenLine, Usage,
@@ -197,10 +199,12 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         all: &RateLimiter<B, D>,
     ) -> Result<Allowed, LimitSetDenied> {
         let fingerprint = self.fingerprint(key);
-        let (own, receipt) = self.take_slow(fingerprint, key, n, true).map_err(|denied| match all.refusal(n) {
-            Some(longer) if longer.outlasts(&denied) => LimitSetDenied::new(longer, 1, all.quota()),
-            _ => LimitSetDenied::new(denied, 0, self.quota_of(fingerprint, key)),
-        })?;
+        let (own, receipt) = self
+            .take_slow(fingerprint, key, n, self.table.look_for(fingerprint).slot_and_word())
+            .map_err(|denied| match all.refusal(n) {
+                Some(longer) if longer.outlasts(&denied) => LimitSetDenied::new(longer, 1, all.quota()),
+                _ => LimitSetDenied::new(denied, 0, self.quota_of(fingerprint, key)),
+            })?;
         match all.check_n(n) {
             Ok(shared) => Ok(if own.remaining() <= shared.remaining() { own } else { shared }),
             Err(denied) => {
@@ -308,17 +312,28 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     #[inline(always)]
     pub(crate) fn take(&self, key: &K, n: u32) -> TakeResult {
         let fingerprint = self.fingerprint(key);
-        let slot = self.table.find(fingerprint);
-        if let Some(slot) = slot
-            && let Some(taken) = self.table.take_fast(slot, fingerprint, n, &self.clock)
+        let found = self.table.look_for(fingerprint);
+        if found.is_of_key
+            && found.word.tier() == 0
+            && let Some(taken) = self.table.take_fast(found.slot, found.word, n, &self.clock)
         {
             return taken;
         }
-        self.take_slow(fingerprint, key, n, slot.is_some())
+        self.take_slow(fingerprint, key, n, found.slot_and_word())
     }
 
+    /// Takes tokens of a key that the fast path could not decide about.
+    ///
+    /// It is in another tier than the first, has no slot, or is just used by another thread.
     #[cold]
-    fn take_slow(&self, fingerprint: Fingerprint, key: &K, n: u32, mut is_known: bool) -> TakeResult {
+    fn take_slow(&self, fingerprint: Fingerprint, key: &K, n: u32, found: Option<(&Slot, SlotWord)>) -> TakeResult {
+        if let Some((slot, word)) = found
+            && word.tier() > 0
+            && let Some(taken) = self.table.take_in_tier(slot, word, n, &self.clock)
+        {
+            return taken;
+        }
+        let mut is_known = found.is_some();
         loop {
             let taken = if is_known {
                 self.table.take(fingerprint, n, &self.clock)

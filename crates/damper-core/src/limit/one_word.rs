@@ -115,8 +115,8 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     )]
     #[inline(always)]
     pub(super) fn glance(&self, clock: &impl Clock) -> Option<Observed<L>> {
-        let (epoch, line) = self.quota.read_for_fast_path()?;
-        self.look(epoch, line, clock)
+        let epoch = self.quota.limited_epoch()?;
+        self.look(epoch, self.quota.line_for_fast_path(epoch), clock)
     }
 
     #[inline]

@@ -40,8 +40,14 @@ pub trait PerKey {
     /// How the line of a tier begins.
     fn line_start(alignment: Alignment) -> LineStart;
 
-    /// The word of a level, unless that takes more of the quota than the fast path has.
-    fn word_straight(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> Option<u64>;
+    /// As [`take`](Self::take), from a level, unless that takes more of the quota than the fast path has.
+    fn take_straight(
+        line: &Self::Line,
+        level: u64,
+        at: u64,
+        n: u32,
+        clock: &impl Clock,
+    ) -> Option<Result<(u64, Allowed), Denied>>;
 
     /// The word of a level. A level out of range counts as that of an idle bucket.
     fn word(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
@@ -100,9 +106,21 @@ impl PerKey for TokenBucket {
         TokenLine::IN_LEVELS
     }
 
-    #[inline]
-    fn word_straight(line: &TokenLine, level: u64, at: u64, _: &impl Clock) -> Option<u64> {
-        line.word_near(ahead(level, at), at)
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn take_straight(
+        line: &TokenLine,
+        level: u64,
+        at: u64,
+        n: u32,
+        clock: &impl Clock,
+    ) -> Option<Result<(u64, Allowed), Denied>> {
+        let word = at.wrapping_add_signed(ahead(level, at).max(0));
+        match Self::take(line, word, at, n, clock) {
+            // Of a bucket that is below empty, which may be one whose clock stepped back.
+            Err(_) if line.is_below_zero(word, at) => None,
+            taken => Some(taken),
+        }
     }
 
     #[inline]

@@ -83,12 +83,13 @@ pub struct Record {
     mult: Versioned64,
     pace: Versioned64,
     shape: Versioned64,
-    sizes: [Versioned64; 2],
-    deepest_ever: Versioned64,
+    sizes: [Versioned64; 3],
 }
 
-/// The parts of a quota that are not needed to take tokens.
-struct Rest {
+/// The parts of a quota and its line that are not needed to take tokens.
+#[derive(Debug)]
+pub struct Rest {
+    deepest_ever: Versioned64,
     sizes: Versioned64,
     window: Versioned64,
     max_debt: Versioned64,
@@ -104,8 +105,7 @@ impl Record {
                 mult: Versioned64::new(0),
                 pace: Versioned64::new(0),
                 shape: Versioned64::new(0),
-                sizes: [Versioned64::new(0), Versioned64::new(0)],
-                deepest_ever: Versioned64::new(0),
+                sizes: [Versioned64::new(0), Versioned64::new(0), Versioned64::new(0)],
             }
         }
     }
@@ -113,9 +113,9 @@ impl Record {
     // ORDERING: Relaxed, here and below. The loaded values count only if the epoch is then still the same:
     // `LiveQuota::is_current` has the fence that pairs with the one in `LiveQuota::publish`.
     #[inline]
-    pub(crate) fn timeline(&self) -> Timeline {
+    pub(crate) fn timeline(&self, rest: &Rest) -> Timeline {
         let mut timeline = self.timeline_for_fast_path();
-        timeline.deepest_ever = self.deepest_ever.load(Ordering::Relaxed);
+        timeline.deepest_ever = rest.deepest_ever.load(Ordering::Relaxed);
         timeline.unlimited = UNLIMITED.get(self.shape.load(Ordering::Relaxed)) != 0;
         timeline
     }
@@ -144,7 +144,7 @@ impl Record {
         self.sizes[index].load(Ordering::Relaxed)
     }
 
-    fn store(&self, line: &Timeline, sizes: [u64; 2]) {
+    fn store(&self, line: &Timeline, sizes: [u64; 3]) {
         let shape = UNLIMITED.put(u64::from(line.unlimited))
             | FRACTION_BITS.put(line.fraction_bits.into())
             | PACE_SHIFT.put(line.pace.shift.into())
@@ -158,7 +158,7 @@ impl Record {
             (&self.shape, shape),
             (&self.sizes[0], sizes[0]),
             (&self.sizes[1], sizes[1]),
-            (&self.deepest_ever, line.deepest_ever),
+            (&self.sizes[2], sizes[2]),
         ] {
             word.store(value, Ordering::Relaxed);
         }
@@ -169,6 +169,7 @@ impl Rest {
     const_unless_loom! {
         const fn empty() -> Self {
             Self {
+                deepest_ever: Versioned64::new(0),
                 sizes: Versioned64::new(0),
                 window: Versioned64::new(0),
                 max_debt: Versioned64::new(0),
@@ -186,12 +187,13 @@ impl Rest {
         Quota::from_parts(LIMIT.get(sizes) as u32, window, BURST.get(sizes) as u32, max_debt)
     }
 
-    fn store(&self, quota: &Quota, behind: u64) {
+    fn store(&self, quota: &Quota, line: &Timeline) {
         let sizes = LIMIT.put(quota.limit().into()) | BURST.put(quota.burst_size().into());
         self.sizes.store(sizes, Ordering::Relaxed);
         self.window.store(quota.window_nanos(), Ordering::Relaxed);
         self.max_debt.store(quota.own_max_debt().map_or(u64::MAX, u64::from), Ordering::Relaxed);
-        self.behind.store(behind, Ordering::Relaxed);
+        self.behind.store(line.behind, Ordering::Relaxed);
+        self.deepest_ever.store(line.deepest_ever, Ordering::Relaxed);
     }
 }
 
@@ -230,21 +232,23 @@ impl LiveQuota {
         if epoch == UNANCHORED {
             return (epoch, self.anchor(clock));
         }
-        (epoch, L::load(self.record(epoch)))
+        (epoch, L::load(self.record(epoch), self.rest(epoch)))
     }
 
-    /// As [`read`](Self::read), if there is a line with a limit yet, and what the fast path needs of it.
+    /// The epoch, if its line has a limit. The fast path then reads the clock and the [line](Self::line_for_fast_path).
     #[inline]
-    pub(crate) fn read_for_fast_path<L: Line>(&self) -> Option<(usize, L)> {
-        let epoch = self.limited_epoch()?;
-        Some((epoch, L::load_for_fast_path(self.record(epoch))))
-    }
-
-    #[inline]
-    fn limited_epoch(&self) -> Option<usize> {
+    pub(crate) fn limited_epoch(&self) -> Option<usize> {
         // ORDERING: Acquire, as in `read`.
         let epoch = self.epoch.load(Ordering::Acquire);
         ((epoch as isize) > 0).then_some(epoch)
+    }
+
+    /// The part of an epoch's line that the fast path needs.
+    ///
+    /// It counts if [`is_current`](Self::is_current) says so afterwards.
+    #[inline]
+    pub(crate) fn line_for_fast_path<L: Line>(&self, epoch: usize) -> L {
+        L::load_for_fast_path(self.record(epoch), self.rest(epoch))
     }
 
     /// Whether this is still the epoch. Asked after everything that the decision depends on was read.
@@ -263,7 +267,7 @@ impl LiveQuota {
         loop {
             // ORDERING: Acquire, as in `read`.
             let epoch = self.epoch.load(Ordering::Acquire);
-            let quota = if epoch == UNANCHORED { self.initial } else { self.rests[Self::index(epoch)].load() };
+            let quota = if epoch == UNANCHORED { self.initial } else { self.rest(epoch).load() };
             if self.is_current(epoch) {
                 return quota;
             }
@@ -288,8 +292,8 @@ impl LiveQuota {
             epoch = self.publish(epoch, &self.initial, &line);
         }
         // ORDERING: Relaxed: only the thread that holds the claim stores it.
-        let behind = self.rests[Self::index(epoch)].behind.load(Ordering::Relaxed);
-        let old = Timeline { behind, ..self.record(epoch).timeline() };
+        let behind = self.rest(epoch).behind.load(Ordering::Relaxed);
+        let old = Timeline { behind, ..self.record(epoch).timeline(self.rest(epoch)) };
         let changed = old.changed::<L>(&quota, clock.frequency(), self.start.debt_bits)?;
         let new = changed.starting(clock.now(), &old);
         if !new.is_slower_than(&old) {
@@ -314,7 +318,7 @@ impl LiveQuota {
         // that are stored below sees the epoch before this one there.
         fence(Ordering::Release);
         self.record(epoch).store(line.timeline(), line.sizes());
-        self.rests[Self::index(epoch)].store(quota, line.timeline().behind);
+        self.rest(epoch).store(quota, line.timeline());
         // ORDERING: Release publishes the record; pairs with the Acquire in `read`.
         self.epoch.store(epoch, Ordering::Release);
         epoch
@@ -361,6 +365,11 @@ impl LiveQuota {
     #[inline]
     const fn record(&self, epoch: usize) -> &Record {
         &self.records[Self::index(epoch)]
+    }
+
+    #[inline]
+    const fn rest(&self, epoch: usize) -> &Rest {
+        &self.rests[Self::index(epoch)]
     }
 
     /// Which of the two records is in force.

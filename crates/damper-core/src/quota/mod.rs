@@ -21,5 +21,5 @@ pub use error::{QuotaError, SetQuotaError};
 pub use quota::Quota;
 pub use text::ParseQuotaError;
 
-pub(crate) use live::{LiveQuota, Record};
+pub(crate) use live::{LiveQuota, Record, Rest};
 pub(crate) use timeline::{Line, LineStart, Timeline};

@@ -20,7 +20,7 @@
 //! | a token | late by less than a tick after a change, and never otherwise | a line that is bent goes on from the part of a unit where the last one was, in whole ticks; what is less than a tick is kept in `behind` for the next change |
 //! | a token | early by less than a unit, and by less than a tick of the old line more where the quota changes in between | a full bucket is taken from at a position, which is rounded down; a changed line catches up on what is in `behind` |
 
-use super::live::Record;
+use super::live::{Record, Rest};
 use super::{Alignment, Quota, SetQuotaError};
 use crate::time::{Clock, Frequency, Scale, Ticks};
 
@@ -66,17 +66,17 @@ pub trait Line: Copy {
     /// The line of a quota.
     fn new(timeline: Timeline, quota: &Quota) -> Self;
 
-    /// Loads it from a record.
-    fn load(record: &Record) -> Self;
+    /// Loads it from a record and the rest beside it.
+    fn load(record: &Record, rest: &Rest) -> Self;
 
     /// Loads the part that the fast path of a check needs; the slow path handles the doubtful cases.
     #[inline]
-    fn load_for_fast_path(record: &Record) -> Self {
-        Self::load(record)
+    fn load_for_fast_path(record: &Record, rest: &Rest) -> Self {
+        Self::load(record, rest)
     }
 
     /// The rest of the record that [`load`](Self::load) finds beside the timeline.
-    fn sizes(&self) -> [u64; 2];
+    fn sizes(&self) -> [u64; 3];
 
     /// Where it lies in time.
     fn timeline(&self) -> &Timeline;

@@ -77,9 +77,9 @@ impl OutcomeWindow {
     /// Returns whether the register is full of successes of a generation.
     ///
     /// Another success leaves such a window as it is. So it writes nothing, and counts as recorded when the window was read.
-    /// loom-tests: breaker_windows::success_in_a_healthy_window.
     #[inline]
     pub(in crate::breaker) fn has_healthy_register(&self, generation: Generation) -> bool {
+        // loom-tests: breaker_windows::success_in_a_healthy_window.
         self.register.is_healthy(generation)
     }
 

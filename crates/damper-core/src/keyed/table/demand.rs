@@ -72,7 +72,7 @@ impl<A: KeyedAlgorithm> Demand<A> for Check {
             Origin::Slot(..) => Source::Slot,
             Origin::Shared { clears } => Source::Shared { clears },
         };
-        // There are at most 16 tiers.
+        // There are at most 15 tiers.
         (allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })
     }
 }

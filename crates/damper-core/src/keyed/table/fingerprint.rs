@@ -9,6 +9,9 @@ pub(in crate::keyed) struct Fingerprint(NonZeroU64);
 /// 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
 const MIXER: NonZeroU64 = NonZeroU64::new(0x9E37_79B9_7F4A_7C15).expect("it is not 0");
 
+/// 2^64 divided by the plastic number: with the golden ratio's it spreads pairs of sets evenly, too.
+const SECOND_MIXER: u64 = 0xC13F_A9A9_02A6_328F;
+
 /// Another odd multiplier, so that a key's shared bucket says nothing about its sets.
 ///
 /// Any odd number of 64 random bits would do.
@@ -35,21 +38,21 @@ impl Fingerprint {
     /// The number of the key's first set of slots, of `sets`, which are fewer than 2^32.
     #[inline]
     pub(super) fn first_set(self, sets: usize) -> usize {
-        scaled(self.mixed() >> 32, sets)
+        // A hasher of the caller's own may leave the bits uneven. The upper ones of the product are mixed best.
+        scaled(self.get().wrapping_mul(MIXER.get()), sets)
     }
 
     /// The number of the key's second set.
     #[inline]
     pub(super) fn second_set(self, sets: usize) -> usize {
-        let mixed = self.mixed();
-        scaled((mixed ^ mixed >> 32) & u64::from(u32::MAX), sets)
+        scaled(self.get().wrapping_mul(SECOND_MIXER), sets)
     }
 
     /// The number of the key's shared bucket, of `buckets`, which are fewer than 2^32.
     ///
     /// Independent of the key's sets.
     pub(super) fn shared_bucket(self, buckets: usize) -> usize {
-        scaled(self.get().wrapping_mul(OTHER_MIXER) >> 32, buckets)
+        scaled(self.get().wrapping_mul(OTHER_MIXER), buckets)
     }
 
     /// A number of 1 to `most`, which is small. Independent of the key's sets and of its shared bucket.
@@ -57,16 +60,14 @@ impl Fingerprint {
         let bits = self.get().wrapping_mul(OTHER_MIXER) >> 16 & 0xFFFF;
         1 + ((bits * most) >> 16)
     }
-
-    /// Mixes the bits, the upper ones best: a hasher of the caller's own may leave them uneven.
-    #[inline]
-    fn mixed(self) -> u64 {
-        self.get().wrapping_mul(MIXER.get())
-    }
 }
 
-/// A number of 32 bits, scaled to one below `count`, which is less than 2^32.
+/// A number, scaled to one below `count`, which is less than 2^32. Its upper bits decide.
 #[inline]
-fn scaled(half: u64, count: usize) -> usize {
-    ((half * count as u64) >> 32) as usize
+fn scaled(number: u64, count: usize) -> usize {
+    // One multiplication where words have 64 bits.
+    #[cfg(target_pointer_width = "64")]
+    return ((u128::from(number) * count as u128) >> 64) as usize;
+    #[cfg(not(target_pointer_width = "64"))]
+    return (((number >> 32) * count as u64) >> 32) as usize;
 }

@@ -31,22 +31,19 @@ pub use newcomer::WhenFull;
 pub(super) use shared::BUCKETS_PER_KEY;
 #[cfg(feature = "alloc")]
 pub(super) use slots::MOST_TIERS;
-pub(super) use slots::{SLOTS_PER_KEY, WAYS};
+pub(super) use slots::{SLOTS_PER_KEY, Slot, SlotWord, WAYS};
 pub(super) use waiting::Reserved;
 
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
-use crate::sync::{Guarded, SpinWait, const_unless_loom};
+use crate::sync::{AtomicU64, Guarded, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
 use core::marker::PhantomData;
 use demand::{Check, Debtor, Demand, Origin, Taken};
 use shared::SharedBuckets;
-use slots::{Slot, SlotWord, Slots};
-#[cfg(feature = "alloc")]
-use {
-    crate::sync::{AtomicU64, Ordering},
-    alloc::boxed::Box,
-};
+use slots::{Found, Slots};
 
 /// A bucket for every key, under the quota of the key's tier.
 pub(super) struct Table<A> {
@@ -58,18 +55,13 @@ pub(super) struct Table<A> {
 }
 
 /// The quotas of the tiers.
-#[cfg_attr(
-    feature = "alloc",
-    expect(clippy::large_enum_variant, reason = "a limiter has one of these, and as a `static` cannot box it")
-)]
-enum Tiers {
-    One(LiveQuota),
-    /// At least one.
+struct Tiers {
+    /// Beside the others, so that the fast path finds it without another load.
+    first: Tier,
     #[cfg(feature = "alloc")]
-    Several(Box<[Tier]>),
+    others: Vec<Tier>,
 }
 
-#[cfg(feature = "alloc")]
 struct Tier {
     quota: LiveQuota,
     /// The deepest debt that a key ever brought along to this tier, in its tokens (or windows).
@@ -81,7 +73,7 @@ struct Tier {
 #[must_use]
 pub struct Receipt {
     at: u64,
-    /// There are at most 16.
+    /// There are at most 15.
     tier: u8,
     source: Source,
 }
@@ -108,69 +100,83 @@ impl Source {
 pub(super) type TakeResult = Result<(Allowed, Receipt), Denied>;
 
 impl Tiers {
-    /// The tier of this number, or the last one if there are fewer; and its quota.
-    ///
-    /// The number is not computed where there is one tier only.
-    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
-    #[inline]
-    fn at(&self, tier: impl FnOnce() -> usize) -> (usize, &LiveQuota) {
-        match self {
-            Self::One(quota) => (0, quota),
-            #[cfg(feature = "alloc")]
-            Self::Several(tiers) => {
-                let tier = tier().min(tiers.len() - 1);
-                (tier, &tiers[tier].quota)
+    const_unless_loom! {
+        const fn one(quota: Quota, start: LineStart) -> Self {
+            Self {
+                first: Tier::new(quota, start),
+                #[cfg(feature = "alloc")]
+                others: Vec::new(),
             }
         }
     }
 
-    fn len(&self) -> usize {
-        match self {
-            Self::One(_) => 1,
+    #[cfg(feature = "alloc")]
+    fn new(first: Quota, others: &[Quota], start: LineStart) -> Self {
+        Self { first: Tier::new(first, start), others: others.iter().map(|quota| Tier::new(*quota, start)).collect() }
+    }
+
+    /// A tier, if there is such a one.
+    #[inline]
+    fn get(&self, tier: usize) -> Option<&Tier> {
+        match tier.checked_sub(1) {
+            None => Some(&self.first),
             #[cfg(feature = "alloc")]
-            Self::Several(tiers) => tiers.len(),
+            Some(other) => self.others.get(other),
+            #[cfg(not(feature = "alloc"))]
+            Some(_) => None,
         }
+    }
+
+    /// The tier of this number, or the last one if there are fewer.
+    #[inline]
+    fn at(&self, tier: usize) -> (usize, &Tier) {
+        let tier = tier.min(self.len() - 1);
+        (tier, self.get(tier).unwrap_or(&self.first))
+    }
+
+    fn len(&self) -> usize {
+        #[cfg(feature = "alloc")]
+        return 1 + self.others.len();
+        #[cfg(not(feature = "alloc"))]
+        return 1;
     }
 
     /// The quota of a tier, with its epoch and its line, as [`LiveQuota::read`] has them.
     #[inline]
     fn read<L: Line>(&self, tier: usize, clock: &impl Clock) -> (&LiveQuota, (usize, L)) {
-        let (_, quota) = self.at(|| tier);
-        let (epoch, line) = quota.read(clock);
-        (quota, (epoch, self.expecting_moved(tier, line)))
+        let (_, tier) = self.at(tier);
+        let (epoch, line) = tier.quota.read(clock);
+        (&tier.quota, (epoch, tier.expecting_moved(line)))
+    }
+}
+
+impl Tier {
+    const_unless_loom! {
+        const fn new(quota: Quota, start: LineStart) -> Self {
+            Self { quota: LiveQuota::new(quota, start), deepest_moved: AtomicU64::new(0) }
+        }
     }
 
-    /// A tier's line, on which the debt that a key brought along stays valid.
+    /// The tier's line, on which the debt that a key brought along stays valid.
     ///
     /// A deeper debt would be taken for one from before a clock stepped back. Called after the word of the key was
     /// read.
-    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
     #[inline]
-    fn expecting_moved<L: Line>(&self, tier: usize, line: L) -> L {
-        line.expecting_debt_of(match self {
-            Self::One(_) => 0,
-            // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of` left
-            // for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
-            // loom-tests: keyed::debt_survives_a_move_beside_a_check.
-            #[cfg(feature = "alloc")]
-            Self::Several(tiers) => tiers[tier].deepest_moved.load(Ordering::Relaxed),
-        })
+    fn expecting_moved<L: Line>(&self, line: L) -> L {
+        // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of` left
+        // for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
+        // loom-tests: keyed::debt_survives_a_move_beside_a_check.
+        line.expecting_debt_of(self.deepest_moved.load(Ordering::Relaxed))
     }
 
-    /// Remembers that a key brings along so deep a debt to a tier.
-    #[cfg_attr(
-        not(feature = "alloc"),
-        expect(unused_variables, clippy::unused_self, reason = "there is one tier only")
-    )]
-    fn expect_debt_of(&self, tier: usize, debt: u64) {
-        #[cfg(feature = "alloc")]
-        if let Self::Several(tiers) = self {
-            // ORDERING: Relaxed: the Release of the word that is written next publishes it.
-            let deepest = &tiers[tier].deepest_moved;
-            let mut now = deepest.load(Ordering::Relaxed);
-            while let Err(newer) = deepest.compare_exchange(now, now.max(debt), Ordering::Relaxed, Ordering::Relaxed) {
-                now = newer;
-            }
+    /// Remembers that a key brings along so deep a debt.
+    fn expect_debt_of(&self, debt: u64) {
+        // ORDERING: Relaxed: the Release of the word that is written next publishes it.
+        let mut now = self.deepest_moved.load(Ordering::Relaxed);
+        while let Err(newer) =
+            self.deepest_moved.compare_exchange(now, now.max(debt), Ordering::Relaxed, Ordering::Relaxed)
+        {
+            now = newer;
         }
     }
 }
@@ -184,7 +190,7 @@ impl<A> Table<A> {
             slots: &'static KeyedSlots<SETS, SHARED>,
         ) -> Self {
             Self {
-                tiers: Tiers::One(LiveQuota::new(quota, start)),
+                tiers: Tiers::one(quota, start),
                 slots: Slots::Lent(&slots.sets),
                 shared: SharedBuckets::lent(slots.shared.as_flattened()),
                 when_full: WhenFull::SharedOverflow,
@@ -195,31 +201,24 @@ impl<A> Table<A> {
 
     /// A table for so many keys, with so many words for those without a slot.
     ///
-    /// The first of the quotas is that of tier 0.
     #[cfg(feature = "alloc")]
     pub(super) fn new(
-        quotas: &[Quota],
+        first: Quota,
+        others: &[Quota],
         start: LineStart,
         capacity: usize,
         shared_words: usize,
         when_full: WhenFull,
     ) -> Self {
-        let live = |quota: &Quota| LiveQuota::new(*quota, start);
-        let tiers = match quotas {
-            [quota] => Tiers::One(live(quota)),
-            quotas => {
-                let tier = |quota| Tier { quota: live(quota), deepest_moved: AtomicU64::new(0) };
-                Tiers::Several(quotas.iter().map(tier).collect())
-            }
-        };
+        let tiers = Tiers::new(first, others, start);
         let (slots, shared) = (Slots::new(capacity), SharedBuckets::new(shared_words, tiers.len()));
         Self { tiers, slots, shared, when_full, algorithm: PhantomData }
     }
 
-    /// The slot that seems to be that of a key.
+    /// The slot of a key, if one seems to be, or any slot.
     #[inline]
-    pub(super) fn find(&self, key: Fingerprint) -> Option<&Slot> {
-        self.slots.find(key)
+    pub(super) fn look_for(&self, key: Fingerprint) -> Found<'_> {
+        self.slots.look_for(key)
     }
 
     /// How many tiers there are.
@@ -229,17 +228,17 @@ impl<A> Table<A> {
 
     /// The quota of a tier, if there is such a tier.
     pub(super) fn tier(&self, tier: usize) -> Option<&LiveQuota> {
-        (tier < self.tiers()).then(|| self.tiers.at(|| tier).1)
+        self.tiers.get(tier).map(|tier| &tier.quota)
     }
 
     /// The quota of the first tier.
     pub(super) fn first_tier(&self) -> &LiveQuota {
-        self.tiers.at(|| 0).1
+        &self.tiers.first.quota
     }
 
     /// The quota of the tier that a key is in, or would be in.
     pub(super) fn quota_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> Quota {
-        self.tiers.at(|| self.slots.slot_of(key).map_or_else(newcomer_tier, |(_, word)| word.tier())).1.quota()
+        self.tiers.at(self.slots.slot_of(key).map_or_else(newcomer_tier, |(_, word)| word.tier())).1.quota.quota()
     }
 
     /// The lock under which a key is first seen, and its shared bucket changes.
@@ -278,31 +277,46 @@ impl<A> Table<A> {
 }
 
 impl<A: KeyedAlgorithm> Table<A> {
-    /// Takes tokens from the slot that seems to be a key's, unless another thread intervenes.
+    /// Takes tokens from a key's slot in the first tier.
     ///
-    /// It does so of a bucket that is not below empty, under a quota with a limit.
+    /// `None` if another thread changed the slot since its word was read, for a bucket below empty, and under a quota without a limit.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    pub(super) fn take_fast(&self, slot: &Slot, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<TakeResult> {
-        let word = slot.word_of(key)?;
-        let (tier, quota) = self.tiers.at(|| word.tier());
-        let (epoch, line) = quota.read_for_fast_path::<A::Line>()?;
+    pub(super) fn take_fast(&self, slot: &Slot, word: SlotWord, n: u32, clock: &impl Clock) -> Option<TakeResult> {
+        Self::take_under(&self.tiers.first, slot, word, n, clock)
+    }
+
+    /// As [`take_fast`](Self::take_fast), in any tier. There is none for a slot that changes its owner.
+    ///
+    /// Out of line: beside the first tier's fast path it would slow that, and have all of its answer computed.
+    #[inline(never)]
+    pub(super) fn take_in_tier(&self, slot: &Slot, word: SlotWord, n: u32, clock: &impl Clock) -> Option<TakeResult> {
+        Self::take_under(self.tiers.get(word.tier())?, slot, word, n, clock)
+    }
+
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn take_under(tier: &Tier, slot: &Slot, word: SlotWord, n: u32, clock: &impl Clock) -> Option<TakeResult> {
+        let epoch = tier.quota.limited_epoch()?;
         if n == 0 {
             return None;
         }
+        // After the word, which is before the epoch, as `look` says. Before the line, whose words then need fewer registers.
+        let now = clock.now();
+        let line: A::Line = tier.quota.line_for_fast_path(epoch);
         // A token bucket that is below empty is left to the slow path anyway.
-        let mut line = if A::BY_WINDOWS { self.tiers.expecting_moved(tier, line) } else { line };
-        // After the word; which is before the epoch, as `look` says.
-        let at = line.reading(clock.now());
-        let full = A::word_straight(&line, word.level(), at, clock)?;
-        if !quota.is_current(epoch) {
+        let mut line = if A::BY_WINDOWS { tier.expecting_moved(line) } else { line };
+        let at = line.reading(now);
+        let taken = A::take_straight(&line, word.level(), at, n, clock)?;
+        if !tier.quota.is_current(epoch) {
             return None;
         }
         // No closures here: a call that is given the line makes all the others keep it in memory.
-        match A::take(&line, full, at, n, clock) {
-            Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => {
-                Some(Ok((allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source: Source::Slot })))
-            }
+        match taken {
+            Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => Some(Ok((
+                allowed,
+                Receipt { at: A::receipt(after, at), tier: word.tier() as u8, source: Source::Slot },
+            ))),
             Err(denied) if slot.still_has(word) => Some(Err(denied)),
             _ => None,
         }
@@ -426,7 +440,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         look: impl Fn(&A::Line, u64, u64) -> T,
     ) -> T {
         self.visit(key, clock, |line, word, at| (word, look(line, word, at))).unwrap_or_else(|| {
-            let (tier, _) = self.tiers.at(newcomer_tier);
+            let (tier, _) = self.tiers.at(newcomer_tier());
             self.shared.visit::<A, _>(self.shared.share_of(key), tier, &self.tiers, clock, |line, at, debt| {
                 (None, look(line, debt.of_key, at))
             })
@@ -466,7 +480,7 @@ impl<A: KeyedAlgorithm> Table<A> {
                 let Some((old, at, full)) = self.look(word, clock) else { continue };
                 let owed = A::owed(&old, full, at, clock);
                 let (new, (epoch, mut line)) = self.tiers.read::<A::Line>(tier, clock);
-                self.tiers.expect_debt_of(tier, A::reach(&line, owed));
+                self.tiers.at(tier).1.expect_debt_of(A::reach(&line, owed));
                 let at = line.reading(clock.now());
                 let moved = word.in_tier(tier).at_level(A::owing(&line, at, owed));
                 if new.is_current(epoch) && slot.replace(word, moved) {

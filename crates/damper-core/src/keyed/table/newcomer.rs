@@ -175,19 +175,19 @@ impl<A: KeyedAlgorithm> Table<A> {
         clock: &impl Clock,
         counts: &mut Counts,
     ) -> Option<Result<D::Answer<'_>, Denied>> {
-        let (tier, quota) = self.tiers.at(|| tier);
+        let (tier, under) = self.tiers.at(tier);
         let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
-        let (epoch, line) = quota.read::<A::Line>(clock);
+        let (epoch, line) = under.quota.read::<A::Line>(clock);
         let shared = self.shared.word(share, tier);
         let [first, second] = self.slots.candidates(key);
         let words = [first.words(), second.words()];
         // After the words: this knows the debt of every key whose word says that it was moved to this tier.
-        let mut line = self.tiers.expecting_moved(tier, line);
+        let mut line = under.expecting_moved(line);
         // Once, after the words.
         let at = line.reading(clock.now());
         let now = Reading { tier, line: &line, at, clock };
         let candidate = choose(self.candidates(first, &words[0], &now), self.candidates(second, &words[1], &now))?;
-        if !quota.is_current(epoch) {
+        if !under.quota.is_current(epoch) {
             return None;
         }
         let debt = || share.debt::<A>(&line, at, shared, others, clock);

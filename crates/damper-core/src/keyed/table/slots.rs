@@ -14,14 +14,14 @@
 //! # A slot
 //!
 //! ```text
-//! word  63     60 59  56 55                                    0
-//!      | VERSION | TIER | LEVEL                                 |
+//! word  63                                    8 7       4 3    0
+//!      | LEVEL                                  | VERSION | TIER |
 //! ```
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | LEVEL | 56 | what the algorithm keeps: of a token bucket, the lowest bits of the position at which it is full; all ones while the slot changes its owner |
-//! | TIER | 4 | which quota |
+//! | LEVEL | 56 | what the algorithm keeps: of a token bucket, the lowest bits of the position at which it is full |
+//! | TIER | 4 | which quota; all ones while the slot changes its owner |
 //! | VERSION | 4 | changes of the owner; wraps |
 //!
 //! **The owner** is named by a fingerprint beside the word: 64 bits of the key's hash, 0 in a vacant slot. A slot changes its
@@ -37,6 +37,7 @@ use crate::limit::LEVEL_BITS;
 use crate::sync::{AtomicU64, Field, Ordering, array_of, const_unless_loom};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
+use core::hint::select_unpredictable;
 
 /// The slots of a set: a cache line of them.
 pub(in crate::keyed) const WAYS: usize = 4;
@@ -44,17 +45,17 @@ pub(in crate::keyed) const WAYS: usize = 4;
 /// Slots per key of capacity.
 pub(in crate::keyed) const SLOTS_PER_KEY: usize = 2;
 
-const LEVEL: Field = Field::lowest(LEVEL_BITS);
-const TIER: Field = LEVEL.then(4);
+const TIER: Field = Field::lowest(4);
 const VERSION: Field = TIER.then(4);
-const _: () = assert!(VERSION.end() == u64::BITS, "fields must tile the word");
+const LEVEL: Field = VERSION.then(LEVEL_BITS);
+const _: () = assert!(LEVEL.end() == u64::BITS, "fields must tile the word");
 
 /// How many quotas there can be.
 #[cfg(feature = "alloc")]
-pub(in crate::keyed) const MOST_TIERS: usize = TIER.max() as usize + 1;
+pub(in crate::keyed) const MOST_TIERS: usize = CLAIMED as usize;
 
-/// The level of a slot that changes its owner.
-const CLAIMED: u64 = LEVEL.max();
+/// The tier of a slot that changes its owner.
+const CLAIMED: u64 = TIER.max();
 
 #[derive(Debug)]
 pub(in crate::keyed) struct Slot {
@@ -64,10 +65,11 @@ pub(in crate::keyed) struct Slot {
 
 /// A slot's word, as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SlotWord(u64);
+pub(in crate::keyed) struct SlotWord(u64);
 
 impl SlotWord {
-    pub(super) const fn tier(self) -> usize {
+    /// Which quota its owner is under. That of a claimed slot does not exist.
+    pub(in crate::keyed) const fn tier(self) -> usize {
         TIER.get(self.0) as usize
     }
 
@@ -78,12 +80,12 @@ impl SlotWord {
 
     /// Whether the slot is changing its owner.
     pub(super) const fn is_claimed(self) -> bool {
-        LEVEL.get(self.0) == CLAIMED
+        TIER.get(self.0) == CLAIMED
     }
 
     /// The same owner's word, with the lowest bits of another one.
     pub(super) const fn at_level(self, word: u64) -> Self {
-        Self(self.0 & !LEVEL.put(LEVEL.max()) | level(word))
+        Self(self.0 & !LEVEL.put(LEVEL.max()) | LEVEL.put(word))
     }
 
     /// The same owner's word, in another tier.
@@ -98,15 +100,7 @@ impl SlotWord {
 
     /// The claimed word of the next owner.
     const fn claimed(self) -> Self {
-        Self(VERSION.put(VERSION.get(self.0) + 1) | TIER.put(TIER.get(self.0)) | CLAIMED)
-    }
-}
-
-/// The lowest bits of a word. Where they would be those of a claimed slot, one unit more.
-const fn level(word: u64) -> u64 {
-    match LEVEL.get(word) {
-        CLAIMED => 0,
-        level => level,
+        Self(TIER.put(CLAIMED) | VERSION.put(VERSION.get(self.0) + 1))
     }
 }
 
@@ -218,12 +212,34 @@ impl Set {
         self.0.each_ref().map(Slot::word)
     }
 
-    /// The slot that seems to be a key's. A caller that uses it asks again, after its word.
+    /// The slot that seems to be a key's, or any slot.
     #[inline]
-    fn find(&self, key: Fingerprint) -> Option<&Slot> {
-        // All four are compared, because no processor can predict which of them it is.
-        let seems = |found: u32, (way, slot): (usize, &Slot)| found | u32::from(slot.is_of(key)) << way;
-        self.0.get(self.0.iter().enumerate().fold(0, seems).trailing_zeros() as usize)
+    fn look_for(&self, key: Fingerprint) -> Found<'_> {
+        let [_, second, third, last] = &self.0;
+        // All are compared and none is branched on, because no processor can predict which of them it is.
+        let way = select_unpredictable(second.is_of(key), 1, 0);
+        let way = select_unpredictable(third.is_of(key), 2, way);
+        let slot = &self.0[select_unpredictable(last.is_of(key), 3, way)];
+        let word = slot.word();
+        Found { slot, word, is_of_key: slot.is_of(key) }
+    }
+}
+
+/// A slot that may be a key's, and its word, which may be claimed.
+///
+/// Not an `Option`: then the fast path would also ask whether the reference is one.
+#[derive(Clone, Copy)]
+pub(in crate::keyed) struct Found<'a> {
+    pub(in crate::keyed) slot: &'a Slot,
+    pub(in crate::keyed) word: SlotWord,
+    /// Whether the key owns the slot, asked after the word was read.
+    pub(in crate::keyed) is_of_key: bool,
+}
+
+impl<'a> Found<'a> {
+    #[inline]
+    pub(in crate::keyed) fn slot_and_word(self) -> Option<(&'a Slot, SlotWord)> {
+        self.is_of_key.then_some((self.slot, self.word))
     }
 }
 
@@ -243,19 +259,28 @@ impl Slots {
         Self::Allocated((0..sets).map(|_| Set::vacant()).collect())
     }
 
-    /// The slot that seems to be that of a key.
+    /// The slot of a key, if one seems to be, or any slot.
     #[inline]
-    pub(super) fn find(&self, key: Fingerprint) -> Option<&Slot> {
-        self.first_set(key).find(key).or_else(|| self.second_set(key).find(key))
+    pub(super) fn look_for(&self, key: Fingerprint) -> Found<'_> {
+        match self.first_set(key).look_for(key) {
+            found if found.is_of_key => found,
+            _ => self.second_set(key).look_for(key),
+        }
     }
 
     /// The slot of a key, unless another key is taking it, and its word.
     #[inline]
     pub(super) fn slot_of<'a>(&'a self, key: Fingerprint) -> Option<(&'a Slot, SlotWord)> {
-        let with_word = |slot: &'a Slot| Some((slot, slot.word_of(key)?));
+        let found = self.look_for(key);
+        if !found.is_of_key {
+            return None;
+        }
+        if !found.word.is_claimed() {
+            return Some((found.slot, found.word));
+        }
         // A slot that is being taken from the key may stand before the one that it got since.
-        let or_another = || self.candidates(key).into_iter().flat_map(Set::slots).find_map(with_word);
-        with_word(self.find(key)?).or_else(or_another)
+        let with_word = |slot: &'a Slot| Some((slot, slot.word_of(key)?));
+        self.candidates(key).into_iter().flat_map(Set::slots).find_map(with_word)
     }
 
     /// The sets that a key may have a slot in.

@@ -8,7 +8,7 @@
 //! skew of the readings: each satisfies `word <= position + burst` at its own reading and moves the word by at least its
 //! cost, so that the costs between two readings a and b are at most `burst + position(b) - position(a)`.
 
-use crate::quota::{Alignment, Line, LineStart, Quota, Record, SetQuotaError, Timeline};
+use crate::quota::{Alignment, Line, LineStart, Quota, Record, Rest, SetQuotaError, Timeline};
 use crate::time::{Clock, Ticks};
 
 /// The position at which the line of a new limiter starts, if its bucket is to be full.
@@ -32,6 +32,8 @@ pub(crate) enum TakeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLine {
     timeline: Timeline,
+    /// A token, in units.
+    token: u64,
     /// The burst, in units.
     full: u64,
     /// In tokens, counted from a full bucket.
@@ -63,22 +65,28 @@ impl Line for TokenLine {
 
     fn new(timeline: Timeline, quota: &Quota) -> Self {
         let full = if quota.is_unlimited() { 0 } else { timeline.units(quota.burst_size().into()) };
-        Self { timeline, full, deepest_debt: Self::deepest_debt(quota) }
+        Self { timeline, token: timeline.units(1), full, deepest_debt: Self::deepest_debt(quota) }
     }
 
     #[inline]
-    fn load(record: &Record) -> Self {
-        Self { timeline: record.timeline(), full: record.size(0), deepest_debt: record.size(1) }
+    fn load(record: &Record, rest: &Rest) -> Self {
+        Self {
+            timeline: record.timeline(rest),
+            token: record.size(2),
+            full: record.size(0),
+            deepest_debt: record.size(1),
+        }
     }
 
     /// Without the depths of debt, which are 0.
     #[inline]
-    fn load_for_fast_path(record: &Record) -> Self {
-        Self { timeline: record.timeline_for_fast_path(), full: record.size(0), deepest_debt: 0 }
+    fn load_for_fast_path(record: &Record, _: &Rest) -> Self {
+        let timeline = record.timeline_for_fast_path();
+        Self { timeline, token: record.size(2), full: record.size(0), deepest_debt: 0 }
     }
 
-    fn sizes(&self) -> [u64; 2] {
-        [self.full, self.deepest_debt]
+    fn sizes(&self) -> [u64; 3] {
+        [self.full, self.deepest_debt, self.token]
     }
 
     #[inline]
@@ -124,13 +132,17 @@ impl TokenLine {
         if n == 0 || self.timeline.is_unlimited() {
             return Ok(word);
         }
-        // Tested in tokens: shifted, a large `n` would lose its high bits. One token does not, and is within every
-        // burst except 0, which is handled below.
-        if n > 1 && n as u64 > self.full >> self.timeline.fraction_bits() {
+        // One token is within every burst except 0, which is handled below.
+        let cost = if n == 1 {
+            self.token
+        } else if n as u64 > self.full >> self.timeline.fraction_bits() {
+            // Tested in tokens: shifted, a large `n` would lose its high bits.
             return Err(TakeError::ExceedsBurst);
-        }
+        } else {
+            self.units(n)
+        };
         // At most 2^63 + 2^61: no overflow.
-        let after = Self::debt(word, at) + self.units(n);
+        let after = Self::debt(word, at) + cost;
         if after <= self.full {
             Ok(at.wrapping_add(after))
         } else if self.full == 0 {
@@ -279,13 +291,6 @@ impl TokenLine {
     pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
         let word = at.wrapping_add_signed(ahead.max(0));
         if self.is_beyond_deepest_debt(word, at) && self.heal_slow(word, at, clock).is_some() { at } else { word }
-    }
-
-    /// As [`word_ahead`](Self::word_ahead) of a bucket that is not below empty; `None` if it may be.
-    #[inline]
-    pub(crate) fn word_near(&self, ahead: i64, at: u64) -> Option<u64> {
-        let ahead = ahead.max(0) as u64;
-        (ahead <= self.full).then(|| at.wrapping_add(ahead))
     }
 
     /// Whether the bucket is in debt.

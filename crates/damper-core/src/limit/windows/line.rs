@@ -17,7 +17,7 @@
 //! a whole window of forward motion. (To put the count into the reading's own window would allow it twice to a clock
 //! that steps back and forth over the end of it.) No caller is locked out for longer than two windows.
 
-use crate::quota::{Alignment, Line, LineStart, Quota, Record, SetQuotaError, Timeline};
+use crate::quota::{Alignment, Line, LineStart, Quota, Record, Rest, SetQuotaError, Timeline};
 use crate::sync::{Field, signed};
 use crate::time::Clock;
 use core::time::Duration;
@@ -62,13 +62,13 @@ impl Line for WindowLine {
     }
 
     #[inline]
-    fn load(record: &Record) -> Self {
+    fn load(record: &Record, rest: &Rest) -> Self {
         // It was a `u32`.
-        Self { timeline: record.timeline(), limit: record.size(0) as u32 }
+        Self { timeline: record.timeline(rest), limit: record.size(0) as u32 }
     }
 
-    fn sizes(&self) -> [u64; 2] {
-        [self.limit.into(), 0]
+    fn sizes(&self) -> [u64; 3] {
+        [self.limit.into(), 0, 0]
     }
 
     #[inline]

@@ -206,8 +206,14 @@ impl<W: Windowed> PerKey for W {
     }
 
     #[inline]
-    fn word_straight(line: &WindowLine, level: u64, at: u64, clock: &impl Clock) -> Option<u64> {
-        Some(Self::word(line, level, at, clock))
+    fn take_straight(
+        line: &WindowLine,
+        level: u64,
+        at: u64,
+        n: u32,
+        clock: &impl Clock,
+    ) -> Option<Result<(u64, Allowed), Denied>> {
+        Some(Self::take(line, Self::word(line, level, at, clock), at, n, clock))
     }
 
     #[inline]
