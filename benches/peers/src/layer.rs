@@ -5,7 +5,8 @@
 //! Both are measured here, by turns of so many requests that are made before the time runs. For each the service is
 //! cloned, as axum and hyper-util do, polled for readiness, called, and its future polled once, which answers.
 
-use crate::contest::{Contest, Peer, Side};
+use crate::contest::{Contest, Peer, Side, sum};
+use crate::floor;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use damper::concurrency::{Criticality, LimitBounds};
@@ -26,7 +27,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "layer_breaker",
         damper: breaker,
-        peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: Some(0.07) }),
+        peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: Some(0.10) }),
     },
     // The same, of a breaker that the layer makes: two references are counted for each call.
     Contest {
@@ -38,13 +39,19 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "layer_limit_ip",
         damper: || limit(Headers::OnRefusals),
-        peer: Some(Peer { name: "tower_governor", side: peers::limit, bar: Some(0.5) }),
+        peer: Some(Peer { name: "tower_governor", side: peers::limit, bar: Some(0.6) }),
     },
     // With headers on the answers: RateLimit and RateLimit-Policy, or two of X-RateLimit.
     Contest {
         name: "layer_limit_ip_headers",
         damper: || limit(Headers::OnAllResponses),
-        peer: Some(Peer { name: "tower_governor", side: peers::limit_with_headers, bar: Some(0.35) }),
+        peer: Some(Peer { name: "tower_governor", side: peers::limit_with_headers, bar: None }),
+    },
+    // What the headers cost beside writing two of them: the peer is the layer without them, and `floor_headers`.
+    Contest {
+        name: "layer_limit_ip_headers_floor",
+        damper: || limit(Headers::OnAllResponses),
+        peer: Some(Peer { name: "layer + headers", side: limit_and_two_headers, bar: Some(1.15) }),
     },
     // One limit for all; the same service for all calls, for tower's cannot be cloned.
     Contest {
@@ -191,6 +198,10 @@ fn breaker_of_the_layer() -> Side {
 /// A limit so high that it refuses no request.
 fn limit(headers: Headers) -> Side {
     added(&RateLimitLayer::per_client(Quota::per_second(1_000_000_000)).headers(headers))
+}
+
+fn limit_and_two_headers() -> Side {
+    sum(limit(Headers::OnRefusals), floor::two_headers())
 }
 
 fn limit_for_all() -> Side {
