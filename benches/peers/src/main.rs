@@ -14,6 +14,7 @@ mod adaptive;
 mod admission;
 mod breaker;
 mod bulkhead;
+mod client_layer;
 mod contest;
 mod floor;
 mod harness;
@@ -59,6 +60,7 @@ fn contests() -> impl Iterator<Item = &'static Contest> {
         retry::CONTESTS,
         keyed::CONTESTS,
         layer::CONTESTS,
+        client_layer::CONTESTS,
         lru::CONTESTS,
         floor::CONTESTS,
     ];
