@@ -48,7 +48,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: || limit(Headers::OnAllResponses),
         peer: Some(Peer { name: "tower_governor", side: peers::limit_with_headers, bar: None }),
     },
-    // What the headers cost beside writing two of them: the peer is the layer without them, and `floor_headers`.
+    // Beside the sum of the layer without headers and of writing two of them, `floor_headers`.
     Contest {
         name: "layer_limit_ip_headers_floor",
         damper: || limit(Headers::OnAllResponses),
