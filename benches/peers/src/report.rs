@@ -5,7 +5,10 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// The names of the columns that a [`Row`] is displayed in.
-pub(crate) const HEADER: &str = "name                              damper  quartiles          peer                        ratio  quartiles       bar";
+pub(crate) const HEADER: &str = concat!(
+    "name                           damper     quartiles          ",
+    "peer                  value      ratio  quartiles      bar",
+);
 
 /// The result of a contest.
 #[derive(Debug)]
@@ -53,7 +56,7 @@ impl fmt::Display for Row {
         let Self { name, unit, damper, quartiles, compared } = self;
         write!(f, "{name:<28} {damper:>8.2} {unit}  {:<17}", spread(*quartiles))?;
         if let Some(Compared { peer, peer_value, ratio, ratio_quartiles, bar }) = compared {
-            write!(f, "  {peer:<15} {peer_value:>7.2} {unit}  {ratio:>5.2}  {:<12}", spread(*ratio_quartiles))?;
+            write!(f, "  {peer:<17} {peer_value:>7.2} {unit}  {ratio:>5.2}  {:<12}", spread(*ratio_quartiles))?;
             if let Some(bar) = bar {
                 let missed = if ratio > bar { "  missed" } else { "" };
                 write!(f, "  {bar:>4.2}{missed}")?;
