@@ -9,7 +9,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "breaker_consecutive",
         damper: consecutive,
-        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(0.15) }),
+        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(0.3) }),
     },
     // Five consecutive failures, for both.
     Contest {
@@ -20,12 +20,12 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "breaker_window_48",
         damper: || window(48),
-        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(0.85) }),
+        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(0.5) }),
     },
     Contest {
         name: "breaker_window_100",
         damper: || window(100),
-        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(1.0) }),
+        peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(0.5) }),
     },
     // A refusal.
     Contest {

@@ -35,6 +35,11 @@ pub(crate) fn calls(mut call: impl FnMut() -> bool + 'static) -> Side {
     Box::new(move |n| timed(n, &mut call))
 }
 
+/// The sum of what two sides take.
+pub(crate) fn sum(mut first: Side, mut second: Side) -> Side {
+    Box::new(move |n| first(n) + second(n))
+}
+
 /// Some threads that call at the same time, so many times each.
 ///
 /// The time is that of the slowest: what a call costs its caller while the others call too.

@@ -14,7 +14,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest { name: "floor_cas", damper: cas, peer: None },
     Contest { name: "floor_clock", damper: read, peer: None },
     Contest { name: "floor_arc", damper: count, peer: None },
-    Contest { name: "floor_headers", damper: tell, peer: None },
+    Contest { name: "floor_headers", damper: two_headers, peer: None },
 ];
 
 /// A load and a compare-and-swap on a word without contention.
@@ -38,7 +38,7 @@ fn count() -> Side {
 /// Two headers in a map of their own, made and dropped: the least cost of stating a limit.
 ///
 /// One has a value that is the same each time, the other one that differs.
-fn tell() -> Side {
+pub(crate) fn two_headers() -> Side {
     const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
     const LEFT: HeaderName = HeaderName::from_static("ratelimit");
     let policy = HeaderValue::try_from(String::from(r#""default";q=100;w=60"#)).expect("printable");

@@ -1,15 +1,15 @@
 //! How a contest is measured.
 //!
 //! Both sides take turns, in an order that changes from round to round, so that noise affects both alike. A round lasts
-//! equally long for both. A calibration finds the number of calls that takes, and warms the side up. The report has each
-//! side's median, and the median of the rounds' ratios.
+//! equally long for both. A calibration finds the number of calls that takes, and warms the side up. The report has the
+//! median of each side and of the rounds' ratios, and the quartiles of damper's rounds and of the ratios.
 //!
 //! Calls follow one another closely, so a processor overlaps several of them, and independent work hides behind the
 //! slowest instruction. If that is the read of the processor's counter, which both sides need once per call, they cost
 //! nearly the same: compare with `floor_clock`.
 
 use crate::contest::{Contest, Side};
-use crate::report::{Compared, Row};
+use crate::report::{Compared, Quartiles, Row};
 use std::time::{Duration, Instant};
 
 /// How long is measured.
@@ -40,13 +40,18 @@ pub(crate) fn measure(contest: &Contest, effort: Effort) -> Row {
             damper.take();
         }
     }
-    let compared = contest.peer.as_ref().zip(peer).map(|(peer, turns)| Compared {
-        peer: peer.name,
-        peer_value: turns.median(),
-        ratio: median(damper.taken.iter().zip(&turns.taken).map(|(ours, theirs)| ours / theirs)),
-        bar: peer.bar,
+    let compared = contest.peer.as_ref().zip(peer).map(|(peer, turns)| {
+        let ratios = Rounds::new(damper.taken.iter().zip(&turns.taken).map(|(ours, theirs)| ours / theirs));
+        Compared {
+            peer: peer.name,
+            peer_value: Rounds::new(turns.taken).median(),
+            ratio: ratios.median(),
+            ratio_quartiles: Some(ratios.quartiles()),
+            bar: peer.bar,
+        }
     });
-    Row { name: contest.name, unit: "ns", damper: damper.median(), compared }
+    let ours = Rounds::new(damper.taken);
+    Row { name: contest.name, unit: "ns", damper: ours.median(), quartiles: Some(ours.quartiles()), compared }
 }
 
 /// A side, and the nanoseconds that one call took in each round.
@@ -65,10 +70,6 @@ impl Turns {
     fn take(&mut self) {
         let nanos = (self.side)(self.calls).as_nanos();
         self.taken.push(nanos as f64 / self.calls as f64);
-    }
-
-    fn median(&self) -> f64 {
-        median(self.taken.iter().copied())
     }
 }
 
@@ -94,8 +95,23 @@ fn calls_in(round: Duration, side: &mut Side) -> u64 {
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<_> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+/// One number of each round, in ascending order.
+struct Rounds(Vec<f64>);
+
+impl Rounds {
+    fn new(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<_> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        Self(values)
+    }
+
+    fn median(&self) -> f64 {
+        self.0[self.0.len() / 2]
+    }
+
+    /// The values between which the middle half of the rounds lies.
+    fn quartiles(&self) -> Quartiles {
+        let (last, quarter) = (self.0.len() - 1, self.0.len() / 4);
+        Quartiles { low: self.0[quarter], high: self.0[last - quarter] }
+    }
 }

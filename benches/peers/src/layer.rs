@@ -5,11 +5,12 @@
 //! Both are measured here, by turns of so many requests that are made before the time runs. For each the service is
 //! cloned, as axum and hyper-util do, polled for readiness, called, and its future polled once, which answers.
 
-use crate::contest::{Contest, Peer, Side};
+use crate::contest::{Contest, Peer, Side, sum};
+use crate::floor;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use damper::concurrency::{Criticality, LimitBounds};
-use damper::http::{AdmissionLayer, CircuitBreakerLayer, ConcurrencyLayer, Headers, RateLimitLayer};
+use damper::http::{AdmissionLayer, CircuitBreakerLayer, ConcurrencyLayer, DeadlineLayer, Headers, RateLimitLayer};
 use damper::{BreakerConfig, CircuitBreaker, Quota};
 use http::{Request, Response};
 use std::convert::Infallible;
@@ -19,6 +20,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+use tokio::runtime::Builder;
 use tower::{Layer, Service, service_fn};
 
 pub(crate) const CONTESTS: &[Contest] = &[
@@ -26,7 +28,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "layer_breaker",
         damper: breaker,
-        peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: Some(0.07) }),
+        peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: Some(0.10) }),
     },
     // The same, of a breaker that the layer makes: two references are counted for each call.
     Contest {
@@ -38,13 +40,19 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "layer_limit_ip",
         damper: || limit(Headers::OnRefusals),
-        peer: Some(Peer { name: "tower_governor", side: peers::limit, bar: Some(0.5) }),
+        peer: Some(Peer { name: "tower_governor", side: peers::limit, bar: Some(0.6) }),
     },
     // With headers on the answers: RateLimit and RateLimit-Policy, or two of X-RateLimit.
     Contest {
         name: "layer_limit_ip_headers",
         damper: || limit(Headers::OnAllResponses),
-        peer: Some(Peer { name: "tower_governor", side: peers::limit_with_headers, bar: Some(0.35) }),
+        peer: Some(Peer { name: "tower_governor", side: peers::limit_with_headers, bar: None }),
+    },
+    // Beside the sum of the layer without headers and of writing two of them, `floor_headers`.
+    Contest {
+        name: "layer_limit_ip_headers_floor",
+        damper: || limit(Headers::OnAllResponses),
+        peer: Some(Peer { name: "layer + headers", side: limit_and_two_headers, bar: Some(1.15) }),
     },
     // One limit for all; the same service for all calls, for tower's cannot be cloned.
     Contest {
@@ -72,12 +80,23 @@ pub(crate) const CONTESTS: &[Contest] = &[
     },
     // By class and tenant; requests have no deadline here.
     Contest { name: "layer_admission", damper: admission, peer: None },
+    // A timeout of a second, which never passes. damper also bounds the body, and puts the deadline into the request.
+    Contest {
+        name: "layer_deadline",
+        damper: deadline,
+        peer: Some(Peer { name: "tower-resilience", side: peers::time_limiter, bar: None }),
+    },
+    Contest {
+        name: "layer_deadline_tower",
+        damper: deadline,
+        peer: Some(Peer { name: "tower", side: peers::timeout, bar: None }),
+    },
 ];
 
 /// The requests of a turn.
 const TURN: u64 = 256;
 
-type Answer = Result<Response<Body>, Infallible>;
+pub(crate) type Answer = Result<Response<Body>, Infallible>;
 
 fn bare(_: Request<()>) -> Ready<Answer> {
     ready(Ok(Response::new(Body::empty())))
@@ -92,7 +111,7 @@ fn request(number: u64) -> Request<()> {
 }
 
 /// The time that `layer` adds to the service.
-fn added<L, B>(layer: &L) -> Side
+pub(crate) fn added<L, B>(layer: &L) -> Side
 where
     L: Layer<tower::util::ServiceFn<fn(Request<()>) -> Ready<Answer>>>,
     L::Service: Service<Request<()>, Response = Response<B>> + Clone + 'static,
@@ -138,7 +157,7 @@ where
 }
 
 /// The time that `layer` adds to a service that is not cloned.
-fn added_to_one<L, B>(layer: &L) -> Side
+pub(crate) fn added_to_one<L, B>(layer: &L) -> Side
 where
     L: Layer<tower::util::ServiceFn<fn(Request<()>) -> Ready<Answer>>>,
     L::Service: Service<Request<()>, Response = Response<B>> + 'static,
@@ -154,6 +173,19 @@ where
             left -= turn;
         }
         with.saturating_sub(without).max(Duration::from_nanos(1))
+    })
+}
+
+/// A side that is made, and runs, where tokio's timer is.
+pub(crate) fn on_timer(side: impl FnOnce() -> Side) -> Side {
+    let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let mut side = {
+        let _entered = runtime.enter();
+        side()
+    };
+    Box::new(move |n| {
+        let _entered = runtime.enter();
+        side(n)
     })
 }
 
@@ -193,6 +225,10 @@ fn limit(headers: Headers) -> Side {
     added(&RateLimitLayer::per_client(Quota::per_second(1_000_000_000)).headers(headers))
 }
 
+fn limit_and_two_headers() -> Side {
+    sum(limit(Headers::OnRefusals), floor::two_headers())
+}
+
 fn limit_for_all() -> Side {
     added_to_one(&RateLimitLayer::global(Quota::per_second(1_000_000_000)))
 }
@@ -212,15 +248,22 @@ fn admission() -> Side {
     added(&layer)
 }
 
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+fn deadline() -> Side {
+    added(&DeadlineLayer::new(TIMEOUT))
+}
+
 mod peers {
-    use super::{Body, Duration, Response, Side, added, added_to_one};
-    use tokio::runtime::Builder;
+    use super::{Body, Duration, Response, Side, TIMEOUT, added, added_to_one, on_timer};
     use tower::limit::{ConcurrencyLimitLayer, RateLimitLayer};
+    use tower::timeout::TimeoutLayer;
     use tower_governor::GovernorLayer;
     use tower_governor::governor::GovernorConfigBuilder;
     use tower_resilience_adaptive::{AdaptiveLimiterLayer, Aimd};
     use tower_resilience_bulkhead::BulkheadLayer;
     use tower_resilience_circuitbreaker::CircuitBreakerLayer;
+    use tower_resilience_timelimiter::TimeLimiterLayer;
 
     /// Waits in its queue: without a timer, so that it costs less than refusing would.
     pub(super) fn bulkhead() -> Side {
@@ -258,14 +301,14 @@ mod peers {
 
     pub(super) fn limit_for_all() -> Side {
         // Its timer is made with the service, and not used.
-        let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
-        let mut side = {
-            let _entered = runtime.enter();
-            added_to_one(&RateLimitLayer::new(u64::MAX, Duration::from_secs(1)))
-        };
-        Box::new(move |n| {
-            let _runs_as_long_as_the_side = &runtime;
-            side(n)
-        })
+        on_timer(|| added_to_one(&RateLimitLayer::new(u64::MAX, Duration::from_secs(1))))
+    }
+
+    pub(super) fn timeout() -> Side {
+        on_timer(|| added(&TimeoutLayer::new(TIMEOUT)))
+    }
+
+    pub(super) fn time_limiter() -> Side {
+        on_timer(|| added(&TimeLimiterLayer::builder().timeout_duration(TIMEOUT).build()))
     }
 }

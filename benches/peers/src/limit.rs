@@ -11,18 +11,24 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "check_allow",
         damper: check_allow,
-        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: Some(0.92) }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: Some(1.02) }),
     },
-    // The same decision where time may be a millisecond old; governor with its default clock.
+    // The same decision where time may be a millisecond old, for both.
     Contest {
         name: "check_allow_coarse",
         damper: check_allow_coarse,
-        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: Some(0.55) }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow_coarse, bar: Some(0.6) }),
+    },
+    // The same for damper only; governor reads its default clock.
+    Contest {
+        name: "check_allow_coarse_default",
+        damper: check_allow_coarse,
+        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: None }),
     },
     Contest {
         name: "check_deny",
         damper: check_deny,
-        peer: Some(Peer { name: "governor", side: governor::check_deny, bar: Some(0.70) }),
+        peer: Some(Peer { name: "governor", side: governor::check_deny, bar: Some(1.02) }),
     },
     // Beside others that need no task of their own.
     Contest {
@@ -49,13 +55,13 @@ pub(crate) const CONTESTS: &[Contest] = &[
     Contest {
         name: "check_allow_2t",
         damper: check_allow_2t,
-        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: Some(0.90) }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: Some(0.7) }),
     },
     // Of tokens that are taken 1,024 at a time.
     Contest {
         name: "lease_1t",
         damper: lease_1t,
-        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: Some(0.10) }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: Some(0.12) }),
     },
     Contest {
         name: "lease_2t",
@@ -64,20 +70,25 @@ pub(crate) const CONTESTS: &[Contest] = &[
     },
     // For callers that cannot hold a lease, with as many tokens at a time.
     Contest {
+        name: "striped_1t",
+        damper: striped_1t,
+        peer: Some(Peer { name: "governor", side: governor::check_allow, bar: Some(0.5) }),
+    },
+    Contest {
         name: "striped_2t",
         damper: striped_2t,
-        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: Some(0.90) }),
+        peer: Some(Peer { name: "governor", side: governor::check_allow_2t, bar: Some(0.15) }),
     },
     // How close to what the processor needs for the same accesses.
     Contest {
         name: "check_allow_floor",
         damper: check_allow,
-        peer: Some(Peer { name: "raw read + CAS", side: floor::read_and_cas, bar: Some(1.35) }),
+        peer: Some(Peer { name: "raw read + CAS", side: floor::read_and_cas, bar: Some(1.05) }),
     },
     Contest {
         name: "check_deny_floor",
         damper: check_deny,
-        peer: Some(Peer { name: "raw read + load", side: floor::read_and_load, bar: Some(1.30) }),
+        peer: Some(Peer { name: "raw read + load", side: floor::read_and_load, bar: Some(1.05) }),
     },
 ];
 
@@ -89,9 +100,12 @@ fn check_allow() -> Side {
     calls(move || black_box(&limiter).check().is_ok())
 }
 
+/// How often the threads of coarse clocks advance them.
+const TICK: Duration = Duration::from_millis(1);
+
 fn check_allow_coarse() -> Side {
     static CLOCK: CoarseClock = CoarseClock::new();
-    let ticker = CoarseTicker::start(&CLOCK, Duration::from_millis(1)).expect("the system starts a thread");
+    let ticker = CoarseTicker::start(&CLOCK, TICK).expect("the system starts a thread");
     // A millisecond brings 4 million tokens, far more than can be taken in it.
     let limiter = RateLimiter::with_clock(PLENTY, &CLOCK);
     let mut side = calls(move || black_box(&limiter).check().is_ok());
@@ -132,14 +146,25 @@ fn lease_2t() -> Side {
     })
 }
 
+fn striped() -> Striped {
+    Striped::with_stripes(PLENTY, 16 * LEASE, 16, Monotonic).expect("less than the burst")
+}
+
+fn striped_1t() -> Side {
+    let limiter = striped();
+    calls(move || black_box(&limiter).check().is_ok())
+}
+
 fn striped_2t() -> Side {
-    let limiter = Striped::with_stripes(PLENTY, 16 * LEASE, 16, Monotonic).expect("less than the burst");
+    let limiter = striped();
     calls_on_threads(2, move || black_box(&limiter).check().is_ok())
 }
 
-/// governor's direct limiter on its default clock, quanta's.
+/// governor's direct limiter, on its default clock unless a row says otherwise.
 mod governor {
+    use super::TICK;
     use crate::contest::{Side, calls, calls_on_threads};
+    use governor::clock::QuantaUpkeepClock;
     use governor::{Quota, RateLimiter};
     use std::hint::black_box;
     use std::num::NonZeroU32;
@@ -152,6 +177,13 @@ mod governor {
 
     pub(super) fn check_allow() -> Side {
         let limiter = RateLimiter::direct(plenty());
+        calls(move || black_box(&limiter).check().is_ok())
+    }
+
+    pub(super) fn check_allow_coarse() -> Side {
+        // Its upkeep thread runs as long as the limiter is there.
+        let clock = QuantaUpkeepClock::from_interval(TICK).expect("no other upkeep thread runs");
+        let limiter = RateLimiter::direct_with_clock(plenty(), clock);
         calls(move || black_box(&limiter).check().is_ok())
     }
 

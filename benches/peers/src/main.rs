@@ -5,14 +5,16 @@
 //! ```
 //!
 //! A row is a [`Contest`]; there is a file per concept with a table of them, and `harness.rs` says how they are
-//! measured. Every peer runs on its default clock, otherwise in its fastest documented configuration, and does the same work. A ratio is damper's cost
-//! over the peer's, so that less is better, and the bar is what it should not exceed. A missed bar is marked and no
+//! measured. Every peer runs in its fastest documented configuration for the same work: on its default clock, or on
+//! its own coarse clock where damper's is coarse. A ratio is damper's cost over the peer's, so that less is better, and the
+//! bar is what it should not exceed. A missed bar is marked and no
 //! more: on a busy machine timings are noise.
 
 mod adaptive;
 mod admission;
 mod breaker;
 mod bulkhead;
+mod client_layer;
 mod contest;
 mod floor;
 mod harness;
@@ -58,6 +60,7 @@ fn contests() -> impl Iterator<Item = &'static Contest> {
         retry::CONTESTS,
         keyed::CONTESTS,
         layer::CONTESTS,
+        client_layer::CONTESTS,
         lru::CONTESTS,
         floor::CONTESTS,
     ];

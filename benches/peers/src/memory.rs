@@ -17,8 +17,9 @@ const MOST: f64 = 48.5;
 pub(crate) fn measure() -> Row {
     let ours = bytes_per_key(|| keyed::filled(KEYS));
     let theirs = bytes_per_key(|| keyed::governor::filled(KEYS));
-    let compared = Compared { peer: "governor", peer_value: theirs, ratio: ours / theirs, bar: Some(MOST / theirs) };
-    Row { name: NAME, unit: "B ", damper: ours, compared: Some(compared) }
+    let (ratio, bar) = (ours / theirs, Some(MOST / theirs));
+    let compared = Compared { peer: "governor", peer_value: theirs, ratio, ratio_quartiles: None, bar };
+    Row { name: NAME, unit: "B ", damper: ours, quartiles: None, compared: Some(compared) }
 }
 
 /// By what the resident memory grows, for each key.
