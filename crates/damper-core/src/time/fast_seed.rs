@@ -4,22 +4,22 @@
 //! over the prime 2^61 - 1 reduces all numbers before it to one, which enters the multiply-shift too:
 //!
 //! ```text
-//! digits of 59 bits d_1, .. d_m of all numbers but the last
-//! polynomial = (d_1 + 1) * point^(m-1) + .. + (d_m + 1) * point^0           mod 2^61 - 1
-//! product = lower * (last mod 2^64) + upper * (last / 2^64) + before * polynomial + offset      mod 2^128
-//! hash = scattered(product / 2^64)
+//! d_1, .. d_m = the digits of 59 bits of all numbers but the last
+//! polynomial  = (d_1 + 1) * point^(m-1) + .. + (d_m + 1) * point^0                          mod 2^61 - 1
+//! sum         = lower * (last mod 2^64) + upper * (last / 2^64) + before * polynomial + offset  mod 2^128
+//! hash        = scattered(sum / 2^64)
 //! ```
 //!
 //! Why two keys rarely collide:
 //!
-//! - Two different sequences differ in the last number or in the digits before it: see [`FastSeedHasher::push_last`] and
-//!   [`FastSeedHasher::write`].
-//! - Every coefficient of the polynomial is 1 to 2^60, so sequences of different digits are different polynomials, also
-//!   if one of them is longer. They agree at no more than m - 1 points, and `point` is one of 2^60.
-//! - If the two differ in the polynomial or in the last number, the products divided by 2^64 are independent, and each
-//!   value is equally probable: the multiply-shift for vectors is strongly universal where its words have at least
-//!   64 + 64 - 1 bits (Dietzfelbinger 1996; Thorup 2015, section 3).
-//! - `scattered` is a bijection, so it keeps all of that.
+//! - Two different sequences differ in the last number or in the digits before it: see [`FastSeedHasher::push_last`]
+//!   and its [`write`](FastSeedHasher::write).
+//! - Every coefficient of the polynomial is 1 to 2^60. So different digits are different polynomials, also if there are
+//!   more of them. Two such polynomials agree at no more than m - 1 points, and `point` is one of 2^60.
+//! - If two keys differ in the polynomial or in the last number, the upper halves of their sums are independent, and
+//!   each value is equally probable. The multiply-shift for vectors has this property, called strong universality, if
+//!   its words have at least 64 + 64 - 1 bits (Dietzfelbinger, 1996; Thorup, 2015).
+//! - `scattered` is a bijection, so the property holds for hashes too.
 
 #[cfg(feature = "std")]
 use super::random;
@@ -29,7 +29,7 @@ use core::hash::{BuildHasher, Hasher};
 /// 2^61 - 1, a Mersenne prime.
 const PRIME: u64 = (1 << 61) - 1;
 
-/// So many bits of a number are a digit. A digit, the mark of a longer number and 1 are less than the prime.
+/// The bits of a digit. With a mark and 1 added, a digit is at most 2^60, which is less than the prime.
 const DIGIT_BITS: u32 = 59;
 
 /// Marks a digit after which the same number has others.
@@ -38,39 +38,45 @@ const MORE: u64 = 1 << DIGIT_BITS;
 /// Bytes of a slice that make one number. Their bits leave room in a digit for the length of the rest.
 const WORD_BYTES: usize = 7;
 
-/// Hashes keys that are integers or addresses at a fraction of the cost of [`Seed`](super::Seed). Opt-in.
+/// Hashes keys that are integers or addresses, at a fraction of the cost of [`Seed`](super::Seed).
 ///
-/// Use it if clients cannot choose their keys freely, such as accounts, tenants, devices and IPv4 addresses, or if no client sees
-/// which others are refused. Keep [`Seed`](super::Seed), the default, in all other cases: see [Security](#security).
+/// It is opt-in. Use it for keys that clients cannot choose freely, such as accounts, tenants and devices, or if
+/// clients cannot see when others are refused. Keep the default, [`Seed`](super::Seed), in all other cases: see
+/// [Security](#security).
 ///
-/// Keys of every type are hashed correctly. Integers, addresses, newtypes and small tuples of them are fast. A string or a slice costs a
-/// multiplication for every seven bytes.
+/// Integers, addresses, newtypes of them and small tuples are fast. Keys of every other type are hashed correctly too.
+/// Strings and slices cost a multiplication for every seven bytes. A seed takes 80 bytes.
 ///
 /// # Collisions
 ///
-/// Two given keys get the same hash with at most this probability over random seeds:
+/// Two given keys of one type have the same hash with at most this probability over random seeds:
 ///
 /// | keys | probability |
 /// |---|---|
-/// | an integer, an address without a port, a newtype of either | 2^-64, the least there is for 64 bits |
-/// | a pair of integers of 64 bits or fewer, an IPv4 address and a port | 2^-60 + 2^-64 |
-/// | an IPv6 address and a port | 5 / 2^60 + 2^-64 |
-/// | strings of up to n bytes, slices of up to n bytes | ⌊n / 7⌋ / 2^60 + 2^-64 |
+/// | integers, `IpAddr`, newtypes of them | 2^-64, the least that is possible for all pairs |
+/// | pairs of integers of up to 64 bits, `SocketAddr`s of IPv4 | 2^-60 + 2^-64 |
+/// | `SocketAddr`s of IPv6 | 5 / 2^60 + 2^-64 |
+/// | strings and slices of up to n bytes | ⌊n / 7⌋ / 2^60 + 2^-64 |
 ///
-/// Two keys of the first row have independent hashes, and every pair of hashes is equally probable. So the keys spread
-/// over a table as random numbers do, pair by pair, however regular they are.
+/// For keys of the first row, each pair of hashes is equally probable. So two keys of a table share a set of slots as
+/// often as two random numbers do, however regular the keys are.
 ///
-/// The algorithm is a universal hash (Carter and Wegman, 1979): a polynomial over the prime 2^61 - 1 and a multiply-shift with words of 128 bits
-/// (Dietzfelbinger, 1996; Thorup, "High Speed Hashing for Integers and Strings", 2015). SipHash-1-3 expands the 128 bits
-/// of the seed to the ten words that it needs. The bounds hold as far as nobody can distinguish those from random ones.
+/// The algorithm is universal hashing (Carter and Wegman, 1979): a polynomial over the prime 2^61 - 1, and a
+/// multiply-shift in words of 128 bits (Dietzfelbinger, 1996; Thorup, "High Speed Hashing for Integers and Strings",
+/// 2015). SipHash-1-3 expands the 128 bits of the seed to the ten words that it needs. The bounds assume that these
+/// words cannot be distinguished from random ones.
 ///
 /// # Security
 ///
-/// The bounds hold for keys that were chosen without knowledge of the seed. SipHash also protects against a client that learns
-/// from its answers. This hasher does not. A client that learns which keys share a slot or a bucket learns equations about the seed. It learns
-/// that when it is refused for the debt of another key, when its key is evicted, or from the time that an answer takes.
-/// With enough equations it can choose colliding keys, to share the limit of a victim, or to crowd
+/// The bounds hold for keys that were chosen without knowledge of the seed. [`Seed`](super::Seed) also resists a client
+/// that adapts its keys to the answers. `FastSeed` does not.
+///
+/// A client learns that two keys share a slot or a bucket if one is refused for the debt of the other, if one evicts
+/// the other, or from the time that an answer takes. Each such pair is an equation about the seed. A client with enough
+/// equations can choose keys that collide. With them it can spend the tokens of a victim whose key it knows, or crowd
 /// other clients out of the table.
+///
+/// As for [`Seed`](super::Seed), a client must not know the seed itself.
 ///
 /// # Examples
 ///
@@ -114,7 +120,7 @@ pub struct FastSeed {
     before: u128,
     /// Where the polynomial is evaluated. Less than 2^60.
     point: u64,
-    /// An odd multiplier, which scatters the product.
+    /// An odd multiplier, which scatters the sum's upper half.
     scatter: u64,
 }
 
@@ -141,11 +147,11 @@ impl FastSeed {
 
     /// Mixes the bits by a bijection.
     ///
-    /// The products of consecutive keys have equal distances. Without this step they would crowd a few sets of a table
-    /// under one seed in a few.
+    /// The sums of consecutive keys have equal distances. Without this step they fill the sets of a table very unevenly
+    /// under some seeds, although each pair of keys is as far apart as by chance.
     #[inline]
-    fn scattered(&self, product: u64) -> u64 {
-        let mixed = (product ^ product >> 32).wrapping_mul(self.scatter);
+    fn scattered(&self, upper_half: u64) -> u64 {
+        let mixed = (upper_half ^ upper_half >> 32).wrapping_mul(self.scatter);
         mixed ^ mixed >> 32
     }
 }
@@ -171,7 +177,7 @@ impl BuildHasher for FastSeed {
 #[derive(Clone, Copy)]
 pub struct FastSeedHasher {
     seed: FastSeed,
-    /// Of the digits of all numbers but the last. At most 2^62, not always less than the prime.
+    /// The polynomial of all numbers but the last. At most 2^62, so not always less than the prime.
     polynomial: u64,
     last: Option<u128>,
 }
@@ -211,16 +217,15 @@ impl Hasher for FastSeedHasher {
         let Self { seed, polynomial, last } = self;
         // The prime is the polynomial of no digits, so that a key without numbers is another one than the number 0.
         let (last, polynomial) = last.map_or((0, PRIME), |last| (last, polynomial % PRIME));
-        let product = (seed.lower.wrapping_mul(last & u128::from(u64::MAX)))
+        let sum = (seed.lower.wrapping_mul(last & u128::from(u64::MAX)))
             .wrapping_add(seed.upper.wrapping_mul(last >> 64))
             .wrapping_add(seed.before.wrapping_mul(u128::from(polynomial)))
             .wrapping_add(seed.offset);
-        seed.scattered((product >> 64) as u64)
+        seed.scattered((sum >> 64) as u64)
     }
 
-    /// Writes a number for each seven bytes, and one of the length and the bytes of the rest.
-    ///
-    /// The last one is 2^56 or more and all others are less, so that slices of different lengths differ.
+    // Seven bytes are a number below 2^56. The rest and its length are a number above, which ends the slice. So slices
+    // of different lengths are different sequences of numbers.
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         self.push_last();
