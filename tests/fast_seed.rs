@@ -106,7 +106,9 @@ fn keys_of_different_lengths_have_different_hashes() {
     let seed = FastSeed::new(seed(), 0);
     let hash = |writes: &[Write]| {
         let mut hasher = seed.build_hasher();
-        writes.iter().for_each(|write| write.to(&mut hasher));
+        for write in writes {
+            write.to(&mut hasher);
+        }
         hasher.finish()
     };
     let zeros = (0..50).map(|length| vec![Write::U64(0); length]);
@@ -180,7 +182,7 @@ const PATTERNS: [Pattern; 10] = [
     ("multiples of 2^47", |seed, key| seed.hash_one(key << 47)),
     ("multiples of 10^9", |seed, key| seed.hash_one(key * 1_000_000_000)),
     ("addresses", |seed, key| seed.hash_one(IpAddr::from(Ipv4Addr::from_bits(0x0A00_0000 + key as u32)))),
-    ("addresses in networks", |seed, key| seed.hash_one(IpAddr::from(Ipv4Addr::from_bits(1 + (key as u32) << 8)))),
+    ("addresses in networks", |seed, key| seed.hash_one(IpAddr::from(Ipv4Addr::from_bits((key as u32 + 1) << 8)))),
     ("IPv6 networks", |seed, key| {
         seed.hash_one(IpAddr::from(Ipv6Addr::from_bits(0x2001_0DB8 << 96 | u128::from(key) << 64)))
     }),
@@ -221,20 +223,20 @@ fn hashes_and_their_halves_collide_as_by_chance() {
 
 /// The sets and the shared bucket of a hash, of `count` each, as the table computes them.
 fn places(hash: u64, count: u64) -> [usize; 3] {
-    let scaled = |half: u64| (half * count >> 32) as usize;
+    let scaled = |half: u64| ((half * count) >> 32) as usize;
     let mixed = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let other = hash.wrapping_mul(0xAF25_1AF3_B0F0_25B5);
     [scaled(mixed >> 32), scaled((mixed ^ mixed >> 32) & 0xFFFF_FFFF), scaled(other >> 32)]
 }
 
 /// How far chi-squared of the keys per place is from its mean, in its standard deviations.
-fn unevenness(keys: u64, count: usize, hash: impl Fn(u64) -> u64) -> [f64; 3] {
-    let mut found = vec![[0u32; 3]; count];
+fn unevenness(keys: u32, count: u32, hash: impl Fn(u64) -> u64) -> [f64; 3] {
+    let mut found = vec![[0u32; 3]; count as usize];
     for key in 0..keys {
-        let places = places(hash(key), count as u64);
+        let places = places(hash(key.into()), count.into());
         (0..3).for_each(|choice| found[places[choice]][choice] += 1);
     }
-    let (expected, freedom) = (keys as f64 / count as f64, count as f64 - 1.0);
+    let (expected, freedom) = (f64::from(keys) / f64::from(count), f64::from(count) - 1.0);
     [0, 1, 2].map(|choice| {
         let squared: f64 = found.iter().map(|found| (f64::from(found[choice]) - expected).powi(2)).sum();
         (squared / expected - freedom) / (2.0 * freedom).sqrt()
@@ -244,15 +246,15 @@ fn unevenness(keys: u64, count: usize, hash: impl Fn(u64) -> u64) -> [f64; 3] {
 /// Regular keys fill sets and shared buckets as random numbers would, under each of 100 seeds.
 #[test]
 fn regular_keys_spread_over_a_table_as_by_chance() {
-    let (keys, sets, rounds) = (10_000, 5_000, 100);
+    let (keys, sets, rounds) = (10_000, 5_000, 100u32);
     for (name, hash) in PATTERNS {
         let mut sums = [0.0; 3];
-        for seed in seeds(rounds) {
+        for seed in seeds(rounds.into()) {
             let found = unevenness(keys, sets, |key| hash(&seed, key));
             assert!(found.iter().all(|distance| distance.abs() < 7.0), "{name}: {found:?}");
             (0..3).for_each(|choice| sums[choice] += found[choice]);
         }
-        let means = sums.map(|sum| sum / rounds as f64);
+        let means = sums.map(|sum| sum / f64::from(rounds));
         println!("{name}: {means:.2?} standard deviations from the mean");
         // The mean of 100 has a standard deviation of 0.1.
         assert!(means.iter().all(|mean| mean.abs() < 0.6), "{name}: {means:?}");
@@ -317,9 +319,9 @@ fn without_a_slot<K: Hash, S: BuildHasher>(capacity: usize, hasher: impl Fn(u64)
             .unwrap();
         (0..100_000).for_each(|number| _ = limits.check(&key(number)));
         assert_eq!(limits.len() as u64 + limits.overflows(), 100_000);
-        limits.overflows()
+        f64::from(u32::try_from(limits.overflows()).unwrap())
     });
-    tables.sum::<u64>() as f64
+    tables.sum()
 }
 
 /// At capacity hardly a key finds no slot. At two fifths of it a fifth finds none.

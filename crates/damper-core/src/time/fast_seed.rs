@@ -1,4 +1,4 @@
-//! A hasher for keys that are numbers, several times cheaper than SipHash.
+//! A hasher for keys that are numbers, several times cheaper than SipHash-1-3.
 //!
 //! A key is a sequence of numbers, as its `Hash` writes them. The last number enters a multiply-shift. A polynomial
 //! over the prime 2^61 - 1 reduces all numbers before it to one, which enters the multiply-shift too:
