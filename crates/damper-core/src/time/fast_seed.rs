@@ -53,7 +53,7 @@ const WORD_BYTES: usize = 7;
 ///
 /// | keys | probability |
 /// |---|---|
-/// | integers, `IpAddr`, newtypes of them | 2^-64, the least that is possible for all pairs |
+/// | integers, `IpAddr`, newtypes of them | 2^-64, as for a random function |
 /// | pairs of integers of up to 64 bits, `SocketAddr`s of IPv4 | 2^-60 + 2^-64 |
 /// | `SocketAddr`s of IPv6 | 5 / 2^60 + 2^-64 |
 /// | strings and slices of up to n bytes | ⌊n / 7⌋ / 2^60 + 2^-64 |
