@@ -139,6 +139,8 @@ fn types_of_the_core_have_the_traits_users_expect() {
         ExtendedTimer<fn() -> u32>: debug,
         Seed: shared cloned defaulted,
         SeedHasher: shared cloned,
+        FastSeed: shared cloned defaulted,
+        FastSeedHasher: shared cloned,
     }
     #[cfg(feature = "tokio")]
     table! {

@@ -1,15 +1,31 @@
 //! One decision of a limiter for one of many keys, and one value of a store.
 
-use crate::still::{SEED, still};
+use crate::still::{FAST_SEED, SEED, still};
 use crate::{Call, Row, prepared, rows};
 use damper::keyed::KeyedLimiterBuilder;
 use damper::{BreakerConfig, Clock, KeyedCircuitBreaker, KeyedLimiter, LruStore, Quota};
+use std::hash::{BuildHasher, Hash};
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
 
-pub(crate) const ROWS: &[Row] =
-    rows![keyed_allowed, keyed_denied, keyed_first_sight, keyed_flood, lru_hit, lru_breaker_success,];
+pub(crate) const ROWS: &[Row] = rows![
+    keyed_allowed,
+    keyed_fast_allowed,
+    keyed_denied,
+    keyed_first_sight,
+    keyed_flood,
+    sip_hash_number - no_hash,
+    sip_hash_address - no_hash,
+    fast_hash_number - no_hash,
+    fast_hash_address - no_hash,
+    lru_hit,
+    lru_breaker_success,
+];
 
 /// Whose hash is a little longer than a number's.
 const HOST: &str = "api.example.com";
+
+const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
 fn limiter<C: Clock>(quota: Quota, capacity: usize, clock: C) -> KeyedLimiter<u64, C> {
     KeyedLimiterBuilder::new(quota, clock, SEED).capacity(capacity).build().expect("a capacity in range")
@@ -17,6 +33,13 @@ fn limiter<C: Clock>(quota: Quota, capacity: usize, clock: C) -> KeyedLimiter<u6
 
 fn keyed_allowed() -> Call {
     let limiter = limiter(Quota::per_hour(1).burst(1_000_000), 1_024, still!());
+    Box::new(move || limiter.check(&7).is_ok())
+}
+
+/// The same with the hasher for keys that are numbers.
+fn keyed_fast_allowed() -> Call {
+    let builder = KeyedLimiterBuilder::<u64, _, _>::new(Quota::per_hour(1).burst(1_000_000), still!(), FAST_SEED);
+    let limiter = builder.capacity(1_024).build().expect("a capacity in range");
     Box::new(move || limiter.check(&7).is_ok())
 }
 
@@ -44,6 +67,34 @@ fn keyed_flood() -> Call {
         key += 1;
         limiter.check(&key).is_err() && key > 1_000
     }))
+}
+
+/// Of a key and a seed in memory, as a limiter has them.
+fn hash(key: impl Hash + 'static, seed: impl BuildHasher + 'static) -> Call {
+    let both = black_box(Box::new((key, seed)));
+    Box::new(move || black_box(both.1.hash_one(&both.0)) != 0)
+}
+
+/// The same without hashing.
+fn no_hash() -> Call {
+    let both = black_box(Box::new((7u64, SEED)));
+    Box::new(move || black_box(both.0) != 0)
+}
+
+fn sip_hash_number() -> Call {
+    hash(7u64, SEED)
+}
+
+fn sip_hash_address() -> Call {
+    hash(ADDRESS, SEED)
+}
+
+fn fast_hash_number() -> Call {
+    hash(7u64, FAST_SEED)
+}
+
+fn fast_hash_address() -> Call {
+    hash(ADDRESS, FAST_SEED)
 }
 
 /// In one shard, as there is below 128: how many there are above depends on the machine.

@@ -173,7 +173,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
 
     /// Sets the hasher of keys. Default: a [`Seed`](crate::time::Seed) drawn at random, which is SipHash-1-3.
     ///
-    /// A client that can predict the hasher can choose keys that collide.
+    /// A client that can predict the hasher can choose keys that collide. For keys that clients cannot choose there is a
+    /// cheaper one, [`FastSeed`](crate::time::FastSeed).
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
         let Self { quota, tiers, sizes, when_full, alignment, clock, algorithm, .. } = self;
         KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }

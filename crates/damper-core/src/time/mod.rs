@@ -24,6 +24,7 @@
 // | `sleep` | `Sleep`: how a future sleeps |
 // | `random` | random numbers, for seeds and jitter |
 // | `seed` | `Seed`: how keys are hashed |
+// | `fast_seed` | `FastSeed`: how keys that are numbers are hashed, if asked for |
 // | `human` | `Human`: durations as a person reads them |
 
 mod clock;
@@ -31,6 +32,7 @@ mod coarse_clock;
 #[cfg(feature = "std")]
 mod coarse_ticker;
 mod extended_timer;
+mod fast_seed;
 mod frequency;
 pub(crate) mod human;
 mod manual_clock;
@@ -52,6 +54,7 @@ pub use coarse_clock::CoarseClock;
 #[cfg(feature = "std")]
 pub use coarse_ticker::{CoarseTicker, CoarseTickerError};
 pub use extended_timer::{ExtendedTimer, Timer};
+pub use fast_seed::{FastSeed, FastSeedHasher};
 pub use manual_clock::ManualClock;
 #[cfg(feature = "std")]
 pub use monotonic::Monotonic;
