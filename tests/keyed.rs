@@ -977,3 +977,35 @@ fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
         assert!(slots <= 16 && limits.is_empty(), "{slots} slots");
     }
 }
+
+#[test]
+fn many_keys_are_checked_in_their_order() {
+    let clock = ManualClock::new();
+    let of =
+        || KeyedLimiter::<u64>::builder(Quota::per_second(10).burst(3)).clock(&clock).capacity(64).build().unwrap();
+    // No key, fewer than are fetched at once, as many, and more; known and new ones, some more than once.
+    for count in [0, 1, 15, 16, 17, 32, 33, 100] {
+        let (together, one_by_one) = (of(), of());
+        for round in 0..3 {
+            let keys: Vec<u64> = (0..count).map(|index| index * index % 23 + round).collect();
+            let expected: Vec<_> = keys.iter().map(|key| (key, one_by_one.check(key))).collect();
+            assert_eq!(together.check_many(&keys).collect::<Vec<_>>(), expected, "{count} keys, round {round}");
+        }
+    }
+}
+
+#[test]
+fn keys_that_are_not_asked_for_take_nothing() {
+    let limits =
+        KeyedLimiter::<str>::builder(Quota::per_second(10).burst(3)).clock(ManualClock::new()).build().unwrap();
+    assert_eq!(limits.check_many(["a", "b", "c"]).take(2).filter(|(_, answer)| answer.is_ok()).count(), 2);
+    let used = ["a", "b", "c"].map(|key| limits.peek(key).used());
+    assert_eq!(used, [1, 1, 0]);
+    // An iterator that goes on after its end is not asked again.
+    let mut turns = 0;
+    let restarting = std::iter::from_fn(|| {
+        turns += 1;
+        (turns != 2).then_some("d")
+    });
+    assert_eq!(limits.check_many(restarting).count(), 1);
+}

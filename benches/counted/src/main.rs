@@ -61,8 +61,6 @@ fn all() -> impl Iterator<Item = &'static Row> {
         throttles::ROWS,
         pacers::ROWS,
         gates::ROWS,
-        throttles::ROWS,
-        pacers::ROWS,
         layers::ROWS,
     ]
     .into_iter()

@@ -5,6 +5,7 @@ use crate::floor;
 use damper::{KeyedLimiter, Quota};
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A row of so many keys on so many threads.
 macro_rules! hits {
@@ -65,6 +66,17 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: || flood(Quota::per_hour(1).burst(5)),
         peer: Some(Peer { name: "the hit path", side: || hit(8_192, 1), bar: Some(3.0) }),
     },
+    // Keys in batches of 64, beside the same keys one by one.
+    Contest {
+        name: "keyed_many_1k",
+        damper: || many(1_000),
+        peer: Some(Peer { name: "one by one", side: || hit(1_000, 1), bar: None }),
+    },
+    Contest {
+        name: "keyed_many_1m",
+        damper: || many(1_000_000),
+        peer: Some(Peer { name: "one by one", side: || hit(1_000_000, 1), bar: None }),
+    },
     floor!("keyed_hit_1k_floor", 1_000, 1.5),
     floor!("keyed_hit_100k_floor", 100_000, 1.7),
     floor!("keyed_hit_1m_floor", 1_000_000, 1.7),
@@ -102,6 +114,22 @@ fn side<L: Send + Sync + 'static>(
 
 fn hit(keys: u64, threads: usize) -> Side {
     side(filled(keys), keys, threads, |limiter, key| limiter.check(&key).is_ok())
+}
+
+/// As `hit` on one thread, by `check_many`.
+fn many(keys: u64) -> Side {
+    const BATCH: usize = 64;
+    let (limiter, mut key) = (filled(keys), keys_below(keys));
+    Box::new(move |n| {
+        let batches = n.div_ceil(BATCH as u64);
+        let started = Instant::now();
+        for _ in 0..batches {
+            let batch: [u64; BATCH] = std::array::from_fn(|_| key());
+            assert!(black_box(&limiter).check_many(&batch).all(|(_, answer)| answer.is_ok()), "every key has tokens");
+        }
+        // So that it counts for `n` calls.
+        started.elapsed().mul_f64(n as f64 / (batches * BATCH as u64) as f64)
+    })
 }
 
 /// Ten million keys in turn, so that none is known when its turn comes again.

@@ -311,7 +311,13 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     pub(crate) fn take(&self, key: &K, n: u32) -> TakeResult {
-        let fingerprint = self.fingerprint(key);
+        self.take_hashed(self.fingerprint(key), key, n)
+    }
+
+    /// As [`take`](Self::take), of a key with this fingerprint.
+    #[expect(clippy::inline_always, reason = "as `check`")]
+    #[inline(always)]
+    pub(super) fn take_hashed(&self, fingerprint: Fingerprint, key: &K, n: u32) -> TakeResult {
         let found = self.table.look_for(fingerprint);
         if found.is_of_key
             && found.word.tier() == 0

@@ -3,6 +3,7 @@
 // | file | idea |
 // |---|---|
 // | `keyed_limiter`, `builder` | one quota, a bucket for every key |
+// | `check_many` | checks of many keys, whose slots are fetched together |
 // | `tiers` | which tier each key is in |
 // | `queue` | waiting for a key's tokens |
 // | `table` | the buckets of all keys, under the quotas of the tiers |
@@ -10,6 +11,7 @@
 
 #[cfg(feature = "alloc")]
 mod builder;
+mod check_many;
 mod client_address;
 mod keyed_limiter;
 mod queue;

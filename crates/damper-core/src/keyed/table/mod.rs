@@ -221,6 +221,12 @@ impl<A> Table<A> {
         self.slots.look_for(key)
     }
 
+    /// Begins to load the slots of a key into the processor's cache.
+    #[inline]
+    pub(super) fn fetch(&self, key: Fingerprint) {
+        self.slots.fetch(key);
+    }
+
     /// How many tiers there are.
     pub(super) fn tiers(&self) -> usize {
         self.tiers.len()

@@ -47,21 +47,39 @@ const ENOUGH: u32 = 2;
 struct Candidate<'a> {
     slot: &'a Slot,
     word: SlotWord,
+    rank: Rank,
     /// The word that a newcomer in this slot starts from, if it takes over the owner's debt.
     inherited: u64,
-    /// The owner's debt, in units of the newcomer's line, and whether there is an owner.
-    ///
-    /// The less the better.
-    rank: (u64, bool),
+}
+
+/// What taking a slot costs its owner: the less, the better the slot.
+///
+/// An owner's debt, in units of the newcomer's line, and one more.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank(u64);
+
+impl Rank {
+    /// No key owns the slot.
+    const VACANT: Self = Self(0);
+
+    /// Its owner owes nothing.
+    const IDLE: Self = Self(1);
+
+    /// The slot cannot be taken now.
+    const BUSY: Self = Self(u64::MAX);
+
+    fn of_debt(units: u64) -> Self {
+        Self(Self::IDLE.0.saturating_add(units))
+    }
 }
 
 impl<'a> Candidate<'a> {
     fn is_idle(&self) -> bool {
-        self.rank.0 == 0
+        self.rank <= Rank::IDLE
     }
 
     fn is_taken(&self) -> bool {
-        self.rank.1
+        self.rank > Rank::VACANT
     }
 
     /// Gives the slot to a newcomer whose bucket starts with the word `before`, if that leaves enough tokens.
@@ -97,27 +115,37 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The slots of a set that may change their owners.
-#[derive(Clone, Copy, Default)]
+/// The slots of a set, as a newcomer sees them.
+#[derive(Clone, Copy)]
 struct Candidates<'a> {
-    best: Option<Candidate<'a>>,
+    set: &'a Set,
+    /// The slot with the least rank, and the word that it had.
+    best: usize,
+    word: SlotWord,
+    rank: Rank,
     vacant: u32,
     idle: u32,
 }
 
-/// The slot that is full soonest.
+/// The set whose best slot is full soonest.
 ///
 /// A vacant one comes before one whose owner owes nothing, and of equals that of the set where more are.
 #[inline]
-fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Option<Candidate<'a>> {
+fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Candidates<'a> {
     // Where there are vacant slots, they are filled evenly; else those whose owners owe nothing.
     let [room, room_in_second] =
         if first.vacant + second.vacant > 0 { [first.vacant, second.vacant] } else { [first.idle, second.idle] };
     let (one, other) = if room < ENOUGH && room_in_second > room { (second, first) } else { (first, second) };
-    match (one.best, other.best) {
-        (Some(one), Some(other)) => Some(if other.rank < one.rank { other } else { one }),
-        (one, other) => one.or(other),
-    }
+    if other.rank < one.rank { other } else { one }
+}
+
+/// What became of one attempt to answer a newcomer.
+enum Attempt<T> {
+    Decided(T),
+    /// The key has a slot by now.
+    HasSlot,
+    /// Another thread intervened.
+    Disturbed,
 }
 
 /// A tier's line and a reading of the clock on it: what a newcomer is judged by.
@@ -155,17 +183,14 @@ impl<A: KeyedAlgorithm> Table<A> {
     ) -> Option<Result<D::Answer<'_>, Denied>> {
         let spin_wait = SpinWait::new();
         loop {
-            if self.slots.slot_of(key).is_some() {
-                return None;
+            match self.try_first_sight(key, share, tier, demand, clock, counts) {
+                Attempt::Decided(taken) => return Some(taken),
+                Attempt::HasSlot => return None,
+                Attempt::Disturbed => spin_wait.spin(),
             }
-            if let Some(taken) = self.try_first_sight(key, share, tier, demand, clock, counts) {
-                return Some(taken);
-            }
-            spin_wait.spin();
         }
     }
 
-    /// One attempt; `None` if another thread intervened.
     fn try_first_sight<D: Demand<A>>(
         &self,
         key: Fingerprint,
@@ -174,7 +199,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         demand: D,
         clock: &impl Clock,
         counts: &mut Counts,
-    ) -> Option<Result<D::Answer<'_>, Denied>> {
+    ) -> Attempt<Result<D::Answer<'_>, Denied>> {
         let (tier, under) = self.tiers.at(tier);
         let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
         let (epoch, line) = under.quota.read::<A::Line>(clock);
@@ -186,15 +211,18 @@ impl<A: KeyedAlgorithm> Table<A> {
         // Once, after the words.
         let at = line.reading(clock.now());
         let now = Reading { tier, line: &line, at, clock };
-        let candidate = choose(self.candidates(first, &words[0], &now), self.candidates(second, &words[1], &now))?;
-        if !under.quota.is_current(epoch) {
-            return None;
-        }
+        let Some(first) = self.candidates(key, first, &words[0], &now) else { return Attempt::HasSlot };
+        let Some(second) = self.candidates(key, second, &words[1], &now) else { return Attempt::HasSlot };
+        let Some(candidate) = self.candidate(&choose(first, second), &now).filter(|_| under.quota.is_current(epoch))
+        else {
+            return Attempt::Disturbed;
+        };
         let debt = || share.debt::<A>(&line, at, shared, others, clock);
-        match self.when_full {
+        let taken = match self.when_full {
             WhenFull::SharedOverflow if candidate.is_idle() => {
                 // The key may have spent of its shared bucket, and takes that debt along; the slot's owner owes nothing.
-                candidate.take_over::<A, D>(key, demand, &now, debt().of_key, Debtor::Itself, counts)
+                let debt = share.debt_of_key::<A>(&line, at, shared, others, clock);
+                candidate.take_over::<A, D>(key, demand, &now, debt, Debtor::Itself, counts)
             }
             _ if candidate.is_idle() => {
                 candidate.take_over::<A, D>(key, demand, &now, candidate.inherited, Debtor::Itself, counts)
@@ -213,7 +241,8 @@ impl<A: KeyedAlgorithm> Table<A> {
                 let everything = A::owing(&line, at, Owed::EVERYTHING);
                 candidate.take_over::<A, D>(key, demand, &now, everything, Debtor::Another, counts)
             }
-        }
+        };
+        taken.map_or(Attempt::Disturbed, Attempt::Decided)
     }
 
     /// Whether an idle bucket would allow it, and have less then.
@@ -222,45 +251,60 @@ impl<A: KeyedAlgorithm> Table<A> {
         A::take(line, idle, at, n, clock).is_ok_and(|(after, _)| after != idle)
     }
 
+    /// The slots of a set; `None` if one of them is the key's.
     #[inline]
     fn candidates<'a>(
         &self,
+        key: Fingerprint,
         set: &'a Set,
         words: &[SlotWord; WAYS],
         now: &Reading<'_, A::Line, impl Clock>,
-    ) -> Candidates<'a> {
-        let mut candidates = Candidates::default();
-        for (slot, &word) in set.slots().iter().zip(words) {
-            let Some(candidate) = self.candidate(slot, word, now) else { continue };
-            candidates.vacant += u32::from(!candidate.is_taken());
-            candidates.idle += u32::from(candidate.is_idle());
-            if candidates.best.is_none_or(|best| candidate.rank < best.rank) {
-                candidates.best = Some(candidate);
+    ) -> Option<Candidates<'a>> {
+        let mut candidates = Candidates { set, best: 0, word: words[0], rank: Rank::BUSY, vacant: 0, idle: 0 };
+        for way in 0..WAYS {
+            let (owner, word) = (set.slots()[way].owner(), words[way]);
+            let rank = if word.is_claimed() {
+                Rank::BUSY
+            } else if owner == Some(key) {
+                return None;
+            } else if owner.is_none() {
+                Rank::VACANT
+            } else {
+                let inherited = self.inherited(word, now);
+                inherited.map_or(Rank::BUSY, |word| Rank::of_debt(A::weight(now.line, word, now.at, now.clock)))
+            };
+            candidates.vacant += u32::from(rank == Rank::VACANT);
+            candidates.idle += u32::from(rank <= Rank::IDLE);
+            if rank < candidates.rank {
+                (candidates.best, candidates.word, candidates.rank) = (way, word, rank);
             }
         }
-        candidates
+        Some(candidates)
     }
 
-    /// A slot that may change its owner; `None` while it changes its owner or the owner's quota changes.
+    /// The best slot of a set; `None` while it cannot be taken.
     #[inline]
     fn candidate<'a>(
         &self,
-        slot: &'a Slot,
-        word: SlotWord,
+        &Candidates { set, best, word, rank, .. }: &Candidates<'a>,
         now: &Reading<'_, A::Line, impl Clock>,
     ) -> Option<Candidate<'a>> {
-        let &Reading { line, tier, at, clock } = now;
-        if word.is_claimed() {
-            None
-        } else if slot.owner().is_none() {
-            Some(Candidate { slot, word, inherited: A::idle(line, at), rank: (0, false) })
+        let inherited = match rank {
+            Rank::BUSY => return None,
+            Rank::VACANT => A::idle(now.line, now.at),
+            _ => self.inherited(word, now)?,
+        };
+        Some(Candidate { slot: &set.slots()[best], word, rank, inherited })
+    }
+
+    /// The owner's word on the newcomer's line; `None` while the owner's quota changes.
+    #[inline]
+    fn inherited(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
+        let &Reading { tier, line, at, clock } = now;
+        if word.tier() == tier {
+            Some(A::word(line, word.level(), at, clock))
         } else {
-            let inherited = if word.tier() == tier {
-                A::word(line, word.level(), at, clock)
-            } else {
-                self.inherited_from_other_tier(word, now)?
-            };
-            Some(Candidate { slot, word, inherited, rank: (A::weight(line, inherited, at, clock), true) })
+            self.inherited_from_other_tier(word, now)
         }
     }
 

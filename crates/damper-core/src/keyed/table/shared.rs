@@ -151,6 +151,23 @@ impl Share {
         tag == self.tag || tag == SEVERAL
     }
 
+    /// The word where the key starts with a slot of its own: [`SharedDebt::of_key`].
+    #[inline]
+    pub(super) fn debt_of_key<A: KeyedAlgorithm>(
+        self,
+        line: &A::Line,
+        at: u64,
+        word: SharedWord,
+        others: OtherTiersDebt,
+        clock: &impl Clock,
+    ) -> u64 {
+        // Mostly no key ever spent of it.
+        if word.0 == SharedWord::UNUSED.0 && others.of_key == Owed::NOTHING {
+            return A::idle(line, at);
+        }
+        self.debt::<A>(line, at, word, others, clock).of_key
+    }
+
     /// The debt of the bucket by the word of a tier and those of the others.
     pub(super) fn debt<A: KeyedAlgorithm>(
         self,
