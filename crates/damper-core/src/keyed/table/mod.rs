@@ -134,6 +134,7 @@ impl Tiers {
         (tier, self.get(tier).unwrap_or(&self.first))
     }
 
+    #[cfg_attr(not(feature = "alloc"), expect(clippy::unused_self, reason = "there is one tier only"))]
     fn len(&self) -> usize {
         #[cfg(feature = "alloc")]
         return 1 + self.others.len();

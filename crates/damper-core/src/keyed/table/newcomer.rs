@@ -261,8 +261,8 @@ impl<A: KeyedAlgorithm> Table<A> {
         now: &Reading<'_, A::Line, impl Clock>,
     ) -> Option<Candidates<'a>> {
         let mut candidates = Candidates { set, best: 0, word: words[0], rank: Rank::BUSY, vacant: 0, idle: 0 };
-        for way in 0..WAYS {
-            let (owner, word) = (set.slots()[way].owner(), words[way]);
+        for (way, (slot, &word)) in set.slots().iter().zip(words).enumerate() {
+            let owner = slot.owner();
             let rank = if word.is_claimed() {
                 Rank::BUSY
             } else if owner == Some(key) {
