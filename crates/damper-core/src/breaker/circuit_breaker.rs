@@ -24,7 +24,8 @@ use core::time::Duration;
 /// place and blocks other probes.
 ///
 /// Share it by reference, in a `static` or an `Arc`. Nothing blocks or allocates. In the closed state a success with no
-/// failure before it writes nothing and reads no clock, unless the breaker computes a rate.
+/// failure before it writes nothing and reads no clock. That holds for rates too, once a window of calls is full of successes; windows
+/// of time and slow calls need the clock, and windows of time count each call.
 ///
 /// # Memory ordering
 ///

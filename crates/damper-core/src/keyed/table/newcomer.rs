@@ -52,7 +52,7 @@ struct Candidate<'a> {
     inherited: u64,
 }
 
-/// What taking a slot costs its owner: the less, the better the slot.
+/// The loss of a slot's owner if the slot is taken: the less, the better.
 ///
 /// An owner's debt, in units of the newcomer's line, and one more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +139,7 @@ fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Candidates<'a> {
     if other.rank < one.rank { other } else { one }
 }
 
-/// What became of one attempt to answer a newcomer.
+/// The outcome of one attempt to answer a newcomer.
 enum Attempt<T> {
     Decided(T),
     /// The key has a slot by now.

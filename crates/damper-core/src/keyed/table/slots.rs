@@ -259,7 +259,7 @@ impl Slots {
         Self::Allocated((0..sets).map(|_| Set::vacant()).collect())
     }
 
-    /// Loads from the cache line of a key's first set, where nine of ten keys have their slots, and waits for nothing.
+    /// Begins to load a key's first set, where nine of ten keys have their slots.
     #[inline]
     pub(super) fn fetch(&self, key: Fingerprint) {
         // A load of an atomic is not optimized away, though nothing uses its value.
