@@ -2,7 +2,9 @@
 
 use crate::contest::{Contest, Peer, Side, callers_on_threads, calls};
 use crate::floor;
-use damper::{KeyedLimiter, Quota};
+use damper::time::{FastSeed, Seed};
+use damper::{KeyedLimiter, Monotonic, Quota};
+use std::hash::BuildHasher;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,7 +26,26 @@ macro_rules! same_hash {
         Contest {
             name: $name,
             damper: || hit($keys, 1),
-            peer: Some(Peer { name: "governor", side: || governor::hit_with_same_hash($keys), bar: Some(0.7) }),
+            peer: Some(Peer {
+                name: "governor",
+                side: || governor::hit_hashed_by(Seed::random(), $keys),
+                bar: Some(0.7),
+            }),
+        }
+    };
+}
+
+/// The same with `FastSeed` on both sides.
+macro_rules! fast_hash {
+    ($name:literal, $keys:literal) => {
+        Contest {
+            name: $name,
+            damper: || side(filled_by(FastSeed::random(), $keys), $keys, 1, |limiter, key| limiter.check(&key).is_ok()),
+            peer: Some(Peer {
+                name: "governor",
+                side: || governor::hit_hashed_by(FastSeed::random(), $keys),
+                bar: None,
+            }),
         }
     };
 }
@@ -51,6 +72,9 @@ pub(crate) const CONTESTS: &[Contest] = &[
     same_hash!("keyed_hit_1k_same_hash", 1_000),
     same_hash!("keyed_hit_100k_same_hash", 100_000),
     same_hash!("keyed_hit_1m_same_hash", 1_000_000),
+    fast_hash!("keyed_hit_1k_fast_hash", 1_000),
+    fast_hash!("keyed_hit_100k_fast_hash", 100_000),
+    fast_hash!("keyed_hit_1m_fast_hash", 1_000_000),
     hits!("keyed_hit_1k_2t", 1_000, 2, 0.65),
     hits!("keyed_hit_100k_2t", 100_000, 2, 0.65),
     hits!("keyed_hit_1m_2t", 1_000_000, 2, 0.65),
@@ -148,8 +172,13 @@ fn flood(quota: Quota) -> Side {
 
 /// A limiter that has seen so many keys.
 pub(crate) fn filled(keys: u64) -> KeyedLimiter<u64> {
+    filled_by(Seed::random(), keys)
+}
+
+fn filled_by<S: BuildHasher>(hasher: S, keys: u64) -> KeyedLimiter<u64, Monotonic, S> {
     let quota = Quota::per_second(u32::MAX);
-    let limiter = KeyedLimiter::<u64>::builder(quota).capacity(keys as usize).build().expect("a capacity in its range");
+    let builder = KeyedLimiter::<u64>::builder(quota).capacity(keys as usize).hasher(hasher);
+    let limiter = builder.build().expect("a capacity in its range");
     assert!((0..keys).all(|key| limiter.check(&key).is_ok()));
     limiter
 }
@@ -157,7 +186,6 @@ pub(crate) fn filled(keys: u64) -> KeyedLimiter<u64> {
 /// governor's keyed limiter on a dashmap, on its default clock.
 pub(crate) mod governor {
     use super::{Side, side};
-    use damper::time::Seed;
     use governor::clock::DefaultClock;
     use governor::middleware::NoOpMiddleware;
     use governor::state::keyed::DashMapStateStore;
@@ -171,9 +199,12 @@ pub(crate) mod governor {
         side(filled(keys), keys, threads, |limiter, key| limiter.check_key(&key).is_ok())
     }
 
-    /// As `hit` on one thread, by damper's default hasher.
-    pub(super) fn hit_with_same_hash(keys: u64) -> Side {
-        let limiter = RateLimiter::dashmap_with_clock_and_hasher(plenty(), DefaultClock::default(), Seed::random());
+    /// As `hit` on one thread, by a hasher of damper's.
+    pub(super) fn hit_hashed_by<S: BuildHasher + Clone + Default + Send + Sync + 'static>(
+        hasher: S,
+        keys: u64,
+    ) -> Side {
+        let limiter = RateLimiter::dashmap_with_clock_and_hasher(plenty(), DefaultClock::default(), hasher);
         side(seen(limiter, keys), keys, 1, |limiter, key| limiter.check_key(&key).is_ok())
     }
 
