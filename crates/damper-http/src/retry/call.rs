@@ -15,6 +15,9 @@ use damper_core::time::Clock;
 use http::request::Parts;
 use http::{Request, Response};
 
+/// The head of a request, and its body in the form that is kept.
+type Kept<K> = (Parts, K);
+
 /// One call on its way through its attempts.
 pub(crate) struct Call<K, C, B: Budgets, P, Z> {
     pub(super) settings: Arc<RetrySettings<C, B, P, Z>>,
@@ -23,11 +26,11 @@ pub(crate) struct Call<K, C, B: Budgets, P, Z> {
     /// The time after which no attempt begins: the deadline, or earlier.
     until: Deadline<C>,
     /// The request for other attempts; `None` if there cannot be one.
-    kept: Option<(Parts, K)>,
+    kept: Option<Kept<K>>,
     /// The request of the next attempt, from the decision on it until it begins.
     ///
     /// In a box, because a request is large to move, and most calls have one attempt.
-    next: Option<Box<(Parts, K)>>,
+    next: Option<Box<Kept<K>>>,
     may_repeat: bool,
     has_transparent_retries: bool,
     /// The number of attempts that no server can have processed.
@@ -76,7 +79,7 @@ impl<C: Clock + Clone + Send + Sync + 'static, B: Budgets> BegunCall<C, B> {
         &self,
         settings: &RetrySettings<C, B, P, Z>,
         request: Request<Q>,
-    ) -> (Request<P::Body>, Option<(Parts, P::Kept)>)
+    ) -> (Request<P::Body>, Option<Kept<P::Kept>>)
     where
         P: RetryProtocol<Q>,
     {
@@ -95,7 +98,7 @@ impl<C: Clock + Clone + Send + Sync + 'static, B: Budgets> BegunCall<C, B> {
         settings: &RetrySettings<C, B, P, Z>,
         head: &Parts,
         body: &K,
-    ) -> Option<(Parts, K)> {
+    ) -> Option<Kept<K>> {
         if !self.has_transparent_retries && self.attempts.is_last(&settings.retry) {
             return None;
         }
@@ -134,7 +137,7 @@ where
     pub(crate) fn new(
         settings: &Arc<RetrySettings<C, B, P, Z>>,
         begun: BegunCall<C, B>,
-        kept: Option<(Parts, K)>,
+        kept: Option<Kept<K>>,
     ) -> Self {
         let BegunCall { budget, attempts, may_repeat, has_transparent_retries } = begun;
         Self {
