@@ -73,7 +73,7 @@ impl<C: Clock + Clone + Send + Sync + 'static, B: Budgets> BegunCall<C, B> {
         self.deadline().is_expired()
     }
 
-    /// Counts the call, and returns the first attempt's request and the copy that is kept for other attempts.
+    /// Counts the call, and returns the request of the first attempt and its copy for other attempts.
     #[inline]
     pub(crate) fn first_request<Q, P, Z>(
         &self,
