@@ -10,7 +10,7 @@ use bytes::Bytes;
 use damper::concurrency::{KeyedBulkhead, LimitBounds};
 use damper::http::{
     CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Headers, HedgeLayer, PeerAddress, PerClient,
-    RateLimitLayer, ThrottleLayer,
+    RateLimitLayer, RetryLayer, ThrottleLayer,
 };
 use damper::keyed::KeyedLimiterBuilder;
 use damper::retry::{Hedge, HedgeConfig};
@@ -18,7 +18,7 @@ use damper::throttle::{AdaptiveThrottle, KeyedThrottle};
 use damper::tonic::AtTrailers;
 use damper::{
     AdaptiveLimit, BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter,
-    Quota, RateLimiter,
+    Quota, RateLimiter, Retry,
 };
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -41,6 +41,7 @@ pub(crate) const ROWS: &[Row] = rows![
     tower_breaker_host - tower_bare,
     tower_breaker_open - tower_bare,
     tower_hedge - tower_bare,
+    tower_retry - tower_bare,
     tower_bulkhead - tower_bare,
     tower_bulkhead_refused - tower_bare,
     tower_bulkhead_host - tower_bare,
@@ -51,6 +52,7 @@ pub(crate) const ROWS: &[Row] = rows![
     tower_any_bulkhead - tower_bare,
     hyper_limit_client - hyper_bare,
     hyper_breaker - hyper_bare,
+    hyper_retry - hyper_bare,
     hyper_bulkhead - hyper_bare,
     hyper_throttle - hyper_bare,
     tonic_limit_client - tonic_bare,
@@ -223,6 +225,12 @@ fn tower_hedge() -> Call {
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
+/// A call that needs no retry. It might, so a copy of its request is kept.
+fn tower_retry() -> Call {
+    let layer = RetryLayer::sleeping_by(Retry::with_clock(3, still!(), 7), |_| ready(()));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
 fn tower_bulkhead() -> Call {
     let layer = ConcurrencyLayer::new(Arc::new(Bulkhead::with_clock(64, still!())));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
@@ -280,6 +288,11 @@ fn hyper_limit_client() -> Call {
 
 fn hyper_breaker() -> Call {
     hyper(CircuitBreakerLayer::single(BreakerConfig::default()).layer(hyper::service::service_fn(answer)))
+}
+
+fn hyper_retry() -> Call {
+    let layer = RetryLayer::sleeping_by(Retry::with_clock(3, still!(), 7), |_| ready(()));
+    hyper(layer.layer(hyper::service::service_fn(answer)))
 }
 
 fn hyper_bulkhead() -> Call {

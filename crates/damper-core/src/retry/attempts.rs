@@ -36,7 +36,8 @@ pub struct Attempts<C = DefaultClock> {
     retries: u32,
     /// The previous wait, in nanoseconds.
     previous: u64,
-    random: SplitMix,
+    /// Where jitter comes from. `None` until the first wait, if the seed is drawn from the operating system.
+    random: Option<SplitMix>,
     /// The clock's reading when the call began.
     began: u64,
     deadline: Deadline<C>,
@@ -68,8 +69,9 @@ impl<C> Attempt<C> {
 }
 
 impl<C: Clock + Clone> Attempts<C> {
-    pub(super) fn new(clock: &C, deadline: Deadline<C>, seed: u64) -> Self {
-        let (random, began) = (SplitMix::new(seed), clock.now());
+    /// Begins with this seed of the jitter; without one, it is drawn before the first wait.
+    pub(super) fn new(clock: &C, deadline: Deadline<C>, seed: Option<u64>) -> Self {
+        let (random, began) = (seed.map(SplitMix::new), clock.now());
         Self {
             number: 1,
             retries: 0,
@@ -215,7 +217,8 @@ impl<C: Clock + Clone> Attempts<C> {
         };
         self.retries = self.retries.saturating_add(1);
         let previous = if self.previous == 0 { backoff.base().as_nanos() as u64 } else { self.previous };
-        self.previous = backoff.draw(self.retries, previous, self.random.next());
+        let random = self.random.get_or_insert_with(|| SplitMix::new(retry.draw_seed()));
+        self.previous = backoff.draw(self.retries, previous, random.next());
         let wait = Duration::from_nanos(self.previous);
         let Some(hint) = hint else { return if is_too_long(wait) { Err(no_time) } else { Ok(wait) } };
         let wait = wait.max(hint);
@@ -223,14 +226,14 @@ impl<C: Clock + Clone> Attempts<C> {
             return Err(no_time);
         }
         let room = left.map_or(Duration::MAX, |left| left.saturating_sub(wait)).saturating_sub(Duration::from_nanos(1));
-        Ok(wait.saturating_add(self.spread(hint, backoff.base()).min(room)))
+        Ok(wait.saturating_add(spread(hint, backoff.base(), random).min(room)))
     }
+}
 
-    /// Draws a delay beyond the server's wait, so that clients with the same wait do not return together.
-    fn spread(&mut self, hint: Duration, base: Duration) -> Duration {
-        let most = (hint / 10).max(base).as_nanos();
-        Duration::from_nanos(random::below(u64::try_from(most).unwrap_or(u64::MAX >> 1), self.random.next()))
-    }
+/// Draws a delay beyond the server's wait, so that clients with the same wait do not return together.
+fn spread(hint: Duration, base: Duration, random: &mut SplitMix) -> Duration {
+    let most = (hint / 10).max(base).as_nanos();
+    Duration::from_nanos(random::below(u64::try_from(most).unwrap_or(u64::MAX >> 1), random.next()))
 }
 
 impl<C: Clock> fmt::Debug for Attempts<C> {

@@ -244,11 +244,21 @@ impl<C: Clock + Clone, B, V> Retry<C, B, V> {
         if !deadline.is_expired() {
             budget.began();
         }
-        Attempts::new(&self.clock, deadline, self.draw_seed())
+        Attempts::new(&self.clock, deadline, self.first_seed())
+    }
+
+    /// Returns the seed of a call that begins now; `None` if it is as good when it is drawn later.
+    fn first_seed(&self) -> Option<u64> {
+        match self.seed {
+            // Most calls need no retry, and a draw takes longer than all else that begins a call.
+            #[cfg(feature = "std")]
+            Seeding::Random => None,
+            Seeding::Caller(_) | Seeding::Fixed(_) => Some(self.draw_seed()),
+        }
     }
 
     /// Draws a seed for one call.
-    fn draw_seed(&self) -> u64 {
+    pub(super) fn draw_seed(&self) -> u64 {
         match self.seed {
             Seeding::Fixed(seed) => random::scatter(seed, self.clock.now()),
             #[cfg(feature = "std")]

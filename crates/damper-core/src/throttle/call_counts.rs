@@ -118,13 +118,10 @@ impl CallCounts {
     pub(super) fn sums(&self, now: BucketNumber) -> CallSums {
         let (place, lap) = (now.place(), now.lap());
         let mut sums = CallSums::default();
-        for (at, bucket) in self.buckets.iter().enumerate() {
+        let mut add = |bucket: &AtomicU64, lap_of_place: u64, age: usize| {
             let word = bucket.load(Ordering::Relaxed);
-            // The places behind the present one belong to the lap before.
-            let (lap_of_place, age) =
-                if at <= place { (lap, place - at) } else { (lap.wrapping_sub(1) & LAP.max(), place + BUCKETS - at) };
             if LAP.get(word) != lap_of_place {
-                continue;
+                return;
             }
             let (accepted, ended) = (ACCEPTED.get(word), ACCEPTED.get(word) + REJECTED.get(word));
             sums.requests += ended + REFUSED.get(word);
@@ -133,7 +130,12 @@ impl CallCounts {
                 sums.recent_verdicts += ended;
                 sums.recent_accepted += accepted;
             }
-        }
+        };
+        // The places behind the present one belong to the lap before.
+        let (of_this_lap, of_lap_before) = self.buckets.split_at(place + 1);
+        let lap_before = lap.wrapping_sub(1) & LAP.max();
+        of_this_lap.iter().rev().enumerate().for_each(|(age, bucket)| add(bucket, lap, age));
+        of_lap_before.iter().rev().enumerate().for_each(|(at, bucket)| add(bucket, lap_before, place + 1 + at));
         sums
     }
 }

@@ -3,6 +3,7 @@
 use super::{CallObserver, ObservedCall};
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem;
 
 /// Guards a service's `call`, and reports a panic in it to the observer. The panic reaches the caller.
 ///
@@ -30,7 +31,10 @@ impl<O: CallObserver, W> CallGuard<O, W> {
     /// Ends the guard after the service has returned its future.
     #[inline]
     pub(crate) fn finish(mut self) -> Option<(O, W)> {
-        self.pending.take()
+        let pending = self.pending.take();
+        // Nothing is left to drop.
+        mem::forget(self);
+        pending
     }
 }
 

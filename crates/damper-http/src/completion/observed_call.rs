@@ -102,22 +102,23 @@ where
         }
         let guard = PanicGuard::new(this.pending);
         let polled = this.future.poll(context);
-        // Judge the response in place, because it is large to move.
+        // Judge the response in place and end the call before the response is moved, because it is large to move.
         let verdict = match (&polled, guard.pending()) {
             (Poll::Ready(Ok(response)), Some((_, completion))) => completion.verdict(response),
             _ => None,
         };
+        if let Some(verdict) = verdict {
+            guard.over();
+            let Some((observer, completion)) = this.pending.take() else { return Poll::Pending };
+            observer.ended(verdict);
+            let Poll::Ready(Ok(response)) = polled else { return Poll::Pending };
+            return Poll::Ready(Ok(completion.respond(response, None)));
+        }
         match polled {
             Poll::Ready(Ok(response)) => {
                 guard.over();
                 let Some((observer, completion)) = this.pending.take() else { return Poll::Pending };
-                match verdict {
-                    Some(verdict) => {
-                        observer.ended(verdict);
-                        Poll::Ready(Ok(completion.respond(response, None)))
-                    }
-                    None => Poll::Ready(Ok(completion.respond(response, Some(observer)))),
-                }
+                Poll::Ready(Ok(completion.respond(response, Some(observer))))
             }
             Poll::Ready(Err(error)) => {
                 let Some((_, completion)) = guard.pending() else { return Poll::Pending };

@@ -72,9 +72,14 @@ use http::Response;
 /// # }
 /// ```
 pub struct ClientConcurrencyLayer<L, V = LoadSigns> {
-    limit: Arc<L>,
-    settings: Arc<ClientSettings>,
+    shared: Arc<Shared<L>>,
     classify: V,
+}
+
+/// The limit and the settings, in one `Arc`, because a service is cloned for each request.
+struct Shared<L> {
+    limit: Arc<L>,
+    settings: ClientSettings,
 }
 
 /// The settings that all services of a layer share.
@@ -150,7 +155,7 @@ impl<L: ConcurrencyLimit> ClientConcurrencyLayer<L> {
     /// ```
     pub fn new(limit: L) -> Self {
         let settings = ClientSettings { min_budget: None, telemetry: ConcurrencyTelemetry::of_client("default") };
-        Self { limit: Arc::new(limit), settings: Arc::new(settings), classify: LoadSigns }
+        Self { shared: Arc::new(Shared { limit: Arc::new(limit), settings }), classify: LoadSigns }
     }
 }
 
@@ -174,8 +179,9 @@ where
     /// Makes calls wait as `waiting` does (feature `tokio`), sleeping by `sleep`, a [`Sleep`](damper_core::time::Sleep).
     #[must_use]
     pub fn waiting_by<S: Sleep + Clone>(self, longest: Duration, sleep: S) -> ClientConcurrencyLayer<Waiting<B, S>, V> {
-        let Self { limit, settings, classify } = self;
-        ClientConcurrencyLayer { limit: Arc::new(Waiting::of(limit, longest, sleep)), settings, classify }
+        let Self { shared, classify } = self;
+        let limit = Arc::new(Waiting::of(Arc::clone(&shared.limit), longest, sleep));
+        ClientConcurrencyLayer { shared: Arc::new(Shared { limit, settings: shared.settings.clone() }), classify }
     }
 }
 
@@ -186,14 +192,14 @@ impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
     /// than none. See [`ConcurrencyLayer::min_budget`](super::ConcurrencyLayer::min_budget).
     #[must_use]
     pub fn min_budget(mut self, min_budget: Duration) -> Self {
-        Arc::make_mut(&mut self.settings).min_budget = Some(min_budget);
+        Arc::make_mut(&mut self.shared).settings.min_budget = Some(min_budget);
         self
     }
 
     /// Sets the name of the limit in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
-        Arc::make_mut(&mut self.settings).telemetry = ConcurrencyTelemetry::of_client(name);
+        Arc::make_mut(&mut self.shared).settings.telemetry = ConcurrencyTelemetry::of_client(name);
         self
     }
 }
@@ -210,14 +216,14 @@ impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome,
     {
-        ClientConcurrencyLayer { limit: self.limit, settings: self.settings, classify }
+        ClientConcurrencyLayer { shared: self.shared, classify }
     }
 
     /// Records the metrics of a limit that is one for all calls, as
     /// [`ConcurrencyLayer::record_metrics`](super::ConcurrencyLayer::record_metrics) does.
     #[cfg(feature = "metrics")]
     pub fn record_metrics(&self) {
-        self.settings.telemetry.record_status(self.limit.status());
+        self.shared.settings.telemetry.record_status(self.shared.limit.status());
     }
 }
 
@@ -244,7 +250,7 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ClientConcurrencyLayer<L, V> {
 
     #[inline]
     fn limit(&self) -> &L {
-        &self.limit
+        &self.shared.limit
     }
 
     #[inline]
@@ -254,7 +260,7 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ClientConcurrencyLayer<L, V> {
 
     #[inline]
     fn min_budget(&self) -> Option<Duration> {
-        self.settings.min_budget
+        self.shared.settings.min_budget
     }
 
     #[inline]
@@ -264,12 +270,12 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ClientConcurrencyLayer<L, V> {
 
     #[inline]
     fn record_allowed(&self) {
-        self.settings.telemetry.record_allowed();
+        self.shared.settings.telemetry.record_allowed();
     }
 
     #[cold]
     fn refuse(&self, head: &Head<'_>, refusal: L::Refusal) -> L::Refusal {
-        self.settings.telemetry.record_refused(head, &refusal);
+        self.shared.settings.telemetry.record_refused(head, &refusal);
         refusal
     }
 }
@@ -300,13 +306,19 @@ where
 /// Clones share the limit.
 impl<L, V: Clone> Clone for ClientConcurrencyLayer<L, V> {
     fn clone(&self) -> Self {
-        let Self { limit, settings, classify } = self;
-        Self { limit: Arc::clone(limit), settings: Arc::clone(settings), classify: classify.clone() }
+        Self { shared: Arc::clone(&self.shared), classify: self.classify.clone() }
+    }
+}
+
+/// Clones share the limit.
+impl<L> Clone for Shared<L> {
+    fn clone(&self) -> Self {
+        Self { limit: Arc::clone(&self.limit), settings: self.settings.clone() }
     }
 }
 
 impl<L: fmt::Debug, V> fmt::Debug for ClientConcurrencyLayer<L, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientConcurrencyLayer").field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("ClientConcurrencyLayer").field("limit", &self.shared.limit).finish_non_exhaustive()
     }
 }

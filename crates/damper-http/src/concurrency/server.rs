@@ -79,9 +79,14 @@ use http::{Response, StatusCode};
 /// # }
 /// ```
 pub struct ConcurrencyLayer<L: ConcurrencyLimit, V = LoadSigns> {
-    limit: Arc<L>,
-    settings: Arc<ServerSettings<L::Refusal>>,
+    shared: Arc<Shared<L>>,
     classify: V,
+}
+
+/// The limit and the settings, in one `Arc`, because a service is cloned for each request.
+struct Shared<L: ConcurrencyLimit> {
+    limit: Arc<L>,
+    settings: ServerSettings<L::Refusal>,
 }
 
 /// The settings that all services of a layer share.
@@ -221,7 +226,7 @@ impl<L: ConcurrencyLimit> ConcurrencyLayer<L> {
             min_budget: None,
             telemetry: ConcurrencyTelemetry::of_server("default"),
         };
-        Self { limit: Arc::new(limit), settings: Arc::new(settings), classify: LoadSigns }
+        Self { shared: Arc::new(Shared { limit: Arc::new(limit), settings }), classify: LoadSigns }
     }
 }
 
@@ -246,8 +251,9 @@ where
     /// Makes requests wait as `waiting` does (feature `tokio`), sleeping by `sleep`, a [`Sleep`](damper_core::time::Sleep).
     #[must_use]
     pub fn waiting_by<S: Sleep + Clone>(self, longest: Duration, sleep: S) -> ConcurrencyLayer<Waiting<B, S>, V> {
-        let Self { limit, settings, classify } = self;
-        ConcurrencyLayer { limit: Arc::new(Waiting::of(limit, longest, sleep)), settings, classify }
+        let Self { shared, classify } = self;
+        let limit = Arc::new(Waiting::of(Arc::clone(&shared.limit), longest, sleep));
+        ConcurrencyLayer { shared: Arc::new(Shared { limit, settings: shared.settings.clone() }), classify }
     }
 }
 
@@ -323,13 +329,13 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     where
         L: Clone,
     {
-        set(Arc::make_mut(&mut self.limit));
+        set(Arc::make_mut(&mut Arc::make_mut(&mut self.shared).limit));
         self
     }
 
     /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
     fn with(mut self, set: impl FnOnce(&mut ServerSettings<L::Refusal>)) -> Self {
-        set(Arc::make_mut(&mut self.settings));
+        set(&mut Arc::make_mut(&mut self.shared).settings);
         self
     }
 }
@@ -365,7 +371,7 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     where
         F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome,
     {
-        ConcurrencyLayer { limit: self.limit, settings: self.settings, classify }
+        ConcurrencyLayer { shared: self.shared, classify }
     }
 
     /// Records the metrics of a limit that is one for all requests.
@@ -376,7 +382,7 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     /// Call it at the tick of your exporter, or before each scrape.
     #[cfg(feature = "metrics")]
     pub fn record_metrics(&self) {
-        self.settings.telemetry.record_status(self.limit.status());
+        self.shared.settings.telemetry.record_status(self.shared.limit.status());
     }
 }
 
@@ -403,7 +409,7 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ConcurrencyLayer<L, V> {
 
     #[inline]
     fn limit(&self) -> &L {
-        &self.limit
+        &self.shared.limit
     }
 
     #[inline]
@@ -413,22 +419,22 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ConcurrencyLayer<L, V> {
 
     #[inline]
     fn min_budget(&self) -> Option<Duration> {
-        self.settings.min_budget
+        self.shared.settings.min_budget
     }
 
     #[inline]
     fn exempts(&self, head: &Head<'_>) -> bool {
-        self.settings.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head))
+        self.shared.settings.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head))
     }
 
     #[inline]
     fn record_allowed(&self) {
-        self.settings.telemetry.record_allowed();
+        self.shared.settings.telemetry.record_allowed();
     }
 
     #[cold]
     fn refuse(&self, head: &Head<'_>, refusal: L::Refusal) -> Box<Response<Bytes>> {
-        let ServerSettings { retry_after, body, telemetry, .. } = &*self.settings;
+        let ServerSettings { retry_after, body, telemetry, .. } = &self.shared.settings;
         telemetry.record_refused(head, &refusal);
         let wait = refusal.retry_after().unwrap_or(*retry_after);
         #[cfg(feature = "tonic")]
@@ -467,8 +473,14 @@ where
 /// Clones share the limit.
 impl<L: ConcurrencyLimit, V: Clone> Clone for ConcurrencyLayer<L, V> {
     fn clone(&self) -> Self {
-        let Self { limit, settings, classify } = self;
-        Self { limit: Arc::clone(limit), settings: Arc::clone(settings), classify: classify.clone() }
+        Self { shared: Arc::clone(&self.shared), classify: self.classify.clone() }
+    }
+}
+
+/// Clones share the limit.
+impl<L: ConcurrencyLimit> Clone for Shared<L> {
+    fn clone(&self) -> Self {
+        Self { limit: Arc::clone(&self.limit), settings: self.settings.clone() }
     }
 }
 
@@ -487,6 +499,6 @@ impl<R> Clone for ServerSettings<R> {
 
 impl<L: ConcurrencyLimit + fmt::Debug, V> fmt::Debug for ConcurrencyLayer<L, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConcurrencyLayer").field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("ConcurrencyLayer").field("limit", &self.shared.limit).finish_non_exhaustive()
     }
 }

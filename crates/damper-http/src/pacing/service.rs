@@ -9,9 +9,9 @@ use super::{PaceOnly, PacedRetries, Pacers, PacingFuture, PacingLayer, Repeating
 use crate::retry::HyperService;
 #[cfg(feature = "tower")]
 use crate::retry::TowerService;
+use crate::retry::{BegunCall, Budgets, Call, Callee, RetryProtocol, RetrySettings, RetryingFuture, deadline_of};
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use crate::retry::{BorrowedCallee, GiveUp};
-use crate::retry::{Budgets, Call, Callee, RetryProtocol, RetrySettings, RetryingFuture, deadline_of};
 use crate::{Head, ResponseHead};
 use core::fmt;
 use core::time::Duration;
@@ -104,21 +104,18 @@ where
         });
         let longest = Deadline::after(settings.protocol.longest);
         if sleep.is_zero() {
-            let (call, first) = Call::begin(settings, request);
-            let Some(first) = first else {
+            let begun = BegunCall::new::<Q, _, _>(settings, &head);
+            if begun.is_too_late() {
                 service.release();
-                return RetryingFuture::not_begun(call, GaveUp::Deadline { hint: None });
-            };
-            let until = call.deadline().earlier(longest);
-            let call = call.begins_until(until);
+                return RetryingFuture::not_begun(Call::new(settings, begun, None), GaveUp::Deadline { hint: None });
+            }
+            let (first, kept) = begun.first_request(settings, request);
+            let until = begun.deadline().earlier(longest);
             self.telemetry.record_unslept();
-            let again = call.may_be_repeated().then(|| PacedService {
-                service: service.later(),
-                reader: reader.clone(),
-                until,
-                pause,
-            });
-            RetryingFuture::calling(call, PacedAttempt::new(service.call(first), reader, until), again)
+            let again =
+                kept.is_some().then(|| PacedService { service: service.later(), reader: reader.clone(), until, pause });
+            let attempt = PacedAttempt::new(service.call(first), reader, until);
+            RetryingFuture::calling(Call::new(settings, begun, kept).begins_until(until), attempt, again)
         } else {
             let call = Call::begin_later(settings, request);
             let until = call.deadline().earlier(longest);

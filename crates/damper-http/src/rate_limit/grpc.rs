@@ -3,9 +3,9 @@
 use super::RateLimitLayer;
 use crate::Head;
 use crate::limit::{Answer, Decision, Detail, Limit, Refusal};
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use bytes::Bytes;
-use core::fmt::Display;
+use core::fmt::{Display, Write};
 use core::future::Ready;
 use core::time::Duration;
 use http::header::CONTENT_TYPE;
@@ -84,7 +84,10 @@ fn status_of(refusal: &Refusal) -> Status {
 
 /// Returns a refusal as a status, with the wait as a `google.rpc.RetryInfo`.
 pub fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>) -> Status {
-    let message = refusal.to_string();
+    // Most messages fit, so that it does not grow while it is written.
+    let mut message = String::with_capacity(64);
+    // Writing to a string cannot fail.
+    _ = write!(message, "{refusal}");
     uncached(match retry_after {
         Some(wait) => Status::with_error_details(code, message, ErrorDetails::with_retry_info(Some(wait))),
         None => Status::new(code, message),

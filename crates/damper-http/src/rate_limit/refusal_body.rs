@@ -21,7 +21,9 @@ pub(crate) enum RefusalBody<T> {
 /// Returns the content type and the bytes.
 type CustomBody<T> = Arc<dyn Fn(&Head<'_>, &T) -> (&'static str, Bytes) + Send + Sync>;
 
-const TEXT: &str = "text/plain; charset=utf-8";
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
@@ -30,12 +32,16 @@ impl<T: Display> RefusalBody<T> {
     ///
     /// Caches must not store it: it is for one client, at one time.
     pub(crate) fn response(&self, head: &Head<'_>, status: StatusCode, refusal: &T) -> Response<Bytes> {
-        let (content_type, bytes) = match self {
-            Self::Text => (TEXT, line(refusal)),
-            Self::Problem => ("application/problem+json", problem(status, refusal)),
-            Self::Custom(body) => body(head, refusal),
-        };
-        uncached(status, content_type, bytes)
+        match self {
+            Self::Text => uncached(status, Some(TEXT), line(refusal)),
+            Self::Problem => uncached(status, Some(PROBLEM), problem(status, refusal)),
+            Self::Custom(body) => {
+                let (content_type, bytes) = body(head, refusal);
+                // The user's content type may be no valid header value. Then it is left out.
+                let content_type = HeaderValue::from_maybe_shared(Bytes::from_static(content_type.as_bytes()));
+                uncached(status, content_type.ok(), bytes)
+            }
+        }
     }
 }
 
@@ -86,7 +92,7 @@ impl Write for JsonText<'_> {
 
 /// Returns a response of one line of text, which caches must not store.
 pub(crate) fn plain_text(status: StatusCode, text: &impl Display) -> Response<Bytes> {
-    uncached(status, TEXT, line(text))
+    uncached(status, Some(TEXT), line(text))
 }
 
 /// Returns a line of text. The usual ones fit the room that is reserved.
@@ -98,13 +104,12 @@ fn line(text: &impl Display) -> Bytes {
 }
 
 /// Returns a response that caches must not store.
-fn uncached(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Response<Bytes> {
+fn uncached(status: StatusCode, content_type: Option<HeaderValue>, bytes: Bytes) -> Response<Bytes> {
     let mut response = Response::new(bytes);
     *response.status_mut() = status;
     response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
-    // The user's content type may be no valid header value. Then it is left out.
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from_static(content_type.as_bytes())) {
-        response.headers_mut().insert(CONTENT_TYPE, value);
+    if let Some(content_type) = content_type {
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
     }
     response
 }

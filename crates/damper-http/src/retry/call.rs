@@ -4,6 +4,7 @@ use super::settings::RetrySettings;
 use super::{Budgets, GiveUp, ReplayableBody, RetryProtocol, deadline_of};
 use crate::deadline::SentTimeout;
 use crate::{Head, ResponseHead};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
@@ -11,7 +12,11 @@ use damper_core::internal::{begin_within, count_failure, next_wait, withdraw};
 use damper_core::retry::{Attempts, Budget, Failure, GaveUp, RetryError, Unlimited};
 use damper_core::throttle::PaceTooSlow;
 use damper_core::time::Clock;
+use http::request::Parts;
 use http::{Request, Response};
+
+/// The head of a request, and its body in the form that is kept.
+type Kept<K> = (Parts, K);
 
 /// One call on its way through its attempts.
 pub(crate) struct Call<K, C, B: Budgets, P, Z> {
@@ -21,19 +26,102 @@ pub(crate) struct Call<K, C, B: Budgets, P, Z> {
     /// The time after which no attempt begins: the deadline, or earlier.
     until: Deadline<C>,
     /// The request for other attempts; `None` if there cannot be one.
-    kept: Option<Request<K>>,
+    kept: Option<Kept<K>>,
     /// The request of the next attempt, from the decision on it until it begins.
-    next: Option<Request<K>>,
+    ///
+    /// In a box, because a request is large to move, and most calls have one attempt.
+    next: Option<Box<Kept<K>>>,
     may_repeat: bool,
     has_transparent_retries: bool,
     /// The number of attempts that no server can have processed.
     unprocessed: u32,
 }
 
+/// A call before its first attempt, apart from its request, which is large to move.
+pub(crate) struct BegunCall<C, B: Budgets> {
+    budget: B::Choice,
+    attempts: Attempts<C>,
+    may_repeat: bool,
+    has_transparent_retries: bool,
+}
+
+impl<C: Clock + Clone + Send + Sync + 'static, B: Budgets> BegunCall<C, B> {
+    /// Begins a call with the deadline of its request.
+    pub(crate) fn new<Q, P, Z>(settings: &RetrySettings<C, B, P, Z>, head: &Head<'_>) -> Self
+    where
+        P: RetryProtocol<Q>,
+    {
+        let RetrySettings { retry, budgets, protocol, .. } = settings;
+        let budget = budgets.choose(head);
+        let deadline = deadline_of(protocol, head, retry.clock());
+        Self {
+            budget,
+            // The budget counts the call with its first attempt.
+            attempts: begin_within(retry, &Unlimited, deadline),
+            may_repeat: protocol.may_repeat(head),
+            has_transparent_retries: protocol.has_transparent_retries(),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> &Deadline<C> {
+        self.attempts.deadline()
+    }
+
+    /// Returns whether the deadline has passed, so that there is no first attempt.
+    #[inline]
+    pub(crate) fn is_too_late(&self) -> bool {
+        self.deadline().is_expired()
+    }
+
+    /// Counts the call, and returns the request of the first attempt and its copy for other attempts.
+    #[inline]
+    pub(crate) fn first_request<Q, P, Z>(
+        &self,
+        settings: &RetrySettings<C, B, P, Z>,
+        request: Request<Q>,
+    ) -> (Request<P::Body>, Option<Kept<P::Kept>>)
+    where
+        P: RetryProtocol<Q>,
+    {
+        let RetrySettings { budgets, protocol, .. } = settings;
+        let (mut head, body) = request.into_parts();
+        let body = protocol.keep(body);
+        let kept = self.copy(settings, &head, &body);
+        budgets.budget(&self.budget).began();
+        prepare::<Q, _, _>(protocol, self.deadline(), 0, &mut head);
+        (Request::from_parts(head, protocol.send(body)), kept)
+    }
+
+    /// Copies a request for other attempts. Returns `None` if there cannot be one.
+    fn copy<K: ReplayableBody, P, Z>(
+        &self,
+        settings: &RetrySettings<C, B, P, Z>,
+        head: &Parts,
+        body: &K,
+    ) -> Option<Kept<K>> {
+        if !self.has_transparent_retries && self.attempts.is_last(&settings.retry) {
+            return None;
+        }
+        body.try_clone().map(|body| (head.clone(), body))
+    }
+}
+
+/// Turns the head of a kept request into that of one for the service.
+fn prepare<Q, C: Clock, P: RetryProtocol<Q>>(protocol: &P, deadline: &Deadline<C>, previous: u32, head: &mut Parts) {
+    let time_left = if deadline.is_never() { None } else { Some(deadline.remaining()) };
+    protocol.prepare(&mut head.headers, previous, time_left);
+    // An outer layer of deadlines wrote the time left at the start of the call, so update it.
+    if let Some(timeout) = head.extensions.get::<SentTimeout>() {
+        timeout.write(&mut head.headers, deadline.remaining());
+    }
+}
+
 /// The consequence of an attempt's outcome.
-pub(super) enum Judgement<R, E> {
-    /// The call is over.
-    Over(Result<Response<R>, RetryError<E>>),
+pub(super) enum Judgement {
+    /// The call is over, and its outcome is returned. An error tells this reason.
+    Over(GaveUp),
+    /// The call is over by its deadline, so its response is discarded.
+    TooLate,
     /// There is another attempt after this wait.
     Again(Duration),
 }
@@ -44,73 +132,48 @@ where
     C: Clock + Clone + Send + Sync + 'static,
     B: Budgets,
 {
-    /// Begins a call with the deadline of the request, and returns the request of its first attempt.
-    ///
-    /// It returns no request if the deadline has passed.
-    pub(crate) fn begin<Q>(
+    /// Creates a call whose first attempt is made by the caller.
+    #[inline]
+    pub(crate) fn new(
         settings: &Arc<RetrySettings<C, B, P, Z>>,
-        request: Request<Q>,
-    ) -> (Self, Option<Request<P::Body>>)
-    where
-        P: RetryProtocol<Q, Kept = K>,
-    {
-        let (call, first) = Self::start(settings, request);
-        let first = first.map(|request| {
-            call.budget().began();
-            call.prepare(request)
-        });
-        (call, first)
+        begun: BegunCall<C, B>,
+        kept: Option<Kept<K>>,
+    ) -> Self {
+        let BegunCall { budget, attempts, may_repeat, has_transparent_retries } = begun;
+        Self {
+            settings: Arc::clone(settings),
+            budget,
+            until: attempts.deadline().clone(),
+            attempts,
+            kept,
+            next: None,
+            may_repeat,
+            has_transparent_retries,
+            unprocessed: 0,
+        }
     }
 
-    /// Begins a call whose first attempt is made later, by [`next_request`](Self::next_request).
+    /// Creates a call whose first attempt is made later, by [`next_request`](Self::next_request).
     ///
     /// The budget counts the call then.
     pub(crate) fn begin_later<Q>(settings: &Arc<RetrySettings<C, B, P, Z>>, request: Request<Q>) -> Self
     where
         P: RetryProtocol<Q, Kept = K>,
     {
-        let (mut call, first) = Self::start(settings, request);
-        call.next = first;
+        let begun = BegunCall::new::<Q, _, _>(settings, &Head::of(&request));
+        if begun.is_too_late() {
+            return Self::new(settings, begun, None);
+        }
+        let (head, body) = request.into_parts();
+        let body = settings.protocol.keep(body);
+        let kept = begun.copy(settings, &head, &body);
+        let mut call = Self::new(settings, begun, kept);
+        call.next = Some(Box::new((head, body)));
         call
     }
 
-    /// Begins a call, and returns the request of its first attempt in its kept form.
-    ///
-    /// It returns no request if the deadline has passed.
-    fn start<Q>(settings: &Arc<RetrySettings<C, B, P, Z>>, request: Request<Q>) -> (Self, Option<Request<K>>)
-    where
-        P: RetryProtocol<Q, Kept = K>,
-    {
-        let RetrySettings { retry, budgets, protocol, .. } = &**settings;
-        let head = Head::of(&request);
-        let budget = budgets.choose(&head);
-        let deadline = deadline_of(protocol, &head, retry.clock());
-        // The budget counts the call with its first attempt.
-        let attempts = begin_within(retry, &Unlimited, deadline);
-        let until = attempts.deadline().clone();
-        let may_repeat = protocol.may_repeat(&head);
-        let mut call = Self {
-            settings: Arc::clone(settings),
-            budget,
-            attempts,
-            until,
-            kept: None,
-            next: None,
-            may_repeat,
-            has_transparent_retries: protocol.has_transparent_retries(),
-            unprocessed: 0,
-        };
-        if call.deadline().is_expired() {
-            return (call, None);
-        }
-        let request = request.map(|body| protocol.keep(body));
-        if !call.is_last() {
-            call.kept = copy(&request);
-        }
-        (call, Some(request))
-    }
-
     /// Begins no attempt after `until`, which is no later than the deadline.
+    #[inline]
     pub(crate) fn begins_until(mut self, until: Deadline<C>) -> Self {
         self.until = until;
         self
@@ -130,45 +193,24 @@ where
         !may_be_transparent && self.attempts.is_last(&self.settings.retry)
     }
 
-    /// Returns whether a request is kept for another attempt.
-    pub(crate) fn may_be_repeated(&self) -> bool {
-        self.kept.is_some()
-    }
-
     /// Takes the request of the next attempt.
     pub(super) fn next_request<Q>(&mut self) -> Option<Request<P::Body>>
     where
         P: RetryProtocol<Q, Kept = K>,
     {
         let is_first = self.begun() == 0;
-        let request = self.next.take()?;
+        let (mut head, body) = *self.next.take()?;
         if is_first {
             self.budget().began();
         }
-        Some(self.prepare(request))
-    }
-
-    /// Turns a kept request into one for the service.
-    fn prepare<Q>(&self, request: Request<K>) -> Request<P::Body>
-    where
-        P: RetryProtocol<Q, Kept = K>,
-    {
-        let (mut head, body) = request.into_parts();
-        let protocol = &self.settings.protocol;
-        let deadline = self.deadline();
-        let time_left = if deadline.is_never() { None } else { Some(deadline.remaining()) };
         let previous = (self.attempts.number() - 1).saturating_sub(self.unprocessed);
-        protocol.prepare(&mut head.headers, previous, time_left);
-        // An outer layer of deadlines wrote the time left at the start of the call, so update it.
-        if let Some(timeout) = head.extensions.get::<SentTimeout>() {
-            timeout.write(&mut head.headers, deadline.remaining());
-        }
-        Request::from_parts(head, protocol.send(body))
+        prepare::<Q, _, _>(&self.settings.protocol, self.deadline(), previous, &mut head);
+        Some(Request::from_parts(head, self.settings.protocol.send(body)))
     }
 
     /// Returns whether it is too late for the planned attempt.
     pub(super) fn is_too_late(&self) -> bool {
-        let timeout = self.next.as_ref().and_then(|request| request.extensions().get::<SentTimeout>());
+        let timeout = self.next.as_ref().and_then(|next| next.0.extensions.get::<SentTimeout>());
         self.until.is_expired() || timeout.is_some_and(SentTimeout::is_spent)
     }
 
@@ -201,22 +243,20 @@ where
         self.attempts.deadline()
     }
 
-    /// Judges the outcome of an attempt. A response that is not returned is dropped.
-    ///
-    /// `last` is the last error of an attempt.
-    pub(super) fn judge<R, E>(&mut self, outcome: Result<Response<R>, E>, last: &mut Option<E>) -> Judgement<R, E>
+    /// Judges the outcome of an attempt.
+    pub(super) fn judge<R, E>(&mut self, outcome: &mut Result<Response<R>, E>) -> Judgement
     where
         P: GiveUp<E>,
     {
-        let judgement = self.decide(outcome, last);
-        if let Judgement::Over(_) = judgement {
+        let judgement = self.decide(outcome);
+        if !matches!(judgement, Judgement::Again(_)) {
             // Stop keeping a body that is still being sent.
             self.kept = None;
         }
         judgement
     }
 
-    fn decide<R, E>(&mut self, outcome: Result<Response<R>, E>, last: &mut Option<E>) -> Judgement<R, E>
+    fn decide<R, E>(&mut self, outcome: &mut Result<Response<R>, E>) -> Judgement
     where
         P: GiveUp<E>,
     {
@@ -228,34 +268,25 @@ where
             Some(failure) => count_failure(&self.attempts, budget, failure),
             None => budget.succeeded(),
         }
-        // A result after the deadline is discarded.
         if self.deadline().is_expired() {
-            let reason = GaveUp::Deadline { hint: None };
-            return Judgement::Over(Err(match outcome {
-                Err(error) => self.fail(reason, error, last),
-                Ok(_) => self.give_up(reason, last.take()),
-            }));
+            return Judgement::TooLate;
         }
-        let Some(failure) = failure else {
-            return Judgement::Over(outcome.map_err(|error| self.fail(GaveUp::NotRetryable, error, last)));
-        };
-        match (self.try_again(failure), outcome) {
-            (Ok(wait), outcome) => {
-                *last = outcome.err().or_else(|| last.take());
-                Judgement::Again(wait)
+        let Some(failure) = failure else { return Judgement::Over(GaveUp::NotRetryable) };
+        match self.try_again(failure) {
+            Ok(wait) => Judgement::Again(wait),
+            Err(reason) => {
+                if let Ok(response) = outcome {
+                    self.settings.protocol.mark_last(response.extensions_mut(), reason);
+                }
+                Judgement::Over(reason)
             }
-            (Err(reason), Ok(mut response)) => {
-                self.settings.protocol.mark_last(response.extensions_mut(), reason);
-                Judgement::Over(Ok(response))
-            }
-            (Err(reason), Err(error)) => Judgement::Over(Err(self.fail(reason, error, last))),
         }
     }
 
     /// Decides on another attempt, keeps its request, and returns the wait before it.
     fn try_again(&mut self, failure: Failure) -> Result<Duration, GaveUp> {
         let is_safe = self.may_repeat || failure.is_unprocessed();
-        let is_replayable = self.kept.as_ref().is_some_and(|request| request.body().is_replayable());
+        let is_replayable = self.kept.as_ref().is_some_and(|(_, body)| body.is_replayable());
         // No request is kept during the last attempt. Its reason is that the attempts are used up, not that the request is not replayable.
         if !is_safe || !(is_replayable || self.is_last()) {
             return Err(GaveUp::NotRetryable);
@@ -263,10 +294,10 @@ where
         let RetrySettings { retry, budgets, .. } = &*self.settings;
         let (attempts, budget) = (&mut self.attempts, budgets.budget(&self.budget));
         let wait = next_wait(attempts, retry, failure)?;
-        let kept = self.kept.take().ok_or(GaveUp::Attempts)?;
+        let (head, kept) = self.kept.take().ok_or(GaveUp::Attempts)?;
         // An attempt that is still sending may have exceeded the kept data. Then nothing is withdrawn from the budget.
         let mut withdrawal = Err(GaveUp::NotRetryable);
-        let body = kept.body().restart_if(|| {
+        let body = kept.restart_if(|| {
             withdrawal = withdraw(attempts, budget, failure);
             withdrawal.is_ok()
         });
@@ -274,10 +305,10 @@ where
         let body = body.ok_or(GaveUp::NotRetryable)?;
         self.unprocessed += u32::from(failure.is_unprocessed());
         if self.is_last() {
-            self.next = Some(kept.map(|_| body));
+            self.next = Some(Box::new((head, body)));
         } else {
-            self.next = Some(with_body(&kept, body));
-            self.kept = Some(kept);
+            self.next = Some(Box::new((head.clone(), body)));
+            self.kept = Some((head, kept));
         }
         Ok(wait)
     }
@@ -302,20 +333,4 @@ where
     {
         self.settings.protocol.give_up(error)
     }
-}
-
-/// Returns a copy of a request; `None` if its body is a stream.
-fn copy<K: ReplayableBody>(request: &Request<K>) -> Option<Request<K>> {
-    request.body().try_clone().map(|body| with_body(request, body))
-}
-
-/// Returns a request with the same head and this body.
-fn with_body<K>(request: &Request<K>, body: K) -> Request<K> {
-    let mut copy = Request::new(body);
-    copy.method_mut().clone_from(request.method());
-    copy.uri_mut().clone_from(request.uri());
-    *copy.version_mut() = request.version();
-    copy.headers_mut().clone_from(request.headers());
-    copy.extensions_mut().clone_from(request.extensions());
-    copy
 }

@@ -61,6 +61,7 @@ where
     Z: Sleep,
 {
     /// Creates a call whose first attempt is in flight.
+    #[inline]
     pub(crate) fn calling(call: Call<P::Kept, C, B, P, Z>, attempt: S::Future, service: Option<S>) -> Self {
         Self { call, service, error: None, stage: Stage::Calling { attempt, until_deadline: None } }
     }
@@ -90,27 +91,40 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let deadline = GaveUp::Deadline { hint: None };
-        let result = loop {
+        let error = loop {
             let sleep = &this.call.settings.sleep;
             match this.stage.as_mut().project() {
                 StageProjection::Calling { attempt, until_deadline } => {
-                    let Poll::Ready(outcome) = attempt.poll(context) else {
+                    let Poll::Ready(mut outcome) = attempt.poll(context) else {
                         ready!(poll_deadline(until_deadline, this.call.deadline(), sleep, context));
-                        break Err(this.call.give_up(deadline, this.error.take()));
+                        break this.call.give_up(deadline, this.error.take());
                     };
-                    match this.call.judge(outcome, this.error) {
-                        Judgement::Over(result) => break result,
-                        Judgement::Again(wait) => {
-                            let wait = this.call.settings.sleep.sleep(wait);
-                            this.stage.set(Stage::Waiting { wait });
-                        }
+                    // The outcome stays in place until the call has ended, because a response is large to move.
+                    let judgement = this.call.judge(&mut outcome);
+                    if let Judgement::Again(wait) = judgement {
+                        *this.error = outcome.err().or_else(|| this.error.take());
+                        let wait = this.call.settings.sleep.sleep(wait);
+                        this.stage.set(Stage::Waiting { wait });
+                        continue;
                     }
+                    this.stage.set(Stage::Over);
+                    let error = match outcome {
+                        Ok(response) => match judgement {
+                            Judgement::Over(_) => return Poll::Ready(Ok(response)),
+                            _ => this.call.give_up(deadline, this.error.take()),
+                        },
+                        Err(error) => {
+                            let reason = if let Judgement::Over(reason) = judgement { reason } else { deadline };
+                            this.call.fail(reason, error, this.error)
+                        }
+                    };
+                    return Poll::Ready(Err(this.call.error(error)));
                 }
                 StageProjection::Waiting { wait } => {
                     ready!(wait.poll(context));
                     let longer = this.service.as_mut().and_then(Callee::after_wait);
                     if let Err(reason) = this.call.after_wait(longer) {
-                        break Err(this.call.give_up(reason, this.error.take()));
+                        break this.call.give_up(reason, this.error.take());
                     }
                     match longer {
                         Some(longer) => {
@@ -123,26 +137,26 @@ where
                 StageProjection::Readying { until_deadline } => {
                     let Some(service) = this.service else { return Poll::Pending };
                     if this.call.is_too_late() {
-                        break Err(this.call.give_up(deadline, this.error.take()));
+                        break this.call.give_up(deadline, this.error.take());
                     }
                     let Poll::Ready(polled) = service.poll_ready(context) else {
                         ready!(poll_deadline(until_deadline, this.call.until(), sleep, context));
-                        break Err(this.call.give_up(deadline, this.error.take()));
+                        break this.call.give_up(deadline, this.error.take());
                     };
                     if let Err(error) = polled {
-                        break Err(this.call.fail(GaveUp::NotRetryable, error, this.error));
+                        break this.call.fail(GaveUp::NotRetryable, error, this.error);
                     }
                     let Some(request) = this.call.next_request::<Q>() else { return Poll::Pending };
                     let attempt = service.call(request);
                     this.stage.set(Stage::Calling { attempt, until_deadline: None });
                 }
-                StageProjection::NotBegun { reason } => break Err(RetryError::new(*reason, 0, Duration::ZERO, None)),
+                StageProjection::NotBegun { reason } => break RetryError::new(*reason, 0, Duration::ZERO, None),
                 // It was polled again after it was ready.
                 StageProjection::Over => return Poll::Pending,
             }
         };
         this.stage.set(Stage::Over);
-        Poll::Ready(result.map_err(|error| this.call.error(error)))
+        Poll::Ready(Err(this.call.error(error)))
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) mod unprocessed;
 
 pub use budgets::Budgets;
 pub use buffered_body::BufferedBody;
-pub(crate) use call::Call;
+pub(crate) use call::{BegunCall, Call};
 #[cfg(any(feature = "hyper", feature = "tower"))]
 pub(crate) use callee::BorrowedCallee;
 pub(crate) use callee::Callee;

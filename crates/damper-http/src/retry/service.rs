@@ -1,12 +1,13 @@
 //! A service whose calls are retried.
 
-use super::call::Call;
+use super::call::{BegunCall, Call};
 #[cfg(feature = "hyper")]
 use super::callee::HyperService;
 #[cfg(feature = "tower")]
 use super::callee::TowerService;
 use super::settings::RetrySettings;
 use super::{Budgets, GiveUp, RetryProtocol, RetryingFuture};
+use crate::Head;
 use alloc::sync::Arc;
 use core::fmt;
 #[cfg(feature = "tower")]
@@ -71,11 +72,16 @@ where
     }
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        let (call, first) = Call::begin(&self.settings, request);
-        let Some(first) = first else { return RetryingFuture::not_begun(call, GaveUp::Deadline { hint: None }) };
+        let Self { service, settings } = self;
+        let begun = BegunCall::new::<Q, _, _>(settings, &Head::of(&request));
+        if begun.is_too_late() {
+            return RetryingFuture::not_begun(Call::new(settings, begun, None), GaveUp::Deadline { hint: None });
+        }
+        let (first, kept) = begun.first_request(settings, request);
         // This service is ready, so it makes the first attempt. Its clone has to be polled for readiness first.
-        let again = call.may_be_repeated().then(|| TowerService(self.service.clone()));
-        RetryingFuture::calling(call, self.service.call(first), again)
+        let again = kept.is_some().then(|| TowerService(service.clone()));
+        let attempt = service.call(first);
+        RetryingFuture::calling(Call::new(settings, begun, kept), attempt, again)
     }
 }
 
@@ -93,10 +99,15 @@ where
     type Future = RetryingFuture<HyperService<S>, Q, C, B, P, Z>;
 
     fn call(&self, request: Request<Q>) -> Self::Future {
-        let (call, first) = Call::begin(&self.settings, request);
-        let Some(first) = first else { return RetryingFuture::not_begun(call, GaveUp::Deadline { hint: None }) };
-        let again = call.may_be_repeated().then(|| HyperService(self.service.clone()));
-        RetryingFuture::calling(call, self.service.call(first), again)
+        let Self { service, settings } = self;
+        let begun = BegunCall::new::<Q, _, _>(settings, &Head::of(&request));
+        if begun.is_too_late() {
+            return RetryingFuture::not_begun(Call::new(settings, begun, None), GaveUp::Deadline { hint: None });
+        }
+        let (first, kept) = begun.first_request(settings, request);
+        let again = kept.is_some().then(|| HyperService(service.clone()));
+        let attempt = service.call(first);
+        RetryingFuture::calling(Call::new(settings, begun, kept), attempt, again)
     }
 }
 
