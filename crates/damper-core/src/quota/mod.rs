@@ -13,6 +13,8 @@ mod alignment;
 mod error;
 mod live;
 mod quota;
+mod shape;
+mod tempo;
 mod text;
 mod timeline;
 
@@ -22,4 +24,5 @@ pub use quota::Quota;
 pub use text::ParseQuotaError;
 
 pub(crate) use live::{LiveQuota, Record, Rest};
+pub(crate) use tempo::Tempo;
 pub(crate) use timeline::{Line, LineStart, Timeline};
