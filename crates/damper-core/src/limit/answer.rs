@@ -1,5 +1,8 @@
 //! The answers of a check: allowed or denied.
 
+#[cfg(test)]
+mod tests;
+
 use super::token_bucket::{TakeError, TokenLine};
 use crate::quota::{Line, Tempo};
 #[cfg(feature = "defmt")]
