@@ -64,6 +64,12 @@ impl Level {
         ticks.duration(self.tempo.frequency())
     }
 
+    /// How much the bucket lacks of the tokens that were asked for, in units.
+    fn missing(&self) -> u64 {
+        // At most 2^63 + 2^61: no overflow.
+        (self.debt() + self.tempo.units(self.tokens)).saturating_sub(self.tempo.units(self.most))
+    }
+
     /// Whether no wait brings the tokens that were asked for, because they exceed the burst.
     fn exceeds_burst(&self) -> bool {
         match self.tempo.waits() {
@@ -74,14 +80,7 @@ impl Level {
 
     /// The wait until the tokens are there that were asked for, of a call that does not exceed the burst.
     fn retry_after(&self) -> Option<Duration> {
-        let ticks = match self.tempo.waits() {
-            Some([_, wait]) => wait,
-            None => {
-                // At most 2^63 + 2^61: no overflow.
-                let needed = self.debt() + self.tempo.units(self.tokens);
-                self.tempo.wait(needed.saturating_sub(self.tempo.units(self.most)))
-            }
-        };
+        let ticks = self.tempo.waits().map_or_else(|| self.tempo.wait(self.missing()), |[_, wait]| wait);
         ticks.duration(self.tempo.frequency())
     }
 }

@@ -240,15 +240,16 @@ impl Timeline {
     }
 
     /// The position of the tick `now`, rounded down to units.
+    #[cfg(any(feature = "alloc", test))]
     #[inline]
     pub(crate) const fn position(&self, now: u64) -> u64 {
-        self.start.wrapping_add_signed(self.scale.units(now.wrapping_sub(self.origin) as i64))
+        self.start.wrapping_add_signed(self.scale.units(now.wrapping_sub(self.origin) as i64).0)
     }
 
     /// The position of the tick `now`, from which waits are counted from here on.
     #[inline]
     pub(crate) const fn reading(&mut self, now: u64) -> u64 {
-        let (units, product) = self.scale.units_and_product(now.wrapping_sub(self.origin) as i64);
+        let (units, product) = self.scale.units(now.wrapping_sub(self.origin) as i64);
         self.brought = product;
         self.start.wrapping_add_signed(units)
     }

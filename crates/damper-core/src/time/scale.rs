@@ -52,14 +52,10 @@ impl Scale {
     }
 
     /// The units produced in a signed number of ticks, rounded down (towards the past).
+    ///
+    /// With the lowest 64 bits of the product, of which the lowest `shift` are what is rounded off.
     #[inline]
-    pub(crate) const fn units(self, ticks: i64) -> i64 {
-        self.units_and_product(ticks).0
-    }
-
-    /// The [`units`](Self::units), and the lowest 64 bits of the product that they are the upper bits of.
-    #[inline]
-    pub(crate) const fn units_and_product(self, ticks: i64) -> (i64, u64) {
+    pub(crate) const fn units(self, ticks: i64) -> (i64, u64) {
         if usize::BITS < u64::BITS {
             return (self.units_in_halves(ticks), (ticks as u64).wrapping_mul(self.mult));
         }
@@ -69,7 +65,7 @@ impl Scale {
         ((product >> (self.shift & MAX_SHIFT)) as i64, product as u64)
     }
 
-    /// The lowest `shift` bits of a product, which [`units`](Self::units) rounds off, in 2^-64 units.
+    /// What [`units`](Self::units) rounds off of a product, in 2^-64 units.
     #[inline]
     pub(crate) const fn fraction(self, product: u64) -> u64 {
         // By 64 in all where `shift` is 0.
@@ -160,7 +156,7 @@ mod tests {
         #[test]
         fn units_in_halves_match_units(mult in 0..=1u64 << 62, shift in 0..64u32, ticks: i64) {
             let scale = Scale { mult, shift };
-            prop_assert_eq!(scale.units_in_halves(ticks), scale.units(ticks));
+            prop_assert_eq!(scale.units_in_halves(ticks), scale.units(ticks).0);
         }
 
         #[test]
