@@ -12,17 +12,18 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
-/// The level of a bucket right after a decision: plain numbers, and what they mean is computed when asked for.
+/// The level of a bucket right after a decision, as plain numbers.
 ///
-/// Few callers ask, so an answer that is returned from a function costs little more than one that is inlined.
+/// Tokens and waits are computed from them on request. Few callers ask, so an answer that is returned from a function
+/// costs little more than one that is inlined.
 #[derive(Clone, Copy)]
 struct Level {
     tempo: Tempo,
-    /// In so many units the bucket is full, if that is not past. 0 without a line.
+    /// The units until the bucket is full; 0 or less if it is full. 0 without a line.
     ahead: i64,
-    /// The burst, in tokens; without a line what is left.
+    /// The burst, in tokens; without a line the tokens left.
     most: u32,
-    /// What the level is compared with, in tokens: the soft limit of an allowed call, or what a denied one asked for.
+    /// The soft limit of an allowed call, or the tokens that a denied one asked for.
     tokens: u32,
 }
 
@@ -87,7 +88,7 @@ impl Level {
 
 /// The tokens were taken.
 ///
-/// Owned, and 48 bytes. What it tells is computed when asked for; answers are equal if they tell the same.
+/// Owned, 48 bytes. Tokens and waits are computed on request. Two answers are equal if all their methods return the same.
 #[derive(Clone, Copy)]
 pub struct Allowed {
     level: Level,
@@ -138,6 +139,7 @@ impl Allowed {
         self.level.resets_in()
     }
 
+    /// All that it tells, by which it is compared.
     fn told(&self) -> (u32, Option<Duration>, bool) {
         (self.remaining(), self.resets_in(), self.is_near_limit())
     }
@@ -172,8 +174,8 @@ impl defmt::Format for Allowed {
 
 /// The refusal: not all of the tokens are there, and none was taken.
 ///
-/// Owned, 48 bytes, and displayed as a sentence: `rate limit exceeded, retry in 1.2 s`. What it tells is computed when
-/// asked for; refusals are equal if they tell the same.
+/// Owned, 48 bytes, and displayed as a sentence: `rate limit exceeded, retry in 1.2 s`. Waits are computed on request. Two
+/// refusals are equal if all their methods return the same.
 #[derive(Clone, Copy)]
 pub struct Denied {
     level: Level,
@@ -271,6 +273,7 @@ impl Denied {
         self.level.resets_in()
     }
 
+    /// All that it tells, by which it is compared.
     fn told(&self) -> (Option<Duration>, bool, u32, Option<Duration>) {
         (self.retry_after(), self.exceeds_burst(), self.remaining(), self.resets_in())
     }

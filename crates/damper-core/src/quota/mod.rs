@@ -7,6 +7,8 @@
 // | `error` | why a quota was refused |
 // | `alignment` | where in time a line begins |
 // | `timeline` | positions at the ticks of a clock: what the lines of tokens and of windows have in common |
+// | `shape` | the shifts of a line, its fixed point and its clock in one word |
+// | `tempo` | the part of a timeline that an answer keeps |
 // | `live` | `LiveQuota`: publishes a line, and bends it when the quota changes |
 
 mod alignment;

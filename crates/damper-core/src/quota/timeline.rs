@@ -144,9 +144,9 @@ pub struct Timeline {
     pub(super) deepest_ever: u64,
     /// Whether everything is allowed, and the word left alone.
     pub(super) unlimited: bool,
-    /// The shifts, F, the frequency and the flag once more, for answers to keep.
+    /// The shifts, F, the frequency and `unlimited` in one word, which an answer keeps.
     pub(super) shape: Shape,
-    /// The lowest 64 bits of what the ticks brought up to the reading that waits are counted from, before the shift.
+    /// The lowest 64 bits of `ticks · mult` at the reading that waits are counted from.
     pub(super) brought: u64,
     /// How much the line lags behind what all quotas so far have brought.
     ///
@@ -268,7 +268,7 @@ impl Timeline {
         self.pace.wait(units, self.part(), self.scale)
     }
 
-    /// What the [waits](Self::wait) depend on.
+    /// The numbers that the [waits](Self::wait) depend on.
     #[inline]
     pub(crate) const fn tempo(&self) -> Tempo {
         Tempo { scale: self.scale.mult, pace: self.pace.mult, brought: self.brought, shape: self.shape }

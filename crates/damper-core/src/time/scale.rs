@@ -65,7 +65,7 @@ impl Scale {
         ((product >> (self.shift & MAX_SHIFT)) as i64, product as u64)
     }
 
-    /// What [`units`](Self::units) rounds off of a product, in 2^-64 units.
+    /// The part of a product that [`units`](Self::units) rounds off, in 2^-64 units.
     #[inline]
     pub(crate) const fn fraction(self, product: u64) -> u64 {
         // By 64 in all where `shift` is 0.

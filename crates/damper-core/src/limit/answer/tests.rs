@@ -109,7 +109,12 @@ proptest! {
     }
 
     #[test]
-    fn counted_answers_tell_their_numbers(remaining in tokens(), resets_in in numbers(), wait in numbers(), hertz in frequencies()) {
+    fn counted_answers_tell_their_numbers(
+        remaining in tokens(),
+        resets_in in numbers(),
+        wait in numbers(),
+        hertz in frequencies(),
+    ) {
         let frequency = crate::time::Frequency::from_hertz(hertz);
         let [resets_in, wait] = [resets_in, wait].map(Ticks::of_count);
         let denied = Denied::counted_by(frequency, remaining, resets_in, wait);
