@@ -189,6 +189,7 @@ impl Denied {
     }
 
     /// As `of`, for any other reason.
+    #[inline]
     pub(crate) fn new(line: &TokenLine, word: u64, at: u64, error: TakeError) -> Self {
         let wait = match error {
             TakeError::ExceedsBurst => Ticks::ZERO,

@@ -6,7 +6,7 @@ use crate::time::{Frequency, Scale, Ticks};
 
 /// The speed of a line and the reading that waits are counted from, or two waits that are known.
 ///
-/// Packed by hand: as an enum it makes a check longer by 30 instructions, even where the caller does not read the answer.
+/// Packed by hand: as an enum it makes a check of two limits longer by 36 instructions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tempo {
     /// Units per tick, or the first wait.
