@@ -163,7 +163,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// ```
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
-        // Changed in place: `map` would copy the answer, and a check would take 30 instructions more.
+        // Changed in place: `map` copies the answer, at 3 instructions more where the caller keeps it.
         let mut answer = self.algorithm.take(n, &self.clock);
         if let Ok(allowed) = &mut answer {
             allowed.set_soft_limit(self.soft_limit);

@@ -202,7 +202,7 @@ impl Observed<TokenLine> {
 impl sealed::Sealed for TokenBucket {}
 
 impl Algorithm for TokenBucket {
-    // Without `take_revocably`, whose answer would be copied: 19 instructions less where the caller reads it.
+    // Without `take_revocably`, whose answer would be copied.
     #[inline]
     fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
         self.check(n, clock, |allowed, _| allowed)
