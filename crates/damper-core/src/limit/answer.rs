@@ -1,58 +1,119 @@
 //! The answers of a check: allowed or denied.
 
+#[cfg(test)]
+mod tests;
+
 use super::token_bucket::{TakeError, TokenLine};
-use crate::quota::Line;
+use crate::quota::{Line, Tempo};
 #[cfg(feature = "defmt")]
 use crate::time::Micros;
 use crate::time::{Frequency, Human, Ticks};
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
-/// The level of a bucket right after a decision.
+/// The level of a bucket right after a decision, as plain numbers.
 ///
-/// Plain numbers, converted when asked. An inlined check does not even compute the ones that its caller never reads.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// Tokens and waits are computed from them on request. Few callers ask, so an answer that is returned from a function
+/// costs little more than one that is inlined.
+#[derive(Clone, Copy)]
 struct Level {
-    resets_in: Ticks,
-    remaining: u32,
-    frequency: Frequency,
+    tempo: Tempo,
+    /// The units until the bucket is full; 0 or less if it is full. 0 without a line.
+    ahead: i64,
+    /// The burst, in tokens; without a line the tokens left.
+    most: u32,
+    /// The soft limit of an allowed call, or the tokens that a denied one asked for.
+    tokens: u32,
 }
 
 impl Level {
     #[inline]
-    fn of(line: &TokenLine, word: u64, at: u64) -> Self {
-        Self { resets_in: line.resets_in(word, at), remaining: line.remaining(word, at), frequency: line.frequency() }
+    fn of(line: &TokenLine, word: u64, at: u64, tokens: u32) -> Self {
+        Self { tempo: line.timeline().tempo(), ahead: word.wrapping_sub(at) as i64, most: line.burst(), tokens }
+    }
+
+    /// Without a line.
+    ///
+    /// A wait of `ZERO`, which no real wait is, says that no wait brings the tokens.
+    #[inline]
+    fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
+        Self { tempo: Tempo::known([resets_in, wait], frequency), ahead: 0, most: remaining, tokens: 0 }
+    }
+
+    /// How much the bucket owes, in units.
+    fn debt(&self) -> u64 {
+        u64::try_from(self.ahead).unwrap_or(0)
+    }
+
+    fn remaining(&self) -> u32 {
+        if self.tempo.waits().is_some() {
+            self.most
+        } else if self.tempo.is_unlimited() {
+            u32::MAX
+        } else {
+            self.tempo.tokens(self.tempo.units(self.most).saturating_sub(self.debt()))
+        }
+    }
+
+    fn resets_in(&self) -> Option<Duration> {
+        let ticks = match self.tempo.waits() {
+            Some([resets_in, _]) => resets_in,
+            None if self.tempo.is_unlimited() => Ticks::ZERO,
+            None => self.tempo.wait(self.debt()),
+        };
+        ticks.duration(self.tempo.frequency())
+    }
+
+    /// How much the bucket lacks of the tokens that were asked for, in units.
+    fn missing(&self) -> u64 {
+        // At most 2^63 + 2^61: no overflow.
+        (self.debt() + self.tempo.units(self.tokens)).saturating_sub(self.tempo.units(self.most))
+    }
+
+    /// Whether no wait brings the tokens that were asked for, because they exceed the burst.
+    fn exceeds_burst(&self) -> bool {
+        match self.tempo.waits() {
+            Some([_, wait]) => wait == Ticks::ZERO,
+            None => self.tokens > self.most,
+        }
+    }
+
+    /// The wait until the tokens are there that were asked for, of a call that does not exceed the burst.
+    fn retry_after(&self) -> Option<Duration> {
+        let ticks = self.tempo.waits().map_or_else(|| self.tempo.wait(self.missing()), |[_, wait]| wait);
+        ticks.duration(self.tempo.frequency())
     }
 }
 
 /// The tokens were taken.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+///
+/// Owned, 48 bytes. Tokens and waits are computed on request. Two answers are equal if all their methods return the same.
+#[derive(Clone, Copy)]
 pub struct Allowed {
     level: Level,
-    near_limit: bool,
 }
 
 impl Allowed {
     #[inline]
     pub(crate) fn new(line: &TokenLine, word: u64, at: u64) -> Self {
-        Self { level: Level::of(line, word, at), near_limit: false }
+        Self { level: Level::of(line, word, at, 0) }
     }
 
     /// As `new`, of a level that was computed otherwise.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks) -> Self {
-        Self { level: Level { resets_in, remaining, frequency }, near_limit: false }
+        Self { level: Level::counted_by(frequency, remaining, resets_in, Ticks::ZERO) }
     }
 
     /// By a limit that has none.
     pub(super) fn unlimited() -> Self {
-        let level = Level { resets_in: Ticks::ZERO, remaining: u32::MAX, frequency: Frequency::from_hertz(1) };
-        Self { level, near_limit: false }
+        Self::counted_by(Frequency::from_hertz(1), u32::MAX, Ticks::ZERO)
     }
 
     #[inline]
-    pub(super) fn with_soft_limit(self, tokens: u32) -> Self {
-        Self { near_limit: self.level.remaining < tokens, ..self }
+    pub(super) const fn set_soft_limit(&mut self, tokens: u32) {
+        self.level.tokens = tokens;
     }
 
     /// Whether fewer tokens are left than the limiter's [soft limit](super::RateLimiter::soft_limit): time to warn, or
@@ -61,13 +122,13 @@ impl Allowed {
     /// `false` where no soft limit was set.
     #[must_use]
     pub fn is_near_limit(&self) -> bool {
-        self.near_limit
+        self.remaining() < self.level.tokens
     }
 
     /// How many more tokens could have been taken at that moment, rounded down.
     #[must_use]
     pub fn remaining(&self) -> u32 {
-        self.level.remaining
+        self.level.remaining()
     }
 
     /// The time from that moment until the bucket is full, rounded up to the clock's tick.
@@ -75,7 +136,26 @@ impl Allowed {
     /// `None` if it never will be.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
-        self.level.resets_in.duration(self.level.frequency)
+        self.level.resets_in()
+    }
+
+    /// All that it tells, by which it is compared.
+    fn told(&self) -> (u32, Option<Duration>, bool) {
+        (self.remaining(), self.resets_in(), self.is_near_limit())
+    }
+}
+
+impl PartialEq for Allowed {
+    fn eq(&self, other: &Self) -> bool {
+        self.told() == other.told()
+    }
+}
+
+impl Eq for Allowed {}
+
+impl Hash for Allowed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.told().hash(state);
     }
 }
 
@@ -94,15 +174,21 @@ impl defmt::Format for Allowed {
 
 /// The refusal: not all of the tokens are there, and none was taken.
 ///
-/// Owned, 24 bytes, and displayed as a sentence: `rate limit exceeded, retry in 1.2 s`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// Owned, 48 bytes, and displayed as a sentence: `rate limit exceeded, retry in 1.2 s`. Waits are computed on request. Two
+/// refusals are equal if all their methods return the same.
+#[derive(Clone, Copy)]
 pub struct Denied {
     level: Level,
-    /// `ZERO`, which no real wait is, where the call asked for more than the burst.
-    wait: Ticks,
 }
 
 impl Denied {
+    /// By a bucket in which fewer than `n` tokens were left.
+    #[inline]
+    pub(crate) fn of(line: &TokenLine, word: u64, at: u64, n: u32) -> Self {
+        Self { level: Level::of(line, word, at, n) }
+    }
+
+    /// As `of`, for any other reason.
     #[inline]
     pub(crate) fn new(line: &TokenLine, word: u64, at: u64, error: TakeError) -> Self {
         let wait = match error {
@@ -110,7 +196,7 @@ impl Denied {
             TakeError::Short(units) => line.wait(units),
             TakeError::Later(wait) => wait,
         };
-        Self { level: Level::of(line, word, at), wait }
+        Self::counted_by(line.frequency(), line.remaining(word, at), line.resets_in(word, at), wait)
     }
 
     /// As `new`, of a level that was computed otherwise.
@@ -118,7 +204,7 @@ impl Denied {
     /// A wait of 0 says that no wait helps, because more is asked for than there can ever be.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
-        Self { level: Level { resets_in, remaining, frequency }, wait }
+        Self { level: Level::counted_by(frequency, remaining, resets_in, wait) }
     }
 
     /// Creates the refusal of a limiter of your own: nothing is left, and all of it is back after `wait`.
@@ -149,7 +235,7 @@ impl Denied {
     /// may be too long.) `None` if no wait helps: the call asks for more than the burst, or the quota never refills.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
-        if self.exceeds_burst() { None } else { self.wait.duration(self.level.frequency) }
+        if self.exceeds_burst() { None } else { self.level.retry_after() }
     }
 
     /// Whether the caller waits longer because of this refusal than because of `other`.
@@ -166,18 +252,18 @@ impl Denied {
     /// Whether the call asked for more tokens than the burst, so that it can never succeed.
     #[must_use]
     pub fn exceeds_burst(&self) -> bool {
-        self.wait == Ticks::ZERO
+        self.level.exceeds_burst()
     }
 
     /// Whether the burst is 0: all of it is there, and it is nothing.
     fn allows_nothing(&self) -> bool {
-        self.exceeds_burst() && self.level.remaining == 0 && self.level.resets_in == Ticks::ZERO
+        self.exceeds_burst() && self.remaining() == 0 && self.resets_in() == Some(Duration::ZERO)
     }
 
     /// How many tokens could have been taken at that moment, rounded down: fewer than were asked for.
     #[must_use]
     pub fn remaining(&self) -> u32 {
-        self.level.remaining
+        self.level.remaining()
     }
 
     /// The time from that moment until the bucket is full, rounded up to the clock's tick.
@@ -185,7 +271,26 @@ impl Denied {
     /// `None` if it never will be.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
-        self.level.resets_in.duration(self.level.frequency)
+        self.level.resets_in()
+    }
+
+    /// All that it tells, by which it is compared.
+    fn told(&self) -> (Option<Duration>, bool, u32, Option<Duration>) {
+        (self.retry_after(), self.exceeds_burst(), self.remaining(), self.resets_in())
+    }
+}
+
+impl PartialEq for Denied {
+    fn eq(&self, other: &Self) -> bool {
+        self.told() == other.told()
+    }
+}
+
+impl Eq for Denied {}
+
+impl Hash for Denied {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.told().hash(state);
     }
 }
 
@@ -228,5 +333,6 @@ impl defmt::Format for Denied {
 
 impl core::error::Error for Denied {}
 
-const _: () = assert!(size_of::<Denied>() <= 24, "a refusal is small");
-const _: () = assert!(size_of::<Result<Allowed, Denied>>() <= 32, "so is an answer");
+const _: () = assert!(size_of::<Allowed>() <= 48, "a permission is small");
+const _: () = assert!(size_of::<Denied>() <= 48, "so is a refusal");
+const _: () = assert!(size_of::<Result<Allowed, Denied>>() <= 56, "and an answer");

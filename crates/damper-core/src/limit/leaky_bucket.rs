@@ -57,6 +57,11 @@ impl sealed::Sealed for LeakyBucket {}
 
 impl Algorithm for LeakyBucket {
     #[inline]
+    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
+        self.0.take(n, clock)
+    }
+
+    #[inline]
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         self.0.take_revocably(n, clock)
     }
@@ -161,9 +166,9 @@ impl<C: Clock> LeakyQueue<C> {
             Ok(after) if after == word => Step::Keep(Ok(Duration::ZERO)),
             Ok(after) => match line.wait(TokenLine::debt(word, at)).duration(line.frequency()) {
                 Some(wait) => Step::Put(after, Ok(wait)),
-                None => seen.deny(&self.clock, TakeError::Later(Ticks::NEVER)),
+                None => seen.deny_for(&self.clock, TakeError::Later(Ticks::NEVER)),
             },
-            Err(error) => seen.deny(&self.clock, error),
+            Err(error) => seen.deny_for(&self.clock, error),
         })
     }
 

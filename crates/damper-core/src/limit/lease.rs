@@ -90,6 +90,11 @@ impl sealed::Sealed for LeasingBucket {}
 
 impl Algorithm for LeasingBucket {
     #[inline]
+    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
+        self.bucket.take(n, clock)
+    }
+
+    #[inline]
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
         self.bucket.take_revocably(n, clock)
     }

@@ -137,7 +137,7 @@ impl PerKey for TokenBucket {
     fn take(line: &TokenLine, word: u64, at: u64, n: u32, _: &impl Clock) -> Result<(u64, Allowed), Denied> {
         match line.take(word, at, n) {
             Ok(after) => Ok((after, Allowed::new(line, after, at))),
-            Err(error) => Err(Denied::new(line, word, at, error)),
+            Err(_) => Err(Denied::of(line, word, at, n)),
         }
     }
 

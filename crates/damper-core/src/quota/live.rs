@@ -12,29 +12,13 @@
 //! line is pinned to the clock by the first user, in epoch 0. One swap settles where the line starts, and the rest
 //! follows from that: threads that race to be first compute the same line, and the first to claim the change publishes
 //! it.
-//!
-//! **The shape of a line** is one of the words of a record:
-//!
-//! ```text
-//!  63           58 57      26 25  14 13        13 12        6 5    0
-//! | FRACTION BITS | FREQUENCY | SPARE | UNLIMITED | PACE SHIFT | SHIFT |
-//! ```
-//!
-//! A check needs the fields at the ends, where it costs least to get at them.
 
+use super::shape::Shape;
 use super::timeline::{Line, LineStart, Pace, Timeline};
 use super::{Alignment, Quota, SetQuotaError};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Field, Ordering, Versioned64, const_unless_loom, fence};
-use crate::time::{Clock, Frequency, Scale};
+use crate::time::{Clock, Scale};
 use core::fmt;
-
-const SHIFT: Field = Field::lowest(6);
-const PACE_SHIFT: Field = SHIFT.then(7);
-const UNLIMITED: Field = PACE_SHIFT.then(1);
-const SPARE: Field = UNLIMITED.then(12);
-const FREQUENCY: Field = SPARE.then(32);
-const FRACTION_BITS: Field = FREQUENCY.then(6);
-const _: () = assert!(FRACTION_BITS.end() == u64::BITS, "fields must tile the word");
 
 const BURST: Field = Field::lowest(32);
 const LIMIT: Field = BURST.then(32);
@@ -116,24 +100,25 @@ impl Record {
     pub(crate) fn timeline(&self, rest: &Rest) -> Timeline {
         let mut timeline = self.timeline_for_fast_path();
         timeline.deepest_ever = rest.deepest_ever.load(Ordering::Relaxed);
-        timeline.unlimited = UNLIMITED.get(self.shape.load(Ordering::Relaxed)) != 0;
+        timeline.unlimited = timeline.shape.is_unlimited();
         timeline
     }
 
     /// As [`timeline`](Self::timeline), of a quota with a limit, without its deepest debt.
     #[inline]
     pub(crate) fn timeline_for_fast_path(&self) -> Timeline {
-        let shape = self.shape.load(Ordering::Relaxed);
+        let shape = Shape::of_bits(self.shape.load(Ordering::Relaxed));
         Timeline {
             origin: self.origin.load(Ordering::Relaxed),
             start: self.start.load(Ordering::Relaxed),
-            scale: Scale { mult: self.mult.load(Ordering::Relaxed), shift: SHIFT.get(shape) as u32 },
-            pace: Pace { mult: self.pace.load(Ordering::Relaxed), shift: PACE_SHIFT.get(shape) as u32 },
-            fraction_bits: FRACTION_BITS.get(shape) as u32,
-            frequency: Frequency::from_bits(FREQUENCY.get(shape) as u32),
+            scale: Scale { mult: self.mult.load(Ordering::Relaxed), shift: shape.shift() },
+            pace: Pace { mult: self.pace.load(Ordering::Relaxed), shift: shape.pace_shift() },
+            fraction_bits: shape.fraction_bits(),
+            frequency: shape.frequency(),
             deepest_ever: 0,
             unlimited: false,
-            part: 0,
+            shape,
+            brought: 0,
             behind: 0,
         }
     }
@@ -145,17 +130,12 @@ impl Record {
     }
 
     fn store(&self, line: &Timeline, sizes: [u64; 3]) {
-        let shape = UNLIMITED.put(u64::from(line.unlimited))
-            | FRACTION_BITS.put(line.fraction_bits.into())
-            | PACE_SHIFT.put(line.pace.shift.into())
-            | SHIFT.put(line.scale.shift.into())
-            | FREQUENCY.put(line.frequency.to_bits().into());
         for (word, value) in [
             (&self.origin, line.origin),
             (&self.start, line.start),
             (&self.mult, line.scale.mult),
             (&self.pace, line.pace.mult),
-            (&self.shape, shape),
+            (&self.shape, line.shape.bits()),
             (&self.sizes[0], sizes[0]),
             (&self.sizes[1], sizes[1]),
             (&self.sizes[2], sizes[2]),

@@ -21,7 +21,8 @@
 //! | a token | early by less than a unit, and by less than a tick of the old line more where the quota changes in between | a full bucket is taken from at a position, which is rounded down; a changed line catches up on what is in `behind` |
 
 use super::live::{Record, Rest};
-use super::{Alignment, Quota, SetQuotaError};
+use super::shape::Shape;
+use super::{Alignment, Quota, SetQuotaError, Tempo};
 use crate::time::{Clock, Frequency, Scale, Ticks};
 
 /// The most units that a tick is worth, unless a tick is worth more whole tokens than that.
@@ -143,8 +144,10 @@ pub struct Timeline {
     pub(super) deepest_ever: u64,
     /// Whether everything is allowed, and the word left alone.
     pub(super) unlimited: bool,
-    /// How far the reading that waits are counted from lies past its position, in 2^-64 units.
-    pub(super) part: u64,
+    /// The shifts, F, the frequency and `unlimited` in one word, which an answer keeps.
+    pub(super) shape: Shape,
+    /// The lowest 64 bits of `ticks · mult` at the reading that waits are counted from.
+    pub(super) brought: u64,
     /// How much the line lags behind what all quotas so far have brought.
     ///
     /// In 2^-64 units: less than a tick.
@@ -164,16 +167,18 @@ impl Timeline {
     fn with_fraction_bits<L: Line>(quota: &Quota, hertz: u64, fraction_bits: u32) -> Self {
         let (brought, ticks) = rate::<L>(quota, hertz);
         let scale = Scale::ratio(brought << fraction_bits, ticks);
+        let (pace, frequency) = (Pace::new(scale), Frequency::from_hertz(hertz));
         Self {
             origin: 0,
             start: 0,
             scale,
-            pace: Pace::new(scale),
+            pace,
             fraction_bits,
-            frequency: Frequency::from_hertz(hertz),
+            frequency,
             deepest_ever: L::deepest_debt(quota),
             unlimited: quota.is_unlimited(),
-            part: 0,
+            shape: Shape::new(scale.shift, pace.shift, fraction_bits, frequency).unlimited(quota.is_unlimited()),
+            brought: 0,
             behind: 0,
         }
     }
@@ -206,7 +211,7 @@ impl Timeline {
         let mut old = *old;
         let position = old.reading(now);
         // The part of the next unit that `old` has brought. With its lag, that may be a whole one.
-        let (brought, is_whole) = old.part.overflowing_add(old.behind);
+        let (brought, is_whole) = old.part().overflowing_add(old.behind);
         // A tick of this line brings at most 2^126, in 2^-64 units.
         let tick = (self.scale.mult as u128) << (u64::BITS - self.scale.shift);
         let ticks = match (brought as u128).checked_div(tick) {
@@ -235,16 +240,24 @@ impl Timeline {
     }
 
     /// The position of the tick `now`, rounded down to units.
+    #[cfg(any(feature = "alloc", test))]
     #[inline]
     pub(crate) const fn position(&self, now: u64) -> u64 {
-        self.start.wrapping_add_signed(self.scale.units(now.wrapping_sub(self.origin) as i64))
+        self.start.wrapping_add_signed(self.scale.units(now.wrapping_sub(self.origin) as i64).0)
     }
 
     /// The position of the tick `now`, from which waits are counted from here on.
     #[inline]
     pub(crate) const fn reading(&mut self, now: u64) -> u64 {
-        self.part = self.scale.part(now.wrapping_sub(self.origin) as i64);
-        self.position(now)
+        let (units, product) = self.scale.units(now.wrapping_sub(self.origin) as i64);
+        self.brought = product;
+        self.start.wrapping_add_signed(units)
+    }
+
+    /// How far the reading that waits are counted from lies past its position, in 2^-64 units.
+    #[inline]
+    const fn part(&self) -> u64 {
+        self.scale.fraction(self.brought)
     }
 
     /// The shortest wait from the [`reading`](Self::reading) after which the position is `units` further.
@@ -252,7 +265,13 @@ impl Timeline {
     /// (From its position, of a line without a reading: that may be longer by a unit.)
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
-        self.pace.wait(units, self.part, self.scale)
+        self.pace.wait(units, self.part(), self.scale)
+    }
+
+    /// The numbers that the [waits](Self::wait) depend on.
+    #[inline]
+    pub(crate) const fn tempo(&self) -> Tempo {
+        Tempo { scale: self.scale.mult, pace: self.pace.mult, brought: self.brought, shape: self.shape }
     }
 
     /// The units that so many ticks bring, rounded up.
@@ -367,7 +386,7 @@ impl Pace {
     /// Exact for waits of up to 2^62 ticks, where a unit is no longer than that. Beyond, a wait may be too long, but never
     /// too short.
     #[inline]
-    const fn wait(self, units: u64, part: u64, scale: Scale) -> Ticks {
+    pub(super) const fn wait(self, units: u64, part: u64, scale: Scale) -> Ticks {
         if units == 0 {
             return Ticks::ZERO;
         }

@@ -52,25 +52,22 @@ impl Scale {
     }
 
     /// The units produced in a signed number of ticks, rounded down (towards the past).
+    ///
+    /// With the lowest 64 bits of the product, of which the lowest `shift` are what is rounded off.
     #[inline]
-    pub(crate) const fn units(self, ticks: i64) -> i64 {
+    pub(crate) const fn units(self, ticks: i64) -> (i64, u64) {
         if usize::BITS < u64::BITS {
-            return self.units_in_halves(ticks);
+            return (self.units_in_halves(ticks), (ticks as u64).wrapping_mul(self.mult));
         }
         // One signed multiplication and one double shift: `mult` fits an `i64`, and the mask says that `shift` is below
         // 64.
-        ((ticks as i128 * self.mult as i64 as i128) >> (self.shift & MAX_SHIFT)) as i64
+        let product = ticks as i128 * self.mult as i64 as i128;
+        ((product >> (self.shift & MAX_SHIFT)) as i64, product as u64)
     }
 
-    /// The part that [`units`](Self::units) rounds off, in 2^-64 units.
+    /// The part of a product that [`units`](Self::units) rounds off, in 2^-64 units.
     #[inline]
-    pub(crate) const fn part(self, ticks: i64) -> u64 {
-        self.fraction((ticks as u64).wrapping_mul(self.mult))
-    }
-
-    /// The lowest `shift` bits of a product, in 2^-64 units.
-    #[inline]
-    const fn fraction(self, product: u64) -> u64 {
+    pub(crate) const fn fraction(self, product: u64) -> u64 {
         // By 64 in all where `shift` is 0.
         (product << 1) << (MAX_SHIFT - (self.shift & MAX_SHIFT))
     }
@@ -159,7 +156,7 @@ mod tests {
         #[test]
         fn units_in_halves_match_units(mult in 0..=1u64 << 62, shift in 0..64u32, ticks: i64) {
             let scale = Scale { mult, shift };
-            prop_assert_eq!(scale.units_in_halves(ticks), scale.units(ticks));
+            prop_assert_eq!(scale.units_in_halves(ticks), scale.units(ticks).0);
         }
 
         #[test]

@@ -25,6 +25,11 @@ impl Ticks {
         Self::new(u64::try_from(ticks).unwrap_or(u64::MAX))
     }
 
+    /// As many ticks as [`count`](Self::count) said.
+    pub(crate) const fn of_count(count: u64) -> Self {
+        Self(count)
+    }
+
     /// The number of ticks; `u64::MAX` for a wait that never ends.
     pub(crate) const fn count(self) -> u64 {
         self.0

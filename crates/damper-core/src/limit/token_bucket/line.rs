@@ -309,6 +309,12 @@ impl TokenLine {
         is_stale.then(|| at.wrapping_add(self.timeline.deepest_ever()))
     }
 
+    /// The burst, in tokens.
+    #[inline]
+    pub(crate) const fn burst(&self) -> u32 {
+        (self.full >> self.timeline.fraction_bits()) as u32
+    }
+
     /// The tokens that can be taken at once, rounded down.
     #[inline]
     pub(crate) const fn remaining(&self, word: u64, at: u64) -> u32 {

@@ -72,33 +72,37 @@ impl TokenBucket {
         }
     }
 
+    /// Takes `n` tokens, and returns what `answer` makes of the permission.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn check<T>(&self, n: u32, clock: &impl Clock, answer: impl Fn(Allowed, Taken) -> T) -> Result<T, Denied> {
         // The fast path, once. All that is in its way, and taking nothing, is left to the slow path.
         if n > 0
             && let Some(Observed { line, word, at, offset }) = self.word.glance(clock)
         {
             match line.take(word, at, n) {
                 Ok(after) if self.word.replace(word, after) => {
-                    return Ok((Allowed::new(&line, after, at), Taken { at: at.wrapping_sub(offset) }));
+                    return Ok(answer(Allowed::new(&line, after, at), Taken { at: at.wrapping_sub(offset) }));
                 }
                 // A bucket in debt may have to be healed.
-                Err(error) if !line.is_below_zero(word, at) => {
-                    return Err(Denied::new(&line, word, at, error));
+                Err(_) if !line.is_below_zero(word, at) => {
+                    return Err(Denied::of(&line, word, at, n));
                 }
                 _ => {}
             }
         }
-        self.check_slow(n, clock)
+        self.check_slow(n, clock, answer)
     }
 
     #[cold]
-    fn check_slow(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn check_slow<T>(&self, n: u32, clock: &impl Clock, answer: impl Fn(Allowed, Taken) -> T) -> Result<T, Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, offset }| match line.take(word, at, n) {
-            Ok(after) if after == word => Step::Keep(Ok((Allowed::new(line, word, at), Taken::NOWHERE))),
-            Ok(after) => Step::Put(after, Ok((Allowed::new(line, after, at), Taken { at: at.wrapping_sub(offset) }))),
-            Err(error) => seen.deny(clock, error),
+            Ok(after) if after == word => Step::Keep(Ok(answer(Allowed::new(line, word, at), Taken::NOWHERE))),
+            Ok(after) => {
+                let taken = Taken { at: at.wrapping_sub(offset) };
+                Step::Put(after, Ok(answer(Allowed::new(line, after, at), taken)))
+            }
+            Err(_) => seen.deny(clock, n),
         })
     }
 
@@ -106,7 +110,7 @@ impl TokenBucket {
     pub(super) fn take_oversized(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_oversized(word, at, n) {
             Ok(taken) => Step::Put(taken, Ok(Allowed::new(line, taken, at))),
-            Err(error) => seen.deny(clock, error),
+            Err(error) => seen.deny_for(clock, error),
         })
     }
 
@@ -122,7 +126,7 @@ impl TokenBucket {
     pub(super) fn has(&self, n: u32, clock: &impl Clock) -> Result<(), Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take(word, at, n) {
             Ok(_) => Step::Keep(Ok(())),
-            Err(error) => seen.deny(clock, error),
+            Err(_) => seen.deny(clock, n),
         })
     }
 
@@ -133,7 +137,7 @@ impl TokenBucket {
             (taken, _) => match line.take(word, at, least) {
                 // No tokens, or no limit.
                 Ok(_) => Step::Keep(Ok(taken)),
-                Err(error) => seen.deny(clock, error),
+                Err(_) => seen.deny(clock, least),
             },
         })
     }
@@ -184,8 +188,13 @@ impl Observed<TokenLine> {
         }
     }
 
-    /// As [`refuse`](Self::refuse), with the refusal as the answer.
-    pub(super) fn deny<T>(&self, clock: &impl Clock, error: TakeError) -> Step<Result<T, Denied>> {
+    /// As [`refuse`](Self::refuse), with the refusal of `n` tokens as the answer.
+    pub(super) fn deny<T>(&self, clock: &impl Clock, n: u32) -> Step<Result<T, Denied>> {
+        self.refuse(clock, Err(Denied::of(&self.line, self.word, self.at, n)))
+    }
+
+    /// As [`refuse`](Self::refuse), with a refusal for `error` as the answer.
+    pub(super) fn deny_for<T>(&self, clock: &impl Clock, error: TakeError) -> Step<Result<T, Denied>> {
         self.refuse(clock, Err(Denied::new(&self.line, self.word, self.at, error)))
     }
 }
@@ -193,9 +202,15 @@ impl Observed<TokenLine> {
 impl sealed::Sealed for TokenBucket {}
 
 impl Algorithm for TokenBucket {
+    // Without `take_revocably`, whose answer would be copied.
+    #[inline]
+    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
+        self.check(n, clock, |allowed, _| allowed)
+    }
+
     #[inline]
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
-        self.check(n, clock)
+        self.check(n, clock, |allowed, taken| (allowed, taken))
     }
 
     fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
@@ -215,7 +230,7 @@ impl Algorithm for TokenBucket {
         self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
             // A check would heal the word first.
             let word = line.heal(word, at, clock).unwrap_or(word);
-            Step::Keep(line.take(word, at, n).err().map(|error| Denied::new(line, word, at, error)))
+            Step::Keep(line.take(word, at, n).err().map(|_| Denied::of(line, word, at, n)))
         })
     }
 

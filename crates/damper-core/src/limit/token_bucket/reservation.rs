@@ -33,7 +33,7 @@ impl<'a, C: Clock> Reservation<'a, C> {
             match line.reserve(word, at, n, longest) {
                 Ok(after) if after == word => Step::Keep(Ok(at)),
                 Ok(after) => Step::Put(after, Ok(after)),
-                Err(error) => seen.deny(clock, error),
+                Err(error) => seen.deny_for(clock, error),
             }
         })?;
         Ok(Self { bucket, clock, word, n })
