@@ -49,9 +49,15 @@ pub struct ScopesDenied {
     pub(super) scope: Scope,
     pub(super) function: Option<String>,
     pub(super) denied: Denied,
-    pub(super) usage: Usage,
-    /// Boxed, because it is larger than the rest.
-    pub(super) usages: Box<Usages>,
+    /// Boxed, because they are larger than the rest.
+    pub(super) usages: Box<RefusalUsages>,
+}
+
+/// The usage of the refusing limit, and of all that the request met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RefusalUsages {
+    pub(super) refusing: Usage,
+    pub(super) all: Usages,
 }
 
 impl ScopesDenied {
@@ -78,7 +84,7 @@ impl ScopesDenied {
     /// Returns the details of the error.
     #[must_use]
     pub fn rate_limited(&self) -> RateLimited {
-        let limited = RateLimited::by(&self.denied, &self.usage).scope(self.scope);
+        let limited = RateLimited::by(&self.denied, &self.usages.refusing).scope(self.scope);
         match &self.function {
             Some(function) => limited.function(function),
             None => limited,
@@ -92,7 +98,7 @@ impl ScopesDenied {
         let exhausted = |(scope, usage): (Scope, RateLimitUsage)| {
             (scope, if scope == self.scope { usage.exhausted() } else { usage })
         };
-        Meta::reporting(reports(&self.usages).map(exhausted))
+        Meta::reporting(reports(&self.usages.all).map(exhausted))
     }
 }
 

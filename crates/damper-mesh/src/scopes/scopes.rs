@@ -221,7 +221,7 @@ fn refused<C: Clock, A: KeyedAlgorithm>(
         }
     }
     let function = (scope == Scope::Function).then(|| caller.names().0.to_owned());
-    ScopesDenied { scope, function, denied: longest, usage, usages: Box::new(usages) }
+    ScopesDenied { scope, function, denied: longest, usages: Box::new(RefusalUsages { refusing: usage, all: usages }) }
 }
 
 impl<C: fmt::Debug, A> fmt::Debug for Scopes<C, A> {
