@@ -1,4 +1,4 @@
-//! The hasher `FastSeed`: against a slow model, and its statistics beside those of SipHash.
+//! The hasher `FastSeed`: against a slow model, and its statistics beside those of `SipHash`.
 #![cfg(feature = "std")]
 
 mod models {

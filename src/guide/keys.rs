@@ -54,7 +54,7 @@
 //!
 //! # A cheaper hash
 //!
-//! SipHash takes 86 instructions for an integer and 101 for an `IpAddr`. [`FastSeed`](crate::time::FastSeed) takes 13
+//! `SipHash` takes 86 instructions for an integer and 101 for an `IpAddr`. [`FastSeed`](crate::time::FastSeed) takes 13
 //! and 35. It is for keys that clients cannot choose freely. Its page says which attacks it does not resist.
 //!
 //! ```

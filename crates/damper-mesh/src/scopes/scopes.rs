@@ -1,5 +1,6 @@
 //! Limits of several scopes, and their common decision.
 
+use super::answer::RefusalUsages;
 use super::{Caller, ScopesAllowed, ScopesBuilder, ScopesDenied};
 use crate::document::{Capabilities, LimitCapability, Scope, Warnings};
 use damper_core::internal::{Receipt, outlasts, refusal, revoke, take_revocably};
