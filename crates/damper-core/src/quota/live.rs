@@ -12,6 +12,13 @@
 //! line is pinned to the clock by the first user, in epoch 0. One swap settles where the line starts, and the rest
 //! follows from that: threads that race to be first compute the same line, and the first to claim the change publishes
 //! it.
+//!
+//! **The sizes of a quota** are one of the words that are not needed to take tokens:
+//!
+//! ```text
+//!  63   32 31   0
+//! | LIMIT | BURST |
+//! ```
 
 use super::shape::Shape;
 use super::timeline::{Line, LineStart, Pace, Timeline};
