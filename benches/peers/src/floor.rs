@@ -2,8 +2,10 @@
 
 use crate::contest::{Contest, Side, calls};
 use crate::keyed::keys_below;
+use crossbeam_utils::CachePadded;
 use damper::time::Seed;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::RwLock;
 use quanta::Clock;
 use std::hash::BuildHasher;
 use std::hint::black_box;
@@ -81,6 +83,65 @@ pub(crate) fn hash_and_read_and_cas(keys: u64) -> Side {
 #[derive(Default)]
 #[repr(align(64))]
 struct Line([AtomicU64; 4]);
+
+/// The accesses of a decision to its word and a clock that a thread advances.
+pub(crate) fn coarse_read_and_cas() -> Side {
+    static TIME: AtomicU64 = AtomicU64::new(1);
+    let word = AtomicU64::new(0);
+    calls(move || exchange(black_box(&word), black_box(&TIME).load(Ordering::Relaxed)))
+}
+
+/// The accesses of the first sight of a key in a table of 8,192 keys.
+///
+/// It looks for the key's hash in two cache lines, locks a part of the keys, reads the bucket of keys without a slot and the clock,
+/// looks at the two lines again for the smallest word, claims its slot, and writes the slot. It decides nothing.
+pub(crate) fn first_sight() -> Side {
+    let slots = || (AtomicU64::new(1), AtomicU64::new(0));
+    let sets: Vec<_> = (0..4_096).map(|_| Set([slots(), slots(), slots(), slots()])).collect();
+    let shared: Vec<_> = (0..16_384).map(|_| AtomicU64::new(0)).collect();
+    let locks: Vec<_> = (0..64).map(|_| CachePadded::new(RwLock::new(0_u64))).collect();
+    let (hasher, clock, mut key) = (Seed::random(), Clock::new(), 0_u64);
+    calls(move || {
+        key += 1;
+        let hash = hasher.hash_one(key);
+        let [first, second] = [16, 32].map(|bits: u32| &black_box(&sets)[scaled(hash.rotate_left(bits), sets.len())]);
+        let is_there = |set: &Set| set.0.iter().any(|(owner, _)| owner.load(Ordering::Relaxed) == hash);
+        if is_there(first) || is_there(second) {
+            return false;
+        }
+        let bucket = scaled(hash, shared.len());
+        let mut count = black_box(&locks)[bucket % locks.len()].write();
+        let debt = black_box(&shared)[bucket].load(Ordering::Relaxed);
+        let now = black_box(&clock).raw() + debt;
+        let mut least = None;
+        for (owner, word) in first.0.iter().chain(&second.0) {
+            let (seen, owned) = (word.load(Ordering::Acquire), owner.load(Ordering::Relaxed) != hash);
+            let debt = seen.saturating_sub(now);
+            if owned && least.is_none_or(|(_, _, _, least)| debt < least) {
+                // A branch, which the processor predicts. A choice of values would wait for all eight loads.
+                black_box(());
+                least = Some((owner, word, seen, debt));
+            }
+        }
+        let Some((owner, word, seen, _)) = least else { return false };
+        if word.compare_exchange(seen, u64::MAX, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        owner.store(hash, Ordering::Release);
+        word.store(now, Ordering::Release);
+        *count += 1;
+        true
+    })
+}
+
+/// A hash, scaled to a number below `count`.
+fn scaled(hash: u64, count: usize) -> usize {
+    ((u128::from(hash) * count as u128) >> 64) as usize
+}
+
+/// Four slots of an owner and a word.
+#[repr(align(64))]
+struct Set([(AtomicU64, AtomicU64); 4]);
 
 /// The retry loop around a compare-and-swap, as if other threads wrote the word too.
 fn exchange(word: &AtomicU64, add: u64) -> bool {

@@ -4,12 +4,17 @@
 //! equally long for both. A calibration finds the number of calls that takes, and warms the side up. The report has the
 //! median of each side and of the rounds' ratios, and the quartiles of damper's rounds and of the ratios.
 //!
+//! The stack is not where it was in the round before: a call that moves a request through a layer takes up to twice as long
+//! where the stack begins 16 bytes further on, because the processor cannot forward a store to each load of another width.
+//! At one place, which is chosen anew for each process, a ratio would be that of the place.
+//!
 //! Calls follow one another closely, so a processor overlaps several of them, and independent work hides behind the
 //! slowest instruction. If that is the read of the processor's counter, which both sides need once per call, they cost
 //! nearly the same: compare with `floor_clock`.
 
 use crate::contest::{Contest, Side};
 use crate::report::{Compared, Quartiles, Row};
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// How long is measured.
@@ -31,13 +36,13 @@ pub(crate) fn measure(contest: &Contest, effort: Effort) -> Row {
     let mut peer = contest.peer.as_ref().map(|peer| Turns::new((peer.side)(), effort));
     for round in 0..effort.rounds {
         if round % 2 == 0 {
-            damper.take();
+            damper.take(round);
         }
         if let Some(peer) = &mut peer {
-            peer.take();
+            peer.take(round);
         }
         if round % 2 == 1 {
-            damper.take();
+            damper.take(round);
         }
     }
     let compared = contest.peer.as_ref().zip(peer).map(|(peer, turns)| {
@@ -67,10 +72,25 @@ impl Turns {
         Self { side, calls, taken: Vec::with_capacity(effort.rounds) }
     }
 
-    fn take(&mut self) {
-        let nanos = (self.side)(self.calls).as_nanos();
+    fn take(&mut self, round: usize) {
+        let nanos = deeper(FRAMES * round, &mut || (self.side)(self.calls)).as_nanos();
         self.taken.push(nanos as f64 / self.calls as f64);
     }
+}
+
+/// How many frames further the stack begins in each round.
+///
+/// A frame has some 50 bytes, so 31 rounds try each offset in a cache line several times, and reach over a page.
+const FRAMES: usize = 3;
+
+/// Runs something so many frames deeper in the stack.
+#[inline(never)]
+fn deeper(frames: usize, run: &mut dyn FnMut() -> Duration) -> Duration {
+    let frame = [0_u8; 16];
+    let elapsed = if frames == 0 { run() } else { deeper(frames - 1, run) };
+    // Afterwards, so that the call above is no tail call, which would reuse this frame.
+    black_box(&frame);
+    elapsed
 }
 
 /// How many rounds the calls of one may last in truth.

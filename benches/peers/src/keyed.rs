@@ -90,6 +90,12 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: || flood(Quota::per_hour(1).burst(5)),
         peer: Some(Peer { name: "the hit path", side: || hit(8_192, 1), bar: Some(3.0) }),
     },
+    // Newcomers beside the accesses that a table cannot do without.
+    Contest {
+        name: "keyed_flood_idle_floor",
+        damper: || flood(Quota::per_second(u32::MAX)),
+        peer: Some(Peer { name: "raw first sight", side: floor::first_sight, bar: None }),
+    },
     // Keys in batches of 64, beside the same keys one by one.
     Contest {
         name: "keyed_many_1k",

@@ -7,17 +7,19 @@
 
 use crate::contest::{Contest, Peer, Side, sum};
 use crate::floor;
+use crate::layer_floor::ByHand;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use damper::concurrency::{Criticality, LimitBounds};
 use damper::http::{AdmissionLayer, CircuitBreakerLayer, ConcurrencyLayer, DeadlineLayer, Headers, RateLimitLayer};
-use damper::{BreakerConfig, CircuitBreaker, Quota};
+use damper::{BreakerConfig, CircuitBreaker, KeyedLimiter, Quota};
 use http::{Request, Response};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::hint::black_box;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
@@ -41,6 +43,12 @@ pub(crate) const CONTESTS: &[Contest] = &[
         name: "layer_limit_ip",
         damper: || limit(Headers::OnRefusals),
         peer: Some(Peer { name: "tower_governor", side: peers::limit, bar: Some(0.6) }),
+    },
+    // Beside the least that such a layer can be.
+    Contest {
+        name: "layer_limit_ip_floor",
+        damper: || limit(Headers::OnRefusals),
+        peer: Some(Peer { name: "by hand", side: limit_by_hand, bar: None }),
     },
     // With headers on the answers: RateLimit and RateLimit-Policy, or two of X-RateLimit.
     Contest {
@@ -227,6 +235,11 @@ fn limit(headers: Headers) -> Side {
 
 fn limit_and_two_headers() -> Side {
     sum(limit(Headers::OnRefusals), floor::two_headers())
+}
+
+fn limit_by_hand() -> Side {
+    let limits = KeyedLimiter::builder(Quota::per_second(1_000_000_000)).build().expect("the default capacity");
+    added(&ByHand(Arc::new(limits)))
 }
 
 fn limit_for_all() -> Side {

@@ -19,6 +19,12 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: check_allow_coarse,
         peer: Some(Peer { name: "governor", side: governor::check_allow_coarse, bar: Some(0.6) }),
     },
+    // Beside the load of a clock and the swap of a word.
+    Contest {
+        name: "check_allow_coarse_floor",
+        damper: check_allow_coarse,
+        peer: Some(Peer { name: "load + CAS", side: floor::coarse_read_and_cas, bar: None }),
+    },
     // The same for damper only; governor reads its default clock.
     Contest {
         name: "check_allow_coarse_default",

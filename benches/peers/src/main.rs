@@ -20,6 +20,7 @@ mod floor;
 mod harness;
 mod keyed;
 mod layer;
+mod layer_floor;
 mod limit;
 mod lru;
 mod memory;

@@ -81,6 +81,11 @@ pub trait PerKey {
     /// To compare buckets of one tier.
     fn weight(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> u64;
 
+    /// Whether a level owes anything: whether the [`weight`](Self::weight) of its word is above 0.
+    fn owes(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> bool {
+        Self::weight(line, Self::word(line, level, at, clock), at, clock) > 0
+    }
+
     /// The word of a bucket that owes nothing.
     fn idle(line: &Self::Line, at: u64) -> u64;
 
@@ -170,6 +175,11 @@ impl PerKey for TokenBucket {
     #[inline]
     fn weight(_: &TokenLine, word: u64, at: u64, _: &impl Clock) -> u64 {
         TokenLine::debt(word, at)
+    }
+
+    #[inline]
+    fn owes(_: &TokenLine, level: u64, at: u64, _: &impl Clock) -> bool {
+        ahead(level, at) > 0
     }
 
     #[inline]

@@ -4,7 +4,11 @@
 use crate::sync::Signal;
 use crate::sync::{Guarded, const_unless_loom};
 #[cfg(feature = "alloc")]
-use {alloc::boxed::Box, crossbeam_utils::CachePadded};
+use {alloc::boxed::Box, core::array, crossbeam_utils::CachePadded};
+
+/// How many locks there are. A power of two, so that no division finds a bucket's.
+#[cfg(feature = "alloc")]
+const LOCKS: usize = 64;
 
 /// The events that a lock has counted of its keys.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +56,7 @@ impl Part {
 pub(super) enum Locks {
     One(Part),
     #[cfg(feature = "alloc")]
-    Many(Box<[CachePadded<Part>]>),
+    Many(Box<[CachePadded<Part>; LOCKS]>),
 }
 
 impl Locks {
@@ -63,8 +67,8 @@ impl Locks {
     }
 
     #[cfg(feature = "alloc")]
-    pub(super) fn new(locks: usize) -> Self {
-        Self::Many((0..locks).map(|_| CachePadded::new(Part::new())).collect())
+    pub(super) fn many() -> Self {
+        Self::Many(Box::new(array::from_fn(|_| CachePadded::new(Part::new()))))
     }
 
     /// The lock of a shared bucket, and of the keys that would share it.
@@ -85,7 +89,7 @@ impl Locks {
         match self {
             Self::One(part) => part,
             #[cfg(feature = "alloc")]
-            Self::Many(parts) => &parts[bucket % parts.len()],
+            Self::Many(parts) => &parts[bucket % LOCKS],
         }
     }
 

@@ -46,10 +46,6 @@ use alloc::boxed::Box;
 /// Shared buckets per key of capacity.
 pub(in crate::keyed) const BUCKETS_PER_KEY: usize = 2;
 
-/// How many locks there are for first sights.
-#[cfg(feature = "alloc")]
-const LOCKS: usize = 64;
-
 /// The shared buckets and their locks.
 pub(super) struct SharedBuckets {
     /// Those of all tiers of a bucket stand side by side.
@@ -207,7 +203,7 @@ impl SharedBuckets {
     #[cfg(feature = "alloc")]
     pub(super) fn new(words: usize, tiers: usize) -> Self {
         let words = Words::Allocated((0..words.max(tiers)).map(|_| AtomicU64::new(0)).collect());
-        Self { words, tiers, locks: Locks::new(LOCKS) }
+        Self { words, tiers, locks: Locks::many() }
     }
 
     #[inline]
@@ -277,6 +273,7 @@ impl SharedBuckets {
     }
 
     /// The debt in all tiers' words but one. Read before the clock is read for that one's line.
+    #[inline]
     pub(super) fn debt_in_other_tiers<A: KeyedAlgorithm>(
         &self,
         share: Share,
