@@ -282,6 +282,9 @@ impl SharedBuckets {
         clock: &impl Clock,
     ) -> OtherTiersDebt {
         let mut debt = OtherTiersDebt { longest: Owed::NOTHING, of_key: Owed::NOTHING, has_others: false };
+        if self.tiers == 1 {
+            return debt;
+        }
         for other in (0..self.tiers).filter(|&other| other != tier) {
             let (owed, tag) = self.owed_in_tier::<A>(share, other, tiers, clock);
             debt.longest = debt.longest.max(owed);
