@@ -235,22 +235,22 @@ impl<A: KeyedAlgorithm> Table<A> {
         let Some(first) = self.candidates(key, first, &words[0], &now) else { return Attempt::HasSlot };
         let Some(second) = self.candidates(key, second, &words[1], &now) else { return Attempt::HasSlot };
         let candidate = choose(first, second);
-        if candidate.rank == Rank::BUSY || !under.quota.is_current(epoch) {
+        if candidate.rank == Rank::BUSY {
             return Attempt::Disturbed;
         }
-        let taken = match self.when_full {
-            WhenFull::SharedOverflow if candidate.is_idle() => {
-                // The key may have spent of its shared bucket, and takes that debt along; the slot's owner owes nothing.
-                let debt = share.debt_of_key::<A>(&line, at, shared, others, clock);
-                candidate.take_over::<A, D>(key, demand, &now, debt, Debtor::Itself, counts)
-            }
-            WhenFull::SharedOverflow => {
-                let debt = share.debt::<A>(&line, at, shared, others, clock);
-                Some(self.take_shared(share, demand, &now, debt, counts))
-            }
-            WhenFull::DenyNew | WhenFull::EvictLeastIndebted => {
-                self.take_with_debt(candidate, key, demand, &now, counts)
-            }
+        let shares = self.when_full == WhenFull::SharedOverflow;
+        let inherited = if shares { Some(A::idle(&line, at)) } else { self.inherited_by(candidate, &now) };
+        // After everything that the decision depends on was read.
+        let Some(inherited) = inherited.filter(|_| under.quota.is_current(epoch)) else { return Attempt::Disturbed };
+        let taken = if !shares {
+            self.take_with_debt(candidate, inherited, key, demand, &now, counts)
+        } else if candidate.is_idle() {
+            // The key may have spent of its shared bucket, and takes that debt along; the slot's owner owes nothing.
+            let debt = share.debt_of_key::<A>(&line, at, shared, others, clock);
+            candidate.take_over::<A, D>(key, demand, &now, debt, Debtor::Itself, counts)
+        } else {
+            let debt = share.debt::<A>(&line, at, shared, others, clock);
+            Some(self.take_shared(share, demand, &now, debt, counts))
         };
         taken.map_or(Attempt::Disturbed, Attempt::Decided)
     }
@@ -261,13 +261,13 @@ impl<A: KeyedAlgorithm> Table<A> {
     fn take_with_debt<'a, D: Demand<A>>(
         &self,
         candidate: Candidate<'a>,
+        inherited: u64,
         key: Fingerprint,
         demand: D,
         now: &Reading<'_, A::Line, impl Clock>,
         counts: &mut Counts,
     ) -> Option<Result<D::Answer<'a>, Denied>> {
         let &Reading { line, at, clock, .. } = now;
-        let inherited = if candidate.is_taken() { self.inherited(candidate.word, now)? } else { A::idle(line, at) };
         if candidate.is_idle() {
             return candidate.take_over::<A, D>(key, demand, now, inherited, Debtor::Itself, counts);
         }
@@ -327,6 +327,12 @@ impl<A: KeyedAlgorithm> Table<A> {
             }
         }
         Some(Candidates { best, vacant, idle })
+    }
+
+    /// The word that a newcomer in this slot starts from, if it takes over the owner's debt; `None` as of `inherited`.
+    #[inline]
+    fn inherited_by(&self, candidate: Candidate<'_>, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
+        if candidate.is_taken() { self.inherited(candidate.word, now) } else { Some(A::idle(now.line, now.at)) }
     }
 
     /// The owner's word on the newcomer's line; `None` while the owner's quota changes.
