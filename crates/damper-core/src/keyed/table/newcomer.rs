@@ -329,7 +329,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         Some(Candidates { best, vacant, idle })
     }
 
-    /// The word that a newcomer in this slot starts from, if it takes over the owner's debt; `None` as of `inherited`.
+    /// The word that a newcomer with the owner's debt starts from; `None` as of `inherited`.
     #[inline]
     fn inherited_by(&self, candidate: Candidate<'_>, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
         if candidate.is_taken() { self.inherited(candidate.word, now) } else { Some(A::idle(now.line, now.at)) }
