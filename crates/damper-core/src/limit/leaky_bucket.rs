@@ -82,8 +82,12 @@ impl Algorithm for LeakyBucket {
         self.0.quota()
     }
 
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.0.set_quota(quota, clock)
+    fn begin_change(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.0.begin_change(quota, clock)
+    }
+
+    fn end_change(&self, quota: Option<Quota>, clock: &impl Clock) {
+        self.0.end_change(quota, clock);
     }
 }
 

@@ -107,6 +107,16 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.quota.set::<L>(quota, clock)
     }
 
+    /// Claims the change to a quota that fits, until [`end_change`](Self::end_change).
+    pub(super) fn begin_change(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.quota.begin_change::<L>(quota, clock)
+    }
+
+    /// Puts the quota in force with which the change began, or none, and ends the change.
+    pub(super) fn end_change(&self, quota: Option<Quota>, clock: &impl Clock) {
+        self.quota.end_change::<L>(quota, clock);
+    }
+
     /// One look for the fast path, if the quota has a line and a limit and did not change meanwhile.
     #[expect(
         clippy::inline_always,

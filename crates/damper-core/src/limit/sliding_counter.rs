@@ -252,12 +252,16 @@ impl Algorithm for SlidingCounter {
         self.word.quota()
     }
 
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+    fn begin_change(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         if u64::from(quota.limit()) > self.fields.current.max() && !quota.is_unlimited() {
             // At most 2^24 - 1.
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: self.fields.current.max() as u32 });
         }
-        self.word.set_quota(quota, clock)
+        self.word.begin_change(quota, clock)
+    }
+
+    fn end_change(&self, quota: Option<Quota>, clock: &impl Clock) {
+        self.word.end_change(quota, clock);
     }
 }
 

@@ -263,15 +263,38 @@ impl LiveQuota {
 
     /// Puts `quota` in force.
     pub(crate) fn set<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.begin_change::<L>(quota, clock)?;
+        self.end_change::<L>(Some(quota), clock);
+        Ok(())
+    }
+
+    /// Claims the change to a quota that fits, until [`end_change`](Self::end_change).
+    pub(crate) fn begin_change<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         if !self.claim() {
             return Err(SetQuotaError::Busy);
         }
-        let result = self.set_claimed::<L>(quota, clock);
-        self.release();
-        result
+        self.changed::<L>(quota, clock).map(drop).inspect_err(|_| self.release())
     }
 
-    fn set_claimed<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+    /// Puts the quota in force with which the change began, or none, and ends the change.
+    pub(crate) fn end_change<L: Line>(&self, quota: Option<Quota>, clock: &impl Clock) {
+        // It fits, as it did when the change began.
+        if let Some(quota) = quota
+            && let Ok((epoch, old, changed)) = self.changed::<L>(quota, clock)
+        {
+            self.publish_change::<L>(epoch, &old, changed, quota, clock);
+        }
+        self.release();
+    }
+
+    /// The epoch, its line, and the line of `quota` after it.
+    ///
+    /// Only the thread that holds the claim asks.
+    fn changed<L: Line>(
+        &self,
+        quota: Quota,
+        clock: &impl Clock,
+    ) -> Result<(usize, Timeline, Timeline), SetQuotaError> {
         // ORDERING: Relaxed: only the thread that holds the claim moves the epoch, and the claim was acquired.
         let mut epoch = self.epoch.load(Ordering::Relaxed);
         if epoch == UNANCHORED {
@@ -282,17 +305,27 @@ impl LiveQuota {
         let behind = self.rest(epoch).behind.load(Ordering::Relaxed);
         let old = Timeline { behind, ..self.record(epoch).timeline(self.rest(epoch)) };
         let changed = old.changed::<L>(&quota, clock.frequency(), self.start.debt_bits)?;
-        let new = changed.starting(clock.now(), &old);
-        if !new.is_slower_than(&old) {
+        Ok((epoch, old, changed))
+    }
+
+    fn publish_change<L: Line>(
+        &self,
+        epoch: usize,
+        old: &Timeline,
+        changed: Timeline,
+        quota: Quota,
+        clock: &impl Clock,
+    ) {
+        let new = changed.starting(clock.now(), old);
+        if !new.is_slower_than(old) {
             self.publish(epoch, &quota, &L::new(new, &quota));
-            return Ok(());
+            return;
         }
         // Until this is published, checks read the clock on the old line, and the slower line falls behind them. So it is
         // bent a second time, from where the old line is then: no word may lie ahead of the tokens produced. Between the
         // two publications nothing is healed, because a word ahead of this line may have been written on the old one.
         let between = self.publish(epoch, &quota, &L::new(new.without_healing(), &quota));
-        self.publish(between, &quota, &L::new(changed.starting(clock.now(), &old), &quota));
-        Ok(())
+        self.publish(between, &quota, &L::new(changed.starting(clock.now(), old), &quota));
     }
 
     /// Publishes a line in the epoch after `last`, which it returns.

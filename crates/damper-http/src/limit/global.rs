@@ -5,7 +5,7 @@ use crate::Head;
 use core::future::Ready;
 use core::time::Duration;
 use damper_core::RateLimiter32;
-use damper_core::limit::{Algorithm, Allowed, Denied, LimitSet, Limiter, RateLimiter, Striped, Usage};
+use damper_core::limit::{Algorithm, Allowed, Denied, LimitSet, Limiter, Limits, RateLimiter, Striped, Usage};
 use damper_core::quota::Quota;
 use damper_core::time::{Clock, FixedFrequency};
 
@@ -46,7 +46,7 @@ fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denied: Denied) 
 /// Several limits for all requests.
 ///
 /// Headers report the one that has the fewest tokens left, or that refused.
-impl<const N: usize, A: Algorithm, C: Clock> Limit for LimitSet<N, A, C> {
+impl<L: Limits, C: Clock> Limit for LimitSet<L, C> {
     type Future = Ready<Answer>;
 
     fn decide(&self, _: &Head<'_>, detail: Detail) -> Decision<Self::Future> {

@@ -308,6 +308,12 @@ impl<C: QueueClock> Bulkhead<C> {
     pub(in crate::concurrency) fn take(&self) -> Result<u32, BulkheadFull> {
         self.slots.take().map_err(|occupancy| BulkheadFull::new(occupancy.limit(), FullCause::NoSlot))
     }
+
+    /// Returns the refusal that [`take`](Self::take) would give now, if any. Writes nothing.
+    pub(super) fn refusal(&self) -> Option<BulkheadFull> {
+        let occupancy = self.slots.load();
+        (!occupancy.has_room()).then(|| BulkheadFull::new(occupancy.limit(), FullCause::NoSlot))
+    }
 }
 
 #[cfg(feature = "alloc")]

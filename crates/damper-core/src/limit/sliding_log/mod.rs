@@ -404,10 +404,14 @@ impl Algorithm for SlidingLog {
         self.quota.quota()
     }
 
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+    fn begin_change(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         if quota.limit() as usize != self.ring.len() && !quota.is_unlimited() {
             return Err(SetQuotaError::FixedLimit);
         }
-        self.quota.set::<WindowLine>(quota, clock)
+        self.quota.begin_change::<WindowLine>(quota, clock)
+    }
+
+    fn end_change(&self, quota: Option<Quota>, clock: &impl Clock) {
+        self.quota.end_change::<WindowLine>(quota, clock);
     }
 }

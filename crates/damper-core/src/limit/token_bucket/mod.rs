@@ -168,6 +168,15 @@ impl TokenBucket {
         given
     }
 
+    /// Corrects the cost of a call, for which `taken` tokens were taken, to those that it `used`.
+    pub(super) fn settle(&self, taken: u32, used: u32, clock: &impl Clock) {
+        if used > taken {
+            self.charge(used - taken, clock);
+        } else if used < taken {
+            self.refund(taken - used, clock);
+        }
+    }
+
     pub(super) fn debt(&self, clock: &impl Clock) -> u32 {
         self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
             if line.is_unlimited() {
@@ -245,10 +254,15 @@ impl Algorithm for TokenBucket {
         self.word.quota()
     }
 
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.word.set_quota(quota, clock)?;
+    fn begin_change(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.word.begin_change(quota, clock)
+    }
+
+    fn end_change(&self, quota: Option<Quota>, clock: &impl Clock) {
+        self.word.end_change(quota, clock);
         #[cfg(feature = "std")]
-        self.changes.raise();
-        Ok(())
+        if quota.is_some() {
+            self.changes.raise();
+        }
     }
 }
