@@ -1,9 +1,9 @@
 //! Refusals, among all errors.
 
 use crate::breaker::{CircuitOpen, source_of};
-use crate::concurrency::{BulkheadFull, LimitSetRefusal};
 #[cfg(feature = "alloc")]
 use crate::concurrency::NotAdmitted;
+use crate::concurrency::{BulkheadFull, LimitSetRefusal};
 use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::{PaceTooSlow, Throttled};
 use core::error::Error;

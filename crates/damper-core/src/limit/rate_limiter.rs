@@ -411,11 +411,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     ///
     /// [`Denied`] as for `reserve`, or if the tokens would be there later.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    pub fn reserve_owned_within(
-        self: &Arc<Self>,
-        n: u32,
-        longest: Duration,
-    ) -> Result<Reservation<Arc<Self>>, Denied> {
+    pub fn reserve_owned_within(self: &Arc<Self>, n: u32, longest: Duration) -> Result<Reservation<Arc<Self>>, Denied> {
         Reservation::new(Arc::clone(self), n, Some(longest))
     }
 

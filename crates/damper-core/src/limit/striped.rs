@@ -18,7 +18,7 @@
 //! A thread claims the room before it fetches tokens, so the stripes together never hold more than the budget, wherever
 //! a thread is stopped. A thread that is stopped for ever strands the tokens it is moving.
 
-use super::lease::{set_aside, beside, with_budget};
+use super::lease::{beside, set_aside, with_budget};
 use super::{Algorithm, BudgetError, Denied, Limiter, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Field, Ordering, affinity};

@@ -290,11 +290,7 @@ impl LiveQuota {
     /// The epoch, its line, and the line of `quota` after it.
     ///
     /// Only the thread that holds the claim asks.
-    fn changed<L: Line>(
-        &self,
-        quota: Quota,
-        clock: &impl Clock,
-    ) -> Result<(usize, Timeline, Timeline), SetQuotaError> {
+    fn changed<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<(usize, Timeline, Timeline), SetQuotaError> {
         // ORDERING: Relaxed: only the thread that holds the claim moves the epoch, and the claim was acquired.
         let mut epoch = self.epoch.load(Ordering::Relaxed);
         if epoch == UNANCHORED {

@@ -311,8 +311,7 @@ impl<C: QueueClock> Bulkhead<C> {
 
     /// Returns the refusal that [`take`](Self::take) would give now, if any. Writes nothing.
     pub(super) fn refusal(&self) -> Option<BulkheadFull> {
-        let occupancy = self.slots.load();
-        (!occupancy.has_room()).then(|| BulkheadFull::new(occupancy.limit(), FullCause::NoSlot))
+        self.slots.full().map(|occupancy| BulkheadFull::new(occupancy.limit(), FullCause::NoSlot))
     }
 }
 

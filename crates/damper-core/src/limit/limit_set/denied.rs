@@ -77,7 +77,9 @@ impl fmt::Display for LimitSetDenied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.cause {
             Cause::Limit(quota) => write!(f, "limit {} ({quota}): {}", self.index + 1, self.denied),
-            Cause::Costs { given, limits } => write!(f, "{given} costs for {limits} limits, there must be one for each"),
+            Cause::Costs { given, limits } => {
+                write!(f, "{given} costs for {limits} limits, there must be one for each")
+            }
         }
     }
 }
