@@ -13,8 +13,7 @@ const NOW: Stopped = Stopped(7);
 
 /// A call is settled while another looks for a free slot.
 ///
-/// The other finds the tokens that were given back before the slot. [The slot looked at with Relaxed; the slot freed
-/// first.]
+/// The other finds the tokens that were given back before the slot. [The slot freed with Relaxed; the slot freed first.]
 #[test]
 fn next_call_finds_settled_tokens() {
     check_preemptions(3, || {

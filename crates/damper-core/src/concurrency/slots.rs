@@ -120,16 +120,6 @@ impl Slots {
         Occupancy(self.0.load(Ordering::Relaxed))
     }
 
-    /// Returns the reading if it has no room.
-    ///
-    /// A caller that finds room sees everything done before the slot was freed.
-    pub(crate) fn full(&self) -> Option<Occupancy> {
-        // ORDERING: Acquire pairs with the Release in `give_back` and `replace`: a caller that finds a slot free also finds
-        // the tokens that were settled before. loom-tests: settling::next_call_finds_settled_tokens.
-        let occupancy = Occupancy(self.0.load(Ordering::Acquire));
-        (!occupancy.has_room()).then_some(occupancy)
-    }
-
     /// Takes a slot if there is room, and returns how many calls are in flight with this one.
     ///
     /// # Errors

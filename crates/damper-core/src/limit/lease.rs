@@ -5,7 +5,7 @@
 //! and the envelope is that of one bucket. (A capacity that follows the number of held tokens was seen to fail, both when
 //! a lease is created and when it is dropped.)
 
-use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::{Allowed, Denied, LimiterRef, RateLimiter, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
@@ -116,13 +116,12 @@ impl Algorithm for LeasingBucket {
         with_budget(&self.bucket, self.budget)
     }
 
-    fn begin_change(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.bucket.begin_change(beside(quota, self.budget)?, clock)
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
+        self.bucket.prepare_quota(beside(quota, self.budget)?, clock)
     }
 
-    fn end_change(&self, quota: Option<Quota>, clock: &impl Clock) {
-        // It leaves the budget, as it did when the change began.
-        self.bucket.end_change(quota.and_then(|quota| beside(quota, self.budget).ok()), clock);
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
+        self.bucket.put_in_force(prepared, clock);
     }
 }
 

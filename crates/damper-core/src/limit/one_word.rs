@@ -1,5 +1,6 @@
 //! A word under a live quota: the loop around a decision on it, and the compare-and-swap.
 
+use super::rate_limiter::PreparedQuota;
 use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
@@ -107,14 +108,9 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.quota.set::<L>(quota, clock)
     }
 
-    /// Claims the change to a quota that fits, until [`end_change`](Self::end_change).
-    pub(super) fn begin_change(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.quota.begin_change::<L>(quota, clock)
-    }
-
-    /// Puts the quota in force with which the change began, or none, and ends the change.
-    pub(super) fn end_change(&self, quota: Option<Quota>, clock: &impl Clock) {
-        self.quota.end_change::<L>(quota, clock);
+    /// Prepares to put a quota in force, as [`Algorithm::prepare_quota`] does.
+    pub(super) fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
+        self.quota.prepare::<L>(quota, clock).map(PreparedQuota)
     }
 
     /// One look for the fast path, if the quota has a line and a limit and did not change meanwhile.

@@ -1,11 +1,12 @@
 //! One limit: an algorithm and a clock, and what a limiter asks of an algorithm.
 
 use super::{Acquire, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, Usage};
-use crate::quota::{Quota, SetQuotaError};
+use crate::quota::{Quota, QuotaChange, SetQuotaError};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
+use core::fmt;
 use core::time::Duration;
 
 /// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
@@ -508,18 +509,30 @@ pub trait Algorithm: sealed::Sealed {
     ///
     /// [`SetQuotaError`], and the quota stays.
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.begin_change(quota, clock)?;
-        self.end_change(Some(quota), clock);
+        self.put_in_force(self.prepare_quota(quota, clock)?, clock);
         Ok(())
     }
 
-    /// Begins a change to a quota that fits. Until [`end_change`](Algorithm::end_change) others are refused as busy.
+    /// Prepares to put another quota in force.
+    ///
+    /// Until it is put in force or dropped, other changers are told that the quota is busy.
     #[doc(hidden)]
-    fn begin_change(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError>;
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError>;
 
-    /// Puts the quota in force with which the change began, or none, and ends the change.
+    /// Puts a quota in force that was prepared.
     #[doc(hidden)]
-    fn end_change(&self, quota: Option<Quota>, clock: &impl Clock);
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock);
+}
+
+/// A quota that fits, and only has to be put in force.
+#[doc(hidden)]
+#[must_use]
+pub struct PreparedQuota<'a>(pub(super) QuotaChange<'a>);
+
+impl fmt::Debug for PreparedQuota<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedQuota").finish_non_exhaustive()
+    }
 }
 
 /// Where tokens were taken: the position, or the number of the window.

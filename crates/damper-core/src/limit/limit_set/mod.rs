@@ -291,18 +291,20 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         if limits.len() != quotas.len() {
             return Err(LimitSetQuotaError::WrongNumber { quotas: quotas.len(), limits: limits.len() });
         }
-        // All are claimed before the first is changed, so no other change comes between.
-        for (index, (limit, &quota)) in limits.iter().zip(quotas).enumerate() {
-            if let Err(error) = limit.begin_change(quota, &self.clock) {
-                for earlier in &limits[..index] {
-                    earlier.end_change(None, &self.clock);
-                }
-                return Err(LimitSetQuotaError::Refused { index, error });
-            }
-        }
-        for (limit, &quota) in limits.iter().zip(quotas) {
-            limit.end_change(Some(quota), &self.clock);
-        }
+        self.put_in_force(0, limits, quotas)
+    }
+
+    /// Puts the quotas of these limits in force, the first of which has this index.
+    ///
+    /// All are prepared before the first is put in force, and other changers are told that they are busy.
+    fn put_in_force(&self, index: usize, limits: &[L::Algorithm], quotas: &[Quota]) -> Result<(), LimitSetQuotaError> {
+        let (Some((limit, limits)), Some((&quota, quotas))) = (limits.split_first(), quotas.split_first()) else {
+            return Ok(());
+        };
+        let prepared = limit.prepare_quota(quota, &self.clock);
+        let prepared = prepared.map_err(|error| LimitSetQuotaError::Refused { index, error })?;
+        self.put_in_force(index + 1, limits, quotas)?;
+        limit.put_in_force(prepared, &self.clock);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ pub(crate) use line::TokenLine;
 pub use reservation::Reservation;
 
 use super::one_word::{Drip, Observed, OneWord, Step};
-use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Line, Quota, SetQuotaError};
 #[cfg(feature = "std")]
@@ -254,15 +254,13 @@ impl Algorithm for TokenBucket {
         self.word.quota()
     }
 
-    fn begin_change(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.word.begin_change(quota, clock)
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
+        self.word.prepare_quota(quota, clock)
     }
 
-    fn end_change(&self, quota: Option<Quota>, clock: &impl Clock) {
-        self.word.end_change(quota, clock);
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
+        prepared.0.publish::<TokenLine>(clock);
         #[cfg(feature = "std")]
-        if quota.is_some() {
-            self.changes.raise();
-        }
+        self.changes.raise();
     }
 }
