@@ -52,7 +52,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::store::*;
     use damper::time::*;
     use damper::word32::*;
-    use damper::{CapacityError, Permit};
+    use damper::{Bulkhead, CapacityError, Permit};
     type OnTimer = &'static CoarseClock;
 
     table! {
@@ -86,7 +86,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         LimitSetDenied: key error,
         LimitSetQuotaError: key error,
         TooManyLimits: key error,
-        LimitSetRefusal: key error,
         LeaseError: key error,
         BudgetError: key error,
         SlidingCounterError: key error,
@@ -167,6 +166,7 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         BulkheadPermit<&'static Bulkhead>: shared,
         AcquirePermit<&'static Bulkhead>: shared,
         BulkheadFull: key error,
+        LimitSetRefusal: key error,
         Admission: shared defaulted,
         Admission<FixedLimit>: shared,
         FixedLimit: value,

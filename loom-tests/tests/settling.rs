@@ -3,7 +3,8 @@
 //! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper_core::{Bulkhead, LimitSet, Quota, RateLimiter};
+use damper_core::{Bulkhead, LimitSet, Quota, RateLimiter, WhenFull};
+use damper_loom_tests::tables::{self, A};
 use damper_loom_tests::{Flaw, Stopped, check_flawed, check_preemptions};
 use loom::thread;
 use std::sync::Arc;
@@ -91,6 +92,35 @@ fn settled_reservation_keeps_others_in_place_model() {
     let owed = limiter.debt();
     assert_eq!(waits, [Some(Duration::from_secs(owed.into())); 2], "{owed} are owed");
     assert!((2..=3).contains(&owed));
+}
+
+/// As above, of a key.
+///
+/// [Withdrawn without comparing the word; a `store` in place of the swap.]
+#[test]
+fn settled_reservation_of_a_key_keeps_others_in_place() {
+    tables::check_preemptions(3, settled_reservation_of_a_key_keeps_others_in_place_model);
+}
+
+#[test]
+#[should_panic]
+fn settled_reservation_of_a_key_keeps_others_in_place_unless_flawed() {
+    tables::check_flawed(Flaw::BlindExchange, settled_reservation_of_a_key_keeps_others_in_place_model);
+}
+
+fn settled_reservation_of_a_key_keeps_others_in_place_model() {
+    let limits = tables::ways(1, WhenFull::SharedOverflow, Quota::per_second(1).burst(2).max_debt(8));
+    limits.check_n(&A, 2).unwrap();
+    let first = limits.reserve(&A, 2).unwrap();
+    let rival = tables::beside(&limits, |limits| {
+        let slot = limits.reserve(&A, 1).unwrap();
+        [slot.ready_in(), slot.ready_in()]
+    });
+    first.settle(1);
+    let waits = rival.join().unwrap();
+    let last = limits.reserve(&A, 1).unwrap().ready_in().unwrap();
+    assert_eq!(waits, [Some(last - Duration::from_secs(1)); 2], "{last:?} for the next");
+    assert!((3..=4).contains(&last.as_secs()));
 }
 
 /// Two threads change the quotas of a set: those of one are left, or each finds the other at work.

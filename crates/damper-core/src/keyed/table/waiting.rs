@@ -169,8 +169,47 @@ impl Table<TokenBucket> {
 
     /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
     pub(in crate::keyed) fn cancel(&self, reserved: &Reserved<'_>, clock: &impl Clock) -> bool {
-        let &Reserved { key, n, position, tier, origin } = reserved;
-        let is_cancelled = match origin {
+        self.withdraw(reserved, reserved.n, clock)
+    }
+
+    /// Corrects the tokens that were taken to those that the call `used`.
+    ///
+    /// An excess is charged. What is left over is withdrawn if its time has not come, and else given back to the bucket from
+    /// which it was taken, if that is still the key's.
+    pub(in crate::keyed) fn settle(&self, reserved: &Reserved<'_>, used: u32, clock: &impl Clock) {
+        let &Reserved { key, n, tier, .. } = reserved;
+        if let Some(unused) = n.checked_sub(used) {
+            if unused > 0
+                && !self.withdraw(reserved, unused, clock)
+                && self.ready_in(reserved, clock) == Some(Duration::ZERO)
+            {
+                self.give_back(reserved, unused, clock);
+            }
+            return;
+        }
+        while self
+            .charge_in_slot(key, used - n, clock)
+            .or_else(|| self.charge_shared(key, used - n, clock, || tier))
+            .is_none()
+        {}
+    }
+
+    /// Gives tokens back that were there and not used, as a refund does.
+    ///
+    /// Those of a slot that is another's by now, or of another tier, count as used, and so do those of a shared bucket.
+    fn give_back(&self, &Reserved { key, tier, origin, .. }: &Reserved<'_>, unused: u32, clock: &impl Clock) {
+        let Origin::Slot(own, taken) = origin else { return };
+        self.visit_slot(key, clock, |slot, seen, line, word, at| {
+            let is_same = core::ptr::eq(slot, own) && seen.has_owner_of(taken) && seen.tier() == tier;
+            (if is_same { line.give_back(word, at, unused).1 } else { word }, ())
+        });
+        self.wake(key);
+    }
+
+    /// Takes `unused` of the tokens off the bucket, if nothing was taken since and their time has not come; whether it did.
+    fn withdraw(&self, reserved: &Reserved<'_>, unused: u32, clock: &impl Clock) -> bool {
+        let &Reserved { key, position, tier, origin, .. } = reserved;
+        let is_withdrawn = match origin {
             Origin::Nothing => false,
             Origin::Slot(slot, taken) => {
                 let spin_wait = SpinWait::new();
@@ -183,7 +222,7 @@ impl Table<TokenBucket> {
                         if line.ready_in(position, at) == Ticks::ZERO {
                             break false;
                         }
-                        if slot.replace(taken, taken.at_level(line.without(full, n))) {
+                        if slot.replace(taken, taken.at_level(line.without(full, unused))) {
                             break true;
                         }
                     }
@@ -193,14 +232,14 @@ impl Table<TokenBucket> {
             Origin::Shared { clears } => {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
-                    counts.clears == clears && self.shared.cancel(share, tier, &self.tiers, n, position, clock)
+                    counts.clears == clears && self.shared.cancel(share, tier, &self.tiers, unused, position, clock)
                 })
             }
         };
-        if is_cancelled {
+        if is_withdrawn {
             self.wake(key);
         }
-        is_cancelled
+        is_withdrawn
     }
 }
 
