@@ -241,7 +241,7 @@ proptest! {
                     }
                 }
                 Settling::Settle(which, used) if !waiters.is_empty() => {
-                    let (position, n, has_acted, reservation) = waiters.remove(which % waiters.len());
+                    let (_, n, has_acted, reservation) = waiters.remove(which % waiters.len());
                     // Of the tokens that were granted, refunds may have given back all but these.
                     let left = u32::try_from(acted.min(n.into())).unwrap();
                     let used = if has_acted { used.max(n - left) } else { used };
@@ -251,13 +251,13 @@ proptest! {
                         if room > 0 && excess > 0 {
                             walk.take(now, room.min(excess.into()) * period);
                         }
-                    } else if has_acted {
-                        acted -= u64::from(n - used);
+                    } else {
                         let back = parts(n - used).min(walk.word.saturating_sub(now));
                         walk.word -= back;
-                        walk.given += back;
-                    } else if position == walk.word && position > now + walk.burst {
-                        walk.word -= parts(n - used);
+                        if has_acted {
+                            acted -= u64::from(n - used);
+                            walk.given += back;
+                        }
                     }
                 }
                 Settling::Cancel(_) | Settling::Settle(..) => {}

@@ -167,12 +167,14 @@ impl<C: Clock> KeyedReservation<'_, C> {
 
     /// Corrects the number of tokens taken to those that the call `used`.
     ///
-    /// As [`Reservation::settle`](crate::Reservation::settle): the rest is given back, an excess is booked into debt, and
-    /// before the tokens are ready only the last reservation of the key gives back what it does not need.
+    /// It is for costs that are known only afterwards: reserve an estimate, and settle when the bill comes.
     ///
-    /// The rest goes back to the bucket it was taken from. It counts as used where that is no longer the key's: after a
-    /// [`set_tier`](crate::KeyedLimiter::set_tier), a [`clear`](crate::KeyedLimiter::clear) or an eviction, and of a key
-    /// that had no slot. An excess is booked as [`charge`](crate::KeyedLimiter::charge) does.
+    /// - A call that used fewer gives the rest back, whether its time has come or not. That serves waiters and newcomers as
+    ///   [`acquire`](crate::KeyedLimiter::acquire) says of refunds. The rest counts as used where the bucket it was taken
+    ///   from is no longer the key's: after a [`set_tier`](crate::KeyedLimiter::set_tier), a
+    ///   [`clear`](crate::KeyedLimiter::clear) or an eviction. A key that had no slot gives back only what
+    ///   [`cancel`](Self::cancel) would.
+    /// - A call that used more is booked the excess as by [`charge`](crate::KeyedLimiter::charge), into debt if necessary.
     ///
     /// # Examples
     ///

@@ -174,36 +174,27 @@ impl Table<TokenBucket> {
 
     /// Corrects the tokens that were taken to those that the call `used`.
     ///
-    /// An excess is charged. What is left over is withdrawn if its time has not come, and else given back to the bucket from
-    /// which it was taken, if that is still the key's.
+    /// An excess is charged. What is left over is given back to the slot it was taken from, whether its time has come or
+    /// not, because that moves the word back and no other waiter's position. In a shared bucket it is withdrawn, if its time
+    /// has not come and nothing was taken since.
     pub(in crate::keyed) fn settle(&self, reserved: &Reserved<'_>, used: u32, clock: &impl Clock) {
-        let &Reserved { key, n, tier, .. } = reserved;
-        if let Some(unused) = n.checked_sub(used) {
-            if unused > 0
-                && !self.withdraw(reserved, unused, clock)
-                && self.ready_in(reserved, clock) == Some(Duration::ZERO)
-            {
-                self.give_back(reserved, unused, clock);
+        let &Reserved { key, n, tier, origin, .. } = reserved;
+        match (used.checked_sub(n), origin) {
+            (Some(excess), _) => loop {
+                let charged = self.charge_in_slot(key, excess, clock);
+                if charged.or_else(|| self.charge_shared(key, excess, clock, || tier)).is_some() {
+                    return;
+                }
+            },
+            (None, Origin::Slot(own, taken)) => {
+                self.visit_slot(key, clock, |slot, seen, line, word, at| {
+                    let is_same = core::ptr::eq(slot, own) && seen.has_owner_of(taken) && seen.tier() == tier;
+                    (if is_same { line.give_back(word, at, n - used).1 } else { word }, ())
+                });
+                self.wake(key);
             }
-            return;
+            (None, Origin::Shared { .. } | Origin::Nothing) => _ = self.withdraw(reserved, n - used, clock),
         }
-        while self
-            .charge_in_slot(key, used - n, clock)
-            .or_else(|| self.charge_shared(key, used - n, clock, || tier))
-            .is_none()
-        {}
-    }
-
-    /// Gives tokens back that were there and not used, as a refund does.
-    ///
-    /// Those of a slot that is another's by now, or of another tier, count as used, and so do those of a shared bucket.
-    fn give_back(&self, &Reserved { key, tier, origin, .. }: &Reserved<'_>, unused: u32, clock: &impl Clock) {
-        let Origin::Slot(own, taken) = origin else { return };
-        self.visit_slot(key, clock, |slot, seen, line, word, at| {
-            let is_same = core::ptr::eq(slot, own) && seen.has_owner_of(taken) && seen.tier() == tier;
-            (if is_same { line.give_back(word, at, unused).1 } else { word }, ())
-        });
-        self.wake(key);
     }
 
     /// Takes `unused` of the tokens off the bucket, if nothing was taken since and their time has not come; whether it did.
