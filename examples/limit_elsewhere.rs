@@ -23,17 +23,17 @@ use tokio::sync::{mpsc, oneshot};
 
 const QUOTA: Quota = Quota::per_minute(1).burst(2);
 
-/// A question: a key, and where the answer goes.
-type Question = (String, oneshot::Sender<Result<Allowed, Denied>>);
+/// A question: a key, a cost, and where the answer goes.
+type Question = (String, u32, oneshot::Sender<Result<Allowed, Denied>>);
 
 /// The limit as a server sees it.
 #[derive(Clone)]
 struct AskChannel(mpsc::Sender<Question>);
 
 impl AskChannel {
-    async fn ask(self, key: String, detail: Detail) -> Result<Answer, Box<dyn Error + Send + Sync>> {
+    async fn ask(self, key: String, cost: u32, detail: Detail) -> Result<Answer, Box<dyn Error + Send + Sync>> {
         let (sender, answer) = oneshot::channel();
-        self.0.send((key, sender)).await?;
+        self.0.send((key, cost, sender)).await?;
         Ok(match answer.await? {
             Ok(allowed) => Ok(detail.then(|| Standing::new(QUOTA, allowed.remaining(), allowed.resets_in()))),
             Err(denied) => Err(Limited::by(denied, QUOTA).into()),
@@ -44,8 +44,8 @@ impl AskChannel {
 impl<K: Debug + ?Sized> KeyedLimit<K> for AskChannel {
     type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-    fn decide(&self, key: &K, detail: Detail) -> Decision<Self::Future> {
-        let asked = self.clone().ask(format!("{key:?}"), detail);
+    fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
+        let asked = self.clone().ask(format!("{key:?}"), cost, detail);
         // `unwrap_or(Ok(None))` would let requests pass while the task cannot be asked.
         Decision::Later(Box::pin(async { asked.await.unwrap_or_else(|error| Err(LimitError::other(error).into())) }))
     }
@@ -53,9 +53,9 @@ impl<K: Debug + ?Sized> KeyedLimit<K> for AskChannel {
 
 /// The task that keeps the limit. It decides on one key after the other.
 async fn keep(limits: KeyedLimiter<str>, mut questions: mpsc::Receiver<Question>) {
-    while let Some((key, asker)) = questions.recv().await {
+    while let Some((key, cost, asker)) = questions.recv().await {
         // An asker that has gone away has taken its token all the same.
-        let _ = asker.send(limits.check(&key));
+        let _ = asker.send(limits.check_n(&key, cost));
     }
 }
 

@@ -70,7 +70,7 @@ impl Elsewhere {
 impl<K: Debug + ?Sized> KeyedLimit<K> for Elsewhere {
     type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-    fn decide(&self, key: &K, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, key: &K, _: u32, detail: Detail) -> Decision<Self::Future> {
         self.asked.lock().unwrap().push(format!("{key:?}"));
         let (answer, mut polls) = (self.answer, 0);
         Decision::Later(Box::pin(std::future::poll_fn(move |_| {
@@ -132,7 +132,7 @@ fn remote_limit_has_no_status_and_is_not_asked_without_a_key() {
     let clients = PerClient::new(&elsewhere);
     assert!(clients.keyed().is_empty());
     let request = Request::new(());
-    assert!(matches!(clients.decide(&Head::of(&request), Detail::None), Decision::Now(Err(_))));
+    assert!(matches!(clients.decide(&Head::of(&request), 1, Detail::None), Decision::Now(Err(_))));
     assert!(elsewhere.asked().is_empty());
 }
 

@@ -27,7 +27,7 @@ fn limits(clock: &Clocked, quota: Quota) -> Limits {
 fn ask(limit: &impl Limit, from: IpAddr) -> Answer {
     let mut request = Request::new(());
     request.extensions_mut().insert(PeerAddress(SocketAddr::from((from, 443))));
-    match limit.decide(&Head::of(&request), Detail::None) {
+    match limit.decide(&Head::of(&request), 1, Detail::None) {
         Decision::Now(answer) => answer,
         Decision::Later(_) => panic!("the limit decides at once"),
     }

@@ -210,7 +210,7 @@ fn requests_never_gather_table_metrics() {
     impl Limit for UnmeasuredLimit {
         type Future = Ready<Answer>;
 
-        fn decide(&self, head: &Head<'_>, _: Detail) -> Decision<Self::Future> {
+        fn decide(&self, head: &Head<'_>, _: u32, _: Detail) -> Decision<Self::Future> {
             let is_allowed = head.uri.path() == "/";
             let denied = || Limited::new(None, damper::http::Standing::new(Quota::per_second(1), 0, None)).into();
             Decision::Now(if is_allowed { Ok(None) } else { Err(denied()) })
@@ -528,7 +528,7 @@ struct FailingLimit;
 impl Limit for FailingLimit {
     type Future = Ready<Answer>;
 
-    fn decide(&self, _: &Head<'_>, _: Detail) -> Decision<Self::Future> {
+    fn decide(&self, _: &Head<'_>, _: u32, _: Detail) -> Decision<Self::Future> {
         Decision::Now(Err(Refusal::Failed(LimitError::other("the store is unreachable"))))
     }
 }

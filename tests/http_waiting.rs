@@ -133,7 +133,7 @@ struct Remote(Arc<std::sync::Mutex<Vec<oneshot::Sender<Answer>>>>);
 impl Limit for Remote {
     type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-    fn decide(&self, _: &Head<'_>, _: Detail) -> Decision<Self::Future> {
+    fn decide(&self, _: &Head<'_>, _: u32, _: Detail) -> Decision<Self::Future> {
         let (sender, receiver) = oneshot::channel();
         self.0.lock().unwrap().push(sender);
         Decision::Later(Box::pin(async move {

@@ -150,7 +150,7 @@ proptest! {
         let start = start.min(settings.burst);
         let limiter = RateLimiter::with_algorithm(TokenBucket::with_level(settings.quota(), start), &clock);
         let mut model = Model { settings, level: i64::from(start) * TOKEN, now: 0, refunded: 0 };
-        let mut reservations: Vec<(Reservation<'_, _>, u32, i64)> = Vec::new();
+        let mut reservations: Vec<(Reservation<_>, u32, i64)> = Vec::new();
         let mut changed = false;
         prop_assert!(limiter.check_n(0).is_ok(), "this call starts the line");
         for step in steps {

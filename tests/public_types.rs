@@ -52,7 +52,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::store::*;
     use damper::time::*;
     use damper::word32::*;
-    use damper::{CapacityError, Permit};
+    use damper::{Bulkhead, CapacityError, Permit};
     type OnTimer = &'static CoarseClock;
 
     table! {
@@ -73,16 +73,19 @@ fn types_of_the_core_have_the_traits_users_expect() {
         SlidingLog: shared,
         LeasingBucket: shared,
         Striped: shared,
-        LimitSet<2>: shared,
+        LimitSet<[TokenBucket; 2]>: shared,
+        LimitSet<Box<[TokenBucket]>, Monotonic, Bulkhead>: shared,
         Pausable<RateLimiter>: shared,
         Lease<&'static RateLimiter<LeasingBucket>>: shared,
         Acquire<&'static RateLimiter>: shared cloned,
-        Reservation<'static, Monotonic>: shared,
+        Reservation<&'static RateLimiter>: shared,
+        SetReservation<&'static LimitSet<[TokenBucket; 2]>>: shared,
         Allowed: key,
         Denied: key error,
         Usage: key,
         LimitSetDenied: key error,
         LimitSetQuotaError: key error,
+        TooManyLimits: key error,
         LeaseError: key error,
         BudgetError: key error,
         SlidingCounterError: key error,
@@ -163,6 +166,7 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         BulkheadPermit<&'static Bulkhead>: shared,
         AcquirePermit<&'static Bulkhead>: shared,
         BulkheadFull: key error,
+        LimitSetRefusal: key error,
         Admission: shared defaulted,
         Admission<FixedLimit>: shared,
         FixedLimit: value,

@@ -1,6 +1,6 @@
 //! Refunds of a token bucket: how much they give back while others wait, and to which waiter.
 
-use damper::{ManualClock, Quota, RateLimiter, Reservation};
+use damper::{ManualClock, Quota, RateLimiter, Reservation, TokenBucket};
 use std::time::Duration;
 
 const MILLIS: u64 = 1_000;
@@ -9,7 +9,7 @@ const MILLIS: u64 = 1_000;
 enum Stage<'a> {
     /// The worker has no tokens yet.
     Idle,
-    Waiting(Reservation<'a, &'a ManualClock>),
+    Waiting(Reservation<&'a RateLimiter<TokenBucket, &'a ManualClock>>),
     /// The worker uses its tokens until this tick.
     Calling(u64),
 }

@@ -108,11 +108,11 @@ impl Gateway {
 impl Limit for Gateway {
     type Future = Ready<Answer>;
 
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         let Some(client) = head.peer().map(|peer| peer.ip()) else {
             return Decision::Now(Err(MissingPeer.into()));
         };
-        let check = || self.limits.check(&client);
+        let check = || self.limits.check_n(&client, cost);
         let checked = if is_of_flood(client, head) { self.flood.count(check) } else { check() };
         let quota = self.limits.quota();
         let standing = |allowed: Allowed| Standing::new(quota, allowed.remaining(), allowed.resets_in());

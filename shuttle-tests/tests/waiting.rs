@@ -36,7 +36,7 @@ trait Place {
     fn cancel(self) -> bool;
 }
 
-impl Place for Reservation<'_, Time> {
+impl Place for Reservation<&RateLimiter<TokenBucket, Time>> {
     fn ready_in(&self) -> Option<Duration> {
         self.ready_in()
     }
@@ -65,12 +65,12 @@ trait Waited: Send + Sync + 'static {
 }
 
 impl Waited for RateLimiter<TokenBucket, Time> {
-    type Place<'a> = Reservation<'a, Time>;
+    type Place<'a> = Reservation<&'a Self>;
 
     fn on(time: &Time) -> Self {
         RateLimiter::with_clock(QUOTA, Arc::clone(time))
     }
-    fn reserve(&self, n: u32) -> Option<Reservation<'_, Time>> {
+    fn reserve(&self, n: u32) -> Option<Reservation<&RateLimiter<TokenBucket, Time>>> {
         self.reserve(n).ok()
     }
     fn check_n(&self, n: u32) -> bool {

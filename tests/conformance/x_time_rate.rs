@@ -209,7 +209,7 @@ struct Bucket<'a> {
     limiter: &'a RateLimiter<TokenBucket, &'a ManualClock>,
     clock: &'a ManualClock,
     quota: Quota,
-    reserved: HashMap<String, (u32, Option<Reservation<'a, &'a ManualClock>>)>,
+    reserved: HashMap<String, (u32, Option<Reservation<&'a RateLimiter<TokenBucket, &'a ManualClock>>>)>,
     /// Tokens that upstream gives back and damper keeps.
     kept: u64,
 }

@@ -168,6 +168,8 @@ enum Settling {
     /// Gives back this many of the granted tokens.
     Refund(u32),
     Cancel(usize),
+    /// Settles a waiter's reservation, of which it used this many at most.
+    Settle(usize, u32),
     Pass(u64),
 }
 
@@ -176,6 +178,7 @@ fn settling() -> impl Strategy<Value = Vec<Settling>> {
         6 => (1..5u32).prop_map(Settling::Reserve),
         4 => (1..8u32).prop_map(Settling::Refund),
         2 => any::<usize>().prop_map(Settling::Cancel),
+        3 => (any::<usize>(), 0..6u32).prop_map(|(which, used)| Settling::Settle(which, used)),
         6 => (0..12u64).prop_map(Settling::Pass),
     ];
     proptest::collection::vec(step, 1..80)
@@ -237,7 +240,27 @@ proptest! {
                         }
                     }
                 }
-                Settling::Cancel(_) => {}
+                Settling::Settle(which, used) if !waiters.is_empty() => {
+                    let (_, n, has_acted, reservation) = waiters.remove(which % waiters.len());
+                    // Of the tokens that were granted, refunds may have given back all but these.
+                    let left = u32::try_from(acted.min(n.into())).unwrap();
+                    let used = if has_acted { used.max(n - left) } else { used };
+                    reservation.settle(used);
+                    if let Some(excess) = used.checked_sub(n) {
+                        let room = (now + walk.deepest).saturating_sub(walk.word.max(now)) / period;
+                        if room > 0 && excess > 0 {
+                            walk.take(now, room.min(excess.into()) * period);
+                        }
+                    } else {
+                        let back = parts(n - used).min(walk.word.saturating_sub(now));
+                        walk.word -= back;
+                        if has_acted {
+                            acted -= u64::from(n - used);
+                            walk.given += back;
+                        }
+                    }
+                }
+                Settling::Cancel(_) | Settling::Settle(..) => {}
                 Settling::Pass(ticks) => {
                     now += ticks;
                     clock.advance_ticks(ticks);

@@ -118,7 +118,7 @@ pub use breaker::{
 pub use call_error::CallError;
 #[cfg(feature = "alloc")]
 pub use capacity::CapacityError;
-pub use concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull};
+pub use concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull, LimitSetRefusal};
 #[cfg(feature = "alloc")]
 pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -132,7 +132,7 @@ pub use limit::Striped;
 pub use limit::{
     Acquire, Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease,
     LeaseError, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable, RateLimiter,
-    Reservation, SlidingCounter, SlidingCounterError, TokenBucket, Usage,
+    Reservation, SetReservation, SlidingCounter, SlidingCounterError, TokenBucket, Usage,
 };
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};

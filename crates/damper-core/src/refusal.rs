@@ -1,9 +1,9 @@
 //! Refusals, among all errors.
 
 use crate::breaker::{CircuitOpen, source_of};
-use crate::concurrency::BulkheadFull;
 #[cfg(feature = "alloc")]
 use crate::concurrency::NotAdmitted;
+use crate::concurrency::{BulkheadFull, LimitSetRefusal};
 use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::{PaceTooSlow, Throttled};
 use core::error::Error;
@@ -12,7 +12,7 @@ use core::error::Error;
 ///
 /// The call was not made then, so the error says nothing about the server.
 ///
-/// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`Throttled`], [`PaceTooSlow`], [`BulkheadFull`] and `NotAdmitted`. The default
+/// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`LimitSetRefusal`], [`Throttled`], [`PaceTooSlow`], [`BulkheadFull`] and `NotAdmitted`. The default
 /// classifiers of breaker layers ignore them, and retries end with them. A classifier of your own can ask this too.
 ///
 /// # Examples
@@ -43,6 +43,7 @@ pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
         error.is::<CircuitOpen>()
             || error.is::<Denied>()
             || error.is::<LimitSetDenied>()
+            || error.is::<LimitSetRefusal>()
             || error.is::<Throttled>()
             || error.is::<PaceTooSlow>()
             || error.is::<BulkheadFull>()

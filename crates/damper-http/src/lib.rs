@@ -217,7 +217,7 @@ pub use head::Head;
 pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
 pub use limit::{
     Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitError, Limited, PerClient,
-    RateLimitCapacityError, Refusal, Standing,
+    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing,
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};

@@ -9,7 +9,7 @@ use core::error::Error;
 use core::iter::successors;
 use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
-use damper_core::concurrency::{BulkheadFull, NotAdmitted};
+use damper_core::concurrency::{BulkheadFull, LimitSetRefusal, NotAdmitted};
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::internal::source_of;
 use damper_core::is_refusal;
@@ -39,7 +39,9 @@ pub(crate) fn status_of(error: Box<dyn Error + Send + Sync>) -> Status {
             unknown_status(error, message)
         });
     };
-    let is_over_rate = refusal.is::<Denied>() || refusal.is::<LimitSetDenied>();
+    let is_over_rate = refusal.is::<Denied>()
+        || refusal.is::<LimitSetDenied>()
+        || matches!(refusal.downcast_ref(), Some(LimitSetRefusal::Limit(_)));
     let code = match refusal {
         _ if is_over_rate => Code::ResourceExhausted,
         _ if refusal.is::<PaceTooSlow>() => Code::DeadlineExceeded,
@@ -72,6 +74,7 @@ pub(crate) fn gave_up_message<E>(error: &RetryError<E>) -> String {
 ///
 /// | refusal | status | `RetryInfo` |
 /// |---|---|---|
+/// | [`LimitSetRefusal`] | as the limit's [`LimitSetDenied`], or as the [`BulkheadFull`] | |
 /// | [`Denied`], [`LimitSetDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
 /// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
 /// | [`BulkheadFull`], which is the source of the status | `UNAVAILABLE` | a second |
@@ -118,6 +121,15 @@ impl IntoStatus for Denied {
 impl IntoStatus for LimitSetDenied {
     fn into_status(self) -> Status {
         self.denied().into_status()
+    }
+}
+
+impl IntoStatus for LimitSetRefusal {
+    fn into_status(self) -> Status {
+        match self {
+            Self::Limit(denied) => denied.into_status(),
+            Self::InFlight(full) => full.into_status(),
+        }
     }
 }
 

@@ -59,9 +59,9 @@ impl<A> PerClient<A> {
 impl<A: KeyedAlgorithm> Limit for PerClient<A> {
     type Future = Ready<Answer>;
 
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         match self.client(head) {
-            Some(client) => KeyedLimit::decide(&self.limits, &client, detail),
+            Some(client) => KeyedLimit::decide(&self.limits, &client, cost, detail),
             None => Decision::Now(Err(MissingPeer.into())),
         }
     }
@@ -99,8 +99,8 @@ impl<A> PerText<A> {
 impl<A: KeyedAlgorithm> Limit for PerText<A> {
     type Future = Ready<Answer>;
 
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
-        KeyedLimit::decide(&self.limits, self.text(head), detail)
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+        KeyedLimit::decide(&self.limits, self.text(head), cost, detail)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {
@@ -253,8 +253,8 @@ impl ConfiguredLimit {
 impl Limit for ConfiguredLimit {
     type Future = Ready<Answer>;
 
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
-        self.0.decide(head, detail)
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+        self.0.decide(head, cost, detail)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

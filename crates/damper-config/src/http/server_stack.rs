@@ -163,8 +163,8 @@ impl Limit for OptionalLimit {
     type Future = Ready<Answer>;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
-        self.0.as_ref().map_or(Decision::Now(Ok(None)), |limit| limit.decide(head, detail))
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+        self.0.as_ref().map_or(Decision::Now(Ok(None)), |limit| limit.decide(head, cost, detail))
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

@@ -33,6 +33,6 @@ pub use admission::{
 };
 #[cfg(feature = "alloc")]
 pub use bulkhead::{AcquirePermit, AcquirePermitFuture};
-pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, BulkheadStatus, FullCause};
+pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, BulkheadStatus, FullCause, LimitSetRefusal};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed::{KeyedAdaptiveLimit, KeyedBulkhead, KeyedConcurrencyLimit};

@@ -245,11 +245,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     pub fn charge(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         loop {
-            let booked = self.table.visit(fingerprint, &self.clock, |line, word, at| {
-                let (booked, after) = A::charge(line, word, at, n);
-                (after, booked)
-            });
-            if let Some(booked) = booked {
+            if let Some(booked) = self.table.charge_in_slot(fingerprint, n, &self.clock) {
                 return booked;
             }
             let own = self.tiers.own(key);

@@ -135,7 +135,9 @@ impl<'a, K: ?Sized, C: Clock, S> Queue for KeyQueue<'a, K, C, S> {
 
 /// Tokens of a key that were taken in advance: they may be used when [`ready_in`](KeyedReservation::ready_in) says.
 ///
-/// Dropping it keeps them taken; [`cancel`](KeyedReservation::cancel) gives them back as far as that is possible.
+/// [`settle`](KeyedReservation::settle) corrects their number to what the call used, and
+/// [`cancel`](KeyedReservation::cancel) gives them back as far as that is possible. Dropping it keeps them taken: all of
+/// them count as used.
 #[must_use = "the tokens are taken, and are not there before `ready_in` says"]
 pub struct KeyedReservation<'a, C> {
     table: &'a Table<TokenBucket>,
@@ -159,8 +161,38 @@ impl<C: Clock> KeyedReservation<'_, C> {
     ///
     /// A refund, a reset or a change of the quota wakes it, and it then waits as long as the new state requires.
     #[cfg(feature = "std")]
-    pub fn wait(self) {
+    pub fn wait(&self) {
         self.table.wait(&self.reserved, self.clock);
+    }
+
+    /// Corrects the number of tokens taken to those that the call `used`.
+    ///
+    /// It is for costs that are known only afterwards: reserve an estimate, and settle when the bill comes.
+    ///
+    /// - A call that used fewer gives the rest back, whether its time has come or not. That serves waiters and newcomers as
+    ///   [`acquire`](crate::KeyedLimiter::acquire) says of refunds. The rest counts as used where the bucket it was taken
+    ///   from is no longer the key's: after a [`set_tier`](crate::KeyedLimiter::set_tier), a
+    ///   [`clear`](crate::KeyedLimiter::clear) or an eviction. A key that had no slot gives back only what
+    ///   [`cancel`](Self::cancel) would.
+    /// - A call that used more is booked the excess as by [`charge`](crate::KeyedLimiter::charge), into debt if necessary.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, ManualClock, Quota};
+    ///
+    /// let clock = ManualClock::new();
+    /// let tenants = KeyedLimiter::<str>::builder(Quota::per_minute(60_000)).clock(&clock).build()?;
+    /// let call = tenants.reserve("acme", 8_000)?; // an estimate
+    /// call.settle(3_000); // the bill
+    /// assert_eq!(tenants.peek("acme").used(), 3_000);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn settle(self, used: u32) {
+        self.table.settle(&self.reserved, used, self.clock);
     }
 
     /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
@@ -186,7 +218,7 @@ impl<C: Clock> Place for KeyedReservation<'_, C> {
 
     #[cfg(feature = "std")]
     fn wait(self) {
-        Self::wait(self);
+        Self::wait(&self);
     }
 
     fn cancel(self) -> bool {

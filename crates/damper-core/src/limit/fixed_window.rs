@@ -12,7 +12,7 @@
 
 use super::one_word::OneWord;
 use super::per_key::LEVEL_BITS;
-use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Alignment, Line, Quota, SetQuotaError};
@@ -169,8 +169,12 @@ impl Algorithm for FixedWindow {
         self.0.quota()
     }
 
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.0.set_quota(quota, clock)
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
+        self.0.prepare_quota(quota, clock)
+    }
+
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
+        prepared.0.publish::<WindowLine>(clock);
     }
 }
 

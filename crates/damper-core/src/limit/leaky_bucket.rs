@@ -4,7 +4,7 @@
 //! bucket is the level of the leaky one.
 
 use super::one_word::{Observed, OneWord, Step};
-use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::token_bucket::{TakeError, TokenLine};
 use super::{Allowed, Denied, TokenBucket, Usage};
 use crate::quota::{Line, Quota, SetQuotaError};
@@ -82,8 +82,12 @@ impl Algorithm for LeakyBucket {
         self.0.quota()
     }
 
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.0.set_quota(quota, clock)
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
+        self.0.prepare_quota(quota, clock)
+    }
+
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
+        self.0.put_in_force(prepared, clock);
     }
 }
 

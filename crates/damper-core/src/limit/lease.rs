@@ -5,8 +5,8 @@
 //! and the envelope is that of one bucket. (A capacity that follows the number of held tokens was seen to fail, both when
 //! a lease is created and when it is dropped.)
 
-use super::rate_limiter::{Algorithm, Taken, sealed};
-use super::{Allowed, Denied, RateLimiter, TokenBucket, Usage};
+use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
+use super::{Allowed, Denied, LimiterRef, RateLimiter, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::Clock;
@@ -116,8 +116,12 @@ impl Algorithm for LeasingBucket {
         with_budget(&self.bucket, self.budget)
     }
 
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        set_quota_beside(&self.bucket, quota, self.budget, clock)
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
+        self.bucket.prepare_quota(beside(quota, self.budget)?, clock)
+    }
+
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
+        self.bucket.put_in_force(prepared, clock);
     }
 }
 
@@ -164,39 +168,6 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
     }
 }
 
-/// A reference to a leasing limiter that a [`Lease`] can hold.
-///
-/// It is a plain one, or an `Arc` where the lease has to outlive the borrow.
-pub trait LeasingRef: sealed::Sealed {
-    /// The limiter's clock.
-    type Clock: Clock;
-
-    /// The limiter.
-    fn limiter(&self) -> &RateLimiter<LeasingBucket, Self::Clock>;
-}
-
-impl<C: Clock> sealed::Sealed for &RateLimiter<LeasingBucket, C> {}
-
-impl<C: Clock> LeasingRef for &RateLimiter<LeasingBucket, C> {
-    type Clock = C;
-
-    fn limiter(&self) -> &RateLimiter<LeasingBucket, C> {
-        self
-    }
-}
-
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-impl<C: Clock> sealed::Sealed for alloc::sync::Arc<RateLimiter<LeasingBucket, C>> {}
-
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-impl<C: Clock> LeasingRef for alloc::sync::Arc<RateLimiter<LeasingBucket, C>> {
-    type Clock = C;
-
-    fn limiter(&self) -> &RateLimiter<LeasingBucket, C> {
-        self
-    }
-}
-
 /// Tokens of one thread or task, taken from the limiter many at a time.
 ///
 /// While they last, a check is a subtraction, without an atomic and without a look at the clock.
@@ -208,13 +179,13 @@ impl<C: Clock> LeasingRef for alloc::sync::Arc<RateLimiter<LeasingBucket, C>> {
 /// Held tokens do not expire, and a change of the quota does not touch them.
 #[derive(Debug)]
 #[must_use = "a lease that is dropped at once gives nothing"]
-pub struct Lease<L: LeasingRef> {
+pub struct Lease<L: LimiterRef<Algorithm = LeasingBucket>> {
     limiter: L,
     size: u32,
     held: u32,
 }
 
-impl<L: LeasingRef> Lease<L> {
+impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     /// Spends one token if there is one, here or in the bucket.
     ///
     /// # Errors
@@ -275,7 +246,7 @@ impl<L: LeasingRef> Lease<L> {
     }
 }
 
-impl<L: LeasingRef> Drop for Lease<L> {
+impl<L: LimiterRef<Algorithm = LeasingBucket>> Drop for Lease<L> {
     fn drop(&mut self) {
         // First the tokens, then the budget: otherwise another lease could be full while these are still to come back.
         self.give_back();
@@ -374,13 +345,7 @@ pub(super) fn with_budget(bucket: &TokenBucket, budget: u32) -> Quota {
     quota.burst(quota.burst_size() + budget)
 }
 
-/// Puts a quota in force for a bucket that leaves `budget` of its burst to others.
-pub(super) fn set_quota_beside(
-    bucket: &TokenBucket,
-    quota: Quota,
-    budget: u32,
-    clock: &impl Clock,
-) -> Result<(), SetQuotaError> {
-    let own = set_aside(quota, budget).map_err(|_| SetQuotaError::BurstWithinBudget)?;
-    bucket.set_quota(own, clock)
+/// Returns the quota to put in force for a bucket that leaves `budget` of its burst to others.
+pub(super) fn beside(quota: Quota, budget: u32) -> Result<Quota, SetQuotaError> {
+    set_aside(quota, budget).map_err(|_| SetQuotaError::BurstWithinBudget)
 }

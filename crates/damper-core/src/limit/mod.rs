@@ -3,6 +3,7 @@
 // | file | idea |
 // |---|---|
 // | `limiter` | the trait of everything that decides without a key |
+// | `limiter_ref` | a reference to a limiter, plain or an `Arc` |
 // | `rate_limiter` | a limit: an algorithm and a clock; what it asks of an algorithm |
 // | `token_bucket` | the token bucket, its arithmetic, and reservations |
 // | `leaky_bucket` | the token bucket seen from the other side |
@@ -23,6 +24,7 @@ mod leaky_bucket;
 mod lease;
 mod limit_set;
 mod limiter;
+mod limiter_ref;
 mod one_word;
 mod pausable;
 mod per_key;
@@ -40,9 +42,12 @@ mod windows;
 pub use answer::{Allowed, Denied};
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
-pub use lease::{BudgetError, Lease, LeaseError, LeasingBucket, LeasingRef};
-pub use limit_set::{LimitSet, LimitSetDenied, LimitSetQuotaError};
+pub use lease::{BudgetError, Lease, LeaseError, LeasingBucket};
+#[cfg(feature = "alloc")]
+pub use limit_set::TooManyLimits;
+pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, LimitSetRef, Limits, SetReservation};
 pub use limiter::Limiter;
+pub use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{LEVEL_BITS, Owed, SHARED_LEVEL_BITS};

@@ -1,5 +1,6 @@
 //! A word under a live quota: the loop around a decision on it, and the compare-and-swap.
 
+use super::rate_limiter::PreparedQuota;
 use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
@@ -105,6 +106,11 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     /// Puts another quota in force.
     pub(super) fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         self.quota.set::<L>(quota, clock)
+    }
+
+    /// Prepares to put a quota in force, as [`Algorithm::prepare_quota`] does.
+    pub(super) fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
+        self.quota.prepare::<L>(quota, clock).map(PreparedQuota)
     }
 
     /// One look for the fast path, if the quota has a line and a limit and did not change meanwhile.

@@ -1,6 +1,6 @@
 //! A limiter that a server's `Retry-After` stops.
 
-use super::{Algorithm, Allowed, Denied, LimitSet, Limiter, RateLimiter, Usage};
+use super::{Algorithm, Allowed, Denied, LimitSet, Limiter, Limits, RateLimiter, Usage};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::{Clock, DefaultClock, FixedFrequency, Frequency, Ticks};
 use crate::word32::RateLimiter32;
@@ -285,7 +285,7 @@ impl<C: FixedFrequency> Checked for RateLimiter32<C> {
     }
 }
 
-impl<const N: usize, A: Algorithm, C: Clock> Checked for LimitSet<N, A, C> {
+impl<L: Limits, C: Clock> Checked for LimitSet<L, C> {
     #[inline]
     fn take(&self, n: u32) -> Result<Allowed, Denied> {
         self.check_n(n).map_err(|refused| refused.denied())

@@ -1,9 +1,12 @@
 //! One limit: an algorithm and a clock, and what a limiter asks of an algorithm.
 
 use super::{Acquire, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, Usage};
-use crate::quota::{Quota, SetQuotaError};
+use crate::quota::{Quota, QuotaChange, SetQuotaError};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use alloc::sync::Arc;
+use core::fmt;
 use core::time::Duration;
 
 /// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
@@ -356,8 +359,8 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// assert!(slot.cancel());
     /// # Ok::<(), damper::Denied>(())
     /// ```
-    pub fn reserve(&self, n: u32) -> Result<Reservation<'_, C>, Denied> {
-        self.reserve_at_most(n, None)
+    pub fn reserve(&self, n: u32) -> Result<Reservation<&Self>, Denied> {
+        Reservation::new(self, n, None)
     }
 
     /// As [`reserve`](Self::reserve), if the tokens are there within `longest`, else none are taken.
@@ -365,8 +368,52 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// # Errors
     ///
     /// [`Denied`] as for `reserve`, or if the tokens would be there later.
-    pub fn reserve_within(&self, n: u32, longest: Duration) -> Result<Reservation<'_, C>, Denied> {
-        self.reserve_at_most(n, Some(longest))
+    pub fn reserve_within(&self, n: u32, longest: Duration) -> Result<Reservation<&Self>, Denied> {
+        Reservation::new(self, n, Some(longest))
+    }
+
+    /// As [`reserve`](Self::reserve), with a reservation that owns a reference to the limiter.
+    ///
+    /// It is `'static` where the limiter is: for queues, spawned tasks and streamed responses.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] as for `reserve`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{Quota, RateLimiter};
+    /// use std::sync::Arc;
+    /// use std::thread;
+    ///
+    /// let tokens = Arc::new(RateLimiter::new(Quota::per_minute(60_000)));
+    /// let call = tokens.reserve_owned(2_000)?; // an estimate
+    /// let worker = thread::spawn(move || {
+    ///     call.wait();
+    ///     let bill = 700; // what the call used
+    ///     call.settle(bill);
+    /// });
+    /// worker.join().unwrap();
+    /// assert!(tokens.peek().remaining() >= 59_300);
+    /// # }
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub fn reserve_owned(self: &Arc<Self>, n: u32) -> Result<Reservation<Arc<Self>>, Denied> {
+        Reservation::new(Arc::clone(self), n, None)
+    }
+
+    /// As [`reserve_owned`](Self::reserve_owned), if the tokens are there within `longest`, else none are taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] as for `reserve`, or if the tokens would be there later.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub fn reserve_owned_within(self: &Arc<Self>, n: u32, longest: Duration) -> Result<Reservation<Arc<Self>>, Denied> {
+        Reservation::new(Arc::clone(self), n, Some(longest))
     }
 
     /// Prepares to wait for `n` tokens, first come, first served.
@@ -415,10 +462,6 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     pub fn acquire(&self, n: u32) -> Acquire<&Self> {
         Acquire::new(self, n)
     }
-
-    pub(super) fn reserve_at_most(&self, n: u32, longest: Option<Duration>) -> Result<Reservation<'_, C>, Denied> {
-        Reservation::new(&self.algorithm, n, longest, &self.clock)
-    }
 }
 
 impl<C: Clock> RateLimiter<LeakyBucket, C> {
@@ -465,7 +508,31 @@ pub trait Algorithm: sealed::Sealed {
     /// # Errors
     ///
     /// [`SetQuotaError`], and the quota stays.
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError>;
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.put_in_force(self.prepare_quota(quota, clock)?, clock);
+        Ok(())
+    }
+
+    /// Prepares to put another quota in force.
+    ///
+    /// Until it is put in force or dropped, other changers are told that the quota is busy.
+    #[doc(hidden)]
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError>;
+
+    /// Puts a quota in force that was prepared.
+    #[doc(hidden)]
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock);
+}
+
+/// A quota that fits, and only has to be put in force.
+#[doc(hidden)]
+#[must_use]
+pub struct PreparedQuota<'a>(pub(super) QuotaChange<'a>);
+
+impl fmt::Debug for PreparedQuota<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedQuota").finish_non_exhaustive()
+    }
 }
 
 /// Where tokens were taken: the position, or the number of the window.

@@ -14,7 +14,7 @@
 
 use super::one_word::OneWord;
 use super::per_key::LEVEL_BITS;
-use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Alignment, Line, Quota, SetQuotaError};
@@ -252,12 +252,16 @@ impl Algorithm for SlidingCounter {
         self.word.quota()
     }
 
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
         if u64::from(quota.limit()) > self.fields.current.max() && !quota.is_unlimited() {
             // At most 2^24 - 1.
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: self.fields.current.max() as u32 });
         }
-        self.word.set_quota(quota, clock)
+        self.word.prepare_quota(quota, clock)
+    }
+
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
+        prepared.0.publish::<WindowLine>(clock);
     }
 }
 

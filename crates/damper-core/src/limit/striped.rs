@@ -18,7 +18,7 @@
 //! A thread claims the room before it fetches tokens, so the stripes together never hold more than the budget, wherever
 //! a thread is stopped. A thread that is stopped for ever strands the tokens it is moving.
 
-use super::lease::{set_aside, set_quota_beside, with_budget};
+use super::lease::{beside, set_aside, with_budget};
 use super::{Algorithm, BudgetError, Denied, Limiter, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Field, Ordering, affinity};
@@ -214,7 +214,7 @@ impl<C: Clock> Striped<C> {
     ///
     /// [`SetQuotaError`], and the quota stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-        set_quota_beside(&self.bucket, quota, self.budget(), &self.clock)
+        self.bucket.set_quota(beside(quota, self.budget())?, &self.clock)
     }
 
     /// The tokens in all stripes, looked at one after another.

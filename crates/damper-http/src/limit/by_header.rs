@@ -26,15 +26,21 @@ impl<T: KeyedLimit<[u8]>> ByHeader<T> {
     pub fn new(name: HeaderName, limits: T) -> Self {
         Self { name, limits }
     }
+
+    /// Returns the value of the header, and the limits.
+    #[inline]
+    pub(super) fn of<'a>(&self, head: &Head<'a>) -> (&'a [u8], &T) {
+        (head.headers.get(&self.name).map_or(&b""[..], |value| value.as_bytes()), &self.limits)
+    }
 }
 
 impl<T: KeyedLimit<[u8]>> Limit for ByHeader<T> {
     type Future = T::Future;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
-        let value = head.headers.get(&self.name).map_or(&b""[..], |value| value.as_bytes());
-        self.limits.decide(value, detail)
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+        let (value, limits) = self.of(head);
+        limits.decide(value, cost, detail)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

@@ -36,8 +36,8 @@ impl<F: Fn(&Head<'_>) -> K, K, T: KeyedLimit<K>> Limit for ByKey<F, T> {
     type Future = T::Future;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
-        self.limits.decide(&(self.key)(head), detail)
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+        self.limits.decide(&(self.key)(head), cost, detail)
     }
 
     fn keyed(&self) -> Vec<KeyedStatus> {

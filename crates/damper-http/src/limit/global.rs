@@ -5,7 +5,7 @@ use crate::Head;
 use core::future::Ready;
 use core::time::Duration;
 use damper_core::RateLimiter32;
-use damper_core::limit::{Algorithm, Allowed, Denied, LimitSet, Limiter, RateLimiter, Striped, Usage};
+use damper_core::limit::{Algorithm, Allowed, Denied, LimitSet, Limiter, Limits, RateLimiter, Striped, Usage};
 use damper_core::quota::Quota;
 use damper_core::time::{Clock, FixedFrequency};
 
@@ -14,11 +14,11 @@ impl<A: Algorithm, C: Clock> Limit for RateLimiter<A, C> {
     type Future = Ready<Answer>;
 
     #[inline]
-    fn decide(&self, _: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         if detail == Detail::Standing {
-            return Decision::Now(decide_with_standing(self));
+            return Decision::Now(decide_with_standing(self, cost));
         }
-        match self.check() {
+        match self.check_n(cost) {
             Ok(_) => Decision::Now(Ok(None)),
             Err(denied) => Decision::Now(Err(refusal(self, denied))),
         }
@@ -27,8 +27,8 @@ impl<A: Algorithm, C: Clock> Limit for RateLimiter<A, C> {
 
 /// Apart, so that decisions without a standing do not compute it.
 #[inline(never)]
-fn decide_with_standing<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>) -> Answer {
-    match limiter.check() {
+fn decide_with_standing<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, cost: u32) -> Answer {
+    match limiter.check_n(cost) {
         Ok(allowed) => Ok(Some(standing_after(limiter, allowed))),
         Err(denied) => Err(refusal(limiter, denied)),
     }
@@ -46,11 +46,11 @@ fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denied: Denied) 
 /// Several limits for all requests.
 ///
 /// Headers report the one that has the fewest tokens left, or that refused.
-impl<const N: usize, A: Algorithm, C: Clock> Limit for LimitSet<N, A, C> {
+impl<L: Limits, C: Clock> Limit for LimitSet<L, C> {
     type Future = Ready<Answer>;
 
-    fn decide(&self, _: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
-        Decision::Now(match self.check() {
+    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+        Decision::Now(match self.check_n(cost) {
             Ok(_) if detail == Detail::None => Ok(None),
             Ok(_) => Ok(Some(standing_of(self.usage()))),
             Err(refused) => Err(Limited::by(refused.denied(), refused.quota()).into()),
@@ -65,8 +65,8 @@ macro_rules! limit_by_usage {
         impl$(<$parameter: $bound>)? Limit for $limiter {
             type Future = Ready<Answer>;
 
-            fn decide(&self, _: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
-                Decision::Now(match self.try_acquire(1) {
+            fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+                Decision::Now(match self.try_acquire(cost) {
                     Ok(()) => Ok(detail.then(|| standing_of(self.usage()))),
                     Err(denied) => Err(Limited::by(denied, reported_quota(self.usage())).into()),
                 })

@@ -47,7 +47,7 @@ use damper_core::time::Clock;
 /// # struct Store;
 /// # impl Store {
 /// #     /// Returns the tokens that are left, or `None` if there was none.
-/// #     async fn take(&self, _: String) -> std::io::Result<Option<u32>> { Ok(None) }
+/// #     async fn take(&self, _: String, _: u32) -> std::io::Result<Option<u32>> { Ok(None) }
 /// # }
 /// #[derive(Clone)]
 /// struct Shared(Store);
@@ -55,12 +55,12 @@ use damper_core::time::Clock;
 /// impl KeyedLimit<ClientAddress> for Shared {
 ///     type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
 ///
-///     fn decide(&self, client: &ClientAddress, detail: Detail) -> Decision<Self::Future> {
+///     fn decide(&self, client: &ClientAddress, cost: u32, detail: Detail) -> Decision<Self::Future> {
 ///         let (store, client) = (self.0.clone(), client.to_string());
 ///         Decision::Later(Box::pin(async move {
 ///             let second = Some(Duration::from_secs(1));
 ///             let standing = |left| Standing::new(Quota::per_second(50), left, second);
-///             match store.take(client).await {
+///             match store.take(client, cost).await {
 ///                 Ok(Some(left)) => Ok(detail.then(|| standing(left))),
 ///                 Ok(None) => Err(Limited::new(second, standing(0)).into()),
 ///                 Err(_) => Ok(None), // passes
@@ -76,8 +76,8 @@ pub trait KeyedLimit<K: ?Sized> {
     /// The future of a decision that is not made at once; `std::future::Ready<Answer>` if all are.
     type Future: Future<Output = Answer>;
 
-    /// Decides on a request of this key, and takes what it needs. As [`Limit::decide`](super::Limit::decide).
-    fn decide(&self, key: &K, detail: Detail) -> Decision<Self::Future>;
+    /// Decides on a request of this key that costs so many tokens, and takes them. As [`Limit::decide`](super::Limit::decide).
+    fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future>;
 
     /// Returns what the limit holds and has counted, for metrics. Default: nothing.
     fn status(&self) -> Option<KeyedStatus> {
@@ -96,11 +96,11 @@ where
 
     // Each branch builds its whole decision: one that is put together at the end is moved through memory.
     #[inline]
-    fn decide(&self, key: &K, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
         if detail == Detail::Standing {
-            return Decision::Now(decide_with_standing(self, key));
+            return Decision::Now(decide_with_standing(self, key, cost));
         }
-        match self.check(key) {
+        match self.check_n(key, cost) {
             Ok(_) => Decision::Now(Ok(None)),
             Err(denied) => Decision::Now(Err(refusal(self, key, denied))),
         }
@@ -113,14 +113,14 @@ where
 
 /// Apart, so that decisions without a standing do not compute it.
 #[inline(never)]
-fn decide_with_standing<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K) -> Answer
+fn decide_with_standing<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K, cost: u32) -> Answer
 where
     K: Hash + ?Sized,
     C: Clock,
     S: BuildHasher,
     A: KeyedAlgorithm,
 {
-    match limits.check(key) {
+    match limits.check_n(key, cost) {
         Ok(allowed) => Ok(Some(Standing::new(quota_of(limits, key), allowed.remaining(), allowed.resets_in()))),
         Err(denied) => Err(refusal(limits, key, denied)),
     }

@@ -11,6 +11,7 @@
 // | `by_header` | the key is the value of a header |
 // | `per_client` | the key is the client's address |
 // | `prefix` | the networks that a client is in, in one decision with its own limit |
+// | `settled` | limits that can correct the cost of a request |
 // | `references` | limits behind references and `Arc`s |
 // | `table` | limiters that layers build |
 // | `keyed_status` | what a limit per key holds and has counted |
@@ -25,6 +26,7 @@ mod per_client;
 mod prefix;
 mod references;
 mod refusal;
+mod settled;
 mod table;
 #[cfg(feature = "tokio")]
 mod wait;
@@ -37,6 +39,7 @@ pub use keyed_status::KeyedStatus;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
+pub use settled::{SettledKeyedLimit, SettledLimit};
 pub use table::RateLimitCapacityError;
 pub(super) use table::{LimitedByTable, limits_for_each, resize};
 #[cfg(feature = "tokio")]
@@ -70,8 +73,8 @@ use alloc::vec::Vec;
 /// impl Limit for Writes {
 ///     type Future = std::future::Ready<Answer>; // unused: it decides at once
 ///
-///     fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
-///         if head.method == Method::GET { Decision::Now(Ok(None)) } else { self.0.decide(head, detail) }
+///     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+///         if head.method == Method::GET { Decision::Now(Ok(None)) } else { self.0.decide(head, cost, detail) }
 ///     }
 /// }
 /// ```
@@ -79,11 +82,12 @@ pub trait Limit {
     /// The future of a decision that is not made at once; `std::future::Ready<Answer>` if all are.
     type Future: Future<Output = Answer>;
 
-    /// Decides on a request, and takes what it needs.
+    /// Decides on a request that costs so many tokens, and takes them.
     ///
+    /// The cost is 1 unless the layer [sets another](super::RateLimitLayer::cost). A request that costs 0 is always allowed.
     /// An answer that allows the request has the standing of the limit if `detail` asks for it. A refusal always has
     /// it.
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future>;
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future>;
 
     /// The key of a request as a text, for logs of refusals. Default: none.
     fn key(&self, head: &Head<'_>) -> Option<String> {

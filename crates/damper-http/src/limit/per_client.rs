@@ -99,6 +99,15 @@ impl<T> PerClient<T> {
         })
     }
 
+    /// Calls this for the limit of each group that a request's client is in, with the group.
+    pub(super) fn for_each_limit(&self, head: &Head<'_>, call: impl Fn(&T, ClientAddress)) {
+        let Ok(address) = self.address(head) else { return };
+        call(&self.limits, self.client(address));
+        if let Some(prefixes) = &self.prefixes {
+            prefixes.for_each_limit(address, call);
+        }
+    }
+
     #[inline]
     fn client(&self, address: IpAddr) -> ClientAddress {
         ClientAddress::with_ipv6_prefix(address, self.ipv6_prefix)
@@ -109,11 +118,11 @@ impl<T: KeyedLimit<ClientAddress>> Limit for PerClient<T> {
     type Future = T::Future;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         match (self.address(head), &self.prefixes) {
-            (Ok(address), None) => self.limits.decide(&self.client(address), detail),
+            (Ok(address), None) => self.limits.decide(&self.client(address), cost, detail),
             (Ok(address), Some(prefixes)) => {
-                Decision::Now(prefixes.decide(&self.limits, self.client(address), address, detail))
+                Decision::Now(prefixes.decide(&self.limits, self.client(address), address, cost, detail))
             }
             (Err(missing), _) => Decision::Now(Err(missing.into())),
         }

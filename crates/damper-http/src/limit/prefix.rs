@@ -14,9 +14,6 @@ use damper_core::limit::{Allowed, Denied, KeyedAlgorithm};
 use damper_core::quota::Quota;
 use damper_core::time::Clock;
 
-/// The tokens of a request.
-const COST: u32 = 1;
-
 /// By which bits addresses of one family are grouped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Prefix {
@@ -66,8 +63,8 @@ struct PrefixLimit<T> {
 /// A limiter to which tokens can be given back, as the decision of several limits needs.
 type Local<C, S, A> = Arc<KeyedLimiter<ClientAddress, C, S, A>>;
 
-/// Takes a token of the client's own limit and of those of the prefixes, or of none.
-type DecideTogether<T> = fn(&T, ClientAddress, IpAddr, &[PrefixLimit<T>], Detail) -> Answer;
+/// Takes the cost of the client's own limit and of those of the prefixes, or of none.
+type DecideTogether<T> = fn(&T, ClientAddress, IpAddr, &[PrefixLimit<T>], u32, Detail) -> Answer;
 
 /// The limits of the prefixes that a client is in.
 #[derive(Clone, Debug)]
@@ -90,10 +87,20 @@ impl<T> PrefixLimits<T> {
         self.limits.insert(place, PrefixLimit { prefix, limits });
     }
 
-    /// Takes a token of a client's `own` limit and of those of all prefixes that it is in, or of none.
+    /// Takes the cost of a client's `own` limit and of those of all prefixes that it is in, or of none.
     #[inline]
-    pub(super) fn decide(&self, own: &T, client: ClientAddress, address: IpAddr, detail: Detail) -> Answer {
-        (self.decide)(own, client, address, &self.limits, detail)
+    pub(super) fn decide(&self, own: &T, client: ClientAddress, address: IpAddr, cost: u32, detail: Detail) -> Answer {
+        (self.decide)(own, client, address, &self.limits, cost, detail)
+    }
+
+    /// Calls this for the limit of each prefix that an address is in, with the group.
+    pub(super) fn for_each_limit(&self, address: IpAddr, call: impl Fn(&T, ClientAddress)) {
+        let address = canonical(address);
+        for PrefixLimit { prefix, limits } in &self.limits {
+            if let Some(group) = prefix.group(address) {
+                call(limits, group);
+            }
+        }
     }
 }
 
@@ -121,7 +128,12 @@ impl<T, C: Clock, S: BuildHasher, A: KeyedAlgorithm> PrefixDecision<'_, T, C, S,
     }
 }
 
-/// Takes a token of a client's limit and of those of all prefixes that it is in, or of none.
+/// Returns an address in the family that the client is of, whatever form it came in.
+fn canonical(address: IpAddr) -> IpAddr {
+    ClientAddress::with_ipv6_prefix(address, u128::BITS).address()
+}
+
+/// Takes the cost of a client's limit and of those of all prefixes that it is in, or of none.
 ///
 /// The prefixes are in their order, the narrowest first.
 fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
@@ -129,11 +141,10 @@ fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     client: ClientAddress,
     address: IpAddr,
     prefixes: &[PrefixLimit<Local<C, S, A>>],
+    cost: u32,
     detail: Detail,
 ) -> Answer {
-    // Whatever form the address came in, here it is of the family that the client is of.
-    let address = ClientAddress::with_ipv6_prefix(address, u128::BITS).address();
-    match take_all(own, client, address, prefixes) {
+    match take_all(own, client, canonical(address), prefixes, cost) {
         Ok(decision) => {
             Ok(detail
                 .then(|| Standing::new(decision.quota(), decision.answer.remaining(), decision.answer.resets_in())))
@@ -142,7 +153,7 @@ fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     }
 }
 
-/// Takes a token of a limit, and then of those of the prefixes.
+/// Takes the cost of a limit, and then of those of the prefixes.
 ///
 /// Returns the decision of the limit that has the fewest tokens left, or of those that refuse the one with the longest
 /// wait.
@@ -153,21 +164,24 @@ fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     key: ClientAddress,
     address: IpAddr,
     prefixes: &'a [PrefixLimit<Local<C, S, A>>],
+    cost: u32,
 ) -> CombinedDecision<'a, C, S, A> {
-    let (allowed, receipt) = match take_revocably(limits, &key, COST) {
+    let (allowed, receipt) = match take_revocably(limits, &key, cost) {
         Ok(taken) => taken,
-        Err(denied) => return Err(longest_refusal(PrefixDecision { answer: denied, limits, key }, address, prefixes)),
+        Err(denied) => {
+            return Err(longest_refusal(PrefixDecision { answer: denied, limits, key }, address, prefixes, cost));
+        }
     };
     let own = PrefixDecision { answer: allowed, limits, key };
     let mut rest = prefixes;
     while let [prefix, wider @ ..] = rest {
         rest = wider;
         let Some(group) = prefix.prefix.group(address) else { continue };
-        return match take_all(&prefix.limits, group, address, wider) {
+        return match take_all(&prefix.limits, group, address, wider, cost) {
             Ok(decision) if decision.answer.remaining() < own.answer.remaining() => Ok(decision),
             Ok(_) => Ok(own),
             Err(refused) => {
-                revoke(limits, &key, COST, receipt);
+                revoke(limits, &key, cost, receipt);
                 Err(refused)
             }
         };
@@ -183,10 +197,11 @@ fn longest_refusal<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     first: PrefixDecision<'a, Denied, C, S, A>,
     address: IpAddr,
     prefixes: &'a [PrefixLimit<Local<C, S, A>>],
+    cost: u32,
 ) -> PrefixDecision<'a, Denied, C, S, A> {
     let refusals = prefixes.iter().filter_map(|PrefixLimit { prefix, limits }| {
         let key = prefix.group(address)?;
-        Some(PrefixDecision { answer: refusal(limits, &key, COST)?, limits, key })
+        Some(PrefixDecision { answer: refusal(limits, &key, cost)?, limits, key })
     });
     refusals.fold(first, |longest, other| {
         let is_longer = match (longest.answer.retry_after(), other.answer.retry_after()) {

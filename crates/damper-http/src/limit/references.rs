@@ -14,8 +14,8 @@ macro_rules! limits_behind {
             type Future = L::Future;
 
             #[inline]
-            fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<L::Future> {
-                (**self).decide(head, detail)
+            fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<L::Future> {
+                (**self).decide(head, cost, detail)
             }
 
             fn key(&self, head: &Head<'_>) -> Option<String> {
@@ -31,8 +31,8 @@ macro_rules! limits_behind {
             type Future = L::Future;
 
             #[inline]
-            fn decide(&self, key: &K, detail: Detail) -> Decision<L::Future> {
-                (**self).decide(key, detail)
+            fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<L::Future> {
+                (**self).decide(key, cost, detail)
             }
 
             fn status(&self) -> Option<KeyedStatus> {

@@ -25,14 +25,18 @@ impl<C> Wait<C> {
     pub(crate) fn new(limiter: Arc<RateLimiter<TokenBucket, C>>, longest: Duration) -> Self {
         Self { limiter, longest }
     }
+
+    pub(super) fn limiter(&self) -> &RateLimiter<TokenBucket, C> {
+        &self.limiter
+    }
 }
 
 impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
     type Future = WaitFuture;
 
-    fn decide(&self, head: &Head<'_>, detail: Detail) -> Decision<WaitFuture> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<WaitFuture> {
         // This overtakes no waiter: while there are some, no token is available.
-        if let Ok(allowed) = self.limiter.check() {
+        if let Ok(allowed) = self.limiter.check_n(cost) {
             return Decision::Now(Ok(detail.then(|| standing_after(&self.limiter, allowed))));
         }
         let limiter = Arc::clone(&self.limiter);
@@ -40,7 +44,7 @@ impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
         let longest =
             head.extensions.get::<Deadline>().map_or(self.longest, |deadline| self.longest.min(deadline.remaining()));
         Decision::Later(WaitFuture(Box::pin(async move {
-            let waited = limiter.acquire(1).within(longest).await;
+            let waited = limiter.acquire(cost).within(longest).await;
             let usage = limiter.peek();
             let quota = reported_quota(usage);
             match waited {

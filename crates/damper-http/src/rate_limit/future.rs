@@ -1,5 +1,6 @@
 //! The calls of a service behind a limit.
 
+use super::costs::Unsettled;
 use super::settings::RateLimitSettings;
 use super::{Body, RateLimitLayer};
 use crate::Head;
@@ -19,7 +20,7 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it does not give back the token, unless the request still waits for one.
+    /// Dropping it does not give back the tokens, unless the request still waits for them.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct RateLimitFuture<W: CallOnce<Request<B>>, B, L: Limit> {
         #[pin]
@@ -31,6 +32,7 @@ pin_project! {
     #[project = LimitedCallProjection]
     enum LimitedCall<W: CallOnce<Request<B>>, B, L: Limit> {
         Called { #[pin] future: W::Future, report: Option<(Standing, Arc<RateLimitSettings<L>>)> },
+        Settled { #[pin] future: W::Future, standing: Option<Standing>, unsettled: Box<Unsettled<L>> },
         // In a box, because it is larger than most futures, and few requests wait.
         Waiting { request: Pin<Box<WaitingRequest<W, B, L>>> },
         Refused { response: Option<Box<Response<Bytes>>> },
@@ -42,6 +44,7 @@ pin_project! {
     struct WaitingRequest<W, B, L: Limit> {
         #[pin]
         decision: L::Future,
+        cost: u32,
         // There until the service is called.
         call: Option<(W, Request<B>)>,
         layer: RateLimitLayer<L>,
@@ -59,12 +62,22 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> RateLimitFuture<W, B, L> {
         Self { state: LimitedCall::Called { future, report: Some((standing, Arc::clone(settings))) } }
     }
 
+    pub(super) fn call_and_settle(future: W::Future, standing: Option<Standing>, unsettled: Box<Unsettled<L>>) -> Self {
+        Self { state: LimitedCall::Settled { future, standing, unsettled } }
+    }
+
     pub(super) fn respond(response: Box<Response<Bytes>>) -> Self {
         Self { state: LimitedCall::Refused { response: Some(response) } }
     }
 
-    pub(super) fn wait(decision: L::Future, service: W, request: Request<B>, layer: RateLimitLayer<L>) -> Self {
-        let waiting = WaitingRequest { decision, call: Some((service, request)), layer };
+    pub(super) fn wait(
+        decision: L::Future,
+        cost: u32,
+        service: W,
+        request: Request<B>,
+        layer: RateLimitLayer<L>,
+    ) -> Self {
+        let waiting = WaitingRequest { decision, cost, call: Some((service, request)), layer };
         Self { state: LimitedCall::Waiting { request: Box::pin(waiting) } }
     }
 }
@@ -92,6 +105,14 @@ where
                     }
                     return Poll::Ready(Ok(response.map(Body::service)));
                 }
+                LimitedCallProjection::Settled { future, standing, unsettled } => {
+                    let (mut parts, body) = ready!(future.poll(context))?.into_parts();
+                    unsettled.settle(&parts);
+                    if let Some(standing) = standing.take() {
+                        unsettled.settings().write_headers(&mut parts.headers, standing);
+                    }
+                    return Poll::Ready(Ok(Response::from_parts(parts, Body::service(body))));
+                }
                 LimitedCallProjection::Refused { response } => {
                     return match response.take() {
                         Some(response) => Poll::Ready(Ok(response.map(Body::refusal))),
@@ -113,12 +134,17 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> WaitingRequest<W, B, L> {
         let answer: Answer = ready!(this.decision.poll(context));
         let Some((service, request)) = this.call.take() else { return Poll::Pending };
         let RateLimitLayer { settings, peer } = this.layer;
-        Poll::Ready(match settings.conclude(&Head::of(&request).with_peer(peer.as_ref()), answer) {
-            Ok(None) => RateLimitFuture::call(service.call_once(request)).state,
-            Ok(Some(standing)) => {
-                RateLimitFuture::call_and_report(service.call_once(request), standing, settings).state
-            }
-            Err(response) => LimitedCall::Refused { response: Some(response) },
+        let head = Head::of(&request).with_peer(peer.as_ref());
+        let standing = match settings.conclude(&head, answer) {
+            Ok(standing) => standing,
+            Err(response) => return Poll::Ready(LimitedCall::Refused { response: Some(response) }),
+        };
+        let unsettled = Unsettled::of(&head, *this.cost, settings).map(Box::new);
+        let future = service.call_once(request);
+        Poll::Ready(match (standing, unsettled) {
+            (standing, Some(unsettled)) => RateLimitFuture::call_and_settle(future, standing, unsettled).state,
+            (Some(standing), None) => RateLimitFuture::call_and_report(future, standing, settings).state,
+            (None, None) => RateLimitFuture::call(future).state,
         })
     }
 }
@@ -126,7 +152,7 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> WaitingRequest<W, B, L> {
 impl<W: CallOnce<Request<B>>, B, L: Limit> fmt::Debug for RateLimitFuture<W, B, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            LimitedCall::Called { .. } => "called",
+            LimitedCall::Called { .. } | LimitedCall::Settled { .. } => "called",
             LimitedCall::Waiting { .. } => "waiting",
             LimitedCall::Refused { .. } => "refused",
         };

@@ -58,14 +58,15 @@ pub(crate) fn unavailable(head: &Head<'_>, refusal: &impl Display, wait: Duratio
 
 /// Decides on a gRPC request that another service answers.
 ///
-/// Returns the status to refuse it with, or `None` if it may pass.
+/// Returns the status to refuse it with, or `None` if it may pass. The cost that it takes is not corrected by its
+/// response, which is not seen here.
 #[must_use]
 pub fn refusal_status<L: Limit<Future = Ready<Answer>>>(layer: &RateLimitLayer<L>, head: &Head<'_>) -> Option<Status> {
     let (settings, head) = (&*layer.settings, &head.with_peer(layer.peer.as_ref()));
     if settings.exempts(head) {
         return None;
     }
-    let answer = match settings.limit.decide(head, Detail::None) {
+    let answer = match settings.limit.decide(head, settings.cost_of(head), Detail::None) {
         Decision::Now(answer) => answer,
         Decision::Later(ready) => ready.into_inner(),
     };

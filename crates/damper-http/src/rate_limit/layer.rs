@@ -1,10 +1,11 @@
 //! Which limit, and how its decisions are reported.
 
+use super::costs::ResponseCost;
 use super::refusal_body::RefusalBody;
 use super::settings::{LimiterOrigin, RateLimitSettings};
 use super::{Headers, RateLimit};
 use crate::Head;
-use crate::limit::{Limit, LimitError, Limited};
+use crate::limit::{Limit, LimitError, Limited, SettledLimit};
 use crate::wire::{RateLimitHeaders, RateLimitNameError};
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
+use http::response;
 
 /// Puts services behind a limit: a request over the limit gets `429 Too Many Requests` at once.
 ///
@@ -117,6 +119,27 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
         self.with(|settings| settings.exempt = Some(Arc::new(predicate)))
     }
 
+    /// Sets the cost of a request, in tokens. Default: 1.
+    ///
+    /// A request that costs 0 is always allowed. One that costs more than the burst is always refused, without a
+    /// `Retry-After`. A request that waits, waits for all its tokens. With limits of wider
+    /// [prefixes](RateLimitLayer::prefix) it takes the cost of each.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50)).cost(|head| if head.uri.path() == "/search" { 10 } else { 1 });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn cost(self, cost: impl Fn(&Head<'_>) -> u32 + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.cost = Some(Arc::new(cost)))
+    }
+
     /// Sets which responses carry rate limit headers, and which headers these are.
     ///
     /// Default: [`Headers::OnRefusals`].
@@ -194,16 +217,62 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     }
 }
 
+impl<L: SettledLimit + Clone> RateLimitLayer<L> {
+    /// Corrects the cost of a request when the head of its response is known, to so many tokens in all.
+    ///
+    /// The request has taken its [cost](Self::cost) before. What the response costs beyond that is charged, and what it
+    /// costs less is given back. Default: the cost stays as it was.
+    ///
+    /// | the request | its tokens |
+    /// |---|---|
+    /// | is exempt or refused | none are taken, and `cost` is not called |
+    /// | costs more than it took | the excess is booked, into debt if necessary, but not beyond [`Quota::max_debt`]. Requests are refused until the debt is repaid; `Retry-After` says when |
+    /// | costs less than it took | the rest is given back. What a full bucket has no room for is lost |
+    /// | is dropped before its response, or fails with an error of the service | the cost that was taken stays taken |
+    ///
+    /// A client may have many requests in flight before the first of their responses is known, and each of them takes only
+    /// its cost before. What they cost beyond the deepest debt is never booked. So take an estimate before where responses are
+    /// costly: a cost of 1 lets a client with a burst of 100 send 100 costly requests at once. An estimate of 50 lets it send
+    /// two.
+    ///
+    /// Rate limit headers report the limit as it was before the response. The head of the request is kept until then, which
+    /// costs a copy of its headers.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    /// use http::header::CONTENT_LENGTH;
+    ///
+    /// // A megabyte a second for each client. A response is estimated at 10 kB, and then costs its length.
+    /// let bytes = RateLimitLayer::per_client(Quota::per_second(1_000_000))
+    ///     .cost(|_| 10_000)
+    ///     .charge_by_response(|_, response| {
+    ///         let length = response.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    ///         length.and_then(|length| length.parse().ok()).unwrap_or(10_000)
+    ///     });
+    /// # let _ = bytes;
+    /// ```
+    #[must_use]
+    pub fn charge_by_response(self, cost: impl Fn(&Head<'_>, &response::Parts) -> u32 + Send + Sync + 'static) -> Self {
+        self.with(|settings| settings.response_cost = Some(ResponseCost::new(cost)))
+    }
+}
+
 impl<L: Clone> RateLimitLayer<L> {
     /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
     pub(super) fn with(mut self, set: impl FnOnce(&mut RateLimitSettings<L>)) -> Self {
-        set(Arc::make_mut(&mut self.settings));
+        let settings = Arc::make_mut(&mut self.settings);
+        set(settings);
+        settings.update();
         self
     }
 }
 
 #[cfg(feature = "tokio")]
-impl<C: damper_core::Clock> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
+impl<C: damper_core::Clock + Send + Sync + 'static> RateLimitLayer<Arc<RateLimiter<damper_core::TokenBucket, C>>> {
     /// Makes requests wait for a token for at most `longest`, first come, first served.
     ///
     /// Use it before a client, to keep to a server's limit.

@@ -5,6 +5,7 @@
 // | `layer` | which limit, and how its decisions are reported |
 // | `per_key` | layers with a limit for each client, header value or key |
 // | `headers` | which responses carry rate limit headers |
+// | `costs` | the costs of requests, before and after their responses |
 // | `settings` | what all services of a layer share; what follows from a decision: logs, metrics, callbacks, headers |
 // | `service` | a service behind a limit |
 // | `future` | its calls, and the requests that wait |
@@ -14,6 +15,7 @@
 // | `grpc` | that response in gRPC |
 
 mod body;
+mod costs;
 mod future;
 #[cfg(feature = "tonic")]
 pub(crate) mod grpc;

@@ -1,5 +1,6 @@
 //! A service behind a limit.
 
+use super::costs::{ONE_TOKEN, Unsettled};
 use super::{Body, RateLimitFuture, RateLimitLayer};
 use crate::Head;
 use crate::call_once::Callee;
@@ -20,7 +21,7 @@ use http::{Request, Response};
 ///
 /// # Cancel safety
 ///
-/// The token is taken in `call`; dropping the future afterwards does not give it back.
+/// The tokens are taken in `call`; dropping the future afterwards does not give them back.
 pub struct RateLimit<S, L> {
     service: S,
     layer: RateLimitLayer<L>,
@@ -48,27 +49,29 @@ impl<S, L> RateLimit<S, L> {
 }
 
 /// The course that a service takes with a request.
-enum NextStep<F> {
+enum NextStep<L: Limit> {
     /// Calls the service behind the limit.
     Call,
     /// Calls the service behind the limit, and writes headers on its response.
     CallAndReport(Standing),
+    /// Calls the service behind the limit, and corrects the cost by its response.
+    CallAndSettle(Option<Standing>, Box<Unsettled<L>>),
     /// Refuses the request with this response.
     Respond(Box<Response<Bytes>>),
-    /// Waits for the decision.
-    Wait(F),
+    /// Waits for the decision on this cost.
+    Wait(L::Future, u32),
 }
 
 impl<L: Limit> RateLimitLayer<L> {
     /// Lets the limit decide on a request.
     #[inline]
-    fn admit<B>(&self, request: &Request<B>) -> NextStep<L::Future> {
+    fn admit<B>(&self, request: &Request<B>) -> NextStep<L> {
         let head = Head::of(request).with_peer(self.peer.as_ref());
         let settings = &*self.settings;
-        if settings.exempts(&head) {
-            return NextStep::Call;
+        if !settings.is_uniform {
+            return self.admit_at_cost(&head);
         }
-        match settings.limit.decide(&head, settings.headers.detail()) {
+        match settings.limit.decide(&head, ONE_TOKEN, settings.headers.detail()) {
             // An arm of its own, so that an answer without a standing is not moved.
             Decision::Now(Ok(None)) => {
                 settings.record_allowed();
@@ -79,7 +82,27 @@ impl<L: Limit> RateLimitLayer<L> {
                 Ok(None) => NextStep::Call,
                 Err(response) => NextStep::Respond(response),
             },
-            Decision::Later(decision) => NextStep::Wait(decision),
+            Decision::Later(decision) => NextStep::Wait(decision, ONE_TOKEN),
+        }
+    }
+
+    /// As [`admit`](Self::admit), with exemptions and costs. Apart, so that other layers do not pay for them.
+    #[inline(never)]
+    fn admit_at_cost(&self, head: &Head<'_>) -> NextStep<L> {
+        let settings = &self.settings;
+        if settings.exempts(head) {
+            return NextStep::Call;
+        }
+        let cost = settings.cost_of(head);
+        let answer = match settings.limit.decide(head, cost, settings.headers.detail()) {
+            Decision::Now(answer) => answer,
+            Decision::Later(decision) => return NextStep::Wait(decision, cost),
+        };
+        match (settings.conclude(head, answer), Unsettled::of(head, cost, settings)) {
+            (Err(response), _) => NextStep::Respond(response),
+            (Ok(standing), Some(unsettled)) => NextStep::CallAndSettle(standing, Box::new(unsettled)),
+            (Ok(Some(standing)), None) => NextStep::CallAndReport(standing),
+            (Ok(None), None) => NextStep::Call,
         }
     }
 
@@ -91,8 +114,13 @@ impl<L: Limit> RateLimitLayer<L> {
             NextStep::CallAndReport(standing) => {
                 RateLimitFuture::call_and_report(service.call(request), standing, &self.settings)
             }
+            NextStep::CallAndSettle(standing, unsettled) => {
+                RateLimitFuture::call_and_settle(service.call(request), standing, unsettled)
+            }
             NextStep::Respond(response) => RateLimitFuture::respond(response),
-            NextStep::Wait(decision) => RateLimitFuture::wait(decision, service.keep(), request, self.clone()),
+            NextStep::Wait(decision, cost) => {
+                RateLimitFuture::wait(decision, cost, service.keep(), request, self.clone())
+            }
         }
     }
 }

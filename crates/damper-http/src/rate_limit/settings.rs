@@ -2,8 +2,11 @@
 
 use super::Headers;
 use super::Refused;
+use super::costs::{ONE_TOKEN, RequestCost, ResponseCost};
 use super::refusal_body::{RefusalBody, plain_text};
 use crate::Head;
+#[cfg(feature = "tokio")]
+use crate::limit::SettledLimit;
 use crate::limit::{Answer, Limit, LimitError, Limited, Refusal, Standing};
 use crate::telemetry::LimitTelemetry;
 use crate::wire::{self, RateLimitHeaders};
@@ -33,6 +36,10 @@ pub(super) struct RateLimitSettings<L> {
     pub(super) limit: L,
     pub(super) origin: LimiterOrigin,
     pub(super) exempt: Option<RequestPredicate>,
+    pub(super) cost: Option<RequestCost>,
+    pub(super) response_cost: Option<ResponseCost<L>>,
+    /// Whether every request costs one token, whatever the response: without any of the three.
+    pub(super) is_uniform: bool,
     pub(super) headers: Headers,
     rate_limit_headers: RateLimitHeaders,
     pub(super) body: RefusalBody<Limited>,
@@ -47,6 +54,9 @@ impl<L> RateLimitSettings<L> {
             limit,
             origin,
             exempt: None,
+            cost: None,
+            response_cost: None,
+            is_uniform: true,
             headers: Headers::default(),
             rate_limit_headers: RateLimitHeaders::default(),
             body: RefusalBody::Text,
@@ -67,6 +77,16 @@ impl<L> RateLimitSettings<L> {
         self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head))
     }
 
+    /// Returns the cost of a request, in tokens.
+    pub(super) fn cost_of(&self, head: &Head<'_>) -> u32 {
+        self.cost.as_ref().map_or(ONE_TOKEN, |cost| cost(head))
+    }
+
+    /// Updates what follows from other settings.
+    pub(super) fn update(&mut self) {
+        self.is_uniform = self.exempt.is_none() && self.cost.is_none() && self.response_cost.is_none();
+    }
+
     /// Writes the headers that report this standing.
     pub(super) fn write_headers(&self, headers: &mut HeaderMap, standing: Standing) {
         let Standing { quota, remaining, resets_in } = standing;
@@ -80,11 +100,22 @@ impl<L> RateLimitSettings<L> {
 #[cfg(feature = "tokio")]
 impl<L: Clone> RateLimitSettings<L> {
     /// Returns the same settings with another limit.
-    pub(super) fn map<M>(&self, map: impl FnOnce(L) -> M) -> RateLimitSettings<M> {
-        let Self { limit, origin, exempt, headers, rate_limit_headers, body, on_limited, on_error, telemetry } =
-            self.clone();
-        let limit = map(limit);
-        RateLimitSettings { limit, origin, exempt, headers, rate_limit_headers, body, on_limited, on_error, telemetry }
+    pub(super) fn map<M: SettledLimit>(&self, map: impl FnOnce(L) -> M) -> RateLimitSettings<M> {
+        let settings = self.clone();
+        RateLimitSettings {
+            limit: map(settings.limit),
+            origin: settings.origin,
+            exempt: settings.exempt,
+            cost: settings.cost,
+            response_cost: settings.response_cost.map(ResponseCost::of_limit),
+            is_uniform: settings.is_uniform,
+            headers: settings.headers,
+            rate_limit_headers: settings.rate_limit_headers,
+            body: settings.body,
+            on_limited: settings.on_limited,
+            on_error: settings.on_error,
+            telemetry: settings.telemetry,
+        }
     }
 }
 

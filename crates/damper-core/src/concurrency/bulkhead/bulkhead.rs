@@ -308,6 +308,15 @@ impl<C: QueueClock> Bulkhead<C> {
     pub(in crate::concurrency) fn take(&self) -> Result<u32, BulkheadFull> {
         self.slots.take().map_err(|occupancy| BulkheadFull::new(occupancy.limit(), FullCause::NoSlot))
     }
+
+    /// Returns the refusal that [`take`](Self::take) would give now, if any. Writes nothing.
+    pub(super) fn refusal(&self) -> Option<BulkheadFull> {
+        // A set then reads its limits, with an Acquire fence in each. After this load that pairs with the Release of
+        // `Slots::give_back`: a call that finds a slot free finds the tokens that were settled before it was freed.
+        // loom-tests: settling::next_call_finds_settled_tokens.
+        let occupancy = self.slots.load();
+        (!occupancy.has_room()).then(|| BulkheadFull::new(occupancy.limit(), FullCause::NoSlot))
+    }
 }
 
 #[cfg(feature = "alloc")]

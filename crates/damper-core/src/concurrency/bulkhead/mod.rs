@@ -12,6 +12,7 @@
 // | `expiry` | `Expiry`: the end of a wait, in ticks |
 // | `status` | `BulkheadStatus`: the limit and the counts of one moment |
 // | `error` | `BulkheadFull` and `FullCause` |
+// | `in_flight` | a bulkhead in a `LimitSet`, and `LimitSetRefusal` |
 
 // First, so that the documentation begins with how to create a bulkhead.
 mod bulkhead;
@@ -23,6 +24,7 @@ mod error;
 pub(super) mod expiry;
 #[cfg(feature = "alloc")]
 mod future;
+mod in_flight;
 #[cfg(feature = "alloc")]
 pub(super) mod list;
 #[cfg(feature = "alloc")]
@@ -38,5 +40,6 @@ pub use bulkhead::Bulkhead;
 pub use error::{BulkheadFull, FullCause};
 #[cfg(feature = "alloc")]
 pub use future::AcquirePermitFuture;
+pub use in_flight::LimitSetRefusal;
 pub use permit::{BulkheadPermit, BulkheadRef};
 pub use status::BulkheadStatus;

@@ -455,6 +455,14 @@ impl<A: KeyedAlgorithm> Table<A> {
         })
     }
 
+    /// Books tokens of a key that has a slot, and returns how many; `None` if it has none.
+    pub(super) fn charge_in_slot(&self, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<u32> {
+        self.visit(key, clock, |line, word, at| {
+            let (booked, after) = A::charge(line, word, at, n);
+            (after, booked)
+        })
+    }
+
     /// Books tokens of a key without a slot in its shared bucket, and returns how many.
     ///
     /// 0 if there are no such buckets, `None` if the key has a slot by now. `tier` is called with the key's lock held.

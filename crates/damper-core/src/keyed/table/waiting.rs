@@ -169,8 +169,38 @@ impl Table<TokenBucket> {
 
     /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
     pub(in crate::keyed) fn cancel(&self, reserved: &Reserved<'_>, clock: &impl Clock) -> bool {
-        let &Reserved { key, n, position, tier, origin } = reserved;
-        let is_cancelled = match origin {
+        self.withdraw(reserved, reserved.n, clock)
+    }
+
+    /// Corrects the tokens that were taken to those that the call `used`.
+    ///
+    /// An excess is charged. What is left over is given back to the slot it was taken from, whether its time has come or
+    /// not, because that moves the word back and no other waiter's position. In a shared bucket it is withdrawn, if its time
+    /// has not come and nothing was taken since.
+    pub(in crate::keyed) fn settle(&self, reserved: &Reserved<'_>, used: u32, clock: &impl Clock) {
+        let &Reserved { key, n, tier, origin, .. } = reserved;
+        match (used.checked_sub(n), origin) {
+            (Some(excess), _) => loop {
+                let charged = self.charge_in_slot(key, excess, clock);
+                if charged.or_else(|| self.charge_shared(key, excess, clock, || tier)).is_some() {
+                    return;
+                }
+            },
+            (None, Origin::Slot(own, taken)) => {
+                self.visit_slot(key, clock, |slot, seen, line, word, at| {
+                    let is_same = core::ptr::eq(slot, own) && seen.has_owner_of(taken) && seen.tier() == tier;
+                    (if is_same { line.give_back(word, at, n - used).1 } else { word }, ())
+                });
+                self.wake(key);
+            }
+            (None, Origin::Shared { .. } | Origin::Nothing) => _ = self.withdraw(reserved, n - used, clock),
+        }
+    }
+
+    /// Takes `unused` of the tokens off the bucket, if nothing was taken since and their time has not come; whether it did.
+    fn withdraw(&self, reserved: &Reserved<'_>, unused: u32, clock: &impl Clock) -> bool {
+        let &Reserved { key, position, tier, origin, .. } = reserved;
+        let is_withdrawn = match origin {
             Origin::Nothing => false,
             Origin::Slot(slot, taken) => {
                 let spin_wait = SpinWait::new();
@@ -183,7 +213,7 @@ impl Table<TokenBucket> {
                         if line.ready_in(position, at) == Ticks::ZERO {
                             break false;
                         }
-                        if slot.replace(taken, taken.at_level(line.without(full, n))) {
+                        if slot.replace(taken, taken.at_level(line.without(full, unused))) {
                             break true;
                         }
                     }
@@ -193,14 +223,14 @@ impl Table<TokenBucket> {
             Origin::Shared { clears } => {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
-                    counts.clears == clears && self.shared.cancel(share, tier, &self.tiers, n, position, clock)
+                    counts.clears == clears && self.shared.cancel(share, tier, &self.tiers, unused, position, clock)
                 })
             }
         };
-        if is_cancelled {
+        if is_withdrawn {
             self.wake(key);
         }
-        is_cancelled
+        is_withdrawn
     }
 }
 

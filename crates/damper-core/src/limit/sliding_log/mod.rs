@@ -16,7 +16,7 @@
 
 mod ring;
 
-use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::windows::WindowLine;
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Alignment, Line, LiveQuota, Quota, SetQuotaError};
@@ -404,10 +404,14 @@ impl Algorithm for SlidingLog {
         self.quota.quota()
     }
 
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
         if quota.limit() as usize != self.ring.len() && !quota.is_unlimited() {
             return Err(SetQuotaError::FixedLimit);
         }
-        self.quota.set::<WindowLine>(quota, clock)
+        self.quota.prepare::<WindowLine>(quota, clock).map(PreparedQuota)
+    }
+
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
+        prepared.0.publish::<WindowLine>(clock);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use line::TokenLine;
 pub use reservation::Reservation;
 
 use super::one_word::{Drip, Observed, OneWord, Step};
-use super::rate_limiter::{Algorithm, Taken, sealed};
+use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Line, Quota, SetQuotaError};
 #[cfg(feature = "std")]
@@ -168,6 +168,15 @@ impl TokenBucket {
         given
     }
 
+    /// Corrects the cost of a call, for which `taken` tokens were taken, to those that it `used`.
+    pub(super) fn settle(&self, taken: u32, used: u32, clock: &impl Clock) {
+        if used > taken {
+            self.charge(used - taken, clock);
+        } else if used < taken {
+            self.refund(taken - used, clock);
+        }
+    }
+
     pub(super) fn debt(&self, clock: &impl Clock) -> u32 {
         self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
             if line.is_unlimited() {
@@ -245,10 +254,13 @@ impl Algorithm for TokenBucket {
         self.word.quota()
     }
 
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.word.set_quota(quota, clock)?;
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
+        self.word.prepare_quota(quota, clock)
+    }
+
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
+        prepared.0.publish::<TokenLine>(clock);
         #[cfg(feature = "std")]
         self.changes.raise();
-        Ok(())
     }
 }

@@ -1,33 +1,41 @@
 //! Tokens that were taken now, to be used when they are there.
 
 use super::TokenBucket;
-use crate::limit::Denied;
 use crate::limit::one_word::{Observed, Step};
+use crate::limit::{Denied, LimiterRef};
 use crate::quota::Line;
-use crate::time::{Clock, Ticks};
+use crate::time::Ticks;
 use core::time::Duration;
 
 /// Tokens that were taken in advance: they may be used when [`ready_in`](Reservation::ready_in) says.
 ///
-/// Dropping it keeps them taken; [`cancel`](Reservation::cancel) gives them back as far as that is possible.
+/// [`settle`](Reservation::settle) corrects their number to what the call used, and [`cancel`](Reservation::cancel) gives
+/// them back as far as that is possible. Dropping it keeps them taken: all of them count as used, because a call that
+/// panicked or was cancelled may have used them.
 #[derive(Debug)]
 #[must_use = "the tokens are taken, and are not there before `ready_in` says"]
-pub struct Reservation<'a, C: Clock> {
-    bucket: &'a TokenBucket,
-    clock: &'a C,
+pub struct Reservation<L: LimiterRef<Algorithm = TokenBucket>> {
+    limiter: L,
     /// The word after the reservation, if it took anything.
     word: u64,
     n: u32,
 }
 
-impl<'a, C: Clock> Reservation<'a, C> {
+/// What became of tokens that a reservation does not need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Withdrawal {
+    /// They are not taken any more.
+    Withdrawn,
+    /// Their time has come: they were there.
+    Ready,
+    /// Others have reserved since, and their times follow from these tokens.
+    Followed,
+}
+
+impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     /// Takes `n` tokens of the bucket, if they are there within `longest`.
-    pub(in crate::limit) fn new(
-        bucket: &'a TokenBucket,
-        n: u32,
-        longest: Option<Duration>,
-        clock: &'a C,
-    ) -> Result<Self, Denied> {
+    pub(in crate::limit) fn new(limiter: L, n: u32, longest: Option<Duration>) -> Result<Self, Denied> {
+        let (bucket, clock) = limiter.limiter().parts();
         let word = bucket.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| {
             let longest = longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency()));
             match line.reserve(word, at, n, longest) {
@@ -36,7 +44,7 @@ impl<'a, C: Clock> Reservation<'a, C> {
                 Err(error) => seen.deny_for(clock, error),
             }
         })?;
-        Ok(Self { bucket, clock, word, n })
+        Ok(Self { limiter, word, n })
     }
 
     /// The time from now until the tokens may be used, rounded up to the clock's tick; zero if they may be.
@@ -44,7 +52,8 @@ impl<'a, C: Clock> Reservation<'a, C> {
     /// `None` if they never will be, because the quota was changed to one that refills nothing.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
-        self.bucket.word.decide(self.clock, |&Observed { ref line, at, .. }| {
+        let (bucket, clock) = self.limiter.limiter().parts();
+        bucket.word.decide(clock, |&Observed { ref line, at, .. }| {
             Step::Keep(line.ready_in(self.word, at).duration(line.frequency()))
         })
     }
@@ -53,21 +62,66 @@ impl<'a, C: Clock> Reservation<'a, C> {
     ///
     /// A refund or a change of the quota wakes it, and it then waits as long as the new state requires.
     #[cfg(feature = "std")]
-    pub fn wait(self) {
-        self.bucket.changes.wait_out(|| self.ready_in());
+    pub fn wait(&self) {
+        self.limiter.limiter().parts().0.changes.wait_out(|| self.ready_in());
+    }
+
+    /// Corrects the number of tokens taken to those that the call `used`.
+    ///
+    /// It is for costs that are known only afterwards: reserve an estimate, and settle when the bill comes.
+    ///
+    /// - A call that used fewer gives the rest back, as [`refund`](crate::RateLimiter::refund) does: to the waiters in
+    ///   their order, or to the next call. What a full bucket has no room for is lost.
+    /// - A call that used more is booked the excess, as by [`charge`](crate::RateLimiter::charge): into debt if necessary,
+    ///   but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Checks are refused until the debt is repaid.
+    /// - Before the tokens are [ready](Self::ready_in) the rest is not there yet, so it cannot go to others now. It is given
+    ///   back only if nothing was taken since, as [`cancel`](Self::cancel) does, and else counts as used.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let tokens = RateLimiter::with_clock(Quota::per_minute(60_000).burst(10_000), ManualClock::new());
+    /// let call = tokens.reserve(8_000)?; // an estimate
+    /// call.settle(3_000); // the bill
+    /// assert_eq!(tokens.peek().remaining(), 7_000);
+    ///
+    /// tokens.reserve(6_000)?.settle(9_000);
+    /// assert_eq!(tokens.debt(), 2_000);
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn settle(self, used: u32) {
+        let (bucket, clock) = self.limiter.limiter().parts();
+        let unused = self.n.saturating_sub(used);
+        if unused == 0 || self.withdraw(unused) == Withdrawal::Ready {
+            bucket.settle(self.n, used, clock);
+        }
     }
 
     /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
     ///
     /// All or nothing: a partial return would allow too much when two reservations are cancelled out of order. Tokens
     /// that are not given back count as used.
+    ///
+    /// Without trusting the caller it allows no more than the envelope. A caller that has not used the tokens, although
+    /// their time has come, gives them back by [`settle(0)`](Self::settle).
     #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
     pub fn cancel(self) -> bool {
-        self.bucket.word.decide(self.clock, |&Observed { ref line, word, at, .. }| {
-            if word == self.word && self.n > 0 && line.ready_in(word, at) > Ticks::ZERO {
-                Step::Put(line.without(word, self.n), true)
+        self.n > 0 && self.withdraw(self.n) == Withdrawal::Withdrawn
+    }
+
+    /// Takes `unused` of the tokens off the word, if they are not there yet and none were taken since.
+    fn withdraw(&self, unused: u32) -> Withdrawal {
+        let (bucket, clock) = self.limiter.limiter().parts();
+        bucket.word.decide(clock, |&Observed { ref line, word, at, .. }| {
+            if line.ready_in(self.word, at) == Ticks::ZERO {
+                Step::Keep(Withdrawal::Ready)
+            } else if word == self.word {
+                Step::Put(line.without(word, unused), Withdrawal::Withdrawn)
             } else {
-                Step::Keep(false)
+                Step::Keep(Withdrawal::Followed)
             }
         })
     }

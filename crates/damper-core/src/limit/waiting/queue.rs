@@ -1,7 +1,7 @@
 //! Queues that a caller can wait in.
 
 use crate::limit::rate_limiter::sealed::Sealed;
-use crate::limit::{Denied, RateLimiter, Reservation, TokenBucket};
+use crate::limit::{Denied, LimiterRef, RateLimiter, Reservation, TokenBucket};
 use crate::time::Clock;
 use core::time::Duration;
 
@@ -32,24 +32,22 @@ pub trait Place: Sized {
     fn cancel(self) -> bool;
 }
 
-impl<'a, C: Clock> Queue for &'a RateLimiter<TokenBucket, C> {
-    type Place = Reservation<'a, C>;
+impl<C: Clock> Queue for &RateLimiter<TokenBucket, C> {
+    type Place = Reservation<Self>;
 
     fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied> {
-        self.reserve_at_most(n, longest)
+        Reservation::new(*self, n, longest)
     }
 }
 
-impl<C> Sealed for &RateLimiter<TokenBucket, C> {}
-
-impl<C: Clock> Place for Reservation<'_, C> {
+impl<L: LimiterRef<Algorithm = TokenBucket>> Place for Reservation<L> {
     fn ready_in(&self) -> Option<Duration> {
         Self::ready_in(self)
     }
 
     #[cfg(feature = "std")]
     fn wait(self) {
-        Self::wait(self);
+        Self::wait(&self);
     }
 
     fn cancel(self) -> bool {

@@ -1,0 +1,87 @@
+//! The refusal of a call on several limits.
+
+use crate::limit::Denied;
+use crate::quota::Quota;
+use crate::time::{Frequency, Ticks};
+use core::fmt;
+use core::time::Duration;
+
+/// The refusal of a call on several limits: nothing was taken from any.
+///
+/// Where several limits refuse, it is that of the limit with the longest wait. A limit that can never allow the call
+/// outlasts every wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct LimitSetDenied {
+    denied: Denied,
+    index: usize,
+    cause: Cause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+enum Cause {
+    /// The limit of this quota refused.
+    Limit(Quota),
+    /// There were not as many costs as limits.
+    Costs { given: usize, limits: usize },
+}
+
+impl LimitSetDenied {
+    pub(crate) fn new(denied: Denied, index: usize, quota: Quota) -> Self {
+        Self { denied, index, cause: Cause::Limit(quota) }
+    }
+
+    /// So many costs for so many limits.
+    #[cold]
+    pub(super) fn of_costs(given: usize, limits: usize) -> Self {
+        let denied = Denied::counted_by(Frequency::from_hertz(1), 0, Ticks::ZERO, Ticks::ZERO);
+        Self { denied, index: given.min(limits), cause: Cause::Costs { given, limits } }
+    }
+
+    /// Returns which limit the caller waits for, counted from 0 in their order.
+    ///
+    /// Of the limits that refuse it is the one with the longest wait, and the first of those whose waits are equal. Where
+    /// there were not as many costs as limits, it is the first that has no partner.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Returns the quota of that limit.
+    pub fn quota(&self) -> Quota {
+        match self.cause {
+            Cause::Limit(quota) => quota,
+            Cause::Costs { .. } => Quota::per_second(0),
+        }
+    }
+
+    /// Returns the refusal of that limit.
+    #[must_use]
+    pub fn denied(&self) -> Denied {
+        self.denied
+    }
+
+    /// Returns the shortest wait after which all limits allow the same call.
+    ///
+    /// Other callers that take tokens first make it longer.
+    ///
+    /// Never too short. `None` if no wait helps: the call asks for more than a burst, or a quota never refills.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.denied.retry_after()
+    }
+}
+
+impl fmt::Display for LimitSetDenied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cause {
+            Cause::Limit(quota) => write!(f, "limit {} ({quota}): {}", self.index + 1, self.denied),
+            Cause::Costs { given, limits } => {
+                write!(f, "{given} costs for {limits} limits, there must be one for each")
+            }
+        }
+    }
+}
+
+impl core::error::Error for LimitSetDenied {}

@@ -1,0 +1,75 @@
+//! Why a set was not made, or did not change its quotas.
+
+use crate::quota::SetQuotaError;
+use core::fmt;
+
+/// Why a [`LimitSet`](super::LimitSet) did not put a quota in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum LimitSetQuotaError {
+    /// The set has no limit of this index.
+    NoSuchLimit {
+        /// The index, counted from 0.
+        index: usize,
+        /// How many limits there are.
+        limits: usize,
+    },
+    /// The limit refused the quota.
+    Refused {
+        /// The index of the limit, counted from 0.
+        index: usize,
+        /// Why.
+        error: SetQuotaError,
+    },
+    /// There are not as many quotas as limits.
+    WrongNumber {
+        /// How many quotas were given.
+        quotas: usize,
+        /// How many limits there are.
+        limits: usize,
+    },
+}
+
+/// As in [`LimitSetDenied`](super::LimitSetDenied), the first limit is limit 1.
+impl fmt::Display for LimitSetQuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchLimit { index, limits } => {
+                write!(f, "limit {} does not exist, there are {limits}", index.saturating_add(1))
+            }
+            Self::Refused { index, error } => write!(f, "limit {}: {error}", index.saturating_add(1)),
+            Self::WrongNumber { quotas, limits } => {
+                write!(f, "{quotas} quotas for {limits} limits, there must be one for each")
+            }
+        }
+    }
+}
+
+impl core::error::Error for LimitSetQuotaError {}
+
+/// A set whose length is known at run time would have more than 16 limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg(feature = "alloc")]
+pub struct TooManyLimits {
+    /// How many limits were given.
+    pub limits: usize,
+}
+
+#[cfg(feature = "alloc")]
+impl TooManyLimits {
+    pub(super) fn check(limits: usize) -> Result<(), Self> {
+        if limits > super::limits::MOST { Err(Self { limits }) } else { Ok(()) }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl fmt::Display for TooManyLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} limits exceed the maximum of {} in a set", self.limits, super::limits::MOST)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl core::error::Error for TooManyLimits {}

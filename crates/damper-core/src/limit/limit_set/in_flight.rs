@@ -1,0 +1,82 @@
+//! What bounds the calls in flight of a set.
+
+use super::LimitSetDenied;
+use crate::limit::rate_limiter::sealed::Sealed;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use alloc::sync::Arc;
+
+/// A bound on the calls in flight of a [`LimitSet`](super::LimitSet): a [`Bulkhead`](crate::Bulkhead), or `()` for none.
+///
+/// A reference to a bulkhead and an `Arc` of one are bounds too.
+///
+/// It is damper's own. It is public because the type of a set names it.
+pub trait InFlight: Sealed {
+    /// The refusal of a set with this bound.
+    type Refusal: From<LimitSetDenied>;
+
+    /// Returns the refusal of a call that would enter now, if any. Writes nothing.
+    #[doc(hidden)]
+    fn refusal(&self) -> Option<Self::Refusal>;
+
+    /// Takes a slot.
+    #[doc(hidden)]
+    fn enter(&self) -> Result<(), Self::Refusal>;
+
+    /// Frees a slot.
+    #[doc(hidden)]
+    fn leave(&self);
+}
+
+impl Sealed for () {}
+
+/// No bound.
+impl InFlight for () {
+    type Refusal = LimitSetDenied;
+
+    #[inline]
+    fn refusal(&self) -> Option<LimitSetDenied> {
+        None
+    }
+
+    #[inline]
+    fn enter(&self) -> Result<(), LimitSetDenied> {
+        Ok(())
+    }
+
+    #[inline]
+    fn leave(&self) {}
+}
+
+/// Implements [`InFlight`] for a pointer to a bound.
+macro_rules! in_flight_by_pointer {
+    ($(#[$attribute:meta])* $pointer:ty) => {
+        $(#[$attribute])*
+        impl<P: InFlight> Sealed for $pointer {}
+
+        $(#[$attribute])*
+        impl<P: InFlight> InFlight for $pointer {
+            type Refusal = P::Refusal;
+
+            #[inline]
+            fn refusal(&self) -> Option<P::Refusal> {
+                (**self).refusal()
+            }
+
+            #[inline]
+            fn enter(&self) -> Result<(), P::Refusal> {
+                (**self).enter()
+            }
+
+            #[inline]
+            fn leave(&self) {
+                (**self).leave();
+            }
+        }
+    };
+}
+
+in_flight_by_pointer!(&P);
+in_flight_by_pointer!(
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    Arc<P>
+);

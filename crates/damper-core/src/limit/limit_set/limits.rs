@@ -1,0 +1,97 @@
+//! The limits of a set: as many as an array has, or as many as are known at run time.
+
+use crate::limit::rate_limiter::sealed::Sealed;
+use crate::limit::{Algorithm, Usage};
+use crate::quota::Quota;
+use crate::time::Clock;
+#[cfg(feature = "alloc")]
+use alloc::{boxed::Box, vec::Vec};
+
+/// The most limits of a set whose length is known at run time.
+#[cfg(feature = "alloc")]
+pub(super) const MOST: usize = 16;
+
+/// The limits of a [`LimitSet`](super::LimitSet): an array, or a boxed slice where their number is known at run time.
+///
+/// | limits | costs | quotas | usages |
+/// |---|---|---|---|
+/// | `[A; N]` | `[u32; N]` | `[Quota; N]` | `[Usage; N]` |
+/// | `Box<[A]>`, at most 16 | `&[u32]` | `&[Quota]` | `Vec<Usage>` |
+///
+/// It is damper's own. It is public because the methods of a set name its types.
+pub trait Limits: Sealed {
+    /// The algorithm of all limits.
+    type Algorithm: Algorithm;
+
+    /// A number of tokens for each limit.
+    type Costs<'a>: AsRef<[u32]>;
+
+    /// A quota for each limit.
+    type Quotas<'a>: AsRef<[Quota]>;
+
+    /// The usage of each limit.
+    type Usages;
+
+    /// Something for each limit, in an array that may be longer.
+    #[doc(hidden)]
+    type PerLimit<T: Copy>: AsRef<[T]> + AsMut<[T]>;
+
+    #[doc(hidden)]
+    fn filled<T: Copy>(value: T) -> Self::PerLimit<T>;
+
+    #[doc(hidden)]
+    fn as_slice(&self) -> &[Self::Algorithm];
+
+    #[doc(hidden)]
+    fn usages(&self, clock: &impl Clock) -> Self::Usages;
+}
+
+impl<const N: usize, A: Algorithm> Sealed for [A; N] {}
+
+impl<const N: usize, A: Algorithm> Limits for [A; N] {
+    type Algorithm = A;
+    type Costs<'a> = [u32; N];
+    type Quotas<'a> = [Quota; N];
+    type Usages = [Usage; N];
+    type PerLimit<T: Copy> = [T; N];
+
+    #[inline]
+    fn filled<T: Copy>(value: T) -> [T; N] {
+        [value; N]
+    }
+
+    #[inline]
+    fn as_slice(&self) -> &[A] {
+        self
+    }
+
+    fn usages(&self, clock: &impl Clock) -> [Usage; N] {
+        self.each_ref().map(|limit| limit.usage(clock))
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<A: Algorithm> Sealed for Box<[A]> {}
+
+#[cfg(feature = "alloc")]
+impl<A: Algorithm> Limits for Box<[A]> {
+    type Algorithm = A;
+    type Costs<'a> = &'a [u32];
+    type Quotas<'a> = &'a [Quota];
+    type Usages = Vec<Usage>;
+    type PerLimit<T: Copy> = [T; MOST];
+
+    #[inline]
+    fn filled<T: Copy>(value: T) -> [T; MOST] {
+        [value; MOST]
+    }
+
+    #[inline]
+    fn as_slice(&self) -> &[A] {
+        self
+    }
+
+    fn usages(&self, clock: &impl Clock) -> Vec<Usage> {
+        self.iter().map(|limit| limit.usage(clock)).collect()
+    }
+}

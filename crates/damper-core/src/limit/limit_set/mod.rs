@@ -1,0 +1,391 @@
+//! Several limits in one decision.
+
+// | file | idea |
+// |---|---|
+// | `mod` | `LimitSet`: takes the costs of all limits or of none; changes of quotas |
+// | `limits` | `Limits`: an array of limits, or a number of them that is known at run time |
+// | `in_flight` | `InFlight`: what bounds the calls in flight |
+// | `reservation` | `SetReservation`: costs that were taken, to be settled |
+// | `denied` | `LimitSetDenied`: the refusal |
+// | `error` | `LimitSetQuotaError` and `TooManyLimits` |
+
+mod denied;
+mod error;
+mod in_flight;
+mod limits;
+mod reservation;
+
+pub use denied::LimitSetDenied;
+pub use error::LimitSetQuotaError;
+#[cfg(feature = "alloc")]
+pub use error::TooManyLimits;
+pub use in_flight::InFlight;
+pub use limits::Limits;
+pub use reservation::{LimitSetRef, SetReservation};
+
+use super::{Algorithm, Allowed, Denied, Limiter, TokenBucket, Usage};
+use crate::quota::Quota;
+use crate::time::{Clock, DefaultClock};
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use alloc::sync::Arc;
+
+/// Several limits that a call has to pass together: ten a second *and* a thousand an hour, say.
+///
+/// All of them are taken, or none.
+///
+/// The limits are asked in their order. Put the narrowest first, so that the most frequent refusals cost least. When
+/// one refuses, the earlier ones get their tokens back, less what has been refilled since, and the later ones are only
+/// read. The refusal names the limit with the longest wait.
+///
+/// No limit ever allows more than it would alone, counting the calls that were allowed by all. A call may be refused
+/// because of another call whose tokens are being given back at that moment.
+///
+/// # A cost for each limit
+///
+/// [`check_n`](Self::check_n) takes the same number of tokens of each limit, and [`reserve`](Self::reserve) a cost of each.
+/// What it returns is [settled](SetReservation::settle) when the true cost is known. With
+/// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited too.
+///
+/// # Order
+///
+/// A set decides at once, and keeps no queue. Of several callers that retry after their refusals, those with low costs
+/// come first: in a simulation of a saturated set a call waited for 30 minutes while cheaper ones passed. Where that
+/// matters keep the calls in a queue, and let only its first call ask. The longest wait was then 13 seconds. The example
+/// `llm_tokens` does so.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::{LimitSet, ManualClock, Quota};
+///
+/// let clock = ManualClock::new();
+/// let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_hour(15)], &clock);
+/// assert!(both.check_n(10).is_ok());
+/// assert_eq!(both.check().unwrap_err().index(), 0);
+/// clock.advance(core::time::Duration::from_secs(1));
+/// assert!(both.check_n(5).is_ok());
+/// let denied = both.check_n(6).unwrap_err(); // the first limit would wait for 100 ms
+/// assert_eq!(denied.to_string(), "limit 2 (15/h burst 15): rate limit exceeded, retry in 1439 s");
+/// ```
+///
+/// Requests, tokens and calls in flight of a language model:
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
+/// use damper::{Bulkhead, LimitSet, Quota};
+///
+/// let llm = LimitSet::new([Quota::per_minute(60), Quota::per_minute(90_000)]).with_bulkhead(Bulkhead::new(8));
+/// let estimate = 2_000;
+/// let call = llm.reserve([1, estimate])?;
+/// let bill = 700; // what the answer says
+/// call.settle([1, bill]);
+/// assert_eq!(llm.peek()[1].remaining(), 90_000 - 700);
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct LimitSet<L, C = DefaultClock, P = ()> {
+    limits: L,
+    clock: C,
+    bulkhead: P,
+}
+
+#[cfg(feature = "std")]
+impl<const N: usize> LimitSet<[TokenBucket; N]> {
+    /// Creates token buckets of these quotas on the default clock.
+    #[must_use]
+    pub fn new(quotas: [Quota; N]) -> Self {
+        Self::with_clock(quotas, crate::time::Monotonic)
+    }
+}
+
+impl<const N: usize, C: Clock> LimitSet<[TokenBucket; N], C> {
+    /// Creates token buckets of these quotas on a clock of your own.
+    #[must_use]
+    pub fn with_clock(quotas: [Quota; N], clock: C) -> Self {
+        Self::with_algorithms(quotas.map(TokenBucket::new), clock)
+    }
+}
+
+impl<const N: usize, A: Algorithm, C: Clock> LimitSet<[A; N], C> {
+    /// Creates a set of limits of any one algorithm.
+    #[must_use]
+    pub fn with_algorithms(limits: [A; N], clock: C) -> Self {
+        Self { limits, clock, bulkhead: () }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<A: Algorithm, C: Clock> LimitSet<Box<[A]>, C> {
+    /// Creates a set of limits whose number is known at run time, such as those of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyLimits`] if there are more than 16.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{LimitSet, ManualClock, Quota, TokenBucket};
+    ///
+    /// let quotas: Vec<Quota> = vec!["60/min".parse()?, "90000/min".parse()?, "1000/day".parse()?];
+    /// let limits = LimitSet::boxed(quotas.into_iter().map(TokenBucket::new), ManualClock::new())?;
+    /// let call = limits.reserve(&[1, 2_000, 1])?;
+    /// call.settle(&[1, 700, 1]);
+    /// assert_eq!(limits.peek()[1].used(), 700);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn boxed(limits: impl IntoIterator<Item = A>, clock: C) -> Result<Self, TooManyLimits> {
+        let limits: Box<[A]> = limits.into_iter().collect();
+        TooManyLimits::check(limits.len())?;
+        Ok(Self { limits, clock, bulkhead: () })
+    }
+}
+
+impl<L: Limits, C: Clock> LimitSet<L, C> {
+    /// Limits the calls in flight too, from [`reserve`](Self::reserve) until the reservation is settled or dropped.
+    ///
+    /// It takes a [`Bulkhead`](crate::Bulkhead), or a reference to one or an `Arc` of one that others use too. A set with
+    /// a bulkhead has no `check`, because a check holds nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::concurrency::LimitSetRefusal;
+    /// use damper::{Bulkhead, LimitSet, ManualClock, Quota};
+    ///
+    /// let clock = ManualClock::new();
+    /// let llm = LimitSet::with_clock([Quota::per_minute(60)], &clock).with_bulkhead(Bulkhead::with_clock(1, &clock));
+    /// let call = llm.reserve([1])?;
+    /// let refusal = llm.reserve([1]).unwrap_err();
+    /// assert!(matches!(refusal, LimitSetRefusal::InFlight(full) if full.limit() == 1));
+    /// drop(call);
+    /// assert_eq!(llm.bulkhead().in_flight(), 0);
+    /// # Ok::<(), LimitSetRefusal>(())
+    /// ```
+    #[must_use]
+    pub fn with_bulkhead<P: InFlight>(self, bulkhead: P) -> LimitSet<L, C, P> {
+        LimitSet { limits: self.limits, clock: self.clock, bulkhead }
+    }
+
+    /// Takes one token of every limit if all of them have one.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitSetDenied`], which names the refusing limit with the longest wait.
+    pub fn check(&self) -> Result<Allowed, LimitSetDenied> {
+        self.check_n(1)
+    }
+
+    /// Takes `n` tokens of every limit if all of them have so many, else none of any.
+    ///
+    /// [`Allowed`] describes the limit that has the fewest left.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitSetDenied`], which names the refusing limit with the longest wait.
+    pub fn check_n(&self, n: u32) -> Result<Allowed, LimitSetDenied> {
+        let costs = L::filled(n);
+        self.take(&costs.as_ref()[..self.limits.as_slice().len()], || Ok(()))
+    }
+}
+
+impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
+    /// Takes its cost of each limit, and a slot of the bulkhead if there is one: all of them now, or none.
+    ///
+    /// It is for costs that are only known afterwards. Take an estimate, and
+    /// [settle](SetReservation::settle) the reservation when the bill comes. A reservation that is dropped without that, by
+    /// a panic or a cancelled future, counts as used in full.
+    ///
+    /// In any stretch of time each limit allows its envelope and what reservations gave back in it, as
+    /// [`refund`](crate::RateLimiter::refund) says. It never takes in advance: a call that is allowed may begin at once.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitSetDenied`], which names the refusing limit with the longest wait. A cost above the burst is refused for
+    /// ever. With a bulkhead it is a [`LimitSetRefusal`](crate::concurrency::LimitSetRefusal), which names the bulkhead
+    /// only if no limit refuses.
+    pub fn reserve(&self, costs: L::Costs<'_>) -> Result<SetReservation<&Self>, P::Refusal> {
+        SetReservation::new(self, costs)
+    }
+
+    /// Reserves as [`reserve`](Self::reserve) does, with a reservation that owns a reference to the set.
+    ///
+    /// It is `'static` where the set is: for queues, spawned tasks and streamed responses.
+    ///
+    /// # Errors
+    ///
+    /// As for `reserve`.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub fn reserve_owned(self: &Arc<Self>, costs: L::Costs<'_>) -> Result<SetReservation<Arc<Self>>, P::Refusal> {
+        SetReservation::new(Arc::clone(self), costs)
+    }
+
+    /// Returns what limits the calls in flight.
+    pub const fn bulkhead(&self) -> &P {
+        &self.bulkhead
+    }
+
+    /// Returns how much of each limit is used, in their order, and takes nothing.
+    pub fn peek(&self) -> L::Usages {
+        self.limits.usages(&self.clock)
+    }
+
+    /// Puts another quota in force for one of the limits, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota)
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitSetQuotaError`] if there is no such limit, or if it refuses the quota. The quota then stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{LimitSet, ManualClock, Quota};
+    ///
+    /// let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_hour(1_000)], ManualClock::new());
+    /// both.set_quota(1, Quota::per_hour(2_000))?;
+    /// let error = both.set_quota(2, Quota::per_hour(2_000)).unwrap_err();
+    /// assert_eq!(error.to_string(), "limit 3 does not exist, there are 2");
+    /// # Ok::<(), damper::limit::LimitSetQuotaError>(())
+    /// ```
+    pub fn set_quota(&self, index: usize, quota: Quota) -> Result<(), LimitSetQuotaError> {
+        let limits = self.limits.as_slice();
+        let missing = LimitSetQuotaError::NoSuchLimit { index, limits: limits.len() };
+        let limit = limits.get(index).ok_or(missing)?;
+        limit.set_quota(quota, &self.clock).map_err(|error| LimitSetQuotaError::Refused { index, error })
+    }
+
+    /// Puts a quota in force for each of the limits, for all or for none.
+    ///
+    /// Two threads that change the quotas never leave some of either. A decision that is made meanwhile may be by the new
+    /// quota of one limit and the old one of another.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitSetQuotaError`] if one of the limits refuses its quota, another thread is changing one, or there are not
+    /// as many quotas as limits. All quotas then stay.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{LimitSet, ManualClock, Quota};
+    ///
+    /// let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_hour(15)], ManualClock::new());
+    /// both.set_quotas([Quota::per_second(20), Quota::per_hour(1_000)])?;
+    /// let too_fast = Quota::per_second(1_000_000_000).burst(15);
+    /// assert!(both.set_quotas([Quota::per_second(30), too_fast]).is_err());
+    /// assert_eq!(both.peek().map(|usage| usage.limit()), [20, 1_000]);
+    /// # Ok::<(), damper::limit::LimitSetQuotaError>(())
+    /// ```
+    pub fn set_quotas(&self, quotas: L::Quotas<'_>) -> Result<(), LimitSetQuotaError> {
+        let (limits, quotas) = (self.limits.as_slice(), quotas.as_ref());
+        if limits.len() != quotas.len() {
+            return Err(LimitSetQuotaError::WrongNumber { quotas: quotas.len(), limits: limits.len() });
+        }
+        self.put_in_force(0, limits, quotas)
+    }
+
+    /// Puts the quotas of these limits in force, the first of which has this index.
+    ///
+    /// All are prepared before the first is put in force, and other changers are told that they are busy.
+    fn put_in_force(&self, index: usize, limits: &[L::Algorithm], quotas: &[Quota]) -> Result<(), LimitSetQuotaError> {
+        let (Some((limit, limits)), Some((&quota, quotas))) = (limits.split_first(), quotas.split_first()) else {
+            return Ok(());
+        };
+        let prepared = limit.prepare_quota(quota, &self.clock);
+        let prepared = prepared.map_err(|error| LimitSetQuotaError::Refused { index, error })?;
+        self.put_in_force(index + 1, limits, quotas)?;
+        limit.put_in_force(prepared, &self.clock);
+        Ok(())
+    }
+
+    /// Takes its cost of each limit, and enters last: all or nothing.
+    #[inline]
+    fn take<E: From<LimitSetDenied>>(
+        &self,
+        costs: &[u32],
+        enter: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Allowed, E> {
+        let limits = self.limits.as_slice();
+        if costs.len() != limits.len() {
+            return Err(LimitSetDenied::of_costs(costs.len(), limits.len()).into());
+        }
+        let mut taken = L::filled(None);
+        let mut tightest: Option<Allowed> = None;
+        for (index, ((limit, &n), taken_here)) in limits.iter().zip(costs).zip(taken.as_mut()).enumerate() {
+            match limit.take_revocably(n, &self.clock) {
+                Ok((allowed, receipt)) => {
+                    *taken_here = Some(receipt);
+                    if tightest.is_none_or(|tightest| allowed.remaining() < tightest.remaining()) {
+                        tightest = Some(allowed);
+                    }
+                }
+                Err(denied) => {
+                    self.roll_back(costs, taken.as_ref());
+                    return Err(self.longest_refusal(costs, denied, index).into());
+                }
+            }
+        }
+        enter().inspect_err(|_| self.roll_back(costs, taken.as_ref()))?;
+        Ok(tightest.unwrap_or_else(Allowed::unlimited))
+    }
+
+    fn roll_back(&self, costs: &[u32], taken: &[Option<super::rate_limiter::Taken>]) {
+        for ((limit, &n), receipt) in self.limits.as_slice().iter().zip(costs).zip(taken).rev() {
+            if let Some(receipt) = receipt {
+                limit.roll_back(n, *receipt, &self.clock);
+            }
+        }
+    }
+
+    /// The refusal with the longest wait, of `denied` and of the limits after it.
+    ///
+    /// `denied` is that of the limit `index`. The limits before it allowed the call.
+    #[cold]
+    fn longest_refusal(&self, costs: &[u32], denied: Denied, index: usize) -> LimitSetDenied {
+        let limits = self.limits.as_slice();
+        let (mut longest, mut named) = (denied, index);
+        for (index, (limit, &n)) in limits.iter().zip(costs).enumerate().skip(index + 1) {
+            if let Some(denied) = limit.refusal(n, &self.clock)
+                && denied.outlasts(&longest)
+            {
+                (longest, named) = (denied, index);
+            }
+        }
+        LimitSetDenied::new(longest, named, limits[named].quota())
+    }
+
+    /// The refusal that these costs would get now from the limits; writes nothing.
+    #[cold]
+    fn refusal(&self, costs: &[u32]) -> Option<LimitSetDenied> {
+        let limits = self.limits.as_slice();
+        if costs.len() != limits.len() {
+            return Some(LimitSetDenied::of_costs(costs.len(), limits.len()));
+        }
+        let mut refusals = limits.iter().zip(costs).map(|(limit, &n)| limit.refusal(n, &self.clock)).enumerate();
+        let (index, denied) = refusals.find_map(|(index, denied)| Some((index, denied?)))?;
+        Some(self.longest_refusal(costs, denied, index))
+    }
+}
+
+/// A refusal is that of the limit with the longest wait. [`check_n`](LimitSet::check_n) also says which one that is.
+impl<L: Limits, C: Clock> Limiter for LimitSet<L, C> {
+    #[inline]
+    fn try_acquire(&self, n: u32) -> Result<(), Denied> {
+        self.check_n(n).map(drop).map_err(|refused| refused.denied())
+    }
+
+    fn usage(&self) -> Usage {
+        let usages = self.limits.as_slice().iter().map(|limit| limit.usage(&self.clock));
+        usages.min_by_key(Usage::remaining).unwrap_or(Usage::UNLIMITED)
+    }
+}

@@ -1,0 +1,117 @@
+//! Costs that were taken of all limits, to be settled.
+
+use super::{InFlight, LimitSet, Limits};
+use crate::limit::TokenBucket;
+use crate::time::Clock;
+use core::fmt;
+use core::ops::Deref;
+use sealed::Reservable;
+
+/// A pointer to a [`LimitSet`] that a [`SetReservation`] can hold.
+///
+/// `&LimitSet`, or `Arc<LimitSet>` where the reservation has to outlive the borrow.
+pub trait LimitSetRef: Deref<Target: Reservable> {}
+
+impl<S: Deref<Target: Reservable>> LimitSetRef for S {}
+
+mod sealed {
+    /// The methods of a set for its reservations.
+    pub trait Reservable {
+        /// What was taken of each limit.
+        type Taken;
+
+        /// Frees the slot of a call.
+        fn leave(&self);
+    }
+}
+
+impl<L: Limits, C: Clock, P: InFlight> Reservable for LimitSet<L, C, P> {
+    type Taken = L::PerLimit<u32>;
+
+    #[inline]
+    fn leave(&self) {
+        self.bulkhead.leave();
+    }
+}
+
+/// The costs of one call, taken of all limits of a set, with its slot of the bulkhead. Made by [`LimitSet::reserve`].
+///
+/// Keep it for as long as the call takes, and [settle](Self::settle) it when its true cost is known. If it is dropped
+/// instead, the costs count as used, because the call may have used them, and the slot is freed.
+#[must_use = "a reservation that is dropped at once counts as used"]
+pub struct SetReservation<S: LimitSetRef> {
+    set: S,
+    taken: <S::Target as Reservable>::Taken,
+}
+
+impl<S: Deref<Target = LimitSet<L, C, P>>, L: Limits, C: Clock, P: InFlight> SetReservation<S> {
+    /// Takes the costs of all limits and enters, or does neither.
+    pub(super) fn new(set: S, costs: L::Costs<'_>) -> Result<Self, P::Refusal> {
+        let costs = costs.as_ref();
+        // Before the limits, so that they are not written to while the bulkhead is full.
+        if let Some(refusal) = set.bulkhead.refusal() {
+            return Err(set.refusal(costs).map_or(refusal, Into::into));
+        }
+        set.take(costs, || set.bulkhead.enter())?;
+        let mut taken = L::filled(0);
+        for (taken, &n) in taken.as_mut().iter_mut().zip(costs) {
+            *taken = n;
+        }
+        Ok(Self { set, taken })
+    }
+}
+
+impl<S, L, C, P> SetReservation<S>
+where
+    S: Deref<Target = LimitSet<L, C, P>>,
+    L: Limits<Algorithm = TokenBucket>,
+    C: Clock,
+    P: InFlight,
+{
+    /// Corrects the costs to what the call used, and frees its slot.
+    ///
+    /// Of each limit, tokens that were not used are given back as [`refund`](crate::RateLimiter::refund) does: what a full
+    /// bucket has no room for is lost. Tokens that were used beyond the cost are booked as by
+    /// [`charge`](crate::RateLimiter::charge), into debt if necessary, but none beyond
+    /// [`Quota::max_debt`](crate::Quota::max_debt). Calls are refused while a limit is in debt. `settle` with costs of 0 is
+    /// for a call that was not made.
+    ///
+    /// The tokens are settled before the slot is freed, so the next call finds both. Of a set whose length is known at run
+    /// time, a limit without a number in `used` keeps its cost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{LimitSet, ManualClock, Quota};
+    ///
+    /// let llm = LimitSet::with_clock([Quota::per_minute(60), Quota::per_minute(6_000)], ManualClock::new());
+    /// llm.reserve([1, 5_000])?.settle([1, 2_000]);
+    /// assert_eq!(llm.peek().map(|usage| usage.used()), [1, 2_000]);
+    ///
+    /// llm.reserve([1, 4_000])?.settle([1, 5_000]); // 1,000 more than there are
+    /// let denied = llm.reserve([1, 1]).unwrap_err();
+    /// assert_eq!(denied.to_string(), "limit 2 (6000/min burst 6000): rate limit exceeded, retry in 10.01 s");
+    /// # Ok::<(), damper::LimitSetDenied>(())
+    /// ```
+    pub fn settle(self, used: L::Costs<'_>) {
+        let set = &*self.set;
+        for ((bucket, &taken), &used) in set.limits.as_slice().iter().zip(self.taken.as_ref()).zip(used.as_ref()) {
+            bucket.settle(taken, used, &set.clock);
+        }
+    }
+}
+
+/// Frees the slot. The costs stay taken.
+impl<S: LimitSetRef> Drop for SetReservation<S> {
+    #[inline]
+    fn drop(&mut self) {
+        self.set.leave();
+    }
+}
+
+impl<S: LimitSetRef> fmt::Debug for SetReservation<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetReservation").finish_non_exhaustive()
+    }
+}

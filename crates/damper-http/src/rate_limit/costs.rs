@@ -1,0 +1,81 @@
+//! The costs of requests: of those that take another number of tokens than 1, and of those that responses correct.
+
+use super::settings::RateLimitSettings;
+use crate::Head;
+use crate::limit::SettledLimit;
+use alloc::sync::Arc;
+use core::fmt;
+use core::net::SocketAddr;
+use http::{Request, request, response};
+
+/// Returns the cost of a request, in tokens.
+pub(super) type RequestCost = Arc<dyn Fn(&Head<'_>) -> u32 + Send + Sync>;
+
+/// The cost of a request that took one token.
+pub(super) const ONE_TOKEN: u32 = 1;
+
+/// The cost of a request by its response, and how a limit corrects what it took to that.
+pub(super) struct ResponseCost<L> {
+    cost: Arc<dyn Fn(&Head<'_>, &response::Parts) -> u32 + Send + Sync>,
+    /// A function pointer, so that no other limit has to have one.
+    settle: fn(&L, &Head<'_>, u32, u32),
+}
+
+impl<L: SettledLimit> ResponseCost<L> {
+    pub(super) fn new(cost: impl Fn(&Head<'_>, &response::Parts) -> u32 + Send + Sync + 'static) -> Self {
+        Self { cost: Arc::new(cost), settle: L::settle }
+    }
+}
+
+impl<L> ResponseCost<L> {
+    /// Returns the same cost for another limit.
+    #[cfg(feature = "tokio")]
+    pub(super) fn of_limit<M: SettledLimit>(self) -> ResponseCost<M> {
+        ResponseCost { cost: self.cost, settle: M::settle }
+    }
+}
+
+impl<L> Clone for ResponseCost<L> {
+    fn clone(&self) -> Self {
+        Self { cost: Arc::clone(&self.cost), settle: self.settle }
+    }
+}
+
+/// A request whose cost is to be corrected by its response.
+pub(super) struct Unsettled<L> {
+    parts: request::Parts,
+    peer: Option<SocketAddr>,
+    taken: u32,
+    settings: Arc<RateLimitSettings<L>>,
+}
+
+impl<L> Unsettled<L> {
+    /// Keeps the head of a request that took so many tokens, if these settings have a cost by response.
+    pub(super) fn of(head: &Head<'_>, taken: u32, settings: &Arc<RateLimitSettings<L>>) -> Option<Self> {
+        settings.response_cost.as_ref()?;
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.method = head.method.clone();
+        parts.uri = head.uri.clone();
+        parts.version = head.version;
+        parts.headers = head.headers.clone();
+        parts.extensions = head.extensions.clone();
+        Some(Self { parts, peer: head.peer(), taken, settings: Arc::clone(settings) })
+    }
+
+    /// Corrects the cost of the request to that by this response.
+    pub(super) fn settle(&self, response: &response::Parts) {
+        let Some(ResponseCost { cost, settle }) = &self.settings.response_cost else { return };
+        let head = Head::from(&self.parts).with_peer(self.peer.as_ref());
+        settle(&self.settings.limit, &head, self.taken, cost(&head, response));
+    }
+
+    pub(super) fn settings(&self) -> &RateLimitSettings<L> {
+        &self.settings
+    }
+}
+
+impl<L> fmt::Debug for Unsettled<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unsettled").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}
