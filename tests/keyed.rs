@@ -528,7 +528,7 @@ fn tiers_and_overrides() {
     assert_eq!((limits.tier_quota(3), limits.set_tier_quota(3, Quota::per_second(1))), (None, Err(missing)));
     let too_large = Quota::per_second(6).burst(u32::MAX).max_debt(u32::MAX);
     let refused = limits.set_tier_quota(2, too_large).unwrap_err();
-    assert!(matches!(refused, TierError::Quota(SetQuotaError::TooLarge { .. })), "{refused:?}");
+    assert!(matches!(refused, TierError::Quota { tier: 2, error: SetQuotaError::TooLarge { .. } }), "{refused:?}");
     assert_eq!(limits.tier_quota(2), Some(Quota::per_second(6).burst(60)));
     // An override outlives its slot.
     limits.set_tier(&20, 1).unwrap();

@@ -211,6 +211,12 @@ impl LiveQuota {
         self.largest = largest;
     }
 
+    /// How the line begins.
+    #[cfg(feature = "alloc")]
+    pub(crate) const fn line_start(&self) -> LineStart {
+        self.start
+    }
+
     /// The epoch and its line, which counts if [`is_current`](Self::is_current) says so afterwards.
     pub(crate) fn read<L: Line>(&self, clock: &impl Clock) -> (usize, L) {
         // ORDERING: Acquire pairs with the Release in `publish`: a thread that sees the epoch sees its record.
@@ -263,15 +269,16 @@ impl LiveQuota {
 
     /// Puts `quota` in force.
     pub(crate) fn set<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.prepare::<L>(quota, clock)?.publish::<L>(clock);
+        Ok(())
+    }
+
+    /// Prepares to put `quota` in force. Until the change is published or dropped, other changers are told that it is busy.
+    pub(crate) fn prepare<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<QuotaChange<'_>, SetQuotaError> {
         if !self.claim() {
             return Err(SetQuotaError::Busy);
         }
-        let result = self.set_claimed::<L>(quota, clock);
-        self.release();
-        result
-    }
-
-    fn set_claimed<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        let claim = Claim(self);
         // ORDERING: Relaxed: only the thread that holds the claim moves the epoch, and the claim was acquired.
         let mut epoch = self.epoch.load(Ordering::Relaxed);
         if epoch == UNANCHORED {
@@ -282,17 +289,7 @@ impl LiveQuota {
         let behind = self.rest(epoch).behind.load(Ordering::Relaxed);
         let old = Timeline { behind, ..self.record(epoch).timeline(self.rest(epoch)) };
         let changed = old.changed::<L>(&quota, clock.frequency(), self.start.debt_bits)?;
-        let new = changed.starting(clock.now(), &old);
-        if !new.is_slower_than(&old) {
-            self.publish(epoch, &quota, &L::new(new, &quota));
-            return Ok(());
-        }
-        // Until this is published, checks read the clock on the old line, and the slower line falls behind them. So it is
-        // bent a second time, from where the old line is then: no word may lie ahead of the tokens produced. Between the
-        // two publications nothing is healed, because a word ahead of this line may have been written on the old one.
-        let between = self.publish(epoch, &quota, &L::new(new.without_healing(), &quota));
-        self.publish(between, &quota, &L::new(changed.starting(clock.now(), &old), &quota));
-        Ok(())
+        Ok(QuotaChange { claim, epoch, quota, old, changed })
     }
 
     /// Publishes a line in the epoch after `last`, which it returns.
@@ -327,7 +324,7 @@ impl LiveQuota {
     fn anchor<L: Line>(&self, clock: &impl Clock) -> L {
         let line = self.initial_line(clock);
         if self.claim() {
-            // ORDERING: Relaxed, as in `set_claimed`.
+            // ORDERING: Relaxed, as in `prepare`.
             if self.epoch.load(Ordering::Relaxed) == UNANCHORED {
                 self.publish(UNANCHORED, &self.initial, &line);
             }
@@ -363,6 +360,42 @@ impl LiveQuota {
     #[inline]
     const fn index(epoch: usize) -> usize {
         (epoch / PUBLICATION) & 1
+    }
+}
+
+/// The right to change a quota, until it is dropped.
+struct Claim<'a>(&'a LiveQuota);
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// A change of a quota that fits, and only has to be published. Dropped instead, it changes nothing.
+#[must_use]
+pub(crate) struct QuotaChange<'a> {
+    claim: Claim<'a>,
+    epoch: usize,
+    quota: Quota,
+    old: Timeline,
+    changed: Timeline,
+}
+
+impl QuotaChange<'_> {
+    /// Puts the quota in force.
+    pub(crate) fn publish<L: Line>(self, clock: &impl Clock) {
+        let Self { claim: Claim(live), epoch, quota, old, changed } = &self;
+        let new = changed.starting(clock.now(), old);
+        if !new.is_slower_than(old) {
+            live.publish(*epoch, quota, &L::new(new, quota));
+            return;
+        }
+        // Until this is published, checks read the clock on the old line, and the slower line falls behind them. So it is
+        // bent a second time, from where the old line is then: no word may lie ahead of the tokens produced. Between the
+        // two publications nothing is healed, because a word ahead of this line may have been written on the old one.
+        let between = live.publish(*epoch, quota, &L::new(new.without_healing(), quota));
+        live.publish(between, quota, &L::new(changed.starting(clock.now(), old), quota));
     }
 }
 

@@ -25,6 +25,6 @@ pub use error::{QuotaError, SetQuotaError};
 pub use quota::Quota;
 pub use text::ParseQuotaError;
 
-pub(crate) use live::{LiveQuota, Record, Rest};
+pub(crate) use live::{LiveQuota, QuotaChange, Record, Rest};
 pub(crate) use tempo::Tempo;
 pub(crate) use timeline::{Line, LineStart, Timeline};
