@@ -40,10 +40,12 @@ impl<T> SetOnce<T> {
 
     /// Sets the value, or returns it if there is one already.
     pub(crate) fn set(&self, value: Box<T>) -> Result<(), Box<T>> {
-        self.value.set(value)?;
-        // ORDERING: Release, as in `get`.
+        // ORDERING: Release pairs with the Acquire in `get`, and Acquire, also on failure, with the Release of another `set`: as
+        // once_cell's own swap.
         #[cfg(any(loom, shuttle))]
-        self.is_set.store(true, Ordering::Release);
-        Ok(())
+        if self.is_set.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            return Err(value);
+        }
+        self.value.set(value)
     }
 }
