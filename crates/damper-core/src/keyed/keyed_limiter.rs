@@ -269,6 +269,21 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.table.wake(fingerprint);
     }
 
+    /// Takes all tokens of this key that are there, and returns how many: its bucket is empty, and refills from now on.
+    ///
+    /// 0 if none are there. Under a quota without a limit it takes none, and returns `u32::MAX`.
+    #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
+    pub fn drain(&self, key: &K) -> u32 {
+        let mut left = self.peek(key).remaining();
+        // A refusal says how many are left, which is always fewer than were asked for.
+        while left > 0
+            && let Err(denied) = self.check_n(key, left)
+        {
+            left = denied.remaining();
+        }
+        left
+    }
+
     /// Moves this key to a tier, in place of the one it has.
     ///
     /// Its bucket takes as long to be full as before, even if that is longer than the deepest debt of the new tier.
