@@ -46,6 +46,8 @@ mod sleep;
 #[cfg(feature = "std")]
 mod std_clock;
 mod ticks;
+#[cfg(feature = "tokio")]
+mod tokio_clock;
 
 #[cfg(not(feature = "std"))]
 pub use clock::NoClock;
@@ -64,6 +66,8 @@ pub use sleep::Sleep;
 pub use sleep::TokioSleep;
 #[cfg(feature = "std")]
 pub use std_clock::StdClock;
+#[cfg(feature = "tokio")]
+pub use tokio_clock::TokioClock;
 
 pub(crate) use frequency::Frequency;
 pub(crate) use human::Human;
