@@ -63,7 +63,10 @@ fn assertion_of_a_breaker_says_when_it_opened() {
     );
     let open = breaker(5);
     open.force_open();
-    assert_eq!(message(|| _ = assert_opens_after(2, &open)), "it was open before the first failure: circuit forced open");
+    assert_eq!(
+        message(|| _ = assert_opens_after(2, &open)),
+        "it was open before the first failure: circuit forced open"
+    );
     let exact = breaker(5);
     assert_eq!(assert_opens_after(5, &exact).retry_after(), Some(Duration::from_secs(30)));
     assert_eq!(exact.state(), State::Open);
