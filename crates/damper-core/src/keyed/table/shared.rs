@@ -100,6 +100,10 @@ pub(super) struct OtherTiersDebt {
     has_others: bool,
 }
 
+impl OtherTiersDebt {
+    const NONE: Self = Self { longest: Owed::NOTHING, of_key: Owed::NOTHING, has_others: false };
+}
+
 /// The debt of a shared bucket at a reading of the clock, seen by a key of one tier.
 #[derive(Clone, Copy)]
 pub(super) struct SharedDebt {
@@ -290,6 +294,7 @@ impl SharedBuckets {
     ///
     /// A thread that decides holds the lock, so it counts every tier in which tokens of the bucket were taken. loom-tests:
     /// keyed::spend_in_an_added_tier_counts_in_the_others.
+    #[inline]
     pub(super) fn debt_in_other_tiers<A: KeyedAlgorithm>(
         &self,
         share: Share,
@@ -297,7 +302,18 @@ impl SharedBuckets {
         tiers: &Tiers,
         clock: &impl Clock,
     ) -> OtherTiersDebt {
-        let mut debt = OtherTiersDebt { longest: Owed::NOTHING, of_key: Owed::NOTHING, has_others: false };
+        if tiers.is_one() { OtherTiersDebt::NONE } else { self.debt_of_others::<A>(share, tier, tiers, clock) }
+    }
+
+    #[inline(never)]
+    fn debt_of_others<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        clock: &impl Clock,
+    ) -> OtherTiersDebt {
+        let mut debt = OtherTiersDebt::NONE;
         for other in (0..tiers.len()).filter(|&other| other != tier) {
             let (owed, tag) = self.owed_in_tier::<A>(share, other, tiers, clock);
             debt.longest = debt.longest.max(owed);

@@ -73,7 +73,10 @@ impl Tiers {
     /// The tier of this number, or the last one if there are fewer.
     #[inline]
     pub(super) fn at(&self, tier: usize) -> (usize, &Tier) {
-        self.get(tier).map_or_else(|| self.last(), |found| (tier, found))
+        match self.get(tier) {
+            Some(found) => (tier, found),
+            None => self.last(),
+        }
     }
 
     #[cold]
@@ -89,6 +92,16 @@ impl Tiers {
         return 1 + self.others.len() + self.added.iter().take_while(|tier| tier.get().is_some()).count();
         #[cfg(not(feature = "alloc"))]
         return 1;
+    }
+
+    /// Whether there is one tier only.
+    #[cfg_attr(not(feature = "alloc"), expect(clippy::unused_self, reason = "as `len`"))]
+    #[inline]
+    pub(super) fn is_one(&self) -> bool {
+        #[cfg(feature = "alloc")]
+        return self.others.is_empty() && self.added[0].get().is_none();
+        #[cfg(not(feature = "alloc"))]
+        return true;
     }
 
     /// The quota of a tier, with its epoch and its line, as [`LiveQuota::read`] has them.
