@@ -96,6 +96,7 @@
 //! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`AdaptiveLimit`]: as the service's latency says; [`KeyedBulkhead`] and [`KeyedAdaptiveLimit`]: per key; `Admission`: and which calls |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
+//! | [`testing`] | assertions for tests of your own code |
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |
 //! | `http` | limits before HTTP servers, breakers, throttles and pacing before HTTP clients |
 //! | `tonic` | the same for gRPC |

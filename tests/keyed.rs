@@ -528,7 +528,7 @@ fn tiers_and_overrides() {
     assert_eq!((limits.tier_quota(3), limits.set_tier_quota(3, Quota::per_second(1))), (None, Err(missing)));
     let too_large = Quota::per_second(6).burst(u32::MAX).max_debt(u32::MAX);
     let refused = limits.set_tier_quota(2, too_large).unwrap_err();
-    assert!(matches!(refused, TierError::Quota(SetQuotaError::TooLarge { .. })), "{refused:?}");
+    assert!(matches!(refused, TierError::Quota { tier: 2, error: SetQuotaError::TooLarge { .. } }), "{refused:?}");
     assert_eq!(limits.tier_quota(2), Some(Quota::per_second(6).burst(60)));
     // An override outlives its slot.
     limits.set_tier(&20, 1).unwrap();
@@ -538,6 +538,61 @@ fn tiers_and_overrides() {
         |others| KeyedLimiter::<u64>::builder(Quota::per_second(1)).tiers(vec![Quota::per_second(2); others], |_| 15);
     assert_eq!(of(14).build().unwrap().peek(&0).limit(), 2, "the last of 15 tiers");
     assert_eq!(of(15).build().unwrap_err(), KeyedLimiterError::Tiers(16));
+}
+
+/// Of several quotas that change together none changes if one is refused.
+#[test]
+fn quotas_of_tiers_change_together_or_not_at_all() {
+    let quota = Quota::per_second(10);
+    let limits =
+        KeyedLimiter::<u64>::builder(quota).tiers([quota, quota], |_| 0).clock(ManualClock::new()).build().unwrap();
+    let quotas = || [0, 1, 2].map(|tier| limits.tier_quota(tier).unwrap());
+    let too_large = limits.set_tier_quotas([(0, Quota::per_second(20)), (2, Quota::per_second(u32::MAX))]).unwrap_err();
+    assert!(too_large.to_string().starts_with("tier 2: burst and max_debt are "), "{too_large}");
+    assert_eq!(limits.set_tier_quotas([(1, quota), (3, quota)]), Err(TierError::Missing { tier: 3, tiers: 3 }));
+    assert_eq!(quotas(), [quota; 3]);
+    // The last one of a tier counts.
+    let (slow, fast) = (Quota::per_second(5), Quota::per_second(20));
+    assert_eq!(limits.set_tier_quotas([(1, fast), (2, fast), (1, slow)]), Ok(()));
+    assert_eq!(quotas(), [quota, slow, fast]);
+    assert_eq!(limits.set_tier_quotas([]), Ok(()));
+    assert!(limits.check(&1).is_ok());
+}
+
+#[test]
+fn tiers_are_added_up_to_fifteen() {
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1)).tiers([Quota::per_second(2)], |_| 99);
+    let limits = limits.clock(ManualClock::new()).build().unwrap();
+    assert_eq!(limits.peek(&1).limit(), 2);
+    assert!(limits.check(&1).is_ok());
+    for tier in 2..15 {
+        assert_eq!(limits.add_tier(Quota::per_second(tier + 1)), Ok(tier as usize));
+        assert_eq!(limits.peek(&2).limit(), tier + 1, "a number beyond the last means the last");
+        assert_eq!(limits.peek(&1).limit(), 2, "a known key stays");
+    }
+    assert_eq!(limits.add_tier(Quota::per_second(1)), Err(TierError::TooMany));
+    limits.retier(&1);
+    assert_eq!(limits.peek(&1).limit(), 15);
+    limits.set_tier_quotas([(3, Quota::per_second(40)), (14, Quota::per_second(150))]).unwrap();
+    assert_eq!(limits.peek(&1).limit(), 150);
+
+    let single = KeyedLimiter::<u64>::builder(Quota::per_second(1)).build().unwrap();
+    assert_eq!(single.add_tier(Quota::per_second(1)), Err(TierError::OneQuota));
+    let counted = KeyedLimiter::<u64>::builder(Quota::per_second(1)).algorithm::<damper::SlidingCounter>();
+    let refused = counted.tiers([], |_| 0).build().unwrap().add_tier(Quota::per_hour(2_000_000)).unwrap_err();
+    assert_eq!(refused.to_string(), "tier 1: limit 2000000 exceeds the maximum 1048574 that the limiter can count");
+}
+
+#[test]
+fn tier_that_was_given_outlasts_retier() {
+    let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1)).tiers([Quota::per_second(2)], |_| 0);
+    let limits = limits.clock(ManualClock::new()).build().unwrap();
+    assert!(limits.check(&1).is_ok());
+    limits.set_tier(&1, 1).unwrap();
+    limits.retier(&1);
+    assert_eq!(limits.peek(&1).limit(), 2);
+    limits.clear_tier(&1);
+    assert_eq!(limits.peek(&1).limit(), 1);
 }
 
 #[test]
@@ -690,7 +745,7 @@ proptest! {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Step {
     Check(u32),
     Charge(u32),
@@ -698,7 +753,9 @@ enum Step {
     Reset,
     SetTier(usize),
     ClearTier,
-    SetQuota(usize, Settings),
+    Retier,
+    AddTier(Settings),
+    SetQuotas(Vec<(usize, Settings)>),
     Clear,
 }
 
@@ -715,8 +772,28 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Reset),
         1 => (0..3usize).prop_map(Step::SetTier),
         1 => Just(Step::ClearTier),
-        1 => (0..3usize, settings()).prop_map(|(tier, settings)| Step::SetQuota(tier, settings)),
+        1 => Just(Step::Retier),
+        1 => settings().prop_map(Step::AddTier),
+        1 => proptest::collection::vec((0..3usize, settings()), 1..4).prop_map(Step::SetQuotas),
         1 => proptest::bool::weighted(0.1).prop_map(|all| if all { Step::Clear } else { Step::Reset }),
+    ]
+}
+
+/// A step in a table that is full.
+#[derive(Clone, Copy, Debug)]
+enum Crowded {
+    Check(u32),
+    SetTier(usize),
+    Retier,
+    AddTier(u32),
+}
+
+fn crowded_step() -> impl Strategy<Value = Crowded> {
+    prop_oneof![
+        8 => (1..4u32).prop_map(Crowded::Check),
+        1 => (0..15usize).prop_map(Crowded::SetTier),
+        1 => Just(Crowded::Retier),
+        1 => (1..6u32).prop_map(Crowded::AddTier),
     ]
 }
 
@@ -739,13 +816,13 @@ proptest! {
     /// That holds under every operation on keys and quotas.
     #[test]
     fn large_table_matches_a_map_of_buckets(
-        tiers in [settings(), settings(), settings()],
+        tiers in proptest::collection::vec(settings(), 1..=keys::TIERS),
         shares in any::<bool>(),
         steps in proptest::collection::vec((1..=13u64, prop_oneof![4 => 0..5i64, 1 => 0..1_000i64], step()), 1..300),
     ) {
         let clock = ManualClock::with_frequency(keys::FREQUENCY);
         let limits = KeyedLimiter::<u64>::builder(tiers[0].quota())
-            .tiers([tiers[1].quota(), tiers[2].quota()], |key| Keys::own_tier(*key))
+            .tiers(tiers[1..].iter().map(|tier| tier.quota()), |key| Keys::own_tier(*key))
             .capacity(1_000)
             .shared_buckets(1)
             .when_full(if shares { WhenFull::SharedOverflow } else { WhenFull::DenyNew })
@@ -762,7 +839,7 @@ proptest! {
                 limits.clear();
                 model.clear();
             }
-            if matches!(step, Step::SetTier(_) | Step::ClearTier) && model.was_moved(key) {
+            if matches!(step, Step::SetTier(_) | Step::ClearTier | Step::Retier) && model.was_moved(key) {
                 limits.reset(&key);
                 model.reset(key);
             }
@@ -778,16 +855,27 @@ proptest! {
                     model.reset(key);
                 }
                 Step::SetTier(tier) => {
-                    limits.set_tier(&key, tier).unwrap();
-                    model.give_tier(key, Some(tier));
+                    prop_assert_eq!(limits.set_tier(&key, tier).is_ok(), tier < model.tiers());
+                    if tier < model.tiers() {
+                        model.give_tier(key, Some(tier));
+                    }
                 }
                 Step::ClearTier => {
                     limits.clear_tier(&key);
                     model.give_tier(key, None);
                 }
-                Step::SetQuota(tier, settings) => {
-                    prop_assert_eq!(limits.set_tier_quota(tier, settings.quota()), Ok(()));
-                    model.set_quota(tier, settings);
+                Step::Retier => {
+                    limits.retier(&key);
+                    model.retier(key);
+                }
+                Step::AddTier(settings) if model.tiers() < keys::TIERS => {
+                    prop_assert_eq!(limits.add_tier(settings.quota()), Ok(model.tiers()));
+                    model.add_tier(settings);
+                }
+                Step::AddTier(_) => {}
+                Step::SetQuotas(quotas) => {
+                    let result = limits.set_tier_quotas(quotas.iter().map(|(tier, settings)| (*tier, settings.quota())));
+                    prop_assert_eq!(result.is_ok(), model.set_quotas(&quotas));
                 }
                 Step::Clear => {
                     limits.clear();
@@ -797,6 +885,44 @@ proptest! {
             let usage = limits.peek(&key);
             prop_assert_eq!((usage.limit(), i64::from(usage.remaining())), model.peek(key));
             prop_assert_eq!((limits.len(), limits.overflows(), limits.evictions()), (model.len(), 0, 0));
+        }
+    }
+
+    /// In a full table, whose keys share buckets, tiers are added and keys are moved between them.
+    ///
+    /// Nothing is refilled, so a key may take one burst in all, of the tier that has the largest.
+    #[test]
+    fn no_key_exceeds_its_burst_while_tiers_are_added(
+        bursts in proptest::collection::vec(1..6u32, 1..4),
+        shared_buckets in 1..8usize,
+        steps in proptest::collection::vec((1..=24u64, crowded_step()), 1..400),
+    ) {
+        let never = |burst| Quota::per_second(0).burst(burst);
+        let limits = KeyedLimiter::<u64>::builder(never(bursts[0]))
+            .tiers(bursts[1..].iter().copied().map(never), |key| (*key % 15) as usize)
+            .capacity(1)
+            .shared_buckets(shared_buckets)
+            .clock(ManualClock::new())
+            .hasher(Seed::new(3, 4))
+            .build()
+            .unwrap();
+        let (mut tiers, mut largest) = (bursts.len(), bursts.into_iter().max().unwrap());
+        let mut taken = HashMap::<u64, u32>::new();
+        for (key, step) in steps {
+            match step {
+                Crowded::Check(n) => *taken.entry(key).or_default() += if limits.check_n(&key, n).is_ok() { n } else { 0 },
+                Crowded::SetTier(tier) => _ = limits.set_tier(&key, tier % tiers),
+                Crowded::Retier => limits.retier(&key),
+                Crowded::AddTier(burst) => match limits.add_tier(never(burst)) {
+                    Ok(tier) => {
+                        prop_assert_eq!(tier, tiers);
+                        (tiers, largest) = (tiers + 1, largest.max(burst));
+                    }
+                    Err(error) => prop_assert_eq!((error, tiers), (TierError::TooMany, 15)),
+                },
+            }
+            let taken = taken.get(&key).copied().unwrap_or(0);
+            prop_assert!(taken <= largest, "key {} took {} of {}", key, taken, largest);
         }
     }
 

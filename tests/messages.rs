@@ -103,7 +103,9 @@ fn keyed_limiter_errors() {
     }
     says(&TierError::Missing { tier: 3, tiers: 2 }, "tier 3 does not exist, there are 2");
     says(&TierError::Missing { tier: 1, tiers: 1 }, "tier 1 does not exist, there is 1");
-    says(&TierError::Quota(SetQuotaError::Busy), "another thread is changing the quota");
+    says(&TierError::Quota { tier: 2, error: SetQuotaError::Busy }, "tier 2: another thread is changing the quota");
+    says(&TierError::TooMany, "there are 15 tiers, which is the maximum");
+    says(&TierError::OneQuota, "the limiter has one quota for all keys, it was built without tiers");
 }
 
 #[test]

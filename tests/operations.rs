@@ -105,6 +105,8 @@ enum Step {
     TakeUpTo(u32),
     Charge(u32),
     Refund(u32),
+    Reset,
+    Drain,
     Reserve(u32, Option<u32>),
     /// Cancels the oldest or the newest reservation.
     Cancel(bool),
@@ -126,6 +128,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => n().prop_map(Step::TakeUpTo),
         3 => n().prop_map(Step::Charge),
         3 => n().prop_map(Step::Refund),
+        1 => Just(Step::Reset),
+        1 => Just(Step::Drain),
         5 => (n(), proptest::option::of(0..200u32)).prop_map(|(n, longest)| Step::Reserve(n, longest)),
         4 => any::<bool>().prop_map(Step::Cancel),
         1 => settings().prop_map(Step::SetQuota),
@@ -200,6 +204,15 @@ proptest! {
                     prop_assert_eq!(limiter.charge(n), expected);
                 }
                 Step::Refund(n) => prop_assert_eq!(limiter.refund(n), model.refund(n)),
+                Step::Reset => {
+                    limiter.reset();
+                    model.refund(u32::MAX);
+                }
+                Step::Drain => {
+                    let expected = model.tokens();
+                    prop_assert!(expected == 0 || model.take(expected, 0));
+                    prop_assert_eq!(limiter.drain(), expected);
+                }
                 Step::Reserve(n, longest) => {
                     let reserved = match longest {
                         Some(longest) => limiter.reserve_within(n, TICK * longest),

@@ -4,7 +4,7 @@
 use damper::retry::{AnyError, Failure, GaveUp};
 use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::{
-    Admission, AdmissionRequest, Bulkhead, CallError, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota,
+    Admission, AdmissionRequest, Bulkhead, CallError, CircuitBreaker, Deadline, Denied, LimitSet, ManualClock, Quota,
     RateLimiter, RetryError, is_refusal,
 };
 use std::error::Error;
@@ -50,6 +50,15 @@ fn every_refusal_is_found_and_not_retried() {
         assert!(is_refusal(&*error), "{from}");
         assert_eq!(AnyError::judge(&*error), Failure::FATAL, "{from}");
     }
+}
+
+/// The refusal of a limit is found in a chain, and says when to retry.
+#[test]
+fn refusal_of_a_limit_is_found_in_a_chain() {
+    let found: Vec<_> =
+        refusals().into_iter().filter(|(_, error)| Denied::find_in(&**error).is_some()).map(|(from, _)| from).collect();
+    assert_eq!(found, ["limiter", "set of limits", "i/o", "retry"]);
+    assert_eq!(Denied::find_in(&io::Error::other("down")), None);
 }
 
 #[test]

@@ -72,6 +72,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (-3..=3i8).prop_map(Step::HalfOpen),
         1 => Just(Step::ForceOpen),
         1 => Just(Step::ForceClosed),
+        1 => Just(Step::Trip),
         1 => Just(Step::Reset),
     ];
     proptest::collection::vec(step, 1..300)

@@ -4,7 +4,7 @@
 #![cfg(loom)]
 
 use damper_core::limit::Algorithm;
-use damper_core::{FixedWindow, LeakyQueue, LimitSet, Quota, RateLimiter, SlidingCounter};
+use damper_core::{FixedWindow, LeakyQueue, LimitSet, Quota, RateLimiter, SlidingCounter, TokenBucket};
 use damper_loom_tests::windows::{Bug, Windows};
 use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;
@@ -48,6 +48,34 @@ fn sliding_counter_gives_its_last_token_once() {
 #[should_panic(expected = "one place, one winner")]
 fn sliding_counter_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || race_for_the_last(counter));
+}
+
+/// A full window is reset beside a check: the limit is there once more.
+///
+/// [A `store` in place of the swap.]
+fn reset_beside_a_check<A: Algorithm + 'static>(limit: fn(Quota) -> A) {
+    let limiter = Arc::new(RateLimiter::with_algorithm(limit(Quota::per_second(2)), Stopped(7)));
+    limiter.check_n(2).unwrap();
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || u32::from(limiter.check().is_ok()))
+    };
+    limiter.reset();
+    let mine = u32::from(limiter.check().is_ok());
+    assert_eq!(mine + rival.join().unwrap() + limiter.drain(), 2, "the limit, once more");
+}
+
+#[test]
+fn reset_beside_a_check_returns_one_limit() {
+    check_preemptions(3, || reset_beside_a_check(TokenBucket::new));
+    check_preemptions(3, || reset_beside_a_check(FixedWindow::new));
+    check_preemptions(3, || reset_beside_a_check(counter));
+}
+
+#[test]
+#[should_panic(expected = "the limit, once more")]
+fn reset_beside_a_check_returns_one_limit_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, || reset_beside_a_check(FixedWindow::new));
 }
 
 /// Two threads race to open the next window: it is opened once, and gives its limit.

@@ -10,6 +10,7 @@ use damper_loom_tests::tables::{
 };
 use damper_loom_tests::{Flaw, Stopped};
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use std::hash::BuildHasherDefault;
 
@@ -375,6 +376,125 @@ fn key_is_in_the_remembered_tier() {
         let limit = limits.peek(&A).limit();
         limits.clear();
         assert_eq!(limits.peek(&A).limit(), limit, "the tier that is remembered");
+    });
+}
+
+/// A key spends from its shared bucket in a tier that was just added, while another key of the bucket spends in its own.
+///
+/// Together they take one burst.
+///
+/// [`debt_in_other_tiers` of the tiers that the limiter was built with.]
+#[test]
+fn spend_in_an_added_tier_counts_in_the_others() {
+    check_preemptions(2, spend_in_an_added_tier_counts_in_the_others_model);
+}
+
+#[test]
+#[should_panic = "Causality violation"]
+fn spend_in_an_added_tier_counts_in_the_others_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, spend_in_an_added_tier_counts_in_the_others_model);
+}
+
+fn spend_in_an_added_tier_counts_in_the_others_model() {
+    let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(2));
+    let rival = beside(&limits, |limits| u32::from(limits.check(&B).is_ok()));
+    let added = limits.add_tier(quota(2)).unwrap();
+    limits.set_tier(&A, added).unwrap();
+    let taken = u32::from(limits.check(&A).is_ok()) + rival.join().unwrap();
+    assert_eq!(taken + drain(&limits, B) + drain(&limits, A), 2, "one burst");
+}
+
+/// Two threads add a tier each: each gets a number of its own, with its own quota.
+///
+/// [A place that is looked at, and then set.]
+#[test]
+fn added_tiers_get_numbers_of_their_own() {
+    check_preemptions(3, || {
+        let limits = ways(1, WhenFull::SharedOverflow, quota(2));
+        let rival = beside(&limits, |limits| limits.add_tier(quota(5)).unwrap());
+        let mine = limits.add_tier(quota(7)).unwrap();
+        assert_eq!(limits.tier_quota(mine), Some(quota(7)), "the quota of the tier");
+        let other = rival.join().unwrap();
+        assert_eq!(
+            (limits.tier_quota(mine), limits.tier_quota(other)),
+            (Some(quota(7)), Some(quota(5))),
+            "of the tier"
+        );
+        assert_eq!(mine + other, 2 + 3, "their numbers");
+    });
+}
+
+/// Tiers by a plan that changes: `plan` is the tier of every key.
+fn planned(plan: &Arc<AtomicUsize>) -> Limits {
+    let plan = Arc::clone(plan);
+    let limits = KeyedLimiter::<u64>::builder(quota(2))
+        .tiers([quota(4)], move |_| plan.load(Ordering::Relaxed))
+        .capacity(1)
+        .shared_buckets(2)
+        .clock(Stopped(7))
+        .hasher(BuildHasherDefault::default())
+        .build()
+        .unwrap();
+    Arc::new(limits)
+}
+
+/// A key is first seen while its plan changes and its tier is asked for again: it is then in the new tier.
+///
+/// [`of` without a look at the count; the count stored or loaded Relaxed.]
+#[test]
+fn retier_reaches_a_key_that_is_just_seen() {
+    check_preemptions(2, retier_reaches_a_key_that_is_just_seen_model);
+}
+
+#[test]
+#[should_panic = "the tier of the new plan"]
+fn retier_reaches_a_key_that_is_just_seen_unless_flawed() {
+    check_flawed(Flaw::NothingOrdered, retier_reaches_a_key_that_is_just_seen_model);
+}
+
+fn retier_reaches_a_key_that_is_just_seen_model() {
+    let plan = Arc::new(AtomicUsize::new(0));
+    let limits = planned(&plan);
+    let rival = beside(&limits, |limits| limits.check(&A).is_ok());
+    plan.store(1, Ordering::Relaxed);
+    limits.retier(&A);
+    assert!(rival.join().unwrap());
+    assert_eq!((limits.peek(&A).limit(), limits.len()), (4, 1), "the tier of the new plan");
+}
+
+/// Two threads ask for a key's tier again, one of them before its plan changes: the key is in the new tier.
+///
+/// [`of` without a look at the count.]
+#[test]
+fn last_retier_stands() {
+    check_preemptions(2, || {
+        let plan = Arc::new(AtomicUsize::new(0));
+        let limits = planned(&plan);
+        limits.check(&A).unwrap();
+        let rival = beside(&limits, |limits| limits.retier(&A));
+        plan.store(1, Ordering::Relaxed);
+        limits.retier(&A);
+        rival.join().unwrap();
+        assert_eq!(limits.peek(&A).limit(), 4, "the tier of the new plan");
+    });
+}
+
+/// Two quotas change together while another thread changes one of them: both change, or none.
+///
+/// [Each change published as soon as it is prepared.]
+#[test]
+fn quotas_change_together_or_not_at_all() {
+    check_preemptions(3, || {
+        let limits = ways(4, WhenFull::SharedOverflow, quota(2));
+        let old = [0, 1].map(|tier| limits.tier_quota(tier).unwrap());
+        let rival = beside(&limits, |limits| limits.set_tier_quota(1, quota(9)).is_ok());
+        let result = limits.set_tier_quotas([(0, quota(5)), (1, quota(7))]);
+        let rival_changed = rival.join().unwrap();
+        let now = [0, 1].map(|tier| limits.tier_quota(tier).unwrap());
+        match result {
+            Ok(()) => assert!(now == [quota(5), quota(7)] || rival_changed && now == [quota(5), quota(9)], "{now:?}"),
+            Err(_) => assert_eq!((now, rival_changed), ([old[0], quota(9)], true), "none has changed"),
+        }
     });
 }
 

@@ -38,6 +38,33 @@ fn blind_swap_takes_the_last_token_twice() {
     check_flawed(Flaw::BlindExchange, race_for_the_last);
 }
 
+/// A full log is reset beside a check: its tokens are there once more, and none twice.
+///
+/// [A `store` in place of the swap of a stamp.]
+#[test]
+fn reset_beside_a_check_mints_no_token() {
+    check_preemptions(3, reset_beside_a_check);
+}
+
+#[test]
+#[should_panic(expected = "the limit, once more")]
+fn reset_beside_a_check_mints_no_token_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, reset_beside_a_check);
+}
+
+fn reset_beside_a_check() {
+    let limiter = Arc::new(RateLimiter::with_algorithm(log(2), Stopped(7)));
+    limiter.check_n(2).unwrap();
+    let rival = {
+        let limiter = Arc::clone(&limiter);
+        thread::spawn(move || u32::from(limiter.check().is_ok()))
+    };
+    limiter.reset();
+    let mine = u32::from(limiter.check().is_ok());
+    let taken = mine + rival.join().unwrap() + limiter.drain();
+    assert!(taken <= 2, "the limit, once more, not {taken}");
+}
+
 /// One takes two, the other three of four: all or nothing.
 #[test]
 fn several_tokens_are_taken_together_or_not_at_all() {

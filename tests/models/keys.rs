@@ -14,7 +14,8 @@ pub(crate) const CLOCK_TICKS: u64 = 1 << 20;
 pub(crate) const FREQUENCY: u64 = 1_000 * CLOCK_TICKS;
 const TOKEN: i64 = 8 * PART;
 const PART: i64 = 4096;
-const TIERS: usize = 3;
+/// The most tiers.
+pub(crate) const TIERS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -96,7 +97,7 @@ pub(crate) enum Answer {
 
 #[derive(Debug)]
 pub(crate) struct Keys {
-    tiers: [Settings; TIERS],
+    tiers: Vec<Settings>,
     known: HashMap<u64, Key>,
     given: HashMap<u64, usize>,
     /// The debts of keys without a slot in the only shared bucket, by tier.
@@ -106,7 +107,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(tiers: [Settings; TIERS], shares: bool) -> Self {
+    pub(crate) fn new(tiers: Vec<Settings>, shares: bool) -> Self {
         Self {
             tiers,
             known: HashMap::new(),
@@ -124,14 +125,14 @@ impl Keys {
     }
 
     fn tier_if_seen(&self, key: u64) -> usize {
-        self.given.get(&key).copied().unwrap_or_else(|| Self::own_tier(key))
+        self.given.get(&key).copied().unwrap_or_else(|| Self::own_tier(key).min(self.tiers.len() - 1))
     }
 
     pub(crate) fn pass(&mut self, ticks: i64) {
         for key in self.known.values_mut() {
             key.debt = key.debt.less(ticks * self.tiers[key.tier].rate());
         }
-        for (shared, tier) in self.shared.iter_mut().flatten().zip(self.tiers) {
+        for (shared, tier) in self.shared.iter_mut().flatten().zip(&self.tiers) {
             shared.debt = shared.debt.less(ticks * tier.rate());
         }
     }
@@ -171,7 +172,7 @@ impl Keys {
         let longer = |one: &usize, other: &usize| {
             (debt(*one).0 * self.tiers[*other].rate()).cmp(&(debt(*other).0 * self.tiers[*one].rate()))
         };
-        match (0..TIERS).max_by(longer).unwrap() {
+        match (0..self.tiers.len()).max_by(longer).unwrap() {
             longest if longest == tier || debt(longest).0 == 0 => debt(tier),
             longest => debt(longest).moved(self.tiers[longest], self.tiers[tier]),
         }
@@ -182,7 +183,8 @@ impl Keys {
     /// After repeated moves, debts might not be whole numbers of parts.
     pub(crate) fn mixes_tiers(&self, key: u64) -> bool {
         let tier = self.tier(key);
-        let owes = |shared: [ModelBucket; TIERS]| (0..TIERS).any(|other| other != tier && shared[other].debt.0 > 0);
+        let owes =
+            |shared: [ModelBucket; TIERS]| (0..self.tiers.len()).any(|other| other != tier && shared[other].debt.0 > 0);
         !self.known.contains_key(&key) && self.shared.is_some_and(owes)
     }
 
@@ -236,8 +238,21 @@ impl Keys {
         self.known.len()
     }
 
-    pub(crate) fn set_quota(&mut self, tier: usize, settings: Settings) {
-        self.tiers[tier] = settings;
+    pub(crate) fn tiers(&self) -> usize {
+        self.tiers.len()
+    }
+
+    /// Changes the quotas of several tiers, and returns whether all of them exist.
+    pub(crate) fn set_quotas(&mut self, quotas: &[(usize, Settings)]) -> bool {
+        let all_exist = quotas.iter().all(|(tier, _)| *tier < self.tiers.len());
+        for &(tier, settings) in quotas.iter().filter(|_| all_exist) {
+            self.tiers[tier] = settings;
+        }
+        all_exist
+    }
+
+    pub(crate) fn add_tier(&mut self, settings: Settings) {
+        self.tiers.push(settings);
     }
 
     /// Whether a key's debt was moved and is not repaid yet.
@@ -253,6 +268,11 @@ impl Keys {
             Some(tier) => self.given.insert(key, tier),
             None => self.given.remove(&key),
         };
+        self.retier(key);
+    }
+
+    /// Moves a key to the tier that it belongs to now.
+    pub(crate) fn retier(&mut self, key: u64) {
         let tier = self.tier_if_seen(key);
         if let Some(known) = self.known.get_mut(&key) {
             known.debt = known.debt.moved(self.tiers[known.tier], self.tiers[tier]);

@@ -46,6 +46,7 @@ pub(crate) enum Step {
     HalfOpen(i8),
     ForceOpen,
     ForceClosed,
+    Trip,
     Reset,
 }
 
@@ -129,6 +130,16 @@ impl PlainBreaker {
         if self.state == State::HalfOpen {
             self.reopens = (self.reopens + 1).min(7);
         }
+        self.cool_down(now);
+    }
+
+    /// Opens by hand, for a first cooldown.
+    fn trip(&mut self, now: u128) {
+        self.reopens = 0;
+        self.cool_down(now);
+    }
+
+    fn cool_down(&mut self, now: u128) {
         self.enter(State::Open);
         let config = self.plan.config;
         let mut nanos = config.cooldown().as_nanos();
@@ -286,6 +297,11 @@ pub(crate) fn compare<const HERTZ: u64>(plan: Plan, start: u64, steps: impl Into
             Step::ForceClosed => {
                 breaker.force_closed();
                 model.enter(State::ForcedClosed);
+                0
+            }
+            Step::Trip => {
+                breaker.trip();
+                model.trip(now);
                 0
             }
             Step::Reset => {

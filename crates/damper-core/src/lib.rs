@@ -61,6 +61,7 @@
 //! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`AdaptiveLimit`]: as the service's latency says; [`KeyedBulkhead`] and [`KeyedAdaptiveLimit`]: per key; `Admission`: and which calls |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
+//! | [`testing`] | assertions for tests of your own code |
 //!
 //! # Features
 //!
@@ -105,6 +106,7 @@ pub mod retry;
 pub mod store;
 #[doc(hidden)]
 pub mod sync;
+pub mod testing;
 pub mod throttle;
 pub mod time;
 pub mod word32;

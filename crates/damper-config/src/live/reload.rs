@@ -17,6 +17,7 @@ use damper_core::limit::{
 use damper_core::quota::SetQuotaError;
 use damper_core::{Clock, Monotonic, Quota};
 use std::hash::{BuildHasher, Hash};
+use std::iter;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -162,7 +163,7 @@ fn check_keyed<A: KeyedAlgorithm>(start: &RateLimitSettings, new: &RateLimitSett
     before.into_iter().zip(after).try_for_each(|(before, after)| check(before, after))
 }
 
-/// Puts the quota and the tiers in force.
+/// Puts the quota and the tiers in force, together.
 fn apply_keyed<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, new: &RateLimitSettings) -> Result<(), String>
 where
     K: Hash + ?Sized,
@@ -170,13 +171,10 @@ where
     S: BuildHasher,
     A: KeyedAlgorithm,
 {
-    set_quota(|| limits.set_quota(new.effective_quota()))?;
-    for (index, quota) in new.tiers().into_iter().enumerate() {
-        let is_busy = |error: &TierError| *error == TierError::Quota(SetQuotaError::Busy);
-        // The first tier is the quota of the section.
-        set_patiently(is_busy, || limits.set_tier_quota(index + 1, quota))?;
-    }
-    Ok(())
+    let is_busy = |error: &TierError| matches!(error, TierError::Quota { error: SetQuotaError::Busy, .. });
+    // The first tier is the quota of the section.
+    let quotas = || iter::once(new.effective_quota()).chain(new.tiers()).enumerate();
+    set_patiently(is_busy, || limits.set_tier_quotas(quotas()))
 }
 
 /// Changes the quota of a limiter with any algorithm.

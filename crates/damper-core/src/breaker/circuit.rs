@@ -382,14 +382,7 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
     /// Opens the breaker for a first cooldown, whatever the present state, and ends metrics only.
     pub(super) fn trip(&self) {
         self.set_metrics_only(false);
-        loop {
-            let settings = self.settings();
-            let current = self.state.word.load();
-            let next = settings.opened(current, 0, self.now(), self.cooldown(Duration::ZERO));
-            if self.are_in_force(&settings) && self.replace(current, next, Some(Cause::Control)) {
-                return;
-            }
-        }
+        Transitions::trip(self);
     }
 
     /// Opens the breaker for `cooldown`, whatever the present state, and ends metrics only.

@@ -138,6 +138,18 @@ pub(crate) trait Transitions {
         }
     }
 
+    /// Opens the breaker for a first cooldown, whatever the present state.
+    fn trip(&self) {
+        loop {
+            let settings = self.settings();
+            let current = self.word().load();
+            let next = settings.opened(current, 0, self.now(), self.cooldown(Duration::ZERO));
+            if self.are_in_force(&settings) && self.replace(current, next, Some(Cause::Control)) {
+                return;
+            }
+        }
+    }
+
     /// Puts the breaker into a state, whatever the present one.
     fn force(&self, phase: Phase) {
         loop {

@@ -205,7 +205,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         let table = Table::new(quota, &others, start, capacity, words, when_full);
         let tiers = match tier_of {
             None => TierChoice::One(PhantomData),
-            Some(tier_of) => TierChoice::new(table.tiers(), tier_of),
+            Some(tier_of) => TierChoice::new(tier_of),
         };
         Ok(KeyedLimiter { table, tiers, capacity, clock, hasher })
     }

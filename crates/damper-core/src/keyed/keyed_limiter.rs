@@ -3,13 +3,14 @@
 #[cfg(feature = "std")]
 use super::builder::KeyedLimiterBuilder;
 use super::table::{
-    Fingerprint, KeyedSlots, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull, is_kept_by,
+    Fingerprint, KeyedSlots, MOST_TIERS, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull,
+    is_kept_by,
 };
-use super::tiers::{TierChoice, TierError};
+use super::tiers::{OwnTier, TierChoice, TierError};
 use crate::limit::{
     Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, RateLimiter, TokenBucket, TokenLine, Usage,
 };
-use crate::quota::{LiveQuota, Quota, SetQuotaError};
+use crate::quota::{LiveQuota, Quota, QuotaChange, SetQuotaError};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock, Seed};
 use core::fmt;
@@ -34,8 +35,9 @@ use core::marker::PhantomData;
 /// # Several quotas
 ///
 /// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own. The tier of a key
-/// is determined when the key is first seen, and [`set_tier`](KeyedLimiter::set_tier) overrides it. Every quota can be
-/// changed while the limiter is used.
+/// is determined when the key is first seen, and [`set_tier`](KeyedLimiter::set_tier) overrides it. While the limiter is
+/// used, quotas can be changed, [one](KeyedLimiter::set_tier_quota) or [several at once](KeyedLimiter::set_tier_quotas), a
+/// [tier can be added](KeyedLimiter::add_tier), and a key's tier [asked for again](KeyedLimiter::retier).
 ///
 /// # Other algorithms
 ///
@@ -248,7 +250,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
             if let Some(booked) = self.table.charge_in_slot(fingerprint, n, &self.clock) {
                 return booked;
             }
-            let own = self.tiers.own(key);
+            let own = self.own_tier(key);
             let tier = || self.tiers.of(fingerprint, own);
             if let Some(booked) = self.table.charge_shared(fingerprint, n, &self.clock, tier) {
                 return booked;
@@ -261,6 +263,21 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         let fingerprint = self.fingerprint(key);
         self.table.visit(fingerprint, &self.clock, |line, _, at| (A::idle(line, at), ()));
         self.table.wake(fingerprint);
+    }
+
+    /// Takes all tokens of this key that are there, and returns how many: its bucket is empty, and refills from now on.
+    ///
+    /// 0 if none are there. Under a quota without a limit it takes none, and returns `u32::MAX`.
+    #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
+    pub fn drain(&self, key: &K) -> u32 {
+        let mut left = self.peek(key).remaining();
+        // A refusal says how many are left, which is always fewer than were asked for.
+        while left > 0
+            && let Err(denied) = self.check_n(key, left)
+        {
+            left = denied.remaining();
+        }
+        left
     }
 
     /// Moves this key to a tier, in place of the one it has.
@@ -281,18 +298,74 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         let fingerprint = self.fingerprint(key);
         self.table.move_to(fingerprint, &self.clock, || {
             self.tiers.set(fingerprint, Some(tier));
-            tier
+            Some(tier)
         });
         Ok(())
     }
 
     /// Makes this key belong to the tier again that it would without [`set_tier`](Self::set_tier).
+    ///
+    /// The function is asked again, as by [`retier`](Self::retier).
     pub fn clear_tier(&self, key: &K) {
-        let (fingerprint, own) = (self.fingerprint(key), self.tiers.own(key));
-        self.table.move_to(fingerprint, &self.clock, || {
-            self.tiers.set(fingerprint, None);
-            own
-        });
+        self.move_to_own_tier(key, |fingerprint| self.tiers.set(fingerprint, None));
+    }
+
+    /// Asks again which tier this key belongs to, and moves it there.
+    ///
+    /// For when the answer of the [function](crate::keyed::KeyedLimiterBuilder::tiers) has changed: a user has another plan, or
+    /// there is [one more tier](Self::add_tier). The key's debt moves along as [`set_tier`](Self::set_tier) says. A tier that it
+    /// was given there stays. A key without a slot has nothing to move: the function is asked when it is next seen.
+    ///
+    /// What the caller wrote before, the function sees, also in a call that sees the key first just now. (A wait for tokens of a key
+    /// without a slot, made by [`acquire`](Self::acquire) before, still goes by the tier of then.)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, ManualClock, Quota};
+    /// use std::collections::HashMap;
+    /// use std::sync::{Arc, RwLock};
+    ///
+    /// let plans = Arc::new(RwLock::new(HashMap::from([("bob", 0)])));
+    /// let tier_of = {
+    ///     let plans = Arc::clone(&plans);
+    ///     move |user: &str| plans.read().unwrap().get(user).copied().unwrap_or(0)
+    /// };
+    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1))
+    ///     .tiers([Quota::per_second(10)], tier_of)
+    ///     .clock(ManualClock::new())
+    ///     .build()?;
+    /// assert!(limits.check_n("bob", 1).is_ok());
+    ///
+    /// plans.write().unwrap().insert("bob", 1);
+    /// limits.retier("bob");
+    /// assert_eq!(limits.peek("bob").limit(), 10);
+    /// assert_eq!(limits.peek("bob").used(), 10, "his token comes back in a second, as before");
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn retier(&self, key: &K) {
+        self.move_to_own_tier(key, |_| ());
+    }
+
+    /// Moves a key to the tier that the function returns now, unless it was given one.
+    ///
+    /// `prepare` runs with the key's lock held, perhaps several times.
+    fn move_to_own_tier(&self, key: &K, prepare: impl Fn(Fingerprint)) {
+        let fingerprint = self.fingerprint(key);
+        self.tiers.outdate();
+        loop {
+            let own = self.own_tier(key);
+            let is_moved = self.table.move_to(fingerprint, &self.clock, || {
+                prepare(fingerprint);
+                self.tiers.of(fingerprint, own)
+            });
+            if is_moved {
+                return;
+            }
+        }
     }
 
     /// Returns the refusal that [`check_n`](Self::check_n) would give for the key's own debt, and takes nothing.
@@ -340,7 +413,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
             let taken = if is_known {
                 self.table.take(fingerprint, n, &self.clock)
             } else {
-                let own = self.tiers.own(key);
+                let own = self.own_tier(key);
                 self.table.take_first(fingerprint, n, &self.clock, || self.tiers.of(fingerprint, own))
             };
             match taken {
@@ -360,14 +433,19 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         Fingerprint::of(self.hasher.hash_one(key))
     }
 
+    /// The tier of a key that was given none.
+    pub(super) fn own_tier(&self, key: &K) -> OwnTier {
+        self.tiers.own(key, || self.table.tiers())
+    }
+
     /// The quota of the tier that a key is in, or would be in.
     fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
-        self.table.quota_of(fingerprint, || self.tiers.of(fingerprint, self.tiers.own(key)))
+        self.table.quota_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(key)))
     }
 
     /// Answers from the key's bucket, and changes nothing.
     fn look_at<T>(&self, fingerprint: Fingerprint, key: &K, look: impl Fn(&A::Line, u64, u64) -> T) -> T {
-        self.table.peek(fingerprint, &self.clock, || self.tiers.of(fingerprint, self.tiers.own(key)), look)
+        self.table.peek(fingerprint, &self.clock, || self.tiers.given_or(fingerprint, self.own_tier(key)), look)
     }
 }
 
@@ -389,17 +467,17 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     ///
     /// [`SetQuotaError`], and the quota stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-        self.put_in_force(self.table.first_tier(), quota)
+        self.change(self.table.first_tier(), quota)?.publish::<A::Line>(&self.clock);
+        self.table.wake_all();
+        Ok(())
     }
 
-    /// Changes a quota, if a key's level has room for it.
-    fn put_in_force(&self, live: &LiveQuota, quota: Quota) -> Result<(), SetQuotaError> {
+    /// Prepares to change a quota, if a key's level has room for it.
+    fn change<'a>(&self, live: &'a LiveQuota, quota: Quota) -> Result<QuotaChange<'a>, SetQuotaError> {
         if !is_kept_by::<A>(quota) {
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });
         }
-        live.set::<A::Line>(quota, &self.clock)?;
-        self.table.wake_all();
-        Ok(())
+        live.prepare::<A::Line>(quota, &self.clock)
     }
 
     fn live_quota(&self, tier: usize) -> Result<&LiveQuota, TierError> {
@@ -417,7 +495,97 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     ///
     /// [`TierError`]: there is no such tier, or the quota was refused. The quota stays.
     pub fn set_tier_quota(&self, tier: usize, quota: Quota) -> Result<(), TierError> {
-        Ok(self.put_in_force(self.live_quota(tier)?, quota)?)
+        self.set_tier_quotas([(tier, quota)])
+    }
+
+    /// Puts the quotas of several tiers in force: all of them, or none.
+    ///
+    /// Each is checked before the first changes, and no other thread can change one of them in between. They then change one
+    /// after the other, which takes less than a microsecond; a key is in one tier, and so under its old quota or its new one. Of
+    /// a tier that is named twice the last quota counts.
+    ///
+    /// # Errors
+    ///
+    /// [`TierError`]: there is no such tier, or one of the quotas was refused. All quotas stay.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, ManualClock, Quota};
+    ///
+    /// let paying = |user: &str| usize::from(user.starts_with("paying:"));
+    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1))
+    ///     .tiers([Quota::per_second(10)], paying)
+    ///     .clock(ManualClock::new())
+    ///     .build()?;
+    /// limits.set_tier_quotas([(0, Quota::per_second(2)), (1, Quota::per_second(20))])?;
+    /// assert_eq!(limits.tier_quota(1), Some(Quota::per_second(20)));
+    ///
+    /// let error = limits.set_tier_quotas([(0, Quota::per_second(3)), (2, Quota::per_second(30))]).unwrap_err();
+    /// assert_eq!(error.to_string(), "tier 2 does not exist, there are 2");
+    /// assert_eq!(limits.quota(), Quota::per_second(2), "none has changed");
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_tier_quotas(&self, quotas: impl IntoIterator<Item = (usize, Quota)>) -> Result<(), TierError> {
+        let mut wanted = [None; MOST_TIERS];
+        // The caller's iterator runs before anything is claimed.
+        for (tier, quota) in quotas {
+            wanted[tier.min(MOST_TIERS - 1)] = Some((self.live_quota(tier)?, quota));
+        }
+        let mut changes = [const { None }; MOST_TIERS];
+        for ((tier, wanted), change) in wanted.into_iter().enumerate().zip(&mut changes) {
+            if let Some((live, quota)) = wanted {
+                *change = Some(self.change(live, quota).map_err(|error| TierError::Quota { tier, error })?);
+            }
+        }
+        for change in changes.into_iter().flatten() {
+            change.publish::<A::Line>(&self.clock);
+        }
+        self.table.wake_all();
+        Ok(())
+    }
+
+    /// Adds a tier while the limiter is used, and returns its number.
+    ///
+    /// There are at most 15 tiers. Keys come into it by [`set_tier`](Self::set_tier), or where the
+    /// [function](crate::keyed::KeyedLimiterBuilder::tiers) returns its number, which meant the last tier before: a key that is known
+    /// then stays where it is until [`retier`](Self::retier) is called.
+    ///
+    /// The tier has a word of its own in each shared bucket, for keys without a slot. So it takes 8 bytes for each of them: by default
+    /// 16 bytes for each key of the capacity, divided by the number of tiers that the limiter was built with.
+    ///
+    /// # Errors
+    ///
+    /// [`TierError::TooMany`], [`TierError::OneQuota`] of a limiter that was built without tiers, or [`TierError::Quota`] if the
+    /// algorithm cannot count so much.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, ManualClock, Quota};
+    ///
+    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1)).tiers([], |_| 0).clock(ManualClock::new()).build()?;
+    /// let partners = limits.add_tier(Quota::per_second(50))?;
+    /// limits.set_tier("alice", partners)?;
+    /// assert!(limits.check_n("alice", 50).is_ok());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "alloc")]
+    pub fn add_tier(&self, quota: Quota) -> Result<usize, TierError> {
+        if !self.tiers.has_several() {
+            return Err(TierError::OneQuota);
+        }
+        if !is_kept_by::<A>(quota) {
+            let error = SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT };
+            return Err(TierError::Quota { tier: self.table.tiers(), error });
+        }
+        self.table.add_tier(quota).ok_or(TierError::TooMany)
     }
 
     /// The keys that it was built for.

@@ -2,6 +2,7 @@
 
 use super::KeyedLimiter;
 use super::table::{Fingerprint, Reserved, Table};
+use super::tiers::OwnTier;
 use crate::limit::{Acquire, Denied, Place, Queue, Sealed, TokenBucket};
 use crate::time::Clock;
 use core::fmt;
@@ -53,7 +54,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire(&self, key: &K, n: u32) -> Acquire<KeyQueue<'_, K, C, S>> {
-        Acquire::new(KeyQueue { limiter: self, key: self.fingerprint(key), own_tier: self.tiers.own(key) }, n)
+        Acquire::new(KeyQueue { limiter: self, key: self.fingerprint(key), own_tier: self.own_tier(key) }, n)
     }
 
     /// Takes `n` tokens of this key now, to be used when they are there.
@@ -103,7 +104,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
 pub struct KeyQueue<'a, K: ?Sized, C, S> {
     limiter: &'a KeyedLimiter<K, C, S>,
     key: Fingerprint,
-    own_tier: usize,
+    own_tier: OwnTier,
 }
 
 impl<K: ?Sized, C, S> Clone for KeyQueue<'_, K, C, S> {
@@ -128,7 +129,7 @@ impl<'a, K: ?Sized, C: Clock, S> Queue for KeyQueue<'a, K, C, S> {
 
     fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied> {
         let &Self { limiter: KeyedLimiter { table, tiers, clock, .. }, key, own_tier } = self;
-        let reserved = table.reserve(key, n, longest, clock, || tiers.of(key, own_tier))?;
+        let reserved = table.reserve(key, n, longest, clock, || tiers.given_or(key, own_tier))?;
         Ok(KeyedReservation { table, clock, reserved })
     }
 }

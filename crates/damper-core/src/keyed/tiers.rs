@@ -1,11 +1,15 @@
 //! Which tier each key is in.
 
-use super::table::Fingerprint;
+use super::table::{Fingerprint, MOST_TIERS};
 use crate::quota::SetQuotaError;
 use core::fmt;
 use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
-use {crate::sync::Guarded, alloc::boxed::Box, hashbrown::HashMap};
+use {
+    crate::sync::{AtomicUsize, Guarded, Ordering},
+    alloc::boxed::Box,
+    hashbrown::HashMap,
+};
 
 /// The function with which a limiter is built, by which a key belongs to a tier.
 #[cfg(feature = "alloc")]
@@ -16,39 +20,99 @@ pub(super) enum TierChoice<K: ?Sized> {
     One(PhantomData<fn(&K)>),
     #[cfg(feature = "alloc")]
     Several {
-        tiers: usize,
         tier_of: TierOf<K>,
         /// The tiers that single keys were given, by their fingerprints.
         overrides: Guarded<HashMap<u64, usize>>,
+        /// How often the answers of `tier_of` were given up; wraps.
+        outdated: AtomicUsize,
     },
+}
+
+/// The tier of a key that was given none, as the function returned it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnTier {
+    #[cfg(feature = "alloc")]
+    tier: usize,
+    /// How often answers had been given up before the function was asked.
+    #[cfg(feature = "alloc")]
+    outdated: usize,
+}
+
+impl OwnTier {
+    /// The only tier there is.
+    const ONLY: Self = Self {
+        #[cfg(feature = "alloc")]
+        tier: 0,
+        #[cfg(feature = "alloc")]
+        outdated: 0,
+    };
 }
 
 impl<K: ?Sized> TierChoice<K> {
     #[cfg(feature = "alloc")]
-    pub(super) fn new(tiers: usize, tier_of: TierOf<K>) -> Self {
-        Self::Several { tiers, tier_of, overrides: Guarded::new(HashMap::new()) }
+    pub(super) fn new(tier_of: TierOf<K>) -> Self {
+        Self::Several { tier_of, overrides: Guarded::new(HashMap::new()), outdated: AtomicUsize::new(0) }
     }
 
-    /// The tier of a key that was given none.
+    /// Whether keys can be in different tiers.
+    #[cfg(feature = "alloc")]
+    pub(super) fn has_several(&self) -> bool {
+        matches!(self, Self::Several { .. })
+    }
+
+    /// The tier of a key that was given none, where there are `tiers` of them.
     ///
     /// Called without a lock, because the function may use the limiter.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
-    pub(super) fn own(&self, key: &K) -> usize {
+    pub(super) fn own(&self, key: &K, tiers: impl FnOnce() -> usize) -> OwnTier {
         match self {
-            Self::One(_) => 0,
+            Self::One(_) => OwnTier::ONLY,
             #[cfg(feature = "alloc")]
-            Self::Several { tiers, tier_of, .. } => tier_of(key).min(tiers - 1),
+            Self::Several { tier_of, outdated, .. } => {
+                // ORDERING: Acquire pairs with the Release in `outdate`: a thread that sees the count has the function see what
+                // the caller of `retier` wrote before. loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
+                let outdated = outdated.load(Ordering::Acquire);
+                let tier = tier_of(key);
+                OwnTier { tier: tier.min(tiers() - 1), outdated }
+            }
         }
     }
 
-    /// The tier of a key: the one that it was given, or else its own.
+    /// Gives up the answers of the function so far: a call that holds one asks again.
+    pub(super) fn outdate(&self) {
+        match self {
+            Self::One(_) => {}
+            #[cfg(feature = "alloc")]
+            // ORDERING: Release, as in `own`.
+            Self::Several { outdated, .. } => _ = outdated.fetch_add(1, Ordering::Release),
+        }
+    }
+
+    /// The tier of a key: the one that it was given, or else its own; `None` if that has to be asked for again.
+    ///
+    /// Called with the key's lock held.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
-    pub(super) fn of(&self, fingerprint: Fingerprint, own: usize) -> usize {
+    pub(super) fn of(&self, fingerprint: Fingerprint, own: OwnTier) -> Option<usize> {
+        match self {
+            Self::One(_) => Some(0),
+            #[cfg(feature = "alloc")]
+            Self::Several { outdated, .. } => {
+                // ORDERING: Relaxed: the key's lock orders it. A `retier` that took the lock before has counted, and one that
+                // takes it later moves the key. loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
+                let is_asked_since = outdated.load(Ordering::Relaxed) == own.outdated;
+                is_asked_since.then(|| self.given_or(fingerprint, own))
+            }
+        }
+    }
+
+    /// The tier that a key was given, or else its own.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
+    pub(super) fn given_or(&self, fingerprint: Fingerprint, own: OwnTier) -> usize {
         match self {
             Self::One(_) => 0,
             #[cfg(feature = "alloc")]
             Self::Several { overrides, .. } => {
-                overrides.read(|overrides| overrides.get(&fingerprint.get()).copied()).unwrap_or(own)
+                overrides.read(|overrides| overrides.get(&fingerprint.get()).copied()).unwrap_or(own.tier)
             }
         }
     }
@@ -81,8 +145,17 @@ pub enum TierError {
         /// How many tiers there are.
         tiers: usize,
     },
-    /// The quota was refused; the one before stays.
-    Quota(SetQuotaError),
+    /// The quota was refused. Every quota stays as it was.
+    Quota {
+        /// The tier whose quota was to change, counted from 0.
+        tier: usize,
+        /// Why.
+        error: SetQuotaError,
+    },
+    /// There are as many tiers as there can be, which is 15.
+    TooMany,
+    /// The limiter has one quota for all keys: it was built without [`tiers`](crate::keyed::KeyedLimiterBuilder::tiers).
+    OneQuota,
 }
 
 impl fmt::Display for TierError {
@@ -90,15 +163,11 @@ impl fmt::Display for TierError {
         match self {
             Self::Missing { tier, tiers: 1 } => write!(f, "tier {tier} does not exist, there is 1"),
             Self::Missing { tier, tiers } => write!(f, "tier {tier} does not exist, there are {tiers}"),
-            Self::Quota(error) => error.fmt(f),
+            Self::Quota { tier, error } => write!(f, "tier {tier}: {error}"),
+            Self::TooMany => write!(f, "there are {MOST_TIERS} tiers, which is the maximum"),
+            Self::OneQuota => f.write_str("the limiter has one quota for all keys, it was built without tiers"),
         }
     }
 }
 
 impl core::error::Error for TierError {}
-
-impl From<SetQuotaError> for TierError {
-    fn from(error: SetQuotaError) -> Self {
-        Self::Quota(error)
-    }
-}

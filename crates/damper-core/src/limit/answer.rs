@@ -3,7 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use super::LimitSetDenied;
 use super::token_bucket::{TakeError, TokenLine};
+use crate::breaker::source_of;
 use crate::quota::{Line, Tempo};
 #[cfg(feature = "defmt")]
 use crate::time::Micros;
@@ -332,6 +334,34 @@ impl defmt::Format for Denied {
 }
 
 impl core::error::Error for Denied {}
+
+impl Denied {
+    /// Returns the first refusal of a limit in an error's chain of sources, the error itself included.
+    ///
+    /// That of a [`LimitSet`](super::LimitSet) is the one of the limit that refused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    /// use damper::{Denied, ManualClock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::with_clock(Quota::per_minute(1), ManualClock::new());
+    /// limiter.check()?;
+    /// let error = std::io::Error::other(limiter.check().unwrap_err());
+    /// assert_eq!(Denied::find_in(&error).unwrap().retry_after(), Some(Duration::from_secs(60)));
+    /// # }
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    #[must_use]
+    pub fn find_in(error: &(dyn core::error::Error + 'static)) -> Option<Self> {
+        core::iter::successors(Some(error), |error| source_of(*error)).find_map(|error| {
+            error.downcast_ref().copied().or_else(|| error.downcast_ref().map(LimitSetDenied::denied))
+        })
+    }
+}
 
 const _: () = assert!(size_of::<Allowed>() <= 48, "a permission is small");
 const _: () = assert!(size_of::<Denied>() <= 48, "so is a refusal");

@@ -165,6 +165,10 @@ impl Algorithm for FixedWindow {
         windows::usage(&self.0, WORD, clock)
     }
 
+    fn reset(&self, clock: &impl Clock) {
+        windows::reset(&self.0, WORD, clock);
+    }
+
     fn quota(&self) -> Quota {
         self.0.quota()
     }

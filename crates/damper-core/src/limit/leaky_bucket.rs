@@ -78,6 +78,14 @@ impl Algorithm for LeakyBucket {
         self.0.usage(clock)
     }
 
+    fn reset(&self, clock: &impl Clock) {
+        self.0.reset(clock);
+    }
+
+    fn drain(&self, clock: &impl Clock) -> u32 {
+        self.0.drain(clock)
+    }
+
     fn quota(&self) -> Quota {
         self.0.quota()
     }

@@ -112,6 +112,14 @@ impl Algorithm for LeasingBucket {
         self.bucket.usage(clock)
     }
 
+    fn reset(&self, clock: &impl Clock) {
+        self.bucket.reset(clock);
+    }
+
+    fn drain(&self, clock: &impl Clock) -> u32 {
+        self.bucket.drain(clock)
+    }
+
     fn quota(&self) -> Quota {
         with_budget(&self.bucket, self.budget)
     }

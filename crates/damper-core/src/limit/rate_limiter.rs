@@ -202,6 +202,52 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         self.algorithm.usage(&self.clock)
     }
 
+    /// Forgets what was taken: the limit is full again, as for a customer whom a fault has refused.
+    ///
+    /// Callers that wait for tokens get them now, besides. What a call takes meanwhile may be forgotten or not. Of a limiter
+    /// with [leases](crate::LeasingBucket) the bucket is full again, and leases keep what they hold.
+    ///
+    /// Across a reset at most one burst more is allowed, and what was waited for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::with_clock(Quota::per_hour(100), ManualClock::new());
+    /// limiter.check_n(80)?;
+    /// limiter.reset();
+    /// assert_eq!(limiter.peek().remaining(), 100);
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn reset(&self) {
+        self.algorithm.reset(&self.clock);
+    }
+
+    /// Takes all tokens that are there, and returns how many: the limit is empty, and refills from now on.
+    ///
+    /// 0 if none are there. Under a quota without a limit it takes none, and returns `u32::MAX`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = RateLimiter::with_clock(Quota::per_second(10), &clock);
+    /// assert_eq!(limiter.drain(), 10); // after a restart: no burst
+    /// assert!(limiter.check().is_err());
+    /// clock.advance(Duration::from_millis(100));
+    /// assert!(limiter.check().is_ok());
+    /// ```
+    #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
+    pub fn drain(&self) -> u32 {
+        self.algorithm.drain(&self.clock)
+    }
+
     /// The quota in force.
     pub fn quota(&self) -> Quota {
         self.algorithm.quota()
@@ -499,6 +545,21 @@ pub trait Algorithm: sealed::Sealed {
 
     /// Returns how much is used, and takes nothing.
     fn usage(&self, clock: &impl Clock) -> Usage;
+
+    /// Forgets what was taken.
+    fn reset(&self, clock: &impl Clock);
+
+    /// Takes all tokens that are there, and returns how many.
+    fn drain(&self, clock: &impl Clock) -> u32 {
+        let mut left = self.usage(clock).remaining();
+        // A refusal says how many are left, which is always fewer than were asked for.
+        while left > 0
+            && let Err(denied) = self.take(left, clock)
+        {
+            left = denied.remaining();
+        }
+        left
+    }
 
     /// The quota in force.
     fn quota(&self) -> Quota;

@@ -248,6 +248,10 @@ impl Algorithm for SlidingCounter {
         windows::usage(&self.word, self.fields, clock)
     }
 
+    fn reset(&self, clock: &impl Clock) {
+        windows::reset(&self.word, self.fields, clock);
+    }
+
     fn quota(&self) -> Quota {
         self.word.quota()
     }

@@ -211,6 +211,12 @@ impl LiveQuota {
         self.largest = largest;
     }
 
+    /// How the line begins.
+    #[cfg(feature = "alloc")]
+    pub(crate) const fn line_start(&self) -> LineStart {
+        self.start
+    }
+
     /// The epoch and its line, which counts if [`is_current`](Self::is_current) says so afterwards.
     pub(crate) fn read<L: Line>(&self, clock: &impl Clock) -> (usize, L) {
         // ORDERING: Acquire pairs with the Release in `publish`: a thread that sees the epoch sees its record.

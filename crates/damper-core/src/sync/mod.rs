@@ -15,6 +15,7 @@
 // | `model` | the atomics and locks of a model checker |
 // | `field` | `Field`: the fields of a packed word |
 // | `lazy_words` | `LazyWords`: words on the heap that are made at first use |
+// | `set_once` | `SetOnce`: a value on the heap that is set once |
 // | `signal` | `Signal`: a change that threads wait for |
 // | `parker` | `Parker`: a thread that waits to be woken by a `Waker` |
 // | `affinity` | which of several places a thread uses first |
@@ -30,6 +31,8 @@ mod native;
 mod parker;
 #[cfg(not(any(loom, shuttle, feature = "std", target_has_atomic = "64")))]
 mod sectioned;
+#[cfg(feature = "alloc")]
+mod set_once;
 #[cfg(feature = "std")]
 mod signal;
 #[cfg(not(any(loom, shuttle)))]
@@ -53,6 +56,8 @@ pub(crate) use field::{Field, signed};
 pub(crate) use lazy_words::LazyWords;
 #[cfg(feature = "std")]
 pub(crate) use parker::Parker;
+#[cfg(feature = "alloc")]
+pub(crate) use set_once::SetOnce;
 #[cfg(feature = "std")]
 pub(crate) use signal::Signal;
 

@@ -7,15 +7,52 @@
 //! | [`CoarseClock`] | nanoseconds, refreshed now and then by a [`CoarseTicker`] (`std`) or a timer of yours | the cheapest reading |
 //! | [`ExtendedTimer`] | those of a [`Timer`] of 32 bits or fewer, which wraps | firmware |
 //! | [`ManualClock`] | moved by hand | tests, simulations |
+//! | `TokioClock` | nanoseconds of tokio's time, which a test can pause | tests that wait (`tokio`) |
 //! | your own [`Clock`] | what you have | the rest |
 //!
 //! No clock has hidden global state: threads share a value that you own. The one exception is [`Monotonic`], whose
 //! calibration is quanta's and holds for the process.
+//!
+//! # A clock from outside
+//!
+//! A module of WebAssembly without `std` has no clock: its host lends one. (The folder `wasm/` of the repository has a whole module, and
+//! a host that runs it.)
+//!
+//! ```
+//! # extern crate damper_core as damper;
+//! use damper::{Clock, Quota, RateLimiter, TokenBucket};
+//!
+//! # /*
+//! #[link(wasm_import_module = "host")]
+//! # */
+//! unsafe extern "C" {
+//!     /// `performance.now()`: milliseconds that never step back, with fractions.
+//!     safe fn performance_now() -> f64;
+//! }
+//! # mod host { #[unsafe(no_mangle)] extern "C" fn performance_now() -> f64 { 3.25 } }
+//!
+//! /// The host's time, in microseconds.
+//! #[derive(Clone, Copy, Debug)]
+//! struct HostClock;
+//!
+//! impl Clock for HostClock {
+//!     fn now(&self) -> u64 {
+//!         (performance_now() * 1_000.0) as u64
+//!     }
+//!
+//!     fn frequency(&self) -> u64 {
+//!         1_000_000
+//!     }
+//! }
+//!
+//! static CALLS: RateLimiter<TokenBucket, HostClock> = RateLimiter::with_clock(Quota::per_second(10).burst(5), HostClock);
+//! assert!(CALLS.check().is_ok());
+//! ```
 
 // | file | type |
 // |---|---|
 // | `clock` | `Clock`, `FixedFrequency`, and which clock is the default |
-// | `monotonic`, `std_clock`, `coarse_clock`, `extended_timer`, `manual_clock` | a clock each |
+// | `monotonic`, `std_clock`, `coarse_clock`, `extended_timer`, `manual_clock`, `tokio_clock` | a clock each |
 // | `coarse_ticker` | `CoarseTicker`: the thread that refreshes a coarse clock |
 // | `frequency` | `Frequency`: ticks per second in 32 bits |
 // | `ticks` | `Ticks`: a wait in ticks |
@@ -46,6 +83,8 @@ mod sleep;
 #[cfg(feature = "std")]
 mod std_clock;
 mod ticks;
+#[cfg(feature = "tokio")]
+mod tokio_clock;
 
 #[cfg(not(feature = "std"))]
 pub use clock::NoClock;
@@ -64,6 +103,8 @@ pub use sleep::Sleep;
 pub use sleep::TokioSleep;
 #[cfg(feature = "std")]
 pub use std_clock::StdClock;
+#[cfg(feature = "tokio")]
+pub use tokio_clock::TokioClock;
 
 pub(crate) use frequency::Frequency;
 pub(crate) use human::Human;

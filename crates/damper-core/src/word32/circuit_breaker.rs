@@ -17,7 +17,8 @@ use core::time::Duration;
 ///
 /// Works as a [`CircuitBreaker`](crate::CircuitBreaker) does, of which it has the settings `failure_threshold`,
 /// `cooldown`, `cooldown_factor`, `max_cooldown`, `max_probes`, `successes_to_close`, `max_half_open` and
-/// `abandoned_probes_fail`; no rates, no listener, no jitter. A server's `Retry-After` extends no cooldown.
+/// `abandoned_probes_fail`; no rates, no listener, no jitter. A server's `Retry-After` extends no cooldown. Its settings are
+/// constants: the word counts times in units of the longest cooldown, so no other settings fit a word in use.
 ///
 /// # Range
 ///
@@ -92,6 +93,13 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
     /// for longer than `max_half_open` is open, though no call has found it so yet.
     pub fn state(&self) -> State {
         self.state_of(self.word.load()).0
+    }
+
+    /// Opens the breaker for its cooldown, as too many failures would, whatever its state.
+    ///
+    /// After the cooldown the breaker is probed. It ends every forced state. Results of in-flight calls are discarded.
+    pub fn trip(&self) {
+        Transitions::trip(self);
     }
 
     /// Opens the breaker until it is [reset](Self::reset).

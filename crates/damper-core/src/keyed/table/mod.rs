@@ -11,6 +11,7 @@
 // | `demand` | what a call asks of a bucket, and what it took |
 // | `waiting` | waiting for a key's tokens, in order |
 // | `shared` | the buckets that keys without a slot share |
+// | `tier_quotas` | the live quotas of the tiers |
 // | `locks` | the locks of first sights and shared buckets, with their counters |
 // | `keyed_slots` | the memory of a table that allocates none |
 
@@ -21,6 +22,7 @@ mod locks;
 mod newcomer;
 mod shared;
 mod slots;
+mod tier_quotas;
 mod waiting;
 
 pub(super) use fingerprint::Fingerprint;
@@ -29,21 +31,18 @@ pub(super) use locks::Counts;
 pub use newcomer::WhenFull;
 #[cfg(feature = "alloc")]
 pub(super) use shared::BUCKETS_PER_KEY;
-#[cfg(feature = "alloc")]
-pub(super) use slots::MOST_TIERS;
-pub(super) use slots::{SLOTS_PER_KEY, Slot, SlotWord, WAYS};
+pub(super) use slots::{MOST_TIERS, SLOTS_PER_KEY, Slot, SlotWord, WAYS};
 pub(super) use waiting::Reserved;
 
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
-use crate::sync::{AtomicU64, Guarded, Ordering, SpinWait, const_unless_loom};
+use crate::sync::{Guarded, SpinWait, const_unless_loom};
 use crate::time::Clock;
-#[cfg(feature = "alloc")]
-use alloc::vec::Vec;
 use core::marker::PhantomData;
 use demand::{Check, Debtor, Demand, Origin, Taken};
 use shared::SharedBuckets;
 use slots::{Found, Slots};
+use tier_quotas::{Tier, Tiers};
 
 /// A bucket for every key, under the quota of the key's tier.
 pub(super) struct Table<A> {
@@ -52,20 +51,6 @@ pub(super) struct Table<A> {
     shared: SharedBuckets,
     pub(super) when_full: WhenFull,
     algorithm: PhantomData<fn() -> A>,
-}
-
-/// The quotas of the tiers.
-struct Tiers {
-    /// Beside the others, so that the fast path finds it without another load.
-    first: Tier,
-    #[cfg(feature = "alloc")]
-    others: Vec<Tier>,
-}
-
-struct Tier {
-    quota: LiveQuota,
-    /// The deepest debt that a key ever brought along to this tier, in its tokens (or windows).
-    deepest_moved: AtomicU64,
 }
 
 /// Where tokens were taken, so that they can be given back.
@@ -99,89 +84,6 @@ impl Source {
 /// The answer to a call that takes tokens.
 pub(super) type TakeResult = Result<(Allowed, Receipt), Denied>;
 
-impl Tiers {
-    const_unless_loom! {
-        const fn one(quota: Quota, start: LineStart) -> Self {
-            Self {
-                first: Tier::new(quota, start),
-                #[cfg(feature = "alloc")]
-                others: Vec::new(),
-            }
-        }
-    }
-
-    #[cfg(feature = "alloc")]
-    fn new(first: Quota, others: &[Quota], start: LineStart) -> Self {
-        Self { first: Tier::new(first, start), others: others.iter().map(|quota| Tier::new(*quota, start)).collect() }
-    }
-
-    /// A tier, if there is such a one.
-    #[inline]
-    fn get(&self, tier: usize) -> Option<&Tier> {
-        match tier.checked_sub(1) {
-            None => Some(&self.first),
-            #[cfg(feature = "alloc")]
-            Some(other) => self.others.get(other),
-            #[cfg(not(feature = "alloc"))]
-            Some(_) => None,
-        }
-    }
-
-    /// The tier of this number, or the last one if there are fewer.
-    #[inline]
-    fn at(&self, tier: usize) -> (usize, &Tier) {
-        let tier = tier.min(self.len() - 1);
-        (tier, self.get(tier).unwrap_or(&self.first))
-    }
-
-    #[cfg_attr(not(feature = "alloc"), expect(clippy::unused_self, reason = "there is one tier only"))]
-    fn len(&self) -> usize {
-        #[cfg(feature = "alloc")]
-        return 1 + self.others.len();
-        #[cfg(not(feature = "alloc"))]
-        return 1;
-    }
-
-    /// The quota of a tier, with its epoch and its line, as [`LiveQuota::read`] has them.
-    #[inline]
-    fn read<L: Line>(&self, tier: usize, clock: &impl Clock) -> (&LiveQuota, (usize, L)) {
-        let (_, tier) = self.at(tier);
-        let (epoch, line) = tier.quota.read(clock);
-        (&tier.quota, (epoch, tier.expecting_moved(line)))
-    }
-}
-
-impl Tier {
-    const_unless_loom! {
-        const fn new(quota: Quota, start: LineStart) -> Self {
-            Self { quota: LiveQuota::new(quota, start), deepest_moved: AtomicU64::new(0) }
-        }
-    }
-
-    /// The tier's line, on which the debt that a key brought along stays valid.
-    ///
-    /// A deeper debt would be taken for one from before a clock stepped back. Called after the word of the key was
-    /// read.
-    #[inline]
-    fn expecting_moved<L: Line>(&self, line: L) -> L {
-        // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of` left
-        // for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
-        // loom-tests: keyed::debt_survives_a_move_beside_a_check.
-        line.expecting_debt_of(self.deepest_moved.load(Ordering::Relaxed))
-    }
-
-    /// Remembers that a key brings along so deep a debt.
-    fn expect_debt_of(&self, debt: u64) {
-        // ORDERING: Relaxed: the Release of the word that is written next publishes it.
-        let mut now = self.deepest_moved.load(Ordering::Relaxed);
-        while let Err(newer) =
-            self.deepest_moved.compare_exchange(now, now.max(debt), Ordering::Relaxed, Ordering::Relaxed)
-        {
-            now = newer;
-        }
-    }
-}
-
 impl<A> Table<A> {
     const_unless_loom! {
         /// A table in memory that the caller lends.
@@ -201,7 +103,6 @@ impl<A> Table<A> {
     }
 
     /// A table for so many keys, with so many words for those without a slot.
-    ///
     #[cfg(feature = "alloc")]
     pub(super) fn new(
         first: Quota,
@@ -232,6 +133,12 @@ impl<A> Table<A> {
     /// How many tiers there are.
     pub(super) fn tiers(&self) -> usize {
         self.tiers.len()
+    }
+
+    /// Adds a tier after the last one, and returns its number; `None` if there are as many as there can be.
+    #[cfg(feature = "alloc")]
+    pub(super) fn add_tier(&self, quota: Quota) -> Option<usize> {
+        self.tiers.add(quota, self.shared.buckets())
     }
 
     /// The quota of a tier, if there is such a tier.
@@ -280,7 +187,7 @@ impl<A> Table<A> {
                 spin_wait.spin();
             }
         }
-        self.shared.clear();
+        self.shared.clear(&self.tiers);
     }
 }
 
@@ -343,14 +250,14 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Takes tokens of a key that has no slot, and gives it one if it can.
     ///
-    /// `None` if it has one by now, because another thread was first with the same key. `tier` is called with the key's
-    /// lock held.
+    /// `None` if it has one by now, because another thread was first with the same key, or if its tier has to be asked for
+    /// again. `tier` is called with the key's lock held.
     pub(super) fn take_first(
         &self,
         key: Fingerprint,
         n: u32,
         clock: &impl Clock,
-        tier: impl FnOnce() -> usize,
+        tier: impl FnOnce() -> Option<usize>,
     ) -> Option<TakeResult> {
         self.first_sight(key, Check { n }, clock, tier)
     }
@@ -465,33 +372,34 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Books tokens of a key without a slot in its shared bucket, and returns how many.
     ///
-    /// 0 if there are no such buckets, `None` if the key has a slot by now. `tier` is called with the key's lock held.
+    /// 0 if there are no such buckets, `None` if the key has a slot by now, or if its tier has to be asked for again. `tier`
+    /// is called with the key's lock held.
     pub(super) fn charge_shared(
         &self,
         key: Fingerprint,
         n: u32,
         clock: &impl Clock,
-        tier: impl FnOnce() -> usize,
+        tier: impl FnOnce() -> Option<usize>,
     ) -> Option<u32> {
         let share = self.shared.share_of(key);
         self.shared.lock(share).write(|_| match self.slots.slot_of(key) {
             // Another thread saw the key meanwhile.
             Some(_) => None,
             None if self.when_full != WhenFull::SharedOverflow => Some(0),
-            None => Some(self.shared.charge::<A>(share, tier(), &self.tiers, n, clock)),
+            None => Some(self.shared.charge::<A>(share, tier()?, &self.tiers, n, clock)),
         })
     }
 
-    /// Moves a key to the tier that `tier` returns.
+    /// Moves a key to the tier that `tier` returns, and returns whether it returned one.
     ///
     /// `tier` is called with the key's lock held, so a first sight of the key cannot use the old tier meanwhile.
-    pub(super) fn move_to(&self, key: Fingerprint, clock: &impl Clock, tier: impl FnOnce() -> usize) {
-        self.lock_of(key).write(|_| {
-            let tier = tier();
+    pub(super) fn move_to(&self, key: Fingerprint, clock: &impl Clock, tier: impl FnOnce() -> Option<usize>) -> bool {
+        let is_known = self.lock_of(key).write(|_| {
+            let Some(tier) = tier() else { return false };
             let spin_wait = SpinWait::new();
             while let Some((slot, word)) = self.slots.slot_of(key) {
                 if word.tier() == tier {
-                    return;
+                    return true;
                 }
                 let Some((old, at, full)) = self.look(word, clock) else { continue };
                 let owed = A::owed(&old, full, at, clock);
@@ -500,12 +408,14 @@ impl<A: KeyedAlgorithm> Table<A> {
                 let at = line.reading(clock.now());
                 let moved = word.in_tier(tier).at_level(A::owing(&line, at, owed));
                 if new.is_current(epoch) && slot.replace(word, moved) {
-                    return;
+                    return true;
                 }
                 spin_wait.spin();
             }
+            true
         });
         self.wake(key);
+        is_known
     }
 }
 

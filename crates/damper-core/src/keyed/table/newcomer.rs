@@ -174,8 +174,8 @@ struct Reading<'a, L, C> {
 impl<A: KeyedAlgorithm> Table<A> {
     /// Answers a demand of a key that has no slot, and gives it one if it can.
     ///
-    /// `None` if it has one by now, because another thread was first with the same key. `tier` is called with the key's
-    /// lock held.
+    /// `None` if it has one by now, because another thread was first with the same key, or if `tier` has none. `tier` is
+    /// called with the key's lock held.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     pub(super) fn first_sight<D: Demand<A>>(
@@ -183,10 +183,10 @@ impl<A: KeyedAlgorithm> Table<A> {
         key: Fingerprint,
         demand: D,
         clock: &impl Clock,
-        tier: impl FnOnce() -> usize,
+        tier: impl FnOnce() -> Option<usize>,
     ) -> Option<Result<D::Answer<'_>, Denied>> {
         let share = self.shared.share_of(key);
-        self.shared.lock(share).write(|counts| self.first_sight_locked(key, share, tier(), demand, clock, counts))
+        self.shared.lock(share).write(|counts| self.first_sight_locked(key, share, tier()?, demand, clock, counts))
     }
 
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
@@ -224,7 +224,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         let (tier, under) = self.tiers.at(tier);
         let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
         let (epoch, line) = under.quota.read::<A::Line>(clock);
-        let shared = self.shared.word(share, tier);
+        let shared = self.shared.word(share, tier, &self.tiers);
         let [first, second] = self.slots.candidates(key);
         let words = [first.words(), second.words()];
         // After the words: this knows the debt of every key whose word says that it was moved to this tier.
@@ -366,7 +366,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         let (after, allowed) = demand.decide(line, debt.all, at, Debtor::Itself, clock)?;
         let mut origin = Origin::Nothing;
         if after != debt.all {
-            self.shared.store(share, tier, debt.spent(after));
+            self.shared.store(share, tier, &self.tiers, debt.spent(after));
             origin = Origin::Shared { clears: counts.clears };
         }
         Ok(D::answer(allowed, Taken { after, at, tier, origin }))

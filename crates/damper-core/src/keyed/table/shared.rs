@@ -28,12 +28,16 @@
 //! writes the word of its own tier only. (One word with the tier in it was seen to hand out fresh bursts across changes of the
 //! quota.)
 //!
+//! **An added tier** brings its words along, one for each bucket, in memory of its own. So there are as many buckets as before, and
+//! each key keeps its bucket and its lock. The new words owe nothing, which is right: no key of that tier has spent yet. A call
+//! counts the tiers under the bucket's lock, so it sees the tier of every spend that went before.
+//!
 //! **A lock** of first sights guards each bucket: a spend, an inheritance, a charge, a roll-back and a clear of one bucket
 //! exclude one another. `peek` reads without it.
 
-use super::Tiers;
 use super::fingerprint::Fingerprint;
 use super::locks::{Counts, Locks};
+use super::tier_quotas::Tiers;
 use crate::limit::{KeyedAlgorithm, Owed, SHARED_LEVEL_BITS, TokenBucket};
 use crate::quota::Line;
 #[cfg(feature = "std")]
@@ -48,8 +52,9 @@ pub(in crate::keyed) const BUCKETS_PER_KEY: usize = 2;
 
 /// The shared buckets and their locks.
 pub(super) struct SharedBuckets {
-    /// Those of all tiers of a bucket stand side by side.
+    /// Those of a bucket stand side by side: one for each tier that the limiter was built with.
     words: Words,
+    /// How many tiers that are.
     tiers: usize,
     locks: Locks,
 }
@@ -89,6 +94,10 @@ pub(super) struct OtherTiersDebt {
     of_key: Owed,
     /// Whether another key spent of what is owed.
     has_others: bool,
+}
+
+impl OtherTiersDebt {
+    const NONE: Self = Self { longest: Owed::NOTHING, of_key: Owed::NOTHING, has_others: false };
 }
 
 /// The debt of a shared bucket at a reading of the clock, seen by a key of one tier.
@@ -216,12 +225,17 @@ impl SharedBuckets {
     }
 
     #[inline]
-    fn buckets(&self) -> usize {
+    pub(super) fn buckets(&self) -> usize {
         self.words().len() / self.tiers
     }
 
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
     #[inline]
-    fn word_of(&self, bucket: usize, tier: usize) -> &AtomicU64 {
+    fn word_of<'a>(&'a self, bucket: usize, tier: usize, tiers: &'a Tiers) -> &'a AtomicU64 {
+        #[cfg(feature = "alloc")]
+        if tier >= self.tiers {
+            return &tiers.added_words(tier)[bucket];
+        }
         &self.words()[bucket * self.tiers + tier]
     }
 
@@ -259,20 +273,23 @@ impl SharedBuckets {
     ///
     /// The decision that follows has to be validated by `LiveQuota::is_current`.
     #[inline]
-    pub(super) fn word(&self, share: Share, tier: usize) -> SharedWord {
+    pub(super) fn word(&self, share: Share, tier: usize, tiers: &Tiers) -> SharedWord {
         // ORDERING: Relaxed. A thread that decides holds the lock, which orders the words and their quotas. A `peek` has no
         // lock: it reports one instant or the next. loom-tests: keyed::shared_debt_survives_a_stale_quota.
-        SharedWord(self.word_of(share.bucket, tier).load(Ordering::Relaxed))
+        SharedWord(self.word_of(share.bucket, tier, tiers).load(Ordering::Relaxed))
     }
 
     /// Called with the bucket's lock held.
     #[inline]
-    pub(super) fn store(&self, share: Share, tier: usize, word: SharedWord) {
+    pub(super) fn store(&self, share: Share, tier: usize, tiers: &Tiers, word: SharedWord) {
         // ORDERING: Relaxed, as in `word`.
-        self.word_of(share.bucket, tier).store(word.0, Ordering::Relaxed);
+        self.word_of(share.bucket, tier, tiers).store(word.0, Ordering::Relaxed);
     }
 
     /// The debt in all tiers' words but one. Read before the clock is read for that one's line.
+    ///
+    /// A thread that decides holds the lock, so it counts every tier in which tokens of the bucket were taken. loom-tests:
+    /// keyed::spend_in_an_added_tier_counts_in_the_others.
     #[inline]
     pub(super) fn debt_in_other_tiers<A: KeyedAlgorithm>(
         &self,
@@ -281,11 +298,19 @@ impl SharedBuckets {
         tiers: &Tiers,
         clock: &impl Clock,
     ) -> OtherTiersDebt {
-        let mut debt = OtherTiersDebt { longest: Owed::NOTHING, of_key: Owed::NOTHING, has_others: false };
-        if self.tiers == 1 {
-            return debt;
-        }
-        for other in (0..self.tiers).filter(|&other| other != tier) {
+        if tiers.is_one() { OtherTiersDebt::NONE } else { self.debt_of_others::<A>(share, tier, tiers, clock) }
+    }
+
+    #[inline(never)]
+    fn debt_of_others<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        clock: &impl Clock,
+    ) -> OtherTiersDebt {
+        let mut debt = OtherTiersDebt::NONE;
+        for other in (0..tiers.len()).filter(|&other| other != tier) {
             let (owed, tag) = self.owed_in_tier::<A>(share, other, tiers, clock);
             debt.longest = debt.longest.max(owed);
             if share.has(tag) {
@@ -307,7 +332,7 @@ impl SharedBuckets {
         let spin_wait = SpinWait::new();
         loop {
             let (quota, (epoch, mut line)) = tiers.read::<A::Line>(tier, clock);
-            let word = self.word(share, tier);
+            let word = self.word(share, tier, tiers);
             let at = line.reading(clock.now());
             if quota.is_current(epoch) {
                 let full = word.full::<A>(&line, at, clock);
@@ -335,14 +360,14 @@ impl SharedBuckets {
         loop {
             let others = self.debt_in_other_tiers::<A>(share, tier, tiers, clock);
             let (quota, (epoch, mut line)) = tiers.read::<A::Line>(tier, clock);
-            let word = self.word(share, tier);
+            let word = self.word(share, tier, tiers);
             // After the word, as in `OneWord::read`.
             let at = line.reading(clock.now());
             if quota.is_current(epoch) {
                 let debt = share.debt::<A>(&line, at, word, others, clock);
                 let (after, answer) = decide(&line, at, debt);
                 if let Some(after) = after {
-                    self.store(share, tier, after);
+                    self.store(share, tier, tiers, after);
                 }
                 return answer;
             }
@@ -407,13 +432,13 @@ impl SharedBuckets {
     }
 
     /// Forgets what is owed in all buckets.
-    pub(super) fn clear(&self) {
+    pub(super) fn clear(&self, tiers: &Tiers) {
         for bucket in 0..self.buckets() {
             self.locks.of(bucket).write(|counts| {
                 counts.clears = counts.clears.wrapping_add(1);
-                for tier in 0..self.tiers {
+                for tier in 0..tiers.len() {
                     // ORDERING: Relaxed, as in `word`.
-                    self.word_of(bucket, tier).store(SharedWord::UNUSED.0, Ordering::Relaxed);
+                    self.word_of(bucket, tier, tiers).store(SharedWord::UNUSED.0, Ordering::Relaxed);
                 }
             });
         }

@@ -75,7 +75,7 @@ impl Table<TokenBucket> {
         let demand = Reserve { n, longest };
         loop {
             let in_slot = self.reserve_in_slot(key, demand, clock);
-            if let Some(taken) = in_slot.or_else(|| self.first_sight(key, demand, clock, &tier)) {
+            if let Some(taken) = in_slot.or_else(|| self.first_sight(key, demand, clock, || Some(tier()))) {
                 return taken.map(|taken| Reserved::new(key, n, taken));
             }
         }

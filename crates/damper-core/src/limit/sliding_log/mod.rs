@@ -400,6 +400,29 @@ impl Algorithm for SlidingLog {
         Usage::of_windows(self.quota(), remaining, resets_in)
     }
 
+    /// Tokens that were taken and have no stamp yet count as taken later.
+    fn reset(&self, clock: &impl Clock) {
+        for slot in self.ring.slots() {
+            let spin_wait = SpinWait::new();
+            loop {
+                let (epoch, line) = self.quota.read::<WindowLine>(clock);
+                // ORDERING: as in `try_check`; the stamp first, then the clock.
+                let word = slot.load(Ordering::Relaxed);
+                let at = line.timeline().position(clock.now());
+                if self.quota.is_current(epoch) {
+                    if age_of(at, word) < line.window() as i64 {
+                        let due = restamped(word, at.wrapping_sub(line.window()));
+                        // A slot that changes meanwhile is stamped by a call that goes on. ORDERING: Release, as in
+                        // `StampRing::stamp`. loom-tests: sliding_log::reset_beside_a_check_mints_no_token.
+                        _ = slot.compare_exchange(word, due, Ordering::Release, Ordering::Relaxed);
+                    }
+                    break;
+                }
+                spin_wait.spin();
+            }
+        }
+    }
+
     fn quota(&self) -> Quota {
         self.quota.quota()
     }

@@ -250,6 +250,17 @@ impl Algorithm for TokenBucket {
         Usage::of(self.quota(), remaining, resets_in)
     }
 
+    /// A refund of all that is missing: the word of waiters stays, and the line comes to them.
+    fn reset(&self, clock: &impl Clock) {
+        self.word.refund(clock, |_: &TokenLine, word, at| TokenLine::debt(word, at));
+        #[cfg(feature = "std")]
+        self.changes.raise_for_waiters();
+    }
+
+    fn drain(&self, clock: &impl Clock) -> u32 {
+        self.take_up_to(u32::MAX, clock)
+    }
+
     fn quota(&self) -> Quota {
         self.word.quota()
     }

@@ -172,6 +172,14 @@ pub(super) fn usage(word: &OneWord<WindowLine>, fields: impl WindowFields, clock
     })
 }
 
+/// Forgets what was taken.
+pub(super) fn reset(word: &OneWord<WindowLine>, fields: impl WindowFields, clock: &impl Clock) {
+    word.decide(clock, |&Observed { ref line, word, at, .. }| {
+        let idle = fields.number().put(fields.counts(line, word, at, clock).window().number);
+        if idle == word { Step::Keep(()) } else { Step::Put(idle, ()) }
+    });
+}
+
 /// A word in which less was taken by `n`, or by all that was.
 fn less(fields: impl WindowFields, word: u64, n: u32) -> u64 {
     word - fields.current().get(word).min(n.into())

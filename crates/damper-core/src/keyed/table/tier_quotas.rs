@@ -1,0 +1,176 @@
+//! The live quotas of the tiers, and the words that an added tier has in each shared bucket.
+
+use crate::quota::{Line, LineStart, LiveQuota, Quota};
+use crate::sync::{AtomicU64, Ordering, const_unless_loom};
+use crate::time::Clock;
+#[cfg(feature = "alloc")]
+use {
+    super::slots::MOST_TIERS,
+    crate::sync::{SetOnce, array_of},
+    alloc::{boxed::Box, vec::Vec},
+};
+
+/// The most tiers beside the first.
+#[cfg(feature = "alloc")]
+const MOST_OTHERS: usize = MOST_TIERS - 1;
+
+/// The quotas of the tiers.
+pub(super) struct Tiers {
+    /// Beside the others, so that the fast path finds it without another load.
+    pub(super) first: Tier,
+    /// Those that the limiter was built with.
+    #[cfg(feature = "alloc")]
+    others: Vec<Tier>,
+    /// Those that were added while it was used, without a gap.
+    #[cfg(feature = "alloc")]
+    added: [SetOnce<AddedTier>; MOST_OTHERS],
+}
+
+pub(super) struct Tier {
+    pub(super) quota: LiveQuota,
+    /// The deepest debt that a key ever brought along to this tier, in its tokens (or windows).
+    deepest_moved: AtomicU64,
+}
+
+#[cfg(feature = "alloc")]
+struct AddedTier {
+    tier: Tier,
+    /// Its word of each shared bucket.
+    shared: Box<[AtomicU64]>,
+}
+
+impl Tiers {
+    const_unless_loom! {
+        pub(super) const fn one(quota: Quota, start: LineStart) -> Self {
+            Self {
+                first: Tier::new(quota, start),
+                #[cfg(feature = "alloc")]
+                others: Vec::new(),
+                #[cfg(feature = "alloc")]
+                added: array_of!(MOST_OTHERS, SetOnce::new()),
+            }
+        }
+    }
+
+    #[cfg(feature = "alloc")]
+    pub(super) fn new(first: Quota, others: &[Quota], start: LineStart) -> Self {
+        let others = others.iter().map(|quota| Tier::new(*quota, start)).collect();
+        Self { others, ..Self::one(first, start) }
+    }
+
+    /// A tier, if there is such a one.
+    #[inline]
+    pub(super) fn get(&self, tier: usize) -> Option<&Tier> {
+        match tier.checked_sub(1) {
+            None => Some(&self.first),
+            #[cfg(feature = "alloc")]
+            Some(other) => self.others.get(other).or_else(|| Some(&self.added(tier)?.tier)),
+            #[cfg(not(feature = "alloc"))]
+            Some(_) => None,
+        }
+    }
+
+    /// The tier of this number, or the last one if there are fewer.
+    #[inline]
+    pub(super) fn at(&self, tier: usize) -> (usize, &Tier) {
+        match self.get(tier) {
+            Some(found) => (tier, found),
+            None => self.last(),
+        }
+    }
+
+    #[cold]
+    fn last(&self) -> (usize, &Tier) {
+        let last = self.len() - 1;
+        (last, self.get(last).unwrap_or(&self.first))
+    }
+
+    #[cfg_attr(not(feature = "alloc"), expect(clippy::unused_self, reason = "there is one tier only"))]
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        #[cfg(feature = "alloc")]
+        return 1 + self.others.len() + self.added.iter().take_while(|tier| tier.get().is_some()).count();
+        #[cfg(not(feature = "alloc"))]
+        return 1;
+    }
+
+    /// Whether there is one tier only.
+    #[cfg_attr(not(feature = "alloc"), expect(clippy::unused_self, reason = "as `len`"))]
+    #[inline]
+    pub(super) fn is_one(&self) -> bool {
+        #[cfg(feature = "alloc")]
+        return self.others.is_empty() && self.added[0].get().is_none();
+        #[cfg(not(feature = "alloc"))]
+        return true;
+    }
+
+    /// The quota of a tier, with its epoch and its line, as [`LiveQuota::read`] has them.
+    #[inline]
+    pub(super) fn read<L: Line>(&self, tier: usize, clock: &impl Clock) -> (&LiveQuota, (usize, L)) {
+        let (_, tier) = self.at(tier);
+        let (epoch, line) = tier.quota.read(clock);
+        (&tier.quota, (epoch, tier.expecting_moved(line)))
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl Tiers {
+    /// An added tier of this number, if there is one.
+    #[cold]
+    fn added(&self, tier: usize) -> Option<&AddedTier> {
+        self.added.get(tier.checked_sub(1 + self.others.len())?)?.get()
+    }
+
+    /// The words that an added tier has of the shared buckets, in their order.
+    pub(super) fn added_words(&self, tier: usize) -> &[AtomicU64] {
+        self.added(tier).map_or(&[], |added| &added.shared)
+    }
+
+    /// Adds a tier after the last one, with a word of each of so many shared buckets, and returns its number.
+    ///
+    /// `None` if there are as many as there can be.
+    pub(super) fn add(&self, quota: Quota, buckets: usize) -> Option<usize> {
+        let built = 1 + self.others.len();
+        let shared = (0..buckets).map(|_| AtomicU64::new(0)).collect();
+        let mut tier = Box::new(AddedTier { tier: Tier::new(quota, self.first.quota.line_start()), shared });
+        for (index, place) in self.added.iter().take(MOST_TIERS - built).enumerate() {
+            // Another thread may be adding a tier too: each place is set once.
+            match place.set(tier) {
+                Ok(()) => return Some(built + index),
+                Err(back) => tier = back,
+            }
+        }
+        None
+    }
+}
+
+impl Tier {
+    const_unless_loom! {
+        const fn new(quota: Quota, start: LineStart) -> Self {
+            Self { quota: LiveQuota::new(quota, start), deepest_moved: AtomicU64::new(0) }
+        }
+    }
+
+    /// The tier's line, on which the debt that a key brought along stays valid.
+    ///
+    /// A deeper debt would be taken for one from before a clock stepped back. Called after the word of the key was
+    /// read.
+    #[inline]
+    pub(super) fn expecting_moved<L: Line>(&self, line: L) -> L {
+        // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of` left
+        // for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
+        // loom-tests: keyed::debt_survives_a_move_beside_a_check.
+        line.expecting_debt_of(self.deepest_moved.load(Ordering::Relaxed))
+    }
+
+    /// Remembers that a key brings along so deep a debt.
+    pub(super) fn expect_debt_of(&self, debt: u64) {
+        // ORDERING: Relaxed: the Release of the word that is written next publishes it.
+        let mut now = self.deepest_moved.load(Ordering::Relaxed);
+        while let Err(newer) =
+            self.deepest_moved.compare_exchange(now, now.max(debt), Ordering::Relaxed, Ordering::Relaxed)
+        {
+            now = newer;
+        }
+    }
+}
