@@ -2,9 +2,7 @@
 
 use core::time::Duration;
 use damper::shadow::{ShadowReport, Shadowed};
-use damper::{
-    BreakerConfig, CircuitBreaker, FixedWindow, LimitSet, Limiter, ManualClock, Quota, RateLimiter, Verdict,
-};
+use damper::{BreakerConfig, CircuitBreaker, FixedWindow, LimitSet, Limiter, ManualClock, Quota, RateLimiter, Verdict};
 use proptest::prelude::*;
 
 /// Moves the clock by so many milliseconds, then asks for so many tokens.

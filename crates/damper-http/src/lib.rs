@@ -115,6 +115,8 @@
 //! |---|---|---|---|
 //! | `damper_allowed_total` | counter | `limit` | requests that a limit let pass |
 //! | `damper_refused_total` | counter | `limit` | requests that a limit refused |
+//! | `damper_shadow_refused_total` | counter | `limit`, `in_force` | requests that the [candidate](RateLimitLayer::shadow) beside a limit would have refused, which the limit `allowed` or `refused` |
+//! | `damper_shadow_allowed_total` | counter | `limit`, `in_force` | requests that the limit `refused`, and that the candidate would have let pass |
 //! | `damper_errors_total` | counter | `limit`, `cause` | requests that a limit could not decide on: `missing_peer`, `other` |
 //! | `damper_keys` | gauge | `limit`, `prefix` | keys that have a slot in the table of a limit per key |
 //! | `damper_keys_capacity` | gauge | `limit`, `prefix` | keys that the table was built for |
@@ -216,8 +218,8 @@ pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLa
 pub use head::Head;
 pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
 pub use limit::{
-    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitError, Limited, PerClient,
-    RateLimitCapacityError, Refusal, Standing,
+    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitByQuota, LimitError, Limited,
+    PerClient, RateLimitCapacityError, Refusal, ShadowCandidate, Standing,
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};

@@ -193,7 +193,9 @@ impl<B: BreakerRef> Permit<B> {
 
 impl<B: BreakerRef> fmt::Debug for Permit<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("breaker", &self.call.as_ref().map(|call| &*call.breaker)).finish_non_exhaustive()
+        f.debug_struct("Permit")
+            .field("breaker", &self.call.as_ref().map(|call| &*call.breaker))
+            .finish_non_exhaustive()
     }
 }
 

@@ -12,6 +12,7 @@
 // | `per_client` | the key is the client's address |
 // | `prefix` | the networks that a client is in, in one decision with its own limit |
 // | `references` | limits behind references and `Arc`s |
+// | `shadow` | what can decide beside a limit |
 // | `table` | limiters that layers build |
 // | `keyed_status` | what a limit per key holds and has counted |
 
@@ -25,6 +26,7 @@ mod per_client;
 mod prefix;
 mod references;
 mod refusal;
+mod shadow;
 mod table;
 #[cfg(feature = "tokio")]
 mod wait;
@@ -37,8 +39,9 @@ pub use keyed_status::KeyedStatus;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
+pub use shadow::{LimitByQuota, ShadowCandidate};
 pub use table::RateLimitCapacityError;
-pub(super) use table::{LimitedByTable, limits_for_each, resize};
+pub(super) use table::{LimitedByTable, limits_for_each, limits_like, resize};
 #[cfg(feature = "tokio")]
 pub use wait::{Wait, WaitFuture};
 

@@ -1,6 +1,7 @@
 //! The calls of a service behind a limit.
 
 use super::settings::RateLimitSettings;
+use super::shadow::CandidateAnswer;
 use super::{Body, RateLimitLayer};
 use crate::Head;
 use crate::call_once::CallOnce;
@@ -42,6 +43,7 @@ pin_project! {
     struct WaitingRequest<W, B, L: Limit> {
         #[pin]
         decision: L::Future,
+        candidate: CandidateAnswer,
         // There until the service is called.
         call: Option<(W, Request<B>)>,
         layer: RateLimitLayer<L>,
@@ -63,8 +65,14 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> RateLimitFuture<W, B, L> {
         Self { state: LimitedCall::Refused { response: Some(response) } }
     }
 
-    pub(super) fn wait(decision: L::Future, service: W, request: Request<B>, layer: RateLimitLayer<L>) -> Self {
-        let waiting = WaitingRequest { decision, call: Some((service, request)), layer };
+    pub(super) fn wait(
+        decision: L::Future,
+        candidate: CandidateAnswer,
+        service: W,
+        request: Request<B>,
+        layer: RateLimitLayer<L>,
+    ) -> Self {
+        let waiting = WaitingRequest { decision, candidate, call: Some((service, request)), layer };
         Self { state: LimitedCall::Waiting { request: Box::pin(waiting) } }
     }
 }
@@ -113,7 +121,8 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> WaitingRequest<W, B, L> {
         let answer: Answer = ready!(this.decision.poll(context));
         let Some((service, request)) = this.call.take() else { return Poll::Pending };
         let RateLimitLayer { settings, peer } = this.layer;
-        Poll::Ready(match settings.conclude(&Head::of(&request).with_peer(peer.as_ref()), answer) {
+        let head = Head::of(&request).with_peer(peer.as_ref());
+        Poll::Ready(match settings.conclude_later(&head, answer, this.candidate) {
             Ok(None) => RateLimitFuture::call(service.call_once(request)).state,
             Ok(Some(standing)) => {
                 RateLimitFuture::call_and_report(service.call_once(request), standing, settings).state

@@ -6,6 +6,7 @@
 // | `per_key` | layers with a limit for each client, header value or key |
 // | `headers` | which responses carry rate limit headers |
 // | `settings` | what all services of a layer share; what follows from a decision: logs, metrics, callbacks, headers |
+// | `shadow` | a candidate that decides beside the limit |
 // | `service` | a service behind a limit |
 // | `future` | its calls, and the requests that wait |
 // | `body` | the body of a response |
@@ -24,6 +25,7 @@ pub(crate) mod refusal_body;
 mod refused;
 mod service;
 mod settings;
+mod shadow;
 
 pub use body::Body;
 pub use future::RateLimitFuture;

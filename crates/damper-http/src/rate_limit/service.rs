@@ -1,5 +1,6 @@
 //! A service behind a limit.
 
+use super::shadow::CandidateAnswer;
 use super::{Body, RateLimitFuture, RateLimitLayer};
 use crate::Head;
 use crate::call_once::Callee;
@@ -55,8 +56,8 @@ enum NextStep<F> {
     CallAndReport(Standing),
     /// Refuses the request with this response.
     Respond(Box<Response<Bytes>>),
-    /// Waits for the decision.
-    Wait(F),
+    /// Waits for the decision, beside which a candidate gave this answer.
+    Wait(F, CandidateAnswer),
 }
 
 impl<L: Limit> RateLimitLayer<L> {
@@ -71,7 +72,7 @@ impl<L: Limit> RateLimitLayer<L> {
         match settings.limit.decide(&head, settings.headers.detail()) {
             // An arm of its own, so that an answer without a standing is not moved.
             Decision::Now(Ok(None)) => {
-                settings.record_allowed();
+                settings.record(&head, &Ok(None));
                 NextStep::Call
             }
             Decision::Now(answer) => match settings.conclude(&head, answer) {
@@ -79,7 +80,7 @@ impl<L: Limit> RateLimitLayer<L> {
                 Ok(None) => NextStep::Call,
                 Err(response) => NextStep::Respond(response),
             },
-            Decision::Later(decision) => NextStep::Wait(decision),
+            Decision::Later(decision) => NextStep::Wait(decision, settings.ask_candidate(&head)),
         }
     }
 
@@ -92,7 +93,9 @@ impl<L: Limit> RateLimitLayer<L> {
                 RateLimitFuture::call_and_report(service.call(request), standing, &self.settings)
             }
             NextStep::Respond(response) => RateLimitFuture::respond(response),
-            NextStep::Wait(decision) => RateLimitFuture::wait(decision, service.keep(), request, self.clone()),
+            NextStep::Wait(decision, candidate) => {
+                RateLimitFuture::wait(decision, candidate, service.keep(), request, self.clone())
+            }
         }
     }
 }

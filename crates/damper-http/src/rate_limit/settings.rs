@@ -3,6 +3,7 @@
 use super::Headers;
 use super::Refused;
 use super::refusal_body::{RefusalBody, plain_text};
+use super::shadow::{CandidateAnswer, ShadowLimit};
 use crate::Head;
 use crate::limit::{Answer, Limit, LimitError, Limited, Refusal, Standing};
 use crate::telemetry::LimitTelemetry;
@@ -38,6 +39,8 @@ pub(super) struct RateLimitSettings<L> {
     pub(super) body: RefusalBody<Limited>,
     pub(super) on_limited: Option<RequestCallback<Limited>>,
     pub(super) on_error: Option<RequestCallback<LimitError>>,
+    /// A candidate that decides beside the limit.
+    pub(super) shadow: Option<Arc<ShadowLimit>>,
     telemetry: LimitTelemetry,
 }
 
@@ -52,6 +55,7 @@ impl<L> RateLimitSettings<L> {
             body: RefusalBody::Text,
             on_limited: None,
             on_error: None,
+            shadow: None,
             telemetry: LimitTelemetry::default(),
         }
     }
@@ -81,10 +85,21 @@ impl<L> RateLimitSettings<L> {
 impl<L: Clone> RateLimitSettings<L> {
     /// Returns the same settings with another limit.
     pub(super) fn map<M>(&self, map: impl FnOnce(L) -> M) -> RateLimitSettings<M> {
-        let Self { limit, origin, exempt, headers, rate_limit_headers, body, on_limited, on_error, telemetry } =
+        let Self { limit, origin, exempt, headers, rate_limit_headers, body, on_limited, on_error, shadow, telemetry } =
             self.clone();
         let limit = map(limit);
-        RateLimitSettings { limit, origin, exempt, headers, rate_limit_headers, body, on_limited, on_error, telemetry }
+        RateLimitSettings {
+            limit,
+            origin,
+            exempt,
+            headers,
+            rate_limit_headers,
+            body,
+            on_limited,
+            on_error,
+            shadow,
+            telemetry,
+        }
     }
 }
 
@@ -96,18 +111,50 @@ impl<L: Limit> RateLimitSettings<L> {
         answer.map_err(|refusal| self.response(head, &refusal))
     }
 
-    /// Records a decision in logs and metrics, and calls the callback for it.
+    /// Records a decision that was not made at once, beside which the candidate gave this answer.
+    ///
+    /// Returns the response to a refused request.
+    pub(super) fn conclude_later(
+        &self,
+        head: &Head<'_>,
+        answer: Answer,
+        candidate: &CandidateAnswer,
+    ) -> Result<Option<Standing>, Box<Response<Bytes>>> {
+        self.record_in_force(head, &answer);
+        if let Some(shadow) = &self.shadow {
+            shadow.compare(self.rate_limit_headers.name(), head, &answer, candidate);
+        }
+        answer.map_err(|refusal| self.response(head, &refusal))
+    }
+
+    /// Records a decision in logs and metrics, and calls the callback for it. The candidate decides beside it.
     #[inline]
     pub(super) fn record(&self, head: &Head<'_>, answer: &Answer) {
-        match answer {
-            Ok(_) => self.record_allowed(),
-            Err(refusal) => self.record_refusal(head, refusal),
+        self.record_in_force(head, answer);
+        if self.shadow.is_some() {
+            self.decide_beside(head, answer);
         }
     }
 
     #[inline]
-    pub(super) fn record_allowed(&self) {
-        self.telemetry.record_allowed(self.rate_limit_headers.name());
+    fn record_in_force(&self, head: &Head<'_>, answer: &Answer) {
+        match answer {
+            Ok(_) => self.telemetry.record_allowed(self.rate_limit_headers.name()),
+            Err(refusal) => self.record_refusal(head, refusal),
+        }
+    }
+
+    /// Asks the candidate about a request that waits for its decision.
+    pub(super) fn ask_candidate(&self, head: &Head<'_>) -> CandidateAnswer {
+        self.shadow.as_ref()?.ask(head)
+    }
+
+    /// Lets the candidate decide beside this answer. Apart, so that layers without a candidate do not grow.
+    #[inline(never)]
+    fn decide_beside(&self, head: &Head<'_>, answer: &Answer) {
+        if let Some(shadow) = &self.shadow {
+            shadow.compare(self.rate_limit_headers.name(), head, answer, &shadow.ask(head));
+        }
     }
 
     #[cold]
