@@ -5,11 +5,17 @@ mod models {
     pub(crate) mod tokio_clock;
 }
 
+use damper::concurrency::{Admission, LimitBounds};
 use damper::http::{
-    ByHeader, ByKey, Head, Headers, Limit, LimitByQuota, PeerAddress, PerClient, RateLimitLayer, ShadowCandidate,
+    AdmissionLayer, ByHeader, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, Headers,
+    Limit, LimitByQuota, PeerAddress, PerClient, PerHost, RateLimitLayer, ShadowCandidate, Single,
 };
-use damper::shadow::ShadowReport;
-use damper::{ClientAddress, KeyedLimiter, ManualClock, Quota, RateLimiter, SlidingLog};
+use damper::shadow::{ShadowReport, Shadowed};
+use damper::tower::{BreakerLayer, LimitLayer};
+use damper::{
+    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, KeyedLimiter, ManualClock, Quota, RateLimiter, SlidingLog,
+    State,
+};
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::Empty;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
@@ -206,4 +212,145 @@ fn metrics_of_the_candidate_have_names_of_their_own() {
             "damper_shadow_refused_total{limit=api,in_force=refused} Counter(2)",
         ]
     );
+}
+
+fn failing_after(failures: u32) -> BreakerConfig {
+    BreakerConfig::builder().failure_threshold(failures).build().unwrap()
+}
+
+/// A request to a host that answers 503.
+fn to(host: &str) -> Request<()> {
+    Request::get(format!("http://{host}/")).body(()).unwrap()
+}
+
+fn unavailable(_: Request<()>) -> Ready<Result<EmptyResponse, Infallible>> {
+    let mut response = Response::new(Empty::new());
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    ready(Ok(response))
+}
+
+#[test]
+fn candidate_breakers_per_host_learn_from_the_calls_that_were_made() {
+    let candidates = PerHost::builder(failing_after(2)).named("nervous").build().unwrap();
+    let in_force = PerHost::builder(failing_after(4)).build().unwrap();
+    let layer = CircuitBreakerLayer::new(in_force.clone()).shadow(candidates.clone());
+    let mut client = layer.layer(service_fn(unavailable));
+    let answers: Vec<bool> = (0..6).map(|_| call(&mut client, to("a.example")).is_ok()).collect();
+    assert_eq!(answers, [true, true, true, true, false, false], "as the one in force says");
+    assert_eq!(candidates.breaker("a.example:80").state(), State::Open);
+    assert_eq!(candidates.breaker("b.example:80").state(), State::Closed);
+    let mut report = ShadowReport::default();
+    (report.only_by_candidate, report.by_both) = (2, 2);
+    assert_eq!(layer.shadow_report(), report);
+}
+
+#[test]
+fn candidate_with_a_pending_body_records_the_end_of_the_call() {
+    let candidate = Single::builder(failing_after(1)).named("nervous").build();
+    let layer = CircuitBreakerLayer::single(failing_after(9)).shadow(candidate.clone()).when_body_ends();
+    let mut client = layer.layer(service_fn(unavailable));
+    let response = call(&mut client, to("a.example")).unwrap();
+    drop(response);
+    assert_eq!(candidate.breaker().state(), State::Open);
+}
+
+/// A response that does not come until it is dropped.
+fn pending(_: Request<()>) -> std::future::Pending<Result<EmptyResponse, Infallible>> {
+    std::future::pending()
+}
+
+#[test]
+fn candidate_limit_holds_a_slot_while_a_call_is_in_flight() {
+    let candidate = Arc::new(Bulkhead::new(1));
+    let layer = ConcurrencyLayer::bulkhead(2).shadow(Arc::clone(&candidate));
+    let mut server = layer.layer(service_fn(pending));
+    let mut calls: Vec<_> = (0..3).map(|_| Box::pin(server.call(from(1)))).collect();
+    assert_eq!(candidate.in_flight(), 1);
+    let polled = calls.iter_mut().map(|call| call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    assert_eq!(polled.collect::<Vec<_>>(), [false, false, true], "as the one in force says");
+    let mut report = ShadowReport::default();
+    (report.only_by_candidate, report.by_both) = (1, 1);
+    assert_eq!(layer.shadow_report(), report);
+    drop(calls);
+    assert_eq!(candidate.in_flight(), 0);
+
+    let client = ClientConcurrencyLayer::bulkhead(1).shadow(Arc::new(Bulkhead::new(2)));
+    let mut service = client.layer(service_fn(pending));
+    let _calls: Vec<_> = (0..3).map(|_| service.call(from(1))).collect();
+    assert_eq!(client.shadow_report().only_in_force, 2, "a call that is refused in force holds no slot");
+}
+
+#[test]
+fn candidate_learns_of_the_same_calls() {
+    let candidate = Arc::new(Admission::new(LimitBounds::DEFAULT));
+    let layer = AdmissionLayer::fixed(64).shadow(Arc::clone(&candidate));
+    let mut server = layer.layer(service_fn(answer));
+    for _ in 0..20 {
+        drop(call(&mut server, from(1)).unwrap());
+    }
+    assert_eq!(candidate.in_flight(), 0);
+    assert!(candidate.median_service_time().is_some(), "it has learned how long calls take");
+    assert_eq!(layer.shadow_report(), ShadowReport::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn candidate_gate_holds_a_slot_while_a_call_waits_in_force() {
+    let (gate, candidate) = (Arc::new(Admission::fixed(1)), Arc::new(Admission::fixed(3)));
+    let layer = AdmissionLayer::new(Arc::clone(&gate)).shadow(Arc::clone(&candidate));
+    let service = service_fn(async |_: Request<()>| {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Ok::<_, Infallible>(EmptyResponse::new(Empty::new()))
+    });
+    let mut server = layer.layer(service);
+    let calls: Vec<_> = (0..2).map(|_| tokio::spawn(server.call(from(1)))).collect();
+    tokio::task::yield_now().await;
+    assert_eq!((gate.in_flight(), gate.queued(), candidate.in_flight()), (1, 1, 2));
+    for call in calls {
+        assert_eq!(call.await.unwrap().unwrap().status(), StatusCode::OK);
+    }
+    assert_eq!((gate.in_flight(), candidate.in_flight()), (0, 0));
+    assert_eq!(layer.shadow_report(), ShadowReport::default());
+}
+
+#[test]
+fn metrics_of_a_candidate_limit_are_recorded_on_demand() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let layer = ConcurrencyLayer::bulkhead(2).named("pool").shadow(Arc::new(Bulkhead::new(0)));
+        call(&mut layer.layer(service_fn(answer)), from(1)).unwrap();
+        layer.record_metrics();
+    });
+    let counted = snapshotter.snapshot().into_vec().into_iter().any(|(key, _, _, value)| {
+        let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
+        key.key().name() == "damper_concurrency_shadow_refused_total"
+            && labels == [("limit", "pool"), ("side", "server"), ("in_force", "allowed")]
+            && value == DebugValue::Counter(1)
+    });
+    assert!(counted);
+}
+
+/// The layers for any request take limiters and breakers in shadow mode as they take others.
+#[test]
+fn layers_of_tower_take_candidates() {
+    let limiter = |tokens| RateLimiter::with_clock(burst(tokens), ManualClock::new());
+    let limiters = Arc::new(Shadowed::new(limiter(3), limiter(1)));
+    let breaker = |failures| CircuitBreaker::with_clock(failing_after(failures), ManualClock::new());
+    let breakers = Arc::new(Shadowed::new(breaker(3), breaker(1)));
+    let failing = service_fn(|_: ()| ready(Err::<(), _>(std::fmt::Error)));
+    let mut limited = tower::Layer::layer(&LimitLayer::new(Arc::clone(&limiters)), failing);
+    let mut broken = tower::Layer::layer(&BreakerLayer::new(Arc::clone(&breakers)), failing);
+    for _ in 0..4 {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Service::<()>::poll_ready(&mut limited, &mut context).is_ready());
+        assert!(Service::<()>::poll_ready(&mut broken, &mut context).is_ready());
+        assert!(pin!(limited.call(())).poll(&mut context).is_ready());
+        assert!(pin!(broken.call(())).poll(&mut context).is_ready());
+    }
+    let mut report = ShadowReport::default();
+    (report.only_by_candidate, report.by_both) = (2, 1);
+    assert_eq!(limiters.report(), report);
+    // The open breaker in force refuses the fourth call before there is a request.
+    report.by_both = 0;
+    assert_eq!(breakers.report(), report);
 }

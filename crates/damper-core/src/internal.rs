@@ -7,7 +7,7 @@ pub use crate::breaker::readiness::Readiness;
 pub use crate::keyed::table::Receipt;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;
-pub use crate::shadow::breakers::{ChosenBreakers, ShadowedRef, join};
+pub use crate::shadow::breakers::join as join_permits;
 pub use crate::throttle::pacing::SeenPause;
 pub use crate::time::human::Human;
 

@@ -100,18 +100,17 @@ impl<B: Recorder, S: Recorder> Recorder for Shadowed<B, S> {
 
 /// The breaker in force for one call, and a candidate if that would have let the call pass too.
 ///
-/// For breakers that are chosen by the request.
+/// Layers whose breakers are chosen by the request have such pointers in their [permits](crate::Permit).
 #[derive(Debug)]
-pub struct ShadowedRef<B, S>(ChosenBreakers<B, S>);
+pub struct ShadowedRef<B: BreakerRef, S: BreakerRef>(ChosenBreakers<B, S>);
 
 /// What a [`ShadowedRef`] points to.
-#[derive(Debug)]
 pub struct ChosenBreakers<B, S> {
     in_force: B,
     candidate: Option<S>,
 }
 
-impl<B, S> Deref for ShadowedRef<B, S> {
+impl<B: BreakerRef, S: BreakerRef> Deref for ShadowedRef<B, S> {
     type Target = ChosenBreakers<B, S>;
 
     #[inline]
@@ -120,11 +119,7 @@ impl<B, S> Deref for ShadowedRef<B, S> {
     }
 }
 
-impl<B, S> Recorder for ChosenBreakers<B, S>
-where
-    B: BreakerRef + fmt::Debug,
-    S: BreakerRef + fmt::Debug,
-{
+impl<B: BreakerRef, S: BreakerRef> Recorder for ChosenBreakers<B, S> {
     type Ticket = (<B::Target as Recorder>::Ticket, Option<<S::Target as Recorder>::Ticket>);
 
     #[inline]
@@ -150,21 +145,26 @@ where
     }
 }
 
+impl<B: BreakerRef, S: BreakerRef> fmt::Debug for ChosenBreakers<B, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChosenBreakers")
+            .field("in_force", &&*self.in_force)
+            .field("candidate", &self.candidate.as_deref())
+            .finish()
+    }
+}
+
 /// Joins the answers of the breaker in force and of a candidate to one call, and counts their refusals.
 ///
 /// # Errors
 ///
 /// [`CircuitOpen`] of the breaker in force.
 #[inline]
-pub fn join<B, S>(
+pub fn join<B: BreakerRef, S: BreakerRef>(
     in_force: Result<Permit<B>, CircuitOpen>,
     candidate: Result<Permit<S>, CircuitOpen>,
     counts: &ShadowCounts,
-) -> Result<Permit<ShadowedRef<B, S>>, CircuitOpen>
-where
-    B: BreakerRef + fmt::Debug,
-    S: BreakerRef + fmt::Debug,
-{
+) -> Result<Permit<ShadowedRef<B, S>>, CircuitOpen> {
     counts.record(&in_force, &candidate);
     let in_force = match in_force {
         Ok(permit) => permit,

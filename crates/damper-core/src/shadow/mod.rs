@@ -12,5 +12,6 @@ mod counts;
 mod limits;
 mod shadowed;
 
+pub use breakers::ShadowedRef;
 pub use counts::{ShadowCounts, ShadowReport};
 pub use shadowed::Shadowed;
