@@ -6,6 +6,8 @@ use super::table::{
     Fingerprint, KeyedSlots, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull, is_kept_by,
 };
 use super::tiers::{TierChoice, TierError};
+#[cfg(feature = "alloc")]
+use crate::decision_log::DecisionLog;
 use crate::limit::{
     Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, RateLimiter, TokenBucket, TokenLine, Usage,
 };
@@ -305,6 +307,16 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// bucket, not by whether there is a slot for it.
     pub(crate) fn refusal(&self, key: &K, n: u32) -> Option<Denied> {
         self.look_at(self.fingerprint(key), key, |line, word, at| A::take(line, word, at, n, &self.clock).err())
+    }
+
+    /// As [`check_n`](Self::check_n), and writes the decision into `log`.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(crate) fn check_logged<D: Clock>(&self, key: &K, n: u32, log: &DecisionLog<D>) -> Result<Allowed, Denied> {
+        let fingerprint = self.fingerprint(key);
+        let answer = self.take_hashed(fingerprint, key, n).map(|(allowed, _)| allowed);
+        log.record(fingerprint.get(), n, &answer);
+        answer
     }
 
     /// As [`check_n`](Self::check_n), with a receipt by which [`roll_back`](Self::roll_back) gives back what was taken.

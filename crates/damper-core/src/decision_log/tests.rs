@@ -1,0 +1,94 @@
+//! Writers that stop in the middle of an entry.
+
+use super::entry::{self, Found, WORDS};
+use super::{Decision, DecisionAnswer, DecisionLog};
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::ManualClock;
+use core::time::Duration;
+use proptest::prelude::*;
+use std::vec::Vec;
+
+/// The words that a writer of this decision would write.
+fn words(lap: u64, value: u32) -> [u64; WORDS] {
+    let written = [const { AtomicU64::new(entry::NEVER_WRITTEN) }; WORDS];
+    entry::write(&written, lap, value.into(), value.into(), value, answer(value));
+    written.map(AtomicU64::into_inner)
+}
+
+fn answer(value: u32) -> DecisionAnswer {
+    if value.is_multiple_of(2) { DecisionAnswer::Allowed } else { DecisionAnswer::Refused }
+}
+
+fn decision(value: u32) -> Decision {
+    Decision { at: Duration::from_micros(value.into()), key: value.into(), cost: value, answer: answer(value) }
+}
+
+proptest! {
+    /// Writers of one entry store their words in any interleaving, and stop anywhere.
+    ///
+    /// A reader finds the whole decision of its lap, or none.
+    #[test]
+    fn entry_is_whole_or_not_found(
+        // The lap of a writer, and which of its words are not yet stored.
+        stores in prop::collection::vec((0..4u64, 0..WORDS), 0..16),
+        first_lap in prop::sample::select(std::vec![0, 1, 0xFFFE, 0xFFFF, 0x1_0000, 0x7FFF_FFFE, u64::MAX / 2]),
+    ) {
+        let slot = [const { AtomicU64::new(entry::NEVER_WRITTEN) }; WORDS];
+        // A place that was written before, unless this is the first lap.
+        if first_lap > 0 {
+            entry::write(&slot, first_lap - 1, 9, 9, 9, answer(9));
+        }
+        let mut owners = [None; WORDS];
+        for (lap, place) in stores {
+            slot[place].store(words(first_lap + lap, lap as u32)[place], Ordering::Relaxed);
+            owners[place] = Some(lap);
+        }
+        for lap in 0..4 {
+            let is_whole = owners == [Some(lap); WORDS];
+            match entry::read(&slot, first_lap + lap) {
+                Found::Decision(found) => {
+                    prop_assert!(is_whole);
+                    prop_assert_eq!(found, decision(lap as u32));
+                }
+                Found::Overwritten => prop_assert!(owners.iter().any(|owner| *owner > Some(lap))),
+                Found::Unfinished => prop_assert!(!is_whole && owners.iter().all(|owner| *owner <= Some(lap))),
+            }
+        }
+    }
+
+    #[test]
+    fn every_value_comes_back(micros in 0..1u64 << 48, key in 0..1u64 << 48, cost: u32, is_refused: bool, lap: u64) {
+        let slot = [const { AtomicU64::new(entry::NEVER_WRITTEN) }; WORDS];
+        let answer = if is_refused { DecisionAnswer::Refused } else { DecisionAnswer::Allowed };
+        entry::write(&slot, lap, micros, key, cost, answer);
+        let Found::Decision(found) = entry::read(&slot, lap) else { panic!("it is whole") };
+        prop_assert_eq!(found, Decision { at: Duration::from_micros(micros), key, cost, answer });
+    }
+}
+
+/// A writer takes a number and stops before its first word, between two words, or before its last.
+#[test]
+fn reader_passes_over_the_entry_of_a_stopped_writer() {
+    for stored in 0..WORDS {
+        let log = DecisionLog::with_clock(4, ManualClock::new());
+        log.record(0, 0, &Ok::<_, ()>(()));
+        let number = log.take_number();
+        for (word, value) in log.words_of(number).unwrap().iter().zip(words(0, 1)).take(stored) {
+            word.store(value, Ordering::Relaxed);
+        }
+        log.record(2, 2, &Ok::<_, ()>(()));
+        let mut reader = log.reader();
+        let costs: Vec<u32> = reader.by_ref().map(|decision| decision.cost).collect();
+        assert_eq!(costs, [0, 2]);
+        assert_eq!((reader.unfinished(), reader.overwritten()), (1, 0));
+
+        // A round later the writer goes on, and spoils the entry in its place.
+        (3..=6).for_each(|cost| log.record(0, cost, &Ok::<_, ()>(())));
+        for (word, value) in log.words_of(number).unwrap().iter().zip(words(0, 1)).skip(stored) {
+            word.store(value, Ordering::Relaxed);
+        }
+        let costs: Vec<u32> = reader.by_ref().map(|decision| decision.cost).collect();
+        assert_eq!(costs, [3, 4, 6], "the fifth has the place of the stopped writer");
+        assert_eq!(reader.lost(), 2);
+    }
+}
