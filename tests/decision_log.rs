@@ -101,7 +101,7 @@ fn errors_name_the_value_and_what_is_allowed() {
 
 #[test]
 fn logged_limiters_answer_as_the_limiter_does() {
-    let clock = ManualClock::new();
+    let clock = ManualClock::with_frequency(1_000_000);
     let log = DecisionLog::with_clock(64, &clock);
     let (alone, limiter) = (RateLimiter::with_clock(Quota::per_second(3), &clock), Quota::per_second(3));
     let logged = Logged::new(RateLimiter::with_clock(limiter, &clock), &log);

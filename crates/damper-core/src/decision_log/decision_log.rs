@@ -1,9 +1,10 @@
 //! The bounded log: its writers.
 
-use super::entry::{self, Found, NEVER_WRITTEN, WORDS};
-use super::{DecisionAnswer, DecisionReader};
+use super::entry::{self, Entry, Found, NEVER_WRITTEN, WORDS};
+use super::time_unit::LazyTimeUnit;
+use super::{Decision, DecisionAnswer, DecisionReader};
 use crate::sync::{AtomicU64, LazyWords, Ordering, const_unless_loom};
-use crate::time::{Clock, DefaultClock, LazyMicros};
+use crate::time::{Clock, DefaultClock};
 use core::fmt;
 
 /// The most entries: 2^24, in 384 MiB.
@@ -59,10 +60,12 @@ const MOST_ENTRIES: u32 = 1 << 24;
 pub struct DecisionLog<C = DefaultClock> {
     /// The number of decisions so far, which is that of the next.
     head: AtomicU64,
-    /// The binary logarithm of the number of entries.
+    /// The number of entries, a power of two, less one.
+    mask: u32,
+    /// How many bits the mask has.
     bits: u32,
+    unit: LazyTimeUnit,
     words: LazyWords,
-    micros: LazyMicros,
     clock: C,
 }
 
@@ -87,9 +90,10 @@ impl<C> DecisionLog<C> {
             let entries = if entries < MOST_ENTRIES { entries.next_power_of_two() } else { MOST_ENTRIES };
             Self {
                 head: AtomicU64::new(0),
+                mask: entries - 1,
                 bits: entries.trailing_zeros(),
+                unit: LazyTimeUnit::new(),
                 words: LazyWords::new(entries * WORDS as u32, NEVER_WRITTEN),
-                micros: LazyMicros::new(),
                 clock,
             }
         }
@@ -98,7 +102,7 @@ impl<C> DecisionLog<C> {
     /// Returns how many decisions it has room for.
     #[must_use]
     pub const fn capacity(&self) -> u32 {
-        1 << self.bits
+        self.mask + 1
     }
 
     /// Returns how many decisions were written so far, overwritten ones included.
@@ -114,15 +118,6 @@ impl<C> DecisionLog<C> {
         DecisionReader::new(self)
     }
 
-    /// Reads the decision of this number.
-    #[inline]
-    pub(super) fn read(&self, number: u64) -> Found {
-        match self.words.used(self.count_of_words()).and_then(|words| self.entry(words, number)) {
-            Some(words) => entry::read(words, self.lap(number)),
-            None => Found::Unfinished,
-        }
-    }
-
     /// Takes the number of the next decision.
     #[inline]
     pub(super) fn take_number(&self) -> u64 {
@@ -130,22 +125,22 @@ impl<C> DecisionLog<C> {
         self.head.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Returns the words in which to write the decision of this number.
+    /// Returns the words of the decision of this number, if the log has been used.
     #[inline]
-    pub(super) fn words_of(&self, number: u64) -> Option<&[AtomicU64; WORDS]> {
-        self.entry(self.words.get(self.count_of_words(), NEVER_WRITTEN), number)
+    fn words(&self, number: u64) -> Option<&[AtomicU64; WORDS]> {
+        self.entry(self.words.existing()?, number)
     }
 
-    #[inline]
-    const fn count_of_words(&self) -> u32 {
-        self.capacity() * WORDS as u32
+    /// As [`words`](Self::words), at the first use of the log too.
+    #[cold]
+    pub(super) fn words_at_first_use(&self, number: u64) -> Option<&[AtomicU64; WORDS]> {
+        self.entry(self.words.get(self.capacity() * WORDS as u32, NEVER_WRITTEN), number)
     }
 
-    /// Returns the words of the decision of this number.
     #[inline]
     fn entry<'a>(&self, words: &'a [AtomicU64], number: u64) -> Option<&'a [AtomicU64; WORDS]> {
-        // Fewer than 2^24 entries.
-        let place = (number & (u64::from(self.capacity()) - 1)) as usize * WORDS;
+        // At most 2^24.
+        let place = (number & u64::from(self.mask)) as usize * WORDS;
         words.get(place..)?.first_chunk()
     }
 
@@ -177,11 +172,29 @@ impl<C: Clock> DecisionLog<C> {
     /// ```
     #[inline]
     pub fn record<T, E>(&self, key: u64, cost: u32, answer: &Result<T, E>) {
-        let micros = self.micros.now(&self.clock);
+        let entry = Entry { units: self.unit.now(&self.clock), key, cost, answer: DecisionAnswer::of(answer) };
         let number = self.take_number();
-        if let Some(words) = self.words_of(number) {
-            entry::write(words, self.lap(number), micros, key, cost, DecisionAnswer::of(answer));
+        match self.words(number) {
+            Some(words) => entry::write(words, self.lap(number), entry),
+            None => self.write_at_first_use(number, entry),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_at_first_use(&self, number: u64, entry: Entry) {
+        if let Some(words) = self.words_at_first_use(number) {
+            entry::write(words, self.lap(number), entry);
+        }
+    }
+
+    /// Reads the decision of this number.
+    pub(super) fn read(&self, number: u64) -> Found<Decision> {
+        let Some(words) = self.words(number) else { return Found::Unfinished };
+        entry::read(words, self.lap(number)).map(|Entry { units, key, cost, answer }| {
+            let at = self.unit.duration(units, &self.clock);
+            Decision { at, key, cost, answer }
+        })
     }
 }
 

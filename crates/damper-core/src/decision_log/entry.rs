@@ -1,14 +1,14 @@
 //! The three words of an entry.
 //!
 //! ```text
-//! time    63 48 47    0       key    63 48 47    0       cost   63 33    32   31  0
-//!        | LAP | MICROS |           | LAP | HASH |             | LAP | REFUSED | COST |
+//! time    63   16 15  0       key    63  16 15  0       cost   63  32 31  1    0
+//!        | UNITS | LAP |            | HASH | LAP |             | COST | LAP | REFUSED |
 //! ```
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
 //! | LAP | 16, in the last word 31 | rounds of the log, plus one | in which the word was written; wraps |
-//! | MICROS | 48 | µs | the time of the decision on the log's clock; wraps after 8.9 years |
+//! | UNITS | 48 | up to 1 µs | the time of the decision on the log's clock; wraps, after four years at least |
 //! | HASH | 48 | | the lowest bits of the key's hash; 0 without a key |
 //! | REFUSED | 1 | | whether the call was refused |
 //! | COST | 32 | tokens | what the call asked for |
@@ -19,22 +19,21 @@
 //!
 //! A writer that was stopped while a multiple of 65,536 rounds were written could mix two decisions unnoticed.
 
-use super::{Decision, DecisionAnswer};
+use super::DecisionAnswer;
 use crate::sync::{AtomicU64, Field, Ordering};
-use core::time::Duration;
 
-const MICROS: Field = Field::lowest(48);
-const TIME_LAP: Field = MICROS.then(16);
-const _: () = assert!(TIME_LAP.end() == u64::BITS, "fields must tile the word");
+const TIME_LAP: Field = Field::lowest(16);
+const UNITS: Field = TIME_LAP.then(48);
+const _: () = assert!(UNITS.end() == u64::BITS, "fields must tile the word");
 
-const HASH: Field = Field::lowest(48);
-const KEY_LAP: Field = HASH.then(16);
-const _: () = assert!(KEY_LAP.end() == u64::BITS, "fields must tile the word");
+const KEY_LAP: Field = Field::lowest(16);
+const HASH: Field = KEY_LAP.then(48);
+const _: () = assert!(HASH.end() == u64::BITS, "fields must tile the word");
 
-const COST: Field = Field::lowest(32);
-const REFUSED: Field = COST.then(1);
+const REFUSED: Field = Field::lowest(1);
 const COST_LAP: Field = REFUSED.then(31);
-const _: () = assert!(COST_LAP.end() == u64::BITS, "fields must tile the word");
+const COST: Field = COST_LAP.then(32);
+const _: () = assert!(COST.end() == u64::BITS, "fields must tile the word");
 
 /// The words of an entry.
 pub(super) const WORDS: usize = 3;
@@ -42,32 +41,52 @@ pub(super) const WORDS: usize = 3;
 /// Words that were never written. They belong to the lap before the first.
 pub(super) const NEVER_WRITTEN: u64 = 0;
 
+/// The content of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The time of the decision, in units of the log's clock.
+    pub(super) units: u64,
+    pub(super) key: u64,
+    pub(super) cost: u32,
+    pub(super) answer: DecisionAnswer,
+}
+
 /// What a reader finds in the words of an entry.
-pub(super) enum Found {
-    /// The whole decision.
-    Decision(Decision),
+pub(super) enum Found<T> {
+    /// The whole entry.
+    Whole(T),
     /// Words of a later lap.
     Overwritten,
     /// Words of an earlier lap, and none of a later one: its writer has not written all of them.
     Unfinished,
 }
 
-/// Writes a decision of a lap.
+impl<T> Found<T> {
+    pub(super) fn map<U>(self, map: impl FnOnce(T) -> U) -> Found<U> {
+        match self {
+            Self::Whole(whole) => Found::Whole(map(whole)),
+            Self::Overwritten => Found::Overwritten,
+            Self::Unfinished => Found::Unfinished,
+        }
+    }
+}
+
+/// Writes an entry of a lap.
 #[inline]
-pub(super) fn write(words: &[AtomicU64; WORDS], lap: u64, micros: u64, key: u64, cost: u32, answer: DecisionAnswer) {
+pub(super) fn write(words: &[AtomicU64; WORDS], lap: u64, Entry { units, key, cost, answer }: Entry) {
     let lap = lap.wrapping_add(1);
     let [time, of_key, of_cost] = words;
     let refused = REFUSED.put(u64::from(answer == DecisionAnswer::Refused));
     // ORDERING: Relaxed: each word says to which decision it belongs, so nothing is published through another one.
     // loom-tests: decision_log::entry_is_read_whole.
-    time.store(TIME_LAP.put(lap) | MICROS.put(micros), Ordering::Relaxed);
+    time.store(TIME_LAP.put(lap) | UNITS.put(units), Ordering::Relaxed);
     of_key.store(KEY_LAP.put(lap) | HASH.put(key), Ordering::Relaxed);
     of_cost.store(COST_LAP.put(lap) | refused | COST.put(cost.into()), Ordering::Relaxed);
 }
 
-/// Reads the decision of a lap.
+/// Reads the entry of a lap.
 #[inline]
-pub(super) fn read(words: &[AtomicU64; WORDS], lap: u64) -> Found {
+pub(super) fn read(words: &[AtomicU64; WORDS], lap: u64) -> Found<Entry> {
     let lap = lap.wrapping_add(1);
     // ORDERING: Relaxed, as in `write`.
     let [time, key, cost] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
@@ -77,13 +96,8 @@ pub(super) fn read(words: &[AtomicU64; WORDS], lap: u64) -> Found {
         COST_LAP.ahead(COST_LAP.get(cost), lap),
     ];
     if ahead == [0; WORDS] {
-        let is_refused = REFUSED.get(cost) == 1;
-        return Found::Decision(Decision {
-            at: Duration::from_micros(MICROS.get(time)),
-            key: HASH.get(key),
-            cost: COST.get(cost) as u32,
-            answer: if is_refused { DecisionAnswer::Refused } else { DecisionAnswer::Allowed },
-        });
+        let answer = if REFUSED.get(cost) == 1 { DecisionAnswer::Refused } else { DecisionAnswer::Allowed };
+        return Found::Whole(Entry { units: UNITS.get(time), key: HASH.get(key), cost: COST.get(cost) as u32, answer });
     }
     if ahead.iter().any(|laps| *laps > 0) { Found::Overwritten } else { Found::Unfinished }
 }

@@ -5,6 +5,7 @@
 // | `decision` | one decision, and its text form |
 // | `decision_log` | the bounded log: its writers |
 // | `entry` | the three words of an entry, each of which says to which decision it belongs |
+// | `time_unit` | the unit of an entry's time |
 // | `reader` | its readers |
 // | `logged` | limiters whose decisions are logged |
 
@@ -15,6 +16,7 @@ mod logged;
 mod reader;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+mod time_unit;
 
 pub use decision::{Decision, DecisionAnswer, ParseDecisionError};
 pub use decision_log::DecisionLog;

@@ -2,7 +2,7 @@
 
 use super::entry::Found;
 use super::{Decision, DecisionLog};
-use crate::time::DefaultClock;
+use crate::time::{Clock, DefaultClock};
 use core::fmt;
 
 /// Reads the decisions of a [`DecisionLog`], the oldest first, and changes nothing.
@@ -69,7 +69,9 @@ impl<'a, C> DecisionReader<'a, C> {
     pub const fn unfinished(&self) -> u64 {
         self.unfinished
     }
+}
 
+impl<C: Clock> DecisionReader<'_, C> {
     /// Writes the remaining decisions, one a line, and returns how many.
     ///
     /// If decisions were lost, a line such as `lost 12` follows, with how many since the last call. This is the file that
@@ -95,7 +97,7 @@ impl<'a, C> DecisionReader<'a, C> {
     }
 }
 
-impl<C> Iterator for DecisionReader<'_, C> {
+impl<C: Clock> Iterator for DecisionReader<'_, C> {
     type Item = Decision;
 
     fn next(&mut self) -> Option<Decision> {
@@ -110,7 +112,7 @@ impl<C> Iterator for DecisionReader<'_, C> {
             let found = self.log.read(self.next);
             self.next = self.next.wrapping_add(1);
             match found {
-                Found::Decision(decision) => return Some(decision),
+                Found::Whole(decision) => return Some(decision),
                 Found::Overwritten => self.overwritten += 1,
                 Found::Unfinished => self.unfinished += 1,
             }

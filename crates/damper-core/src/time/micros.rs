@@ -43,13 +43,6 @@ impl LazyMicros {
         MicrosReading { micros: micros.at_tick(clock.now()), skew }
     }
 
-    /// Reads `clock`, which must be the same one at every call, without its skew.
-    #[cfg(feature = "alloc")]
-    #[inline]
-    pub(crate) fn now(&self, clock: &impl Clock) -> u64 {
-        self.conversion(clock).at_tick(clock.now())
-    }
-
     #[inline]
     fn conversion(&self, clock: &impl Clock) -> Micros {
         // ORDERING: Relaxed: the word is the whole value, and every first user computes the same one.
