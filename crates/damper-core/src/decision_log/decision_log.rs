@@ -58,7 +58,7 @@ const MOST_ENTRIES: u32 = 1 << 24;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DecisionLog<C = DefaultClock> {
-    /// The number of decisions so far, which is that of the next.
+    /// The number of the next decision. The first one is the number of entries, so that its lap is 1.
     head: AtomicU64,
     /// The number of entries, a power of two, less one.
     mask: u32,
@@ -89,7 +89,7 @@ impl<C> DecisionLog<C> {
         pub const fn with_clock(entries: u32, clock: C) -> Self {
             let entries = if entries < MOST_ENTRIES { entries.next_power_of_two() } else { MOST_ENTRIES };
             Self {
-                head: AtomicU64::new(0),
+                head: AtomicU64::new(entries as u64),
                 mask: entries - 1,
                 bits: entries.trailing_zeros(),
                 unit: LazyTimeUnit::new(),
@@ -108,14 +108,25 @@ impl<C> DecisionLog<C> {
     /// Returns how many decisions were written so far, overwritten ones included.
     #[must_use]
     pub fn written(&self) -> u64 {
-        // ORDERING: Relaxed: a count, through which nothing is published.
-        self.head.load(Ordering::Relaxed)
+        self.next_number().wrapping_sub(self.first_number())
     }
 
     /// Returns a reader, which begins with the oldest decision that is still there.
     #[must_use]
     pub fn reader(&self) -> DecisionReader<'_, C> {
         DecisionReader::new(self)
+    }
+
+    /// The number of the first decision.
+    pub(super) const fn first_number(&self) -> u64 {
+        self.mask as u64 + 1
+    }
+
+    /// Returns the number of the next decision.
+    #[inline]
+    pub(super) fn next_number(&self) -> u64 {
+        // ORDERING: Relaxed: a count, through which nothing is published.
+        self.head.load(Ordering::Relaxed)
     }
 
     /// Takes the number of the next decision.
@@ -141,7 +152,7 @@ impl<C> DecisionLog<C> {
     fn entry<'a>(&self, words: &'a [AtomicU64], number: u64) -> Option<&'a [AtomicU64; WORDS]> {
         // At most 2^24.
         let place = (number & u64::from(self.mask)) as usize * WORDS;
-        words.get(place..)?.first_chunk()
+        words.get(place..place + WORDS)?.first_chunk()
     }
 
     #[inline]
@@ -172,19 +183,20 @@ impl<C: Clock> DecisionLog<C> {
     /// ```
     #[inline]
     pub fn record<T, E>(&self, key: u64, cost: u32, answer: &Result<T, E>) {
-        let entry = Entry { units: self.unit.now(&self.clock), key, cost, answer: DecisionAnswer::of(answer) };
+        let (units, answer) = (self.unit.now(&self.clock), DecisionAnswer::of(answer));
         let number = self.take_number();
         match self.words(number) {
-            Some(words) => entry::write(words, self.lap(number), entry),
-            None => self.write_at_first_use(number, entry),
+            Some(words) => entry::write(words, self.lap(number), Entry { units, key, cost, answer }),
+            None => self.write_at_first_use(number, units, key, cost, answer),
         }
     }
 
+    /// Takes the parts of the entry, which fit into registers, so that the caller needs no memory for them.
     #[cold]
     #[inline(never)]
-    fn write_at_first_use(&self, number: u64, entry: Entry) {
+    fn write_at_first_use(&self, number: u64, units: u64, key: u64, cost: u32, answer: DecisionAnswer) {
         if let Some(words) = self.words_at_first_use(number) {
-            entry::write(words, self.lap(number), entry);
+            entry::write(words, self.lap(number), Entry { units, key, cost, answer });
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
-//! | LAP | 16, in the last word 31 | rounds of the log, plus one | in which the word was written; wraps |
+//! | LAP | 16, in the last word 31 | rounds of the log, from 1 | in which the word was written; wraps |
 //! | UNITS | 48 | up to 1 µs | the time of the decision on the log's clock; wraps, after four years at least |
 //! | HASH | 48 | | the lowest bits of the key's hash; 0 without a key |
 //! | REFUSED | 1 | | whether the call was refused |
@@ -38,7 +38,7 @@ const _: () = assert!(COST.end() == u64::BITS, "fields must tile the word");
 /// The words of an entry.
 pub(super) const WORDS: usize = 3;
 
-/// Words that were never written. They belong to the lap before the first.
+/// Words that were never written. They belong to lap 0, and the first lap is 1.
 pub(super) const NEVER_WRITTEN: u64 = 0;
 
 /// The content of an entry.
@@ -74,7 +74,6 @@ impl<T> Found<T> {
 /// Writes an entry of a lap.
 #[inline]
 pub(super) fn write(words: &[AtomicU64; WORDS], lap: u64, Entry { units, key, cost, answer }: Entry) {
-    let lap = lap.wrapping_add(1);
     let [time, of_key, of_cost] = words;
     let refused = REFUSED.put(u64::from(answer == DecisionAnswer::Refused));
     // ORDERING: Relaxed: each word says to which decision it belongs, so nothing is published through another one.
@@ -87,7 +86,6 @@ pub(super) fn write(words: &[AtomicU64; WORDS], lap: u64, Entry { units, key, co
 /// Reads the entry of a lap.
 #[inline]
 pub(super) fn read(words: &[AtomicU64; WORDS], lap: u64) -> Found<Entry> {
-    let lap = lap.wrapping_add(1);
     // ORDERING: Relaxed, as in `write`.
     let [time, key, cost] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
     let ahead = [

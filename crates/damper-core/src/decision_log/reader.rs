@@ -42,7 +42,7 @@ impl<'a, C> DecisionReader<'a, C> {
     pub(super) const fn new(log: &'a DecisionLog<C>) -> Self {
         Self {
             log,
-            next: 0,
+            next: log.first_number(),
             overwritten: 0,
             unfinished: 0,
             #[cfg(feature = "std")]
@@ -102,7 +102,7 @@ impl<C: Clock> Iterator for DecisionReader<'_, C> {
 
     fn next(&mut self) -> Option<Decision> {
         loop {
-            let ahead = self.log.written().wrapping_sub(self.next);
+            let ahead = self.log.next_number().wrapping_sub(self.next);
             if ahead == 0 {
                 return None;
             }

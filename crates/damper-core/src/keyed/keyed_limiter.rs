@@ -314,9 +314,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     #[inline]
     pub(crate) fn check_logged<D: Clock>(&self, key: &K, n: u32, log: &DecisionLog<D>) -> Result<Allowed, Denied> {
         let fingerprint = self.fingerprint(key);
-        let answer = self.take_hashed(fingerprint, key, n).map(|(allowed, _)| allowed);
-        log.record(fingerprint.get(), n, &answer);
-        answer
+        let taken = self.take_hashed(fingerprint, key, n);
+        log.record(fingerprint.get(), n, &taken);
+        taken.map(|(allowed, _)| allowed)
     }
 
     /// As [`check_n`](Self::check_n), with a receipt by which [`roll_back`](Self::roll_back) gives back what was taken.
