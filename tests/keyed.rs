@@ -129,6 +129,18 @@ fn keys_without_a_slot_share_a_bucket() {
     assert_eq!(limits.overflows(), 1_000 - 40);
 }
 
+/// After months a level may seem to lie ahead. Its owner owes nothing, and newcomers get its slot.
+#[test]
+fn newcomers_get_the_slots_of_keys_that_were_idle_for_months() {
+    for days in [1, 60, 120, 150, 180, 210, 300] {
+        let (_, limits) = admitted_of_many(WhenFull::SharedOverflow, 1_000);
+        let overflows = limits.overflows();
+        limits.clock().advance(Duration::from_secs(days * 86_400));
+        assert!((100..103).all(|newcomer| limits.check_n(&newcomer, 5).is_ok()), "{days} days");
+        assert_eq!(limits.overflows(), overflows, "{days} days");
+    }
+}
+
 /// By default there are two shared buckets for each key of the capacity.
 ///
 /// A debt in one leaves the others full.

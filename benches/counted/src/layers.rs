@@ -37,6 +37,7 @@ pub(crate) const ROWS: &[Row] = rows![
     tower_limit_client - tower_bare,
     tower_limit_client_headers - tower_bare,
     tower_limit_client_refused - tower_bare,
+    tower_limit_client_shadow - tower_limit_client,
     tower_breaker - tower_bare,
     tower_breaker_host - tower_bare,
     tower_breaker_open - tower_bare,
@@ -198,6 +199,13 @@ fn tower_limit_client_headers() -> Call {
 
 fn tower_limit_client_refused() -> Call {
     prepared(tower(per_client(ONE, still!()).layer(tower::service_fn(answer)), request, End::Answered(429)))
+}
+
+/// One more decision, of a limit by the same key.
+fn tower_limit_client_shadow() -> Call {
+    let candidate = KeyedLimiterBuilder::new(PLENTY, still!(), SEED).build().expect("a capacity in range");
+    let layer = per_client(PLENTY, still!()).shadow(PerClient::new(Arc::new(candidate)));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
 fn tower_breaker() -> Call {

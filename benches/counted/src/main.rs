@@ -21,6 +21,7 @@ mod layers;
 mod limits;
 mod pacers;
 mod retries;
+mod shadows;
 mod still;
 mod throttles;
 
@@ -61,6 +62,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
         throttles::ROWS,
         pacers::ROWS,
         gates::ROWS,
+        shadows::ROWS,
         layers::ROWS,
     ]
     .into_iter()

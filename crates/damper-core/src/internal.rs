@@ -7,6 +7,7 @@ pub use crate::breaker::readiness::Readiness;
 pub use crate::keyed::table::Receipt;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;
+pub use crate::shadow::breakers::join as join_permits;
 pub use crate::throttle::pacing::SeenPause;
 pub use crate::time::human::Human;
 
@@ -16,6 +17,8 @@ use crate::breaker::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker};
 #[cfg(feature = "alloc")]
 use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadRef};
 use crate::deadline::{Deadline, DeadlineExceeded};
+#[cfg(feature = "alloc")]
+use crate::decision_log::DecisionLog;
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::retry::{Attempts, Budget, Failure, GaveUp, Retry, Unlimited};
@@ -141,6 +144,22 @@ pub fn revoke<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     receipt: Receipt,
 ) {
     limiter.roll_back(key, n, receipt);
+}
+
+/// As [`KeyedLimiter::check_n`], and writes the decision into `log`.
+///
+/// # Errors
+///
+/// [`Denied`], and nothing was taken.
+#[cfg(feature = "alloc")]
+#[inline]
+pub fn check_logged<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm, D: Clock>(
+    limiter: &KeyedLimiter<K, C, S, A>,
+    key: &K,
+    n: u32,
+    log: &DecisionLog<D>,
+) -> Result<Allowed, Denied> {
+    limiter.check_logged(key, n, log)
 }
 
 /// Returns the refusal that [`KeyedLimiter::check_n`] would answer, and takes nothing.

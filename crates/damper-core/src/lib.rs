@@ -59,6 +59,8 @@
 //! | [`retry`] | [`Retry`]: tries again, with a [`Backoff`] and within a [`RetryBudget`] |
 //! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject; `KeyedThrottle`: per key; [`Pacer`](throttle::Pacer): sleeps before calls to a service with a limit |
 //! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`AdaptiveLimit`]: as the service's latency says; [`KeyedBulkhead`] and [`KeyedAdaptiveLimit`]: per key; `Admission`: and which calls |
+//! | [`shadow`] | [`Shadowed`](shadow::Shadowed): a candidate decides beside the limiter or breaker in force, and changes nothing |
+//! | `decision_log` | `DecisionLog`: the last decisions of limiters, to compute what another quota would have refused |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //! | [`testing`] | assertions for tests of your own code |
@@ -95,6 +97,8 @@ mod call_error;
 mod capacity;
 pub mod concurrency;
 pub mod deadline;
+#[cfg(feature = "alloc")]
+pub mod decision_log;
 #[doc(hidden)]
 pub mod internal;
 pub mod keyed;
@@ -102,6 +106,7 @@ pub mod limit;
 pub mod quota;
 mod refusal;
 pub mod retry;
+pub mod shadow;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub mod store;
 #[doc(hidden)]

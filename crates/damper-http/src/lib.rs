@@ -115,6 +115,8 @@
 //! |---|---|---|---|
 //! | `damper_allowed_total` | counter | `limit` | requests that a limit let pass |
 //! | `damper_refused_total` | counter | `limit` | requests that a limit refused |
+//! | `damper_shadow_refused_total` | counter | `limit`, `in_force` | requests that the [candidate](RateLimitLayer::shadow) beside a limit would have refused, which the limit `allowed` or `refused` |
+//! | `damper_shadow_allowed_total` | counter | `limit`, `in_force` | requests that the limit `refused`, and that the candidate would have let pass |
 //! | `damper_errors_total` | counter | `limit`, `cause` | requests that a limit could not decide on: `missing_peer`, `other` |
 //! | `damper_keys` | gauge | `limit`, `prefix` | keys that have a slot in the table of a limit per key |
 //! | `damper_keys_capacity` | gauge | `limit`, `prefix` | keys that the table was built for |
@@ -131,6 +133,8 @@
 //! | `damper_concurrency_limit` | gauge | `limit`, `side` | calls that may be in flight |
 //! | `damper_concurrency_in_flight` | gauge | `limit`, `side` | calls in flight |
 //! | `damper_concurrency_queued` | gauge | `limit`, `side` | calls that wait for a slot |
+//! | `damper_concurrency_shadow_refused_total` | counter | `limit`, `side`, `in_force` | calls that the [candidate](ConcurrencyLayer::shadow) beside a limit would have refused, which the limit `allowed` or `refused` |
+//! | `damper_concurrency_shadow_allowed_total` | counter | `limit`, `side`, `in_force` | calls that the limit `refused`, and that the candidate would have let pass |
 //! | `damper_throttle_allowed_total` | counter | `throttle` | calls that throttles let pass |
 //! | `damper_throttle_refused_total` | counter | `throttle` | calls that throttles refused |
 //! | `damper_pacing_calls_total` | counter | `pacing` | paced calls |
@@ -198,8 +202,8 @@ mod throttle;
 pub mod wire;
 
 pub use circuit_breaker::{
-    Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder, Single,
-    SingleBuilder,
+    Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder,
+    ShadowedBreakers, Single, SingleBuilder,
 };
 pub use completion::{
     AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion,
@@ -208,7 +212,7 @@ pub use completion::{
 pub use concurrency::{
     Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyFuture,
     ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, ConcurrencyStatus,
-    LoadSigns, PermitObserver, PermitOrWait, Waiting,
+    LoadSigns, PermitObserver, PermitOrWait, ShadowedAcquireFuture, ShadowedLimit, ShadowedPermit, Waiting,
 };
 #[cfg(feature = "tower")]
 pub use deadline::RequestDeadline;
@@ -216,8 +220,8 @@ pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLa
 pub use head::Head;
 pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
 pub use limit::{
-    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitError, Limited, PerClient,
-    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing,
+    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitByQuota, LimitError, Limited,
+    PerClient, RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};

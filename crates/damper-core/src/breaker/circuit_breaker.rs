@@ -1,7 +1,7 @@
 //! The circuit breaker: its constructors, calls and permits, controls and state.
 
 use super::circuit::{Circuit, Ticket};
-use super::permit::sealed::Breaker;
+use super::permit::sealed::{Breaker, Recorder};
 use super::run::{ClassifyFn, Run};
 use super::state_word::Phase;
 use super::{
@@ -414,12 +414,14 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
 }
 
 impl<C: Clock, L: OnStateChange> Breaker for CircuitBreaker<C, L> {
-    type Ticket = Ticket;
-
     #[inline]
     fn admit(&self) -> Result<Ticket, CircuitOpen> {
         self.circuit.admit()
     }
+}
+
+impl<C: Clock, L: OnStateChange> Recorder for CircuitBreaker<C, L> {
+    type Ticket = Ticket;
 
     #[inline]
     fn record(&self, ticket: Ticket, verdict: Verdict) {

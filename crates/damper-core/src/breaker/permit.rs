@@ -8,25 +8,29 @@ use core::time::Duration;
 /// A pointer to a breaker that a [`Permit`] can hold.
 ///
 /// One of `&CircuitBreaker`, `Arc<CircuitBreaker>` where the permit has to outlive the borrow, or the same of a
-/// [`CircuitBreaker32`](crate::CircuitBreaker32).
-pub trait BreakerRef: Deref<Target: sealed::Breaker> {}
+/// [`CircuitBreaker32`](crate::CircuitBreaker32) or of breakers in [shadow mode](crate::shadow::Shadowed).
+pub trait BreakerRef: Deref<Target: sealed::Recorder> {}
 
-impl<B: Deref<Target: sealed::Breaker>> BreakerRef for B {}
+impl<B: Deref<Target: sealed::Recorder>> BreakerRef for B {}
 
 pub(crate) mod sealed {
     use super::{CallError, CircuitOpen, FailOnUnwind, Verdict, fmt};
 
     /// The methods of a breaker that its permits call.
-    pub trait Breaker: fmt::Debug {
+    pub trait Recorder: fmt::Debug {
         /// Identifies an admitted call.
         type Ticket: Copy + Send + Sync + Unpin + 'static;
 
-        fn admit(&self) -> Result<Self::Ticket, CircuitOpen>;
         fn record(&self, ticket: Self::Ticket, verdict: Verdict);
         /// Records that the permit was dropped without a verdict.
         fn abandoned(&self, ticket: Self::Ticket);
         /// Records the success of a probe whose call goes on, and returns the ticket for the rest of the call.
         fn probe_answered(&self, ticket: Self::Ticket) -> Self::Ticket;
+    }
+
+    /// A breaker, which admits calls.
+    pub trait Breaker: Recorder {
+        fn admit(&self) -> Result<Self::Ticket, CircuitOpen>;
 
         /// Makes one call if the breaker lets it pass.
         #[inline]
@@ -55,7 +59,7 @@ pub(crate) mod sealed {
     }
 }
 
-use sealed::Breaker;
+use sealed::{Breaker, Recorder};
 
 /// The verdict on a call: whether its outcome speaks for or against the server.
 ///
@@ -102,16 +106,36 @@ impl Verdict {
 /// and a probe that succeeds slowly has failed.
 #[must_use = "a permit that is dropped at once records no outcome"]
 pub struct Permit<B: BreakerRef> {
-    breaker: B,
-    ticket: <B::Target as Breaker>::Ticket,
-    settled: bool,
+    /// There until the outcome is recorded.
+    call: Option<AdmittedCall<B, <B::Target as Recorder>::Ticket>>,
+}
+
+/// A call that a breaker admitted.
+#[derive(Clone, Copy)]
+pub(crate) struct AdmittedCall<B, T> {
+    pub(crate) breaker: B,
+    pub(crate) ticket: T,
 }
 
 impl<B: BreakerRef> Permit<B> {
     #[inline]
-    pub(crate) fn admitted_by(breaker: B) -> Result<Self, CircuitOpen> {
+    pub(crate) fn admitted_by(breaker: B) -> Result<Self, CircuitOpen>
+    where
+        B::Target: Breaker,
+    {
         let ticket = breaker.admit()?;
-        Ok(Self { breaker, ticket, settled: false })
+        Ok(Self::of(AdmittedCall { breaker, ticket }))
+    }
+
+    #[inline]
+    pub(crate) fn of(call: AdmittedCall<B, <B::Target as Recorder>::Ticket>) -> Self {
+        Self { call: Some(call) }
+    }
+
+    /// Takes the call out of the permit, which then records nothing.
+    #[inline]
+    pub(crate) fn into_call(mut self) -> Option<AdmittedCall<B, <B::Target as Recorder>::Ticket>> {
+        self.call.take()
     }
 
     /// Records a success. A slow probe counts as failed where [slow calls](super::BreakerConfigBuilder::slow_rate) do.
@@ -153,28 +177,33 @@ impl<B: BreakerRef> Permit<B> {
     /// probe goes on as before.
     #[inline]
     pub fn probe_answered(&mut self) {
-        self.ticket = self.breaker.probe_answered(self.ticket);
+        if let Some(AdmittedCall { breaker, ticket }) = &mut self.call {
+            *ticket = breaker.probe_answered(*ticket);
+        }
     }
 
     /// Records `verdict` as the call's outcome.
     #[inline]
-    pub fn record(mut self, verdict: Verdict) {
-        self.settled = true;
-        self.breaker.record(self.ticket, verdict);
+    pub fn record(self, verdict: Verdict) {
+        if let Some(AdmittedCall { breaker, ticket }) = self.into_call() {
+            breaker.record(ticket, verdict);
+        }
     }
 }
 
 impl<B: BreakerRef> fmt::Debug for Permit<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("breaker", &&*self.breaker).finish_non_exhaustive()
+        f.debug_struct("Permit")
+            .field("breaker", &self.call.as_ref().map(|call| &*call.breaker))
+            .finish_non_exhaustive()
     }
 }
 
 impl<B: BreakerRef> Drop for Permit<B> {
     #[inline]
     fn drop(&mut self) {
-        if !self.settled {
-            self.breaker.abandoned(self.ticket);
+        if let Some(AdmittedCall { breaker, ticket }) = &self.call {
+            breaker.abandoned(*ticket);
         }
     }
 }

@@ -7,6 +7,8 @@ use super::table::{
     is_kept_by,
 };
 use super::tiers::{OwnTier, TierChoice, TierError};
+#[cfg(feature = "alloc")]
+use crate::decision_log::DecisionLog;
 use crate::limit::{
     Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, RateLimiter, TokenBucket, TokenLine, Usage,
 };
@@ -374,6 +376,16 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// bucket, not by whether there is a slot for it.
     pub(crate) fn refusal(&self, key: &K, n: u32) -> Option<Denied> {
         self.look_at(self.fingerprint(key), key, |line, word, at| A::take(line, word, at, n, &self.clock).err())
+    }
+
+    /// As [`check_n`](Self::check_n), and writes the decision into `log`.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(crate) fn check_logged<D: Clock>(&self, key: &K, n: u32, log: &DecisionLog<D>) -> Result<Allowed, Denied> {
+        let fingerprint = self.fingerprint(key);
+        let taken = self.take_hashed(fingerprint, key, n);
+        log.record(fingerprint.get(), n, &taken);
+        taken.map(|(allowed, _)| allowed)
     }
 
     /// As [`check_n`](Self::check_n), with a receipt by which [`roll_back`](Self::roll_back) gives back what was taken.

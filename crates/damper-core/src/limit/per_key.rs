@@ -178,8 +178,10 @@ impl PerKey for TokenBucket {
     }
 
     #[inline]
-    fn owes(_: &TokenLine, level: u64, at: u64, _: &impl Clock) -> bool {
-        ahead(level, at) > 0
+    fn owes(line: &TokenLine, level: u64, at: u64, clock: &impl Clock) -> bool {
+        let ahead = ahead(level, at);
+        // A level out of range owes nothing.
+        ahead > 0 && TokenLine::debt(line.word_ahead(ahead, at, clock), at) > 0
     }
 
     #[inline]

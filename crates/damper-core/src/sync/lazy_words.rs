@@ -45,6 +45,12 @@ impl LazyWords {
         self.get(count, initial)
     }
 
+    /// The words, if they were used already, of an owner that always needs as many.
+    #[inline]
+    pub(crate) fn existing(&self) -> Option<&[AtomicU64]> {
+        self.0.get().map(|words| &*words.words)
+    }
+
     /// As [`get`](Self::get), if so many were used already.
     pub(crate) fn used(&self, count: u32) -> Option<&[AtomicU64]> {
         let Words { words, more } = self.0.get()?;

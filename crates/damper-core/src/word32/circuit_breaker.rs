@@ -2,7 +2,7 @@
 
 use super::Word32Error;
 use super::breaker_settings::BreakerSettings32;
-use crate::breaker::permit::sealed::Breaker;
+use crate::breaker::permit::sealed::{Breaker, Recorder};
 use crate::breaker::state_word::{Generation, Phase, Snapshot, StateWord};
 use crate::breaker::transitions::Transitions;
 use crate::breaker::{BreakerConfig, CallError, Cause, CircuitOpen, Permit, State, Verdict};
@@ -181,8 +181,6 @@ impl<C: FixedFrequency> Transitions for CircuitBreaker32<C> {
 }
 
 impl<C: FixedFrequency> Breaker for CircuitBreaker32<C> {
-    type Ticket = Generation;
-
     #[inline]
     fn admit(&self) -> Result<Generation, CircuitOpen> {
         match self.closed_generation() {
@@ -190,6 +188,10 @@ impl<C: FixedFrequency> Breaker for CircuitBreaker32<C> {
             Err(current) => self.admit_slow(current),
         }
     }
+}
+
+impl<C: FixedFrequency> Recorder for CircuitBreaker32<C> {
+    type Ticket = Generation;
 
     #[inline]
     fn record(&self, generation: Generation, verdict: Verdict) {

@@ -1,9 +1,10 @@
 //! Which breakers, and when a call has ended and how.
 
-use super::{Breakers, CircuitBreak, PerHost, Single};
+use super::{Breakers, CircuitBreak, PerHost, ShadowedBreakers, Single};
 use crate::completion::{AtBodyEnd, AtHead, MinBudget, ResponseHead};
 use core::fmt;
 use damper_core::breaker::{BreakerConfig, Verdict};
+use damper_core::shadow::ShadowReport;
 
 /// Puts a client's services behind circuit breakers.
 ///
@@ -225,9 +226,45 @@ impl<B, W> CircuitBreakerLayer<B, W> {
         Self { min_budget: min_budget.into(), ..self }
     }
 
+    /// Lets candidates decide beside the breakers, on the same calls, and changes nothing. Default: none.
+    ///
+    /// Candidates record the outcomes of the calls that were made, with the same verdicts, and learn nothing of calls that were refused.
+    /// They are breakers like others: give them a name of their own for metrics and logs. Besides,
+    /// [`shadow_report`](CircuitBreakerLayer::shadow_report) counts where the two disagree.
+    ///
+    /// Candidates are not asked about a call that a breaker for all requests refuses before it knows the request, in `poll_ready`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::BreakerConfig;
+    /// use damper::http::{CircuitBreakerLayer, PerHost};
+    ///
+    /// let nervous = BreakerConfig::builder().failure_threshold(2).build()?;
+    /// let candidates = PerHost::builder(nervous).named("nervous").build()?;
+    /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::DEFAULT).shadow(candidates);
+    /// // A day later:
+    /// println!("{} calls more would have been refused", layer.shadow_report().only_by_candidate);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn shadow<S: Breakers>(self, candidates: S) -> CircuitBreakerLayer<ShadowedBreakers<B, S>, W> {
+        let Self { breakers, completion, min_budget } = self;
+        CircuitBreakerLayer { breakers: ShadowedBreakers::new(breakers, candidates), completion, min_budget }
+    }
+
     fn map_completion<X>(self, map: impl FnOnce(W) -> X) -> CircuitBreakerLayer<B, X> {
         let Self { breakers, completion, min_budget } = self;
         CircuitBreakerLayer { breakers, completion: map(completion), min_budget }
+    }
+}
+
+impl<B, S, W> CircuitBreakerLayer<ShadowedBreakers<B, S>, W> {
+    /// Returns the refusals of the breakers and of the [candidates](CircuitBreakerLayer::shadow) beside them.
+    #[must_use]
+    pub fn shadow_report(&self) -> ShadowReport {
+        self.breakers.report()
     }
 }
 

@@ -5,6 +5,7 @@
 // | `layer` | which breakers, and when a call has ended |
 // | `breakers` | which breaker a request belongs to |
 // | `single`, `per_host` | breakers with telemetry, and their builders |
+// | `shadowed` | breakers in force, and candidates beside them |
 // | `host_listener` | their listeners |
 // | `service` | a service behind breakers |
 // | `future` | its calls |
@@ -17,6 +18,7 @@ mod layer;
 mod per_host;
 mod permit;
 mod service;
+mod shadowed;
 mod single;
 
 pub use breakers::Breakers;
@@ -25,4 +27,5 @@ pub use host_listener::HostListener;
 pub use layer::CircuitBreakerLayer;
 pub use per_host::{PerHost, PerHostBuilder};
 pub use service::CircuitBreak;
+pub use shadowed::ShadowedBreakers;
 pub use single::{Single, SingleBuilder};

@@ -2,7 +2,7 @@
 
 use super::{
     Acquisition, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
-    ConcurrencyStatus, LoadSigns,
+    ConcurrencyStatus, LoadSigns, ShadowedLimit,
 };
 use crate::Head;
 use crate::completion::ResponseHead;
@@ -193,6 +193,34 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self(self.0.named(name))
+    }
+
+    /// Lets a candidate decide beside the gate, and changes nothing, as [`ConcurrencyLayer::shadow`] does. Default: none.
+    ///
+    /// The candidate gets the classes, tenants and deadlines of this layer, so set these first. It has no queue: a call for which it
+    /// has no free slot counts as refused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// # #[cfg(feature = "tokio")] {
+    /// use damper::concurrency::{Admission, LimitBounds};
+    /// use damper::http::AdmissionLayer;
+    /// use std::sync::Arc;
+    ///
+    /// let layer = AdmissionLayer::adaptive(LimitBounds::DEFAULT).shadow(Arc::new(Admission::fixed(32)));
+    /// // A day later:
+    /// println!("{} calls more would have been refused", layer.shadow_report().only_by_candidate);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn shadow<Q: LimitRule, D: Clock>(
+        self,
+        candidate: Arc<Admission<Q, D>>,
+    ) -> ConcurrencyLayer<ShadowedLimit<AdmissionGate<S, R, C>, AdmissionGate<S, Q, D>>, V> {
+        let AdmissionGate { criticality, tenant, longest_wait, sleep, .. } = self.0.limit_in_force().clone();
+        self.0.shadow(AdmissionGate { gate: candidate, criticality, tenant, longest_wait, sleep })
     }
 
     /// Sets what a response, or the error in its place, says about the load. Default: [`LoadSigns`].

@@ -3,7 +3,7 @@
 use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
 use super::{
     Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns,
-    OverloadInTrailers, PermitObserver, PermitOf, Side, Waiting,
+    OverloadInTrailers, PermitObserver, PermitOf, ShadowedLimit, Side, Waiting,
 };
 use crate::Head;
 use crate::completion::{ObservedBody, ResponseHead};
@@ -16,6 +16,7 @@ use damper_core::CallError;
 use damper_core::concurrency::{
     AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds, Outcome,
 };
+use damper_core::shadow::ShadowReport;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -202,6 +203,22 @@ impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
         Arc::make_mut(&mut self.shared).settings.telemetry = ConcurrencyTelemetry::of_client(name);
         self
     }
+
+    /// Lets a candidate decide beside the limit, as [`ConcurrencyLayer::shadow`](super::ConcurrencyLayer::shadow) does.
+    #[must_use]
+    pub fn shadow<S: ConcurrencyLimit>(self, candidate: S) -> ClientConcurrencyLayer<ShadowedLimit<L, S>, V> {
+        let Self { shared, classify } = self;
+        let limit = Arc::new(ShadowedLimit::new(Arc::clone(&shared.limit), candidate));
+        ClientConcurrencyLayer { shared: Arc::new(Shared { limit, settings: shared.settings.clone() }), classify }
+    }
+}
+
+impl<L: ConcurrencyLimit, S: ConcurrencyLimit, V> ClientConcurrencyLayer<ShadowedLimit<L, S>, V> {
+    /// Returns the refusals of the limit and of the [candidate](ClientConcurrencyLayer::shadow) beside it.
+    #[must_use]
+    pub fn shadow_report(&self) -> ShadowReport {
+        self.shared.limit.report()
+    }
 }
 
 impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
@@ -223,7 +240,9 @@ impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
     /// [`ConcurrencyLayer::record_metrics`](super::ConcurrencyLayer::record_metrics) does.
     #[cfg(feature = "metrics")]
     pub fn record_metrics(&self) {
-        self.shared.settings.telemetry.record_status(self.shared.limit.status());
+        let Shared { limit, settings } = &*self.shared;
+        settings.telemetry.record_status(limit.status());
+        settings.telemetry.record_shadow(limit.shadow_report());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{ConcurrencyPermit, ConcurrencyRefusal};
 use crate::Head;
+use damper_core::shadow::ShadowReport;
 
 /// Limits the calls in flight: what a [`ConcurrencyLayer`](super::ConcurrencyLayer) and a
 /// [`ClientConcurrencyLayer`](super::ClientConcurrencyLayer) are made of.
@@ -67,6 +68,11 @@ pub trait ConcurrencyLimit {
 
     /// Returns how much of the limit is in use, for metrics. Default: `None`, for limits per key.
     fn status(&self) -> Option<ConcurrencyStatus> {
+        None
+    }
+
+    /// Returns the refusals of the limit and of a candidate beside it, for metrics. Default: there is no candidate.
+    fn shadow_report(&self) -> Option<ShadowReport> {
         None
     }
 }

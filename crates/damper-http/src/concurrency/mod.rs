@@ -7,6 +7,7 @@
 // | `refusal` | `ConcurrencyRefusal`: why a request got no permit |
 // | `bulkheads` | `Bulkheads`: which bulkhead or adaptive limit a request has to enter |
 // | `waiting` | `Waiting`: requests that wait in the queues of these |
+// | `shadowed` | `ShadowedLimit`: a limit in force, and a candidate beside it |
 // | `classify` | what a response says about the load of its server |
 // | `server`, `client` | the layers |
 // | `built_limits` | the limits that these build themselves |
@@ -28,6 +29,7 @@ mod permit;
 mod refusal;
 mod server;
 mod service;
+mod shadowed;
 mod side;
 mod time_given;
 mod waiting;
@@ -44,6 +46,7 @@ pub use permit::ConcurrencyPermit;
 pub use refusal::ConcurrencyRefusal;
 pub use server::ConcurrencyLayer;
 pub use service::ConcurrencyService;
+pub use shadowed::{ShadowedAcquireFuture, ShadowedLimit, ShadowedPermit};
 use side::{Answer, PermitOf, Side};
 use time_given::TimeGiven;
 pub use waiting::Waiting;

@@ -3,7 +3,7 @@
 use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
 use super::{
     Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
-    LoadSigns, OverloadInTrailers, PermitObserver, PermitOf, Side, Waiting,
+    LoadSigns, OverloadInTrailers, PermitObserver, PermitOf, ShadowedLimit, Side, Waiting,
 };
 use crate::completion::{ObservedBody, ResponseHead};
 use crate::limit::ByKey;
@@ -22,6 +22,7 @@ use core::time::Duration;
 use damper_core::concurrency::{
     AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds, Outcome,
 };
+use damper_core::shadow::ShadowReport;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -322,6 +323,38 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
         self.with(|settings| settings.telemetry = ConcurrencyTelemetry::of_server(name))
     }
 
+    /// Lets a candidate decide beside the limit, on the same calls, and changes nothing. Default: none.
+    ///
+    /// The candidate holds a slot of its own while a call is in flight that it would have let pass, and learns of the same outcomes. A call
+    /// for which it has no free slot counts as refused, even if it could have waited for one. A call that waited in force holds the
+    /// candidate's slot meanwhile, and teaches it no latency. A call that was refused in force is counted, and holds no slot.
+    ///
+    /// [`shadow_report`](ConcurrencyLayer::shadow_report) counts where the two disagree, as the metrics of `record_metrics` do.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Bulkhead;
+    /// use damper::http::ConcurrencyLayer;
+    /// use std::sync::Arc;
+    ///
+    /// let layer = ConcurrencyLayer::bulkhead(64).shadow(Arc::new(Bulkhead::new(32)));
+    /// // A day later:
+    /// println!("{} calls more would have been refused", layer.shadow_report().only_by_candidate);
+    /// ```
+    #[must_use]
+    pub fn shadow<S: ConcurrencyLimit>(self, candidate: S) -> ConcurrencyLayer<ShadowedLimit<L, S>, V> {
+        let Self { shared, classify } = self;
+        let limit = Arc::new(ShadowedLimit::new(Arc::clone(&shared.limit), candidate));
+        ConcurrencyLayer { shared: Arc::new(Shared { limit, settings: shared.settings.clone() }), classify }
+    }
+
+    /// The limit.
+    pub(super) fn limit_in_force(&self) -> &L {
+        &self.shared.limit
+    }
+
     /// Changes the settings that a limit has itself, for this layer.
     ///
     /// Clones of the limit have to share what they count.
@@ -382,7 +415,17 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     /// Call it at the tick of your exporter, or before each scrape.
     #[cfg(feature = "metrics")]
     pub fn record_metrics(&self) {
-        self.shared.settings.telemetry.record_status(self.shared.limit.status());
+        let Shared { limit, settings } = &*self.shared;
+        settings.telemetry.record_status(limit.status());
+        settings.telemetry.record_shadow(limit.shadow_report());
+    }
+}
+
+impl<L: ConcurrencyLimit, S: ConcurrencyLimit, V> ConcurrencyLayer<ShadowedLimit<L, S>, V> {
+    /// Returns the refusals of the limit and of the [candidate](ConcurrencyLayer::shadow) beside it.
+    #[must_use]
+    pub fn shadow_report(&self) -> ShadowReport {
+        self.shared.limit.report()
     }
 }
 

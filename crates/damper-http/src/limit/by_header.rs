@@ -34,6 +34,13 @@ impl<T: KeyedLimit<[u8]>> ByHeader<T> {
     }
 }
 
+impl<T> ByHeader<T> {
+    /// Returns a limit by the same header with other limits.
+    pub(super) fn with_limits<U>(&self, limits: impl FnOnce(&T) -> U) -> ByHeader<U> {
+        ByHeader { name: self.name.clone(), limits: limits(&self.limits) }
+    }
+}
+
 impl<T: KeyedLimit<[u8]>> Limit for ByHeader<T> {
     type Future = T::Future;
 

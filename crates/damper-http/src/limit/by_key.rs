@@ -26,6 +26,11 @@ impl<F: Fn(&Head<'_>) -> K, K, T> ByKey<F, T> {
         Self { key: Arc::new(key), limits }
     }
 
+    /// Returns a limit by the same key with other limits.
+    pub(super) fn with_limits<U>(&self, limits: impl FnOnce(&T) -> U) -> ByKey<F, U> {
+        ByKey { key: Arc::clone(&self.key), limits: limits(&self.limits) }
+    }
+
     /// Returns the key of a request, and the limits.
     pub(crate) fn of(&self, head: &Head<'_>) -> (K, &T) {
         ((self.key)(head), &self.limits)

@@ -13,6 +13,7 @@
 // | `prefix` | the networks that a client is in, in one decision with its own limit |
 // | `settled` | limits that can correct the cost of a request |
 // | `references` | limits behind references and `Arc`s |
+// | `shadow` | what can decide beside a limit |
 // | `table` | limiters that layers build |
 // | `keyed_status` | what a limit per key holds and has counted |
 
@@ -27,6 +28,7 @@ mod prefix;
 mod references;
 mod refusal;
 mod settled;
+mod shadow;
 mod table;
 #[cfg(feature = "tokio")]
 mod wait;
@@ -40,8 +42,9 @@ pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
 pub use settled::{SettledKeyedLimit, SettledLimit};
+pub use shadow::{LimitByQuota, ShadowCandidate};
 pub use table::RateLimitCapacityError;
-pub(super) use table::{LimitedByTable, limits_for_each, resize};
+pub(super) use table::{LimitedByTable, limits_for_each, limits_like, resize};
 #[cfg(feature = "tokio")]
 pub use wait::{Wait, WaitFuture};
 

@@ -81,6 +81,26 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<Arc<KeyedLimiter<Cli
     }
 }
 
+impl PerClient {
+    /// Returns a limit of the same clients and prefixes with other limits.
+    ///
+    /// `limits` maps a limit, of the given prefix or of clients themselves.
+    pub(super) fn with_limits(
+        &self,
+        limits: impl Fn(&KeyedLimiter<ClientAddress>, Option<Prefix>) -> Arc<KeyedLimiter<ClientAddress>>,
+    ) -> Self {
+        Self {
+            limits: limits(&self.limits, None),
+            proxies: self.proxies.clone(),
+            ipv6_prefix: self.ipv6_prefix,
+            prefixes: self
+                .prefixes
+                .as_ref()
+                .map(|prefixes| prefixes.map(|of_prefix, prefix| limits(of_prefix, Some(prefix)))),
+        }
+    }
+}
+
 impl<T> PerClient<T> {
     pub(crate) fn behind(&mut self, proxies: TrustedProxies) {
         self.proxies = Some(proxies);

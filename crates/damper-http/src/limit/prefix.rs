@@ -104,6 +104,15 @@ impl<T> PrefixLimits<T> {
     }
 }
 
+impl<T> PrefixLimits<T> {
+    /// Returns the same prefixes with other limits.
+    pub(super) fn map(&self, limits: impl Fn(&T, Prefix) -> T) -> Self {
+        let of =
+            |limit: &PrefixLimit<T>| PrefixLimit { prefix: limit.prefix, limits: limits(&limit.limits, limit.prefix) };
+        Self { limits: self.limits.iter().map(of).collect(), decide: self.decide }
+    }
+}
+
 impl<T: KeyedLimit<ClientAddress>> PrefixLimits<T> {
     pub(super) fn statuses(&self) -> impl Iterator<Item = KeyedStatus> {
         self.limits.iter().filter_map(|PrefixLimit { prefix, limits }| {

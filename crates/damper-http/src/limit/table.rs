@@ -22,6 +22,14 @@ pub(crate) fn limits_for_each<K: ?Sized>(quota: Quota) -> Arc<KeyedLimiter<K>> {
     }
 }
 
+/// Builds a limiter of this quota, with room for as many keys as `limits` has.
+pub(crate) fn limits_like<K: ?Sized>(limits: &KeyedLimiter<K>, quota: Quota) -> Arc<KeyedLimiter<K>> {
+    match KeyedLimiter::builder(quota).capacity(limits.capacity()).build() {
+        Ok(limits) => Arc::new(limits),
+        Err(error) => unreachable!("another limiter has the same capacity: {error}"),
+    }
+}
+
 /// Builds a limiter anew with room for `keys` keys, unless it is shared.
 pub(crate) fn resize<K: ?Sized>(limits: &mut Arc<KeyedLimiter<K>>, keys: usize) -> Result<(), RateLimitCapacityError> {
     let unshared = Arc::get_mut(limits).ok_or(RateLimitCapacityError::Shared)?;

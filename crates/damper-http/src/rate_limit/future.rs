@@ -2,6 +2,7 @@
 
 use super::costs::Unsettled;
 use super::settings::RateLimitSettings;
+use super::shadow::CandidateAnswer;
 use super::{Body, RateLimitLayer};
 use crate::Head;
 use crate::call_once::CallOnce;
@@ -45,6 +46,7 @@ pin_project! {
         #[pin]
         decision: L::Future,
         cost: u32,
+        candidate: CandidateAnswer,
         // There until the service is called.
         call: Option<(W, Request<B>)>,
         layer: RateLimitLayer<L>,
@@ -73,11 +75,12 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> RateLimitFuture<W, B, L> {
     pub(super) fn wait(
         decision: L::Future,
         cost: u32,
+        candidate: CandidateAnswer,
         service: W,
         request: Request<B>,
         layer: RateLimitLayer<L>,
     ) -> Self {
-        let waiting = WaitingRequest { decision, cost, call: Some((service, request)), layer };
+        let waiting = WaitingRequest { decision, cost, candidate, call: Some((service, request)), layer };
         Self { state: LimitedCall::Waiting { request: Box::pin(waiting) } }
     }
 }
@@ -135,7 +138,7 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> WaitingRequest<W, B, L> {
         let Some((service, request)) = this.call.take() else { return Poll::Pending };
         let RateLimitLayer { settings, peer } = this.layer;
         let head = Head::of(&request).with_peer(peer.as_ref());
-        let standing = match settings.conclude(&head, answer) {
+        let standing = match settings.conclude_beside(&head, answer, this.candidate) {
             Ok(standing) => standing,
             Err(response) => return Poll::Ready(LimitedCall::Refused { response: Some(response) }),
         };

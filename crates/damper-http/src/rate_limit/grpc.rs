@@ -66,11 +66,13 @@ pub fn refusal_status<L: Limit<Future = Ready<Answer>>>(layer: &RateLimitLayer<L
     if settings.exempts(head) {
         return None;
     }
-    let answer = match settings.limit.decide(head, settings.cost_of(head), Detail::None) {
+    let cost = settings.cost_of(head);
+    let candidate = settings.ask_candidate(head, cost);
+    let answer = match settings.limit.decide(head, cost, Detail::None) {
         Decision::Now(answer) => answer,
         Decision::Later(ready) => ready.into_inner(),
     };
-    settings.record(head, &answer);
+    settings.record_beside(head, &answer, &candidate);
     answer.err().as_ref().map(status_of)
 }
 

@@ -3,9 +3,10 @@
 use super::costs::ResponseCost;
 use super::refusal_body::RefusalBody;
 use super::settings::{LimiterOrigin, RateLimitSettings};
+use super::shadow::ShadowLimit;
 use super::{Headers, RateLimit};
 use crate::Head;
-use crate::limit::{Limit, LimitError, Limited, SettledLimit};
+use crate::limit::{Limit, LimitError, Limited, SettledLimit, ShadowCandidate};
 use crate::wire::{RateLimitHeaders, RateLimitNameError};
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
+use damper_core::shadow::ShadowReport;
 use http::response;
 
 /// Puts services behind a limit: a request over the limit gets `429 Too Many Requests` at once.
@@ -262,6 +264,42 @@ impl<L: SettledLimit + Clone> RateLimitLayer<L> {
 }
 
 impl<L: Clone> RateLimitLayer<L> {
+    /// Lets a candidate decide beside the limit, on the same requests, and changes nothing. Default: none.
+    ///
+    /// No answer and no header depends on the candidate. It takes a token exactly when it would have let the request pass, from buckets of
+    /// its own, and it decides on the requests that the limit in force refuses too: it shows what it would do alone.
+    /// Its refusals are counted apart: in [`shadow_report`](Self::shadow_report), in metrics and in logs. A request takes one more decision.
+    ///
+    /// A candidate is a [`Quota`], for a limit by the same keys in a table of the same capacity, or any [`Limit`] that decides at once.
+    /// Beside a limit per client, a quota replaces that of clients, and [prefixes](RateLimitLayer::prefix) keep theirs. A key has the
+    /// candidate's quota whatever its tier. Set the candidate after the capacity, the prefixes and the proxies, which it copies.
+    ///
+    /// Where requests [wait](RateLimitLayer::wait) for the limit in force, the candidate decides when they arrive, and is compared when
+    /// they have waited.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// let candidate = Quota::per_second(20).burst(50);
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50).burst(100)).capacity(100_000)?.shadow(candidate);
+    /// let kept = layer.clone();
+    /// // A day later:
+    /// if let Some(report) = kept.shadow_report() {
+    ///     println!("{candidate} would have refused {} requests more", report.only_by_candidate);
+    /// }
+    /// # let _ = layer;
+    /// # Ok::<(), damper::http::RateLimitCapacityError>(())
+    /// ```
+    #[must_use]
+    pub fn shadow(self, candidate: impl ShadowCandidate<L>) -> Self {
+        let shadow = Arc::new(ShadowLimit::new(candidate.beside(&self.settings.limit)));
+        self.with(|settings| settings.shadow = Some(shadow))
+    }
+
     /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
     pub(super) fn with(mut self, set: impl FnOnce(&mut RateLimitSettings<L>)) -> Self {
         let settings = Arc::make_mut(&mut self.settings);
@@ -323,6 +361,12 @@ impl<L: Limit> RateLimitLayer<L> {
 }
 
 impl<L> RateLimitLayer<L> {
+    /// Returns the refusals of the limit and of the [candidate](Self::shadow) beside it; `None` without a candidate.
+    #[must_use]
+    pub fn shadow_report(&self) -> Option<ShadowReport> {
+        self.settings.shadow.as_ref().map(|shadow| shadow.report())
+    }
+
     /// Creates the same layer for requests of a connection from this address.
     ///
     /// It is for servers that make a service for each connection.

@@ -7,6 +7,7 @@
 // | `headers` | which responses carry rate limit headers |
 // | `costs` | the costs of requests, before and after their responses |
 // | `settings` | what all services of a layer share; what follows from a decision: logs, metrics, callbacks, headers |
+// | `shadow` | a candidate that decides beside the limit |
 // | `service` | a service behind a limit |
 // | `future` | its calls, and the requests that wait |
 // | `body` | the body of a response |
@@ -26,6 +27,7 @@ pub(crate) mod refusal_body;
 mod refused;
 mod service;
 mod settings;
+mod shadow;
 
 pub use body::Body;
 pub use future::RateLimitFuture;

@@ -1,6 +1,7 @@
 //! A service behind a limit.
 
 use super::costs::{ONE_TOKEN, Unsettled};
+use super::shadow::CandidateAnswer;
 use super::{Body, RateLimitFuture, RateLimitLayer};
 use crate::Head;
 use crate::call_once::Callee;
@@ -58,8 +59,8 @@ enum NextStep<L: Limit> {
     CallAndSettle(Option<Standing>, Box<Unsettled<L>>),
     /// Refuses the request with this response.
     Respond(Box<Response<Bytes>>),
-    /// Waits for the decision on this cost.
-    Wait(L::Future, u32),
+    /// Waits for the decision on this cost, beside which a candidate gave this answer.
+    Wait(L::Future, u32, CandidateAnswer),
 }
 
 impl<L: Limit> RateLimitLayer<L> {
@@ -82,11 +83,11 @@ impl<L: Limit> RateLimitLayer<L> {
                 Ok(None) => NextStep::Call,
                 Err(response) => NextStep::Respond(response),
             },
-            Decision::Later(decision) => NextStep::Wait(decision, ONE_TOKEN),
+            Decision::Later(decision) => NextStep::Wait(decision, ONE_TOKEN, None),
         }
     }
 
-    /// As [`admit`](Self::admit), with exemptions and costs. Apart, so that other layers do not pay for them.
+    /// As [`admit`](Self::admit), with exemptions, costs and a candidate. Apart, so that other layers do not pay for them.
     #[inline(never)]
     fn admit_at_cost(&self, head: &Head<'_>) -> NextStep<L> {
         let settings = &self.settings;
@@ -94,11 +95,12 @@ impl<L: Limit> RateLimitLayer<L> {
             return NextStep::Call;
         }
         let cost = settings.cost_of(head);
+        let candidate = settings.ask_candidate(head, cost);
         let answer = match settings.limit.decide(head, cost, settings.headers.detail()) {
             Decision::Now(answer) => answer,
-            Decision::Later(decision) => return NextStep::Wait(decision, cost),
+            Decision::Later(decision) => return NextStep::Wait(decision, cost, candidate),
         };
-        match (settings.conclude(head, answer), Unsettled::of(head, cost, settings)) {
+        match (settings.conclude_beside(head, answer, &candidate), Unsettled::of(head, cost, settings)) {
             (Err(response), _) => NextStep::Respond(response),
             (Ok(standing), Some(unsettled)) => NextStep::CallAndSettle(standing, Box::new(unsettled)),
             (Ok(Some(standing)), None) => NextStep::CallAndReport(standing),
@@ -118,8 +120,8 @@ impl<L: Limit> RateLimitLayer<L> {
                 RateLimitFuture::call_and_settle(service.call(request), standing, unsettled)
             }
             NextStep::Respond(response) => RateLimitFuture::respond(response),
-            NextStep::Wait(decision, cost) => {
-                RateLimitFuture::wait(decision, cost, service.keep(), request, self.clone())
+            NextStep::Wait(decision, cost, candidate) => {
+                RateLimitFuture::wait(decision, cost, candidate, service.keep(), request, self.clone())
             }
         }
     }

@@ -4,6 +4,7 @@ use super::Headers;
 use super::Refused;
 use super::costs::{ONE_TOKEN, RequestCost, ResponseCost};
 use super::refusal_body::{RefusalBody, plain_text};
+use super::shadow::{CandidateAnswer, ShadowLimit};
 use crate::Head;
 #[cfg(feature = "tokio")]
 use crate::limit::SettledLimit;
@@ -38,7 +39,9 @@ pub(super) struct RateLimitSettings<L> {
     pub(super) exempt: Option<RequestPredicate>,
     pub(super) cost: Option<RequestCost>,
     pub(super) response_cost: Option<ResponseCost<L>>,
-    /// Whether every request costs one token, whatever the response: without any of the three.
+    /// A candidate that decides beside the limit.
+    pub(super) shadow: Option<Arc<ShadowLimit>>,
+    /// Whether every request costs one token, whatever the response, and nothing decides beside the limit: without any of the four.
     pub(super) is_uniform: bool,
     pub(super) headers: Headers,
     rate_limit_headers: RateLimitHeaders,
@@ -62,6 +65,7 @@ impl<L> RateLimitSettings<L> {
             body: RefusalBody::Text,
             on_limited: None,
             on_error: None,
+            shadow: None,
             telemetry: LimitTelemetry::default(),
         }
     }
@@ -84,7 +88,8 @@ impl<L> RateLimitSettings<L> {
 
     /// Updates what follows from other settings.
     pub(super) fn update(&mut self) {
-        self.is_uniform = self.exempt.is_none() && self.cost.is_none() && self.response_cost.is_none();
+        self.is_uniform =
+            self.exempt.is_none() && self.cost.is_none() && self.response_cost.is_none() && self.shadow.is_none();
     }
 
     /// Writes the headers that report this standing.
@@ -114,6 +119,7 @@ impl<L: Clone> RateLimitSettings<L> {
             body: settings.body,
             on_limited: settings.on_limited,
             on_error: settings.on_error,
+            shadow: settings.shadow,
             telemetry: settings.telemetry,
         }
     }
@@ -127,9 +133,33 @@ impl<L: Limit> RateLimitSettings<L> {
         answer.map_err(|refusal| self.response(head, &refusal))
     }
 
+    /// Records a decision beside which the candidate gave this answer. Returns the response to a refused request.
+    pub(super) fn conclude_beside(
+        &self,
+        head: &Head<'_>,
+        answer: Answer,
+        candidate: &CandidateAnswer,
+    ) -> Result<Option<Standing>, Box<Response<Bytes>>> {
+        self.record_beside(head, &answer, candidate);
+        answer.map_err(|refusal| self.response(head, &refusal))
+    }
+
+    /// As [`record`](Self::record), beside this answer of the candidate.
+    pub(super) fn record_beside(&self, head: &Head<'_>, answer: &Answer, candidate: &CandidateAnswer) {
+        if let Some(shadow) = &self.shadow {
+            shadow.compare(self.rate_limit_headers.name(), head, answer, candidate);
+        }
+        self.record(head, answer);
+    }
+
+    /// Asks the candidate about a request of this cost.
+    pub(super) fn ask_candidate(&self, head: &Head<'_>, cost: u32) -> CandidateAnswer {
+        self.shadow.as_ref()?.ask(head, cost)
+    }
+
     /// Records a decision in logs and metrics, and calls the callback for it.
     #[inline]
-    pub(super) fn record(&self, head: &Head<'_>, answer: &Answer) {
+    fn record(&self, head: &Head<'_>, answer: &Answer) {
         match answer {
             Ok(_) => self.record_allowed(),
             Err(refusal) => self.record_refusal(head, refusal),

@@ -8,6 +8,7 @@ use alloc::{borrow::ToOwned, string::String, sync::Arc};
 #[cfg(feature = "metrics")]
 use {
     crate::concurrency::ConcurrencyStatus,
+    damper_core::shadow::ShadowReport,
     metrics::{Counter, counter, gauge},
     std::sync::OnceLock,
 };
@@ -79,6 +80,17 @@ impl ConcurrencyTelemetry {
             let (method, path) = (head.method.as_str(), head.uri.path());
             tracing::debug!(target: "damper", limit = name, side, method, path, "{refusal}");
         }
+    }
+
+    /// Records the refusals of the limit and of a candidate beside it.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn record_shadow(&self, report: Option<ShadowReport>) {
+        let LimitOfLayer { name, side, .. } = &*self.layer;
+        let Some(ShadowReport { by_both, only_by_candidate, only_in_force, .. }) = report else { return };
+        let of = |metric: &'static str, in_force: &'static str| counter!(metric, "limit" => name.clone(), "side" => *side, "in_force" => in_force);
+        of("damper_concurrency_shadow_refused_total", "allowed").absolute(only_by_candidate);
+        of("damper_concurrency_shadow_refused_total", "refused").absolute(by_both);
+        of("damper_concurrency_shadow_allowed_total", "refused").absolute(only_in_force);
     }
 
     /// Records how much of the limit is in use.

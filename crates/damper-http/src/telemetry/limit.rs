@@ -42,6 +42,23 @@ struct LimitCounters {
     other_errors: Counter,
 }
 
+/// The answer of the limit in force, beside which a candidate decides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum InForce {
+    Allowed,
+    Refused,
+}
+
+impl InForce {
+    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 impl LimitTelemetry {
     #[cfg(feature = "metrics")]
     fn counters(&self, limit: &str) -> &LimitCounters {
@@ -99,6 +116,34 @@ impl LimitTelemetry {
                 }
                 LimitError::Other(_) => tracing::error!(target: "damper", limit = name, error = source, "{error}"),
             }
+        }
+    }
+
+    /// Records the answers of the limit in force and of a candidate beside it, where either refused.
+    pub(crate) fn record_shadow(
+        name: &str,
+        candidate: &(impl Limit + ?Sized),
+        head: &Head<'_>,
+        in_force: InForce,
+        answer: &Result<(), Limited>,
+    ) {
+        #[cfg(feature = "metrics")]
+        {
+            let metric = match (in_force, answer) {
+                (InForce::Allowed, Ok(())) => return,
+                (InForce::Refused, Ok(())) => "damper_shadow_allowed_total",
+                (_, Err(_)) => "damper_shadow_refused_total",
+            };
+            counter!(metric, "limit" => name.to_owned(), "in_force" => in_force.label()).increment(1);
+        }
+        #[cfg(feature = "tracing")]
+        if let Err(limited) = answer
+            && tracing::enabled!(target: "damper", tracing::Level::DEBUG)
+        {
+            let key = candidate.key(head);
+            let key = key.as_deref().map(|key| &key[..key.floor_char_boundary(LONGEST_KEY)]);
+            let (method, path, in_force) = (head.method.as_str(), head.uri.path(), in_force.label());
+            tracing::debug!(target: "damper", shadow = name, in_force, method, path, key, "{limited}");
         }
     }
 

@@ -24,6 +24,6 @@ pub(super) use breaker::{BreakerTelemetry, StateGauge};
 pub(super) use completion::log_grpc_judged_by_http;
 pub(super) use concurrency::ConcurrencyTelemetry;
 pub(super) use deadline::{DeadlineStage, DeadlineTelemetry};
-pub(super) use limit::LimitTelemetry;
+pub(super) use limit::{InForce, LimitTelemetry};
 pub(super) use pacing::PacingTelemetry;
 pub(super) use throttle::ThrottleTelemetry;

@@ -45,6 +45,24 @@ use damper_core::breaker::{KeyedCircuitBreaker, Verdict};
 /// # }
 /// ```
 ///
+/// With a candidate, which decides beside it and changes nothing:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+/// use damper::shadow::Shadowed;
+/// use damper::tower::BreakerLayer;
+/// use damper::{BreakerConfig, CircuitBreaker};
+/// use std::sync::Arc;
+///
+/// let nervous = BreakerConfig::builder().failure_threshold(2).build()?;
+/// let database = Arc::new(Shadowed::new(CircuitBreaker::default(), CircuitBreaker::new(nervous)));
+/// let layer = BreakerLayer::new(Arc::clone(&database));
+/// // A day later:
+/// println!("{} calls more would have been refused", database.report().only_by_candidate);
+/// # let _ = layer;
+/// # Ok::<(), damper::breaker::BreakerConfigError>(())
+/// ```
+///
 /// A breaker per key, and what is a failure:
 ///
 /// ```

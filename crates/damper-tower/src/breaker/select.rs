@@ -4,6 +4,7 @@ use crate::{Key, One, PerKey};
 use alloc::sync::Arc;
 use core::hash::BuildHasher;
 use damper_core::breaker::{BreakerRef, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, OnStateChange, Permit};
+use damper_core::shadow::Shadowed;
 use damper_core::time::Clock;
 
 /// Chooses the breaker that a request of type `R` has to pass: [`One`] or [`PerKey`].
@@ -27,6 +28,8 @@ pub trait SelectBreaker<R> {
 }
 
 /// A pointer to a breaker that services share: `&'static CircuitBreaker` or `Arc<CircuitBreaker>`.
+///
+/// A [`Shadowed`] breaker can be in its place.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not shared: put the breaker into a `static` and pass `&BREAKER`, or pass `Arc::new(breaker)`",
     note = "for a breaker per key, write `BreakerLayer::by(|request: &Request| key, breakers)`"
@@ -65,6 +68,43 @@ impl<'a, C: Clock, L: OnStateChange> SharedBreaker for &'a CircuitBreaker<C, L> 
     #[inline]
     fn refusal(&self) -> Option<CircuitOpen> {
         CircuitBreaker::refusal(self)
+    }
+}
+
+impl<C, L, D, M> SharedBreaker for Arc<Shadowed<CircuitBreaker<C, L>, CircuitBreaker<D, M>>>
+where
+    C: Clock,
+    L: OnStateChange,
+    D: Clock,
+    M: OnStateChange,
+{
+    #[inline]
+    fn try_acquire(&self) -> Result<Permit<Self>, CircuitOpen> {
+        self.try_acquire_owned()
+    }
+
+    #[inline]
+    fn refusal(&self) -> Option<CircuitOpen> {
+        self.in_force().refusal()
+    }
+}
+
+impl<'a, C, L, D, M> SharedBreaker for &'a Shadowed<CircuitBreaker<C, L>, CircuitBreaker<D, M>>
+where
+    C: Clock,
+    L: OnStateChange,
+    D: Clock,
+    M: OnStateChange,
+{
+    #[inline]
+    fn try_acquire(&self) -> Result<Permit<Self>, CircuitOpen> {
+        let breakers: &'a Shadowed<CircuitBreaker<C, L>, CircuitBreaker<D, M>> = self;
+        breakers.try_acquire()
+    }
+
+    #[inline]
+    fn refusal(&self) -> Option<CircuitOpen> {
+        self.in_force().refusal()
     }
 }
 

@@ -19,6 +19,8 @@ use damper_core::time::TokioSleep;
 /// Clones, and all services that one makes, share the limiter. Tokens are taken in `call`, never in `poll_ready`: a caller
 /// may poll for readiness and go away, and a token taken there would be lost.
 ///
+/// For a candidate that decides beside the limiter and changes nothing, pass a [`Shadowed`](damper_core::shadow::Shadowed) limiter.
+///
 /// # Examples
 ///
 /// ```

@@ -1,0 +1,17 @@
+//! Shadow mode: a candidate decides on the same calls as the limit in force, and changes nothing.
+
+// | file | idea |
+// |---|---|
+// | `shadowed` | what is in force, and a candidate beside it |
+// | `limits` | limiters in shadow mode, with keys and without |
+// | `breakers` | breakers in shadow mode |
+// | `counts` | how often the two disagree |
+
+pub(crate) mod breakers;
+mod counts;
+mod limits;
+mod shadowed;
+
+pub use breakers::ShadowedRef;
+pub use counts::{ShadowCounts, ShadowReport};
+pub use shadowed::Shadowed;

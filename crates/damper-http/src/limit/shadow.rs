@@ -1,0 +1,106 @@
+//! Limits that decide beside the one in force.
+
+use super::{Answer, ByHeader, ByKey, Limit, PerClient, limits_like};
+use crate::Head;
+use alloc::sync::Arc;
+use core::future::Ready;
+use core::hash::Hash;
+use damper_core::keyed::{ClientAddress, KeyedLimiter};
+use damper_core::limit::RateLimiter;
+use damper_core::quota::Quota;
+
+/// A candidate that can decide beside the limit `L`: what [`RateLimitLayer::shadow`](crate::RateLimitLayer::shadow) takes.
+///
+/// A [`Quota`], which makes a limit by the same keys with buckets of its own, or any [`Limit`] that decides at once.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot decide beside the limit `{L}`",
+    note = "a `Quota` can beside the limits that layers build, and any limit that decides at once beside every limit"
+)]
+pub trait ShadowCandidate<L> {
+    /// The limit that decides beside `L`.
+    type Limit: Limit<Future = Ready<Answer>> + Send + Sync + 'static;
+
+    /// Creates the limit that decides beside `in_force`.
+    fn beside(self, in_force: &L) -> Self::Limit;
+}
+
+impl<L, M: Limit<Future = Ready<Answer>> + Send + Sync + 'static> ShadowCandidate<L> for M {
+    type Limit = M;
+
+    fn beside(self, _: &L) -> M {
+        self
+    }
+}
+
+impl<L: LimitByQuota> ShadowCandidate<L> for Quota {
+    type Limit = L::Other;
+
+    fn beside(self, in_force: &L) -> L::Other {
+        in_force.of_quota(self)
+    }
+}
+
+/// A limit of which there can be another one with another quota and the same keys.
+pub trait LimitByQuota {
+    /// The other limit.
+    type Other: Limit<Future = Ready<Answer>> + Send + Sync + 'static;
+
+    /// Creates a limit of this quota, with buckets of its own, all full.
+    fn of_quota(&self, quota: Quota) -> Self::Other;
+}
+
+impl LimitByQuota for Arc<RateLimiter> {
+    type Other = RateLimiter;
+
+    fn of_quota(&self, quota: Quota) -> RateLimiter {
+        RateLimiter::new(quota)
+    }
+}
+
+impl LimitByQuota for &'static RateLimiter {
+    type Other = RateLimiter;
+
+    fn of_quota(&self, quota: Quota) -> RateLimiter {
+        RateLimiter::new(quota)
+    }
+}
+
+/// Requests that wait for the limit in force are refused by the candidate if it has no token when they arrive.
+#[cfg(feature = "tokio")]
+impl LimitByQuota for super::Wait {
+    type Other = RateLimiter;
+
+    fn of_quota(&self, quota: Quota) -> RateLimiter {
+        RateLimiter::new(quota)
+    }
+}
+
+/// Clients have the candidate's quota, and wider prefixes keep theirs.
+impl LimitByQuota for PerClient<Arc<KeyedLimiter<ClientAddress>>> {
+    type Other = Self;
+
+    fn of_quota(&self, quota: Quota) -> Self {
+        self.with_limits(|limits, prefix| limits_like(limits, if prefix.is_some() { limits.quota() } else { quota }))
+    }
+}
+
+impl<F, K> LimitByQuota for ByKey<F, Arc<KeyedLimiter<K>>>
+where
+    F: Fn(&Head<'_>) -> K + Send + Sync + 'static,
+    K: Hash + 'static,
+    Arc<KeyedLimiter<K>>: Send + Sync,
+{
+    type Other = Self;
+
+    fn of_quota(&self, quota: Quota) -> Self {
+        self.with_limits(|limits| limits_like(limits, quota))
+    }
+}
+
+impl LimitByQuota for ByHeader {
+    type Other = Self;
+
+    fn of_quota(&self, quota: Quota) -> Self {
+        self.with_limits(|limits| limits_like(limits, quota))
+    }
+}

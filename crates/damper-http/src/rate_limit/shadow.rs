@@ -1,0 +1,51 @@
+//! A candidate that decides beside the limit of a layer.
+
+use crate::Head;
+use crate::limit::{Answer, Decision, Detail, Limit, Limited, Refusal};
+use crate::telemetry::{InForce, LimitTelemetry};
+use alloc::boxed::Box;
+use core::future::Ready;
+use damper_core::shadow::{ShadowCounts, ShadowReport};
+
+/// A candidate, and how often it disagrees with the limit in force.
+pub(super) struct ShadowLimit {
+    candidate: Box<dyn Limit<Future = Ready<Answer>> + Send + Sync>,
+    counts: ShadowCounts,
+}
+
+/// What the candidate would have answered; `None` where it could not decide.
+pub(super) type CandidateAnswer = Option<Result<(), Limited>>;
+
+impl ShadowLimit {
+    pub(super) fn new(candidate: impl Limit<Future = Ready<Answer>> + Send + Sync + 'static) -> Self {
+        Self { candidate: Box::new(candidate), counts: ShadowCounts::new() }
+    }
+
+    /// Asks the candidate, which takes what it would have taken.
+    pub(super) fn ask(&self, head: &Head<'_>, cost: u32) -> CandidateAnswer {
+        let answer = match self.candidate.decide(head, cost, Detail::None) {
+            Decision::Now(answer) => answer,
+            Decision::Later(ready) => ready.into_inner(),
+        };
+        match answer {
+            Ok(_) => Some(Ok(())),
+            Err(Refusal::Limited(limited)) => Some(Err(limited)),
+            Err(Refusal::Failed(_)) => None,
+        }
+    }
+
+    /// Counts and logs where the candidate or the limit in force refused.
+    pub(super) fn compare(&self, name: &str, head: &Head<'_>, in_force: &Answer, candidate: &CandidateAnswer) {
+        let Some(candidate) = candidate else { return };
+        if matches!(in_force, Err(Refusal::Failed(_))) {
+            return;
+        }
+        self.counts.record(in_force, candidate);
+        let in_force = if in_force.is_ok() { InForce::Allowed } else { InForce::Refused };
+        LimitTelemetry::record_shadow(name, &*self.candidate, head, in_force, candidate);
+    }
+
+    pub(super) fn report(&self) -> ShadowReport {
+        self.counts.report()
+    }
+}
