@@ -272,7 +272,7 @@ fn version_separates_equal_words_of_two_owners() {
 ///
 /// It gets one other slot, however long the first takes to be handed over.
 ///
-/// [`slot_of` that stops at the first slot with the key's fingerprint, claimed or not; `word` Relaxed.]
+/// [`word` Relaxed.]
 #[test]
 fn evicted_key_gets_one_slot() {
     check_preemptions(2, || {
