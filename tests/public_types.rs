@@ -77,6 +77,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         LimitSet<Box<[TokenBucket]>, Monotonic, Bulkhead>: shared,
         Pausable<RateLimiter>: shared,
         Lease<&'static RateLimiter<LeasingBucket>>: shared,
+        LeaseReservation<'static, &'static RateLimiter<LeasingBucket>>: shared,
         Acquire<&'static RateLimiter>: shared cloned,
         Reservation<&'static RateLimiter>: shared,
         SetReservation<&'static LimitSet<[TokenBucket; 2]>>: shared,
