@@ -416,6 +416,7 @@ fn types_for_any_service_have_the_traits_users_expect() {
         One<Breaker>: shared cloned,
         EveryErr: shared cloned defaulted,
         LimitLayer<Refusing<Limit>>: shared cloned,
+        OneToken: key defaulted,
         LimitService<(), Waiting<Limit, TokioSleep>>: shared cloned,
         Refusing<Limit>: shared cloned,
         Waiting<Limit, TokioSleep>: shared cloned,
