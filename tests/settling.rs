@@ -128,7 +128,7 @@ fn lease_settles_its_own_tokens_first() {
 
 const QUOTA: Quota = Quota::per_second(10).burst(10).max_debt(30);
 
-/// What one of several callers does.
+/// The next act of one of several callers.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// Nothing, for a hundredth of a second.
@@ -152,9 +152,10 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Asserts that in no stretch of time calls take more than the burst, what is refilled, and what others gave back in it.
+/// Asserts that in no stretch of time calls take more than their envelope.
 ///
-/// Of each call the time is that at which it begins. What calls give back is negative.
+/// That is the burst, the refilled tokens, and those that others gave back in that time. Of each call the time is that at
+/// which it begins. Tokens that are given back are negative.
 fn assert_within(events: &[(u64, i64)]) {
     for (first, &(begin, _)) in events.iter().enumerate() {
         if first > 0 && events[first - 1].0 == begin {
@@ -244,7 +245,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Two leases settle what they reserve. Together they stay in the envelope, and neither holds more than its size.
+    /// Two leases settle their reservations.
+    ///
+    /// Together they stay in the envelope, and neither holds more than its size.
     #[test]
     fn settled_leases_stay_in_the_envelope(
         acts in proptest::collection::vec((any::<bool>(), 1..9u32, 0..12u32, 0..60u64), 1..60),

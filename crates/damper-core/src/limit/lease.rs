@@ -251,7 +251,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
 
     /// Corrects the cost of a call, which spent `taken` tokens, to those that it `used`.
     ///
-    /// What was not used goes to the lease as far as it has room, and beyond that to the bucket. An excess is spent from the
+    /// The rest goes to the lease as far as it has room, and beyond that to the bucket. An excess is spent from the
     /// lease, and beyond that charged to the bucket.
     pub(super) fn settle(&mut self, taken: u32, used: u32) {
         let (leasing, clock) = self.limiter.limiter().parts();

@@ -19,11 +19,11 @@ impl<'a, L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'a, L> {
 
     /// Corrects the number of tokens spent to those that the call `used`.
     ///
-    /// - A call that used fewer gives the rest back to the lease. What the lease has no room for goes to the bucket, as by
-    ///   [`refund`](crate::RateLimiter::refund).
-    /// - A call that used more spends the excess from the lease. What the lease lacks is charged to the bucket, into debt if
-    ///   necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Leases then find no tokens until it is
-    ///   repaid.
+    /// - A call that used fewer gives the rest back to the lease. Tokens that the lease has no room for go to the bucket, as
+    ///   by [`refund`](crate::RateLimiter::refund).
+    /// - A call that used more spends the excess from the lease. Tokens that the lease lacks are charged to the bucket, into
+    ///   debt if necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Leases then find no tokens until the
+    ///   debt is repaid.
     ///
     /// While the lease has room and tokens enough, it touches no memory that other threads use.
     pub fn settle(self, used: u32) {
