@@ -19,7 +19,7 @@ type EmptyResponse = Response<Empty<bytes::Bytes>>;
 
 const USER: HeaderName = HeaderName::from_static("x-user");
 
-/// A request from this address, sent by alice, which costs `cost` by its path and whose response costs `bill`.
+/// A request of alice, which costs `cost` by its path and whose response costs `bill`.
 fn request(cost: u32, bill: u32) -> Request<()> {
     let mut request = Request::get(format!("/{cost}")).header("x-user", "alice").header("bill", bill);
     let peer = (IpAddr::from([192, 0, 2, 7]), 5_000);

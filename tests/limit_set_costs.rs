@@ -58,7 +58,7 @@ impl Bucket {
     }
 }
 
-/// What a caller does next.
+/// The next act of a caller.
 #[derive(Clone, Debug)]
 enum Act {
     Pass(i64),
@@ -85,7 +85,7 @@ fn bucket() -> impl Strategy<Value = Bucket> {
         .prop_map(|(token, burst, debt)| Bucket::new(token, burst, debt))
 }
 
-/// The refusal of the model: of the limit with the longest wait, of which one that never comes is the longest.
+/// The refusal of the model: of the limit with the longest wait. A wait that never ends is the longest.
 fn longest_refusal(models: &[Bucket; 3], costs: [u32; 3]) -> Option<(usize, Option<i64>)> {
     let refusals = models.iter().zip(costs).enumerate().filter(|(_, (model, n))| !model.allows(*n));
     let waits = refusals.map(|(index, (model, n))| (index, model.wait(n)));

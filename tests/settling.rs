@@ -2,7 +2,7 @@
 
 #![cfg(feature = "std")]
 
-use damper::{ManualClock, Quota, RateLimiter, Reservation, TokenBucket};
+use damper::{LeasingBucket, ManualClock, Quota, RateLimiter, Reservation, TokenBucket};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::thread;
@@ -94,9 +94,41 @@ fn unused_tokens_wake_a_waiting_thread() {
     waiting.join().unwrap();
 }
 
+fn leasing(clock: &ManualClock) -> RateLimiter<LeasingBucket, &ManualClock> {
+    let quota = Quota::per_second(10).burst(20).max_debt(30);
+    RateLimiter::with_algorithm(LeasingBucket::new(quota, 10).unwrap(), clock)
+}
+
+#[test]
+fn lease_settles_its_own_tokens_first() {
+    let clock = ManualClock::new();
+    let limiter = leasing(&clock);
+    let mut lease = limiter.lease(6).unwrap();
+    lease.reserve(4).unwrap().settle(1);
+    assert_eq!((lease.held(), limiter.peek().remaining()), (6, 3), "it was full, so the bucket gets the rest");
+    limiter.check_n(3).unwrap();
+    lease.reserve(6).unwrap().settle(0);
+    assert_eq!((lease.held(), limiter.peek().remaining()), (6, 0), "what the lease has room for");
+    let mut other = limiter.lease(4).unwrap();
+    assert!(other.reserve(1).is_err(), "all are held");
+    lease.reserve(2).unwrap().settle(5);
+    let wait = || limiter.check().unwrap_err().retry_after();
+    assert_eq!((lease.held(), wait()), (1, Some(Duration::from_millis(100))), "the excess is spent from the lease");
+    lease.reserve(1).unwrap().settle(9);
+    assert_eq!((lease.held(), wait()), (0, Some(Duration::from_millis(900))), "and then charged to the bucket");
+    clock.advance(Duration::from_secs(1));
+    drop(lease.reserve(2).unwrap());
+    assert_eq!((lease.held(), limiter.peek().remaining()), (0, 0), "what is dropped stays spent");
+    lease.reserve(1).unwrap_err();
+    clock.advance(Duration::from_secs(1));
+    let call = lease.reserve(9).unwrap();
+    call.settle(1);
+    assert_eq!((lease.held(), limiter.peek().remaining()), (6, 3), "what it has no room for is refunded");
+}
+
 const QUOTA: Quota = Quota::per_second(10).burst(10).max_debt(30);
 
-/// What one of several callers does.
+/// The next act of one of several callers.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// Nothing, for a hundredth of a second.
@@ -120,9 +152,10 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Asserts that in no stretch of time calls take more than the burst, what is refilled, and what others gave back in it.
+/// Asserts that in no stretch of time calls take more than their envelope.
 ///
-/// Of each call the time is that at which it begins. What calls give back is negative.
+/// That is the burst, the refilled tokens, and those that others gave back in that time. Of each call the time is that at
+/// which it begins. Tokens that are given back are negative.
 fn assert_within(events: &[(u64, i64)]) {
     for (first, &(begin, _)) in events.iter().enumerate() {
         if first > 0 && events[first - 1].0 == begin {
@@ -206,5 +239,35 @@ proptest! {
             }
         }
         assert_within(&callers.events);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Two leases settle their reservations.
+    ///
+    /// Together they stay in the envelope, and neither holds more than its size.
+    #[test]
+    fn settled_leases_stay_in_the_envelope(
+        acts in proptest::collection::vec((any::<bool>(), 1..9u32, 0..12u32, 0..60u64), 1..60),
+    ) {
+        let clock = ManualClock::with_frequency(100);
+        let quota = Quota::per_second(10).burst(10).max_debt(30);
+        let limiter = RateLimiter::with_algorithm(LeasingBucket::new(quota, 6).unwrap(), &clock);
+        let mut leases = [limiter.lease(2).unwrap(), limiter.lease(4).unwrap()];
+        let (mut now, mut events) = (0, Vec::new());
+        for (which, n, used, ticks) in acts {
+            let lease = &mut leases[usize::from(which)];
+            if let Ok(call) = lease.reserve(n) {
+                events.push((now, i64::from(n)));
+                call.settle(used);
+                events.push((now, -i64::from(n.saturating_sub(used))));
+            }
+            prop_assert!(lease.held() <= lease.size());
+            now += ticks;
+            clock.advance_ticks(ticks);
+        }
+        assert_within(&events);
     }
 }

@@ -33,6 +33,29 @@ async fn call_without_a_token_is_refused() {
 }
 
 #[tokio::test]
+async fn call_takes_its_cost() {
+    let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(10), ManualClock::new()));
+    let mut service = LimitLayer::new(Arc::clone(&limiter)).cost(|number: &u32| *number).layer(service_fn(double));
+    assert_eq!(service.ready().await.unwrap().call(7).await, Ok(14));
+    assert_eq!(limiter.peek().used(), 7);
+    assert!(service.ready().await.unwrap().call(4).await.unwrap_err().refusal().is_some());
+    assert_eq!(service.ready().await.unwrap().call(0).await, Ok(0), "costs nothing");
+    assert_eq!(limiter.peek().used(), 7);
+}
+
+/// A call waits for all its tokens.
+#[tokio::test]
+async fn call_waits_for_its_cost() {
+    let limiter = Arc::new(RateLimiter::new(Quota::per_second(1_000).burst(50)));
+    limiter.check_n(50).unwrap();
+    let layer = LimitLayer::new(Arc::clone(&limiter)).cost(|number: &u32| *number).waiting(Duration::from_secs(1));
+    let service = layer.layer(service_fn(double));
+    let began = Instant::now();
+    assert_eq!(service.oneshot(50).await, Ok(100));
+    assert!(began.elapsed() >= Duration::from_millis(45), "a millisecond for each token");
+}
+
+#[tokio::test]
 async fn every_limiter_refuses() {
     let clock = ManualClock::new();
     let limits = Arc::new(LimitSet::with_clock([Quota::per_second(5), Quota::per_hour(1)], clock));

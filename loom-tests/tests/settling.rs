@@ -63,7 +63,7 @@ fn call_without_a_slot_takes_no_tokens_model() {
 
 /// A reservation is settled before its tokens are there, while another is made.
 ///
-/// What it does not need is given back only if it was the last, so that the other's wait stays the same. [Withdrawn without
+/// The rest is given back only if it was the last, so that the other's wait stays the same. [Withdrawn without
 /// comparing the word.]
 #[test]
 fn settled_reservation_keeps_others_in_place() {

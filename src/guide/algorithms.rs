@@ -96,7 +96,7 @@
 //!
 //! [`check`](crate::RateLimiter::check), [`check_n`](crate::RateLimiter::check_n), [`peek`](crate::RateLimiter::peek)
 //! and [`set_quota`](crate::RateLimiter::set_quota) are the same for all algorithms. Any of them can be in a
-//! [`LimitSet`](crate::LimitSet), together with others of the same algorithm. Only the queue is not a `RateLimiter`: it
+//! [`LimitSet`](crate::LimitSet), together with others of the same algorithm and a bulkhead. Only the queue is not a `RateLimiter`: it
 //! is [entered](crate::LeakyQueue::enter).
 //!
 //! Code for any limiter takes an `impl` [`Limiter`](crate::Limiter), or keeps a `Box<dyn Limiter + Send + Sync>` if the

@@ -116,9 +116,19 @@
 //! counts the tokens net of refunds, because only you know that they were not used. A refund makes waiters ready
 //! earlier, in their order, and no newcomer overtakes them. Tokens beyond a full bucket are lost.
 //!
-//! So a budget can be reserved and settled, for example for language model tokens. Reserve an estimate, wait until it
-//! is available, and when the bill arrives `refund` the rest or `charge` the excess. The whole quota is used, however
-//! many workers wait for it. The example `llm_tokens` shows it.
+//! A reservation does both. Reserve an estimate, and [`settle`](crate::Reservation::settle) when the bill arrives: the rest
+//! is refunded, or the excess is charged. The whole quota is used, however many workers wait for it. A reservation that is
+//! dropped without that counts as used in full.
+//!
+//! | to settle | who takes it | what it does |
+//! |---|---|---|
+//! | [`RateLimiter::reserve`](crate::RateLimiter::reserve), `reserve_owned` in an `Arc` | a caller that can wait | takes in advance; `ready_in` says when the tokens are there |
+//! | [`KeyedLimiter::reserve`](crate::KeyedLimiter::reserve) | the same, of a key | the same |
+//! | [`LimitSet::reserve`](crate::LimitSet::reserve), `reserve_owned` | a call with a cost of each limit, and a slot of a bulkhead | takes all now, or none |
+//! | [`Lease::reserve`](crate::Lease::reserve) | a worker with a lease | spends tokens that no other thread looks at |
+//! | `RateLimitLayer::charge_by_response` of [`http`](crate::guide::http) | a request over HTTP | corrects its cost by the head of its response |
+//!
+//! The example `llm_tokens` keeps calls to a language model within requests a minute, tokens a minute and calls in flight.
 //!
 //! ```
 //! # use damper::{ManualClock, Quota, RateLimiter};
@@ -145,7 +155,8 @@
 //!
 //! [`cancel`](crate::Reservation::cancel) gives the tokens back only before their time, and only if none were taken
 //! since. It gives back all of them or none. (Giving back a part would allow too much when two reservations are
-//! cancelled out of order.) Tokens that are not given back count as used. Dropping a reservation keeps it.
+//! cancelled out of order.) Tokens that are not given back count as used. Dropping a reservation keeps it. A caller that
+//! has not used its tokens although they were there gives them back by [`settle(0)`](crate::Reservation::settle).
 //!
 //! ```
 //! # use core::time::Duration;

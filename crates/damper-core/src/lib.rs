@@ -138,8 +138,8 @@ pub use keyed::{ClientAddress, KeyedLimiter, TierError, WhenFull};
 pub use limit::Striped;
 pub use limit::{
     Acquire, Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease,
-    LeaseError, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable, RateLimiter,
-    Reservation, SetReservation, SlidingCounter, SlidingCounterError, TokenBucket, Usage,
+    LeaseError, LeaseReservation, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable,
+    RateLimiter, Reservation, SetReservation, SlidingCounter, SlidingCounterError, TokenBucket, Usage,
 };
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};

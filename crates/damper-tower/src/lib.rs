@@ -77,7 +77,7 @@ pub use breaker::{BreakerFuture, BreakerLayer, BreakerService, SelectBreaker, Sh
 pub use bulkhead::{BulkheadFuture, BulkheadLayer, BulkheadService, SelectBulkhead, SharedBulkhead};
 pub use classify::{ClassifyResult, EveryErr};
 pub use key::{Key, One, PerKey};
-pub use limit::{LimitFuture, LimitLayer, LimitService, SharedLimiter, WaitingLimiter};
+pub use limit::{LimitFuture, LimitLayer, LimitService, OneToken, RequestCost, SharedLimiter, WaitingLimiter};
 pub use pacing::{PaceOnly, PacingFuture, PacingLayer, PacingMode, PacingService, Repeating, SelectPacer, SelectedBy};
 pub use throttle::{SelectThrottle, SharedThrottle, ThrottleFuture, ThrottleLayer, ThrottleService};
 pub use waiting::{FindDeadline, NoDeadline, Refusing, Waiting, WaitingService};

@@ -6,7 +6,7 @@
 //! a lease is created and when it is dropped.)
 
 use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
-use super::{Allowed, Denied, LimiterRef, RateLimiter, TokenBucket, Usage};
+use super::{Allowed, Denied, LeaseReservation, LimiterRef, RateLimiter, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::Clock;
@@ -227,6 +227,52 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
         let taken = leasing.bucket.take_between(missing, missing.saturating_add(self.size), clock)?;
         self.held = taken - missing;
         Ok(())
+    }
+
+    /// Spends `n` tokens as [`check_n`](Self::check_n) does, to be settled when the true cost is known.
+    ///
+    /// It never waits. The lease makes one call at a time, so the reservation borrows it.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] of the bucket, for the tokens that the lease lacks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{Quota, RateLimiter};
+    ///
+    /// let rows = RateLimiter::leasing(Quota::per_second(1_000_000), 4_096)?;
+    /// let mut lease = rows.lease(1_000)?;
+    /// let query = lease.reserve(500)?; // an estimate
+    /// query.settle(20); // the rows that were read
+    /// assert_eq!(lease.held(), 1_000);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reserve(&mut self, n: u32) -> Result<LeaseReservation<'_, L>, Denied> {
+        self.check_n(n)?;
+        Ok(LeaseReservation::new(self, n))
+    }
+
+    /// Corrects the cost of a call, which spent `taken` tokens, to those that it `used`.
+    ///
+    /// The rest goes to the lease as far as it has room, and beyond that to the bucket. An excess is spent from the
+    /// lease, and beyond that charged to the bucket.
+    pub(super) fn settle(&mut self, taken: u32, used: u32) {
+        let (leasing, clock) = self.limiter.limiter().parts();
+        if let Some(unused) = taken.checked_sub(used) {
+            let kept = unused.min(self.size - self.held);
+            self.held += kept;
+            leasing.bucket.settle(unused - kept, 0, clock);
+        } else {
+            let excess = used - taken;
+            let spent = excess.min(self.held);
+            self.held -= spent;
+            leasing.bucket.settle(0, excess - spent, clock);
+        }
     }
 
     /// Gives its tokens back to the bucket, for a lease that will be idle.

@@ -14,6 +14,7 @@
 // | `per_key` | the algorithms on words that the keyed table keeps |
 // | `waiting` | waiting until tokens are there, in order |
 // | `lease`, `striped` | tokens that are taken many at a time, and spent where no other thread looks |
+// | `lease_reservation` | tokens of a lease that are settled later |
 // | `limit_set` | several limits in one decision |
 // | `pausable` | a limiter that a server's `Retry-After` stops |
 // | `answer`, `usage` | what a decision and a look return |
@@ -22,6 +23,7 @@ mod answer;
 mod fixed_window;
 mod leaky_bucket;
 mod lease;
+mod lease_reservation;
 mod limit_set;
 mod limiter;
 mod limiter_ref;
@@ -43,6 +45,7 @@ pub use answer::{Allowed, Denied};
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{BudgetError, Lease, LeaseError, LeasingBucket};
+pub use lease_reservation::LeaseReservation;
 #[cfg(feature = "alloc")]
 pub use limit_set::TooManyLimits;
 pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, LimitSetRef, Limits, SetReservation};

@@ -20,7 +20,7 @@ use damper_core::time::Clock;
 pub trait SettledLimit: Limit {
     /// Corrects the cost of a request that was allowed: it took `taken` tokens, and used `used`.
     ///
-    /// An excess is charged, into debt if necessary. What was not used is given back.
+    /// An excess is charged, into debt if necessary. Tokens that were not used are given back.
     fn settle(&self, head: &Head<'_>, taken: u32, used: u32);
 }
 

@@ -1,8 +1,9 @@
-//! The costs of requests: of those that take another number of tokens than 1, and of those that responses correct.
+//! The costs of requests, and the correction of costs by responses.
 
 use super::settings::RateLimitSettings;
 use crate::Head;
-use crate::limit::SettledLimit;
+use crate::limit::{SettledLimit, Standing};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::net::SocketAddr;
@@ -46,12 +47,14 @@ pub(super) struct Unsettled<L> {
     parts: request::Parts,
     peer: Option<SocketAddr>,
     taken: u32,
+    /// For the headers of the response.
+    standing: Option<Standing>,
     settings: Arc<RateLimitSettings<L>>,
 }
 
 impl<L> Unsettled<L> {
     /// Keeps the head of a request that took so many tokens, if these settings have a cost by response.
-    pub(super) fn of(head: &Head<'_>, taken: u32, settings: &Arc<RateLimitSettings<L>>) -> Option<Self> {
+    pub(super) fn of(head: &Head<'_>, taken: u32, settings: &Arc<RateLimitSettings<L>>) -> Option<Box<Self>> {
         settings.response_cost.as_ref()?;
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.method = head.method.clone();
@@ -59,18 +62,25 @@ impl<L> Unsettled<L> {
         parts.version = head.version;
         parts.headers = head.headers.clone();
         parts.extensions = head.extensions.clone();
-        Some(Self { parts, peer: head.peer(), taken, settings: Arc::clone(settings) })
+        let (peer, settings) = (head.peer(), Arc::clone(settings));
+        Some(Box::new(Self { parts, peer, taken, standing: None, settings }))
     }
 
-    /// Corrects the cost of the request to that by this response.
-    pub(super) fn settle(&self, response: &response::Parts) {
-        let Some(ResponseCost { cost, settle }) = &self.settings.response_cost else { return };
-        let head = Head::from(&self.parts).with_peer(self.peer.as_ref());
-        settle(&self.settings.limit, &head, self.taken, cost(&head, response));
+    /// Reports this standing in the headers of the response.
+    pub(super) fn reporting(mut self: Box<Self>, standing: Option<Standing>) -> Box<Self> {
+        self.standing = standing;
+        self
     }
 
-    pub(super) fn settings(&self) -> &RateLimitSettings<L> {
-        &self.settings
+    /// Corrects the cost of the request to that by this response, and writes the headers of the response.
+    pub(super) fn settle(&self, response: &mut response::Parts) {
+        if let Some(ResponseCost { cost, settle }) = &self.settings.response_cost {
+            let head = Head::from(&self.parts).with_peer(self.peer.as_ref());
+            settle(&self.settings.limit, &head, self.taken, cost(&head, response));
+        }
+        if let Some(standing) = self.standing {
+            self.settings.write_headers(&mut response.headers, standing);
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pin_project! {
     #[project = LimitedCallProjection]
     enum LimitedCall<W: CallOnce<Request<B>>, B, L: Limit> {
         Called { #[pin] future: W::Future, report: Option<(Standing, Arc<RateLimitSettings<L>>)> },
-        Settled { #[pin] future: W::Future, standing: Option<Standing>, unsettled: Box<Unsettled<L>> },
+        Settled { #[pin] future: W::Future, unsettled: Box<Unsettled<L>> },
         // In a box, because it is larger than most futures, and few requests wait.
         Waiting { request: Pin<Box<WaitingRequest<W, B, L>>> },
         Refused { response: Option<Box<Response<Bytes>>> },
@@ -64,8 +64,20 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> RateLimitFuture<W, B, L> {
         Self { state: LimitedCall::Called { future, report: Some((standing, Arc::clone(settings))) } }
     }
 
-    pub(super) fn call_and_settle(future: W::Future, standing: Option<Standing>, unsettled: Box<Unsettled<L>>) -> Self {
-        Self { state: LimitedCall::Settled { future, standing, unsettled } }
+    /// A call whose response gets headers, or corrects the cost, or neither.
+    pub(super) fn allowed(
+        future: W::Future,
+        standing: Option<Standing>,
+        unsettled: Option<Box<Unsettled<L>>>,
+        settings: &Arc<RateLimitSettings<L>>,
+    ) -> Self {
+        match (unsettled, standing) {
+            (Some(unsettled), standing) => {
+                Self { state: LimitedCall::Settled { future, unsettled: unsettled.reporting(standing) } }
+            }
+            (None, Some(standing)) => Self::call_and_report(future, standing, settings),
+            (None, None) => Self::call(future),
+        }
     }
 
     pub(super) fn respond(response: Box<Response<Bytes>>) -> Self {
@@ -108,12 +120,9 @@ where
                     }
                     return Poll::Ready(Ok(response.map(Body::service)));
                 }
-                LimitedCallProjection::Settled { future, standing, unsettled } => {
+                LimitedCallProjection::Settled { future, unsettled } => {
                     let (mut parts, body) = ready!(future.poll(context))?.into_parts();
-                    unsettled.settle(&parts);
-                    if let Some(standing) = standing.take() {
-                        unsettled.settings().write_headers(&mut parts.headers, standing);
-                    }
+                    unsettled.settle(&mut parts);
                     return Poll::Ready(Ok(Response::from_parts(parts, Body::service(body))));
                 }
                 LimitedCallProjection::Refused { response } => {
@@ -142,13 +151,8 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> WaitingRequest<W, B, L> {
             Ok(standing) => standing,
             Err(response) => return Poll::Ready(LimitedCall::Refused { response: Some(response) }),
         };
-        let unsettled = Unsettled::of(&head, *this.cost, settings).map(Box::new);
-        let future = service.call_once(request);
-        Poll::Ready(match (standing, unsettled) {
-            (standing, Some(unsettled)) => RateLimitFuture::call_and_settle(future, standing, unsettled).state,
-            (Some(standing), None) => RateLimitFuture::call_and_report(future, standing, settings).state,
-            (None, None) => RateLimitFuture::call(future).state,
-        })
+        let unsettled = Unsettled::of(&head, *this.cost, settings);
+        Poll::Ready(RateLimitFuture::allowed(service.call_once(request), standing, unsettled, settings).state)
     }
 }
 

@@ -222,18 +222,18 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
 impl<L: SettledLimit + Clone> RateLimitLayer<L> {
     /// Corrects the cost of a request when the head of its response is known, to so many tokens in all.
     ///
-    /// The request has taken its [cost](Self::cost) before. What the response costs beyond that is charged, and what it
-    /// costs less is given back. Default: the cost stays as it was.
+    /// The request has taken its [cost](Self::cost) before. An excess over that is charged, and tokens that the response
+    /// does not cost are given back. Default: the cost stays as it was.
     ///
     /// | the request | its tokens |
     /// |---|---|
     /// | is exempt or refused | none are taken, and `cost` is not called |
     /// | costs more than it took | the excess is booked, into debt if necessary, but not beyond [`Quota::max_debt`]. Requests are refused until the debt is repaid; `Retry-After` says when |
-    /// | costs less than it took | the rest is given back. What a full bucket has no room for is lost |
+    /// | costs less than it took | the rest is given back, as far as the bucket has room |
     /// | is dropped before its response, or fails with an error of the service | the cost that was taken stays taken |
     ///
     /// A client may have many requests in flight before the first of their responses is known, and each of them takes only
-    /// its cost before. What they cost beyond the deepest debt is never booked. So take an estimate before where responses are
+    /// its cost before. An excess beyond the deepest debt is never booked. So take an estimate before where responses are
     /// costly: a cost of 1 lets a client with a burst of 100 send 100 costly requests at once. An estimate of 50 lets it send
     /// two.
     ///

@@ -1,7 +1,6 @@
 //! A service behind a limit.
 
 use super::costs::{ONE_TOKEN, Unsettled};
-use super::shadow::CandidateAnswer;
 use super::{Body, RateLimitFuture, RateLimitLayer};
 use crate::Head;
 use crate::call_once::Callee;
@@ -50,28 +49,23 @@ impl<S, L> RateLimit<S, L> {
 }
 
 /// The course that a service takes with a request.
-enum NextStep<L: Limit> {
+enum NextStep<F> {
     /// Calls the service behind the limit.
     Call,
     /// Calls the service behind the limit, and writes headers on its response.
     CallAndReport(Standing),
-    /// Calls the service behind the limit, and corrects the cost by its response.
-    CallAndSettle(Option<Standing>, Box<Unsettled<L>>),
     /// Refuses the request with this response.
     Respond(Box<Response<Bytes>>),
-    /// Waits for the decision on this cost, beside which a candidate gave this answer.
-    Wait(L::Future, u32, CandidateAnswer),
+    /// Waits for the decision.
+    Wait(F),
 }
 
 impl<L: Limit> RateLimitLayer<L> {
-    /// Lets the limit decide on a request.
+    /// Lets the limit decide on a request that costs one token.
     #[inline]
-    fn admit<B>(&self, request: &Request<B>) -> NextStep<L> {
+    fn admit<B>(&self, request: &Request<B>) -> NextStep<L::Future> {
         let head = Head::of(request).with_peer(self.peer.as_ref());
         let settings = &*self.settings;
-        if !settings.is_uniform {
-            return self.admit_at_cost(&head);
-        }
         match settings.limit.decide(&head, ONE_TOKEN, settings.headers.detail()) {
             // An arm of its own, so that an answer without a standing is not moved.
             Decision::Now(Ok(None)) => {
@@ -83,46 +77,55 @@ impl<L: Limit> RateLimitLayer<L> {
                 Ok(None) => NextStep::Call,
                 Err(response) => NextStep::Respond(response),
             },
-            Decision::Later(decision) => NextStep::Wait(decision, ONE_TOKEN, None),
-        }
-    }
-
-    /// As [`admit`](Self::admit), with exemptions, costs and a candidate. Apart, so that other layers do not pay for them.
-    #[inline(never)]
-    fn admit_at_cost(&self, head: &Head<'_>) -> NextStep<L> {
-        let settings = &self.settings;
-        if settings.exempts(head) {
-            return NextStep::Call;
-        }
-        let cost = settings.cost_of(head);
-        let candidate = settings.ask_candidate(head, cost);
-        let answer = match settings.limit.decide(head, cost, settings.headers.detail()) {
-            Decision::Now(answer) => answer,
-            Decision::Later(decision) => return NextStep::Wait(decision, cost, candidate),
-        };
-        match (settings.conclude_beside(head, answer, &candidate), Unsettled::of(head, cost, settings)) {
-            (Err(response), _) => NextStep::Respond(response),
-            (Ok(standing), Some(unsettled)) => NextStep::CallAndSettle(standing, Box::new(unsettled)),
-            (Ok(Some(standing)), None) => NextStep::CallAndReport(standing),
-            (Ok(None), None) => NextStep::Call,
+            Decision::Later(decision) => NextStep::Wait(decision),
         }
     }
 
     /// Calls a service with a request, as the limit decides.
     #[inline]
     fn call<S: Callee<Request<B>>, B>(&self, service: S, request: Request<B>) -> RateLimitFuture<S::Kept, B, L> {
+        if !self.settings.is_uniform {
+            return self.call_at_cost(service, request);
+        }
         match self.admit(&request) {
             NextStep::Call => RateLimitFuture::call(service.call(request)),
             NextStep::CallAndReport(standing) => {
                 RateLimitFuture::call_and_report(service.call(request), standing, &self.settings)
             }
-            NextStep::CallAndSettle(standing, unsettled) => {
-                RateLimitFuture::call_and_settle(service.call(request), standing, unsettled)
-            }
             NextStep::Respond(response) => RateLimitFuture::respond(response),
-            NextStep::Wait(decision, cost, candidate) => {
-                RateLimitFuture::wait(decision, cost, candidate, service.keep(), request, self.clone())
+            NextStep::Wait(decision) => {
+                RateLimitFuture::wait(decision, ONE_TOKEN, None, service.keep(), request, self.clone())
             }
+        }
+    }
+
+    /// Calls a service with a request, which may be exempt, at its own cost and beside a candidate.
+    ///
+    /// Apart, so that layers without exemptions, costs and candidates do not pay for them.
+    #[inline(never)]
+    fn call_at_cost<S: Callee<Request<B>>, B>(
+        &self,
+        service: S,
+        request: Request<B>,
+    ) -> RateLimitFuture<S::Kept, B, L> {
+        let (head, settings) = (Head::of(&request).with_peer(self.peer.as_ref()), &self.settings);
+        if settings.exempts(&head) {
+            return RateLimitFuture::call(service.call(request));
+        }
+        let cost = settings.cost_of(&head);
+        let candidate = settings.ask_candidate(&head, cost);
+        let answer = match settings.limit.decide(&head, cost, settings.headers.detail()) {
+            Decision::Now(answer) => answer,
+            Decision::Later(decision) => {
+                return RateLimitFuture::wait(decision, cost, candidate, service.keep(), request, self.clone());
+            }
+        };
+        match settings.conclude_beside(&head, answer, &candidate) {
+            Ok(standing) => {
+                let unsettled = Unsettled::of(&head, cost, settings);
+                RateLimitFuture::allowed(service.call(request), standing, unsettled, settings)
+            }
+            Err(response) => RateLimitFuture::respond(response),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A service behind a limiter.
 
-use super::{LimitFuture, WaitingLimiter};
+use super::{LimitFuture, OneToken, RequestCost, WaitingLimiter};
 use crate::{FindDeadline, Refusing, Waiting, WaitingService};
 use core::fmt;
 use core::mem;
@@ -22,14 +22,15 @@ use tower_service::Service;
 /// A future that is dropped while it waits gives its token back, unless another caller waits behind it. The token of a call
 /// that was made is spent.
 #[derive(Clone)]
-pub struct LimitService<S, A> {
+pub struct LimitService<S, A, W = OneToken> {
     service: S,
     admission: A,
+    cost: W,
 }
 
-impl<S, A> LimitService<S, A> {
-    pub(super) fn new(service: S, admission: A) -> Self {
-        Self { service, admission }
+impl<S, A, W> LimitService<S, A, W> {
+    pub(super) fn new(service: S, admission: A, cost: W) -> Self {
+        Self { service, admission, cost }
     }
 
     /// The service behind the limiter.
@@ -48,7 +49,7 @@ impl<S, A> LimitService<S, A> {
     }
 }
 
-impl<S: Service<R>, L: Limiter, R> Service<R> for LimitService<S, Refusing<L>> {
+impl<S: Service<R>, L: Limiter, W: RequestCost<R>, R> Service<R> for LimitService<S, Refusing<L>, W> {
     type Response = S::Response;
     type Error = CallError<S::Error, Denied>;
     type Future = LimitFuture<S, R>;
@@ -59,19 +60,20 @@ impl<S: Service<R>, L: Limiter, R> Service<R> for LimitService<S, Refusing<L>> {
 
     #[inline]
     fn call(&mut self, request: R) -> Self::Future {
-        match self.admission.0.try_acquire(1) {
+        match self.admission.0.try_acquire(self.cost.cost(&request)) {
             Ok(()) => LimitFuture::calling(self.service.call(request)),
             Err(denied) => LimitFuture::denied(denied),
         }
     }
 }
 
-impl<S, L, Z, D, R> Service<R> for LimitService<S, Waiting<L, Z, D>>
+impl<S, L, Z, D, W, R> Service<R> for LimitService<S, Waiting<L, Z, D>, W>
 where
     S: Service<R> + WaitingService,
     L: WaitingLimiter,
     Z: Sleep<Sleeping: Send> + Clone + Send + 'static,
     D: FindDeadline<R>,
+    W: RequestCost<R>,
 {
     type Response = S::Response;
     type Error = CallError<S::Error, Denied>;
@@ -84,18 +86,19 @@ where
     #[inline]
     fn call(&mut self, request: R) -> Self::Future {
         let Waiting { limit: limiter, longest, sleep, find_deadline } = &self.admission;
-        if limiter.try_acquire(1).is_ok() {
+        let cost = self.cost.cost(&request);
+        if limiter.try_acquire(cost).is_ok() {
             return LimitFuture::calling(self.service.call(request));
         }
         let left = find_deadline.deadline(&request).map_or(Duration::MAX, |deadline| deadline.remaining());
-        let wait = limiter.clone().wait(left.min(*longest), sleep.clone());
+        let wait = limiter.clone().wait(cost, left.min(*longest), sleep.clone());
         // This service is the one that is ready. Its clone has to be polled first.
         let clone = self.service.clone();
         LimitFuture::waiting(wait, mem::replace(&mut self.service, clone), request)
     }
 }
 
-impl<S: fmt::Debug, A> fmt::Debug for LimitService<S, A> {
+impl<S: fmt::Debug, A, W> fmt::Debug for LimitService<S, A, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LimitService").field("service", &self.service).finish_non_exhaustive()
     }

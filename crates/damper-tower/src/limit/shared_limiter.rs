@@ -26,21 +26,21 @@ impl<L: Limiter + Clone> SharedLimiter for L {}
     note = "other algorithms and sets of limits cannot be waited for: leave out `waiting`, and calls are refused"
 )]
 pub trait WaitingLimiter: SharedLimiter {
-    /// Waits for a token, for at most `longest`.
+    /// Waits for `n` tokens, for at most `longest`.
     #[doc(hidden)]
-    fn wait<Z>(self, longest: Duration, sleep: Z) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send>>
+    fn wait<Z>(self, n: u32, longest: Duration, sleep: Z) -> Pin<Box<dyn Future<Output = Result<(), Denied>> + Send>>
     where
         Z: Sleep<Sleeping: Send> + Send + 'static;
 }
 
 impl<C: Clock + Send + Sync + 'static> WaitingLimiter for &'static RateLimiter<damper_core::TokenBucket, C> {
-    fn wait<Z: Sleep<Sleeping: Send> + Send + 'static>(self, longest: Duration, sleep: Z) -> Wait {
-        Box::pin(self.acquire(1).within(longest).sleeping_by(sleep))
+    fn wait<Z: Sleep<Sleeping: Send> + Send + 'static>(self, n: u32, longest: Duration, sleep: Z) -> Wait {
+        Box::pin(self.acquire(n).within(longest).sleeping_by(sleep))
     }
 }
 
 impl<C: Clock + Send + Sync + 'static> WaitingLimiter for Arc<RateLimiter<damper_core::TokenBucket, C>> {
-    fn wait<Z: Sleep<Sleeping: Send> + Send + 'static>(self, longest: Duration, sleep: Z) -> Wait {
-        Box::pin(async move { self.acquire(1).within(longest).sleeping_by(sleep).await })
+    fn wait<Z: Sleep<Sleeping: Send> + Send + 'static>(self, n: u32, longest: Duration, sleep: Z) -> Wait {
+        Box::pin(async move { self.acquire(n).within(longest).sleeping_by(sleep).await })
     }
 }

@@ -174,9 +174,9 @@ impl Table<TokenBucket> {
 
     /// Corrects the tokens that were taken to those that the call `used`.
     ///
-    /// An excess is charged. What is left over is given back to the slot it was taken from, whether its time has come or
-    /// not, because that moves the word back and no other waiter's position. In a shared bucket it is withdrawn, if its time
-    /// has not come and nothing was taken since.
+    /// An excess is charged. The rest is given back to the slot it was taken from, whether its time has come or not: that
+    /// moves the word back and no other waiter's position, so it mints nothing (`tests/waits/keyed.rs`). In a shared bucket it
+    /// is withdrawn, if its time has not come and nothing was taken since.
     pub(in crate::keyed) fn settle(&self, reserved: &Reserved<'_>, used: u32, clock: &impl Clock) {
         let &Reserved { key, n, tier, origin, .. } = reserved;
         match (used.checked_sub(n), origin) {
@@ -197,7 +197,9 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// Takes `unused` of the tokens off the bucket, if nothing was taken since and their time has not come; whether it did.
+    /// Takes `unused` of the tokens off the bucket, if nothing was taken since and their time has not come.
+    ///
+    /// Returns whether it did.
     fn withdraw(&self, reserved: &Reserved<'_>, unused: u32, clock: &impl Clock) -> bool {
         let &Reserved { key, position, tier, origin, .. } = reserved;
         let is_withdrawn = match origin {

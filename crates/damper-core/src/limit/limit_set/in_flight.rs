@@ -1,4 +1,4 @@
-//! What bounds the calls in flight of a set.
+//! Bounds on the calls in flight of a set.
 
 use super::LimitSetDenied;
 use crate::limit::rate_limiter::sealed::Sealed;

@@ -4,7 +4,7 @@
 // |---|---|
 // | `mod` | `LimitSet`: takes the costs of all limits or of none; changes of quotas |
 // | `limits` | `Limits`: an array of limits, or a number of them that is known at run time |
-// | `in_flight` | `InFlight`: what bounds the calls in flight |
+// | `in_flight` | `InFlight`: a bound on the calls in flight |
 // | `reservation` | `SetReservation`: costs that were taken, to be settled |
 // | `denied` | `LimitSetDenied`: the refusal |
 // | `error` | `LimitSetQuotaError` and `TooManyLimits` |
@@ -23,6 +23,7 @@ pub use in_flight::InFlight;
 pub use limits::Limits;
 pub use reservation::{LimitSetRef, SetReservation};
 
+use super::rate_limiter::Taken;
 use super::{Algorithm, Allowed, Denied, Limiter, TokenBucket, Usage};
 use crate::quota::Quota;
 use crate::time::{Clock, DefaultClock};
@@ -45,7 +46,7 @@ use alloc::sync::Arc;
 /// # A cost for each limit
 ///
 /// [`check_n`](Self::check_n) takes the same number of tokens of each limit, and [`reserve`](Self::reserve) a cost of each.
-/// What it returns is [settled](SetReservation::settle) when the true cost is known. With
+/// The reservation is [settled](SetReservation::settle) when the true cost is known. With
 /// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited too.
 ///
 /// # Order
@@ -191,8 +192,7 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
     ///
     /// [`LimitSetDenied`], which names the refusing limit with the longest wait.
     pub fn check_n(&self, n: u32) -> Result<Allowed, LimitSetDenied> {
-        let costs = L::filled(n);
-        self.take(&costs.as_ref()[..self.limits.as_slice().len()], || Ok(()))
+        self.take(|_| n, || Ok(()))
     }
 }
 
@@ -308,21 +308,17 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Takes its cost of each limit, and enters last: all or nothing.
+    /// Takes of each limit the cost that belongs to its index, and enters last: all or nothing.
     #[inline]
     fn take<E: From<LimitSetDenied>>(
         &self,
-        costs: &[u32],
+        cost: impl Fn(usize) -> u32,
         enter: impl FnOnce() -> Result<(), E>,
     ) -> Result<Allowed, E> {
-        let limits = self.limits.as_slice();
-        if costs.len() != limits.len() {
-            return Err(LimitSetDenied::of_costs(costs.len(), limits.len()).into());
-        }
         let mut taken = L::filled(None);
         let mut tightest: Option<Allowed> = None;
-        for (index, ((limit, &n), taken_here)) in limits.iter().zip(costs).zip(taken.as_mut()).enumerate() {
-            match limit.take_revocably(n, &self.clock) {
+        for (index, (limit, taken_here)) in self.limits.as_slice().iter().zip(taken.as_mut()).enumerate() {
+            match limit.take_revocably(cost(index), &self.clock) {
                 Ok((allowed, receipt)) => {
                     *taken_here = Some(receipt);
                     if tightest.is_none_or(|tightest| allowed.remaining() < tightest.remaining()) {
@@ -330,19 +326,19 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
                     }
                 }
                 Err(denied) => {
-                    self.roll_back(costs, taken.as_ref());
-                    return Err(self.longest_refusal(costs, denied, index).into());
+                    self.roll_back(&cost, taken.as_ref());
+                    return Err(self.longest_refusal(&cost, denied, index).into());
                 }
             }
         }
-        enter().inspect_err(|_| self.roll_back(costs, taken.as_ref()))?;
+        enter().inspect_err(|_| self.roll_back(&cost, taken.as_ref()))?;
         Ok(tightest.unwrap_or_else(Allowed::unlimited))
     }
 
-    fn roll_back(&self, costs: &[u32], taken: &[Option<super::rate_limiter::Taken>]) {
-        for ((limit, &n), receipt) in self.limits.as_slice().iter().zip(costs).zip(taken).rev() {
+    fn roll_back(&self, cost: &impl Fn(usize) -> u32, taken: &[Option<Taken>]) {
+        for (index, (limit, receipt)) in self.limits.as_slice().iter().zip(taken).enumerate().rev() {
             if let Some(receipt) = receipt {
-                limit.roll_back(n, *receipt, &self.clock);
+                limit.roll_back(cost(index), *receipt, &self.clock);
             }
         }
     }
@@ -351,11 +347,11 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     ///
     /// `denied` is that of the limit `index`. The limits before it allowed the call.
     #[cold]
-    fn longest_refusal(&self, costs: &[u32], denied: Denied, index: usize) -> LimitSetDenied {
+    fn longest_refusal(&self, cost: &impl Fn(usize) -> u32, denied: Denied, index: usize) -> LimitSetDenied {
         let limits = self.limits.as_slice();
         let (mut longest, mut named) = (denied, index);
-        for (index, (limit, &n)) in limits.iter().zip(costs).enumerate().skip(index + 1) {
-            if let Some(denied) = limit.refusal(n, &self.clock)
+        for (index, limit) in limits.iter().enumerate().skip(index + 1) {
+            if let Some(denied) = limit.refusal(cost(index), &self.clock)
                 && denied.outlasts(&longest)
             {
                 (longest, named) = (denied, index);
@@ -364,16 +360,13 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         LimitSetDenied::new(longest, named, limits[named].quota())
     }
 
-    /// The refusal that these costs would get now from the limits; writes nothing.
+    /// The refusal that a call with these costs would get now from the limits; writes nothing.
     #[cold]
-    fn refusal(&self, costs: &[u32]) -> Option<LimitSetDenied> {
-        let limits = self.limits.as_slice();
-        if costs.len() != limits.len() {
-            return Some(LimitSetDenied::of_costs(costs.len(), limits.len()));
-        }
-        let mut refusals = limits.iter().zip(costs).map(|(limit, &n)| limit.refusal(n, &self.clock)).enumerate();
-        let (index, denied) = refusals.find_map(|(index, denied)| Some((index, denied?)))?;
-        Some(self.longest_refusal(costs, denied, index))
+    fn refusal(&self, cost: &impl Fn(usize) -> u32) -> Option<LimitSetDenied> {
+        let mut limits = self.limits.as_slice().iter().enumerate();
+        let (index, denied) =
+            limits.find_map(|(index, limit)| Some((index, limit.refusal(cost(index), &self.clock)?)))?;
+        Some(self.longest_refusal(cost, denied, index))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Costs that were taken of all limits, to be settled.
 
-use super::{InFlight, LimitSet, Limits};
+use super::{InFlight, LimitSet, LimitSetDenied, Limits};
 use crate::limit::TokenBucket;
 use crate::time::Clock;
 use core::fmt;
@@ -17,7 +17,7 @@ impl<S: Deref<Target: Reservable>> LimitSetRef for S {}
 mod sealed {
     /// The methods of a set for its reservations.
     pub trait Reservable {
-        /// What was taken of each limit.
+        /// The tokens that were taken of each limit.
         type Taken;
 
         /// Frees the slot of a call.
@@ -34,7 +34,9 @@ impl<L: Limits, C: Clock, P: InFlight> Reservable for LimitSet<L, C, P> {
     }
 }
 
-/// The costs of one call, taken of all limits of a set, with its slot of the bulkhead. Made by [`LimitSet::reserve`].
+/// The costs of one call, taken of all limits of a set, with its slot of the bulkhead.
+///
+/// Made by [`LimitSet::reserve`].
 ///
 /// Keep it for as long as the call takes, and [settle](Self::settle) it when its true cost is known. If it is dropped
 /// instead, the costs count as used, because the call may have used them, and the slot is freed.
@@ -47,12 +49,16 @@ pub struct SetReservation<S: LimitSetRef> {
 impl<S: Deref<Target = LimitSet<L, C, P>>, L: Limits, C: Clock, P: InFlight> SetReservation<S> {
     /// Takes the costs of all limits and enters, or does neither.
     pub(super) fn new(set: S, costs: L::Costs<'_>) -> Result<Self, P::Refusal> {
-        let costs = costs.as_ref();
+        let (costs, limits) = (costs.as_ref(), set.limits.as_slice().len());
+        if costs.len() != limits {
+            return Err(LimitSetDenied::of_costs(costs.len(), limits).into());
+        }
+        let cost = |index: usize| costs[index];
         // Before the limits, so that they are not written to while the bulkhead is full.
         if let Some(refusal) = set.bulkhead.refusal() {
-            return Err(set.refusal(costs).map_or(refusal, Into::into));
+            return Err(set.refusal(&cost).map_or(refusal, Into::into));
         }
-        set.take(costs, || set.bulkhead.enter())?;
+        set.take(cost, || set.bulkhead.enter())?;
         let mut taken = L::filled(0);
         for (taken, &n) in taken.as_mut().iter_mut().zip(costs) {
             *taken = n;
@@ -70,8 +76,8 @@ where
 {
     /// Corrects the costs to what the call used, and frees its slot.
     ///
-    /// Of each limit, tokens that were not used are given back as [`refund`](crate::RateLimiter::refund) does: what a full
-    /// bucket has no room for is lost. Tokens that were used beyond the cost are booked as by
+    /// Of each limit, tokens that were not used are given back as [`refund`](crate::RateLimiter::refund) does: those that
+    /// a full bucket has no room for are lost. Tokens that were used beyond the cost are booked as by
     /// [`charge`](crate::RateLimiter::charge), into debt if necessary, but none beyond
     /// [`Quota::max_debt`](crate::Quota::max_debt). Calls are refused while a limit is in debt. `settle` with costs of 0 is
     /// for a call that was not made.

@@ -21,7 +21,7 @@ pub struct Reservation<L: LimiterRef<Algorithm = TokenBucket>> {
     n: u32,
 }
 
-/// What became of tokens that a reservation does not need.
+/// The fate of tokens that a reservation does not need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withdrawal {
     /// They are not taken any more.
@@ -71,7 +71,7 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     /// It is for costs that are known only afterwards: reserve an estimate, and settle when the bill comes.
     ///
     /// - A call that used fewer gives the rest back, as [`refund`](crate::RateLimiter::refund) does: to the waiters in
-    ///   their order, or to the next call. What a full bucket has no room for is lost.
+    ///   their order, or to the next call. Tokens that a full bucket has no room for are lost.
     /// - A call that used more is booked the excess, as by [`charge`](crate::RateLimiter::charge): into debt if necessary,
     ///   but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Checks are refused until the debt is repaid.
     /// - Before the tokens are [ready](Self::ready_in) the rest is not there yet, so it cannot go to others now. It is given
