@@ -484,7 +484,7 @@ fn last_retier_stands() {
 /// [Each change published as soon as it is prepared.]
 #[test]
 fn quotas_change_together_or_not_at_all() {
-    check_preemptions(3, || {
+    check_preemptions(2, || {
         let limits = ways(4, WhenFull::SharedOverflow, quota(2));
         let old = [0, 1].map(|tier| limits.tier_quota(tier).unwrap());
         let rival = beside(&limits, |limits| limits.set_tier_quota(1, quota(9)).is_ok());
