@@ -379,7 +379,7 @@ fn key_is_in_the_remembered_tier() {
     });
 }
 
-/// A key spends from its shared bucket in a tier that was just added, while another key of the bucket spends in its own.
+/// A key spends from its shared bucket in a tier that was just added, beside a key of another tier.
 ///
 /// Together they take one burst.
 ///
@@ -438,7 +438,7 @@ fn planned(plan: &Arc<AtomicUsize>) -> Limits {
     Arc::new(limits)
 }
 
-/// A key is first seen while its plan changes and its tier is asked for again: it is then in the new tier.
+/// A key is first seen while its plan changes and `retier` is called: it is then in the new tier.
 ///
 /// [`of` without a look at the count; the count stored or loaded Relaxed.]
 #[test]
@@ -462,7 +462,7 @@ fn retier_reaches_a_key_that_is_just_seen_model() {
     assert_eq!((limits.peek(&A).limit(), limits.len()), (4, 1), "the tier of the new plan");
 }
 
-/// Two threads ask for a key's tier again, one of them before its plan changes: the key is in the new tier.
+/// Two threads call `retier`, one of them before the plan changes: the key is in the new tier.
 ///
 /// [`of` without a look at the count.]
 #[test]

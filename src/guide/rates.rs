@@ -212,8 +212,8 @@
 //! | start without a burst | [`drain`](crate::RateLimiter::drain), [of a key](crate::KeyedLimiter::drain) |
 //! | stop until a moment | [`Pausable`](crate::Pausable) |
 //!
-//! A switch is a quota and no flag beside it, because a check reads the quota anyway: it costs nothing while it is not used. What is
-//! changed is the limit that the layers share, so keep its `Arc` and switch it there. All keys of several
+//! A switch is a quota and no flag beside it, because a check reads the quota anyway: it costs nothing while it is not used. Layers
+//! share a limit, so keep its `Arc` and switch it there. All keys of several
 //! [tiers](crate::keyed::KeyedLimiterBuilder::tiers) are switched together by
 //! [`set_tier_quotas`](crate::KeyedLimiter::set_tier_quotas). A sliding log has a place for each token, and a limiter with leases or
 //! stripes holds some: their quotas cannot be 0. Put a `Pausable` before those.
