@@ -70,7 +70,7 @@ proptest! {
         resets_and_drains(|| LeasingBucket::new(quota.burst(14), 4).unwrap(), &steps);
     }
 
-    /// What the previous window weighs is forgotten too.
+    /// The count of the previous window is forgotten too.
     #[test]
     fn sliding_counter_resets_and_drains(steps in steps()) {
         resets_and_drains(|| SlidingCounter::new(Quota::per_second(10)).unwrap(), &steps);

@@ -1,4 +1,4 @@
-//! What the assertions for users say.
+//! The messages of the assertions for users.
 #![cfg(feature = "alloc")]
 
 use damper::testing::{assert_allows, assert_opens_after};

@@ -28,7 +28,9 @@ impl Hasher for Identity {
 /// A limiter, and the operations on its keys and quotas.
 #[derive(Arbitrary, Debug)]
 pub struct KeyedInput {
-    tiers: [SettingsInput; 3],
+    tiers: [SettingsInput; keys::TIERS],
+    /// How many of the tiers the limiter is built without.
+    later: u8,
     shares: bool,
     /// An operation on a key, after this many milliseconds.
     steps: Vec<(u8, Pass, Step)>,
@@ -57,7 +59,9 @@ enum Step {
     Reset,
     SetTier(u8),
     ClearTier,
-    SetQuota(u8, SettingsInput),
+    Retier,
+    AddTier(SettingsInput),
+    SetQuotas([(u8, SettingsInput); 2]),
     Clear,
 }
 
@@ -73,10 +77,11 @@ impl SettingsInput {
 
 /// Compares the limiter with the map.
 pub fn keyed(input: KeyedInput) {
-    let tiers = input.tiers.map(SettingsInput::settings);
+    let built = keys::TIERS - usize::from(input.later) % keys::TIERS;
+    let tiers = Vec::from(&input.tiers.map(SettingsInput::settings)[..built]);
     let clock = ManualClock::with_frequency(keys::FREQUENCY);
     let limits = KeyedLimiter::<u64>::builder(tiers[0].quota())
-        .tiers([tiers[1].quota(), tiers[2].quota()], |key| Keys::own_tier(*key))
+        .tiers(tiers[1..].iter().map(|tier| tier.quota()), |key| Keys::own_tier(*key))
         .capacity(1_000)
         .shared_buckets(1)
         .when_full(if input.shares { WhenFull::SharedOverflow } else { WhenFull::DenyNew })
@@ -98,7 +103,7 @@ pub fn keyed(input: KeyedInput) {
             limits.clear();
             model.clear();
         }
-        if matches!(step, Step::SetTier(_) | Step::ClearTier) && model.was_moved(key) {
+        if matches!(step, Step::SetTier(_) | Step::ClearTier | Step::Retier) && model.was_moved(key) {
             limits.reset(&key);
             model.reset(key);
         }
@@ -112,7 +117,7 @@ pub fn keyed(input: KeyedInput) {
                 model.reset(key);
             }
             Step::SetTier(tier) => {
-                let tier = usize::from(tier % 3);
+                let tier = usize::from(tier) % model.tiers();
                 assert_eq!(limits.set_tier(&key, tier), Ok(()));
                 model.give_tier(key, Some(tier));
             }
@@ -120,10 +125,19 @@ pub fn keyed(input: KeyedInput) {
                 limits.clear_tier(&key);
                 model.give_tier(key, None);
             }
-            Step::SetQuota(tier, settings) => {
-                let (tier, settings) = (usize::from(tier % 3), settings.settings());
-                assert_eq!(limits.set_tier_quota(tier, settings.quota()), Ok(()));
-                model.set_quota(tier, settings);
+            Step::Retier => {
+                limits.retier(&key);
+                model.retier(key);
+            }
+            Step::AddTier(settings) if model.tiers() < keys::TIERS => {
+                assert_eq!(limits.add_tier(settings.settings().quota()), Ok(model.tiers()));
+                model.add_tier(settings.settings());
+            }
+            Step::AddTier(_) => {}
+            Step::SetQuotas(quotas) => {
+                let quotas = quotas.map(|(tier, settings)| (usize::from(tier % 4), settings.settings()));
+                let result = limits.set_tier_quotas(quotas.map(|(tier, settings)| (tier, settings.quota())));
+                assert_eq!(result.is_ok(), model.set_quotas(&quotas));
             }
             Step::Clear => {
                 limits.clear();

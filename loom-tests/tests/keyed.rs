@@ -379,7 +379,7 @@ fn key_is_in_the_remembered_tier() {
     });
 }
 
-/// A key spends from its shared bucket in a tier that was just added, while another key of the bucket spends in its own.
+/// A key spends from its shared bucket in a tier that was just added, beside a key of another tier.
 ///
 /// Together they take one burst.
 ///
@@ -438,7 +438,7 @@ fn planned(plan: &Arc<AtomicUsize>) -> Limits {
     Arc::new(limits)
 }
 
-/// A key is first seen while its plan changes and its tier is asked for again: it is then in the new tier.
+/// A key is first seen while its plan changes and `retier` is called: it is then in the new tier.
 ///
 /// [`of` without a look at the count; the count stored or loaded Relaxed.]
 #[test]
@@ -462,7 +462,7 @@ fn retier_reaches_a_key_that_is_just_seen_model() {
     assert_eq!((limits.peek(&A).limit(), limits.len()), (4, 1), "the tier of the new plan");
 }
 
-/// Two threads ask for a key's tier again, one of them before its plan changes: the key is in the new tier.
+/// Two threads call `retier`, one of them before the plan changes: the key is in the new tier.
 ///
 /// [`of` without a look at the count.]
 #[test]
@@ -484,7 +484,7 @@ fn last_retier_stands() {
 /// [Each change published as soon as it is prepared.]
 #[test]
 fn quotas_change_together_or_not_at_all() {
-    check_preemptions(3, || {
+    check_preemptions(2, || {
         let limits = ways(4, WhenFull::SharedOverflow, quota(2));
         let old = [0, 1].map(|tier| limits.tier_quota(tier).unwrap());
         let rival = beside(&limits, |limits| limits.set_tier_quota(1, quota(9)).is_ok());

@@ -98,7 +98,12 @@
 //! [`on_state_change`](crate::CircuitBreaker::on_state_change) reports each change once. Before you rely on a breaker,
 //! [`metrics_only`](crate::CircuitBreaker::metrics_only) shows what it would do, without refusing calls.
 //! [`force_open`](crate::CircuitBreaker::force_open), [`force_closed`](crate::CircuitBreaker::force_closed) and
-//! [`disable`](crate::CircuitBreaker::disable) override it until it is [`reset`](crate::CircuitBreaker::reset):
+//! [`disable`](crate::CircuitBreaker::disable) override it until it is [`reset`](crate::CircuitBreaker::reset). A forced state is one more
+//! state of the breaker's word, so a healthy breaker pays nothing for it. [`trip`](crate::CircuitBreaker::trip) and
+//! [`trip_for`](crate::CircuitBreaker::trip_for) open it for a time, after which it is probed.
+//! [`set_config`](crate::CircuitBreaker::set_config) changes its settings and keeps its state. For the breaker of a key, ask
+//! `KeyedCircuitBreaker::get_or_create` first. A breaker that is open or forced is kept when the store is full.
+//! Layers take a breaker, or an `Arc` of one, that you keep to do all this:
 //!
 //! ```
 //! use damper::{BreakerConfig, CircuitBreaker, ManualClock, State};

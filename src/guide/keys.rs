@@ -24,6 +24,46 @@
 //! A newcomer costs more than a known key, because it takes a lock: some three times as much in `benches/peers`,
 //! whether it finds a slot or not.
 //!
+//! # Several quotas
+//!
+//! Keys belong to tiers, each with a quota: free and paying users, or partners. A function says which key is in which tier. It is called when
+//! a key is first seen, so it may be slow. All of this changes while the limiter is used:
+//!
+//! | change | by | what becomes of levels |
+//! |---|---|---|
+//! | the quotas of tiers | [`set_tier_quota`](crate::KeyedLimiter::set_tier_quota), several together or none by [`set_tier_quotas`](crate::KeyedLimiter::set_tier_quotas) | as by [`set_quota`](crate::RateLimiter::set_quota): what is missing stays missing |
+//! | one more tier, 15 in all | [`add_tier`](crate::KeyedLimiter::add_tier) | known keys stay where they are |
+//! | what the function answers about a key | [`retier`](crate::KeyedLimiter::retier) | its debt takes as long to be repaid as before |
+//! | the tier of a key, whatever the function says | [`set_tier`](crate::KeyedLimiter::set_tier), until [`clear_tier`](crate::KeyedLimiter::clear_tier) | the same |
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use damper::{KeyedLimiter, ManualClock, Quota};
+//! use std::collections::HashMap;
+//! use std::sync::{Arc, RwLock};
+//!
+//! // The number of each user's tier, as the billing service has it.
+//! let plans = Arc::new(RwLock::new(HashMap::from([("bob", 1)])));
+//! let tier_of = {
+//!     let plans = Arc::clone(&plans);
+//!     move |user: &str| plans.read().unwrap().get(user).copied().unwrap_or(0)
+//! };
+//! let (free, paying) = (Quota::per_minute(60), Quota::per_minute(600));
+//! let limits = KeyedLimiter::<str>::builder(free).tiers([paying], tier_of).clock(ManualClock::new()).build()?;
+//! assert_eq!((limits.peek("alice").limit(), limits.check("bob")?.remaining()), (60, 599));
+//!
+//! // Half of both quotas while a data center is down.
+//! limits.set_tier_quotas([(0, Quota::per_minute(30)), (1, Quota::per_minute(300))])?;
+//!
+//! // A new plan, and the first user who takes it.
+//! let partner = limits.add_tier(Quota::per_minute(6_000))?;
+//! plans.write().unwrap().insert("bob", partner);
+//! limits.retier("bob");
+//! assert_eq!(limits.peek("bob").limit(), 6_000);
+//! # }
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
 //! # Without std, without an allocator
 //!
 //! Then a [`KeyedLimiterBuilder`](crate::keyed::KeyedLimiterBuilder) needs a clock and a hasher, for which there is

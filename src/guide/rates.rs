@@ -211,3 +211,37 @@
 //! assert!(matches!(error, SetQuotaError::TooFast { most: 15_258, .. }));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # An operator's switches
+//!
+//! | to | do |
+//! |---|---|
+//! | refuse everything | `set_quota(Quota::per_second(0))` |
+//! | allow everything | `set_quota(Quota::UNLIMITED)` |
+//! | go on as before | `set_quota` with the quota of before: the level is where it was |
+//! | give everybody a fresh start | [`reset`](crate::RateLimiter::reset), [of a key](crate::KeyedLimiter::reset), [of all keys](crate::KeyedLimiter::clear) |
+//! | start without a burst | [`drain`](crate::RateLimiter::drain), [of a key](crate::KeyedLimiter::drain) |
+//! | stop until a moment | [`Pausable`](crate::Pausable) |
+//!
+//! A switch is a quota and no flag beside it, because a check reads the quota anyway: it costs nothing while it is not used. Layers
+//! share a limit, so keep its `Arc` and switch it there. All keys of several
+//! [tiers](crate::keyed::KeyedLimiterBuilder::tiers) are switched together by
+//! [`set_tier_quotas`](crate::KeyedLimiter::set_tier_quotas). A sliding log has a place for each token, and a limiter with leases or
+//! stripes holds some: their quotas cannot be 0. Put a `Pausable` before those.
+//!
+//! ```
+//! # use damper::{ManualClock, Quota, RateLimiter};
+//! # let clock = ManualClock::new();
+//! let exports = RateLimiter::with_clock(Quota::per_hour(100), &clock);
+//! exports.check_n(40)?;
+//! let quota = exports.quota();
+//! exports.set_quota(Quota::per_second(0))?; // the database is being restored
+//! assert!(exports.check().is_err());
+//! exports.set_quota(quota)?;
+//! assert_eq!(exports.peek().remaining(), 60);
+//! exports.reset(); // an apology
+//! assert_eq!(exports.peek().remaining(), 100);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Breakers have switches [of their own](super::breakers#in-operation).

@@ -1,4 +1,4 @@
-//! Testing your own code: time that a test moves, assertions, refusals on demand, services without sockets.
+//! Testing your own code: time that a test moves, assertions, refusals on demand, whole services.
 //!
 //! # Time that a test moves
 //!

@@ -9,7 +9,7 @@ use core::fmt;
 #[cfg(feature = "alloc")]
 use {alloc::vec::Vec, core::fmt::Display};
 
-/// Asserts that `n` calls are allowed one after another, and that the next one is refused. Returns that refusal.
+/// Asserts that exactly `n` consecutive calls are allowed, and returns the refusal of the next one.
 ///
 /// `call` is whatever asks: a check of a limiter or of a key, a bulkhead, a function of your own. Permits are held until the
 /// refusal came.
@@ -41,7 +41,7 @@ use {alloc::vec::Vec, core::fmt::Display};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What a failure says:
+/// The message of a failure:
 ///
 /// ```should_panic
 /// # extern crate damper_core as damper;
@@ -69,7 +69,7 @@ pub fn assert_allows<T, E: Display>(n: usize, mut call: impl FnMut() -> Result<T
     }
 }
 
-/// Asserts that a breaker opens after so many failures, one after another, and not earlier. Returns its refusal.
+/// Asserts that a breaker opens after exactly so many consecutive failures, and returns its refusal.
 ///
 /// It records the failures itself. The breaker is a [`CircuitBreaker`](crate::CircuitBreaker), also one of a
 /// [`KeyedCircuitBreaker`](https://docs.rs/damper-core/latest/damper_core/breaker/struct.KeyedCircuitBreaker.html), or a
@@ -96,7 +96,7 @@ pub fn assert_allows<T, E: Display>(n: usize, mut call: impl FnMut() -> Result<T
 /// # Ok::<(), damper::BreakerConfigError>(())
 /// ```
 ///
-/// What a failure says:
+/// The message of a failure:
 ///
 /// ```should_panic
 /// # extern crate damper_core as damper;

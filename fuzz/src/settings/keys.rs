@@ -58,6 +58,9 @@ enum Call {
     Reset,
     SetTier(usize),
     ClearTier,
+    Retier,
+    Drain,
+    AddTier(AnyQuota),
     SetQuota(usize, AnyQuota),
     Clear,
 }
@@ -83,7 +86,7 @@ impl KeysInput {
     fn limits<A: KeyedAlgorithm>(&self, largest_limit: u32, clock: &ManualClock) {
         let Some(quota) = self.quota.quota() else { return };
         let tiers: Vec<_> = self.tiers.iter().take(MOST_TIERS).filter_map(|tier| tier.quota()).collect();
-        let count = tiers.len() + 1;
+        let mut count = tiers.len() + 1;
         let all: Vec<_> = [quota].into_iter().chain(tiers.iter().copied()).collect();
         let is_too_large = |quota: &Quota| quota.limit() > largest_limit && !quota.is_unlimited();
         let when_full = match self.when_full {
@@ -142,6 +145,25 @@ impl KeysInput {
                     }
                 },
                 Call::ClearTier => limits.clear_tier(&key),
+                Call::Retier => limits.retier(&key),
+                Call::Drain => {
+                    let left = limits.peek(&key).remaining();
+                    assert_eq!(limits.drain(&key), left);
+                }
+                Call::AddTier(other) => {
+                    let Some(other) = other.quota() else { continue };
+                    match limits.add_tier(other) {
+                        Ok(tier) => {
+                            assert!(tier == count && limits.tier_quota(tier) == Some(other));
+                            count += 1;
+                        }
+                        Err(TierError::TooMany) => assert_eq!(count, 15),
+                        Err(TierError::Quota { tier, error }) => {
+                            assert!(tier == count && is_too_large(&other), "{error}");
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
                 Call::SetQuota(tier, other) => {
                     let (Some(other), before) = (other.quota(), limits.tier_quota(tier)) else { continue };
                     assert_eq!(before.is_some(), tier < count);

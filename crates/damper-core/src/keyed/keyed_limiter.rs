@@ -267,8 +267,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.table.wake(fingerprint);
     }
 
-    /// Takes all tokens of this key that are there, and returns how many: its bucket is empty, and refills from now on.
+    /// Takes all tokens of this key that are there, and returns how many.
     ///
+    /// The bucket is then empty, and refills from now on.
     /// 0 if none are there. Under a quota without a limit it takes none, and returns `u32::MAX`.
     #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
     pub fn drain(&self, key: &K) -> u32 {
@@ -318,8 +319,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// there is [one more tier](Self::add_tier). The key's debt moves along as [`set_tier`](Self::set_tier) says. A tier that it
     /// was given there stays. A key without a slot has nothing to move: the function is asked when it is next seen.
     ///
-    /// What the caller wrote before, the function sees, also in a call that sees the key first just now. (A wait for tokens of a key
-    /// without a slot, made by [`acquire`](Self::acquire) before, still goes by the tier of then.)
+    /// The function sees everything that the caller wrote before, also where another thread sees the key for the first time just now.
+    /// (A wait that [`acquire`](Self::acquire) began earlier for a key without a slot still goes by the earlier answer.)
     ///
     /// # Examples
     ///

@@ -88,9 +88,9 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// The tier of a key: the one that it was given, or else its own; `None` if that has to be asked for again.
+    /// The tier of a key: the one that it was given, or else its own.
     ///
-    /// Called with the key's lock held.
+    /// `None` if the function has to be asked again. Called with the key's lock held.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn of(&self, fingerprint: Fingerprint, own: OwnTier) -> Option<usize> {
         match self {

@@ -204,8 +204,8 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Forgets what was taken: the limit is full again, as for a customer whom a fault has refused.
     ///
-    /// Callers that wait for tokens get them now, besides. What a call takes meanwhile may be forgotten or not. Of a limiter
-    /// with [leases](crate::LeasingBucket) the bucket is full again, and leases keep what they hold.
+    /// Callers that wait for tokens get them now, besides. Tokens that another call takes meanwhile may be forgotten or not. Of
+    /// a limiter with [leases](crate::LeasingBucket) the bucket is full again, and leases keep their tokens.
     ///
     /// Across a reset at most one burst more is allowed, and what was waited for.
     ///

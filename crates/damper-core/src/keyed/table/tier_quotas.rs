@@ -126,9 +126,9 @@ impl Tiers {
         self.added(tier).map_or(&[], |added| &added.shared)
     }
 
-    /// Adds a tier after the last one, with a word of each of so many shared buckets, and returns its number.
+    /// Adds a tier after the last one, and returns its number.
     ///
-    /// `None` if there are as many as there can be.
+    /// It has a word of each of so many shared buckets. `None` if there are as many as there can be.
     pub(super) fn add(&self, quota: Quota, buckets: usize) -> Option<usize> {
         let built = 1 + self.others.len();
         let shared = (0..buckets).map(|_| AtomicU64::new(0)).collect();
