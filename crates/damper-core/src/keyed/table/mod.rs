@@ -29,11 +29,10 @@ pub(super) use locks::Counts;
 pub use newcomer::WhenFull;
 #[cfg(feature = "alloc")]
 pub(super) use shared::BUCKETS_PER_KEY;
-#[cfg(feature = "alloc")]
-pub(super) use slots::MOST_TIERS;
-pub(super) use slots::{SLOTS_PER_KEY, Slot, SlotWord, WAYS};
+pub(super) use slots::{MOST_TIERS, SLOTS_PER_KEY, Slot, SlotWord, WAYS};
 pub(super) use waiting::Reserved;
 
+use super::census::KeyCensus;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{AtomicU64, Guarded, Ordering, SpinWait, const_unless_loom};
@@ -453,6 +452,23 @@ impl<A: KeyedAlgorithm> Table<A> {
                 (None, look(line, debt.of_key, at))
             })
         })
+    }
+
+    /// Counts the keys that have a slot, by their tiers, and changes nothing.
+    pub(super) fn census(&self, clock: &impl Clock) -> KeyCensus {
+        let mut census = KeyCensus::of_tiers(self.tiers.len());
+        for slot in self.slots.iter() {
+            let word = slot.word();
+            if slot.owner().is_none() || word.is_claimed() {
+                continue;
+            }
+            // A word that another thread changes meanwhile was the key's a moment ago, which is enough to count it.
+            if let Some((line, at, full)) = self.look(word, clock) {
+                let is_owing = A::weight(&line, full, at, clock) > 0;
+                census.count(word.tier(), is_owing, is_owing && A::take(&line, full, at, 1, clock).is_err());
+            }
+        }
+        census
     }
 
     /// Books tokens of a key without a slot in its shared bucket, and returns how many.

@@ -51,7 +51,6 @@ const LEVEL: Field = VERSION.then(LEVEL_BITS);
 const _: () = assert!(LEVEL.end() == u64::BITS, "fields must tile the word");
 
 /// How many quotas there can be.
-#[cfg(feature = "alloc")]
 pub(in crate::keyed) const MOST_TIERS: usize = CLAIMED as usize;
 
 /// The tier of a slot that changes its owner.
