@@ -1,0 +1,21 @@
+//! What each primitive of damper says of itself.
+
+// | file | sources |
+// |---|---|
+// | `limits` | limiters without a key |
+// | `keyed_limits` | limits per key, with their tiers |
+// | `breakers` | circuit breakers, alone and per key |
+// | `concurrency` | bulkheads, adaptive limits and admission |
+// | `throttles` | throttles and pacers |
+// | `retries` | retry budgets, usual latencies |
+// | `stores` | stores of any value |
+
+mod breakers;
+mod concurrency;
+mod keyed_limits;
+mod limits;
+mod retries;
+mod stores;
+mod throttles;
+
+pub(crate) use breakers::state_label;
