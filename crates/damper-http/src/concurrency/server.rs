@@ -373,16 +373,20 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     {
         ConcurrencyLayer { shared: self.shared, classify }
     }
+}
 
-    /// Records the metrics of a limit that is one for all requests.
-    ///
-    /// These are the limit, the calls in flight and the calls queued, as the docs of [`damper::http`](crate) list them.
-    /// Limits per key have none.
-    ///
-    /// Call it at the tick of your exporter, or before each scrape.
-    #[cfg(feature = "metrics")]
-    pub fn record_metrics(&self) {
-        self.shared.settings.telemetry.record_status(self.shared.limit.status());
+/// The limit that the layer asks, with the label `side`.
+#[cfg(feature = "metrics")]
+impl<L: ConcurrencyLimit + damper_metrics::Source, V> damper_metrics::Source for ConcurrencyLayer<L, V> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.shared.limit.read(&self.shared.settings.telemetry.of_side(readings));
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<L: ConcurrencyLimit + damper_metrics::Source, V> damper_metrics::NamedSource for ConcurrencyLayer<L, V> {
+    fn name(&self) -> &str {
+        self.shared.settings.telemetry.name()
     }
 }
 
