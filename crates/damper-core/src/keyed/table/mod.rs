@@ -447,7 +447,12 @@ impl<A: KeyedAlgorithm> Table<A> {
         look: impl Fn(&A::Line, u64, u64) -> T,
     ) -> T {
         self.visit(key, clock, |line, word, at| (word, look(line, word, at))).unwrap_or_else(|| {
-            let (tier, _) = self.tiers.at(newcomer_tier());
+            let (tier, of_key) = self.tiers.at(newcomer_tier());
+            // A tier that was not used yet; looking is no use of it.
+            if let Some(mut line) = of_key.quota.unsettled_line::<A::Line>(clock) {
+                let at = line.reading(clock.now());
+                return look(&line, A::idle(&line, at), at);
+            }
             self.shared.visit::<A, _>(self.shared.share_of(key), tier, &self.tiers, clock, |line, at, debt| {
                 (None, look(line, debt.of_key, at))
             })

@@ -169,7 +169,7 @@ impl TokenBucket {
     }
 
     pub(super) fn debt(&self, clock: &impl Clock) -> u32 {
-        self.word.decide(clock, |&Observed { ref line, word, at, .. }| Step::Keep(line.debt_in_tokens(word, at)))
+        self.word.observe(clock, |&Observed { ref line, word, at, .. }| line.debt_in_tokens(word, at))
     }
 }
 
@@ -229,9 +229,9 @@ impl Algorithm for TokenBucket {
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        let (remaining, debt, resets_in) = self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
+        let (remaining, debt, resets_in) = self.word.observe(clock, |&Observed { ref line, word, at, .. }| {
             let resets_in = line.resets_in(word, at).duration(line.frequency());
-            Step::Keep((line.remaining(word, at), line.debt_in_tokens(word, at), resets_in))
+            (line.remaining(word, at), line.debt_in_tokens(word, at), resets_in)
         });
         Usage::of(self.quota(), remaining, resets_in).with_debt(debt)
     }
