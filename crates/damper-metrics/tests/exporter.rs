@@ -251,7 +251,7 @@ fn throttles_pacers_latencies_and_stores_are_read() {
     let scrape = scraped(|| {
         let throttle = AdaptiveThrottle::with_clock(time(), 1);
         let apis = KeyedThrottle::<u32, _>::with_clock(4, time()).unwrap();
-        for _ in 0..6 {
+        for _ in 0..12 {
             _ = throttle.try_acquire().map(|permit| permit.rejected());
             _ = apis.get_or_create(&1).try_acquire().map(|permit| permit.accepted());
         }
@@ -269,9 +269,9 @@ fn throttles_pacers_latencies_and_stores_are_read() {
             .register("sessions", store)
     });
     assert_values! { scrape,
-        THROTTLE_RECENT_CALLS "throttle=search" 6;
+        THROTTLE_RECENT_CALLS "throttle=search" 12;
         THROTTLE_RECENT_ACCEPTED "throttle=search" 0;
-        THROTTLE_RECENT_ACCEPTED "throttle=apis" 6;
+        THROTTLE_RECENT_ACCEPTED "throttle=apis" 12;
         THROTTLE_REFUSED_RATIO "throttle=apis" 0;
         THROTTLE_KEYS "throttle=apis" 1;
         LATENCY_P90 "latency=upstream" 0.25;

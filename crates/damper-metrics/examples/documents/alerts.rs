@@ -58,6 +58,10 @@ fn grows(counter: &str) -> String {
 }
 
 fn rules() -> Vec<Alert> {
+    [of_limits(), of_breakers(), of_concurrency(), of_clients()].into_iter().flatten().collect()
+}
+
+fn of_limits() -> Vec<Alert> {
     vec![
         Alert {
             name: "DamperLimitRefusesMany",
@@ -99,6 +103,11 @@ fn rules() -> Vec<Alert> {
             summary: "The table of the limit {{ $labels.limit }} is {{ $value | humanizePercentage }} full of busy keys.",
             description: "Raise the capacity before keys find no slot.",
         },
+    ]
+}
+
+fn of_breakers() -> Vec<Alert> {
+    vec![
         Alert {
             name: "DamperBreakerOpen",
             expression: format!("{}{{state=\"open\"}} > 0", of::BREAKER_STATE.name()),
@@ -131,6 +140,11 @@ fn rules() -> Vec<Alert> {
             summary: "Open breakers of {{ $labels.breaker }} make room for others.",
             description: "More hosts fail than there is room for. An evicted host is called again at once. Raise the capacity.",
         },
+    ]
+}
+
+fn of_concurrency() -> Vec<Alert> {
+    vec![
         Alert {
             name: "DamperConcurrencyRefusesMany",
             expression: share_over(
@@ -152,6 +166,11 @@ fn rules() -> Vec<Alert> {
             summary: "Calls have waited at {{ $labels.limit }} for minutes without a break.",
             description: "A queue is for bursts. One that never empties adds latency and no throughput.",
         },
+    ]
+}
+
+fn of_clients() -> Vec<Alert> {
+    vec![
         Alert {
             name: "DamperThrottleHoldsBack",
             expression: format!("{} > 0.5", of::THROTTLE_REFUSED_RATIO.name()),
