@@ -11,7 +11,7 @@ use damper_core::limit::{FixedWindow, LimitSet, Limiter, Pausable, RateLimiter, 
 use damper_core::quota::Quota;
 use damper_core::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
 use damper_core::store::LruStore;
-use damper_core::throttle::{AdaptiveThrottle, Hints, KeyedThrottle, Level, Pacer};
+use damper_core::throttle::{AdaptiveThrottle, Hints, KeyedThrottle, Level, Pacer, ThrottlePermit};
 use damper_core::time::{ManualClock, Seed};
 use damper_core::word32::{CircuitBreaker32, RateLimiter32};
 use damper_metrics::catalogue::{self, ALL};
@@ -72,7 +72,7 @@ fn limiters_say_what_is_left_and_what_was_taken_in_advance() {
     let scrape = scraped(|| {
         let logins = Arc::new(RateLimiter::with_clock(Quota::per_minute(30).burst(5), clock.clone()));
         logins.check_n(5).unwrap();
-        std::mem::forget(logins.reserve(3).unwrap());
+        _ = logins.reserve(3).unwrap(); // not cancelled, so the tokens stay taken
         let windows = RateLimiter::with_algorithm(FixedWindow::new(Quota::per_hour(7_200).burst(1)), clock.clone());
         windows.check_n(200).unwrap();
         let set = LimitSet::with_clock([Quota::per_second(10), Quota::per_hour(3_600)], clock.clone());
@@ -252,8 +252,8 @@ fn throttles_pacers_latencies_and_stores_are_read() {
         let throttle = AdaptiveThrottle::with_clock(time(), 1);
         let apis = KeyedThrottle::<u32, _>::with_clock(4, time()).unwrap();
         for _ in 0..12 {
-            _ = throttle.try_acquire().map(|permit| permit.rejected());
-            _ = apis.get_or_create(&1).try_acquire().map(|permit| permit.accepted());
+            _ = throttle.try_acquire().map(ThrottlePermit::rejected);
+            _ = apis.get_or_create(&1).try_acquire().map(ThrottlePermit::accepted);
         }
         let pacer = Pacer::with_clock(Level::new(Quota::per_second(1)), time(), 1);
         _ = pacer.answered(&Hints::REJECTED.retry_after(Some(Duration::from_secs(3))));

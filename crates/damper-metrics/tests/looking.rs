@@ -28,6 +28,9 @@ use std::time::Duration;
 
 type Time = Arc<ManualClock>;
 
+/// Makes a call, and returns the decision as a text.
+type Call = Box<dyn FnMut(&mut Draws) -> String>;
+
 /// Draws numbers: the same ones from the same seed.
 struct Draws(u64);
 
@@ -47,8 +50,7 @@ impl Draws {
 struct World {
     clock: Time,
     exporter: Exporter,
-    /// Each makes a call, and returns the decision as a text.
-    calls: Vec<Box<dyn FnMut(&mut Draws) -> String>>,
+    calls: Vec<Call>,
 }
 
 /// Without jitter, which also follows from the address of the breaker.
@@ -216,9 +218,9 @@ impl World {
         });
         self.add("grpc", RetryThrottle::new(10, 0.4).unwrap(), |budget, draws| {
             if draws.below(3) == 0 {
-                budget.succeeded()
+                budget.succeeded();
             } else {
-                budget.failed()
+                budget.failed();
             }
             budget.try_withdraw()
         });
