@@ -1,4 +1,6 @@
-//! An axum API with tiers: quotas from a file that is reloaded while clients run, headers, and metrics for Prometheus.
+//! An axum API with tiers, whose quotas come from a file that is reloaded while clients run.
+//!
+//! Responses have headers with the standing of the key, and Prometheus can scrape the metrics.
 
 use axum::{Router, http::StatusCode, routing::get};
 use damper::config::{Reloader, Sources};

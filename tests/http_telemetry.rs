@@ -479,7 +479,9 @@ fn repeated_missing_peer_is_logged_at_powers_of_two() {
     assert_eq!(lines.len(), 3, "{lines:?}");
 }
 
-/// One line for each key that is refused often, a few lines for many keys, and the number of refusals without a line.
+/// There is one line for a key that is refused often, and a few lines for many keys.
+///
+/// A line says how many refusals before it have none.
 #[test]
 fn refused_flood_is_logged_in_samples_with_the_number_left_out() {
     let _lock = lock_recorders();

@@ -93,7 +93,9 @@ fn first_users_agree_on_the_line_model() {
     assert!(wait == Duration::from_secs(1) || wait == Duration::from_millis(500), "{wait:?}");
 }
 
-/// A thread that has used a limiter sees its own use when it looks, even while another first user has not published the line.
+/// A thread that has used a limiter sees its own use when it looks.
+///
+/// Another first user may have claimed the line and not published it yet.
 ///
 /// [A look that takes the limiter for unused until the line is published.]
 #[test]

@@ -6,7 +6,7 @@ use crate::source::{NamedSource, Source};
 use std::fmt;
 use std::sync::Once;
 
-/// Reads registered limiters, breakers and others, and passes their values to the recorder of the crate `metrics`.
+/// Reads registered limiters, breakers and others, for the recorder of the crate `metrics`.
 ///
 /// Nothing is read until [`record`](Self::record) is called: on a scrape, or at an interval. No decision of a limiter or breaker
 /// depends on it.

@@ -56,8 +56,8 @@
 // |---|---|
 // | `metric` | the description of a metric |
 // | `catalogue` | all metrics |
-// | `source`, `readings` | what an exporter reads, and the values on their way |
-// | `sources/` | what each primitive says of itself |
+// | `source`, `readings` | the things that an exporter reads, and their values |
+// | `sources/` | the metrics of each primitive |
 // | `exporter` | the exporter |
 // | `transition_counter` | counts the state changes of breakers |
 
@@ -74,3 +74,8 @@ pub use metric::{Kind, Metric};
 pub use readings::Readings;
 pub use source::{NamedSource, Source};
 pub use transition_counter::TransitionCounter;
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

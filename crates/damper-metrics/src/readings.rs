@@ -3,7 +3,7 @@
 use crate::metric::{Kind, Metric};
 use metrics::{Label, SharedString, counter, gauge, histogram};
 
-/// Takes the values of one source, and passes them to the recorder under the name and the labels of the source.
+/// Takes the values of one source for the recorder, under the name and the labels of the source.
 #[derive(Clone, Debug)]
 pub struct Readings<'a> {
     name: &'a str,

@@ -1,4 +1,4 @@
-//! What an exporter reads.
+//! The things that an exporter reads.
 
 use crate::readings::Readings;
 use std::sync::Arc;

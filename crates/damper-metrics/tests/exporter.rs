@@ -1,4 +1,4 @@
-//! What the exporter passes to a recorder, read back from the text that Prometheus would scrape.
+//! The exporter, by the text that Prometheus would scrape.
 
 use damper_core::breaker::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker, Verdict, Window};
 use damper_core::concurrency::{

@@ -1,4 +1,6 @@
-//! Looking changes nothing: the same calls get the same decisions, whether or not the metrics are recorded between them.
+//! Looking changes nothing.
+//!
+//! The same calls get the same decisions, whether or not the metrics are recorded between them.
 
 use damper_core::breaker::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker, Verdict, Window};
 use damper_core::concurrency::{

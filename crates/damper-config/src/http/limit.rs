@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[cfg(feature = "http")]
 pub struct ConfiguredLimit(Arc<dyn LiveLimit>);
 
-/// What has metrics, with the feature `metrics`; without it everything.
+/// A limit that has metrics, with the feature `metrics`; any limit without it.
 #[cfg(feature = "metrics")]
 use damper_metrics::Source as Measured;
 

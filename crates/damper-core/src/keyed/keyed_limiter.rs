@@ -416,9 +416,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.table.tiers()
     }
 
-    /// Returns how many keys of each tier there are, and how many of them have no token left, for dashboards.
+    /// Counts the keys of each tier, and those of them that have no token left.
     ///
-    /// It looks at every slot, two for each key of the capacity, and at the clock for each key. It takes no lock and changes
+    /// For dashboards. It looks at every slot, two for each key of the capacity, and at the clock for each key. It takes no lock and changes
     /// nothing.
     ///
     /// # Examples

@@ -1,7 +1,7 @@
 //! Which of many similar events are logged.
 //!
 //! A flood of refused requests must not become a flood of log lines. So a layer logs the first refusals, and then some of them, each with
-//! the number of those that it left out. What the metrics count is not sampled.
+//! the number of those that it left out. Metrics count all of them.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -91,7 +91,7 @@ mod tests {
     use alloc::format;
     use alloc::string::ToString;
 
-    /// The tests take less than the fifth of a second in which another event may be logged, or see a few more.
+    /// How many more events a slow machine may log: one for each fifth of a second that a test takes.
     const SLACK: usize = 5;
 
     #[test]

@@ -11,7 +11,7 @@ struct Alert {
     lasts: &'static str,
     severity: &'static str,
     summary: &'static str,
-    /// What to do.
+    /// How to find the cause, and what helps.
     description: &'static str,
 }
 

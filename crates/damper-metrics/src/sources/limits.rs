@@ -7,7 +7,9 @@ use damper_core::quota::Quota;
 use damper_core::time::{Clock, FixedFrequency};
 use damper_core::word32::RateLimiter32;
 
-/// Records the rate of a quota, and the most tokens that can be there under it. Without a limit both are infinite.
+/// Records the rate of a quota, and the most tokens that can be there under it.
+///
+/// Without a limit both are infinite.
 pub(super) fn record_quota(readings: &Readings<'_>, quota: Quota, most: u32) {
     let (rate, most) = if quota.is_unlimited() {
         (f64::INFINITY, f64::INFINITY)

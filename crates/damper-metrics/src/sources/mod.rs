@@ -1,4 +1,4 @@
-//! What each primitive of damper says of itself.
+//! The metrics of each primitive of damper.
 
 // | file | sources |
 // |---|---|
