@@ -105,6 +105,7 @@
 //! | `config` | settings of all these from files and the environment, checked and reloaded live |
 //! | `mesh` | documents of the protocol Mesh, limits of several scopes, a server and a client |
 //! | `tower` | breakers, throttles, pacing, limits and bulkheads before services of any request |
+//! | `metrics` | exports of limiters, breakers and others, with a dashboard and alerts |
 //! | `wire` | headers: what a server says of its limits, and whom a request is from |
 //!
 //! # Features
@@ -126,7 +127,7 @@
 //! | `tonic` | | these for gRPC, with tonic (with `tower`) |
 //! | `config` | | settings from TOML, JSON, YAML and environment variables, checked and reloaded live |
 //! | `mesh` | | documents of the protocol Mesh, and servers and clients that speak it over HTTP (with `http`) |
-//! | `metrics` | | counts of what limits and breakers for HTTP do (with `http`) |
+//! | `metrics` | | exports of limiters, breakers and others by the facade `metrics`, and counts of what limits and breakers for HTTP do |
 //! | `tracing` | | logs of what limits refuse and how breakers change (with `http`) |
 //!
 //! # Crates
@@ -141,6 +142,7 @@
 //! | [`damper-tower`](https://docs.rs/damper-tower) | `tower` |
 //! | [`damper-mesh`](https://docs.rs/damper-mesh) | `mesh` |
 //! | [`damper-config`](https://docs.rs/damper-config) | `config` |
+//! | [`damper-metrics`](https://docs.rs/damper-metrics) | `metrics` |
 //!
 //! # Targets without 64-bit atomics
 //!
@@ -166,6 +168,9 @@ pub use damper_http::wire;
 #[cfg(feature = "mesh")]
 #[doc(inline)]
 pub use damper_mesh as mesh;
+#[cfg(feature = "metrics")]
+#[doc(inline)]
+pub use damper_metrics as metrics;
 #[cfg(feature = "tonic")]
 #[doc(inline)]
 pub use damper_tonic as tonic;

@@ -102,6 +102,8 @@ fn types_of_the_core_have_the_traits_users_expect() {
         WhenFull: key defaulted,
         KeyedLimiterError: key error,
         TierError: key error,
+        TierCensus: key defaulted,
+        KeyCensus: value,
         CapacityError: key error,
         // store
         LruStore<String, u32>: shared defaulted,
@@ -296,7 +298,6 @@ fn types_of_http_have_the_traits_users_expect() {
         Headers: value defaulted,
         Detail: value,
         Standing: value,
-        KeyedStatus: shared cloned,
         Limited: value displayed,
         LimitError: error,
         Refusal: debug,
@@ -336,7 +337,6 @@ fn types_of_http_have_the_traits_users_expect() {
         ConcurrencyService<Service, ConcurrencyLayer<Arc<Bulkhead>>>: shared cloned,
         AdmissionLayer<TokioSleep>: shared cloned,
         AdmissionGate<TokioSleep>: shared,
-        ConcurrencyStatus: key,
         LoadSigns: key defaulted,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
@@ -633,5 +633,19 @@ fn table_names_every_public_type() {
         let is_row = |rest: &str| rest.starts_with(':') || rest.starts_with('<');
         let has_row = table.split(&format!("        {name}")).skip(1).any(is_row);
         assert!(has_row || ELSEWHERE.contains(&name), "{name} has no row in the table");
+    }
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn types_of_metrics_have_the_traits_users_expect() {
+    use damper::metrics::*;
+
+    table! {
+        Exporter: shared defaulted,
+        Kind: key,
+        Metric: shared cloned,
+        Readings<'static>: shared cloned,
+        TransitionCounter: shared cloned,
     }
 }

@@ -22,6 +22,7 @@
 //! | `fallback_upstream` | a second upstream, for as long as the circuit of the first is open |
 //! | `deadline_handler` | a handler that checks its deadline before each costly step |
 //! | `axum_server` | limits for all, for each user and for a route of an axum server |
+//! | `tiered_api` | an axum API with tiers: quotas from a file that is reloaded, headers, metrics for Prometheus |
 //! | `hyper_server` | a hyper server with a limit per client, without tower |
 //! | `limit_elsewhere` | a limit of one's own that takes its time: a task that keeps it is asked over a channel |
 //! | `tonic_echo` | a tonic server with a limit per client; a client's own retry inside of a breaker |

@@ -93,6 +93,31 @@ fn first_users_agree_on_the_line_model() {
     assert!(wait == Duration::from_secs(1) || wait == Duration::from_millis(500), "{wait:?}");
 }
 
+/// A thread that has used a limiter sees its own use when it looks.
+///
+/// Another first user may have claimed the line and not published it yet.
+///
+/// [A look that takes the limiter for unused until the line is published.]
+#[test]
+fn look_of_a_first_user_finds_its_own_use() {
+    check_preemptions(3, || {
+        let clock = Time::at(1 << 62);
+        let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(3), clock.clone()));
+        assert_eq!(limiter.peek().remaining(), 3, "a look is no use");
+        let use_and_look = |limiter: &RateLimiter<damper_core::TokenBucket, Time>| {
+            limiter.check().unwrap();
+            assert!(limiter.peek().remaining() < 3, "the own use is seen");
+        };
+        let rival = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || use_and_look(&limiter))
+        };
+        use_and_look(&limiter);
+        rival.join().unwrap();
+        assert_eq!(limiter.peek().remaining(), 1);
+    });
+}
+
 /// A clock that stepped back is healed once, to the deepest debt, by whichever thread notices.
 ///
 /// No token is added.

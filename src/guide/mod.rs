@@ -17,6 +17,7 @@
 //! | [`testing`] | how to test your own code: time, refusals, layers |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
 //! | `configuration` | settings from files and the environment, checked, and changed live (feature `config`) |
+//! | `metrics` | what to export, to look at and to be woken by (feature `metrics`) |
 //! | `mesh` | limits of several scopes, refusals and deadlines in the protocol Mesh (feature `mesh`) |
 //!
 //! # Which limit do I need?
@@ -52,6 +53,8 @@ pub mod http;
 pub mod keys;
 #[cfg(feature = "mesh")]
 pub mod mesh;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod rates;
 pub mod retries;
 pub mod testing;

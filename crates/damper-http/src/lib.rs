@@ -108,61 +108,41 @@
 //!
 //! # Metrics and logs
 //!
-//! With the feature `metrics`, layers record metrics by the crate `metrics`. Labels are the names of layers, states and prefixes. No client
-//! or server can choose a label. A layer looks up the recorder when it first needs it, so install the recorder before the first request.
+//! With the feature `metrics`, layers count requests by the crate `metrics`, as they decide on them. A layer looks up the recorder when it
+//! first needs it, so install the recorder before the first request.
 //!
-//! | metric | kind | labels | of |
-//! |---|---|---|---|
-//! | `damper_allowed_total` | counter | `limit` | requests that a limit let pass |
-//! | `damper_refused_total` | counter | `limit` | requests that a limit refused |
-//! | `damper_shadow_refused_total` | counter | `limit`, `in_force` | requests that the [candidate](RateLimitLayer::shadow) beside a limit would have refused, which the limit `allowed` or `refused` |
-//! | `damper_shadow_allowed_total` | counter | `limit`, `in_force` | requests that the limit `refused`, and that the candidate would have let pass |
-//! | `damper_errors_total` | counter | `limit`, `cause` | requests that a limit could not decide on: `missing_peer`, `other` |
-//! | `damper_keys` | gauge | `limit`, `prefix` | keys that have a slot in the table of a limit per key |
-//! | `damper_keys_capacity` | gauge | `limit`, `prefix` | keys that the table was built for |
-//! | `damper_evictions_total` | counter | `limit`, `prefix` | keys that lost their slot while they owed something |
-//! | `damper_overflows_total` | counter | `limit`, `prefix` | requests decided by a bucket that keys without a slot share |
-//! | `damper_refused_newcomers_total` | counter | `limit`, `prefix` | requests refused to keys without a slot |
-//! | `damper_breaker_allowed_total` | counter | `breaker` | calls that breakers let pass |
-//! | `damper_breaker_refused_total` | counter | `breaker` | calls that breakers refused |
-//! | `damper_breaker_probes_total` | counter | `breaker` | calls that passed as probes |
-//! | `damper_breaker_evictions_total` | counter | `breaker` | hosts whose breakers were evicted |
-//! | `damper_breaker_kept_evictions_total` | counter | `breaker` | evicted hosts whose breakers were open, or worth keeping for another reason |
-//! | `damper_concurrency_allowed_total` | counter | `limit`, `side` | calls that a concurrency limit let pass |
-//! | `damper_concurrency_refused_total` | counter | `limit`, `side`, `cause` | calls that it refused: `no_slot`, `no_queue`, `queue_full`, `timed_out`, `displaced`, `store_full`, `late`, `other` |
-//! | `damper_concurrency_limit` | gauge | `limit`, `side` | calls that may be in flight |
-//! | `damper_concurrency_in_flight` | gauge | `limit`, `side` | calls in flight |
-//! | `damper_concurrency_queued` | gauge | `limit`, `side` | calls that wait for a slot |
-//! | `damper_concurrency_shadow_refused_total` | counter | `limit`, `side`, `in_force` | calls that the [candidate](ConcurrencyLayer::shadow) beside a limit would have refused, which the limit `allowed` or `refused` |
-//! | `damper_concurrency_shadow_allowed_total` | counter | `limit`, `side`, `in_force` | calls that the limit `refused`, and that the candidate would have let pass |
-//! | `damper_throttle_allowed_total` | counter | `throttle` | calls that throttles let pass |
-//! | `damper_throttle_refused_total` | counter | `throttle` | calls that throttles refused |
-//! | `damper_pacing_calls_total` | counter | `pacing` | paced calls |
-//! | `damper_pacing_refused_total` | counter | `pacing` | calls that were not made, because their deadline did not leave the sleep |
-//! | `damper_pacing_rejected_total` | counter | `pacing` | attempts that the server's limit rejected |
-//! | `damper_pacing_sleep_seconds` | histogram | `pacing` | the sleeps before calls |
-//! | `damper_deadline_exceeded_total` | counter | `deadline`, `side`, `stage` | calls that ended by their deadline: at a `server` on `arrival`, at a `client` before `departure`, at both before the `response` and within its `body` |
-//! | `damper_deadline_skewed_total` | counter | `deadline` | requests that were served though their deadline had passed on arrival, because clocks differ |
-//! | `damper_breaker_state` | gauge | `breaker`, `state` | breakers in this state: `open`, `half_open`, `forced_open`, … |
+//! | layer | counts, as `damper_…` | label of its name |
+//! |---|---|---|
+//! | [`RateLimitLayer`] | `limit_allowed_total`, `limit_refused_total`, `limit_errors_total` | `limit` |
+//! | [`CircuitBreakerLayer`] | `breaker_allowed_total`, `breaker_refused_total`, `breaker_probes_total`, `breaker_transitions_total` | `breaker` |
+//! | [`ConcurrencyLayer`], [`ClientConcurrencyLayer`], [`AdmissionLayer`] | `concurrency_allowed_total`, `concurrency_refused_total` | `limit` |
+//! | [`ThrottleLayer`] | `throttle_allowed_total`, `throttle_refused_total` | `throttle` |
+//! | [`PacingLayer`] | `pacing_calls_total`, `pacing_refused_total`, `pacing_rejected_total`, `pacing_sleep_seconds` | `pacing` |
+//! | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `deadline_exceeded_total`, `deadline_skewed_total` | `deadline` |
 //!
-//! All are recorded as they happen, except those of limits per key and the gauges of concurrency limits. For these, call
-#![cfg_attr(feature = "metrics", doc = "[`RateLimitLayer::record_metrics`] and [`ConcurrencyLayer::record_metrics`]")]
-#![cfg_attr(not(feature = "metrics"), doc = "`RateLimitLayer::record_metrics` and `ConcurrencyLayer::record_metrics`")]
-//! at the tick of your exporter. Only limits of wider [prefixes](RateLimitLayer::prefix) have the label `prefix` (`ipv6/48`). A table whose
-//! overflows grow is too small.
+//! Levels, such as keys, states and calls in flight, are read by an exporter of
+//! [`damper-metrics`](https://docs.rs/damper-metrics), when it is scraped. Give it the layer: `Exporter::new().layer(layer.clone())`. Its
+//! [reference](https://github.com/damper-rs/damper/blob/main/crates/damper-metrics/reference.md) has all metrics with their labels, kinds
+//! and units. A table whose overflows grow is too small. No client or server can choose a label.
 //!
 //! With the feature `tracing`, layers log by the crate `tracing`, with the target `damper`:
 //!
 //! | level | event | fields |
 //! |---|---|---|
-//! | debug | a refusal | the method, the path, and up to 64 bytes of the key if it can be displayed |
+//! | debug | a refusal by a rate limit | `limit`, `method`, `path`, `retry_after_ms`, `quota`, and up to 64 bytes of the `key` if it can be displayed |
+//! | debug | a refusal by a breaker | `breaker`, `retry_after_ms` |
+//! | debug | a refusal by a concurrency limit | `limit`, `side`, `method`, `path`, `cause`, `retry_after_ms` |
+//! | debug | a refusal by a throttle | `throttle`, `share_refused`, `retry_after_ms` |
+//! | debug | a paced call that was not made, or an attempt that the server's limit rejected | `pacing`, `retry_after_ms` or `sleep_ms` |
+//! | debug | a call that a deadline ended | `deadline`, `side`, `stage`, `specified_ms`, `elapsed_ms` |
 //! | debug | a gRPC response that a breaker judges by HTTP, because its layer has no `AtTrailers` | |
-//! | debug | a call that a concurrency limit refused | the name, the side, the method and the path |
-//! | debug | a paced call that was not made, or an attempt that the server's limit rejected | the name, the sleep |
-//! | debug | a call that a deadline ended | the name, the side and the stage, as in the metrics |
-//! | warn | requests served though they arrived expired: the first, the second, the fourth, and so on | their number |
-//! | info | a state change of a breaker | the host and the cause |
-//! | error | a request that a limit cannot decide on | the error |
+//! | warn | requests served though they arrived expired: the first, the second, the fourth, and so on | `requests` |
+//! | info | a state change of a breaker | `breaker`, `host`, `from`, `to`, `why` |
+//! | error | a request that a limit cannot decide on | `limit`, `error` |
+//!
+//! Refusals, rejections, calls ended by deadlines and errors of a limit are sampled, so that a flood of requests is no flood of lines: each
+//! layer logs at most 20 of a kind at once and 5 a second, and of one key of a rate limit one in 10 seconds. The field `suppressed` has the
+//! number left out before. Metrics count all of them, and callbacks get all of them.
 //!
 //! Requests without a peer address all fail in the same way, so each layer logs only the first, the second, the fourth, the eighth, and so
 //! on, with their number.
@@ -211,8 +191,8 @@ pub use completion::{
 };
 pub use concurrency::{
     Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyFuture,
-    ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, ConcurrencyStatus,
-    LoadSigns, PermitObserver, PermitOrWait, ShadowedAcquireFuture, ShadowedLimit, ShadowedPermit, Waiting,
+    ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, LoadSigns,
+    PermitObserver, PermitOrWait, ShadowedAcquireFuture, ShadowedLimit, ShadowedPermit, Waiting,
 };
 #[cfg(feature = "tower")]
 pub use deadline::RequestDeadline;
@@ -220,8 +200,8 @@ pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLa
 pub use head::Head;
 pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
 pub use limit::{
-    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitByQuota, LimitError, Limited,
-    PerClient, RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
+    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, LimitByQuota, LimitError, Limited, PerClient,
+    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};

@@ -5,7 +5,7 @@ use crate::settings::{AdaptiveLimitSettings, BulkheadSettings, ClientConcurrency
 use damper_core::CapacityError;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull, BulkheadPermit, KeyedBulkhead, Outcome};
 use damper_core::time::TokioSleep;
-use damper_http::{Acquisition, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyStatus, Head, Waiting};
+use damper_http::{Acquisition, ConcurrencyLimit, ConcurrencyPermit, Head, Waiting};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -159,12 +159,16 @@ impl ConcurrencyLimit for ClientConcurrencyLimit {
             Chosen::AdaptiveLimit(limit) => wrapped(ConcurrencyLimit::acquire(limit, head), Slot::AdaptiveLimit),
         }
     }
+}
 
-    fn status(&self) -> Option<ConcurrencyStatus> {
+#[cfg(feature = "metrics")]
+impl damper_metrics::Source for ClientConcurrencyLimit {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
         match &self.0 {
-            Chosen::None | Chosen::BulkheadPerHost { .. } => None,
-            Chosen::Bulkhead { waiting, .. } => waiting.status(),
-            Chosen::AdaptiveLimit(limit) => ConcurrencyLimit::status(limit),
+            Chosen::None => {}
+            Chosen::Bulkhead { pool, .. } => pool.read(readings),
+            Chosen::BulkheadPerHost { pools, .. } => pools.read(readings),
+            Chosen::AdaptiveLimit(limit) => limit.read(readings),
         }
     }
 }

@@ -224,3 +224,33 @@ impl<P> Reload<ClientLayers> for ConfiguredClientStack<P> {
         self.concurrency.apply(old, new)
     }
 }
+
+/// The parts that the settings enable.
+#[cfg(feature = "metrics")]
+impl<P> damper_metrics::Source for ConfiguredClientStack<P> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        let Self { breakers, budget, pacers, throttles, limiter, concurrency, .. } = self;
+        if let Some(breakers) = breakers {
+            breakers.read(readings);
+        }
+        budget.read(readings);
+        if let Some(pacers) = pacers {
+            pacers.read(readings);
+        }
+        if let Some(throttles) = throttles {
+            throttles.read(readings);
+        }
+        if self.settings.stack.ratelimit() {
+            limiter.read(readings);
+        }
+        concurrency.read(&readings.with("side", "client"));
+    }
+}
+
+/// Under the name `default`, as the calls that the stack counts.
+#[cfg(feature = "metrics")]
+impl<P> damper_metrics::NamedSource for ConfiguredClientStack<P> {
+    fn name(&self) -> &'static str {
+        "default"
+    }
+}

@@ -8,7 +8,7 @@ use damper_core::limit::{Algorithm, FixedWindow, KeyedAlgorithm, RateLimiter, Sl
 use damper_core::time::{DefaultClock, Seed};
 use damper_core::{Quota, SetQuotaError};
 use damper_http::wire::{TrustedProxies, TrustedProxiesError};
-use damper_http::{Answer, Decision, Detail, Head, KeyedLimit, KeyedStatus, Limit, MissingPeer, RateLimitLayer};
+use damper_http::{Answer, Decision, Detail, Head, KeyedLimit, Limit, MissingPeer, RateLimitLayer};
 use http::HeaderName;
 use std::error::Error;
 use std::fmt;
@@ -23,8 +23,18 @@ use std::sync::Arc;
 #[cfg(feature = "http")]
 pub struct ConfiguredLimit(Arc<dyn LiveLimit>);
 
+/// A limit that has metrics, with the feature `metrics`; any limit without it.
+#[cfg(feature = "metrics")]
+use damper_metrics::Source as Measured;
+
+#[cfg(not(feature = "metrics"))]
+trait Measured {}
+
+#[cfg(not(feature = "metrics"))]
+impl<L> Measured for L {}
+
 /// A limit whose quota can be changed.
-trait LiveLimit: Limit<Future = Ready<Answer>> + Send + Sync {
+trait LiveLimit: Limit<Future = Ready<Answer>> + Measured + Send + Sync {
     fn quota(&self) -> Quota;
 
     fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError>;
@@ -69,10 +79,6 @@ impl<A: KeyedAlgorithm> Limit for PerClient<A> {
     fn key(&self, head: &Head<'_>) -> Option<String> {
         self.client(head).map(|client| client.to_string())
     }
-
-    fn keyed(&self) -> Vec<KeyedStatus> {
-        self.limits.status().into_iter().collect()
-    }
 }
 
 /// A limit for each path or each value of a header.
@@ -106,10 +112,6 @@ impl<A: KeyedAlgorithm> Limit for PerText<A> {
     fn key(&self, head: &Head<'_>) -> Option<String> {
         Some(String::from_utf8_lossy(self.text(head)).into_owned()).filter(|text| !text.is_empty())
     }
-
-    fn keyed(&self) -> Vec<KeyedStatus> {
-        self.limits.status().into_iter().collect()
-    }
 }
 
 /// Implements `LiveLimit` for limits per key by the quota of their limiters.
@@ -125,6 +127,13 @@ macro_rules! live_limit_per_key {
 
             fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
                 self.limits.set_quota(quota)
+            }
+        }
+
+        #[cfg(feature = "metrics")]
+        impl<A: KeyedAlgorithm> damper_metrics::Source for $limit<A> {
+            fn read(&self, readings: &damper_metrics::Readings<'_>) {
+                self.limits.read(readings);
             }
         }
     )+};
@@ -260,9 +269,12 @@ impl Limit for ConfiguredLimit {
     fn key(&self, head: &Head<'_>) -> Option<String> {
         self.0.key(head)
     }
+}
 
-    fn keyed(&self) -> Vec<KeyedStatus> {
-        self.0.keyed()
+#[cfg(feature = "metrics")]
+impl damper_metrics::Source for ConfiguredLimit {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.0.read(readings);
     }
 }
 

@@ -49,3 +49,13 @@ impl Pacers for ConfiguredPacers {
         }
     }
 }
+
+#[cfg(feature = "metrics")]
+impl damper_metrics::Source for ConfiguredPacers {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        match self {
+            Self::Single(pacer) => pacer.read(readings),
+            Self::PerHost(hosts) => hosts.read(readings),
+        }
+    }
+}

@@ -6,10 +6,7 @@ use damper_core::concurrency::{
     AdaptiveLimit, Admission, AdmissionPermit, Bulkhead, BulkheadFull, BulkheadPermit, FixedLimit, NotAdmitted, Outcome,
 };
 use damper_core::time::TokioSleep;
-use damper_http::{
-    Acquisition, AdmissionGate, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyStatus, Head,
-    Waiting,
-};
+use damper_http::{Acquisition, AdmissionGate, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, Head, Waiting};
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
@@ -242,14 +239,17 @@ impl ConcurrencyLimit for ServerConcurrencyLimit {
             }
         }
     }
+}
 
-    fn status(&self) -> Option<ConcurrencyStatus> {
+#[cfg(feature = "metrics")]
+impl damper_metrics::Source for ServerConcurrencyLimit {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
         match &self.0 {
-            Chosen::None => None,
-            Chosen::Bulkhead { waiting, .. } => waiting.status(),
-            Chosen::AdaptiveLimit(limit) => ConcurrencyLimit::status(limit),
-            Chosen::Admission(gate) => gate.status(),
-            Chosen::FixedAdmission(gate) => gate.status(),
+            Chosen::None => {}
+            Chosen::Bulkhead { pool, .. } => pool.read(readings),
+            Chosen::AdaptiveLimit(limit) => limit.read(readings),
+            Chosen::Admission(gate) => gate.read(readings),
+            Chosen::FixedAdmission(gate) => gate.read(readings),
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::ServerLayers;
 use damper_core::time::TokioSleep;
 use damper_http::{
-    Answer, ConcurrencyLayer, DeadlineLayer, Decision, Detail, Head, KeyedStatus, Limit, NoPart, RateLimitLayer,
-    ServerStack, server_stack,
+    Answer, ConcurrencyLayer, DeadlineLayer, Decision, Detail, Head, Limit, NoPart, RateLimitLayer, ServerStack,
+    server_stack,
 };
 use std::fmt;
 use std::future::Ready;
@@ -143,6 +143,31 @@ impl Reload<ServerLayers> for ConfiguredServerStack {
     }
 }
 
+#[cfg(feature = "metrics")]
+impl damper_metrics::Source for ConfiguredServerStack {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.limit.read(readings);
+        self.concurrency.read(&readings.with("side", "server"));
+    }
+}
+
+/// Under the name `default`, as the requests that the stack counts.
+#[cfg(feature = "metrics")]
+impl damper_metrics::NamedSource for ConfiguredServerStack {
+    fn name(&self) -> &'static str {
+        "default"
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl damper_metrics::Source for OptionalLimit {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        if let Some(limit) = &self.0 {
+            limit.read(readings);
+        }
+    }
+}
+
 impl fmt::Debug for ConfiguredServerStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { deadline, limit, concurrency, exempt: _ } = self;
@@ -169,9 +194,5 @@ impl Limit for OptionalLimit {
 
     fn key(&self, head: &Head<'_>) -> Option<String> {
         self.0.as_ref()?.key(head)
-    }
-
-    fn keyed(&self) -> Vec<KeyedStatus> {
-        self.0.as_ref().map(Limit::keyed).unwrap_or_default()
     }
 }

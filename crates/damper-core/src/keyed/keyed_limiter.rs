@@ -2,6 +2,7 @@
 
 #[cfg(feature = "std")]
 use super::builder::KeyedLimiterBuilder;
+use super::census::KeyCensus;
 use super::table::{
     Fingerprint, KeyedSlots, MOST_TIERS, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull,
     is_kept_by,
@@ -495,6 +496,36 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     fn live_quota(&self, tier: usize) -> Result<&LiveQuota, TierError> {
         self.table.tier(tier).ok_or_else(|| TierError::Missing { tier, tiers: self.table.tiers() })
+    }
+
+    /// Returns how many tiers there are: 1, unless it was built with more.
+    pub fn tiers(&self) -> usize {
+        self.table.tiers()
+    }
+
+    /// Counts the keys of each tier, and those of them that have no token left.
+    ///
+    /// For dashboards. It looks at every slot, two for each key of the capacity, and at the clock for each key. It takes no lock and changes
+    /// nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, ManualClock, Quota};
+    ///
+    /// let limits = KeyedLimiter::<str>::builder(Quota::per_hour(2)).clock(ManualClock::new()).build()?;
+    /// limits.check("alice")?;
+    /// limits.check_n("bob", 2)?;
+    /// let census = limits.census();
+    /// let only = census.tiers()[0];
+    /// assert_eq!((only.keys(), only.owing(), only.exhausted()), (2, 2, 1));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn census(&self) -> KeyCensus {
+        self.table.census(&self.clock)
     }
 
     /// The quota of a tier, if there is one.

@@ -5,12 +5,14 @@
 // | `keyed_limiter`, `builder` | one quota, a bucket for every key |
 // | `check_many` | checks of many keys, whose slots are fetched together |
 // | `tiers` | which tier each key is in |
+// | `census` | how many keys of each tier there are, and are limited |
 // | `queue` | waiting for a key's tokens |
 // | `table` | the buckets of all keys, under the quotas of the tiers |
 // | `client_address` | addresses as keys |
 
 #[cfg(feature = "alloc")]
 mod builder;
+mod census;
 mod check_many;
 mod client_address;
 mod keyed_limiter;
@@ -20,6 +22,7 @@ mod tiers;
 
 #[cfg(feature = "alloc")]
 pub use builder::{KeyedLimiterBuilder, KeyedLimiterError};
+pub use census::{KeyCensus, TierCensus};
 pub use client_address::ClientAddress;
 pub use keyed_limiter::KeyedLimiter;
 pub use queue::{KeyQueue, KeyedReservation};

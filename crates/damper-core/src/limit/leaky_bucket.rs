@@ -186,7 +186,7 @@ impl<C: Clock> LeakyQueue<C> {
 
     /// How many are in the queue, the one that is leaving included.
     pub fn level(&self) -> u32 {
-        self.word.decide(&self.clock, |&Observed { ref line, word, at, .. }| Step::Keep(line.level(word, at)))
+        self.word.observe(&self.clock, |&Observed { ref line, word, at, .. }| line.level(word, at))
     }
 
     /// The quota in force.

@@ -146,6 +146,16 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.quota.is_current(epoch).then_some((line, word, at))
     }
 
+    /// Answers from what it observes, and changes nothing. It is no first use of a limiter, either.
+    pub(super) fn observe<T>(&self, clock: &impl Clock, look: impl Fn(&Observed<L>) -> T) -> T {
+        if let Some(mut line) = self.quota.unsettled_line::<L>(clock) {
+            let at = line.reading(clock.now());
+            // Nothing was taken and nothing refunded.
+            return look(&Observed { line, word: 0, at, offset: 0 });
+        }
+        self.decide(clock, |observed| Step::Keep(look(observed)))
+    }
+
     /// Decides by what it observes, until neither the quota nor the word changed meanwhile.
     pub(super) fn decide<T>(&self, clock: &impl Clock, decide: impl Fn(&Observed<L>) -> Step<T>) -> T {
         let spin_wait = SpinWait::new();

@@ -166,6 +166,7 @@ impl PerKey for TokenBucket {
 
     fn usage(line: &TokenLine, quota: Quota, word: u64, at: u64, _: &impl Clock) -> Usage {
         Usage::of(quota, line.remaining(word, at), line.resets_in(word, at).duration(line.frequency()))
+            .with_debt(line.debt_in_tokens(word, at))
     }
 
     fn resets_in(line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> Ticks {

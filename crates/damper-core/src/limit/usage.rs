@@ -14,6 +14,7 @@ pub struct Usage {
     quota: Quota,
     counted: Counted,
     remaining: u32,
+    debt: u32,
     resets_in: Option<Duration>,
 }
 
@@ -29,21 +30,31 @@ enum Counted {
 
 impl Usage {
     /// Of no limit.
-    pub(super) const UNLIMITED: Self =
-        Self { quota: Quota::UNLIMITED, counted: Counted::Burst, remaining: u32::MAX, resets_in: Some(Duration::ZERO) };
+    pub(super) const UNLIMITED: Self = Self {
+        quota: Quota::UNLIMITED,
+        counted: Counted::Burst,
+        remaining: u32::MAX,
+        debt: 0,
+        resets_in: Some(Duration::ZERO),
+    };
 
     /// Of a bucket.
     pub(crate) fn of(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
         // Of a burst that has just been lowered.
         let remaining = remaining.min(quota.burst_size());
-        Self { quota, counted: Counted::Burst, remaining, resets_in }
+        Self { quota, counted: Counted::Burst, remaining, debt: 0, resets_in }
     }
 
     /// Of windows.
     pub(super) fn of_windows(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
         // Of a limit that has just been lowered.
         let remaining = remaining.min(quota.limit());
-        Self { quota, counted: Counted::Window, remaining, resets_in }
+        Self { quota, counted: Counted::Window, remaining, debt: 0, resets_in }
+    }
+
+    /// Of a bucket that is so many tokens below empty.
+    pub(super) fn with_debt(self, debt: u32) -> Self {
+        Self { debt, ..self }
     }
 
     /// Counts tokens that are kept elsewhere as there.
@@ -84,6 +95,15 @@ impl Usage {
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.remaining
+    }
+
+    /// The tokens that are taken in advance, rounded up; 0 while any are left.
+    ///
+    /// Waiters and reservations take theirs before they are there, and [`charge`](crate::RateLimiter::charge) books costs
+    /// afterwards. Only token buckets go below empty.
+    #[must_use]
+    pub fn debt(&self) -> u32 {
+        self.debt
     }
 
     /// The time in which `limit` tokens are refilled, rounded up to nanoseconds; `None` if they never are.

@@ -18,7 +18,7 @@ const MOST_TICKS: u128 = (1 << 63) - 1;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Alignment {
-    /// The first begins with the first use of the limiter.
+    /// The first begins with the first use of the limiter. Looking at its usage is no use.
     #[default]
     FirstRequest,
     /// At multiples of the window on the limiter's clock, counted from its tick 0.

@@ -228,6 +228,18 @@ impl LiveQuota {
         (epoch, L::load(self.record(epoch), self.rest(epoch)))
     }
 
+    /// The line as it would start now, if no caller has used the quota yet.
+    ///
+    /// It settles nothing: looking at a limiter is no use of it. An answer from this line is of the moment at which `first` was loaded.
+    /// Nothing was taken then.
+    pub(crate) fn unsettled_line<L: Line>(&self, clock: &impl Clock) -> Option<L> {
+        // ORDERING: Relaxed, here and in the next load. A thread that has used the quota, or has synchronized with one that has, sees its
+        // swap of `first`, which comes before its swap of the word. For other threads the use may come later.
+        // loom-tests: bucket::look_of_a_first_user_finds_its_own_use.
+        let is_unsettled = self.epoch.load(Ordering::Relaxed) == UNANCHORED && self.first.load(Ordering::Relaxed) == 0;
+        is_unsettled.then(|| self.line_from(self.first_tick(clock), clock))
+    }
+
     /// The epoch, if its line has a limit. The fast path then reads the clock and the [line](Self::line_for_fast_path).
     #[inline]
     pub(crate) fn limited_epoch(&self) -> Option<usize> {
@@ -336,13 +348,23 @@ impl LiveQuota {
     }
 
     fn initial_line<L: Line>(&self, clock: &impl Clock) -> L {
-        // Where the clock is just about to wrap, the line starts a tick earlier.
-        let first = self.start.alignment.boundary(&self.initial, clock, clock.now()).saturating_add(1);
+        let first = self.first_tick(clock);
         // ORDERING: Relaxed: this swap alone decides where the line starts, and publishes nothing else.
         let first = match self.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => first,
             Err(settled) => settled,
         };
+        self.line_from(first, clock)
+    }
+
+    /// One more than the tick at which a line starts that is used now for the first time.
+    fn first_tick(&self, clock: &impl Clock) -> u64 {
+        // Where the clock is just about to wrap, the line starts a tick earlier.
+        self.start.alignment.boundary(&self.initial, clock, clock.now()).saturating_add(1)
+    }
+
+    /// The line of the initial quota that starts at this tick, of which `first` is one more.
+    fn line_from<L: Line>(&self, first: u64, clock: &impl Clock) -> L {
         let origin = first.wrapping_sub(1);
         let timeline = Timeline::new::<L>(&self.initial, &self.largest, clock.frequency(), origin, self.start);
         L::new(timeline, &self.initial)

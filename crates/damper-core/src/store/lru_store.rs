@@ -253,9 +253,10 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// Calls a function with each value, outside the locks.
     ///
-    /// It holds one value at a time, and does not count as a use. If the function panics, it is called with the remaining
+    /// It holds one value at a time, does not count as a use, and allocates nothing. A value that comes or goes meanwhile may be met or
+    /// not. If the function panics, it is called with the remaining
     /// values while that unwinds. A second panic then aborts the process.
-    pub(crate) fn for_each(&self, call: impl FnMut(&V)) {
+    pub fn for_each(&self, call: impl FnMut(&V)) {
         Walk::new(&self.shards, call).finish();
     }
 

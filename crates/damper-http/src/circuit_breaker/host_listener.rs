@@ -1,6 +1,6 @@
 //! The listeners of the breakers that `Single` and `PerHost` create.
 
-use crate::telemetry::{BreakerTelemetry, StateGauge};
+use crate::telemetry::BreakerTelemetry;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -43,26 +43,19 @@ impl fmt::Debug for LayerListener {
 pub struct HostListener {
     host: Arc<str>,
     layer: Arc<LayerListener>,
-    gauge: StateGauge,
 }
 
 impl HostListener {
     pub(super) fn new(host: &str, layer: &Arc<LayerListener>) -> Self {
-        Self { host: host.into(), layer: Arc::clone(layer), gauge: StateGauge::default() }
+        Self { host: host.into(), layer: Arc::clone(layer) }
     }
 }
 
 impl OnStateChange for HostListener {
     fn on_state_change(&self, change: StateChange) {
-        self.layer.telemetry.record_change(&self.host, change, &self.gauge);
+        self.layer.telemetry.record_change(&self.host, change);
         if let Some(callback) = &self.layer.callback {
             callback(change, &self.host);
         }
-    }
-}
-
-impl Drop for HostListener {
-    fn drop(&mut self) {
-        self.gauge.take_back(self.layer.telemetry.name());
     }
 }

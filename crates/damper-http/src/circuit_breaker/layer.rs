@@ -268,6 +268,20 @@ impl<B, S, W> CircuitBreakerLayer<ShadowedBreakers<B, S>, W> {
     }
 }
 
+#[cfg(feature = "metrics")]
+impl<B: damper_metrics::NamedSource, W> damper_metrics::Source for CircuitBreakerLayer<B, W> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.breakers.read(readings);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<B: damper_metrics::NamedSource, W> damper_metrics::NamedSource for CircuitBreakerLayer<B, W> {
+    fn name(&self) -> &str {
+        self.breakers.name()
+    }
+}
+
 impl<B: Clone, W: Clone> CircuitBreakerLayer<B, W> {
     /// Puts a service behind the breakers.
     pub fn layer<S>(&self, service: S) -> CircuitBreak<S, B, W> {

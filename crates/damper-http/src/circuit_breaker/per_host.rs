@@ -83,13 +83,7 @@ impl PerHost {
     /// ```
     #[must_use]
     pub fn breaker(&self, host: &str) -> Arc<CircuitBreaker<DefaultClock, HostListener>> {
-        let PerHostInner { hosts, listener } = &*self.0;
-        if let Some(breaker) = hosts.store().get(host) {
-            return breaker;
-        }
-        // This reports earlier evictions: the store evicts for this host afterwards.
-        listener.telemetry.record_evictions(|| hosts.store().evictions(), || hosts.store().kept_evictions());
-        hosts.get_or_create(host)
+        self.0.hosts.get_or_create(host)
     }
 
     /// Changes the configuration of all breakers, also of those that come later, while they are used.
@@ -115,6 +109,20 @@ impl PerHost {
     /// ```
     pub fn set_config(&self, config: &BreakerConfig) -> Result<(), SetConfigError> {
         self.0.hosts.set_config(config)
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl damper_metrics::Source for PerHost {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.0.hosts.read(readings);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl damper_metrics::NamedSource for PerHost {
+    fn name(&self) -> &str {
+        self.0.listener.telemetry.name()
     }
 }
 

@@ -39,6 +39,22 @@ impl<B, S> ShadowedBreakers<B, S> {
     }
 }
 
+/// The breakers in force, and the refusals of both.
+#[cfg(feature = "metrics")]
+impl<B: damper_metrics::Source, S> damper_metrics::Source for ShadowedBreakers<B, S> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.in_force.read(readings);
+        readings.record_shadow(self.report());
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<B: damper_metrics::NamedSource, S> damper_metrics::NamedSource for ShadowedBreakers<B, S> {
+    fn name(&self) -> &str {
+        self.in_force.name()
+    }
+}
+
 impl<B: Breakers, S: Breakers> Breakers for ShadowedBreakers<B, S> {
     type Breaker = ShadowedRef<B::Breaker, S::Breaker>;
 

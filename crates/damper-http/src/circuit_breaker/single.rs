@@ -71,6 +71,20 @@ impl Single {
     }
 }
 
+#[cfg(feature = "metrics")]
+impl damper_metrics::Source for Single {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.0.breaker.read(readings);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl damper_metrics::NamedSource for Single {
+    fn name(&self) -> &str {
+        self.0.listener.telemetry.name()
+    }
+}
+
 impl Breakers for Single {
     type Breaker = Arc<CircuitBreaker<DefaultClock, HostListener>>;
 

@@ -2,7 +2,7 @@
 
 use super::{
     Acquisition, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
-    ConcurrencyStatus, LoadSigns, ShadowedLimit,
+    LoadSigns, ShadowedLimit,
 };
 use crate::Head;
 use crate::completion::ResponseHead;
@@ -233,12 +233,6 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
     {
         AdmissionLayer(self.0.classify(classify))
     }
-
-    /// Records the metrics of the gate, as [`ConcurrencyLayer::record_metrics`] does.
-    #[cfg(feature = "metrics")]
-    pub fn record_metrics(&self) {
-        self.0.record_metrics();
-    }
 }
 
 impl<S: Sleep + Clone, R: LimitRule, C: Clock, V: Clone> AdmissionLayer<S, R, C, V> {
@@ -254,6 +248,27 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V: Clone, T> tower_layer::Layer<T
 
     fn layer(&self, service: T) -> Self::Service {
         self.layer(service)
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<S, R: LimitRule, C: Clock> damper_metrics::Source for AdmissionGate<S, R, C> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.gate.read(readings);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> damper_metrics::Source for AdmissionLayer<S, R, C, V> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.0.read(readings);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> damper_metrics::NamedSource for AdmissionLayer<S, R, C, V> {
+    fn name(&self) -> &str {
+        damper_metrics::NamedSource::name(&self.0)
     }
 }
 
@@ -354,10 +369,6 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock> ConcurrencyLimit for AdmissionGat
             }
             admitted => Acquisition::Now(admitted),
         }
-    }
-
-    fn status(&self) -> Option<ConcurrencyStatus> {
-        Some(ConcurrencyStatus::new(self.gate.limit(), self.gate.in_flight(), self.gate.queued()))
     }
 }
 

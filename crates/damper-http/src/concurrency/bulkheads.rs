@@ -1,6 +1,6 @@
 //! Which bulkhead or adaptive limit a request has to enter.
 
-use super::{Acquisition, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyStatus};
+use super::{Acquisition, ConcurrencyLimit, ConcurrencyPermit};
 use crate::Head;
 use crate::limit::ByKey;
 use alloc::string::String;
@@ -89,11 +89,6 @@ pub trait Bulkheads {
             Err(full) => Err(full),
         }
     }
-
-    /// Returns how much of the limit is in use, if it is one for all requests. Default: `None`.
-    fn status(&self) -> Option<ConcurrencyStatus> {
-        None
-    }
 }
 
 /// A permit that is there at once, or a wait for one.
@@ -118,10 +113,6 @@ where
     fn acquire(&self, head: &Head<'_>) -> Acquisition<Self::Permit, BulkheadFull, Self::Future> {
         Acquisition::Now(self.try_acquire(head))
     }
-
-    fn status(&self) -> Option<ConcurrencyStatus> {
-        Bulkheads::status(self)
-    }
 }
 
 /// Implements `Bulkheads` for pointers to a limit, which is one for all requests.
@@ -139,10 +130,6 @@ macro_rules! one_for_all_requests {
             fn acquire(&self, _: &Head<'_>) -> AcquirePermit<Self> {
                 self.acquire_owned()
             }
-
-            fn status(&self) -> Option<ConcurrencyStatus> {
-                Some(ConcurrencyStatus::new(self.limit(), self.in_flight(), self.queued()))
-            }
         }
 
         /// One for all requests.
@@ -158,10 +145,6 @@ macro_rules! one_for_all_requests {
             fn acquire(&self, _: &Head<'_>) -> AcquirePermit<Self> {
                 let limit: &'a $limit<$($parameter),*> = self;
                 limit.acquire()
-            }
-
-            fn status(&self) -> Option<ConcurrencyStatus> {
-                Some(ConcurrencyStatus::new(self.limit(), self.in_flight(), self.queued()))
             }
         }
     };

@@ -235,14 +235,20 @@ impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
     {
         ClientConcurrencyLayer { shared: self.shared, classify }
     }
+}
 
-    /// Records the metrics of a limit that is one for all calls, as
-    /// [`ConcurrencyLayer::record_metrics`](super::ConcurrencyLayer::record_metrics) does.
-    #[cfg(feature = "metrics")]
-    pub fn record_metrics(&self) {
-        let Shared { limit, settings } = &*self.shared;
-        settings.telemetry.record_status(limit.status());
-        settings.telemetry.record_shadow(limit.shadow_report());
+/// The limit that the layer asks, with the label `side`.
+#[cfg(feature = "metrics")]
+impl<L: damper_metrics::Source, V> damper_metrics::Source for ClientConcurrencyLayer<L, V> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.shared.limit.read(&self.shared.settings.telemetry.of_side(readings));
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<L: damper_metrics::Source, V> damper_metrics::NamedSource for ClientConcurrencyLayer<L, V> {
+    fn name(&self) -> &str {
+        self.shared.settings.telemetry.name()
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{ConcurrencyPermit, ConcurrencyRefusal};
 use crate::Head;
-use damper_core::shadow::ShadowReport;
 
 /// Limits the calls in flight: what a [`ConcurrencyLayer`](super::ConcurrencyLayer) and a
 /// [`ClientConcurrencyLayer`](super::ClientConcurrencyLayer) are made of.
@@ -65,16 +64,6 @@ pub trait ConcurrencyLimit {
 
     /// Acquires a permit for the call of this request.
     fn acquire(&self, head: &Head<'_>) -> Acquisition<Self::Permit, Self::Refusal, Self::Future>;
-
-    /// Returns how much of the limit is in use, for metrics. Default: `None`, for limits per key.
-    fn status(&self) -> Option<ConcurrencyStatus> {
-        None
-    }
-
-    /// Returns the refusals of the limit and of a candidate beside it, for metrics. Default: there is no candidate.
-    fn shadow_report(&self) -> Option<ShadowReport> {
-        None
-    }
 }
 
 /// A permit or a refusal that is there at once, or a wait for one of them.
@@ -86,24 +75,4 @@ pub enum Acquisition<P, R, F> {
     Now(Result<P, R>),
     /// This future waits for it.
     Later(F),
-}
-
-/// How much of a limit is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct ConcurrencyStatus {
-    /// The calls that may be in flight.
-    pub limit: u32,
-    /// The calls that are in flight.
-    pub in_flight: u32,
-    /// The calls that wait.
-    pub queued: u32,
-}
-
-impl ConcurrencyStatus {
-    /// Creates the status of a limit.
-    #[must_use]
-    pub fn new(limit: u32, in_flight: u32, queued: u32) -> Self {
-        Self { limit, in_flight, queued }
-    }
 }

@@ -41,7 +41,7 @@ pub use client::ClientConcurrencyLayer;
 pub use future::ConcurrencyFuture;
 pub use held::PermitObserver;
 use held::{Held, OverloadInTrailers};
-pub use limit::{Acquisition, ConcurrencyLimit, ConcurrencyStatus};
+pub use limit::{Acquisition, ConcurrencyLimit};
 pub use permit::ConcurrencyPermit;
 pub use refusal::ConcurrencyRefusal;
 pub use server::ConcurrencyLayer;

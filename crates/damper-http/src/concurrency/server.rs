@@ -406,19 +406,6 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     {
         ConcurrencyLayer { shared: self.shared, classify }
     }
-
-    /// Records the metrics of a limit that is one for all requests.
-    ///
-    /// These are the limit, the calls in flight and the calls queued, as the docs of [`damper::http`](crate) list them.
-    /// Limits per key have none.
-    ///
-    /// Call it at the tick of your exporter, or before each scrape.
-    #[cfg(feature = "metrics")]
-    pub fn record_metrics(&self) {
-        let Shared { limit, settings } = &*self.shared;
-        settings.telemetry.record_status(limit.status());
-        settings.telemetry.record_shadow(limit.shadow_report());
-    }
 }
 
 impl<L: ConcurrencyLimit, S: ConcurrencyLimit, V> ConcurrencyLayer<ShadowedLimit<L, S>, V> {
@@ -426,6 +413,21 @@ impl<L: ConcurrencyLimit, S: ConcurrencyLimit, V> ConcurrencyLayer<ShadowedLimit
     #[must_use]
     pub fn shadow_report(&self) -> ShadowReport {
         self.shared.limit.report()
+    }
+}
+
+/// The limit that the layer asks, with the label `side`.
+#[cfg(feature = "metrics")]
+impl<L: ConcurrencyLimit + damper_metrics::Source, V> damper_metrics::Source for ConcurrencyLayer<L, V> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.shared.limit.read(&self.shared.settings.telemetry.of_side(readings));
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<L: ConcurrencyLimit + damper_metrics::Source, V> damper_metrics::NamedSource for ConcurrencyLayer<L, V> {
+    fn name(&self) -> &str {
+        self.shared.settings.telemetry.name()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Limits on the calls in flight, in shadow mode.
 
-use super::{Acquisition, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyStatus};
+use super::{Acquisition, ConcurrencyLimit, ConcurrencyPermit};
 use crate::Head;
 use alloc::sync::Arc;
 use core::fmt;
@@ -69,13 +69,14 @@ impl<L: ConcurrencyLimit, S: ConcurrencyLimit> ConcurrencyLimit for ShadowedLimi
             }
         }
     }
+}
 
-    fn status(&self) -> Option<ConcurrencyStatus> {
-        self.in_force.status()
-    }
-
-    fn shadow_report(&self) -> Option<ShadowReport> {
-        Some(self.report())
+/// The limit in force, and the refusals of both.
+#[cfg(feature = "metrics")]
+impl<L: damper_metrics::Source, S> damper_metrics::Source for ShadowedLimit<L, S> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.in_force.read(readings);
+        readings.record_shadow(self.report());
     }
 }
 

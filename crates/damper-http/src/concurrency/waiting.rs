@@ -1,6 +1,6 @@
 //! Requests that wait for their permits.
 
-use super::{Acquisition, Bulkheads, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyStatus, PermitOrWait};
+use super::{Acquisition, Bulkheads, ConcurrencyLimit, ConcurrencyPermit, PermitOrWait};
 use crate::Head;
 use alloc::sync::Arc;
 use core::fmt;
@@ -55,10 +55,6 @@ where
             Err(full) => Acquisition::Now(Err(full)),
         }
     }
-
-    fn status(&self) -> Option<ConcurrencyStatus> {
-        self.bulkheads.status()
-    }
 }
 
 impl<B: Bulkheads, S: Sleep + Clone> Waiting<B, S> {
@@ -71,6 +67,13 @@ impl<B: Bulkheads, S: Sleep + Clone> Waiting<B, S> {
             None => acquire,
         };
         acquire.sleeping_by(self.sleep.clone())
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<B: damper_metrics::Source, S> damper_metrics::Source for Waiting<B, S> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.bulkheads.read(readings);
     }
 }
 

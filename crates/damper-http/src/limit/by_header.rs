@@ -1,10 +1,9 @@
 //! A limit for each value of a header.
 
-use super::{Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitedByTable};
+use super::{Decision, Detail, KeyedLimit, Limit, LimitedByTable};
 use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use damper_core::keyed::KeyedLimiter;
 use http::HeaderName;
 
@@ -53,9 +52,12 @@ impl<T: KeyedLimit<[u8]>> Limit for ByHeader<T> {
     fn key(&self, head: &Head<'_>) -> Option<String> {
         head.headers.get(&self.name)?.to_str().ok().map(String::from)
     }
+}
 
-    fn keyed(&self) -> Vec<KeyedStatus> {
-        self.limits.status().into_iter().collect()
+#[cfg(feature = "metrics")]
+impl<T: damper_metrics::Source> damper_metrics::Source for ByHeader<T> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.limits.read(readings);
     }
 }
 

@@ -1,9 +1,8 @@
 //! A limit for each key.
 
-use super::{Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitedByTable};
+use super::{Decision, Detail, KeyedLimit, Limit, LimitedByTable};
 use crate::Head;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use damper_core::keyed::KeyedLimiter;
 
@@ -44,9 +43,12 @@ impl<F: Fn(&Head<'_>) -> K, K, T: KeyedLimit<K>> Limit for ByKey<F, T> {
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         self.limits.decide(&(self.key)(head), cost, detail)
     }
+}
 
-    fn keyed(&self) -> Vec<KeyedStatus> {
-        self.limits.status().into_iter().collect()
+#[cfg(feature = "metrics")]
+impl<F, T: damper_metrics::Source> damper_metrics::Source for ByKey<F, T> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.limits.read(readings);
     }
 }
 

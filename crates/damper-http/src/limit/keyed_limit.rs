@@ -1,7 +1,7 @@
 //! Limits that decide on the requests of a key.
 
 use super::global::reported_quota;
-use super::{Answer, Decision, Detail, KeyedStatus, Limited, Refusal, Standing};
+use super::{Answer, Decision, Detail, Limited, Refusal, Standing};
 use core::future::Ready;
 use core::hash::{BuildHasher, Hash};
 use damper_core::keyed::KeyedLimiter;
@@ -78,11 +78,6 @@ pub trait KeyedLimit<K: ?Sized> {
 
     /// Decides on a request of this key that costs so many tokens, and takes them. As [`Limit::decide`](super::Limit::decide).
     fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future>;
-
-    /// Returns what the limit holds and has counted, for metrics. Default: nothing.
-    fn status(&self) -> Option<KeyedStatus> {
-        None
-    }
 }
 
 impl<K, C, S, A> KeyedLimit<K> for KeyedLimiter<K, C, S, A>
@@ -104,10 +99,6 @@ where
             Ok(_) => Decision::Now(Ok(None)),
             Err(denied) => Decision::Now(Err(refusal(self, key, denied))),
         }
-    }
-
-    fn status(&self) -> Option<KeyedStatus> {
-        Some(KeyedStatus::of(self))
     }
 }
 

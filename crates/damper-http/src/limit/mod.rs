@@ -15,14 +15,12 @@
 // | `references` | limits behind references and `Arc`s |
 // | `shadow` | what can decide beside a limit |
 // | `table` | limiters that layers build |
-// | `keyed_status` | what a limit per key holds and has counted |
 
 mod by_header;
 mod by_key;
 mod decision;
 mod global;
 mod keyed_limit;
-mod keyed_status;
 mod per_client;
 mod prefix;
 mod references;
@@ -37,7 +35,6 @@ pub use by_header::ByHeader;
 pub use by_key::ByKey;
 pub use decision::{Answer, Decision, Detail, Standing};
 pub use keyed_limit::KeyedLimit;
-pub use keyed_status::KeyedStatus;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
@@ -50,7 +47,6 @@ pub use wait::{Wait, WaitFuture};
 
 use super::Head;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 /// Decides whether requests may pass: what a [`RateLimitLayer`](super::RateLimitLayer) is made of.
 ///
@@ -96,12 +92,5 @@ pub trait Limit {
     fn key(&self, head: &Head<'_>) -> Option<String> {
         let _ = head;
         None
-    }
-
-    /// Returns what each of its limits per key holds and has counted, for metrics. Default: none.
-    ///
-    /// A [`KeyedStatus::of`] a limiter. The first has no `prefix`, and each of the others one of its own.
-    fn keyed(&self) -> Vec<KeyedStatus> {
-        Vec::new()
     }
 }

@@ -1,12 +1,11 @@
 //! A limit for each client address.
 
 use super::prefix::{Prefix, PrefixLimits};
-use super::{Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitedByTable};
+use super::{Decision, Detail, KeyedLimit, Limit, LimitedByTable};
 use crate::wire::TrustedProxies;
 use crate::{Head, MissingPeer};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::hash::BuildHasher;
 use core::net::IpAddr;
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
@@ -151,10 +150,16 @@ impl<T: KeyedLimit<ClientAddress>> Limit for PerClient<T> {
     fn key(&self, head: &Head<'_>) -> Option<String> {
         self.address(head).ok().map(|address| self.client(address).to_string())
     }
+}
 
-    fn keyed(&self) -> Vec<KeyedStatus> {
-        let prefixes = self.prefixes.iter().flat_map(PrefixLimits::statuses);
-        self.limits.status().into_iter().chain(prefixes).collect()
+/// The limits of wider prefixes have the label `prefix`.
+#[cfg(feature = "metrics")]
+impl<T: damper_metrics::Source> damper_metrics::Source for PerClient<T> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.limits.read(readings);
+        if let Some(prefixes) = &self.prefixes {
+            prefixes.read(readings);
+        }
     }
 }
 

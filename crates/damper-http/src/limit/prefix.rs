@@ -1,8 +1,7 @@
 //! Limits of prefixes that are wider than a client's own, in one decision with its own.
 
 use super::keyed_limit::quota_of;
-use super::{Answer, Detail, KeyedLimit, KeyedStatus, Limited, Standing};
-use alloc::string::ToString;
+use super::{Answer, Detail, Limited, Standing};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -113,11 +112,13 @@ impl<T> PrefixLimits<T> {
     }
 }
 
-impl<T: KeyedLimit<ClientAddress>> PrefixLimits<T> {
-    pub(super) fn statuses(&self) -> impl Iterator<Item = KeyedStatus> {
-        self.limits.iter().filter_map(|PrefixLimit { prefix, limits }| {
-            limits.status().map(|status| KeyedStatus { prefix: Some(prefix.to_string()), ..status })
-        })
+#[cfg(feature = "metrics")]
+impl<T: damper_metrics::Source> PrefixLimits<T> {
+    /// Reads the limits, each with its prefix as a label.
+    pub(super) fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        for PrefixLimit { prefix, limits } in &self.limits {
+            limits.read(&readings.with("prefix", alloc::format!("{prefix}")));
+        }
     }
 }
 

@@ -1,11 +1,10 @@
 //! Limits behind references, `Arc`s and `Box`es.
 
-use super::{Decision, Detail, KeyedLimit, KeyedStatus, Limit};
+use super::{Decision, Detail, KeyedLimit, Limit};
 use crate::Head;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 /// Implements both traits for a pointer to `L`.
 macro_rules! limits_behind {
@@ -21,10 +20,6 @@ macro_rules! limits_behind {
             fn key(&self, head: &Head<'_>) -> Option<String> {
                 (**self).key(head)
             }
-
-            fn keyed(&self) -> Vec<KeyedStatus> {
-                (**self).keyed()
-            }
         }
 
         impl<K: ?Sized, L: KeyedLimit<K> + ?Sized> KeyedLimit<K> for $pointer {
@@ -33,10 +28,6 @@ macro_rules! limits_behind {
             #[inline]
             fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<L::Future> {
                 (**self).decide(key, cost, detail)
-            }
-
-            fn status(&self) -> Option<KeyedStatus> {
-                (**self).status()
             }
         }
     )*};

@@ -57,6 +57,13 @@ impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
 }
 
 /// Clones share the limiter.
+#[cfg(feature = "metrics")]
+impl<C: Clock> damper_metrics::Source for Wait<C> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.limiter.read(readings);
+    }
+}
+
 impl<C> Clone for Wait<C> {
     fn clone(&self) -> Self {
         Self { limiter: Arc::clone(&self.limiter), longest: self.longest }

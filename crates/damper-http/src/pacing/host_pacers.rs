@@ -76,6 +76,16 @@ impl<S: Strategy, C: Clock> HostPacers<S, C> {
     }
 }
 
+/// The longest sleep of all hosts.
+#[cfg(feature = "metrics")]
+impl<S: Strategy, C: Clock> damper_metrics::Source for HostPacers<S, C> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        let mut longest = core::time::Duration::ZERO;
+        self.store().for_each(|pacer| longest = longest.max(pacer.peek()));
+        readings.record(&damper_metrics::catalogue::PACING_NEXT_SLEEP, longest.as_secs_f64());
+    }
+}
+
 impl<S: Strategy, C: Clock> Pacers for HostPacers<S, C> {
     type Strategy = S;
     type Clock = C;

@@ -164,6 +164,20 @@ impl<T, H, M> PacingLayer<T, H, M> {
     }
 }
 
+#[cfg(feature = "metrics")]
+impl<T: damper_metrics::Source, H, M> damper_metrics::Source for PacingLayer<T, H, M> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.pacers.read(readings);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<T: damper_metrics::Source, H, M> damper_metrics::NamedSource for PacingLayer<T, H, M> {
+    fn name(&self) -> &str {
+        self.telemetry.name()
+    }
+}
+
 impl<T, H, B, K, Z> PacingLayer<T, H, Repeating<B, K, Z>>
 where
     K: Clone,

@@ -326,37 +326,21 @@ impl<C: damper_core::Clock + Send + Sync + 'static> RateLimitLayer<Arc<RateLimit
     }
 }
 
+/// The limit that the layer asks. The metrics of requests are counted as they come.
 #[cfg(feature = "metrics")]
-impl<L: Limit> RateLimitLayer<L> {
-    /// Records the metrics of the layer's limits per key.
-    ///
-    /// These are keys, capacity, evictions, overflows and refused newcomers, as the docs of [`damper::http`](crate)
-    /// list them. Other limits have none.
-    ///
-    /// Nothing else records these, for they have to be gathered from all parts of a table, which no request should wait
-    /// for. Call it at the tick of your exporter, or before each scrape. Layers with the same
-    /// [name](Self::named) overwrite one another's values.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::Quota;
-    /// use damper::http::RateLimitLayer;
-    /// use std::{thread, time::Duration};
-    ///
-    /// let layer = RateLimitLayer::per_client(Quota::per_second(50)).named("clients")?;
-    /// let recorded = layer.clone();
-    /// thread::spawn(move || {
-    ///     loop {
-    ///         recorded.record_metrics();
-    ///         thread::sleep(Duration::from_secs(10));
-    ///     }
-    /// });
-    /// # Ok::<(), damper::wire::RateLimitNameError>(())
-    /// ```
-    pub fn record_metrics(&self) {
-        self.settings.record_keyed();
+impl<L: damper_metrics::Source> damper_metrics::Source for RateLimitLayer<L> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.settings.limit.read(readings);
+        if let Some(report) = self.shadow_report() {
+            readings.record_shadow(report);
+        }
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<L: damper_metrics::Source> damper_metrics::NamedSource for RateLimitLayer<L> {
+    fn name(&self) -> &str {
+        self.settings.name()
     }
 }
 

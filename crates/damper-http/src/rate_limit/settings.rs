@@ -76,6 +76,12 @@ impl<L> RateLimitSettings<L> {
         self.telemetry = LimitTelemetry::default();
     }
 
+    /// Returns the name of the limit.
+    #[cfg(feature = "metrics")]
+    pub(super) fn name(&self) -> &str {
+        self.rate_limit_headers.name()
+    }
+
     #[inline]
     pub(super) fn exempts(&self, head: &Head<'_>) -> bool {
         self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head))
@@ -147,7 +153,7 @@ impl<L: Limit> RateLimitSettings<L> {
     /// As [`record`](Self::record), beside this answer of the candidate.
     pub(super) fn record_beside(&self, head: &Head<'_>, answer: &Answer, candidate: &CandidateAnswer) {
         if let Some(shadow) = &self.shadow {
-            shadow.compare(self.rate_limit_headers.name(), head, answer, candidate);
+            shadow.compare(&self.telemetry, self.rate_limit_headers.name(), head, answer, candidate);
         }
         self.record(head, answer);
     }
@@ -217,12 +223,6 @@ impl<L: Limit> RateLimitSettings<L> {
             // The body leaves out the error's source, which is for callbacks and logs and not for clients.
             Refusal::Failed(error) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, error),
         }
-    }
-
-    /// Records what the limits per key hold and have counted.
-    #[cfg(feature = "metrics")]
-    pub(super) fn record_keyed(&self) {
-        LimitTelemetry::record_keyed(self.rate_limit_headers.name(), self.limit.keyed());
     }
 }
 

@@ -35,14 +35,21 @@ impl ShadowLimit {
     }
 
     /// Counts and logs where the candidate or the limit in force refused.
-    pub(super) fn compare(&self, name: &str, head: &Head<'_>, in_force: &Answer, candidate: &CandidateAnswer) {
+    pub(super) fn compare(
+        &self,
+        telemetry: &LimitTelemetry,
+        name: &str,
+        head: &Head<'_>,
+        in_force: &Answer,
+        candidate: &CandidateAnswer,
+    ) {
         let Some(candidate) = candidate else { return };
         if matches!(in_force, Err(Refusal::Failed(_))) {
             return;
         }
         self.counts.record(in_force, candidate);
         let in_force = if in_force.is_ok() { InForce::Allowed } else { InForce::Refused };
-        LimitTelemetry::record_shadow(name, &*self.candidate, head, in_force, candidate);
+        telemetry.record_shadow(name, &*self.candidate, head, in_force, candidate);
     }
 
     pub(super) fn report(&self) -> ShadowReport {

@@ -1,15 +1,17 @@
 //! Counts and logs what limits on the calls in flight decide.
 #![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
 
+#[cfg(feature = "tracing")]
+use super::log_sampler::{LogSampler, Sample, millis};
 use crate::Head;
 use crate::concurrency::ConcurrencyRefusal;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::{borrow::ToOwned, string::String, sync::Arc};
 #[cfg(feature = "metrics")]
 use {
-    crate::concurrency::ConcurrencyStatus,
-    damper_core::shadow::ShadowReport,
-    metrics::{Counter, counter, gauge},
+    damper_metrics::Readings,
+    damper_metrics::catalogue::{CONCURRENCY_ALLOWED, CONCURRENCY_REFUSED},
+    metrics::{Counter, counter},
     std::sync::OnceLock,
 };
 
@@ -28,6 +30,8 @@ struct LimitOfLayer {
     /// Looked up at its first use, because until then no recorder may be installed.
     #[cfg(feature = "metrics")]
     allowed: OnceLock<Counter>,
+    #[cfg(feature = "tracing")]
+    refusals: LogSampler,
 }
 
 impl ConcurrencyTelemetry {
@@ -49,6 +53,8 @@ impl ConcurrencyTelemetry {
                 side,
                 #[cfg(feature = "metrics")]
                 allowed: OnceLock::new(),
+                #[cfg(feature = "tracing")]
+                refusals: LogSampler::default(),
             }),
         }
     }
@@ -58,8 +64,8 @@ impl ConcurrencyTelemetry {
     pub(crate) fn record_allowed(&self) {
         #[cfg(feature = "metrics")]
         {
-            let LimitOfLayer { name, side, allowed } = &*self.layer;
-            let of_layer = || counter!("damper_concurrency_allowed_total", "limit" => name.clone(), "side" => *side);
+            let LimitOfLayer { name, side, allowed, .. } = &*self.layer;
+            let of_layer = || counter!(CONCURRENCY_ALLOWED.name(), "limit" => name.clone(), "side" => *side);
             allowed.get_or_init(of_layer).increment(1);
         }
     }
@@ -72,36 +78,30 @@ impl ConcurrencyTelemetry {
         #[cfg(feature = "metrics")]
         {
             let cause = refusal.cause_label();
-            counter!("damper_concurrency_refused_total", "limit" => name.clone(), "side" => *side, "cause" => cause)
+            counter!(CONCURRENCY_REFUSED.name(), "limit" => name.clone(), "side" => *side, "cause" => cause)
                 .increment(1);
         }
         #[cfg(feature = "tracing")]
+        if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
+            && let Some(Sample { suppressed, .. }) = self.layer.refusals.sample()
         {
-            let (method, path) = (head.method.as_str(), head.uri.path());
-            tracing::debug!(target: "damper", limit = name, side, method, path, "{refusal}");
+            let (method, path, cause) = (head.method.as_str(), head.uri.path(), refusal.cause_label());
+            let retry_after_ms = refusal.retry_after().map(millis);
+            tracing::debug!(
+                target: "damper", limit = name, side, method, path, cause, retry_after_ms, suppressed, "{refusal}"
+            );
         }
     }
 
-    /// Records the refusals of the limit and of a candidate beside it.
+    /// Returns the name of the layer.
     #[cfg(feature = "metrics")]
-    pub(crate) fn record_shadow(&self, report: Option<ShadowReport>) {
-        let LimitOfLayer { name, side, .. } = &*self.layer;
-        let Some(ShadowReport { by_both, only_by_candidate, only_in_force, .. }) = report else { return };
-        let of = |metric: &'static str, in_force: &'static str| counter!(metric, "limit" => name.clone(), "side" => *side, "in_force" => in_force);
-        of("damper_concurrency_shadow_refused_total", "allowed").absolute(only_by_candidate);
-        of("damper_concurrency_shadow_refused_total", "refused").absolute(by_both);
-        of("damper_concurrency_shadow_allowed_total", "refused").absolute(only_in_force);
+    pub(crate) fn name(&self) -> &str {
+        &self.layer.name
     }
 
-    /// Records how much of the limit is in use.
+    /// Returns these readings with the side of the layer as a label.
     #[cfg(feature = "metrics")]
-    pub(crate) fn record_status(&self, status: Option<ConcurrencyStatus>) {
-        let LimitOfLayer { name, side, .. } = &*self.layer;
-        if let Some(ConcurrencyStatus { limit, in_flight, queued }) = status {
-            let of = |metric: &'static str| gauge!(metric, "limit" => name.clone(), "side" => *side);
-            of("damper_concurrency_limit").set(limit);
-            of("damper_concurrency_in_flight").set(in_flight);
-            of("damper_concurrency_queued").set(queued);
-        }
+    pub(crate) fn of_side<'a>(&self, readings: &Readings<'a>) -> Readings<'a> {
+        readings.with("side", self.layer.side)
     }
 }

@@ -1,11 +1,15 @@
 //! Counts and logs what deadlines cut off.
 #![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
 
+#[cfg(feature = "tracing")]
+use super::log_sampler::{LogSampler, Sample, millis};
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::{borrow::ToOwned, string::String, sync::Arc};
 #[cfg(feature = "tracing")]
 use core::sync::atomic::{AtomicU64, Ordering};
 use damper_core::deadline::DeadlineExceeded;
+#[cfg(feature = "metrics")]
+use damper_metrics::catalogue::{DEADLINE_EXCEEDED, DEADLINE_SKEWED};
 
 /// How far a call had come when its deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,8 @@ struct DeadlinesOfLayer {
     side: &'static str,
     #[cfg(feature = "tracing")]
     skewed: AtomicU64,
+    #[cfg(feature = "tracing")]
+    exceeded: LogSampler,
 }
 
 impl DeadlineTelemetry {
@@ -69,6 +75,8 @@ impl DeadlineTelemetry {
                 side,
                 #[cfg(feature = "tracing")]
                 skewed: AtomicU64::new(0),
+                #[cfg(feature = "tracing")]
+                exceeded: LogSampler::default(),
             }),
         }
     }
@@ -79,17 +87,24 @@ impl DeadlineTelemetry {
         #[cfg(any(feature = "metrics", feature = "tracing"))]
         let (DeadlinesOfLayer { name, side, .. }, stage) = (&*self.layer, stage.label());
         #[cfg(feature = "metrics")]
-        metrics::counter!("damper_deadline_exceeded_total", "deadline" => name.clone(), "side" => *side, "stage" => stage)
+        metrics::counter!(DEADLINE_EXCEEDED.name(), "deadline" => name.clone(), "side" => *side, "stage" => stage)
             .increment(1);
         #[cfg(feature = "tracing")]
-        tracing::debug!(target: "damper", deadline = name, side, stage, "{exceeded}");
+        if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
+            && let Some(Sample { suppressed, .. }) = self.layer.exceeded.sample()
+        {
+            let (specified_ms, elapsed_ms) = (millis(exceeded.specified()), millis(exceeded.elapsed()));
+            tracing::debug!(
+                target: "damper", deadline = name, side, stage, specified_ms, elapsed_ms, suppressed, "{exceeded}"
+            );
+        }
     }
 
     /// Records that a request was served whose deadline had passed on arrival, because the clocks differ.
     #[cold]
     pub(crate) fn record_skewed(&self) {
         #[cfg(feature = "metrics")]
-        metrics::counter!("damper_deadline_skewed_total", "deadline" => self.layer.name.clone()).increment(1);
+        metrics::counter!(DEADLINE_SKEWED.name(), "deadline" => self.layer.name.clone()).increment(1);
         #[cfg(feature = "tracing")]
         {
             // ORDERING: Relaxed: a count, through which nothing is published.

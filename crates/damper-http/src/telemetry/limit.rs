@@ -1,6 +1,8 @@
 //! Counts and logs what a limit decides.
 #![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
 
+#[cfg(feature = "tracing")]
+use super::log_sampler::{LogSampler, Sample, millis};
 use crate::Head;
 use crate::limit::{Limit, LimitError, Limited};
 
@@ -10,11 +12,10 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(feature = "metrics")]
 use {
-    crate::limit::KeyedStatus,
     alloc::borrow::ToOwned,
-    alloc::vec::Vec,
-    core::iter,
-    metrics::{Counter, Label, counter, gauge},
+    damper_metrics::Metric,
+    damper_metrics::catalogue::{LIMIT_ALLOWED, LIMIT_ERRORS, LIMIT_REFUSED},
+    metrics::{Counter, counter},
     std::sync::OnceLock,
 };
 
@@ -28,9 +29,18 @@ pub(crate) struct LimitTelemetry {
     /// Looked up at their first use, because until then no recorder may be installed.
     #[cfg(feature = "metrics")]
     counters: Arc<OnceLock<LimitCounters>>,
-    /// Requests without the address of their peer.
     #[cfg(feature = "tracing")]
-    missing_peers: Arc<AtomicUsize>,
+    logs: Arc<LimitLogs>,
+}
+
+#[cfg(feature = "tracing")]
+#[derive(Debug, Default)]
+struct LimitLogs {
+    refusals: LogSampler,
+    candidate_refusals: LogSampler,
+    errors: LogSampler,
+    /// Requests without the address of their peer.
+    missing_peers: AtomicUsize,
 }
 
 #[cfg(feature = "metrics")]
@@ -50,7 +60,7 @@ pub(crate) enum InForce {
 }
 
 impl InForce {
-    #[cfg(any(feature = "metrics", feature = "tracing"))]
+    #[cfg(feature = "tracing")]
     const fn label(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
@@ -63,12 +73,12 @@ impl LimitTelemetry {
     #[cfg(feature = "metrics")]
     fn counters(&self, limit: &str) -> &LimitCounters {
         self.counters.get_or_init(|| {
-            let of = |name: &'static str| counter!(name, "limit" => limit.to_owned());
+            let of = |metric: Metric| counter!(metric.name(), "limit" => limit.to_owned());
             let errors =
-                |cause: &'static str| counter!("damper_errors_total", "limit" => limit.to_owned(), "cause" => cause);
+                |cause: &'static str| counter!(LIMIT_ERRORS.name(), "limit" => limit.to_owned(), "cause" => cause);
             LimitCounters {
-                allowed: of("damper_allowed_total"),
-                refused: of("damper_refused_total"),
+                allowed: of(LIMIT_ALLOWED),
+                refused: of(LIMIT_REFUSED),
                 missing_peers: errors("missing_peer"),
                 other_errors: errors("other"),
             }
@@ -87,11 +97,16 @@ impl LimitTelemetry {
         #[cfg(feature = "metrics")]
         self.counters(name).refused.increment(1);
         #[cfg(feature = "tracing")]
-        if tracing::enabled!(target: "damper", tracing::Level::DEBUG) {
-            let key = limit.key(head);
+        if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
+            && let Some(Sample { key, suppressed }) = self.logs.refusals.sample_key(|| limit.key(head))
+        {
             let key = key.as_deref().map(|key| &key[..key.floor_char_boundary(LONGEST_KEY)]);
             let (method, path) = (head.method.as_str(), head.uri.path());
-            tracing::debug!(target: "damper", limit = name, method, path, key, "{limited}");
+            let retry_after_ms = limited.retry_after.map(millis);
+            let quota = limited.standing.quota;
+            tracing::debug!(
+                target: "damper", limit = name, method, path, key, retry_after_ms, %quota, suppressed, "{limited}"
+            );
         }
     }
 
@@ -108,59 +123,38 @@ impl LimitTelemetry {
             match error {
                 LimitError::MissingPeer(_) => {
                     // ORDERING: Relaxed: a count, through which nothing is published.
-                    let requests = self.missing_peers.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+                    let requests = self.logs.missing_peers.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
                     // All of them have the same cause: the server's configuration.
                     if requests.is_power_of_two() {
                         tracing::error!(target: "damper", limit = name, error = source, requests, "{error}");
                     }
                 }
-                LimitError::Other(_) => tracing::error!(target: "damper", limit = name, error = source, "{error}"),
+                LimitError::Other(_) => {
+                    if let Some(Sample { suppressed, .. }) = self.logs.errors.sample() {
+                        tracing::error!(target: "damper", limit = name, error = source, suppressed, "{error}");
+                    }
+                }
             }
         }
     }
 
-    /// Records the answers of the limit in force and of a candidate beside it, where either refused.
+    /// Logs that a candidate beside the limit would have refused a request.
     pub(crate) fn record_shadow(
+        &self,
         name: &str,
         candidate: &(impl Limit + ?Sized),
         head: &Head<'_>,
         in_force: InForce,
         answer: &Result<(), Limited>,
     ) {
-        #[cfg(feature = "metrics")]
-        {
-            let metric = match (in_force, answer) {
-                (InForce::Allowed, Ok(())) => return,
-                (InForce::Refused, Ok(())) => "damper_shadow_allowed_total",
-                (_, Err(_)) => "damper_shadow_refused_total",
-            };
-            counter!(metric, "limit" => name.to_owned(), "in_force" => in_force.label()).increment(1);
-        }
         #[cfg(feature = "tracing")]
         if let Err(limited) = answer
             && tracing::enabled!(target: "damper", tracing::Level::DEBUG)
+            && let Some(Sample { key, suppressed }) = self.logs.candidate_refusals.sample_key(|| candidate.key(head))
         {
-            let key = candidate.key(head);
             let key = key.as_deref().map(|key| &key[..key.floor_char_boundary(LONGEST_KEY)]);
             let (method, path, in_force) = (head.method.as_str(), head.uri.path(), in_force.label());
-            tracing::debug!(target: "damper", shadow = name, in_force, method, path, key, "{limited}");
-        }
-    }
-
-    /// Records what the limits per key of the layer of this name hold and have counted.
-    #[cfg(feature = "metrics")]
-    #[expect(clippy::cast_precision_loss, reason = "a table has at most 2^28 keys")]
-    pub(crate) fn record_keyed(name: &str, limits: Vec<KeyedStatus>) {
-        for KeyedStatus { prefix, keys, capacity, evictions, overflows, refused_newcomers } in limits {
-            let labels = || {
-                let prefix = prefix.iter().map(|prefix| Label::new("prefix", prefix.clone()));
-                iter::once(Label::new("limit", name.to_owned())).chain(prefix).collect::<Vec<_>>()
-            };
-            gauge!("damper_keys", labels()).set(keys as f64);
-            gauge!("damper_keys_capacity", labels()).set(capacity as f64);
-            counter!("damper_evictions_total", labels()).absolute(evictions);
-            counter!("damper_overflows_total", labels()).absolute(overflows);
-            counter!("damper_refused_newcomers_total", labels()).absolute(refused_newcomers);
+            tracing::debug!(target: "damper", shadow = name, in_force, method, path, key, suppressed, "{limited}");
         }
     }
 }

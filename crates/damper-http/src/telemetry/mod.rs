@@ -1,6 +1,6 @@
 //! Counts and logs, by the facades `metrics` and `tracing`, each behind a feature.
 //!
-//! Without these nothing is recorded. The names are listed in the docs of [`http`](super).
+//! Without these nothing is recorded. Names of metrics are those of damper-metrics; the docs of [`http`](super) list the events of logs.
 
 // | file | idea |
 // |---|---|
@@ -11,16 +11,19 @@
 // | `deadline` | what deadlines cut off |
 // | `concurrency` | what limits on the calls in flight decide |
 // | `completion` | what is judged by the wrong protocol |
+// | `log_sampler` | which of many similar events are logged |
 
 mod breaker;
 mod completion;
 mod concurrency;
 mod deadline;
 mod limit;
+#[cfg(feature = "tracing")]
+mod log_sampler;
 mod pacing;
 mod throttle;
 
-pub(super) use breaker::{BreakerTelemetry, StateGauge};
+pub(super) use breaker::BreakerTelemetry;
 pub(super) use completion::log_grpc_judged_by_http;
 pub(super) use concurrency::ConcurrencyTelemetry;
 pub(super) use deadline::{DeadlineStage, DeadlineTelemetry};

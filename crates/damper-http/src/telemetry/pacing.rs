@@ -1,6 +1,8 @@
 //! Counts and logs what pacing layers do.
 #![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
 
+#[cfg(feature = "tracing")]
+use super::log_sampler::{LogSampler, Sample, millis};
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::{borrow::ToOwned, string::String, sync::Arc};
 use core::time::Duration;
@@ -8,6 +10,8 @@ use damper_core::throttle::PaceTooSlow;
 
 #[cfg(feature = "metrics")]
 use {
+    damper_metrics::Metric,
+    damper_metrics::catalogue::{PACING_CALLS, PACING_REFUSED, PACING_REJECTED, PACING_SLEEP},
     metrics::{Counter, Histogram, counter, histogram},
     std::sync::OnceLock,
 };
@@ -26,6 +30,10 @@ struct PacersOfLayer {
     /// Looked up at their first use, because until then no recorder may be installed.
     #[cfg(feature = "metrics")]
     metrics: OnceLock<PacingMetrics>,
+    #[cfg(feature = "tracing")]
+    refusals: LogSampler,
+    #[cfg(feature = "tracing")]
+    rejections: LogSampler,
 }
 
 #[cfg(feature = "metrics")]
@@ -45,19 +53,29 @@ impl PacingTelemetry {
                 name: name.to_owned(),
                 #[cfg(feature = "metrics")]
                 metrics: OnceLock::new(),
+                #[cfg(feature = "tracing")]
+                refusals: LogSampler::default(),
+                #[cfg(feature = "tracing")]
+                rejections: LogSampler::default(),
             }),
         }
+    }
+
+    /// Returns the name of the layer.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn name(&self) -> &str {
+        &self.layer.name
     }
 
     #[cfg(feature = "metrics")]
     fn metrics(&self) -> &PacingMetrics {
         self.layer.metrics.get_or_init(|| {
-            let of = |name: &'static str| counter!(name, "pacing" => self.layer.name.clone());
+            let of = |metric: Metric| counter!(metric.name(), "pacing" => self.layer.name.clone());
             PacingMetrics {
-                calls: of("damper_pacing_calls_total"),
-                refused: of("damper_pacing_refused_total"),
-                rejected: of("damper_pacing_rejected_total"),
-                sleeps: histogram!("damper_pacing_sleep_seconds", "pacing" => self.layer.name.clone()),
+                calls: of(PACING_CALLS),
+                refused: of(PACING_REFUSED),
+                rejected: of(PACING_REJECTED),
+                sleeps: histogram!(PACING_SLEEP.name(), "pacing" => self.layer.name.clone()),
             }
         })
     }
@@ -81,7 +99,12 @@ impl PacingTelemetry {
         #[cfg(feature = "metrics")]
         self.metrics().refused.increment(1);
         #[cfg(feature = "tracing")]
-        tracing::debug!(target: "damper", pacing = self.layer.name, "{too_slow}");
+        if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
+            && let Some(Sample { suppressed, .. }) = self.layer.refusals.sample()
+        {
+            let (name, retry_after_ms) = (&self.layer.name, millis(too_slow.retry_after()));
+            tracing::debug!(target: "damper", pacing = name, retry_after_ms, suppressed, "{too_slow}");
+        }
     }
 
     /// Records a rejected response, and the sleep before the call is made again.
@@ -89,7 +112,12 @@ impl PacingTelemetry {
         #[cfg(feature = "metrics")]
         self.metrics().rejected.increment(1);
         #[cfg(feature = "tracing")]
-        tracing::debug!(target: "damper", pacing = self.layer.name, ?sleep, "rejected by the server's limit");
+        if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
+            && let Some(Sample { suppressed, .. }) = self.layer.rejections.sample()
+        {
+            let (name, sleep_ms) = (&self.layer.name, millis(sleep));
+            tracing::debug!(target: "damper", pacing = name, sleep_ms, suppressed, "rejected by the server's limit");
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! Counts and logs what throttles do.
 #![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
 
+#[cfg(feature = "tracing")]
+use super::log_sampler::{LogSampler, Sample, millis};
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::{borrow::ToOwned, string::String, sync::Arc};
 use damper_core::throttle::Throttled;
 
 #[cfg(feature = "metrics")]
 use {
+    damper_metrics::Metric,
+    damper_metrics::catalogue::{THROTTLE_ALLOWED, THROTTLE_REFUSED},
     metrics::{Counter, counter},
     std::sync::OnceLock,
 };
@@ -25,6 +29,8 @@ struct ThrottlesOfLayer {
     /// Looked up at their first use, because until then no recorder may be installed.
     #[cfg(feature = "metrics")]
     counters: OnceLock<ThrottleCounters>,
+    #[cfg(feature = "tracing")]
+    refusals: LogSampler,
 }
 
 #[cfg(feature = "metrics")]
@@ -43,18 +49,23 @@ impl ThrottleTelemetry {
                 name: name.to_owned(),
                 #[cfg(feature = "metrics")]
                 counters: OnceLock::new(),
+                #[cfg(feature = "tracing")]
+                refusals: LogSampler::default(),
             }),
         }
+    }
+
+    /// Returns the name of the layer.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn name(&self) -> &str {
+        &self.layer.name
     }
 
     #[cfg(feature = "metrics")]
     fn counters(&self) -> &ThrottleCounters {
         self.layer.counters.get_or_init(|| {
-            let of = |name: &'static str| counter!(name, "throttle" => self.layer.name.clone());
-            ThrottleCounters {
-                allowed: of("damper_throttle_allowed_total"),
-                refused: of("damper_throttle_refused_total"),
-            }
+            let of = |metric: Metric| counter!(metric.name(), "throttle" => self.layer.name.clone());
+            ThrottleCounters { allowed: of(THROTTLE_ALLOWED), refused: of(THROTTLE_REFUSED) }
         })
     }
 
@@ -70,7 +81,15 @@ impl ThrottleTelemetry {
                 #[cfg(feature = "metrics")]
                 self.counters().refused.increment(1);
                 #[cfg(feature = "tracing")]
-                tracing::debug!(target: "damper", throttle = self.layer.name, "{throttled}");
+                if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
+                    && let Some(Sample { suppressed, .. }) = self.layer.refusals.sample()
+                {
+                    let (name, share_refused) = (&self.layer.name, throttled.share_refused());
+                    let retry_after_ms = millis(throttled.retry_after());
+                    tracing::debug!(
+                        target: "damper", throttle = name, share_refused, retry_after_ms, suppressed, "{throttled}"
+                    );
+                }
             }
         }
     }

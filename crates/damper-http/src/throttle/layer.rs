@@ -185,6 +185,20 @@ impl<T, W> ThrottleLayer<T, W> {
     }
 }
 
+#[cfg(feature = "metrics")]
+impl<T: damper_metrics::Source, W> damper_metrics::Source for ThrottleLayer<T, W> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.throttles.read(readings);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<T: damper_metrics::Source, W> damper_metrics::NamedSource for ThrottleLayer<T, W> {
+    fn name(&self) -> &str {
+        self.telemetry.name()
+    }
+}
+
 impl<T: Clone, W: Clone> ThrottleLayer<T, W> {
     /// Puts a service behind the throttles.
     pub fn layer<S>(&self, service: S) -> ThrottleService<S, T, W> {

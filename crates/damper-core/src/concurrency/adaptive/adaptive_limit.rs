@@ -410,6 +410,13 @@ impl<R, C> AdaptiveLimit<R, C> {
     pub fn status(&self) -> BulkheadStatus {
         self.bulkhead.status()
     }
+
+    /// Returns how many calls have joined the queue so far. Takes the queue's lock for a moment.
+    #[must_use]
+    #[cfg(feature = "alloc")]
+    pub fn total_queued(&self) -> u64 {
+        self.bulkhead.total_queued()
+    }
 }
 
 impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {

@@ -477,6 +477,12 @@ impl<R, C> Admission<R, C> {
     pub fn queued_of(&self, criticality: Criticality) -> u32 {
         self.queue.read(|queue| queue.queued(criticality))
     }
+
+    /// Returns how many calls have joined the queue so far. Takes the queue's lock for a moment.
+    #[must_use]
+    pub fn total_queued(&self) -> u64 {
+        self.queue.read(Queue::total)
+    }
 }
 
 impl<R, C: Clock> Admission<R, C> {

@@ -127,6 +127,11 @@ impl Queue {
         (0..places).for_each(|place| self.vacant.push(&mut self.links, place));
     }
 
+    /// Returns how many calls have joined so far.
+    pub(super) fn total(&self) -> u64 {
+        self.next_ticket
+    }
+
     /// Returns how many calls of this class wait.
     pub(super) fn queued(&self, criticality: Criticality) -> u32 {
         self.classes[usize::from(criticality.class())].calls()

@@ -135,6 +135,13 @@ impl<C> Bulkhead<C> {
         BulkheadStatus::new(self.slots.load())
     }
 
+    /// Returns how many calls have joined the queue so far. Takes the queue's lock for a moment.
+    #[must_use]
+    #[cfg(feature = "alloc")]
+    pub fn total_queued(&self) -> u64 {
+        self.queue.read(Queue::total)
+    }
+
     #[inline]
     pub(in crate::concurrency) const fn clock(&self) -> &C {
         &self.clock

@@ -147,6 +147,11 @@ impl Queue {
         self.order = order;
     }
 
+    /// Returns how many calls have joined so far.
+    pub(super) fn total(&self) -> u64 {
+        self.next_ticket
+    }
+
     pub(super) fn has_vacancy(&self) -> bool {
         self.vacant.first().is_some()
     }

@@ -136,6 +136,11 @@ impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {
     {
         self.store.copies(|key, limit| (key.clone(), limit.current_status()))
     }
+
+    /// Returns the counts of the limits, as [`iter`](Self::iter) does, without the keys.
+    pub fn statuses(&self) -> impl Iterator<Item = BulkheadStatus> {
+        self.store.copies(|_, limit| limit.current_status())
+    }
 }
 
 impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {

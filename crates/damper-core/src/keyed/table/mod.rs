@@ -34,6 +34,7 @@ pub(super) use shared::BUCKETS_PER_KEY;
 pub(super) use slots::{MOST_TIERS, SLOTS_PER_KEY, Slot, SlotWord, WAYS};
 pub(super) use waiting::Reserved;
 
+use super::census::KeyCensus;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{Guarded, SpinWait, const_unless_loom};
@@ -355,7 +356,12 @@ impl<A: KeyedAlgorithm> Table<A> {
         look: impl Fn(&A::Line, u64, u64) -> T,
     ) -> T {
         self.visit(key, clock, |line, word, at| (word, look(line, word, at))).unwrap_or_else(|| {
-            let (tier, _) = self.tiers.at(newcomer_tier());
+            let (tier, of_key) = self.tiers.at(newcomer_tier());
+            // A tier that was not used yet; looking is no use of it.
+            if let Some(mut line) = of_key.quota.unsettled_line::<A::Line>(clock) {
+                let at = line.reading(clock.now());
+                return look(&line, A::idle(&line, at), at);
+            }
             self.shared.visit::<A, _>(self.shared.share_of(key), tier, &self.tiers, clock, |line, at, debt| {
                 (None, look(line, debt.of_key, at))
             })
@@ -368,6 +374,23 @@ impl<A: KeyedAlgorithm> Table<A> {
             let (booked, after) = A::charge(line, word, at, n);
             (after, booked)
         })
+    }
+
+    /// Counts the keys that have a slot, by their tiers, and changes nothing.
+    pub(super) fn census(&self, clock: &impl Clock) -> KeyCensus {
+        let mut census = KeyCensus::of_tiers(self.tiers.len());
+        for slot in self.slots.iter() {
+            let word = slot.word();
+            if slot.owner().is_none() || word.is_claimed() {
+                continue;
+            }
+            // A word that another thread changes meanwhile was the key's a moment ago, which is enough to count it.
+            if let Some((line, at, full)) = self.look(word, clock) {
+                let is_owing = A::weight(&line, full, at, clock) > 0;
+                census.count(word.tier(), is_owing, is_owing && A::take(&line, full, at, 1, clock).is_err());
+            }
+        }
+        census
     }
 
     /// Books tokens of a key without a slot in its shared bucket, and returns how many.

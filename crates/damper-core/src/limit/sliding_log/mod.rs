@@ -23,6 +23,7 @@ use crate::quota::{Alignment, Line, LiveQuota, Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, SpinWait};
 use crate::time::{Clock, Ticks};
 use core::fmt;
+use core::time::Duration;
 use ring::{Stamp, StampRing, TokenNumber, age, age_of, freed, restamped, stamped};
 
 const LARGEST_LIMIT: u32 = 1 << 24;
@@ -393,6 +394,10 @@ impl Algorithm for SlidingLog {
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
+        // A log that was not used yet; looking is no use of it.
+        if self.quota.unsettled_line::<WindowLine>(clock).is_some() {
+            return Usage::of_windows(self.quota(), u32::MAX, Some(Duration::ZERO));
+        }
         let (remaining, resets_in) = match self.check(0, clock) {
             Ok((allowed, _)) => (allowed.remaining(), allowed.resets_in()),
             Err(denied) => (denied.remaining(), denied.resets_in()),

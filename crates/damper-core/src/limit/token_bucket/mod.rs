@@ -178,13 +178,7 @@ impl TokenBucket {
     }
 
     pub(super) fn debt(&self, clock: &impl Clock) -> u32 {
-        self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
-            if line.is_unlimited() {
-                return Step::Keep(0);
-            }
-            // At most `max_debt`, but for a clock that steps back.
-            Step::Keep(u32::try_from(line.below_zero(word, at)).unwrap_or(u32::MAX))
-        })
+        self.word.observe(clock, |&Observed { ref line, word, at, .. }| line.debt_in_tokens(word, at))
     }
 }
 
@@ -244,10 +238,11 @@ impl Algorithm for TokenBucket {
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        let (remaining, resets_in) = self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
-            Step::Keep((line.remaining(word, at), line.resets_in(word, at).duration(line.frequency())))
+        let (remaining, debt, resets_in) = self.word.observe(clock, |&Observed { ref line, word, at, .. }| {
+            let resets_in = line.resets_in(word, at).duration(line.frequency());
+            (line.remaining(word, at), line.debt_in_tokens(word, at), resets_in)
         });
-        Usage::of(self.quota(), remaining, resets_in)
+        Usage::of(self.quota(), remaining, resets_in).with_debt(debt)
     }
 
     /// A refund of all that is missing: the word of waiters stays, and the line comes to them.

@@ -167,9 +167,7 @@ pub(super) fn refusal(
 
 pub(super) fn usage(word: &OneWord<WindowLine>, fields: impl WindowFields, clock: &impl Clock) -> Usage {
     let quota = word.quota();
-    word.decide(clock, |&Observed { ref line, word, at, .. }| {
-        Step::Keep(fields.counts(line, word, at, clock).usage(line, quota))
-    })
+    word.observe(clock, |&Observed { ref line, word, at, .. }| fields.counts(line, word, at, clock).usage(line, quota))
 }
 
 /// Forgets what was taken.

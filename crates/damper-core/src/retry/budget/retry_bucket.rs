@@ -58,6 +58,12 @@ impl<C: Clock> RetryBucket<C> {
             Self { bucket: TokenBucket::new(config.bucket(withdrawal)), deposit, withdrawal, clock }
         }
     }
+
+    /// Returns how many retries could be made now, for dashboards. Takes nothing.
+    #[must_use]
+    pub fn retries_left(&self) -> u32 {
+        self.bucket.usage(&self.clock).remaining() / self.withdrawal
+    }
 }
 
 impl<C: Clock> Budget for RetryBucket<C> {

@@ -166,18 +166,35 @@ impl<C: Clock> RetryBudget<C> {
 }
 
 impl<C: Clock> RetryBudget<C> {
+    /// Returns how many retries could be made now, for dashboards. Takes nothing.
+    #[must_use]
+    pub fn retries_left(&self) -> u32 {
+        let slice = self.slice();
+        // ORDERING: Relaxed, as in `update`.
+        let deposits = Deposits::at(slice, self.word.load(Ordering::Relaxed));
+        // Two fields of 24 bits.
+        let deposited = ((deposits.previous + deposits.current) / u64::from(self.withdrawal)) as u32;
+        deposited.saturating_add(self.bucket.usage(&self.clock).remaining())
+    }
+
+    /// Returns the slice of time of now.
+    #[inline]
+    fn slice(&self) -> u64 {
+        (self.micros.read(&self.clock).micros / self.slice) & SLICE.max()
+    }
+
     /// Replaces the deposits by the result of `change`, retrying while other threads interfere.
     ///
     /// `None` leaves them unchanged, and makes it return `false`.
     #[inline]
     fn update(&self, change: impl Fn(Deposits) -> Option<Deposits>) -> bool {
-        let slice = self.micros.read(&self.clock).micros / self.slice;
+        let slice = self.slice();
         let spin_wait = SpinWait::new();
         // ORDERING: Relaxed, here and below, as the word is the whole state and publishes nothing.
         // loom-tests: retry_budget::a_deposit_is_withdrawn_once, retry_budget::no_deposit_is_lost.
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let Some(deposits) = change(Deposits::at(slice & SLICE.max(), word)) else { return false };
+            let Some(deposits) = change(Deposits::at(slice, word)) else { return false };
             match self.word.compare_exchange_weak(word, deposits.word(), Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(present) => word = present,

@@ -73,6 +73,12 @@ impl RetryThrottle {
         self.tokens.load(Ordering::Relaxed)
     }
 
+    /// Returns after how many more failures no retry is allowed, for dashboards; 0 if none is.
+    #[must_use]
+    pub fn retries_left(&self) -> u32 {
+        self.thousandths().saturating_sub(self.most / 2).div_ceil(TOKEN)
+    }
+
     #[inline]
     fn update(&self, change: impl Fn(u32) -> u32) {
         let mut tokens = self.thousandths();

@@ -1,0 +1,68 @@
+//! How many keys a limiter knows, and how many of them are limited.
+
+use super::table::MOST_TIERS;
+
+/// The keys of a tier that have a slot, counted one after another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct TierCensus {
+    keys: usize,
+    owing: usize,
+    exhausted: usize,
+}
+
+impl TierCensus {
+    /// Counts a key.
+    pub(super) fn count(&mut self, is_owing: bool, is_exhausted: bool) {
+        self.keys += 1;
+        self.owing += usize::from(is_owing);
+        self.exhausted += usize::from(is_exhausted);
+    }
+
+    /// Returns how many keys of the tier have a slot.
+    #[must_use]
+    pub const fn keys(&self) -> usize {
+        self.keys
+    }
+
+    /// Returns how many of them have taken tokens that are not refilled yet.
+    #[must_use]
+    pub const fn owing(&self) -> usize {
+        self.owing
+    }
+
+    /// Returns how many of them have no token left: a [`check`](super::KeyedLimiter::check) would refuse them.
+    #[must_use]
+    pub const fn exhausted(&self) -> usize {
+        self.exhausted
+    }
+}
+
+/// The keys of a [`KeyedLimiter`](super::KeyedLimiter) by their tiers.
+///
+/// The keys are counted one after another while the limiter is used, so the counts are not of one moment. Keys without a slot are
+/// not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct KeyCensus {
+    counts: [TierCensus; MOST_TIERS],
+    tiers: usize,
+}
+
+impl KeyCensus {
+    pub(super) fn of_tiers(tiers: usize) -> Self {
+        Self { counts: [TierCensus::default(); MOST_TIERS], tiers: tiers.min(MOST_TIERS) }
+    }
+
+    /// Counts a key of this tier.
+    pub(super) fn count(&mut self, tier: usize, is_owing: bool, is_exhausted: bool) {
+        // The last one takes what a slot has of a tier that does not exist.
+        self.counts[tier.min(self.tiers.saturating_sub(1))].count(is_owing, is_exhausted);
+    }
+
+    /// Returns the counts of each tier, the first of the limiter's own quota.
+    #[must_use]
+    pub fn tiers(&self) -> &[TierCensus] {
+        &self.counts[..self.tiers]
+    }
+}

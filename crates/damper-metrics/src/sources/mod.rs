@@ -1,0 +1,23 @@
+//! The metrics of each primitive of damper.
+
+// | file | sources |
+// |---|---|
+// | `limits` | limiters without a key |
+// | `keyed_limits` | limits per key, with their tiers |
+// | `breakers` | circuit breakers, alone and per key |
+// | `concurrency` | bulkheads, adaptive limits and admission |
+// | `throttles` | throttles and pacers |
+// | `retries` | retry budgets, usual latencies |
+// | `shadows` | candidates beside what is in force |
+// | `stores` | stores of any value |
+
+mod breakers;
+mod concurrency;
+mod keyed_limits;
+mod limits;
+mod retries;
+mod shadows;
+mod stores;
+mod throttles;
+
+pub(crate) use breakers::state_label;
