@@ -221,7 +221,7 @@ pub use head::Head;
 pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
 pub use limit::{
     Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, KeyedStatus, Limit, LimitByQuota, LimitError, Limited,
-    PerClient, RateLimitCapacityError, Refusal, ShadowCandidate, Standing,
+    LoggableLimit, PerClient, RateLimitCapacityError, Refusal, ShadowCandidate, Standing,
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};

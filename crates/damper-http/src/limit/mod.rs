@@ -12,6 +12,7 @@
 // | `per_client` | the key is the client's address |
 // | `prefix` | the networks that a client is in, in one decision with its own limit |
 // | `references` | limits behind references and `Arc`s |
+// | `logged` | limits whose decisions are logged |
 // | `shadow` | what can decide beside a limit |
 // | `table` | limiters that layers build |
 // | `keyed_status` | what a limit per key holds and has counted |
@@ -22,6 +23,7 @@ mod decision;
 mod global;
 mod keyed_limit;
 mod keyed_status;
+mod logged;
 mod per_client;
 mod prefix;
 mod references;
@@ -36,6 +38,7 @@ pub use by_key::ByKey;
 pub use decision::{Answer, Decision, Detail, Standing};
 pub use keyed_limit::KeyedLimit;
 pub use keyed_status::KeyedStatus;
+pub use logged::LoggableLimit;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};

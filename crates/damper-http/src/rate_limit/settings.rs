@@ -81,7 +81,6 @@ impl<L> RateLimitSettings<L> {
     }
 }
 
-#[cfg(feature = "tokio")]
 impl<L: Clone> RateLimitSettings<L> {
     /// Returns the same settings with another limit.
     pub(super) fn map<M>(&self, map: impl FnOnce(L) -> M) -> RateLimitSettings<M> {
