@@ -25,14 +25,15 @@ impl FromStr for DecisionFile {
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
             let wrong = |cause| DecisionFileError { line: index + 1, cause };
-            match line.strip_prefix("lost") {
+            match line.split_once(' ') {
                 _ if line.is_empty() || line.starts_with('#') => {}
-                Some(number) => {
-                    let lost: u64 =
-                        number.trim().parse().map_err(|_| wrong(LineError::Lost { found: number.trim().into() }))?;
-                    file.lost = file.lost.saturating_add(lost);
+                Some(("lost", number)) => {
+                    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+                    let lost: Option<u64> = number.parse().ok().filter(|_| is_number);
+                    file.lost =
+                        file.lost.saturating_add(lost.ok_or_else(|| wrong(LineError::Lost { found: number.into() }))?);
                 }
-                None => file.decisions.push(line.parse().map_err(|error| wrong(LineError::Decision(error)))?),
+                _ => file.decisions.push(line.parse().map_err(|error| wrong(LineError::Decision(error)))?),
             }
         }
         // Threads that decide at the same time write in any order.
