@@ -15,6 +15,7 @@
 //! | `crowded` | a table that is too small, by each policy and algorithm | the envelope of each key, or of all slots |
 //! | `store` | the store | a ring, a map |
 //! | `config` | settings: texts in three formats, values of keys | strict and normalized reading, written settings, ranges |
+//! | `decisions` | logs of decisions, well-formed and not, and the quotas found for them | a slow reader, the next smaller quota |
 //! | `forwarding` | the client of a request | lists of bits, and the true client |
 //! | `grpc_timeout` | `grpc-timeout`, written and read | durations, and the grammar |
 //! | `mesh` | Mesh documents with altered members, deadlines, the client's pacer | the written document, whole milliseconds, a slow pacer |
@@ -37,6 +38,7 @@ mod breaker;
 mod breaker32;
 mod config;
 mod crowded;
+mod decisions;
 mod forwarding;
 mod grpc_timeout;
 mod input;
@@ -57,6 +59,7 @@ pub use breaker::breaker;
 pub use breaker32::breaker32;
 pub use config::config;
 pub use crowded::crowded;
+pub use decisions::decisions;
 pub use forwarding::forwarding;
 pub use grpc_timeout::grpc_timeout;
 pub use keyed::keyed;
@@ -75,11 +78,12 @@ pub use windows::windows;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     ("breaker", |bytes| run(bytes, breaker)),
     ("breaker32", |bytes| run(bytes, breaker32)),
     ("config", |bytes| run(bytes, config)),
     ("crowded", |bytes| run(bytes, crowded)),
+    ("decisions", |bytes| run(bytes, decisions)),
     ("forwarding", forwarding),
     ("grpc_timeout", grpc_timeout),
     ("keyed", |bytes| run(bytes, keyed)),

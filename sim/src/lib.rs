@@ -2,7 +2,8 @@
 //!
 //! An envelope says what a limiter never exceeds. It does not say which clients are refused, or how long the others wait. These simulations
 //! do, and their bounds are tests (`cargo test -p damper-sim`). `cargo run --release -p damper-sim` prints the table of client-side
-//! throttling, `-- crowd` those of keyed limiters, `-- concurrency` those of concurrency limits.
+//! throttling, `-- crowd` those of keyed limiters, `-- concurrency` those of concurrency limits. `-- replay LOGFILE` finds a quota for the calls in a log
+//! of decisions.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 
@@ -11,5 +12,6 @@ pub mod concurrency;
 pub mod crowd;
 mod parallel;
 pub mod random;
+pub mod replay;
 pub mod table;
 pub mod throttling;

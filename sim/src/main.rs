@@ -9,6 +9,8 @@
 //! `concurrency [FOLDER]`: concurrency limits; tables and charts are written into the folder. `concurrency --bars [FIRST
 //! LAST]`: the figures that damper's limits have to reach, at these seeds or at three.
 //!
+//! `replay LOGFILE [OPTION VALUE]...`: the smallest quota that would have refused at most a share of the calls in a log of decisions.
+//!
 //! With `--bars` the exit code is 1 if a figure is missed.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
@@ -17,6 +19,8 @@ use damper::{Quota, WhenFull};
 use damper_sim::concurrency::bars::{self, Bar};
 use damper_sim::concurrency::report::{Report, SEEDS, report};
 use damper_sim::crowd::Crowd;
+use damper_sim::replay;
+use damper_sim::replay::decision_file::DecisionFile;
 use damper_sim::throttling;
 use damper_sim::throttling::options::{Arguments, USAGE};
 use std::io::{IsTerminal as _, Write as _};
@@ -55,10 +59,12 @@ fn main() -> ExitCode {
             }
             concurrency(&report);
         }
+        ["replay", ref arguments @ ..] => return replay(arguments),
         _ => {
             return failed(&format!(
                 "usage: damper-sim crowd [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       \
-                 damper-sim throttling --bars [FIRST LAST]\n       damper-sim {USAGE}"
+                 damper-sim throttling --bars [FIRST LAST]\n       damper-sim {USAGE}\n       damper-sim {}",
+                replay::options::USAGE
             ));
         }
     }
@@ -111,6 +117,28 @@ fn throttling(arguments: &[&str]) -> ExitCode {
     }
     println!("{}\n{} charts and the table are in {charts}", report.table.text(), report.charts.len());
     ExitCode::SUCCESS
+}
+
+fn replay(arguments: &[&str]) -> ExitCode {
+    let arguments = match replay::options::Arguments::parse(arguments) {
+        Ok(arguments) => arguments,
+        Err(why) => return failed(&why),
+    };
+    let text = match fs::read_to_string(&arguments.file) {
+        Ok(text) => text,
+        Err(error) => return failed(&format!("cannot read {}: {error}", arguments.file)),
+    };
+    let file: DecisionFile = match text.parse() {
+        Ok(file) => file,
+        Err(error) => return failed(&format!("{}: {error}", arguments.file)),
+    };
+    match replay::report::report(&file, &arguments) {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(why) => failed(&why),
+    }
 }
 
 /// Draws how many of the strategies are done, if a person looks on.

@@ -162,6 +162,18 @@ pub fn check_logged<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorith
     limiter.check_logged(key, n, log)
 }
 
+/// Writes the answer to a call of `n` tokens of this key into `log`.
+#[cfg(feature = "alloc")]
+pub fn log_decision<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm, D: Clock, T, E>(
+    limiter: &KeyedLimiter<K, C, S, A>,
+    key: &K,
+    n: u32,
+    answer: &Result<T, E>,
+    log: &DecisionLog<D>,
+) {
+    limiter.log_decision(key, n, answer, log);
+}
+
 /// Returns the refusal that [`KeyedLimiter::check_n`] would answer, and takes nothing.
 ///
 /// `None` where it would be allowed.

@@ -200,8 +200,8 @@ pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLa
 pub use head::Head;
 pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
 pub use limit::{
-    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, LimitByQuota, LimitError, Limited, PerClient,
-    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
+    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, LimitByQuota, LimitError, Limited, LoggableLimit,
+    PerClient, RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};

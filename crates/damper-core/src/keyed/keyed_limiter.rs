@@ -380,6 +380,12 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.look_at(self.fingerprint(key), key, |line, word, at| A::take(line, word, at, n, &self.clock).err())
     }
 
+    /// Writes the answer to a call of `n` tokens of this key into `log`.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn log_decision<D: Clock, T, E>(&self, key: &K, n: u32, answer: &Result<T, E>, log: &DecisionLog<D>) {
+        log.record(self.fingerprint(key).get(), n, answer);
+    }
+
     /// As [`check_n`](Self::check_n), and writes the decision into `log`.
     #[cfg(feature = "alloc")]
     #[inline]

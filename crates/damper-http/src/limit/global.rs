@@ -39,7 +39,7 @@ pub(super) fn standing_after<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>
 }
 
 #[cold]
-fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denied: Denied) -> Refusal {
+pub(super) fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denied: Denied) -> Refusal {
     Limited::by(denied, reported_quota(limiter.peek())).into()
 }
 

@@ -118,7 +118,7 @@ where
 }
 
 #[cold]
-fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+pub(super) fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     limits: &KeyedLimiter<K, C, S, A>,
     key: &K,
     denied: Denied,

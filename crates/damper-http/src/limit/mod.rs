@@ -13,6 +13,7 @@
 // | `prefix` | the networks that a client is in, in one decision with its own limit |
 // | `settled` | limits that can correct the cost of a request |
 // | `references` | limits behind references and `Arc`s |
+// | `logged` | limits whose decisions are logged |
 // | `shadow` | what can decide beside a limit |
 // | `table` | limiters that layers build |
 
@@ -21,6 +22,7 @@ mod by_key;
 mod decision;
 mod global;
 mod keyed_limit;
+mod logged;
 mod per_client;
 mod prefix;
 mod references;
@@ -35,6 +37,7 @@ pub use by_header::ByHeader;
 pub use by_key::ByKey;
 pub use decision::{Answer, Decision, Detail, Standing};
 pub use keyed_limit::KeyedLimit;
+pub use logged::LoggableLimit;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};

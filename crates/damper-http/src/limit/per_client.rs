@@ -8,6 +8,8 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::hash::BuildHasher;
 use core::net::IpAddr;
+use core::ops::Deref;
+use damper_core::decision_log::{DecisionLog, Logged};
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::KeyedAlgorithm;
 use damper_core::time::Clock;
@@ -97,6 +99,19 @@ impl PerClient {
                 .as_ref()
                 .map(|prefixes| prefixes.map(|of_prefix, prefix| limits(of_prefix, Some(prefix)))),
         }
+    }
+}
+
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<Arc<KeyedLimiter<ClientAddress, C, S, A>>> {
+    /// Returns the same limit, which writes the decision on each request into a log.
+    pub(super) fn into_logged<D, G>(self, log: G) -> PerClient<Logged<Arc<KeyedLimiter<ClientAddress, C, S, A>>, G>>
+    where
+        D: Clock,
+        G: Deref<Target = DecisionLog<D>> + Clone,
+    {
+        let Self { limits, proxies, ipv6_prefix, prefixes } = self;
+        let prefixes = prefixes.map(|prefixes| prefixes.map(|limits, _| Logged::new(Arc::clone(limits), log.clone())));
+        PerClient { limits: Logged::new(limits, log), proxies, ipv6_prefix, prefixes }
     }
 }
 

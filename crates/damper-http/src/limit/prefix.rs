@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::hash::BuildHasher;
 use core::net::{IpAddr, Ipv4Addr};
-use damper_core::internal::{refusal, revoke, take_revocably};
+use core::ops::Deref;
+use damper_core::decision_log::{DecisionLog, Logged};
+use damper_core::internal::{log_decision, refusal, revoke, take_revocably};
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::{Allowed, Denied, KeyedAlgorithm};
 use damper_core::quota::Quota;
@@ -62,6 +64,51 @@ struct PrefixLimit<T> {
 /// A limiter to which tokens can be given back, as the decision of several limits needs.
 type Local<C, S, A> = Arc<KeyedLimiter<ClientAddress, C, S, A>>;
 
+/// A limiter to which tokens can be given back, of which the decisions may be logged.
+pub(super) trait LocalLimit {
+    type Clock: Clock;
+    type Hasher: BuildHasher;
+    type Algorithm: KeyedAlgorithm;
+
+    fn limiter(&self) -> &KeyedLimiter<ClientAddress, Self::Clock, Self::Hasher, Self::Algorithm>;
+
+    /// Logs the answer of all limits to a request of a client, if decisions are logged.
+    fn record<T, E>(&self, client: &ClientAddress, cost: u32, answer: &Result<T, E>);
+}
+
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> LocalLimit for Local<C, S, A> {
+    type Clock = C;
+    type Hasher = S;
+    type Algorithm = A;
+
+    fn limiter(&self) -> &KeyedLimiter<ClientAddress, C, S, A> {
+        self
+    }
+
+    fn record<T, E>(&self, _: &ClientAddress, _: u32, _: &Result<T, E>) {}
+}
+
+impl<C, S, A, D, G> LocalLimit for Logged<Local<C, S, A>, G>
+where
+    C: Clock,
+    S: BuildHasher,
+    A: KeyedAlgorithm,
+    D: Clock,
+    G: Deref<Target = DecisionLog<D>>,
+{
+    type Clock = C;
+    type Hasher = S;
+    type Algorithm = A;
+
+    fn limiter(&self) -> &KeyedLimiter<ClientAddress, C, S, A> {
+        self.limiter()
+    }
+
+    fn record<T, E>(&self, client: &ClientAddress, cost: u32, answer: &Result<T, E>) {
+        log_decision(self.limiter(), client, cost, answer, self.log());
+    }
+}
+
 /// Takes the cost of the client's own limit and of those of the prefixes, or of none.
 type DecideTogether<T> = fn(&T, ClientAddress, IpAddr, &[PrefixLimit<T>], u32, Detail) -> Answer;
 
@@ -74,9 +121,9 @@ pub(super) struct PrefixLimits<T> {
     decide: DecideTogether<T>,
 }
 
-impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PrefixLimits<Local<C, S, A>> {
+impl<T: LocalLimit> PrefixLimits<T> {
     pub(super) fn new() -> Self {
-        Self { limits: Vec::new(), decide: decide::<C, S, A> }
+        Self { limits: Vec::new(), decide }
     }
 }
 
@@ -105,10 +152,10 @@ impl<T> PrefixLimits<T> {
 
 impl<T> PrefixLimits<T> {
     /// Returns the same prefixes with other limits.
-    pub(super) fn map(&self, limits: impl Fn(&T, Prefix) -> T) -> Self {
+    pub(super) fn map<U: LocalLimit>(&self, limits: impl Fn(&T, Prefix) -> U) -> PrefixLimits<U> {
         let of =
             |limit: &PrefixLimit<T>| PrefixLimit { prefix: limit.prefix, limits: limits(&limit.limits, limit.prefix) };
-        Self { limits: self.limits.iter().map(of).collect(), decide: self.decide }
+        PrefixLimits { limits: self.limits.iter().map(of).collect(), decide }
     }
 }
 
@@ -146,15 +193,17 @@ fn canonical(address: IpAddr) -> IpAddr {
 /// Takes the cost of a client's limit and of those of all prefixes that it is in, or of none.
 ///
 /// The prefixes are in their order, the narrowest first.
-fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
-    own: &Local<C, S, A>,
+fn decide<T: LocalLimit>(
+    own: &T,
     client: ClientAddress,
     address: IpAddr,
-    prefixes: &[PrefixLimit<Local<C, S, A>>],
+    prefixes: &[PrefixLimit<T>],
     cost: u32,
     detail: Detail,
 ) -> Answer {
-    match take_all(own, client, canonical(address), prefixes, cost) {
+    let answer = take_all(own.limiter(), client, canonical(address), prefixes, cost);
+    own.record(&client, cost, &answer);
+    match answer {
         Ok(decision) => {
             Ok(detail
                 .then(|| Standing::new(decision.quota(), decision.answer.remaining(), decision.answer.resets_in())))
@@ -169,13 +218,13 @@ fn decide<C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
 /// wait.
 ///
 /// It calls itself for each prefix, of which there are few, so that the stack keeps their receipts.
-fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
-    limits: &'a KeyedLimiter<ClientAddress, C, S, A>,
+fn take_all<'a, T: LocalLimit>(
+    limits: &'a KeyedLimiter<ClientAddress, T::Clock, T::Hasher, T::Algorithm>,
     key: ClientAddress,
     address: IpAddr,
-    prefixes: &'a [PrefixLimit<Local<C, S, A>>],
+    prefixes: &'a [PrefixLimit<T>],
     cost: u32,
-) -> CombinedDecision<'a, C, S, A> {
+) -> CombinedDecision<'a, T::Clock, T::Hasher, T::Algorithm> {
     let (allowed, receipt) = match take_revocably(limits, &key, cost) {
         Ok(taken) => taken,
         Err(denied) => {
@@ -187,7 +236,7 @@ fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     while let [prefix, wider @ ..] = rest {
         rest = wider;
         let Some(group) = prefix.prefix.group(address) else { continue };
-        return match take_all(&prefix.limits, group, address, wider, cost) {
+        return match take_all(prefix.limits.limiter(), group, address, wider, cost) {
             Ok(decision) if decision.answer.remaining() < own.answer.remaining() => Ok(decision),
             Ok(_) => Ok(own),
             Err(refused) => {
@@ -203,14 +252,14 @@ fn take_all<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
 ///
 /// Takes no token. The limits before the first one allowed the request.
 #[cold]
-fn longest_refusal<'a, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
-    first: PrefixDecision<'a, Denied, C, S, A>,
+fn longest_refusal<'a, T: LocalLimit>(
+    first: PrefixDecision<'a, Denied, T::Clock, T::Hasher, T::Algorithm>,
     address: IpAddr,
-    prefixes: &'a [PrefixLimit<Local<C, S, A>>],
+    prefixes: &'a [PrefixLimit<T>],
     cost: u32,
-) -> PrefixDecision<'a, Denied, C, S, A> {
+) -> PrefixDecision<'a, Denied, T::Clock, T::Hasher, T::Algorithm> {
     let refusals = prefixes.iter().filter_map(|PrefixLimit { prefix, limits }| {
-        let key = prefix.group(address)?;
+        let (key, limits) = (prefix.group(address)?, limits.limiter());
         Some(PrefixDecision { answer: refusal(limits, &key, cost)?, limits, key })
     });
     refusals.fold(first, |longest, other| {

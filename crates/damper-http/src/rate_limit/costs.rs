@@ -30,7 +30,6 @@ impl<L: SettledLimit> ResponseCost<L> {
 
 impl<L> ResponseCost<L> {
     /// Returns the same cost for another limit.
-    #[cfg(feature = "tokio")]
     pub(super) fn of_limit<M: SettledLimit>(self) -> ResponseCost<M> {
         ResponseCost { cost: self.cost, settle: M::settle }
     }

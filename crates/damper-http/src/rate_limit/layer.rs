@@ -6,7 +6,7 @@ use super::settings::{LimiterOrigin, RateLimitSettings};
 use super::shadow::ShadowLimit;
 use super::{Headers, RateLimit};
 use crate::Head;
-use crate::limit::{Limit, LimitError, Limited, SettledLimit, ShadowCandidate};
+use crate::limit::{Limit, LimitError, Limited, LoggableLimit, SettledLimit, ShadowCandidate};
 use crate::wire::{RateLimitHeaders, RateLimitNameError};
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -264,6 +264,36 @@ impl<L: SettledLimit + Clone> RateLimitLayer<L> {
 }
 
 impl<L: Clone> RateLimitLayer<L> {
+    /// Writes every decision of the limit into a log: its time, the hash of its key, its cost and its answer. Default: none is written.
+    ///
+    /// [`DecisionLog`](damper_core::decision_log::DecisionLog) says how it is read, and how to compute from it what another quota would have
+    /// refused. Pass a reference to a `static` or an `Arc`. Exempt requests, and what a [candidate](Self::shadow) answers, are not logged.
+    ///
+    /// The layer is of another type then: set the [capacity](RateLimitLayer::capacity), the prefixes and the candidate before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::decision_log::DecisionLog;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// static LOG: DecisionLog = DecisionLog::new(1 << 20); // the last million decisions, in 24 MiB
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50)).capacity(100_000)?.decision_log(&LOG);
+    /// # let _ = layer;
+    /// # Ok::<(), damper::http::RateLimitCapacityError>(())
+    /// ```
+    #[must_use]
+    pub fn decision_log<G>(self, log: G) -> RateLimitLayer<L::Logged>
+    where
+        L: LoggableLimit<G>,
+    {
+        let settings = self.settings.map(|limit| limit.logged(log));
+        RateLimitLayer { settings: Arc::new(settings), peer: self.peer }
+    }
+
     /// Lets a candidate decide beside the limit, on the same requests, and changes nothing. Default: none.
     ///
     /// No answer and no header depends on the candidate. It takes a token exactly when it would have let the request pass, from buckets of

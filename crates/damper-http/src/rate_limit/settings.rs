@@ -6,9 +6,7 @@ use super::costs::{ONE_TOKEN, RequestCost, ResponseCost};
 use super::refusal_body::{RefusalBody, plain_text};
 use super::shadow::{CandidateAnswer, ShadowLimit};
 use crate::Head;
-#[cfg(feature = "tokio")]
-use crate::limit::SettledLimit;
-use crate::limit::{Answer, Limit, LimitError, Limited, Refusal, Standing};
+use crate::limit::{Answer, Limit, LimitError, Limited, Refusal, SettledLimit, Standing};
 use crate::telemetry::LimitTelemetry;
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
@@ -108,7 +106,6 @@ impl<L> RateLimitSettings<L> {
     }
 }
 
-#[cfg(feature = "tokio")]
 impl<L: Clone> RateLimitSettings<L> {
     /// Returns the same settings with another limit.
     pub(super) fn map<M: SettledLimit>(&self, map: impl FnOnce(L) -> M) -> RateLimitSettings<M> {

@@ -8,6 +8,7 @@
 // | `concurrency` | bulkheads, adaptive limits and admission |
 // | `throttles` | throttles and pacers |
 // | `retries` | retry budgets, usual latencies |
+// | `logged` | limiters whose decisions are logged |
 // | `shadows` | candidates beside what is in force |
 // | `stores` | stores of any value |
 
@@ -15,6 +16,7 @@ mod breakers;
 mod concurrency;
 mod keyed_limits;
 mod limits;
+mod logged;
 mod retries;
 mod shadows;
 mod stores;
