@@ -151,6 +151,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     #[cfg(feature = "tokio")]
     table! {
         TokioSleep: shared cloned defaulted,
+        TokioClock: shared cloned defaulted,
         AcquireFuture<&'static RateLimiter, TokioSleep>: debug,
         AcquireFuture<KeyQueue<'static, str, Monotonic, Seed>, TokioSleep>: debug,
     }

@@ -40,7 +40,7 @@ fn blind_swap_takes_the_last_token_twice() {
 
 /// A full log is reset beside a check: its tokens are there once more, and none twice.
 ///
-/// [A `store` in place of the swap of a stamp.]
+/// [A `store` in place of each swap.]
 #[test]
 fn reset_beside_a_check_mints_no_token() {
     check_preemptions(3, reset_beside_a_check);

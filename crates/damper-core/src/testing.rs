@@ -54,7 +54,6 @@ use {alloc::vec::Vec, core::fmt::Display};
 /// ```
 #[track_caller]
 #[cfg(feature = "alloc")]
-#[expect(clippy::must_use_candidate, reason = "most tests do not look at the refusal")]
 pub fn assert_allows<T, E: Display>(n: usize, mut call: impl FnMut() -> Result<T, E>) -> E {
     let mut held = Vec::new();
     while held.len() < n {
@@ -108,7 +107,6 @@ pub fn assert_allows<T, E: Display>(n: usize, mut call: impl FnMut() -> Result<T
 /// assert_opens_after(6, &breaker);
 /// ```
 #[track_caller]
-#[expect(clippy::must_use_candidate, reason = "most tests do not look at the refusal")]
 pub fn assert_opens_after<B: Breaker>(failures: usize, breaker: &B) -> CircuitOpen {
     for failed in 0..failures {
         match Permit::admitted_by(breaker) {

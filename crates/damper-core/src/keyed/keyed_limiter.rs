@@ -272,7 +272,6 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     ///
     /// The bucket is then empty, and refills from now on.
     /// 0 if none are there. Under a quota without a limit it takes none, and returns `u32::MAX`.
-    #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
     pub fn drain(&self, key: &K) -> u32 {
         let mut left = self.peek(key).remaining();
         // A refusal says how many are left, which is always fewer than were asked for.

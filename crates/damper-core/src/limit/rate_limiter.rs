@@ -243,7 +243,6 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// clock.advance(Duration::from_millis(100));
     /// assert!(limiter.check().is_ok());
     /// ```
-    #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
     pub fn drain(&self) -> u32 {
         self.algorithm.drain(&self.clock)
     }

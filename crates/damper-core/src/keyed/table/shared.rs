@@ -288,8 +288,7 @@ impl SharedBuckets {
 
     /// The debt in all tiers' words but one. Read before the clock is read for that one's line.
     ///
-    /// A thread that decides holds the lock, so it counts every tier in which tokens of the bucket were taken. loom-tests:
-    /// keyed::spend_in_an_added_tier_counts_in_the_others.
+    /// A thread that decides holds the lock, so it counts every tier in which tokens of the bucket were taken.
     #[inline]
     pub(super) fn debt_in_other_tiers<A: KeyedAlgorithm>(
         &self,
@@ -310,6 +309,7 @@ impl SharedBuckets {
         clock: &impl Clock,
     ) -> OtherTiersDebt {
         let mut debt = OtherTiersDebt::NONE;
+        // loom-tests: keyed::spend_in_an_added_tier_counts_in_the_others.
         for other in (0..tiers.len()).filter(|&other| other != tier) {
             let (owed, tag) = self.owed_in_tier::<A>(share, other, tiers, clock);
             debt.longest = debt.longest.max(owed);

@@ -417,8 +417,8 @@ impl Algorithm for SlidingLog {
                 if self.quota.is_current(epoch) {
                     if age_of(at, word) < line.window() as i64 {
                         let due = restamped(word, at.wrapping_sub(line.window()));
-                        // A slot that changes meanwhile is stamped by a call that goes on. ORDERING: Release, as in
-                        // `StampRing::stamp`. loom-tests: sliding_log::reset_beside_a_check_mints_no_token.
+                        // ORDERING: Release, as in `StampRing::stamp`. A slot that has changed holds a later token.
+                        // loom-tests: sliding_log::reset_beside_a_check_mints_no_token.
                         _ = slot.compare_exchange(word, due, Ordering::Release, Ordering::Relaxed);
                     }
                     break;
