@@ -63,10 +63,8 @@ pub(crate) fn unavailable(head: &Head<'_>, refusal: &impl Display, wait: Duratio
 #[must_use]
 pub fn refusal_status<L: Limit<Future = Ready<Answer>>>(layer: &RateLimitLayer<L>, head: &Head<'_>) -> Option<Status> {
     let (settings, head) = (&*layer.settings, &head.with_peer(layer.peer.as_ref()));
-    if settings.exempts(head) {
-        return None;
-    }
-    let answer = match settings.limit.decide(head, settings.cost_of(head), Detail::None) {
+    let cost = settings.cost_of(head)?;
+    let answer = match settings.limit.decide(head, cost, Detail::None) {
         Decision::Now(answer) => answer,
         Decision::Later(ready) => ready.into_inner(),
     };

@@ -7,7 +7,7 @@ use super::refusal_body::{RefusalBody, plain_text};
 use crate::Head;
 #[cfg(feature = "tokio")]
 use crate::limit::SettledLimit;
-use crate::limit::{Answer, Limit, LimitError, Limited, Refusal, Standing};
+use crate::limit::{Answer, Detail, Limit, LimitError, Limited, Refusal, Standing};
 use crate::telemetry::LimitTelemetry;
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
@@ -38,8 +38,10 @@ pub(super) struct RateLimitSettings<L> {
     pub(super) exempt: Option<RequestPredicate>,
     pub(super) cost: Option<RequestCost>,
     pub(super) response_cost: Option<ResponseCost<L>>,
-    /// Whether every request costs one token, whatever the response: without any of the three.
-    pub(super) is_uniform: bool,
+    /// Whether every request costs one token: none is exempt, and none has a cost of its own.
+    is_uniform: bool,
+    /// The detail of an answer that headers or a cost by response need.
+    pub(super) detail: Detail,
     pub(super) headers: Headers,
     rate_limit_headers: RateLimitHeaders,
     pub(super) body: RefusalBody<Limited>,
@@ -57,6 +59,7 @@ impl<L> RateLimitSettings<L> {
             cost: None,
             response_cost: None,
             is_uniform: true,
+            detail: Headers::default().detail(),
             headers: Headers::default(),
             rate_limit_headers: RateLimitHeaders::default(),
             body: RefusalBody::Text,
@@ -72,19 +75,23 @@ impl<L> RateLimitSettings<L> {
         self.telemetry = LimitTelemetry::default();
     }
 
+    /// Returns the cost of a request, in tokens; `None` if it is exempt.
     #[inline]
-    pub(super) fn exempts(&self, head: &Head<'_>) -> bool {
-        self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head))
+    pub(super) fn cost_of(&self, head: &Head<'_>) -> Option<u32> {
+        if self.is_uniform { Some(ONE_TOKEN) } else { self.own_cost_of(head) }
     }
 
-    /// Returns the cost of a request, in tokens.
-    pub(super) fn cost_of(&self, head: &Head<'_>) -> u32 {
-        self.cost.as_ref().map_or(ONE_TOKEN, |cost| cost(head))
+    #[cold]
+    fn own_cost_of(&self, head: &Head<'_>) -> Option<u32> {
+        let is_exempt = self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head));
+        (!is_exempt).then(|| self.cost.as_ref().map_or(ONE_TOKEN, |cost| cost(head)))
     }
 
-    /// Updates what follows from other settings.
+    /// Updates the settings that follow from others.
     pub(super) fn update(&mut self) {
-        self.is_uniform = self.exempt.is_none() && self.cost.is_none() && self.response_cost.is_none();
+        self.is_uniform = self.exempt.is_none() && self.cost.is_none();
+        let detail = self.headers.detail();
+        self.detail = if self.response_cost.is_some() { Detail::Standing } else { detail };
     }
 
     /// Writes the headers that report this standing.
@@ -109,6 +116,7 @@ impl<L: Clone> RateLimitSettings<L> {
             cost: settings.cost,
             response_cost: settings.response_cost.map(ResponseCost::of_limit),
             is_uniform: settings.is_uniform,
+            detail: settings.detail,
             headers: settings.headers,
             rate_limit_headers: settings.rate_limit_headers,
             body: settings.body,
