@@ -2,7 +2,7 @@
 
 use super::settings::RateLimitSettings;
 use crate::Head;
-use crate::limit::{SettledLimit, Standing};
+use crate::limit::{Detail, SettledLimit, Standing};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -46,39 +46,42 @@ pub(super) struct Unsettled<L> {
     parts: request::Parts,
     peer: Option<SocketAddr>,
     taken: u32,
-    /// For the headers of the response.
-    standing: Option<Standing>,
+    standing: Standing,
     settings: Arc<RateLimitSettings<L>>,
 }
 
 impl<L> Unsettled<L> {
     /// Keeps the head of a request that took so many tokens, if these settings have a cost by response.
-    pub(super) fn of(head: &Head<'_>, taken: u32, settings: &Arc<RateLimitSettings<L>>) -> Option<Box<Self>> {
-        settings.response_cost.as_ref()?;
+    #[inline]
+    pub(super) fn of(
+        head: &Head<'_>,
+        taken: u32,
+        standing: Standing,
+        settings: &Arc<RateLimitSettings<L>>,
+    ) -> Option<Box<Self>> {
+        if settings.response_cost.is_some() { Some(Self::keeping(head, taken, standing, settings)) } else { None }
+    }
+
+    #[cold]
+    fn keeping(head: &Head<'_>, taken: u32, standing: Standing, settings: &Arc<RateLimitSettings<L>>) -> Box<Self> {
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.method = head.method.clone();
         parts.uri = head.uri.clone();
         parts.version = head.version;
         parts.headers = head.headers.clone();
         parts.extensions = head.extensions.clone();
-        let (peer, settings) = (head.peer(), Arc::clone(settings));
-        Some(Box::new(Self { parts, peer, taken, standing: None, settings }))
+        Box::new(Self { parts, peer: head.peer(), taken, standing, settings: Arc::clone(settings) })
     }
 
-    /// Reports this standing in the headers of the response.
-    pub(super) fn reporting(mut self: Box<Self>, standing: Option<Standing>) -> Box<Self> {
-        self.standing = standing;
-        self
-    }
-
-    /// Corrects the cost of the request to that by this response, and writes the headers of the response.
+    /// Corrects the cost of the request to that by this response, which gets its headers.
     pub(super) fn settle(&self, response: &mut response::Parts) {
-        if let Some(ResponseCost { cost, settle }) = &self.settings.response_cost {
+        let settings = &*self.settings;
+        if let Some(ResponseCost { cost, settle }) = &settings.response_cost {
             let head = Head::from(&self.parts).with_peer(self.peer.as_ref());
-            settle(&self.settings.limit, &head, self.taken, cost(&head, response));
+            settle(&settings.limit, &head, self.taken, cost(&head, response));
         }
-        if let Some(standing) = self.standing {
-            self.settings.write_headers(&mut response.headers, standing);
+        if settings.headers.detail() == Detail::Standing {
+            settings.write_headers(&mut response.headers, self.standing);
         }
     }
 }

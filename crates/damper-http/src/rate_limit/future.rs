@@ -64,20 +64,8 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> RateLimitFuture<W, B, L> {
         Self { state: LimitedCall::Called { future, report: Some((standing, Arc::clone(settings))) } }
     }
 
-    /// A call whose response gets headers, or corrects the cost, or neither.
-    pub(super) fn allowed(
-        future: W::Future,
-        standing: Option<Standing>,
-        unsettled: Option<Box<Unsettled<L>>>,
-        settings: &Arc<RateLimitSettings<L>>,
-    ) -> Self {
-        match (unsettled, standing) {
-            (Some(unsettled), standing) => {
-                Self { state: LimitedCall::Settled { future, unsettled: unsettled.reporting(standing) } }
-            }
-            (None, Some(standing)) => Self::call_and_report(future, standing, settings),
-            (None, None) => Self::call(future),
-        }
+    pub(super) fn call_and_settle(future: W::Future, unsettled: Box<Unsettled<L>>) -> Self {
+        Self { state: LimitedCall::Settled { future, unsettled } }
     }
 
     pub(super) fn respond(response: Box<Response<Bytes>>) -> Self {
@@ -147,12 +135,14 @@ impl<W: CallOnce<Request<B>>, B, L: Limit> WaitingRequest<W, B, L> {
         let Some((service, request)) = this.call.take() else { return Poll::Pending };
         let RateLimitLayer { settings, peer } = this.layer;
         let head = Head::of(&request).with_peer(peer.as_ref());
-        let standing = match settings.conclude_beside(&head, answer, this.candidate) {
-            Ok(standing) => standing,
-            Err(response) => return Poll::Ready(LimitedCall::Refused { response: Some(response) }),
-        };
-        let unsettled = Unsettled::of(&head, *this.cost, settings);
-        Poll::Ready(RateLimitFuture::allowed(service.call_once(request), standing, unsettled, settings).state)
+        Poll::Ready(match settings.conclude_later(&head, answer, this.candidate) {
+            Ok(None) => RateLimitFuture::call(service.call_once(request)).state,
+            Ok(Some(standing)) => match Unsettled::of(&head, *this.cost, standing, settings) {
+                Some(unsettled) => RateLimitFuture::call_and_settle(service.call_once(request), unsettled).state,
+                None => RateLimitFuture::call_and_report(service.call_once(request), standing, settings).state,
+            },
+            Err(response) => LimitedCall::Refused { response: Some(response) },
+        })
     }
 }
 

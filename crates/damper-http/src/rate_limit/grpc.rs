@@ -63,16 +63,12 @@ pub(crate) fn unavailable(head: &Head<'_>, refusal: &impl Display, wait: Duratio
 #[must_use]
 pub fn refusal_status<L: Limit<Future = Ready<Answer>>>(layer: &RateLimitLayer<L>, head: &Head<'_>) -> Option<Status> {
     let (settings, head) = (&*layer.settings, &head.with_peer(layer.peer.as_ref()));
-    if settings.exempts(head) {
-        return None;
-    }
-    let cost = settings.cost_of(head);
-    let candidate = settings.ask_candidate(head, cost);
+    let cost = settings.cost_of(head)?;
     let answer = match settings.limit.decide(head, cost, Detail::None) {
         Decision::Now(answer) => answer,
         Decision::Later(ready) => ready.into_inner(),
     };
-    settings.record_beside(head, &answer, &candidate);
+    settings.record(head, cost, &answer);
     answer.err().as_ref().map(status_of)
 }
 

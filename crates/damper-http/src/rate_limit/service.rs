@@ -1,6 +1,7 @@
 //! A service behind a limit.
 
-use super::costs::{ONE_TOKEN, Unsettled};
+use super::costs::Unsettled;
+use super::shadow::CandidateAnswer;
 use super::{Body, RateLimitFuture, RateLimitLayer};
 use crate::Head;
 use crate::call_once::Callee;
@@ -49,83 +50,57 @@ impl<S, L> RateLimit<S, L> {
 }
 
 /// The course that a service takes with a request.
-enum NextStep<F> {
+enum NextStep<L: Limit> {
     /// Calls the service behind the limit.
     Call,
     /// Calls the service behind the limit, and writes headers on its response.
     CallAndReport(Standing),
+    /// Calls the service behind the limit, and corrects the cost by its response.
+    CallAndSettle(Box<Unsettled<L>>),
     /// Refuses the request with this response.
     Respond(Box<Response<Bytes>>),
-    /// Waits for the decision.
-    Wait(F),
+    /// Waits for the decision on this cost, beside which a candidate gave this answer.
+    Wait(L::Future, u32, CandidateAnswer),
 }
 
 impl<L: Limit> RateLimitLayer<L> {
-    /// Lets the limit decide on a request that costs one token.
+    /// Lets the limit decide on a request.
     #[inline]
-    fn admit<B>(&self, request: &Request<B>) -> NextStep<L::Future> {
+    fn admit<B>(&self, request: &Request<B>) -> NextStep<L> {
         let head = Head::of(request).with_peer(self.peer.as_ref());
         let settings = &*self.settings;
-        match settings.limit.decide(&head, ONE_TOKEN, settings.headers.detail()) {
+        let Some(cost) = settings.cost_of(&head) else { return NextStep::Call };
+        match settings.limit.decide(&head, cost, settings.detail) {
             // An arm of its own, so that an answer without a standing is not moved.
             Decision::Now(Ok(None)) => {
-                settings.record_allowed();
+                settings.record(&head, cost, &Ok(None));
                 NextStep::Call
             }
-            Decision::Now(answer) => match settings.conclude(&head, answer) {
-                Ok(Some(standing)) => NextStep::CallAndReport(standing),
+            Decision::Now(answer) => match settings.conclude(&head, cost, answer) {
+                Ok(Some(standing)) => match Unsettled::of(&head, cost, standing, &self.settings) {
+                    Some(unsettled) => NextStep::CallAndSettle(unsettled),
+                    None => NextStep::CallAndReport(standing),
+                },
                 Ok(None) => NextStep::Call,
                 Err(response) => NextStep::Respond(response),
             },
-            Decision::Later(decision) => NextStep::Wait(decision),
+            Decision::Later(decision) => NextStep::Wait(decision, cost, settings.ask_candidate(&head, cost)),
         }
     }
 
     /// Calls a service with a request, as the limit decides.
     #[inline]
     fn call<S: Callee<Request<B>>, B>(&self, service: S, request: Request<B>) -> RateLimitFuture<S::Kept, B, L> {
-        if !self.settings.is_uniform {
-            return self.call_at_cost(service, request);
-        }
         match self.admit(&request) {
             NextStep::Call => RateLimitFuture::call(service.call(request)),
             NextStep::CallAndReport(standing) => {
                 RateLimitFuture::call_and_report(service.call(request), standing, &self.settings)
             }
+            NextStep::CallAndSettle(unsettled) => RateLimitFuture::call_and_settle(service.call(request), unsettled),
             NextStep::Respond(response) => RateLimitFuture::respond(response),
-            NextStep::Wait(decision) => {
-                RateLimitFuture::wait(decision, ONE_TOKEN, None, service.keep(), request, self.clone())
+            NextStep::Wait(decision, cost, candidate) => {
+                RateLimitFuture::wait(decision, cost, candidate, service.keep(), request, self.clone())
             }
-        }
-    }
-
-    /// Calls a service with a request, which may be exempt, at its own cost and beside a candidate.
-    ///
-    /// Apart, so that layers without exemptions, costs and candidates do not pay for them.
-    #[inline(never)]
-    fn call_at_cost<S: Callee<Request<B>>, B>(
-        &self,
-        service: S,
-        request: Request<B>,
-    ) -> RateLimitFuture<S::Kept, B, L> {
-        let (head, settings) = (Head::of(&request).with_peer(self.peer.as_ref()), &self.settings);
-        if settings.exempts(&head) {
-            return RateLimitFuture::call(service.call(request));
-        }
-        let cost = settings.cost_of(&head);
-        let candidate = settings.ask_candidate(&head, cost);
-        let answer = match settings.limit.decide(&head, cost, settings.headers.detail()) {
-            Decision::Now(answer) => answer,
-            Decision::Later(decision) => {
-                return RateLimitFuture::wait(decision, cost, candidate, service.keep(), request, self.clone());
-            }
-        };
-        match settings.conclude_beside(&head, answer, &candidate) {
-            Ok(standing) => {
-                let unsettled = Unsettled::of(&head, cost, settings);
-                RateLimitFuture::allowed(service.call(request), standing, unsettled, settings)
-            }
-            Err(response) => RateLimitFuture::respond(response),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::costs::{ONE_TOKEN, RequestCost, ResponseCost};
 use super::refusal_body::{RefusalBody, plain_text};
 use super::shadow::{CandidateAnswer, ShadowLimit};
 use crate::Head;
-use crate::limit::{Answer, Limit, LimitError, Limited, Refusal, SettledLimit, Standing};
+use crate::limit::{Answer, Detail, Limit, LimitError, Limited, Refusal, SettledLimit, Standing};
 use crate::telemetry::LimitTelemetry;
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
@@ -39,8 +39,10 @@ pub(super) struct RateLimitSettings<L> {
     pub(super) response_cost: Option<ResponseCost<L>>,
     /// A candidate that decides beside the limit.
     pub(super) shadow: Option<Arc<ShadowLimit>>,
-    /// Whether every request costs one token, whatever the response, and nothing decides beside the limit: without any of the four.
-    pub(super) is_uniform: bool,
+    /// Whether every request costs one token: none is exempt, and none has a cost of its own.
+    is_uniform: bool,
+    /// The detail of an answer that headers or a cost by response need.
+    pub(super) detail: Detail,
     pub(super) headers: Headers,
     rate_limit_headers: RateLimitHeaders,
     pub(super) body: RefusalBody<Limited>,
@@ -58,6 +60,7 @@ impl<L> RateLimitSettings<L> {
             cost: None,
             response_cost: None,
             is_uniform: true,
+            detail: Headers::default().detail(),
             headers: Headers::default(),
             rate_limit_headers: RateLimitHeaders::default(),
             body: RefusalBody::Text,
@@ -80,20 +83,23 @@ impl<L> RateLimitSettings<L> {
         self.rate_limit_headers.name()
     }
 
+    /// Returns the cost of a request, in tokens; `None` if it is exempt.
     #[inline]
-    pub(super) fn exempts(&self, head: &Head<'_>) -> bool {
-        self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head))
+    pub(super) fn cost_of(&self, head: &Head<'_>) -> Option<u32> {
+        if self.is_uniform { Some(ONE_TOKEN) } else { self.own_cost_of(head) }
     }
 
-    /// Returns the cost of a request, in tokens.
-    pub(super) fn cost_of(&self, head: &Head<'_>) -> u32 {
-        self.cost.as_ref().map_or(ONE_TOKEN, |cost| cost(head))
+    #[cold]
+    fn own_cost_of(&self, head: &Head<'_>) -> Option<u32> {
+        let is_exempt = self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head));
+        (!is_exempt).then(|| self.cost.as_ref().map_or(ONE_TOKEN, |cost| cost(head)))
     }
 
-    /// Updates what follows from other settings.
+    /// Updates the settings that follow from others.
     pub(super) fn update(&mut self) {
-        self.is_uniform =
-            self.exempt.is_none() && self.cost.is_none() && self.response_cost.is_none() && self.shadow.is_none();
+        self.is_uniform = self.exempt.is_none() && self.cost.is_none();
+        let detail = self.headers.detail();
+        self.detail = if self.response_cost.is_some() { Detail::Standing } else { detail };
     }
 
     /// Writes the headers that report this standing.
@@ -117,6 +123,7 @@ impl<L: Clone> RateLimitSettings<L> {
             cost: settings.cost,
             response_cost: settings.response_cost.map(ResponseCost::of_limit),
             is_uniform: settings.is_uniform,
+            detail: settings.detail,
             headers: settings.headers,
             rate_limit_headers: settings.rate_limit_headers,
             body: settings.body,
@@ -129,49 +136,63 @@ impl<L: Clone> RateLimitSettings<L> {
 }
 
 impl<L: Limit> RateLimitSettings<L> {
-    /// Records a decision. Returns the response to a refused request.
+    /// Records a decision on a request of this cost. Returns the response to a refused request.
     #[inline]
-    pub(super) fn conclude(&self, head: &Head<'_>, answer: Answer) -> Result<Option<Standing>, Box<Response<Bytes>>> {
-        self.record(head, &answer);
+    pub(super) fn conclude(
+        &self,
+        head: &Head<'_>,
+        cost: u32,
+        answer: Answer,
+    ) -> Result<Option<Standing>, Box<Response<Bytes>>> {
+        self.record(head, cost, &answer);
         answer.map_err(|refusal| self.response(head, &refusal))
     }
 
-    /// Records a decision beside which the candidate gave this answer. Returns the response to a refused request.
-    pub(super) fn conclude_beside(
+    /// Records a decision that was not made at once, beside which the candidate gave this answer.
+    ///
+    /// Returns the response to a refused request.
+    pub(super) fn conclude_later(
         &self,
         head: &Head<'_>,
         answer: Answer,
         candidate: &CandidateAnswer,
     ) -> Result<Option<Standing>, Box<Response<Bytes>>> {
-        self.record_beside(head, &answer, candidate);
+        self.record_in_force(head, &answer);
+        if let Some(shadow) = &self.shadow {
+            shadow.compare(&self.telemetry, self.rate_limit_headers.name(), head, &answer, candidate);
+        }
         answer.map_err(|refusal| self.response(head, &refusal))
     }
 
-    /// As [`record`](Self::record), beside this answer of the candidate.
-    pub(super) fn record_beside(&self, head: &Head<'_>, answer: &Answer, candidate: &CandidateAnswer) {
-        if let Some(shadow) = &self.shadow {
-            shadow.compare(&self.telemetry, self.rate_limit_headers.name(), head, answer, candidate);
-        }
-        self.record(head, answer);
-    }
-
-    /// Asks the candidate about a request of this cost.
-    pub(super) fn ask_candidate(&self, head: &Head<'_>, cost: u32) -> CandidateAnswer {
-        self.shadow.as_ref()?.ask(head, cost)
-    }
-
-    /// Records a decision in logs and metrics, and calls the callback for it.
+    /// Records a decision in logs and metrics, and calls the callback for it. The candidate decides beside it.
     #[inline]
-    fn record(&self, head: &Head<'_>, answer: &Answer) {
+    pub(super) fn record(&self, head: &Head<'_>, cost: u32, answer: &Answer) {
+        self.record_in_force(head, answer);
+        if self.shadow.is_some() {
+            self.decide_beside(head, cost, answer);
+        }
+    }
+
+    #[inline]
+    fn record_in_force(&self, head: &Head<'_>, answer: &Answer) {
         match answer {
-            Ok(_) => self.record_allowed(),
+            Ok(_) => self.telemetry.record_allowed(self.rate_limit_headers.name()),
             Err(refusal) => self.record_refusal(head, refusal),
         }
     }
 
-    #[inline]
-    pub(super) fn record_allowed(&self) {
-        self.telemetry.record_allowed(self.rate_limit_headers.name());
+    /// Asks the candidate about a request of this cost, which waits for its decision.
+    pub(super) fn ask_candidate(&self, head: &Head<'_>, cost: u32) -> CandidateAnswer {
+        self.shadow.as_ref()?.ask(head, cost)
+    }
+
+    /// Lets the candidate decide beside this answer. Apart, so that layers without a candidate do not grow.
+    #[inline(never)]
+    fn decide_beside(&self, head: &Head<'_>, cost: u32, answer: &Answer) {
+        if let Some(shadow) = &self.shadow {
+            let candidate = shadow.ask(head, cost);
+            shadow.compare(&self.telemetry, self.rate_limit_headers.name(), head, answer, &candidate);
+        }
     }
 
     #[cold]

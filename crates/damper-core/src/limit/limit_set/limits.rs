@@ -24,10 +24,10 @@ pub trait Limits: Sealed {
     type Algorithm: Algorithm;
 
     /// A number of tokens for each limit.
-    type Costs<'a>: AsRef<[u32]>;
+    type Costs<'a>: AsRef<[u32]> + Copy;
 
     /// A quota for each limit.
-    type Quotas<'a>: AsRef<[Quota]>;
+    type Quotas<'a>: AsRef<[Quota]> + Copy;
 
     /// The usage of each limit.
     type Usages;

@@ -107,7 +107,6 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     ///
     /// Without trusting the caller it allows no more than the envelope. A caller that has not used the tokens, although
     /// their time has come, gives them back by [`settle(0)`](Self::settle).
-    #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
     pub fn cancel(self) -> bool {
         self.n > 0 && self.withdraw(self.n) == Withdrawal::Withdrawn
     }
