@@ -159,6 +159,10 @@ proptest! {
         let another = RateLimiter::with_clock(Quota::per_second(limit), &clock);
         let pairs = limiters(limit, &clock, &other).into_iter().zip(limiters(limit, &clock, &another));
         for (at_once, one_by_one) in pairs {
+            // The windows of both begin now.
+            for limiter in [&at_once.limiter, &one_by_one.limiter] {
+                prop_assert!(limiter.try_acquire(0).is_ok());
+            }
             for &(pause, n) in &history {
                 clock.advance(pause);
                 if at_once.limiter.try_acquire(n).is_ok() {

@@ -5,8 +5,8 @@ mod models {
     pub(crate) mod seed;
 }
 
-use damper::concurrency::{AdmissionRequest, Criticality, FullCause};
-use damper::keyed::{KeyedLimiterBuilder, KeyedSlots};
+use damper::concurrency::{AdmissionRequest, BulkheadStatus, Criticality, FullCause};
+use damper::keyed::{KeyedLimiterBuilder, KeyedSlots, TierCensus};
 use damper::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
 use damper::time::Seed;
 use damper::{
@@ -129,7 +129,7 @@ proptest! {
             prop_assert_eq!((census.owing(), census.exhausted()), (expected.1, expected.2));
             prop_assert!(census.keys() >= census.owing());
         }
-        prop_assert_eq!(census.tiers().iter().map(|tier| tier.keys()).sum::<usize>(), limits.len());
+        prop_assert_eq!(census.tiers().iter().map(TierCensus::keys).sum::<usize>(), limits.len());
     }
 }
 
@@ -145,7 +145,11 @@ fn limiter_in_lent_slots_has_a_census() {
 
 /// Withdraws until it is refused, and returns how often it was not.
 fn withdrawals(budget: &impl Budget) -> u32 {
-    (0..).take_while(|_| budget.try_withdraw()).count() as u32
+    let mut withdrawn = 0;
+    while budget.try_withdraw() {
+        withdrawn += 1;
+    }
+    withdrawn
 }
 
 #[test]
@@ -224,7 +228,7 @@ fn statuses_of_keys_hold_no_limit() {
     let tenants = KeyedBulkhead::<u32>::new(2, 2).unwrap();
     let permits = [tenants.try_acquire(&1).unwrap(), tenants.try_acquire(&2).unwrap()];
     let statuses: Vec<_> = tenants.statuses().collect();
-    assert_eq!(statuses.iter().map(|status| status.in_flight()).sum::<u32>(), 2);
+    assert_eq!(statuses.iter().map(BulkheadStatus::in_flight).sum::<u32>(), 2);
     assert_eq!(tenants.try_acquire(&3).unwrap_err().cause(), FullCause::StoreFull);
     drop(permits);
     let mut later = tenants.statuses();

@@ -377,17 +377,32 @@ impl<A: KeyedAlgorithm> Table<A> {
     }
 
     /// Counts the keys that have a slot, by their tiers, and changes nothing.
+    ///
+    /// The clock and the line of a tier are read once for a few slots. A slot may be used between that and its own turn, which is as if
+    /// it had been counted earlier.
     pub(super) fn census(&self, clock: &impl Clock) -> KeyCensus {
         let mut census = KeyCensus::of_tiers(self.tiers.len());
-        for slot in self.slots.iter() {
-            let word = slot.word();
-            if slot.owner().is_none() || word.is_claimed() {
-                continue;
-            }
-            // A word that another thread changes meanwhile was the key's a moment ago, which is enough to count it.
-            if let Some((line, at, full)) = self.look(word, clock) {
-                let is_owing = A::weight(&line, full, at, clock) > 0;
-                census.count(word.tier(), is_owing, is_owing && A::take(&line, full, at, 1, clock).is_err());
+        for slots in self.slots.chunks() {
+            let now = clock.now();
+            let mut seen: Option<(usize, A::Line, u64)> = None;
+            for slot in slots {
+                let word = slot.word();
+                if slot.owner().is_none() || word.is_claimed() {
+                    continue;
+                }
+                let tier = word.tier();
+                let (line, at) = match &seen {
+                    Some((of, line, at)) if *of == tier => (line, *at),
+                    _ => {
+                        let (_, (_, mut line)) = self.tiers.read::<A::Line>(tier, clock);
+                        let at = line.reading(now);
+                        let (_, line, at) = seen.insert((tier, line, at));
+                        (&*line, *at)
+                    }
+                };
+                let full = A::word(line, word.level(), at, clock);
+                let is_owing = A::weight(line, full, at, clock) > 0;
+                census.count(tier, is_owing, is_owing && A::take(line, full, at, 1, clock).is_err());
             }
         }
         census

@@ -45,6 +45,9 @@ pub(in crate::keyed) const WAYS: usize = 4;
 /// Slots per key of capacity.
 pub(in crate::keyed) const SLOTS_PER_KEY: usize = 2;
 
+/// The sets of a chunk: 64 slots.
+const SETS_IN_CHUNK: usize = 16;
+
 const TIER: Field = Field::lowest(4);
 const VERSION: Field = TIER.then(4);
 const LEVEL: Field = VERSION.then(LEVEL_BITS);
@@ -305,6 +308,11 @@ impl Slots {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.sets().iter().flat_map(|set| &set.0)
+    }
+
+    /// The slots in groups of a few.
+    pub(super) fn chunks(&self) -> impl Iterator<Item = impl Iterator<Item = &Slot>> {
+        self.sets().chunks(SETS_IN_CHUNK).map(|sets| sets.iter().flat_map(|set| &set.0))
     }
 
     #[inline]
