@@ -12,6 +12,7 @@
 //! | `breakers_per_host` | a breaker for each host, kept in bounds |
 //! | `circuit_breaker` | how a breaker trips, probes and closes |
 //! | `keyed` | a limit per client address |
+//! | `candidate_quota` | what another quota would refuse, without refusing it; a log of decisions |
 //! | `custom_clock` | a hardware timer that wraps as the clock |
 //! | `paced_client` | clients that sleep before they ask a server with a limit |
 //! | `client_stack` | a client with all its parts, put into the right order |

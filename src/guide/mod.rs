@@ -14,6 +14,7 @@
 //! | [`full_table`] | a full table of a keyed limiter |
 //! | [`guarantees`] | the exact guarantees of each part, and their limits |
 //! | [`costs`] | time, memory, many cores |
+//! | `trying` | what a candidate would refuse, before it refuses anyone; the smallest quota for yesterday's traffic |
 //! | [`testing`] | how to test your own code: time, refusals, layers |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
 //! | `configuration` | settings from files and the environment, checked, and changed live (feature `config`) |
@@ -59,4 +60,6 @@ pub mod rates;
 pub mod retries;
 pub mod testing;
 pub mod throttles;
+#[cfg(feature = "alloc")]
+pub mod trying;
 pub mod waiting;

@@ -1,0 +1,121 @@
+//! Trying a limit before it refuses anyone: candidates in shadow mode, and a log of decisions.
+//!
+//! | you have | and want to know | take |
+//! |---|---|---|
+//! | a candidate | what it would refuse, from now on | [shadow mode](#a-candidate-beside-the-limit) |
+//! | a share of calls that may be refused | the smallest quota for yesterday's traffic | [a log of decisions](#a-log-of-decisions) |
+//!
+//! To try a first limit, put [`Quota::UNLIMITED`](crate::Quota::UNLIMITED) in force, with a candidate or a log beside it.
+//!
+//! # A candidate beside the limit
+//!
+//! In shadow mode a candidate decides on the same calls as the limit in force, and changes nothing: no answer, no header, no state of the
+//! limit in force depends on it. It has buckets of its own, and takes tokens exactly when it would have allowed the call. A call takes one
+//! more decision and nothing else.
+//!
+//! Layers for HTTP have `shadow`. For a limit per client, per header value or per key, a quota is enough: the candidate goes by the same
+//! keys, in a table of the same capacity.
+//!
+//! ```
+//! # #[cfg(feature = "tower")] {
+//! use damper::Quota;
+//! use damper::http::RateLimitLayer;
+//!
+//! let clients = RateLimitLayer::per_client(Quota::per_second(50).burst(100))
+//!     .named("clients")?
+//!     .shadow(Quota::per_second(20).burst(40));
+//! let kept = clients.clone();
+//! // In the router: `.layer(clients)`. A day later:
+//! if let Some(report) = kept.shadow_report() {
+//!     println!("{} of the requests that passed would have been refused", report.only_by_candidate);
+//! }
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Around other code, [`Shadowed`](crate::shadow::Shadowed) takes any two limiters, two keyed limiters of the same keys, or two breakers:
+//!
+//! ```
+//! use damper::shadow::Shadowed;
+//! use damper::{ManualClock, Quota, RateLimiter};
+//!
+//! let clock = ManualClock::new();
+//! let limiter = |quota| RateLimiter::with_clock(quota, &clock);
+//! let mails = Shadowed::new(limiter(Quota::per_hour(100)), limiter(Quota::per_hour(20)));
+//! let sent = (0..30).filter(|_| mails.check().is_ok()).count();
+//! assert_eq!((sent, mails.report().only_by_candidate), (30, 10));
+//! ```
+//!
+//! What it takes, where:
+//!
+//! | of | write |
+//! |---|---|
+//! | limits for HTTP and gRPC | `RateLimitLayer::...shadow(quota)`, or `.shadow(limit)` with any limit that decides at once |
+//! | breakers for HTTP and gRPC | `CircuitBreakerLayer::...shadow(PerHost::builder(config).named("nervous").build()?)` |
+//! | calls in flight | `AdmissionLayer::...shadow(gate)`, `ConcurrencyLayer::...shadow(limit)`, `ClientConcurrencyLayer::...shadow(limit)` |
+//! | services of any request | `damper::tower::LimitLayer::new(shadowed)`, `BreakerLayer::new(shadowed)` |
+//!
+//! Refusals of candidates are counted apart. A [report](crate::shadow::ShadowReport) has the calls that both refused, and those that only
+//! one of them refused. With the feature `metrics` the layers count them in `damper_shadow_refused_total`, whose label `in_force` says
+//! what the limit in force answered, and with `tracing` they log each with a field `shadow`.
+//!
+//! ## What a candidate cannot know
+//!
+//! - A candidate also decides on the calls that the limit in force refuses, so it shows what it would do alone. Those clients may have
+//!   sent fewer calls, or more retries, than they would send under the candidate. A candidate that is stricter than the limit
+//!   in force is judged best.
+//! - A candidate breaker learns only from calls that were made. While it is open, calls go on in force, so it does not show whether the
+//!   pause would have helped the server.
+//! - A candidate for the calls in flight holds a slot of its own as long as the call takes in force. It has no queue: a call that would
+//!   have had to wait counts as refused.
+//! - Waits, reservations and charges are those of the limit in force. The candidate sees checks only.
+//!
+//! # A log of decisions
+//!
+//! A [`DecisionLog`] keeps the last decisions, as many as it has room for: the time, the hash of the key, the cost and the answer, in
+//! 24 bytes each. It is off unless you attach it. To write an entry takes about 35 instructions, one `fetch_add` among them, and one reading of
+//! the clock. No writer waits for another or for a reader, and a writer that is stopped in the middle leaves an entry that readers pass over.
+//!
+//! ```
+//! # #[cfg(feature = "tower")] {
+//! use damper::Quota;
+//! use damper::decision_log::DecisionLog;
+//! use damper::http::RateLimitLayer;
+//! use std::fs::File;
+//!
+//! static LOG: DecisionLog = DecisionLog::new(1 << 18); // the last 262,144 decisions, in 6 MiB
+//!
+//! let clients = RateLimitLayer::per_client(Quota::per_second(50)).decision_log(&LOG);
+//!
+//! // In a thread of its own, for as long as the program runs:
+//! fn save(mut file: File) -> std::io::Result<()> {
+//!     let mut reader = LOG.reader();
+//!     loop {
+//!         reader.write_to(&mut file)?;
+//!         std::thread::sleep(std::time::Duration::from_secs(10));
+//!     }
+//! }
+//! # let _ = (clients, save);
+//! # }
+//! ```
+//!
+//! Other limiters are wrapped in [`Logged`], and a limiter of your own calls [`DecisionLog::record`].
+//! Keys are not stored, only 48 bits of their hash, with the limiter's random seed: the entries of one process belong together.
+//! Size the log for what comes between two reads. What was overwritten before is counted, and stands in the file as `lost 12`.
+//!
+//! In a checkout of damper, `damper-sim` replays the file:
+//!
+//! ```text
+//! $ cargo run --release -p damper-sim -- replay decisions.log --refuse-at-most 0.1% --per minute
+//! 211040 calls of 1289 keys in 24.0 h: 0 were refused (0.000 %), 0 are lost
+//!
+//! smallest quota: 41/min burst 41, which refuses 203 calls (0.096 %)
+//! ```
+//!
+//! It gives each key a token bucket that is full at the start, and asks for the same tokens at the same times. `--burst N` keeps the
+//! burst, and searches for the rate. The answer holds for these calls: clients that are refused behave differently, and tomorrow's traffic
+//! does too. Put the result beside the limit in force as a candidate before you put it in force.
+//!
+//! [`DecisionLog`]: crate::decision_log::DecisionLog
+//! [`DecisionLog::record`]: crate::decision_log::DecisionLog::record
+//! [`Logged`]: crate::decision_log::Logged
