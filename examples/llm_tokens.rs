@@ -82,14 +82,14 @@ fn main() {
 }
 
 /// Whether each stretch of time has at most the burst and what is refilled in it.
-fn is_within(quota: Quota, uses: &[(u64, u32)]) -> bool {
+fn is_within(quota: Quota, calls: &[(u64, u32)]) -> bool {
     let minute = u128::from(nanos(Duration::from_mins(1)));
-    (0..uses.len()).all(|first| {
+    (0..calls.len()).all(|first| {
         let mut used = 0;
-        uses[first..].iter().all(|&(at, n)| {
+        calls[first..].iter().all(|&(at, n)| {
             used += u128::from(n);
-            let refilled = u128::from(quota.limit()) * u128::from(at - uses[first].0 + 1);
-            (used - u128::from(quota.burst_size()).min(used)) * minute <= refilled
+            let refilled = u128::from(quota.limit()) * u128::from(at - calls[first].0 + 1);
+            used.saturating_sub(quota.burst_size().into()) * minute <= refilled
         })
     })
 }

@@ -12,12 +12,15 @@ use http::{Request, request, response};
 /// Returns the cost of a request, in tokens.
 pub(super) type RequestCost = Arc<dyn Fn(&Head<'_>) -> u32 + Send + Sync>;
 
+/// Returns the cost of a request by its response, in tokens.
+type CostByResponse = Arc<dyn Fn(&Head<'_>, &response::Parts) -> u32 + Send + Sync>;
+
 /// The cost of a request that took one token.
 pub(super) const ONE_TOKEN: u32 = 1;
 
 /// The cost of a request by its response, and how a limit corrects what it took to that.
 pub(super) struct ResponseCost<L> {
-    cost: Arc<dyn Fn(&Head<'_>, &response::Parts) -> u32 + Send + Sync>,
+    cost: CostByResponse,
     /// A function pointer, so that no other limit has to have one.
     settle: fn(&L, &Head<'_>, u32, u32),
 }
