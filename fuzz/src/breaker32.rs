@@ -63,6 +63,7 @@ enum StepInput {
     HalfOpen(i8),
     ForceOpen,
     ForceClosed,
+    Trip,
     Reset,
 }
 
@@ -110,6 +111,7 @@ pub fn breaker32(input: Breaker32Input) {
             StepInput::HalfOpen(off) => (Step::HalfOpen(off), 1),
             StepInput::ForceOpen => (Step::ForceOpen, 1),
             StepInput::ForceClosed => (Step::ForceClosed, 1),
+            StepInput::Trip => (Step::Trip, 1),
             StepInput::Reset => (Step::Reset, 1),
         };
         std::iter::repeat_n(step, times.into())
