@@ -3,7 +3,7 @@
 use damper::Quota;
 use damper::decision_log::DecisionLog;
 use damper::http::{PeerAddress, RateLimitLayer};
-use http::{Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::error::Error;
 use std::net::Ipv4Addr;
