@@ -46,9 +46,11 @@ macro_rules! table {
 fn types_of_the_core_have_the_traits_users_expect() {
     use damper::breaker::*;
     use damper::deadline::*;
+    use damper::decision_log::*;
     use damper::keyed::*;
     use damper::limit::*;
     use damper::quota::*;
+    use damper::shadow::*;
     use damper::store::*;
     use damper::time::*;
     use damper::word32::*;
@@ -105,6 +107,19 @@ fn types_of_the_core_have_the_traits_users_expect() {
         TierCensus: key defaulted,
         KeyCensus: value,
         CapacityError: key error,
+        // shadow mode
+        Shadowed<RateLimiter>: shared,
+        ShadowedRef<&'static CircuitBreaker, &'static CircuitBreaker>: shared,
+        ShadowCounts: shared defaulted,
+        ShadowReport: key defaulted,
+        // decision log
+        DecisionLog: shared,
+        DecisionReader<'static>: shared,
+        Logged<RateLimiter>: shared,
+        Logged<&'static RateLimiter>: shared cloned,
+        Decision: key displayed,
+        DecisionAnswer: key displayed,
+        ParseDecisionError: cloned error,
         // store
         LruStore<String, u32>: shared defaulted,
         // breaker
@@ -323,6 +338,7 @@ fn types_of_http_have_the_traits_users_expect() {
         MinBudget: shared cloned,
         CircuitBreak<Service>: shared cloned,
         PerHost: shared cloned,
+        ShadowedBreakers<PerHost, PerHost>: shared cloned,
         PerHostBuilder: shared,
         Single: shared cloned,
         SingleBuilder: shared,
@@ -338,6 +354,9 @@ fn types_of_http_have_the_traits_users_expect() {
         ConcurrencyService<Service, ConcurrencyLayer<Arc<Bulkhead>>>: shared cloned,
         AdmissionLayer<TokioSleep>: shared cloned,
         AdmissionGate<TokioSleep>: shared,
+        ShadowedLimit<Arc<Bulkhead>, Arc<Bulkhead>>: shared cloned,
+        ShadowedPermit<(), ()>: debug,
+        ShadowedAcquireFuture<(), ()>: debug,
         LoadSigns: key defaulted,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
