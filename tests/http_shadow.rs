@@ -10,6 +10,7 @@ use damper::http::{
     AdmissionLayer, ByHeader, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, Headers,
     Limit, LimitByQuota, PeerAddress, PerClient, PerHost, RateLimitLayer, ShadowCandidate, Single,
 };
+use damper::metrics::Exporter;
 use damper::shadow::{ShadowReport, Shadowed};
 use damper::tower::{BreakerLayer, LimitLayer};
 use damper::{
@@ -131,7 +132,9 @@ fn candidate_has_the_capacity_of_the_limit_in_force() {
         PerClient::new(Arc::new(KeyedLimiter::<ClientAddress>::builder(burst(8)).capacity(capacity).build().unwrap()))
     };
     for capacity in [1, 100, 100_000] {
-        assert_eq!(limits(capacity).of_quota(burst(3)).keyed()[0].capacity, capacity);
+        let candidate = RateLimitLayer::new(limits(capacity).of_quota(burst(3)));
+        let exported = exported_by(|| Exporter::new().layer(candidate).record());
+        assert!(exported.contains(&format!("damper_limit_keys_capacity{{limit=default}} {capacity}")), "{exported:?}");
     }
 }
 
@@ -178,40 +181,51 @@ async fn candidate_decides_when_a_request_arrives() {
 
 #[test]
 fn metrics_of_the_candidate_have_names_of_their_own() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    metrics::with_local_recorder(&recorder, || {
+    let counted = exported_by(|| {
         // The one in force allows 3 of 6, the candidate 1 of each client.
         let layer = RateLimitLayer::global(burst(3)).named("api").unwrap();
         let each = PerClient::new(Arc::new(KeyedLimiter::builder(burst(1)).build().unwrap()));
-        let mut service = layer.shadow(each).layer(service_fn(answer));
+        let layer = layer.shadow(each);
+        let mut service = layer.layer(service_fn(answer));
         for client in [1, 1, 1, 1, 1, 2] {
             call(&mut service, from(client)).unwrap();
         }
+        Exporter::new().layer(layer).record();
     });
-    let mut counts: Vec<_> = snapshotter
+    let counted: Vec<_> = counted.iter().filter(|line| line.contains("_total")).collect();
+    assert_eq!(
+        counted,
+        [
+            "damper_limit_allowed_total{limit=api} 3",
+            "damper_limit_refused_total{limit=api} 3",
+            "damper_shadow_refusals_total{shadow=api,by=both} 2",
+            "damper_shadow_refusals_total{shadow=api,by=candidate} 2",
+            "damper_shadow_refusals_total{shadow=api,by=in_force} 1",
+        ]
+    );
+}
+
+/// What is recorded while this runs, without zeros: `name{label=value} value`, in order.
+fn exported_by(run: impl FnOnce()) -> Vec<String> {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, run);
+    let mut lines: Vec<_> = snapshotter
         .snapshot()
         .into_vec()
         .into_iter()
         .filter_map(|(key, _, _, value)| {
+            let value = match value {
+                DebugValue::Counter(count) => count.to_string(),
+                DebugValue::Gauge(level) => level.to_string(),
+                DebugValue::Histogram(_) => return None,
+            };
             let labels: Vec<_> = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
-            match value {
-                DebugValue::Counter(0) => None,
-                value => Some(format!("{}{{{}}} {value:?}", key.key().name(), labels.join(","))),
-            }
+            (value != "0").then(|| format!("{}{{{}}} {value}", key.key().name(), labels.join(",")))
         })
         .collect();
-    counts.sort();
-    assert_eq!(
-        counts,
-        [
-            "damper_allowed_total{limit=api} Counter(3)",
-            "damper_refused_total{limit=api} Counter(3)",
-            "damper_shadow_allowed_total{limit=api,in_force=refused} Counter(1)",
-            "damper_shadow_refused_total{limit=api,in_force=allowed} Counter(2)",
-            "damper_shadow_refused_total{limit=api,in_force=refused} Counter(2)",
-        ]
-    );
+    lines.sort();
+    lines
 }
 
 fn failing_after(failures: u32) -> BreakerConfig {
@@ -314,20 +328,13 @@ async fn candidate_gate_holds_a_slot_while_a_call_waits_in_force() {
 
 #[test]
 fn metrics_of_a_candidate_limit_are_recorded_on_demand() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    metrics::with_local_recorder(&recorder, || {
+    let exported = exported_by(|| {
         let layer = ConcurrencyLayer::bulkhead(2).named("pool").shadow(Arc::new(Bulkhead::new(0)));
         call(&mut layer.layer(service_fn(answer)), from(1)).unwrap();
-        layer.record_metrics();
+        Exporter::new().layer(layer).record();
     });
-    let counted = snapshotter.snapshot().into_vec().into_iter().any(|(key, _, _, value)| {
-        let labels: Vec<_> = key.key().labels().map(|label| (label.key(), label.value())).collect();
-        key.key().name() == "damper_concurrency_shadow_refused_total"
-            && labels == [("limit", "pool"), ("side", "server"), ("in_force", "allowed")]
-            && value == DebugValue::Counter(1)
-    });
-    assert!(counted);
+    let refusals = "damper_shadow_refusals_total{shadow=pool,side=server,by=candidate} 1";
+    assert!(exported.iter().any(|line| line == refusals), "{exported:?}");
 }
 
 /// The layers for any request take limiters and breakers in shadow mode as they take others.
