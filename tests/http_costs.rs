@@ -39,7 +39,7 @@ fn bill_of(head: &Head<'_>, response: &response::Parts) -> u32 {
 
 /// Answers at the second poll, or fails if the bill is 0.
 fn serve<B>(request: Request<B>) -> impl Future<Output = Result<EmptyResponse, &'static str>> + use<B> {
-    let bill = request.headers()["bill"].clone();
+    let bill = request.into_parts().0.headers["bill"].clone();
     async move {
         tokio::task::yield_now().await;
         if bill == "0" {

@@ -108,7 +108,9 @@ fn compare(models: [Bucket; 3], slots: u32, acts: &[Act]) {
         match *act {
             Act::Pass(ticks) => {
                 clock.advance_ticks(ticks.unsigned_abs());
-                models.iter_mut().for_each(|model| model.pass(ticks));
+                for model in &mut models {
+                    model.pass(ticks);
+                }
             }
             Act::Reserve(costs) => {
                 let refusal = longest_refusal(&models, costs);
@@ -116,7 +118,9 @@ fn compare(models: [Bucket; 3], slots: u32, acts: &[Act]) {
                 match answers {
                     (Ok(call), Ok(alike)) => {
                         assert_eq!(refusal, None, "{costs:?} of {models:?}");
-                        models.iter_mut().zip(costs).for_each(|(model, n)| model.take(n));
+                        for (model, n) in models.iter_mut().zip(costs) {
+                            model.take(n);
+                        }
                         calls.push((costs, call, alike));
                     }
                     (Err(refused), Err(alike)) => {
@@ -264,7 +268,7 @@ fn set_of_any_length_wants_a_cost_for_each_limit() {
     assert_eq!(both.reserve(&[1; 40]).unwrap_err().index(), 2);
     both.check_n(10).unwrap();
     assert_eq!(both.check().unwrap_err().index(), 0);
-    assert_eq!(both.peek().iter().map(|usage| usage.used()).collect::<Vec<_>>(), [10, 10]);
+    assert_eq!(both.peek().iter().map(damper::Usage::used).collect::<Vec<_>>(), [10, 10]);
     let error = both.set_quotas(&quotas[..1]).unwrap_err();
     assert_eq!(error.to_string(), "1 quotas for 2 limits, there must be one for each");
     let call = both.reserve(&[0, 5]).unwrap();

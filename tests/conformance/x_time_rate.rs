@@ -204,12 +204,14 @@ impl Suite {
     }
 }
 
+type Slot<'a> = Reservation<&'a RateLimiter<TokenBucket, &'a ManualClock>>;
+
 /// A limiter within a suite.
 struct Bucket<'a> {
     limiter: &'a RateLimiter<TokenBucket, &'a ManualClock>,
     clock: &'a ManualClock,
     quota: Quota,
-    reserved: HashMap<String, (u32, Option<Reservation<&'a RateLimiter<TokenBucket, &'a ManualClock>>>)>,
+    reserved: HashMap<String, (u32, Option<Slot<'a>>)>,
     /// Tokens that upstream gives back and damper keeps.
     kept: u64,
 }
