@@ -6,7 +6,7 @@ use core::fmt;
 use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use {
-    crate::sync::{AtomicUsize, Guarded, Ordering},
+    crate::sync::{AtomicU32, Guarded, Ordering},
     alloc::boxed::Box,
     hashbrown::HashMap,
 };
@@ -24,7 +24,7 @@ pub(super) enum TierChoice<K: ?Sized> {
         /// The tiers that single keys were given, by their fingerprints.
         overrides: Guarded<HashMap<u64, usize>>,
         /// How often the answers of `tier_of` were given up; wraps.
-        outdated: AtomicUsize,
+        outdated: AtomicU32,
     },
 }
 
@@ -35,7 +35,7 @@ pub(super) struct OwnTier {
     tier: usize,
     /// How often answers had been given up before the function was asked.
     #[cfg(feature = "alloc")]
-    outdated: usize,
+    outdated: u32,
 }
 
 impl OwnTier {
@@ -51,7 +51,7 @@ impl OwnTier {
 impl<K: ?Sized> TierChoice<K> {
     #[cfg(feature = "alloc")]
     pub(super) fn new(tier_of: TierOf<K>) -> Self {
-        Self::Several { tier_of, overrides: Guarded::new(HashMap::new()), outdated: AtomicUsize::new(0) }
+        Self::Several { tier_of, overrides: Guarded::new(HashMap::new()), outdated: AtomicU32::new(0) }
     }
 
     /// Whether keys can be in different tiers.
