@@ -1063,7 +1063,7 @@ fn busy_key_keeps_its_rate_under_a_flood() {
 
 /// Each key's net tokens, from its slot and the shared bucket, stay within its envelope.
 ///
-/// Threads check, refund, roll back and move keys between tiers of one quota, with more keys than slots.
+/// Threads check, refund, roll back, add tiers of one quota and move keys between them, with more keys than slots.
 #[test]
 fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
     const KEYS: usize = 40;
@@ -1071,7 +1071,7 @@ fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
         let clock = ManualClock::new();
         let quota = Quota::per_second(1_000).burst(20);
         let limits = KeyedLimiter::<u64>::builder(quota)
-            .tiers([quota; 2], |_| 0)
+            .tiers([quota; 2], |key| *key as usize % 15)
             .capacity(8)
             .when_full(when_full)
             .clock(&clock)
@@ -1098,8 +1098,11 @@ fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
                         *taken -= 2;
                     }
                     2 => assert!(limits.check_n_with(&key, 2, &none).is_err()),
-                    3 => _ = limits.set_tier(&key, (random >> 40) as usize % 3),
+                    3 => _ = limits.set_tier(&key, (random >> 40) as usize % 16),
                     4 => limits.clear_tier(&key),
+                    5 => limits.retier(&key),
+                    // Fifteen in all, some way into the run.
+                    6 if (random >> 40) % 256 == 0 => _ = limits.add_tier(quota),
                     _ => *taken += i64::from(limits.check_n(&key, 3).map_or(0, |_| 3)),
                 }
             }
@@ -1116,6 +1119,7 @@ fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
         for (key, taken) in taken.into_iter().enumerate() {
             assert!(taken <= 20 + millis + 1, "{when_full:?}: key {key} took {taken} in {millis} ms");
         }
+        assert!(limits.tier_quota(3).is_some(), "a tier was added");
         let slots = limits.len();
         limits.clear();
         assert!(slots <= 16 && limits.is_empty(), "{slots} slots");

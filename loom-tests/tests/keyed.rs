@@ -440,7 +440,7 @@ fn planned(plan: &Arc<AtomicUsize>) -> Limits {
 
 /// A key is first seen while its plan changes and `retier` is called: it is then in the new tier.
 ///
-/// [`of` without a look at the count; the count stored or loaded Relaxed.]
+/// [`of` without a look at the count; the count added to or loaded Relaxed.]
 #[test]
 fn retier_reaches_a_key_that_is_just_seen() {
     check_preemptions(2, retier_reaches_a_key_that_is_just_seen_model);

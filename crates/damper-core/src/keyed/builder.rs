@@ -136,7 +136,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// Adds tiers with their quotas, and sets the function that returns the tier of a key.
     ///
     /// The builder's own quota is that of tier 0. The function is called when a key is first seen, and again after the
-    /// key was forgotten. There are at most 15 tiers in all. A number beyond the last tier means the last.
+    /// key was forgotten. It may use the limiter, but for [`retier`](KeyedLimiter::retier) and
+    /// [`clear_tier`](KeyedLimiter::clear_tier), which call it themselves. There are at most 15 tiers in all. A number beyond the last tier means the last.
     ///
     /// # Examples
     ///

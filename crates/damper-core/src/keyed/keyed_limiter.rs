@@ -253,8 +253,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
             if let Some(booked) = self.table.charge_in_slot(fingerprint, n, &self.clock) {
                 return booked;
             }
-            let own = self.own_tier(key);
-            let tier = || self.tiers.of(fingerprint, own);
+            let own = self.own_tier(fingerprint, key);
+            let tier = || self.tiers.of(fingerprint, own, &self.table);
             if let Some(booked) = self.table.charge_shared(fingerprint, n, &self.clock, tier) {
                 return booked;
             }
@@ -358,12 +358,12 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// `prepare` runs with the key's lock held, perhaps several times.
     fn move_to_own_tier(&self, key: &K, prepare: impl Fn(Fingerprint)) {
         let fingerprint = self.fingerprint(key);
-        self.tiers.outdate();
+        self.tiers.count_retier(fingerprint, &self.table);
         loop {
-            let own = self.own_tier(key);
+            let own = self.own_tier(fingerprint, key);
             let is_moved = self.table.move_to(fingerprint, &self.clock, || {
                 prepare(fingerprint);
-                self.tiers.of(fingerprint, own)
+                self.tiers.of(fingerprint, own, &self.table)
             });
             if is_moved {
                 return;
@@ -432,8 +432,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
             let taken = if is_known {
                 self.table.take(fingerprint, n, &self.clock)
             } else {
-                let own = self.own_tier(key);
-                self.table.take_first(fingerprint, n, &self.clock, || self.tiers.of(fingerprint, own))
+                let own = self.own_tier(fingerprint, key);
+                self.table.take_first(fingerprint, n, &self.clock, || self.tiers.of(fingerprint, own, &self.table))
             };
             match taken {
                 Some(taken) => return taken,
@@ -453,18 +453,23 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     }
 
     /// The tier of a key that was given none.
-    pub(super) fn own_tier(&self, key: &K) -> OwnTier {
-        self.tiers.own(key, || self.table.tiers())
+    pub(super) fn own_tier(&self, fingerprint: Fingerprint, key: &K) -> OwnTier {
+        self.tiers.own(fingerprint, key, &self.table)
     }
 
     /// The quota of the tier that a key is in, or would be in.
     fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
-        self.table.quota_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(key)))
+        self.table.quota_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
     }
 
     /// Answers from the key's bucket, and changes nothing.
     fn look_at<T>(&self, fingerprint: Fingerprint, key: &K, look: impl Fn(&A::Line, u64, u64) -> T) -> T {
-        self.table.peek(fingerprint, &self.clock, || self.tiers.given_or(fingerprint, self.own_tier(key)), look)
+        self.table.peek(
+            fingerprint,
+            &self.clock,
+            || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)),
+            look,
+        )
     }
 }
 

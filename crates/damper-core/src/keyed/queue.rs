@@ -54,7 +54,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn acquire(&self, key: &K, n: u32) -> Acquire<KeyQueue<'_, K, C, S>> {
-        Acquire::new(KeyQueue { limiter: self, key: self.fingerprint(key), own_tier: self.own_tier(key) }, n)
+        let fingerprint = self.fingerprint(key);
+        Acquire::new(KeyQueue { limiter: self, key: fingerprint, own_tier: self.own_tier(fingerprint, key) }, n)
     }
 
     /// Takes `n` tokens of this key now, to be used when they are there.

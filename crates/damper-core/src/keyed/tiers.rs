@@ -1,15 +1,11 @@
 //! Which tier each key is in.
 
-use super::table::{Fingerprint, MOST_TIERS};
+use super::table::{Fingerprint, MOST_TIERS, Table};
 use crate::quota::SetQuotaError;
 use core::fmt;
 use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
-use {
-    crate::sync::{AtomicUsize, Guarded, Ordering},
-    alloc::boxed::Box,
-    hashbrown::HashMap,
-};
+use {crate::sync::Guarded, alloc::boxed::Box, hashbrown::HashMap};
 
 /// The function with which a limiter is built, by which a key belongs to a tier.
 #[cfg(feature = "alloc")]
@@ -23,8 +19,6 @@ pub(super) enum TierChoice<K: ?Sized> {
         tier_of: TierOf<K>,
         /// The tiers that single keys were given, by their fingerprints.
         overrides: Guarded<HashMap<u64, usize>>,
-        /// How often the answers of `tier_of` were given up; wraps.
-        outdated: AtomicUsize,
     },
 }
 
@@ -33,9 +27,9 @@ pub(super) enum TierChoice<K: ?Sized> {
 pub(super) struct OwnTier {
     #[cfg(feature = "alloc")]
     tier: usize,
-    /// How often answers had been given up before the function was asked.
+    /// [`Table::retiers`] of the key before the function was asked.
     #[cfg(feature = "alloc")]
-    outdated: usize,
+    retiers: u32,
 }
 
 impl OwnTier {
@@ -44,14 +38,14 @@ impl OwnTier {
         #[cfg(feature = "alloc")]
         tier: 0,
         #[cfg(feature = "alloc")]
-        outdated: 0,
+        retiers: 0,
     };
 }
 
 impl<K: ?Sized> TierChoice<K> {
     #[cfg(feature = "alloc")]
     pub(super) fn new(tier_of: TierOf<K>) -> Self {
-        Self::Several { tier_of, overrides: Guarded::new(HashMap::new()), outdated: AtomicUsize::new(0) }
+        Self::Several { tier_of, overrides: Guarded::new(HashMap::new()) }
     }
 
     /// Whether keys can be in different tiers.
@@ -60,47 +54,45 @@ impl<K: ?Sized> TierChoice<K> {
         matches!(self, Self::Several { .. })
     }
 
-    /// The tier of a key that was given none, where there are `tiers` of them.
+    /// The tier of a key that was given none, in this table.
     ///
     /// Called without a lock, because the function may use the limiter.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
-    pub(super) fn own(&self, key: &K, tiers: impl FnOnce() -> usize) -> OwnTier {
+    pub(super) fn own<A>(&self, fingerprint: Fingerprint, key: &K, table: &Table<A>) -> OwnTier {
         match self {
             Self::One(_) => OwnTier::ONLY,
             #[cfg(feature = "alloc")]
-            Self::Several { tier_of, outdated, .. } => {
-                // ORDERING: Acquire pairs with the Release in `outdate`: a thread that sees the count has the function see what
-                // the caller of `retier` wrote before. loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
-                let outdated = outdated.load(Ordering::Acquire);
+            Self::Several { tier_of, .. } => {
+                // Before the function: an answer that is older than a `retier` is then known by its count.
+                let retiers = table.retiers(fingerprint);
                 let tier = tier_of(key);
-                OwnTier { tier: tier.min(tiers() - 1), outdated }
+                OwnTier { tier: tier.min(table.tiers() - 1), retiers }
             }
         }
     }
 
-    /// Gives up the answers of the function so far: a call that holds one asks again.
-    pub(super) fn outdate(&self) {
+    /// Counts that a key's tier is asked for again: a call that has an older answer then asks again, too.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
+    pub(super) fn count_retier<A>(&self, fingerprint: Fingerprint, table: &Table<A>) {
         match self {
             Self::One(_) => {}
             #[cfg(feature = "alloc")]
-            // ORDERING: Release, as in `own`.
-            Self::Several { outdated, .. } => _ = outdated.fetch_add(1, Ordering::Release),
+            Self::Several { .. } => table.count_retier(fingerprint),
         }
     }
 
     /// The tier of a key: the one that it was given, or else its own.
     ///
-    /// `None` if the function has to be asked again. Called with the key's lock held.
+    /// `None` if the function has to be asked again. Called with the key's lock held: a `retier` that had the lock before has
+    /// counted, and one that has it later moves the key.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
-    pub(super) fn of(&self, fingerprint: Fingerprint, own: OwnTier) -> Option<usize> {
+    pub(super) fn of<A>(&self, fingerprint: Fingerprint, own: OwnTier, table: &Table<A>) -> Option<usize> {
         match self {
             Self::One(_) => Some(0),
             #[cfg(feature = "alloc")]
-            Self::Several { outdated, .. } => {
-                // ORDERING: Relaxed: the key's lock orders it. A `retier` that took the lock before has counted, and one that
-                // takes it later moves the key. loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
-                let is_asked_since = outdated.load(Ordering::Relaxed) == own.outdated;
-                is_asked_since.then(|| self.given_or(fingerprint, own))
+            Self::Several { .. } => {
+                let is_current = table.retiers(fingerprint) == own.retiers;
+                is_current.then(|| self.given_or(fingerprint, own))
             }
         }
     }

@@ -4,7 +4,12 @@
 use crate::sync::Signal;
 use crate::sync::{Guarded, const_unless_loom};
 #[cfg(feature = "alloc")]
-use {alloc::boxed::Box, core::array, crossbeam_utils::CachePadded};
+use {
+    crate::sync::{AtomicU32, Ordering},
+    alloc::boxed::Box,
+    core::array,
+    crossbeam_utils::CachePadded,
+};
 
 /// How many locks there are. A power of two, so that no division finds a bucket's.
 #[cfg(feature = "alloc")]
@@ -36,6 +41,9 @@ pub(super) struct Part {
     /// Takes no memory of its own: a part is padded to cache lines.
     #[cfg(feature = "std")]
     changes: Signal,
+    /// How often the tier of one of the keys was asked for again; wraps.
+    #[cfg(feature = "alloc")]
+    retiers: AtomicU32,
 }
 
 impl Part {
@@ -45,6 +53,8 @@ impl Part {
                 counts: Guarded::new(Counts::NONE),
                 #[cfg(feature = "std")]
                 changes: Signal::new(),
+                #[cfg(feature = "alloc")]
+                retiers: AtomicU32::new(0),
             }
         }
     }
@@ -81,6 +91,21 @@ impl Locks {
     #[cfg(feature = "std")]
     pub(super) fn changes(&self, bucket: usize) -> &Signal {
         &self.part(bucket).changes
+    }
+
+    /// How often the tiers of keys that would share this bucket were asked for again.
+    #[cfg(feature = "alloc")]
+    pub(super) fn retiers(&self, bucket: usize) -> u32 {
+        // ORDERING: Acquire pairs with the Release in `count_retier`: a thread that sees the count asks for a tier with all that the
+        // caller of `retier` wrote before. loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
+        self.part(bucket).retiers.load(Ordering::Acquire)
+    }
+
+    /// Counts that the tier of a key that would share this bucket is asked for again.
+    #[cfg(feature = "alloc")]
+    pub(super) fn count_retier(&self, bucket: usize) {
+        // ORDERING: Release, as in `retiers`.
+        self.part(bucket).retiers.fetch_add(1, Ordering::Release);
     }
 
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one lock only"))]

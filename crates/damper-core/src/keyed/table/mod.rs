@@ -142,6 +142,18 @@ impl<A> Table<A> {
         self.tiers.add(quota, self.shared.buckets())
     }
 
+    /// How often the tier of this key, or of another one with the same lock, was asked for again.
+    #[cfg(feature = "alloc")]
+    pub(super) fn retiers(&self, key: Fingerprint) -> u32 {
+        self.shared.retiers(self.shared.share_of(key))
+    }
+
+    /// Adds one to [`retiers`](Self::retiers).
+    #[cfg(feature = "alloc")]
+    pub(super) fn count_retier(&self, key: Fingerprint) {
+        self.shared.count_retier(self.shared.share_of(key));
+    }
+
     /// The quota of a tier, if there is such a tier.
     pub(super) fn tier(&self, tier: usize) -> Option<&LiveQuota> {
         self.tiers.get(tier).map(|tier| &tier.quota)

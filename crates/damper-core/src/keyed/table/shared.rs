@@ -264,6 +264,18 @@ impl SharedBuckets {
         self.locks.raise_all();
     }
 
+    /// How often the tiers of the keys under this bucket's lock were asked for again.
+    #[cfg(feature = "alloc")]
+    pub(super) fn retiers(&self, share: Share) -> u32 {
+        self.locks.retiers(share.bucket)
+    }
+
+    /// Adds one to [`retiers`](Self::retiers).
+    #[cfg(feature = "alloc")]
+    pub(super) fn count_retier(&self, share: Share) {
+        self.locks.count_retier(share.bucket);
+    }
+
     /// Adds up what each lock counted.
     pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
         self.locks.sum(of)
