@@ -71,13 +71,15 @@ impl Client {
     }
 }
 
-/// The value of a metric of the limit, or of one of its tiers.
-fn value(scrape: &Scrape, name: &str, tier: Option<&str>) -> Option<f64> {
-    let sample = scrape.samples.iter().find(|sample| sample.metric == name && sample.labels.get("tier") == tier)?;
-    match sample.value {
-        Value::Counter(value) | Value::Gauge(value) => Some(value),
-        _ => None,
-    }
+/// The sum of a metric of the limit, or of one of its tiers.
+fn sum(scrape: &Scrape, name: &str, tier: Option<&str>) -> u64 {
+    let samples = scrape.samples.iter().filter(|sample| sample.metric == name && sample.labels.get("tier") == tier);
+    let values = samples.map(|sample| match sample.value {
+        // All of these are whole numbers.
+        Value::Counter(value) | Value::Gauge(value) => value as u64,
+        _ => 0,
+    });
+    values.sum()
 }
 
 #[tokio::main]
@@ -104,11 +106,11 @@ async fn main() -> Result<(), AnyError> {
         println!("{key}: {burst} requests, then {} and {:?}", refused.status(), refused.headers()["retry-after"]);
     }
     let before = client.scrape().await?;
-    assert_eq!(value(&before, "damper_limit_allowed_total", None), Some(9.0));
-    assert_eq!(value(&before, "damper_limit_refused_total", None), Some(2.0));
-    for (tier, burst) in [("free", 3.0), ("pro", 6.0)] {
-        assert_eq!(value(&before, "damper_limit_keys_exhausted", Some(tier)), Some(1.0));
-        assert_eq!(value(&before, "damper_limit_burst_tokens", Some(tier)), Some(burst));
+    assert_eq!(sum(&before, "damper_limit_allowed_total", None), 9);
+    assert_eq!(sum(&before, "damper_limit_refused_total", None), 2);
+    for (tier, burst) in [("free", 3), ("pro", 6)] {
+        assert_eq!(sum(&before, "damper_limit_keys_exhausted", Some(tier)), 1);
+        assert_eq!(sum(&before, "damper_limit_burst_tokens", Some(tier)), burst);
     }
     // A larger burst of pro keys, while another client runs. Tokens that were taken stay taken.
     let mallory = client.clone();
@@ -129,8 +131,8 @@ async fn main() -> Result<(), AnyError> {
     assert_eq!(client.get("free-alice").await?.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(flood.await??, 3, "a burst, whatever was reloaded meanwhile");
     let after = client.scrape().await?;
-    assert_eq!(value(&after, "damper_limit_burst_tokens", Some("pro")), Some(8.0));
-    assert_eq!(value(&after, "damper_limit_allowed_total", None), Some(14.0));
+    assert_eq!(sum(&after, "damper_limit_burst_tokens", Some("pro")), 8);
+    assert_eq!(sum(&after, "damper_limit_allowed_total", None), 14);
     println!("{} samples were scraped", after.samples.len());
     Ok(std::fs::remove_file(&file)?)
 }
