@@ -212,7 +212,8 @@ pub use completion::{
 pub use concurrency::{
     Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyFuture,
     ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, ConcurrencyStatus,
-    LoadSigns, PermitObserver, PermitOrWait, ShadowedAcquireFuture, ShadowedLimit, ShadowedPermit, Waiting,
+    LoadSigns, PermitObserver, PermitOrWait, ShadowedAcquireFuture, ShadowedGate, ShadowedLimit, ShadowedPermit,
+    Waiting,
 };
 #[cfg(feature = "tower")]
 pub use deadline::RequestDeadline;

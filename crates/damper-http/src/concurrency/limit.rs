@@ -71,7 +71,9 @@ pub trait ConcurrencyLimit {
         None
     }
 
-    /// Returns the refusals of the limit and of a candidate beside it, for metrics. Default: there is no candidate.
+    /// Returns the refusals of the limit and of a candidate beside it, for metrics.
+    ///
+    /// Default: there is no candidate.
     fn shadow_report(&self) -> Option<ShadowReport> {
         None
     }

@@ -126,7 +126,9 @@ impl<L: Limit> RateLimitSettings<L> {
         answer.map_err(|refusal| self.response(head, &refusal))
     }
 
-    /// Records a decision in logs and metrics, and calls the callback for it. The candidate decides beside it.
+    /// Records a decision in logs and metrics, and calls the callback for it.
+    ///
+    /// The candidate decides beside it.
     #[inline]
     pub(super) fn record(&self, head: &Head<'_>, answer: &Answer) {
         self.record_in_force(head, answer);
