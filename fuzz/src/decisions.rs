@@ -89,8 +89,8 @@ fn slow(text: &str) -> Result<(Vec<Decision>, u64), usize> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if line.starts_with("lost ") {
-            lost = lost.saturating_add(number(&line[5..], 10, u64::MAX).ok_or(index + 1)?);
+        if let Some(more) = line.strip_prefix("lost ") {
+            lost = lost.saturating_add(number(more, 10, u64::MAX).ok_or(index + 1)?);
             continue;
         }
         let fields: Vec<&str> =
