@@ -1,4 +1,4 @@
-//! A candidate beside a limit per client: what it would refuse, and the smallest quota for the clients that came.
+//! A candidate beside a limit per client, and a log of the decisions on the clients that came.
 
 use damper::Quota;
 use damper::decision_log::DecisionLog;

@@ -158,7 +158,7 @@ fn decisions_are_read_whole_while_threads_write() {
                 let is_last = are_done.load(Ordering::Acquire);
                 for Decision { key, cost, answer, .. } in reader.by_ref() {
                     assert_eq!(u64::from(cost), key.wrapping_mul(0x9E37_79B9) & 0xFFFF_FFFF);
-                    assert_eq!(answer == DecisionAnswer::Refused, key % 3 == 0);
+                    assert_eq!(answer == DecisionAnswer::Refused, key.is_multiple_of(3));
                     read += 1;
                 }
                 if is_last {
@@ -173,12 +173,14 @@ fn decisions_are_read_whole_while_threads_write() {
                     for number in 0..EACH {
                         let key = number * WRITERS + writer;
                         let cost = (key.wrapping_mul(0x9E37_79B9) & 0xFFFF_FFFF) as u32;
-                        log.record(key, cost, &if key % 3 == 0 { Err(()) } else { Ok(()) });
+                        log.record(key, cost, &if key.is_multiple_of(3) { Err(()) } else { Ok(()) });
                     }
                 })
             })
             .collect();
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        for writer in writers {
+            writer.join().unwrap();
+        }
         are_done.store(true, Ordering::Release);
         let (read, lost) = reading.join().unwrap();
         assert_eq!(read + lost, WRITERS * EACH);

@@ -344,14 +344,14 @@ fn layers_of_tower_take_candidates() {
     let limiters = Arc::new(Shadowed::new(limiter(3), limiter(1)));
     let breaker = |failures| CircuitBreaker::with_clock(failing_after(failures), ManualClock::new());
     let breakers = Arc::new(Shadowed::new(breaker(3), breaker(1)));
-    let failing = service_fn(|_: ()| ready(Err::<(), _>(std::fmt::Error)));
-    let mut limited = tower::Layer::layer(&LimitLayer::new(Arc::clone(&limiters)), failing);
+    let failing = service_fn(|(): ()| ready(Err::<(), _>(std::fmt::Error)));
+    let mut queries = tower::Layer::layer(&LimitLayer::new(Arc::clone(&limiters)), failing);
     let mut broken = tower::Layer::layer(&BreakerLayer::new(Arc::clone(&breakers)), failing);
     for _ in 0..4 {
         let mut context = Context::from_waker(Waker::noop());
-        assert!(Service::<()>::poll_ready(&mut limited, &mut context).is_ready());
+        assert!(Service::<()>::poll_ready(&mut queries, &mut context).is_ready());
         assert!(Service::<()>::poll_ready(&mut broken, &mut context).is_ready());
-        assert!(pin!(limited.call(())).poll(&mut context).is_ready());
+        assert!(pin!(queries.call(())).poll(&mut context).is_ready());
         assert!(pin!(broken.call(())).poll(&mut context).is_ready());
     }
     let mut report = ShadowReport::default();

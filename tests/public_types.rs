@@ -46,11 +46,9 @@ macro_rules! table {
 fn types_of_the_core_have_the_traits_users_expect() {
     use damper::breaker::*;
     use damper::deadline::*;
-    use damper::decision_log::*;
     use damper::keyed::*;
     use damper::limit::*;
     use damper::quota::*;
-    use damper::shadow::*;
     use damper::store::*;
     use damper::time::*;
     use damper::word32::*;
@@ -107,19 +105,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         TierCensus: key defaulted,
         KeyCensus: value,
         CapacityError: key error,
-        // shadow mode
-        Shadowed<RateLimiter>: shared,
-        ShadowedRef<&'static CircuitBreaker, &'static CircuitBreaker>: shared,
-        ShadowCounts: shared defaulted,
-        ShadowReport: key defaulted,
-        // decision log
-        DecisionLog: shared,
-        DecisionReader<'static>: shared,
-        Logged<RateLimiter>: shared,
-        Logged<&'static RateLimiter>: shared cloned,
-        Decision: key displayed,
-        DecisionAnswer: key displayed,
-        ParseDecisionError: cloned error,
         // store
         LruStore<String, u32>: shared defaulted,
         // breaker
@@ -169,6 +154,41 @@ fn types_of_the_core_have_the_traits_users_expect() {
         TokioClock: shared cloned defaulted,
         AcquireFuture<&'static RateLimiter, TokioSleep>: debug,
         AcquireFuture<KeyQueue<'static, str, Monotonic, Seed>, TokioSleep>: debug,
+    }
+}
+
+#[test]
+fn types_of_shadow_mode_have_the_traits_users_expect() {
+    use damper::decision_log::*;
+    use damper::shadow::*;
+    use damper::{CircuitBreaker, RateLimiter};
+
+    table! {
+        Shadowed<RateLimiter>: shared,
+        ShadowedRef<&'static CircuitBreaker, &'static CircuitBreaker>: shared,
+        ShadowCounts: shared defaulted,
+        ShadowReport: key defaulted,
+        // decision log
+        DecisionLog: shared,
+        DecisionReader<'static>: shared,
+        Logged<RateLimiter>: shared,
+        Logged<&'static RateLimiter>: shared cloned,
+        Decision: key displayed,
+        DecisionAnswer: key displayed,
+        ParseDecisionError: cloned error,
+    }
+    #[cfg(all(feature = "tokio", feature = "tower"))]
+    {
+        use damper::Bulkhead;
+        use damper::http::*;
+        use std::sync::Arc;
+
+        table! {
+            ShadowedBreakers<PerHost, PerHost>: shared cloned,
+            ShadowedLimit<Arc<Bulkhead>, Arc<Bulkhead>>: shared cloned,
+            ShadowedPermit<(), ()>: debug,
+            ShadowedAcquireFuture<(), ()>: debug,
+        }
     }
 }
 
@@ -338,7 +358,6 @@ fn types_of_http_have_the_traits_users_expect() {
         MinBudget: shared cloned,
         CircuitBreak<Service>: shared cloned,
         PerHost: shared cloned,
-        ShadowedBreakers<PerHost, PerHost>: shared cloned,
         PerHostBuilder: shared,
         Single: shared cloned,
         SingleBuilder: shared,
@@ -354,9 +373,6 @@ fn types_of_http_have_the_traits_users_expect() {
         ConcurrencyService<Service, ConcurrencyLayer<Arc<Bulkhead>>>: shared cloned,
         AdmissionLayer<TokioSleep>: shared cloned,
         AdmissionGate<TokioSleep>: shared,
-        ShadowedLimit<Arc<Bulkhead>, Arc<Bulkhead>>: shared cloned,
-        ShadowedPermit<(), ()>: debug,
-        ShadowedAcquireFuture<(), ()>: debug,
         LoadSigns: key defaulted,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,

@@ -81,7 +81,7 @@ fn number(text: &str, base: u32, most: u64) -> Option<u64> {
     (value <= most).then_some(value)
 }
 
-/// What the slow reader finds: the decisions and the lost ones, or the number of the first line that it cannot read.
+/// Reads slowly: the decisions and how many are lost, or the number of the first wrong line.
 fn slow(text: &str) -> Result<(Vec<Decision>, u64), usize> {
     let (mut decisions, mut lost) = (Vec::new(), 0u64);
     for (index, line) in text.lines().enumerate() {
@@ -89,8 +89,8 @@ fn slow(text: &str) -> Result<(Vec<Decision>, u64), usize> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if line.starts_with("lost ") {
-            lost = lost.saturating_add(number(&line[5..], 10, u64::MAX).ok_or(index + 1)?);
+        if let Some(more) = line.strip_prefix("lost ") {
+            lost = lost.saturating_add(number(more, 10, u64::MAX).ok_or(index + 1)?);
             continue;
         }
         let fields: Vec<&str> =
@@ -121,9 +121,9 @@ pub fn decisions(Input { lines, thousandths, burst }: Input<'_>) {
     let read = read.map(|file| (file.decisions, file.lost)).map_err(|error| error.line);
     assert_eq!(read, slow(&text), "{text:?}");
     let Ok((decisions, lost)) = read else { return };
-    let written: String = decisions.iter().map(|decision| format!("{decision}\n")).collect();
+    let written: Vec<String> = decisions.iter().map(Decision::to_string).collect();
     let file = DecisionFile { decisions, lost };
-    let again: DecisionFile = format!("{written}lost {lost}\n").parse().expect("it was written");
+    let again: DecisionFile = format!("{}\nlost {lost}\n", written.join("\n")).parse().expect("it was written");
     assert_eq!(again, file);
 
     let replay = Replay::new(&file);

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 const DAY: f64 = 86_400.0;
 
-/// The calls of a day: seconds, client and cost, in their order. Most come in the evening, and in bursts.
+/// The calls of a day: seconds, client and cost, in their order.
+///
+/// Most come in the evening, and in bursts.
 fn day(seed: u64, costs: u32) -> Vec<(f64, u32, u32)> {
     let mut random = Random::new(seed);
     let mut calls = Vec::new();
@@ -90,7 +92,7 @@ fn smallest_quota_of_a_day_is_that_of_brute_force() {
                 let enough = |refused: usize| refused as f64 <= share * calls.len() as f64;
                 assert_eq!(found.refused, refused(found.limit), "{family:?} {share} {}", found.limit);
                 assert!(enough(found.refused));
-                let by_brute_force = (1..).find(|limit| enough(refused(*limit))).unwrap();
+                let by_brute_force = (1..=found.limit).find(|limit| enough(refused(*limit))).unwrap();
                 assert_eq!(found.limit, by_brute_force, "{family:?} {share}");
             }
         }
@@ -147,8 +149,8 @@ fn errors_name_the_line_and_what_is_allowed() {
 
 #[test]
 fn command_prints_the_smallest_quota() {
-    let text: String = (0..1_000).map(|call| format!("{} a 1 allowed\n", call * 100_000)).collect();
-    let file: DecisionFile = text.parse().unwrap();
+    let lines: Vec<String> = (0..1_000).map(|call| format!("{} a 1 allowed", call * 100_000)).collect();
+    let file: DecisionFile = lines.join("\n").parse().unwrap();
     let arguments = Arguments::parse(&["FILE", "--refuse-at-most", "0.1%", "--burst", "1"]).unwrap();
     let printed = report(&file, &arguments).unwrap();
     assert!(printed.starts_with("1000 calls of 1 keys in 0.0 h: 0 were refused (0.000 %), 0 are lost"), "{printed}");

@@ -46,7 +46,7 @@
 //! assert_eq!((sent, mails.report().only_by_candidate), (30, 10));
 //! ```
 //!
-//! What it takes, where:
+//! The candidates of each layer:
 //!
 //! | of | write |
 //! |---|---|
@@ -59,7 +59,7 @@
 //! one of them refused. With the feature `metrics` the layers count them in `damper_shadow_refused_total`, whose label `in_force` says
 //! what the limit in force answered, and with `tracing` they log each with a field `shadow`.
 //!
-//! ## What a candidate cannot know
+//! ## Limits of a candidate
 //!
 //! - A candidate also decides on the calls that the limit in force refuses, so it shows what it would do alone. Those clients may have
 //!   sent fewer calls, or more retries, than they would send under the candidate. A candidate that is stricter than the limit
@@ -101,7 +101,7 @@
 //!
 //! Other limiters are wrapped in [`Logged`], and a limiter of your own calls [`DecisionLog::record`].
 //! Keys are not stored, only 48 bits of their hash, with the limiter's random seed: the entries of one process belong together.
-//! Size the log for what comes between two reads. What was overwritten before is counted, and stands in the file as `lost 12`.
+//! Size the log for what comes between two reads. Entries that were overwritten before a read are counted, and stand in the file as `lost 12`.
 //!
 //! In a checkout of damper, `damper-sim` replays the file:
 //!

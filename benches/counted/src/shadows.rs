@@ -1,4 +1,6 @@
-//! Candidates beside what is in force, the same decisions by two that know nothing of one another, and decisions in a log.
+//! Candidates beside limits in force, and decisions in a log.
+//!
+//! A row `two_...` makes the same decisions by two that know nothing of one another.
 
 use crate::still::{SEED, still};
 use crate::{Call, Row, rows};

@@ -192,7 +192,7 @@ pub use completion::{
 pub use concurrency::{
     Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyFuture,
     ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, LoadSigns,
-    PermitObserver, PermitOrWait, ShadowedAcquireFuture, ShadowedLimit, ShadowedPermit, Waiting,
+    PermitObserver, PermitOrWait, ShadowedAcquireFuture, ShadowedGate, ShadowedLimit, ShadowedPermit, Waiting,
 };
 #[cfg(feature = "tower")]
 pub use deadline::RequestDeadline;

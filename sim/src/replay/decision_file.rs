@@ -1,4 +1,4 @@
-//! The file, and what is wrong in it.
+//! The file, and the mistakes in it.
 
 use damper::decision_log::{Decision, ParseDecisionError};
 use std::error::Error;
@@ -47,11 +47,11 @@ impl FromStr for DecisionFile {
 pub struct DecisionFileError {
     /// The number of the line, from 1.
     pub line: usize,
-    /// What is wrong in it.
+    /// The mistake.
     pub cause: LineError,
 }
 
-/// What is wrong in a line.
+/// The mistake in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LineError {
@@ -59,7 +59,7 @@ pub enum LineError {
     Decision(ParseDecisionError),
     /// No number follows `lost`.
     Lost {
-        /// What follows it.
+        /// The text that follows it.
         found: String,
     },
 }

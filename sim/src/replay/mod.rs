@@ -1,4 +1,4 @@
-//! What another quota would have refused of the calls in a log of decisions.
+//! Replays of a log of decisions under other quotas.
 //!
 //! A program writes its log by `DecisionReader::write_to`. A replay gives every key of it a token bucket of its own, full at the first call,
 //! and asks for the same tokens at the same times.
@@ -7,10 +7,10 @@
 
 // | file | idea |
 // |---|---|
-// | `decision_file` | the file, and what is wrong in it |
+// | `decision_file` | the file, and the mistakes in it |
 // | `search` | replays under one quota, and the search for the smallest |
 // | `options` | the arguments of the command |
-// | `report` | what the command prints |
+// | `report` | the output of the command |
 
 pub mod decision_file;
 pub mod options;

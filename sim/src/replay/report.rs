@@ -1,4 +1,4 @@
-//! What the command prints.
+//! The output of the command.
 
 use super::decision_file::DecisionFile;
 use super::options::Arguments;

@@ -27,7 +27,6 @@ pub enum Window {
 
 impl Family {
     /// Returns the quota of this limit.
-    #[must_use]
     pub fn quota(self, limit: u32) -> Quota {
         let quota = match self.window {
             Window::Second => Quota::per_second(limit),
@@ -135,7 +134,9 @@ impl Replay {
         refusals <= most
     }
 
-    /// Asks for the tokens of all calls, in their order. Calls `refused` for each refusal, until that says to stop.
+    /// Asks for the tokens of all calls, in their order.
+    ///
+    /// Calls `refused` for each refusal, until that says to stop.
     fn replay(&self, quota: Quota, mut refused: impl FnMut() -> Go) {
         let clock = ManualClock::with_frequency(1_000_000);
         let start = self.calls.first().map_or(0, |call| call.micros);
@@ -148,9 +149,9 @@ impl Replay {
         }
     }
 
-    /// Returns the smallest quota of a family that would have refused at most this share of the calls; `None` if there is none.
+    /// Returns the smallest quota of a family that would have refused at most this share of the calls.
     ///
-    /// Where all calls cost the same, no smaller quota would do. Where [costs differ](Self::costs_differ), the next smaller one would not.
+    /// `None` if there is none. Where all calls cost the same, no smaller quota would do. Where [costs differ](Self::costs_differ), the next smaller one would not.
     #[must_use]
     pub fn smallest(&self, family: Family, at_most: Share) -> Option<Smallest> {
         let most = at_most.of(self.calls());

@@ -25,9 +25,9 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Decision {
-    /// When it was made, since the origin of the log's clock, in microseconds. It may be early by less than two.
+    /// The time of the decision, since the origin of the log's clock, in microseconds.
     ///
-    /// It wraps, after four years at least.
+    /// It may be early by less than two microseconds, and wraps after four years at least.
     pub at: Duration,
     /// The lowest 48 bits of the key's hash; 0 of a limiter without keys.
     pub key: u64,

@@ -10,10 +10,9 @@ use core::fmt;
 /// The most entries: 2^24, in 384 MiB.
 const MOST_ENTRIES: u32 = 1 << 24;
 
-/// The last decisions of limiters, as many as it has room for: a ring that any number of threads write without waiting.
+/// The last decisions of limiters: a ring that any number of threads write without waiting.
 ///
-/// An entry is the time, the hash of the key, the cost and the answer. What a day of traffic would have met under another quota can be
-/// replayed from them: `damper-sim replay LOGFILE --refuse-at-most 0.1%` prints the smallest quota that would have refused under 0.1 % of it.
+/// An entry is the time, the hash of the key, the cost and the answer. A day of traffic can be replayed from them under another quota: `damper-sim replay LOGFILE --refuse-at-most 0.1%` prints the smallest quota that would have refused under 0.1 % of it.
 ///
 /// A limiter writes into a log only if it is told to: [`Logged`](super::Logged) wraps one, and damper's rate limit layers for HTTP have
 /// `decision_log`. Several may share a log; they should then be limiters of different keys, because an entry does not say whose it is.
@@ -162,9 +161,9 @@ impl<C> DecisionLog<C> {
 }
 
 impl<C: Clock> DecisionLog<C> {
-    /// Writes the decision on a call: the hash of its key, its cost, and its answer, of which an `Err` is a refusal.
+    /// Writes the decision on a call: the hash of its key, its cost, and its answer.
     ///
-    /// For limiters of your own. The lowest 48 bits of the hash are kept. The time is that of this call.
+    /// For limiters of your own. An `Err` is a refusal. The lowest 48 bits of the hash are kept. The time is that of this call.
     ///
     /// # Examples
     ///

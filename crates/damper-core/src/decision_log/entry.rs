@@ -51,7 +51,7 @@ pub(super) struct Entry {
     pub(super) answer: DecisionAnswer,
 }
 
-/// What a reader finds in the words of an entry.
+/// The words of an entry, as a reader finds them.
 pub(super) enum Found<T> {
     /// The whole entry.
     Whole(T),

@@ -12,7 +12,7 @@ use core::ops::Deref;
 /// A limiter whose decisions are written into a [`DecisionLog`].
 ///
 /// Its answers are the limiter's. `G` is a pointer to the log: a reference to a `static`, or an `Arc`. The limiter is used through this
-/// one for decisions, and directly for everything else. What waits, is reserved or charged is not logged.
+/// one for decisions, and directly for everything else. Waits, reservations and charges are not logged.
 ///
 /// The time of an entry is read from the log's clock, right after the decision.
 ///

@@ -1,4 +1,4 @@
-//! A log of decisions, from which it can be computed what another quota would have refused: [`DecisionLog`].
+//! A log of decisions, to compute what another quota would have refused: [`DecisionLog`].
 
 // | file | idea |
 // |---|---|

@@ -67,7 +67,6 @@ proptest! {
 }
 
 proptest! {
-    /// A time is early by less than two microseconds, or by less than a tick and a microsecond of a slow clock.
     #[test]
     fn time_is_early_by_less_than_two_microseconds(
         frequency in prop_oneof![1..5_000_000_000u64, 1..1_000_000u64, Just(1_000_000_000)],

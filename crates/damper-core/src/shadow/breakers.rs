@@ -12,7 +12,9 @@ use core::ops::Deref;
 use alloc::sync::Arc;
 
 impl<C: Clock, L: OnStateChange, D: Clock, M: OnStateChange> Shadowed<CircuitBreaker<C, L>, CircuitBreaker<D, M>> {
-    /// Makes one call if the breaker in force lets it pass, as [`CircuitBreaker::call`] does. The candidate learns from it.
+    /// Makes one call if the breaker in force lets it pass, as [`CircuitBreaker::call`] does.
+    ///
+    /// The candidate learns from it.
     ///
     /// # Errors
     ///
@@ -104,7 +106,7 @@ impl<B: Recorder, S: Recorder> Recorder for Shadowed<B, S> {
 #[derive(Debug)]
 pub struct ShadowedRef<B: BreakerRef, S: BreakerRef>(ChosenBreakers<B, S>);
 
-/// What a [`ShadowedRef`] points to.
+/// The breakers that a [`ShadowedRef`] points to.
 pub struct ChosenBreakers<B, S> {
     in_force: B,
     candidate: Option<S>,

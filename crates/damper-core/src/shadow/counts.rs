@@ -80,7 +80,9 @@ impl ShadowCounts {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the counts so far. Each is exact, and calls that end meanwhile may be in some and not in others.
+    /// Returns the counts so far.
+    ///
+    /// Each is exact, and calls that end meanwhile may be in some and not in others.
     #[must_use]
     pub fn report(&self) -> ShadowReport {
         // ORDERING: Relaxed, as in `record`.

@@ -7,7 +7,9 @@ use crate::time::Clock;
 use core::hash::{BuildHasher, Hash};
 
 impl<A: Algorithm, C: Clock, S: Limiter> Shadowed<RateLimiter<A, C>, S> {
-    /// Takes one token of the limiter in force if there is one, as [`RateLimiter::check`] does. The candidate decides beside it.
+    /// Takes one token of the limiter in force if there is one, as [`RateLimiter::check`] does.
+    ///
+    /// The candidate decides beside it.
     ///
     /// # Errors
     ///
@@ -17,7 +19,9 @@ impl<A: Algorithm, C: Clock, S: Limiter> Shadowed<RateLimiter<A, C>, S> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens of the limiter in force, as [`RateLimiter::check_n`] does. The candidate decides beside it.
+    /// Takes `n` tokens of the limiter in force, as [`RateLimiter::check_n`] does.
+    ///
+    /// The candidate decides beside it.
     ///
     /// # Errors
     ///
@@ -55,7 +59,9 @@ where
     I: BuildHasher,
     B: KeyedAlgorithm,
 {
-    /// Takes one token of this key's bucket in force, as [`KeyedLimiter::check`] does. The candidate decides beside it.
+    /// Takes one token of this key's bucket in force, as [`KeyedLimiter::check`] does.
+    ///
+    /// The candidate decides beside it.
     ///
     /// # Errors
     ///
@@ -65,7 +71,9 @@ where
         self.check_n(key, 1)
     }
 
-    /// Takes `n` tokens of this key's bucket in force, as [`KeyedLimiter::check_n`] does. The candidate decides beside it.
+    /// Takes `n` tokens of this key's bucket in force, as [`KeyedLimiter::check_n`] does.
+    ///
+    /// The candidate decides beside it.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 
 // | file | idea |
 // |---|---|
-// | `shadowed` | what is in force, and a candidate beside it |
+// | `shadowed` | a limiter or a breaker in force, and a candidate beside it |
 // | `limits` | limiters in shadow mode, with keys and without |
 // | `breakers` | breakers in shadow mode |
 // | `counts` | how often the two disagree |

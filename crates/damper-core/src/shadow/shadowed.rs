@@ -1,4 +1,4 @@
-//! What is in force, and a candidate beside it.
+//! A limiter or a breaker in force, and a candidate beside it.
 
 use super::{ShadowCounts, ShadowReport};
 use crate::sync::const_unless_loom;
@@ -110,7 +110,7 @@ impl<T, S> Shadowed<T, S> {
         }
     }
 
-    /// What is in force, for everything but decisions: a look at its level, a change of its quota.
+    /// The limiter or breaker in force, to look at it or to change it.
     ///
     /// The candidate does not see calls that are made on it.
     #[must_use]

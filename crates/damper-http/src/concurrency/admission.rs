@@ -195,9 +195,9 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
         Self(self.0.named(name))
     }
 
-    /// Lets a candidate decide beside the gate, and changes nothing, as [`ConcurrencyLayer::shadow`] does. Default: none.
+    /// Lets a candidate decide beside the gate, and changes nothing. Default: none.
     ///
-    /// The candidate gets the classes, tenants and deadlines of this layer, so set these first. It has no queue: a call for which it
+    /// See [`ConcurrencyLayer::shadow`]. The candidate gets the classes, tenants and deadlines of this layer, so set these first. It has no queue: a call for which it
     /// has no free slot counts as refused.
     ///
     /// # Examples
@@ -218,7 +218,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
     pub fn shadow<Q: LimitRule, D: Clock>(
         self,
         candidate: Arc<Admission<Q, D>>,
-    ) -> ConcurrencyLayer<ShadowedLimit<AdmissionGate<S, R, C>, AdmissionGate<S, Q, D>>, V> {
+    ) -> ConcurrencyLayer<ShadowedGate<S, R, C, Q, D>, V> {
         let AdmissionGate { criticality, tenant, longest_wait, sleep, .. } = self.0.limit_in_force().clone();
         self.0.shadow(AdmissionGate { gate: candidate, criticality, tenant, longest_wait, sleep })
     }
@@ -284,6 +284,9 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> fmt::Debug for AdmissionLayer<
         f.debug_tuple("AdmissionLayer").field(&self.0).finish()
     }
 }
+
+/// A gate in force, and a candidate beside it. Made by [`AdmissionLayer::shadow`].
+pub type ShadowedGate<S, R, C, Q, D> = ShadowedLimit<AdmissionGate<S, R, C>, AdmissionGate<S, Q, D>>;
 
 type CriticalityOf = Arc<dyn Fn(&Head<'_>) -> Criticality + Send + Sync>;
 

@@ -34,7 +34,7 @@ mod side;
 mod time_given;
 mod waiting;
 
-pub use admission::{AdmissionGate, AdmissionLayer};
+pub use admission::{AdmissionGate, AdmissionLayer, ShadowedGate};
 pub use bulkheads::{Bulkheads, PermitOrWait};
 pub use classify::{ClassifyLoad, LoadSigns};
 pub use client::ClientConcurrencyLayer;

@@ -26,11 +26,13 @@ impl<L, S> ShadowedLimit<L, S> {
     }
 
     /// The limit in force.
+    #[must_use]
     pub fn in_force(&self) -> &L {
         &self.in_force
     }
 
     /// The candidate.
+    #[must_use]
     pub fn candidate(&self) -> &S {
         &self.candidate
     }
@@ -98,7 +100,7 @@ enum CandidatePermit<Q> {
     None,
     /// It learns from the call.
     Learning(Q),
-    /// It only holds its slot, because the latency of a call that waited for the limit in force is not that of the service.
+    /// It only holds its slot: the latency of a call that waited in force is not that of the service.
     Holding { _permit: Q },
 }
 

@@ -1,6 +1,6 @@
 //! A limit for each client address.
 
-use super::prefix::{Prefix, PrefixLimits};
+use super::prefix::{Local, Prefix, PrefixLimits};
 use super::{Decision, Detail, KeyedLimit, Limit, LimitedByTable};
 use crate::wire::TrustedProxies;
 use crate::{Head, MissingPeer};
@@ -102,9 +102,9 @@ impl PerClient {
     }
 }
 
-impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<Arc<KeyedLimiter<ClientAddress, C, S, A>>> {
+impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<Local<C, S, A>> {
     /// Returns the same limit, which writes the decision on each request into a log.
-    pub(super) fn into_logged<D, G>(self, log: G) -> PerClient<Logged<Arc<KeyedLimiter<ClientAddress, C, S, A>>, G>>
+    pub(super) fn into_logged<D, G>(self, log: G) -> PerClient<Logged<Local<C, S, A>, G>>
     where
         D: Clock,
         G: Deref<Target = DecisionLog<D>> + Clone,

@@ -62,7 +62,7 @@ struct PrefixLimit<T> {
 }
 
 /// A limiter to which tokens can be given back, as the decision of several limits needs.
-type Local<C, S, A> = Arc<KeyedLimiter<ClientAddress, C, S, A>>;
+pub(super) type Local<C, S, A> = Arc<KeyedLimiter<ClientAddress, C, S, A>>;
 
 /// A limiter to which tokens can be given back, of which the decisions may be logged.
 pub(super) trait LocalLimit {

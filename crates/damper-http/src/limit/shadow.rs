@@ -65,7 +65,7 @@ impl LimitByQuota for &'static RateLimiter {
     }
 }
 
-/// Requests that wait for the limit in force are refused by the candidate if it has no token when they arrive.
+/// A candidate without waits: it refuses the requests for which it has no token when they arrive.
 #[cfg(feature = "tokio")]
 impl LimitByQuota for super::Wait {
     type Other = RateLimiter;

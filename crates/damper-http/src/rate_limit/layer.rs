@@ -264,9 +264,9 @@ impl<L: SettledLimit + Clone> RateLimitLayer<L> {
 }
 
 impl<L: Clone> RateLimitLayer<L> {
-    /// Writes every decision of the limit into a log: its time, the hash of its key, its cost and its answer. Default: none is written.
+    /// Writes every decision of the limit into a log. Default: none is written.
     ///
-    /// [`DecisionLog`](damper_core::decision_log::DecisionLog) says how it is read, and how to compute from it what another quota would have
+    /// An entry has the time, the hash of the key, the cost and the answer. [`DecisionLog`](damper_core::decision_log::DecisionLog) says how it is read, and how to compute from it what another quota would have
     /// refused. Pass a reference to a `static` or an `Arc`. Exempt requests, and what a [candidate](Self::shadow) answers, are not logged.
     ///
     /// The layer is of another type then: set the [capacity](RateLimitLayer::capacity), the prefixes and the candidate before.

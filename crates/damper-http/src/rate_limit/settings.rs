@@ -164,7 +164,9 @@ impl<L: Limit> RateLimitSettings<L> {
         answer.map_err(|refusal| self.response(head, &refusal))
     }
 
-    /// Records a decision in logs and metrics, and calls the callback for it. The candidate decides beside it.
+    /// Records a decision in logs and metrics, and calls the callback for it.
+    ///
+    /// The candidate decides beside it.
     #[inline]
     pub(super) fn record(&self, head: &Head<'_>, cost: u32, answer: &Answer) {
         self.record_in_force(head, answer);

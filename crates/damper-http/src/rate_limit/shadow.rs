@@ -13,7 +13,7 @@ pub(super) struct ShadowLimit {
     counts: ShadowCounts,
 }
 
-/// What the candidate would have answered; `None` where it could not decide.
+/// The answer that the candidate would have given; `None` where it could not decide.
 pub(super) type CandidateAnswer = Option<Result<(), Limited>>;
 
 impl ShadowLimit {
