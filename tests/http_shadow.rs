@@ -205,7 +205,7 @@ fn metrics_of_the_candidate_have_names_of_their_own() {
     );
 }
 
-/// What is recorded while this runs, without zeros: `name{label=value} value`, in order.
+/// Returns the metrics that are recorded while this runs, without zeros, in order.
 fn exported_by(run: impl FnOnce()) -> Vec<String> {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();

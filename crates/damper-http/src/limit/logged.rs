@@ -131,7 +131,7 @@ where
     }
 }
 
-/// What a response corrects is not logged: the log has decisions.
+/// The log has decisions only. Corrections by responses are not logged.
 impl<C, D, G> SettledLimit for Logged<Arc<RateLimiter<TokenBucket, C>>, G>
 where
     C: Clock,
@@ -143,7 +143,7 @@ where
     }
 }
 
-/// What a response corrects is not logged: the log has decisions.
+/// The log has decisions only. Corrections by responses are not logged.
 impl<K, C, S, A, D, G> SettledKeyedLimit<K> for Logged<Arc<KeyedLimiter<K, C, S, A>>, G>
 where
     K: Hash + ?Sized,

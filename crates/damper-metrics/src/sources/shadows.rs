@@ -3,7 +3,7 @@
 use crate::{Readings, Source};
 use damper_core::shadow::Shadowed;
 
-/// What is in force, and the refusals of both.
+/// Reads the primitive in force, and the refusals of both.
 impl<T: Source, S> Source for Shadowed<T, S> {
     fn read(&self, readings: &Readings<'_>) {
         self.in_force().read(readings);
