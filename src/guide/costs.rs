@@ -33,6 +33,7 @@
 //! | [`KeyedLimiter`](crate::KeyedLimiter) | 48 bytes for each key of its capacity, and 16 more for each further tier |
 //! | a breaker with a window of up to 4,096 calls | a bit or two for each call |
 //! | [`Hedge`](crate::retry::Hedge) | 18 kB for its histogram |
+//! | `DecisionLog` | 24 bytes for each decision that it has room for |
 //! | [`Admission`](crate::Admission) | some 220 kB for its queue and the counters of tenants |
 //!
 //! # Many cores
