@@ -267,7 +267,9 @@ impl LiveQuota {
         Ok(())
     }
 
-    /// Prepares to put `quota` in force. Until the change is published or dropped, other changers are told that it is busy.
+    /// Prepares to put `quota` in force.
+    ///
+    /// Until the change is published or dropped, other changers get [`SetQuotaError::Busy`].
     pub(crate) fn prepare<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<QuotaChange<'_>, SetQuotaError> {
         if !self.claim() {
             return Err(SetQuotaError::Busy);
