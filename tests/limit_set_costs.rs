@@ -302,3 +302,59 @@ fn all_quotas_change_or_none() {
     clock.advance(Duration::from_secs(1));
     assert_eq!(both.check_n(26).unwrap_err().index(), 1);
 }
+
+/// The length of the simulation below, in ticks.
+const LENGTH: u64 = 600 * FREQUENCY;
+
+/// Returns the longest wait for the tokens of a call, in seconds, while eight workers use all of them.
+///
+/// Each worker retries when its refusal says, or only the one that has waited longest asks.
+fn longest_wait(is_queue: bool) -> u64 {
+    let clock = ManualClock::with_frequency(FREQUENCY);
+    let llm = LimitSet::with_clock([Quota::per_minute(60_000).burst(10_000)], &clock);
+    let bills = [200, 400, 4_000, 300, 500, 4_500, 250];
+    let (mut next, mut longest) = (0, 0);
+    // Since when a worker waits, when it asks again, and its bill.
+    let mut waiting = [(); 8].map(|()| {
+        next += 1;
+        Some((0, 0, bills[next % bills.len()]))
+    });
+    let mut calling = [(); 8].map(|()| None);
+    for now in 0..LENGTH {
+        let first = waiting.iter().flatten().map(|&(since, ..)| since).min();
+        for (waiting, calling) in waiting.iter_mut().zip(&mut calling) {
+            if let Some((call, bill, ends)) = calling.take() {
+                if ends > now {
+                    *calling = Some((call, bill, ends));
+                    continue;
+                }
+                SetReservation::settle(call, [bill]);
+                next += 1;
+                *waiting = Some((now, now, bills[next % bills.len()]));
+            }
+            let Some((since, asks, bill)) = waiting else { continue };
+            let may_ask = if is_queue { first == Some(*since) } else { *asks <= now };
+            if !may_ask {
+                continue;
+            }
+            match llm.reserve([2 * *bill]) {
+                Ok(call) => {
+                    longest = longest.max(now - *since);
+                    *calling = Some((call, *bill, now + 2 * FREQUENCY));
+                    *waiting = None;
+                }
+                Err(denied) => *asks = now + u64::try_from(denied.retry_after().unwrap().as_millis()).unwrap(),
+            }
+        }
+        clock.advance_ticks(1);
+    }
+    longest.max(waiting.iter().flatten().map(|(since, ..)| LENGTH - since).max().unwrap_or(0)) / FREQUENCY
+}
+
+/// Callers that retry are served in no order, and a large call may wait for ever.
+#[test]
+fn queue_before_a_set_bounds_the_wait() {
+    let [retrying, queued] = [false, true].map(longest_wait);
+    assert!(queued <= 30, "{queued} s in a queue");
+    assert!(retrying >= 10 * queued, "{retrying} s without, {queued} s in a queue");
+}

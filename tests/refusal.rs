@@ -29,10 +29,12 @@ fn refusals() -> Vec<(&'static str, BoxError)> {
     let throttled = throttled.expect("it throttles");
     let open = breaker.try_acquire().unwrap_err();
     let denied = RateLimiter::with_clock(Quota::per_hour(1), &clock).check_n(2).unwrap_err();
+    let no_slots = LimitSet::with_clock([Quota::per_hour(1)], &clock).with_bulkhead(Bulkhead::new(0));
     vec![
         ("breaker", open.into()),
         ("limiter", denied.into()),
         ("set of limits", LimitSet::with_clock([Quota::per_hour(1)], &clock).check_n(2).unwrap_err().into()),
+        ("slots of a set of limits", no_slots.reserve([1]).unwrap_err().into()),
         ("throttle", throttled.into()),
         ("bulkhead", Bulkhead::new(0).try_acquire().unwrap_err().into()),
         ("gate", Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err().into()),

@@ -8,7 +8,9 @@ mod support;
 use bytes::Bytes;
 use damper::http::{Head, Headers, PerClient, RateLimitLayer};
 use damper::tonic::{IntoStatus, RateLimitInterceptor};
-use damper::{CircuitBreaker, CircuitOpen, ClientAddress, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter};
+use damper::{
+    Bulkhead, CircuitBreaker, CircuitOpen, ClientAddress, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter,
+};
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
@@ -374,6 +376,15 @@ fn refusals_become_statuses() {
     let layered = LimitSet::with_clock([Quota::per_second(10), Quota::per_minute(1)], &clock);
     layered.check().unwrap();
     let status = layered.check().unwrap_err().into_status();
+    assert_eq!((status.code(), retry_after(&status)), (Code::ResourceExhausted, Some(Duration::from_mins(1))));
+
+    let calls = LimitSet::with_clock([Quota::per_minute(1)], &clock).with_bulkhead(Bulkhead::new(1));
+    let call = calls.reserve([0]).unwrap();
+    let status = calls.reserve([1]).unwrap_err().into_status();
+    assert_eq!((status.code(), retry_after(&status)), (Code::Unavailable, Some(Duration::from_secs(1))));
+    drop(call);
+    drop(calls.reserve([1]).unwrap());
+    let status = calls.reserve([1]).unwrap_err().into_status();
     assert_eq!((status.code(), retry_after(&status)), (Code::ResourceExhausted, Some(Duration::from_mins(1))));
 
     let breaker = CircuitBreaker::with_clock(damper::BreakerConfig::DEFAULT, &clock);

@@ -42,6 +42,26 @@
 //! away. All clones of a layer and all services that it made share its limit, so servers may make a service for each
 //! connection.
 //!
+//! # Costs
+//!
+//! A request takes one token, or what [`cost`](crate::http::RateLimitLayer::cost) says. Where the true cost is known only by
+//! the response, [`charge_by_response`](crate::http::RateLimitLayer::charge_by_response) corrects it: an excess is charged, into
+//! debt if necessary, and tokens that were not used are given back. Take an estimate before, because a client may have many
+//! requests in flight whose responses are not known yet.
+//!
+//! ```
+//! use damper::Quota;
+//! use damper::http::RateLimitLayer;
+//!
+//! // Rows of a database: a query is estimated at 100, and the handler says how many it read.
+//! let rows = RateLimitLayer::per_client(Quota::per_second(1_000).burst(5_000))
+//!     .cost(|head| if head.uri.path() == "/search" { 100 } else { 1 })
+//!     .charge_by_response(|_, response| response.extensions.get::<RowsRead>().map_or(1, |rows| rows.0));
+//! # let _ = rows;
+//! #[derive(Clone)]
+//! struct RowsRead(u32);
+//! ```
+//!
 //! # Behind proxies
 //!
 //! The address of a client is that of the connection's other end, which behind a proxy is the proxy. The proxy writes

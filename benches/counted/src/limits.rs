@@ -4,8 +4,8 @@ use crate::still::still;
 use crate::{Call, Row, prepared, rows};
 use damper::limit::{FixedWindow, LeakyBucket, SlidingCounter, SlidingLog};
 use damper::{
-    Clock, LeakyQueue, LeasingBucket, LimitSet, ManualClock, Pausable, Quota, RateLimiter, RateLimiter32, Striped,
-    TokenBucket,
+    Bulkhead, Clock, LeakyQueue, LeasingBucket, LimitSet, ManualClock, Pausable, Quota, RateLimiter, RateLimiter32,
+    Striped, TokenBucket,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -31,6 +31,9 @@ pub(crate) const ROWS: &[Row] = rows![
     pausable_paused,
     layered_allowed,
     layered_denied,
+    reserved_and_settled,
+    lease_settled,
+    layered_settled,
     leaky_bucket,
     leaky_queue,
     fixed_window_allowed,
@@ -167,6 +170,25 @@ fn layered_allowed() -> Call {
 fn layered_denied() -> Call {
     let limiter = LimitSet::with_clock([PLENTY, ONE], still!());
     prepared(Box::new(move || limiter.check().is_err()))
+}
+
+/// An estimate of twice the bill.
+fn reserved_and_settled() -> Call {
+    let limiter = RateLimiter::with_clock(PLENTY, still!());
+    Box::new(move || limiter.reserve(2).map(|call| call.settle(1)).is_ok())
+}
+
+fn lease_settled() -> Call {
+    let bucket = LeasingBucket::new(PLENTY, HELD).expect("less than the burst");
+    let mut lease =
+        Arc::new(RateLimiter::with_algorithm(bucket, still!())).lease_owned(HELD).expect("within the budget");
+    Box::new(move || lease.reserve(2).map(|call| call.settle(1)).is_ok())
+}
+
+/// Two limits and a bulkhead.
+fn layered_settled() -> Call {
+    let limits = LimitSet::with_clock([PLENTY, PLENTY], still!()).with_bulkhead(Bulkhead::new(8));
+    Box::new(move || limits.reserve([1, 2]).map(|call| call.settle([1, 1])).is_ok())
 }
 
 fn leaky_bucket() -> Call {

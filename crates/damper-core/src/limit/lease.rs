@@ -252,6 +252,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn reserve(&mut self, n: u32) -> Result<LeaseReservation<'_, L>, Denied> {
         self.check_n(n)?;
         Ok(LeaseReservation::new(self, n))
@@ -261,18 +262,20 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     ///
     /// The rest goes to the lease as far as it has room, and beyond that to the bucket. An excess is spent from the
     /// lease, and beyond that charged to the bucket.
+    #[inline]
     pub(super) fn settle(&mut self, taken: u32, used: u32) {
-        let (leasing, clock) = self.limiter.limiter().parts();
-        if let Some(unused) = taken.checked_sub(used) {
-            let kept = unused.min(self.size - self.held);
-            self.held += kept;
-            leasing.bucket.settle(unused - kept, 0, clock);
-        } else {
-            let excess = used - taken;
-            let spent = excess.min(self.held);
-            self.held -= spent;
-            leasing.bucket.settle(0, excess - spent, clock);
+        let (unused, excess) = (taken.saturating_sub(used), used.saturating_sub(taken));
+        let (kept, spent) = (unused.min(self.size - self.held), excess.min(self.held));
+        self.held = self.held + kept - spent;
+        if (unused, excess) != (kept, spent) {
+            self.settle_with_the_bucket(unused - kept, excess - spent);
         }
+    }
+
+    #[cold]
+    fn settle_with_the_bucket(&self, taken: u32, used: u32) {
+        let (leasing, clock) = self.limiter.limiter().parts();
+        leasing.bucket.settle(taken, used, clock);
     }
 
     /// Gives its tokens back to the bucket, for a lease that will be idle.

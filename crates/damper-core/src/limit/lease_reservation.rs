@@ -13,6 +13,7 @@ pub struct LeaseReservation<'a, L: LimiterRef<Algorithm = LeasingBucket>> {
 }
 
 impl<'a, L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'a, L> {
+    #[inline]
     pub(super) fn new(lease: &'a mut Lease<L>, n: u32) -> Self {
         Self { lease, n }
     }
@@ -26,6 +27,7 @@ impl<'a, L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'a, L> {
     ///   debt is repaid.
     ///
     /// While the lease has room and tokens enough, it touches no memory that other threads use.
+    #[inline]
     pub fn settle(self, used: u32) {
         self.lease.settle(self.n, used);
     }

@@ -575,7 +575,7 @@ pub trait Algorithm: sealed::Sealed {
 
     /// Prepares to put another quota in force.
     ///
-    /// Until it is put in force or dropped, other changers are told that the quota is busy.
+    /// Until it is put in force or dropped, other changers get [`SetQuotaError::Busy`].
     #[doc(hidden)]
     fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError>;
 

@@ -51,10 +51,10 @@ use alloc::sync::Arc;
 ///
 /// # Order
 ///
-/// A set decides at once, and keeps no queue. Of several callers that retry after their refusals, those with low costs
-/// come first: in a simulation of a saturated set a call waited for 30 minutes while cheaper ones passed. Where that
-/// matters keep the calls in a queue, and let only its first call ask. The longest wait was then 13 seconds. The example
-/// `llm_tokens` does so.
+/// A set decides at once, and keeps no queue. Callers that retry after their refusals are served in no order: in a
+/// simulation of a saturated set the largest calls were never served, because cheaper ones always came first. Where that
+/// matters keep the calls in a queue, and let only its first call ask. Then none waited longer than 13 seconds. The
+/// example `llm_tokens` has such a queue.
 ///
 /// # Examples
 ///
