@@ -17,8 +17,7 @@ pub(super) enum TierChoice<K: ?Sized> {
     #[cfg(feature = "alloc")]
     Several {
         tier_of: TierOf<K>,
-        /// The tiers that single keys were given, by their fingerprints.
-        overrides: Guarded<HashMap<u64, usize>>,
+        overrides: Given,
     },
 }
 
@@ -42,6 +41,34 @@ impl OwnTier {
     };
 }
 
+#[cfg(feature = "alloc")]
+impl OwnTier {
+    /// Asks the function.
+    #[inline(never)]
+    fn asked<K: ?Sized, A>(tier_of: &TierOf<K>, fingerprint: Fingerprint, key: &K, table: &Table<A>) -> Self {
+        // Before the function: an answer that is older than a `retier` is then known by its count.
+        let retiers = table.retiers(fingerprint);
+        let tier = tier_of(key);
+        Self { tier: tier.min(table.tiers() - 1), retiers }
+    }
+
+    /// As [`or_given`](Self::or_given); `None` if the function has to be asked again.
+    #[inline(never)]
+    fn unless_given<A>(self, given: &Given, fingerprint: Fingerprint, table: &Table<A>) -> Option<usize> {
+        let is_current = table.retiers(fingerprint) == self.retiers;
+        is_current.then(|| self.or_given(given, fingerprint))
+    }
+
+    /// The tier that the key was given, or else this one.
+    fn or_given(self, given: &Given, fingerprint: Fingerprint) -> usize {
+        given.read(|given| given.get(&fingerprint.get()).copied()).unwrap_or(self.tier)
+    }
+}
+
+/// The tiers that single keys were given, by their fingerprints.
+#[cfg(feature = "alloc")]
+type Given = Guarded<HashMap<u64, usize>>;
+
 impl<K: ?Sized> TierChoice<K> {
     #[cfg(feature = "alloc")]
     pub(super) fn new(tier_of: TierOf<K>) -> Self {
@@ -58,16 +85,12 @@ impl<K: ?Sized> TierChoice<K> {
     ///
     /// Called without a lock, because the function may use the limiter.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
+    #[inline]
     pub(super) fn own<A>(&self, fingerprint: Fingerprint, key: &K, table: &Table<A>) -> OwnTier {
         match self {
             Self::One(_) => OwnTier::ONLY,
             #[cfg(feature = "alloc")]
-            Self::Several { tier_of, .. } => {
-                // Before the function: an answer that is older than a `retier` is then known by its count.
-                let retiers = table.retiers(fingerprint);
-                let tier = tier_of(key);
-                OwnTier { tier: tier.min(table.tiers() - 1), retiers }
-            }
+            Self::Several { tier_of, .. } => OwnTier::asked(tier_of, fingerprint, key, table),
         }
     }
 
@@ -86,14 +109,12 @@ impl<K: ?Sized> TierChoice<K> {
     /// `None` if the function has to be asked again. Called with the key's lock held: a `retier` that had the lock before has
     /// counted, and one that has it later moves the key.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
+    #[inline]
     pub(super) fn of<A>(&self, fingerprint: Fingerprint, own: OwnTier, table: &Table<A>) -> Option<usize> {
         match self {
             Self::One(_) => Some(0),
             #[cfg(feature = "alloc")]
-            Self::Several { .. } => {
-                let is_current = table.retiers(fingerprint) == own.retiers;
-                is_current.then(|| self.given_or(fingerprint, own))
-            }
+            Self::Several { overrides, .. } => own.unless_given(overrides, fingerprint, table),
         }
     }
 
@@ -103,9 +124,7 @@ impl<K: ?Sized> TierChoice<K> {
         match self {
             Self::One(_) => 0,
             #[cfg(feature = "alloc")]
-            Self::Several { overrides, .. } => {
-                overrides.read(|overrides| overrides.get(&fingerprint.get()).copied()).unwrap_or(own.tier)
-            }
+            Self::Several { overrides, .. } => own.or_given(overrides, fingerprint),
         }
     }
 
