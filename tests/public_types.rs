@@ -154,11 +154,12 @@ fn types_of_the_core_have_the_traits_users_expect() {
 fn types_of_shadow_mode_have_the_traits_users_expect() {
     use damper::decision_log::*;
     use damper::shadow::*;
-    use damper::{CircuitBreaker, RateLimiter};
+    use damper::{Admission, CircuitBreaker, RateLimiter};
 
     table! {
         Shadowed<RateLimiter>: shared,
         ShadowedRef<&'static CircuitBreaker, &'static CircuitBreaker>: shared,
+        ShadowedAdmissionPermit<&'static Admission, &'static Admission>: shared,
         ShadowCounts: shared defaulted,
         ShadowReport: key defaulted,
         // decision log
