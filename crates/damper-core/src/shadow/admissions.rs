@@ -1,7 +1,7 @@
 //! Admissions in shadow mode.
 
 use super::Shadowed;
-use crate::concurrency::{Admission, AdmissionPermit, AdmissionRef, AdmissionRequest, LimitRule, NotAdmitted, Outcome};
+use crate::concurrency::{Admission, AdmissionPermit, AdmissionRequest, LimitRule, NotAdmitted, Outcome};
 use crate::time::Clock;
 
 impl<R: LimitRule, C: Clock, Q: LimitRule, D: Clock> Shadowed<Admission<R, C>, Admission<Q, D>> {
@@ -32,10 +32,7 @@ impl<R: LimitRule, C: Clock, Q: LimitRule, D: Clock> Shadowed<Admission<R, C>, A
     /// # }
     /// # Ok::<(), damper::concurrency::NotAdmitted>(())
     /// ```
-    pub fn try_admit(
-        &self,
-        request: AdmissionRequest,
-    ) -> Result<ShadowedAdmissionPermit<&Admission<R, C>, &Admission<Q, D>>, NotAdmitted> {
+    pub fn try_admit(&self, request: AdmissionRequest) -> Result<ShadowedAdmissionPermit<'_, R, C, Q, D>, NotAdmitted> {
         let (in_force, candidate) = (self.in_force.try_admit(request), self.candidate.try_admit(request));
         self.counts.record(&in_force, &candidate);
         Ok(ShadowedAdmissionPermit { in_force: in_force?, candidate: candidate.ok() })
@@ -47,14 +44,14 @@ impl<R: LimitRule, C: Clock, Q: LimitRule, D: Clock> Shadowed<Admission<R, C>, A
 /// Both hold their slots until it is dropped.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped at once frees its slots"]
-pub struct ShadowedAdmissionPermit<A: AdmissionRef, S: AdmissionRef> {
-    in_force: AdmissionPermit<A>,
-    candidate: Option<AdmissionPermit<S>>,
+pub struct ShadowedAdmissionPermit<'a, R: LimitRule, C: Clock, Q: LimitRule, D: Clock> {
+    in_force: AdmissionPermit<&'a Admission<R, C>>,
+    candidate: Option<AdmissionPermit<&'a Admission<Q, D>>>,
 }
 
-impl<A: AdmissionRef, S: AdmissionRef> ShadowedAdmissionPermit<A, S> {
+impl<'a, R: LimitRule, C: Clock, Q: LimitRule, D: Clock> ShadowedAdmissionPermit<'a, R, C, Q, D> {
     /// The permit in force, for the deadline of the call.
-    pub const fn in_force(&self) -> &AdmissionPermit<A> {
+    pub const fn in_force(&self) -> &AdmissionPermit<&'a Admission<R, C>> {
         &self.in_force
     }
 
@@ -63,7 +60,7 @@ impl<A: AdmissionRef, S: AdmissionRef> ShadowedAdmissionPermit<A, S> {
         self.record(Outcome::Success);
     }
 
-    /// Records in both gates that the call was ended at its deadline, or that a service behind it was overloaded.
+    /// Records in both gates that the call was ended at its deadline, or that the service was overloaded.
     pub fn overloaded(self) {
         self.record(Outcome::Overloaded);
     }
