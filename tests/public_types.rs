@@ -159,13 +159,16 @@ fn types_of_the_core_have_the_traits_users_expect() {
 
 #[test]
 fn types_of_shadow_mode_have_the_traits_users_expect() {
+    use damper::concurrency::FixedLimit;
     use damper::decision_log::*;
     use damper::shadow::*;
+    use damper::time::Monotonic;
     use damper::{CircuitBreaker, RateLimiter};
 
     table! {
         Shadowed<RateLimiter>: shared,
         ShadowedRef<&'static CircuitBreaker, &'static CircuitBreaker>: shared,
+        ShadowedAdmissionPermit<'static, FixedLimit, Monotonic, FixedLimit, Monotonic>: shared,
         ShadowCounts: shared defaulted,
         ShadowReport: key defaulted,
         // decision log

@@ -152,6 +152,23 @@ mod keyed {
     }
 
     #[test]
+    fn outcomes_of_admitted_calls_reach_both_gates() {
+        use damper::concurrency::{Admission, AdmissionRequest};
+        let gates = Shadowed::new(Admission::fixed(2), Admission::fixed(3));
+        let permits: Vec<_> = (0..3).map(|_| gates.try_admit(AdmissionRequest::new())).collect();
+        assert_eq!(
+            (gates.report().only_in_force, gates.candidate().in_flight()),
+            (1, 2),
+            "a refused call holds no slot"
+        );
+        for permit in permits.into_iter().flatten() {
+            permit.success();
+        }
+        assert_eq!((gates.in_force().in_flight(), gates.candidate().in_flight()), (0, 0));
+        assert!(gates.in_force().median_service_time().is_some() && gates.candidate().median_service_time().is_some());
+    }
+
+    #[test]
     fn change_of_the_candidates_quota_leaves_the_one_in_force() {
         let clock = Arc::new(ManualClock::new());
         let limits = || KeyedLimiter::<u8>::builder(Quota::per_second(9)).clock(Arc::clone(&clock)).build().unwrap();

@@ -5,13 +5,18 @@
 // | `shadowed` | a limiter or a breaker in force, and a candidate beside it |
 // | `limits` | limiters in shadow mode, with keys and without |
 // | `breakers` | breakers in shadow mode |
+// | `admissions` | admissions in shadow mode |
 // | `counts` | how often the two disagree |
 
+#[cfg(feature = "alloc")]
+mod admissions;
 pub(crate) mod breakers;
 mod counts;
 mod limits;
 mod shadowed;
 
+#[cfg(feature = "alloc")]
+pub use admissions::ShadowedAdmissionPermit;
 pub use breakers::ShadowedRef;
 pub use counts::{ShadowCounts, ShadowReport};
 pub use shadowed::Shadowed;
