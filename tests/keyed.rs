@@ -1102,7 +1102,7 @@ fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
                     4 => limits.clear_tier(&key),
                     5 => limits.retier(&key),
                     // Fifteen in all, some way into the run.
-                    6 if (random >> 40) % 256 == 0 => _ = limits.add_tier(quota),
+                    6 if (random >> 40).is_multiple_of(256) => _ = limits.add_tier(quota),
                     _ => *taken += i64::from(limits.check_n(&key, 3).map_or(0, |_| 3)),
                 }
             }
