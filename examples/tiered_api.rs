@@ -1,8 +1,10 @@
 //! An axum API with tiers, whose quotas come from a file that is reloaded while clients run.
 //!
-//! Responses have headers with the standing of the key, and Prometheus can scrape the metrics.
+//! Responses have headers with the standing of the key, and Prometheus can scrape the metrics. A candidate quota decides beside those in
+//! force, and changes nothing.
 
 use axum::{Router, http::StatusCode, routing::get};
+use damper::Quota;
 use damper::config::{Reloader, Sources};
 use damper::http::{ByKey, Head, Headers, RateLimitLayer};
 use damper::metrics::Exporter;
@@ -18,6 +20,9 @@ const SETTINGS: &str = "\
 quota = \"60/h burst 3\"     # free keys
 tiers = [\"600/h burst 6\"]  # pro keys
 ";
+
+/// A quota on trial, for all keys.
+const CANDIDATE: Quota = Quota::per_hour(60).burst(2);
 
 type AnyError = Box<dyn Error + Send + Sync>;
 
@@ -37,7 +42,7 @@ fn api(file: &Path, prometheus: PrometheusHandle) -> Result<(Router, Reloader), 
     let settings = reloader.settings().server.http.ratelimit.clone();
     let keys = Arc::new(settings.keyed_builder().tiers(settings.tiers(), |key: &String| tier(key)).build()?);
     let limit = RateLimitLayer::new(ByKey::new(api_key, Arc::clone(&keys))).named("api")?;
-    let limit = limit.headers(Headers::OnAllResponses);
+    let limit = limit.headers(Headers::OnAllResponses).shadow(CANDIDATE);
     let exporter = Arc::new(Exporter::new().layer(limit.clone()).tiers(["free", "pro"]));
     let scrape = move || {
         exporter.record();
@@ -108,6 +113,9 @@ async fn main() -> Result<(), AnyError> {
     let before = client.scrape().await?;
     assert_eq!(sum(&before, "damper_limit_allowed_total", None), 9);
     assert_eq!(sum(&before, "damper_limit_refused_total", None), 2);
+    let by_candidate = sum(&before, "damper_shadow_refusals_total", None);
+    println!("{CANDIDATE} would have refused {by_candidate} of 11 requests");
+    assert_eq!(by_candidate, 7);
     for (tier, burst) in [("free", 3), ("pro", 6)] {
         assert_eq!(sum(&before, "damper_limit_keys_exhausted", Some(tier)), 1);
         assert_eq!(sum(&before, "damper_limit_burst_tokens", Some(tier)), burst);
