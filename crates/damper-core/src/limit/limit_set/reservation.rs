@@ -89,6 +89,7 @@ where
     ///
     /// ```
     /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
     /// use damper::{LimitSet, ManualClock, Quota};
     ///
     /// let llm = LimitSet::with_clock([Quota::per_minute(60), Quota::per_minute(6_000)], ManualClock::new());
@@ -97,7 +98,7 @@ where
     ///
     /// llm.reserve([1, 4_000])?.settle([1, 5_000]); // 1,000 more than there are
     /// let denied = llm.reserve([1, 1]).unwrap_err();
-    /// assert_eq!(denied.to_string(), "limit 2 (6000/min burst 6000): rate limit exceeded, retry in 10.01 s");
+    /// assert_eq!((denied.index(), denied.retry_after()), (1, Some(Duration::from_millis(10_010))));
     /// # Ok::<(), damper::LimitSetDenied>(())
     /// ```
     pub fn settle(self, used: L::Costs<'_>) {
