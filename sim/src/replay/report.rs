@@ -5,6 +5,7 @@ use super::options::Arguments;
 use super::search::Replay;
 use crate::table::Table;
 use damper::decision_log::DecisionAnswer;
+use std::collections::BTreeSet;
 
 /// Returns what the file has, and the quotas around the smallest one.
 ///
@@ -28,11 +29,10 @@ pub fn report(file: &DecisionFile, arguments: &Arguments) -> Result<String, Stri
     };
     let mut table = Table::new("What other quotas would have refused", &["quota", "calls", "share"]);
     let limit = smallest.limit;
-    for other in [limit / 2, limit - 1, limit, limit.saturating_add(1), limit.saturating_mul(2)] {
-        if other > 0 {
-            let (quota, refused) = (family.quota(other), replay.refused(family.quota(other)));
-            table.row(vec![quota.to_string(), refused.to_string(), percentage(refused, calls)]);
-        }
+    let around = [limit / 2, limit - 1, limit, limit.saturating_add(1), limit.saturating_mul(2)];
+    for other in around.into_iter().filter(|other| *other > 0).collect::<BTreeSet<u32>>() {
+        let (quota, refused) = (family.quota(other), replay.refused(family.quota(other)));
+        table.row(vec![quota.to_string(), refused.to_string(), percentage(refused, calls)]);
     }
     let quota = family.quota(limit);
     let note =
