@@ -147,13 +147,27 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     }
 
     /// Answers from what it observes, and changes nothing. It is no first use of a limiter, either.
+    #[inline]
     pub(super) fn observe<T>(&self, clock: &impl Clock, look: impl Fn(&Observed<L>) -> T) -> T {
-        if let Some(mut line) = self.quota.unsettled_line::<L>(clock) {
-            let at = line.reading(clock.now());
-            // Nothing was taken and nothing refunded.
-            return look(&Observed { line, word: 0, at, offset: 0 });
+        let spin_wait = SpinWait::new();
+        // One call of `look`, so that what the caller leaves of the answer is not computed.
+        loop {
+            if let Some(observed) = self.observed(clock) {
+                return look(&observed);
+            }
+            spin_wait.spin();
         }
-        self.decide(clock, |observed| Step::Keep(look(observed)))
+    }
+
+    #[inline]
+    fn observed(&self, clock: &impl Clock) -> Option<Observed<L>> {
+        if let Some(mut line) = self.quota.unsettled_line::<L>(clock) {
+            // Nothing was taken and nothing refunded.
+            let at = line.reading(clock.now());
+            return Some(Observed { line, word: 0, at, offset: 0 });
+        }
+        let (epoch, line) = self.quota.read(clock);
+        self.look(epoch, line, clock)
     }
 
     /// Decides by what it observes, until neither the quota nor the word changed meanwhile.

@@ -39,6 +39,7 @@ impl Usage {
     };
 
     /// Of a bucket.
+    #[inline]
     pub(crate) fn of(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
         // Of a burst that has just been lowered.
         let remaining = remaining.min(quota.burst_size());
@@ -53,6 +54,7 @@ impl Usage {
     }
 
     /// Of a bucket that is so many tokens below empty.
+    #[inline]
     pub(super) fn with_debt(self, debt: u32) -> Self {
         Self { debt, ..self }
     }

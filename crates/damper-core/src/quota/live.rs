@@ -232,12 +232,18 @@ impl LiveQuota {
     ///
     /// It settles nothing: looking at a limiter is no use of it. An answer from this line is of the moment at which `first` was loaded.
     /// Nothing was taken then.
+    #[inline]
     pub(crate) fn unsettled_line<L: Line>(&self, clock: &impl Clock) -> Option<L> {
         // ORDERING: Relaxed, here and in the next load. A thread that has used the quota, or has synchronized with one that has, sees its
         // swap of `first`, which comes before its swap of the word. For other threads the use may come later.
         // loom-tests: bucket::look_of_a_first_user_finds_its_own_use.
         let is_unsettled = self.epoch.load(Ordering::Relaxed) == UNANCHORED && self.first.load(Ordering::Relaxed) == 0;
-        is_unsettled.then(|| self.line_from(self.first_tick(clock), clock))
+        if is_unsettled { Some(self.line_to_be(clock)) } else { None }
+    }
+
+    #[cold]
+    fn line_to_be<L: Line>(&self, clock: &impl Clock) -> L {
+        self.line_from(self.first_tick(clock), clock)
     }
 
     /// The epoch, if its line has a limit. The fast path then reads the clock and the [line](Self::line_for_fast_path).

@@ -273,6 +273,7 @@ impl TokenLine {
     }
 
     /// As [`below_zero`](Self::below_zero); 0 without a limit.
+    #[inline]
     pub(crate) fn debt_in_tokens(&self, word: u64, at: u64) -> u32 {
         // At most `max_debt`, but for a clock that steps back.
         if self.is_unlimited() { 0 } else { u32::try_from(self.below_zero(word, at)).unwrap_or(u32::MAX) }

@@ -237,6 +237,7 @@ impl Algorithm for TokenBucket {
         })
     }
 
+    #[inline]
     fn usage(&self, clock: &impl Clock) -> Usage {
         let (remaining, debt, resets_in) = self.word.observe(clock, |&Observed { ref line, word, at, .. }| {
             let resets_in = line.resets_in(word, at).duration(line.frequency());
