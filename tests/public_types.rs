@@ -51,9 +51,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::quota::*;
     use damper::store::*;
     use damper::time::*;
-    use damper::word32::*;
-    use damper::{Bulkhead, CapacityError, Permit};
-    type OnTimer = &'static CoarseClock;
+    use damper::{Bulkhead, CapacityError};
 
     table! {
         // quota
@@ -124,11 +122,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         CircuitOpen: value error,
         CallError<std::fmt::Error>: value error,
         BreakerConfigError: value error,
-        // word32
-        RateLimiter32<OnTimer>: shared,
-        CircuitBreaker32<OnTimer>: shared,
-        Permit<&'static CircuitBreaker32<OnTimer>>: shared,
-        Word32Error: value error,
         // deadline
         Deadline: shared cloned,
         DeadlineExceeded: key error,
@@ -154,6 +147,21 @@ fn types_of_the_core_have_the_traits_users_expect() {
         TokioClock: shared cloned defaulted,
         AcquireFuture<&'static RateLimiter, TokioSleep>: debug,
         AcquireFuture<KeyQueue<'static, str, Monotonic, Seed>, TokioSleep>: debug,
+    }
+}
+
+#[test]
+fn types_of_words_of_32_bits_have_the_traits_users_expect() {
+    use damper::Permit;
+    use damper::time::CoarseClock;
+    use damper::word32::*;
+    type OnTimer = &'static CoarseClock;
+
+    table! {
+        RateLimiter32<OnTimer>: shared,
+        CircuitBreaker32<OnTimer>: shared,
+        Permit<&'static CircuitBreaker32<OnTimer>>: shared,
+        Word32Error: value error,
     }
 }
 

@@ -238,11 +238,11 @@ impl<A: KeyedAlgorithm> Table<A> {
         if candidate.rank == Rank::BUSY {
             return Attempt::Disturbed;
         }
-        let shares = self.when_full == WhenFull::SharedOverflow;
-        let inherited = if shares { Some(A::idle(&line, at)) } else { self.inherited_by(candidate, &now) };
+        let is_shared = self.when_full == WhenFull::SharedOverflow;
+        let inherited = if is_shared { Some(A::idle(&line, at)) } else { self.inherited_by(candidate, &now) };
         // After everything that the decision depends on was read.
         let Some(inherited) = inherited.filter(|_| under.quota.is_current(epoch)) else { return Attempt::Disturbed };
-        let taken = if !shares {
+        let taken = if !is_shared {
             self.take_with_debt(candidate, inherited, key, demand, &now, counts)
         } else if candidate.is_idle() {
             // The key may have spent of its shared bucket, and takes that debt along; the slot's owner owes nothing.
