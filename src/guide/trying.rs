@@ -56,8 +56,8 @@
 //! | services of any request | `damper::tower::LimitLayer::new(shadowed)`, `BreakerLayer::new(shadowed)` |
 //!
 //! Refusals of candidates are counted apart. A [report](crate::shadow::ShadowReport) has the calls that both refused, and those that only
-//! one of them refused. With the feature `metrics` the layers count them in `damper_shadow_refused_total`, whose label `in_force` says
-//! what the limit in force answered, and with `tracing` they log each with a field `shadow`.
+//! one of them refused. With the feature `metrics` an exporter reads it as `damper_shadow_refusals_total`, whose label `by` says `both`,
+//! `candidate` or `in_force`. With `tracing` limits log samples of the candidate's refusals, with a field `shadow`.
 //!
 //! ## Limits of a candidate
 //!

@@ -329,7 +329,7 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     /// for which it has no free slot counts as refused, even if it could have waited for one. A call that waited in force holds the
     /// candidate's slot meanwhile, and teaches it no latency. A call that was refused in force is counted, and holds no slot.
     ///
-    /// [`shadow_report`](ConcurrencyLayer::shadow_report) counts where the two disagree, as the metrics of `record_metrics` do.
+    /// [`shadow_report`](ConcurrencyLayer::shadow_report) counts where the two disagree, and an exporter of metrics reads it.
     ///
     /// # Examples
     ///
