@@ -129,6 +129,22 @@ fn keys_without_a_slot_share_a_bucket() {
     assert_eq!(limits.overflows(), 1_000 - 40);
 }
 
+/// A look at a tier that was not used yet shows what the key spent before the tier was added.
+#[test]
+fn debt_shows_in_a_tier_that_was_added_since() {
+    let quota = Quota::per_second(1).burst(1);
+    let limits = KeyedLimiter::<u64>::builder(quota)
+        .tiers([], |_| 1)
+        .when_full(WhenFull::SharedOverflow)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    assert_eq!(limits.charge(&7, 1), 1, "in a shared bucket");
+    assert_eq!(limits.add_tier(quota), Ok(1));
+    assert_eq!(limits.peek(&7).remaining(), 0);
+    assert!(limits.check(&7).is_err());
+}
+
 /// After months a level may seem to lie ahead. Its owner owes nothing, and newcomers get its slot.
 #[test]
 fn newcomers_get_the_slots_of_keys_that_were_idle_for_months() {

@@ -41,7 +41,7 @@ use crate::sync::{Guarded, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
 use demand::{Check, Debtor, Demand, Origin, Taken};
-use shared::SharedBuckets;
+use shared::{SharedBuckets, SharedWord};
 use slots::{Found, Slots};
 use tier_quotas::{Tier, Tiers};
 
@@ -369,14 +369,15 @@ impl<A: KeyedAlgorithm> Table<A> {
     ) -> T {
         self.visit(key, clock, |line, word, at| (word, look(line, word, at))).unwrap_or_else(|| {
             let (tier, of_key) = self.tiers.at(newcomer_tier());
-            // A tier that was not used yet; looking is no use of it.
+            let share = self.shared.share_of(key);
+            // A tier that was not used yet; looking is no use of it. The key may have spent in others, before this one was added.
             if let Some(mut line) = of_key.quota.unsettled_line::<A::Line>(clock) {
+                let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
                 let at = line.reading(clock.now());
-                return look(&line, A::idle(&line, at), at);
+                return look(&line, share.debt_of_key::<A>(&line, at, SharedWord::UNUSED, others, clock), at);
             }
-            self.shared.visit::<A, _>(self.shared.share_of(key), tier, &self.tiers, clock, |line, at, debt| {
-                (None, look(line, debt.of_key, at))
-            })
+            self.shared
+                .visit::<A, _>(share, tier, &self.tiers, clock, |line, at, debt| (None, look(line, debt.of_key, at)))
         })
     }
 

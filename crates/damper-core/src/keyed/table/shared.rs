@@ -118,7 +118,7 @@ pub(super) struct SharedDebt {
 
 impl SharedWord {
     /// The word of a bucket from which no key ever spent.
-    const UNUSED: Self = Self(0);
+    pub(super) const UNUSED: Self = Self(0);
 
     /// A word with the lowest bits of a bucket's word. Where that would be `UNUSED`, one unit more.
     fn new(tag: u64, word: u64) -> Self {
@@ -341,6 +341,10 @@ impl SharedBuckets {
         tiers: &Tiers,
         clock: &impl Clock,
     ) -> (Owed, u64) {
+        // Nothing was taken in a tier that was not used yet, and this is no use of it.
+        if tiers.at(tier).1.quota.unsettled_line::<A::Line>(clock).is_some() {
+            return (Owed::NOTHING, SEVERAL);
+        }
         let spin_wait = SpinWait::new();
         loop {
             let (quota, (epoch, mut line)) = tiers.read::<A::Line>(tier, clock);
