@@ -98,11 +98,12 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
-        title: "Retries, deadlines and stores",
+        title: "Retries, deadlines, candidates and stores",
         panels: &[
             panel("Retries left", &[&of::RETRY_BUDGET_LEFT], Sum),
             panel("Calls ended by a deadline", &[&of::DEADLINE_EXCEEDED, &of::DEADLINE_SKEWED], Sum),
             panel("Usual latencies", &[&of::LATENCY_P90], Max),
+            panel("Refusals of candidates and in force", &[&of::SHADOW_REFUSALS], Sum),
             panel("Stores", &[&of::STORE_ENTRIES, &of::STORE_CAPACITY], Sum),
             panel("Evictions of stores", &[&of::STORE_EVICTIONS, &of::STORE_KEPT_EVICTIONS], Sum),
         ],
