@@ -130,7 +130,7 @@ fn coarse_clock_read_late_keeps_the_debt() {
         let clock = StdArc::new(CoarseClock::new());
         let limiter =
             Arc::new(RateLimiter::with_clock(Quota::per_second(10).burst(2).max_debt(0), StdArc::clone(&clock)));
-        _ = limiter.peek();
+        _ = limiter.check_n(0);
         let rival = {
             let limiter = Arc::clone(&limiter);
             // Unlike a check it decides by its first look at the word.

@@ -248,7 +248,7 @@ fn stamp_on_behalf_of_another_publishes_the_head() {
     check_preemptions(3, || {
         let clock = Bare(Arc::new(AtomicU64::new(7)));
         let limiter = Arc::new(RateLimiter::with_algorithm(log(1), clock.clone()));
-        _ = limiter.peek();
+        _ = limiter.check_n(0);
         let others = [(), ()].map(|()| {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || _ = limiter.check())

@@ -42,9 +42,10 @@ impl<S: Service<Request<()>, Response = Response<Body>>> Service<Request<()>> fo
 
     fn call(&mut self, request: Request<()>) -> Answer<S::Future> {
         let from = request.extensions().get::<ConnectInfo<SocketAddr>>();
-        match from.is_some_and(|from| self.limits.check(&from.0.ip()).is_ok()) {
-            true => Answer::Called { future: self.service.call(request) },
-            false => Answer::Refused,
+        if from.is_some_and(|from| self.limits.check(&from.0.ip()).is_ok()) {
+            Answer::Called { future: self.service.call(request) }
+        } else {
+            Answer::Refused
         }
     }
 }
