@@ -101,7 +101,7 @@
 //!
 //! Other limiters are wrapped in [`Logged`], and a limiter of your own calls [`DecisionLog::record`].
 //! Keys are not stored, only 48 bits of their hash, with the limiter's random seed: the entries of one process belong together.
-//! Size the log for what comes between two reads. Entries that were overwritten before a read are counted, and stand in the file as `lost 12`.
+//! Size the log for the decisions between two reads. Entries that were overwritten before a read are counted, and stand in the file as `lost 12`.
 //!
 //! In a checkout of damper, `damper-sim` replays the file:
 //!

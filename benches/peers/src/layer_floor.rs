@@ -1,4 +1,4 @@
-//! The least that a layer can be: what somebody would write by hand around a limiter for one service.
+//! The smallest layer: written by hand around a limiter, for one service.
 //!
 //! It knows axum's address of the client only, refuses with an empty response, and has no headers, names, callbacks or logs.
 

@@ -14,7 +14,7 @@ const MOST_ENTRIES: u32 = 1 << 24;
 ///
 /// An entry is the time, the hash of the key, the cost and the answer. A day of traffic can be replayed from them under another quota: `damper-sim replay LOGFILE --refuse-at-most 0.1%` prints the smallest quota that would have refused under 0.1 % of it.
 ///
-/// A limiter writes into a log only if it is told to: [`Logged`](super::Logged) wraps one, and damper's rate limit layers for HTTP have
+/// By default a limiter writes no log. [`Logged`](super::Logged) wraps a limiter that does, and damper's rate limit layers for HTTP have
 /// `decision_log`. Several may share a log; they should then be limiters of different keys, because an entry does not say whose it is.
 ///
 /// # Reading

@@ -31,7 +31,9 @@ pub struct ShadowCounts {
     only_in_force: AtomicU64,
 }
 
-/// The refusals so far, by who refused. The other calls were allowed by both.
+/// The refusals so far: by both, by the candidate only, and in force only.
+///
+/// All other calls were allowed by both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -125,7 +125,7 @@ impl<T, S> Shadowed<T, S> {
         &self.candidate
     }
 
-    /// Returns the refusals so far, by who refused.
+    /// Returns the refusals so far: by both, by the candidate only, and in force only.
     #[must_use]
     pub fn report(&self) -> ShadowReport {
         self.counts.report()

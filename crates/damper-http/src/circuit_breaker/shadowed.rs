@@ -32,7 +32,7 @@ impl<B, S> ShadowedBreakers<B, S> {
         &self.candidates
     }
 
-    /// Returns the refusals so far, by who refused.
+    /// Returns the refusals so far: by both, by the candidate only, and in force only.
     #[must_use]
     pub fn report(&self) -> ShadowReport {
         self.counts.report()

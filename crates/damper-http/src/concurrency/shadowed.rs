@@ -37,7 +37,7 @@ impl<L, S> ShadowedLimit<L, S> {
         &self.candidate
     }
 
-    /// Returns the refusals so far, by who refused.
+    /// Returns the refusals so far: by both, by the candidate only, and in force only.
     #[must_use]
     pub fn report(&self) -> ShadowReport {
         self.counts.report()

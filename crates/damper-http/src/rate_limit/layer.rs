@@ -267,7 +267,8 @@ impl<L: Clone> RateLimitLayer<L> {
     /// Writes every decision of the limit into a log. Default: none is written.
     ///
     /// An entry has the time, the hash of the key, the cost and the answer. [`DecisionLog`](damper_core::decision_log::DecisionLog) says how it is read, and how to compute from it what another quota would have
-    /// refused. Pass a reference to a `static` or an `Arc`. Exempt requests, and what a [candidate](Self::shadow) answers, are not logged.
+    /// refused. Pass a reference to a `static` or an `Arc`. Exempt requests, answers of a
+    /// [candidate](Self::shadow) and corrections by responses are not logged.
     ///
     /// The layer is of another type then: set the [capacity](RateLimitLayer::capacity), the prefixes and the candidate before.
     ///
@@ -298,6 +299,7 @@ impl<L: Clone> RateLimitLayer<L> {
     ///
     /// No answer and no header depends on the candidate. It takes a token exactly when it would have let the request pass, from buckets of
     /// its own, and it decides on the requests that the limit in force refuses too: it shows what it would do alone.
+    /// It takes the [cost](Self::cost) of a request; corrections by [responses](Self::charge_by_response) do not reach it.
     /// Its refusals are counted apart: in [`shadow_report`](Self::shadow_report), in metrics and in logs. A request takes one more decision.
     ///
     /// A candidate is a [`Quota`], for a limit by the same keys in a table of the same capacity, or any [`Limit`] that decides at once.

@@ -37,7 +37,7 @@ pub enum LimitSetRefusal {
 impl LimitSetRefusal {
     /// Returns the shortest wait after which all limits allow the same call.
     ///
-    /// `None` if no wait helps, and for a bulkhead, of which nobody knows when a call ends.
+    /// `None` if no wait helps. A full bulkhead has no wait either, because the end of a call cannot be predicted.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
