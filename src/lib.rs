@@ -104,6 +104,7 @@
 //! | `tonic` | the same for gRPC |
 //! | `config` | settings of all these from files and the environment, checked and reloaded live |
 //! | `mesh` | documents of the protocol Mesh, limits of several scopes, a server and a client |
+//! | `redis` | one limit across machines, leased and exact |
 //! | `tower` | breakers, throttles, pacing, limits and bulkheads before services of any request |
 //! | `metrics` | exports of limiters, breakers and others, with a dashboard and alerts |
 //! | `wire` | headers: what a server says of its limits, and whom a request is from |
@@ -128,6 +129,8 @@
 //! | `config` | | settings from TOML, JSON, YAML and environment variables, checked and reloaded live |
 //! | `mesh` | | documents of the protocol Mesh, and servers and clients that speak it over HTTP (with `http`) |
 //! | `metrics` | | exports of limiters, breakers and others by the facade `metrics`, and counts of what limits and breakers for HTTP do |
+//! | `live` | | a page that shows limits and breakers live, for browsers, and changes them (with `hyper`, `metrics`, `tokio` and `tower`) |
+//! | `redis` | | one limit across machines, on Redis (with `tokio`) |
 //! | `tracing` | | logs of what limits refuse and how breakers change (with `http`) |
 //!
 //! # Crates
@@ -143,6 +146,7 @@
 //! | [`damper-mesh`](https://docs.rs/damper-mesh) | `mesh` |
 //! | [`damper-config`](https://docs.rs/damper-config) | `config` |
 //! | [`damper-metrics`](https://docs.rs/damper-metrics) | `metrics` |
+//! | [`damper-redis`](https://docs.rs/damper-redis) | `redis` |
 //!
 //! # Targets without 64-bit atomics
 //!
@@ -171,6 +175,9 @@ pub use damper_mesh as mesh;
 #[cfg(feature = "metrics")]
 #[doc(inline)]
 pub use damper_metrics as metrics;
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use damper_redis as redis;
 #[cfg(feature = "tonic")]
 #[doc(inline)]
 pub use damper_tonic as tonic;

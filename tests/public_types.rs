@@ -318,6 +318,32 @@ fn types_of_retries_have_the_traits_users_expect() {
     }
 }
 
+#[cfg(feature = "live")]
+#[test]
+fn types_of_the_live_page_have_the_traits_users_expect() {
+    use core::future::Pending;
+    use damper::http::live::*;
+
+    table! {
+        LivePage: debug defaulted,
+        LivePageError: cloned error,
+        LiveService: shared cloned,
+        LiveFuture<()>: debug,
+        LiveBody: debug,
+        SlowReader: value error,
+        LiveToken: shared cloned,
+        LiveTokenError: value error,
+        LiveRecorder: debug cloned defaulted,
+        Beside<()>: shared cloned,
+        BesideFuture<Pending<()>, ()>: debug,
+        BesideBody<()>: debug,
+        Latencies: shared cloned,
+        LatencyLayer: shared cloned,
+        Timed<()>: shared cloned,
+        TimedFuture<Pending<()>>: shared,
+    }
+}
+
 #[cfg(all(feature = "hyper", feature = "tower", feature = "tokio"))]
 #[test]
 fn types_of_http_have_the_traits_users_expect() {
@@ -673,6 +699,32 @@ fn types_of_metrics_have_the_traits_users_expect() {
     }
 }
 
+#[cfg(feature = "redis")]
+#[test]
+fn types_of_redis_have_the_traits_users_expect() {
+    use damper::redis::*;
+
+    table! {
+        AfterLoss: key defaulted,
+        Leasing: key defaulted,
+        WhenDown: key defaulted displayed,
+        RedisLimiter: shared cloned,
+        KeyedRedisLimiter: shared cloned,
+        RedisLimiterBuilder: shared cloned,
+        RedisReservation: shared,
+        KeyedRedisReservation: shared,
+        RedisCounts: value defaulted,
+        RedisStatus: shared cloned,
+        RedisEvent: shared cloned displayed,
+        RedisLimiterError: shared cloned error,
+        Unavailable: shared cloned error,
+    }
+    #[cfg(feature = "http")]
+    table! {
+        RedisDecision: debug,
+    }
+}
+
 /// The table has every type of the recorded public API.
 #[test]
 fn table_names_every_public_type() {
@@ -685,6 +737,7 @@ fn table_names_every_public_type() {
         include_str!("../docs/api/damper-mesh.txt"),
         include_str!("../docs/api/damper-config.txt"),
         include_str!("../docs/api/damper-metrics.txt"),
+        include_str!("../docs/api/damper-redis.txt"),
     ];
     let types = apis.iter().flat_map(|api| api.lines()).filter_map(|line| {
         let line = line.strip_prefix("#[non_exhaustive] ").unwrap_or(line);

@@ -2,11 +2,13 @@
 
 use crate::envelope::FloodMeter;
 use crate::headers::{ASKED, PHASE, set_tick};
+use crate::live::Live;
 use crate::plan::Phase;
 use crate::proxy::{UpstreamCall, UpstreamError};
 use crate::server;
 use crate::watch::BreakerWatch;
 use bytes::Bytes;
+use damper::decision_log::{DecisionLog, Logged};
 use damper::http::{
     Answer, CircuitBreak, CircuitBreakerLayer, Decision, Detail, Head, Headers, Limit, Limited, MissingPeer,
     RateLimitLayer, Standing,
@@ -33,9 +35,16 @@ const HEALTH: &str = "/healthz";
 /// The upstream's answer, or a line of the gateway's own.
 type Body = Either<Incoming, Full<Bytes>>;
 
+/// The last decisions on clients, from which the live page takes its hottest keys.
+pub(crate) static DECISIONS: DecisionLog = DecisionLog::new(1 << 16);
+
+/// A limit for each client address, whose decisions are logged.
+pub(crate) type ClientLimits = Logged<KeyedLimiter<IpAddr>>;
+
 #[derive(Debug)]
 pub(crate) struct Gateway {
-    limits: KeyedLimiter<IpAddr>,
+    limits: Arc<ClientLimits>,
+    breaker: Arc<CircuitBreaker>,
     upstream: CircuitBreak<UpstreamCall, Arc<CircuitBreaker>>,
     watch: Arc<BreakerWatch>,
     flood: FloodMeter,
@@ -53,23 +62,42 @@ impl Gateway {
         let watch = Arc::new(BreakerWatch::new(Arc::clone(&breaker)));
         let call = UpstreamCall::new(upstream, patience, Arc::clone(&watch));
         Ok(Self {
-            limits: KeyedLimiter::builder(quota).build()?,
-            upstream: CircuitBreakerLayer::new(breaker).layer(call),
+            limits: Arc::new(Logged::new(KeyedLimiter::builder(quota).build()?, &DECISIONS)),
+            upstream: CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(call),
+            breaker,
             watch,
             flood: FloodMeter::default(),
         })
     }
 
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let limits = RateLimitLayer::new(Arc::clone(&self))
-            .exempt(|head| head.uri.path() == HEALTH)
-            .headers(Headers::OnAllResponses);
-        server::serve(listener, |peer| {
-            let gateway = Arc::clone(&self);
-            let proxy = service_fn(move |request| Arc::clone(&gateway).forward(request));
-            limits.for_peer(peer).layer(proxy)
-        })
-        .await;
+        let limits = self.limit_layer();
+        server::serve(listener, |peer| limits.for_peer(peer).layer(self.proxy())).await;
+    }
+
+    /// Serves as [`serve`](Self::serve) does, with the live page beside it and what the page shows around it.
+    pub(crate) async fn serve_with_page(self: Arc<Self>, listener: TcpListener, live: Live) {
+        server::serve(listener, |peer| live.service(peer, self.proxy())).await;
+    }
+
+    pub(crate) fn limit_layer(self: &Arc<Self>) -> RateLimitLayer<Arc<Self>> {
+        RateLimitLayer::new(Arc::clone(self)).exempt(|head| head.uri.path() == HEALTH).headers(Headers::OnAllResponses)
+    }
+
+    fn proxy(
+        self: &Arc<Self>,
+    ) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send> + Clone + use<>
+    {
+        let gateway = Arc::clone(self);
+        service_fn(move |request| Arc::clone(&gateway).forward(request))
+    }
+
+    pub(crate) fn limits(&self) -> &Arc<ClientLimits> {
+        &self.limits
+    }
+
+    pub(crate) fn breaker(&self) -> &Arc<CircuitBreaker> {
+        &self.breaker
     }
 
     pub(crate) fn watch(&self) -> &Arc<BreakerWatch> {
@@ -114,7 +142,7 @@ impl Limit for Gateway {
         };
         let check = || self.limits.check_n(&client, cost);
         let checked = if is_of_flood(client, head) { self.flood.count(check) } else { check() };
-        let quota = self.limits.quota();
+        let quota = self.limits.limiter().quota();
         let standing = |allowed: Allowed| Standing::new(quota, allowed.remaining(), allowed.resets_in());
         let answer = checked.map(|allowed| detail.then(|| standing(allowed)));
         Decision::Now(answer.map_err(|denied| Limited::by(denied, quota).into()))

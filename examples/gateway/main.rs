@@ -6,8 +6,8 @@
 //!  127.0.0.2 ...        CircuitBreak: 503
 //! ```
 //!
-//! Where to look: `gateway` is what an application would write, `proxy` its call to the upstream; `plan` is the load,
-//! `checks` what is promised, with `envelope` and `probes` for the arithmetic. `--help` lists the options.
+//! Where to look: `gateway` is what an application would write, `live` its page with the load of `visitors`, `proxy` its
+//! call to the upstream; `plan` is the load, `checks` what is promised, with `envelope` and `probes` for the arithmetic. `--help` lists the options.
 
 mod chart;
 mod checks;
@@ -18,6 +18,7 @@ mod figure;
 mod gateway;
 mod headers;
 mod listen;
+mod live;
 mod options;
 mod plan;
 mod probes;
@@ -28,10 +29,12 @@ mod run;
 mod server;
 mod tally;
 mod upstream;
+mod visitors;
 mod watch;
 
 use crate::ending::Ending;
 use crate::gateway::Gateway;
+use crate::live::Live;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::report::Report;
@@ -89,15 +92,19 @@ async fn start(options: &Options, listener: TcpListener) -> Result<bool, Box<dyn
     let bound = listener.local_addr()?;
     let gateway = Gateway::new(options.quota(), plan.cooldown(), plan.upstream_timeout(), upstream_address)?;
     let gateway = Arc::new(gateway);
-    tokio::spawn(Arc::clone(&gateway).serve(listener));
 
     if options.serve {
         let quota = options.quota();
+        let (token, origin) = live::token()?;
+        let live = Live::new(options, &gateway, &upstream, Options::reachable(bound), token)?;
+        tokio::spawn(gateway.serve_with_page(listener, live));
         writeln!(stdout(), "http://{bound}  {quota} per client address, /healthz exempt; Ctrl-C ends")?;
+        writeln!(stdout(), "http://{}/damper  shows it live; token {origin}", Options::reachable(bound))?;
         tokio::signal::ctrl_c().await?;
         return Ok(true);
     }
 
+    tokio::spawn(Arc::clone(&gateway).serve(listener));
     let evidence = run::run(&plan, &upstream, &gateway, Options::reachable(bound)).await?;
     let picture = chart::draw(options, &plan, &evidence)?;
     let chart = match chart::write(Path::new(""), &picture) {

@@ -49,7 +49,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
     pub(crate) listen: Listen,
 
-    /// Serve until Ctrl-C, without a load of its own: for curl or wrk
+    /// Serve until Ctrl-C, for curl or wrk, with a page at /damper whose buttons bring load
     #[arg(long, conflicts_with_all = ["seconds", "clients", "json"])]
     pub(crate) serve: bool,
 

@@ -11,19 +11,37 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use parking_lot::Mutex;
 use std::convert::Infallible;
+use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// The time that a slow upstream takes, of the 250 ms that the gateway waits.
+const SLOW: Duration = Duration::from_millis(120);
 
 /// The upstream's treatment of a request.
 #[derive(Clone, Copy, Debug)]
-enum Mood {
+pub(crate) enum Mood {
     Answers,
+    /// Answers late, but in time for the gateway.
+    Slow,
     /// 503.
     Fails,
     /// Takes the request and never answers.
     Stalls,
+}
+
+impl fmt::Display for Mood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Answers => "answers",
+            Self::Slow => "answers late",
+            Self::Fails => "fails",
+            Self::Stalls => "stalls",
+        })
+    }
 }
 
 /// A request of the load that arrived, in ticks of the clock.
@@ -65,8 +83,16 @@ impl Upstream {
             (plan.start_of(Phase::Recovery), Mood::Answers),
         ] {
             sleep_until(start + at).await;
-            *self.mood.lock() = mood;
+            self.set_mood(mood);
         }
+    }
+
+    pub(crate) fn mood(&self) -> Mood {
+        *self.mood.lock()
+    }
+
+    pub(crate) fn set_mood(&self, mood: Mood) {
+        *self.mood.lock() = mood;
     }
 
     pub(crate) fn hits(&self) -> Vec<Hit> {
@@ -76,9 +102,12 @@ impl Upstream {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
         self.hits.lock().extend(hit(&request));
         // Copied, so that no lock is held while waiting.
-        let mood = *self.mood.lock();
+        let mood = self.mood();
+        if let Mood::Slow = mood {
+            sleep(SLOW).await;
+        }
         let (status, text) = match mood {
-            Mood::Answers => (StatusCode::OK, "hello from the upstream\n"),
+            Mood::Answers | Mood::Slow => (StatusCode::OK, "hello from the upstream\n"),
             Mood::Fails => (StatusCode::SERVICE_UNAVAILABLE, "out of order\n"),
             // Until the gateway loses patience and closes the connection, which drops this future.
             Mood::Stalls => pending().await,

@@ -20,6 +20,8 @@
 //! | `grpc_timeout` | `grpc-timeout`, written and read | durations, and the grammar |
 //! | `mesh` | Mesh documents with altered members, deadlines, the client's pacer | the written document, whole milliseconds, a slow pacer |
 //! | `rate_limit_status` | members of `RateLimit`, well-formed and not | the member with the least left |
+//! | `redis_keys` | keys of damper-redis, of any bytes | parsing them back, the slot bit by bit |
+//! | `redis_reply` | replies of the script, well-formed and not, and waits | a slow reader, products of 128 bits |
 //! | `retry` | calls with retries, hints, deadlines and a budget | the rules, and bounds of the random waits |
 //! | `retry_after` | seconds and dates of `Retry-After` | a calendar that counts days |
 //! | `settings` | every setting of every type | the documented ranges |
@@ -49,6 +51,8 @@ mod limiter32;
 mod mesh;
 mod models;
 mod rate_limit_status;
+mod redis_keys;
+mod redis_reply;
 mod retry;
 mod retry_after;
 mod settings;
@@ -68,6 +72,8 @@ pub use limiter::limiter;
 pub use limiter32::limiter32;
 pub use mesh::mesh;
 pub use rate_limit_status::rate_limit_status;
+pub use redis_keys::redis_keys;
+pub use redis_reply::redis_reply;
 pub use retry::retry;
 pub use retry_after::retry_after;
 pub use settings::settings;
@@ -78,7 +84,7 @@ pub use windows::windows;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 20] = [
     ("breaker", |bytes| run(bytes, breaker)),
     ("breaker32", |bytes| run(bytes, breaker32)),
     ("config", |bytes| run(bytes, config)),
@@ -92,6 +98,8 @@ pub const TARGETS: [Target; 18] = [
     ("limiter32", |bytes| run(bytes, limiter32)),
     ("mesh", |bytes| run(bytes, mesh)),
     ("rate_limit_status", |bytes| run(bytes, rate_limit_status)),
+    ("redis_keys", |bytes| run(bytes, redis_keys)),
+    ("redis_reply", |bytes| run(bytes, redis_reply)),
     ("retry", |bytes| run(bytes, retry)),
     ("retry_after", retry_after),
     ("settings", |bytes| run(bytes, settings)),

@@ -16,9 +16,11 @@
 //! | [`costs`] | time, memory, many cores |
 //! | `trying` | what a candidate would refuse, before it refuses anyone; the smallest quota for yesterday's traffic |
 //! | [`testing`] | how to test your own code: time, refusals, layers |
+//! | `across_machines` | one limit for a fleet, on Redis: leases, policies, losses (feature `redis`) |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
 //! | `configuration` | settings from files and the environment, checked, and changed live (feature `config`) |
 //! | `metrics` | what to export, to look at and to be woken by (feature `metrics`) |
+//! | `live` | a page that shows limits and breakers live, and changes them (feature `live`) |
 //! | `mesh` | limits of several scopes, refusals and deadlines in the protocol Mesh (feature `mesh`) |
 //!
 //! # Which limit do I need?
@@ -26,6 +28,7 @@
 //! | you want | at | take | page |
 //! |---|---|---|---|
 //! | a maximum of calls a second | server or client | [`RateLimiter`](crate::RateLimiter), per key [`KeyedLimiter`](crate::KeyedLimiter) | [`rates`], [`keys`] |
+//! | a maximum of calls a second of all processes together | server or client | `redis::RedisLimiter`, per key `redis::KeyedRedisLimiter` | `across_machines` |
 //! | a maximum of calls in flight | server or client | [`Bulkhead`](crate::Bulkhead), per key `KeyedBulkhead` | [`concurrency`] |
 //! | as many calls in flight as the service can take | server or client | [`AdaptiveLimit`](crate::AdaptiveLimit), per key `KeyedAdaptiveLimit` | [`concurrency`] |
 //! | the important calls served under overload, and tenants equally | server | `Admission` | [`concurrency`] |
@@ -40,6 +43,8 @@
 //!
 //! The examples advance a [`ManualClock`](crate::ManualClock). With `RateLimiter::new` they use real time.
 
+#[cfg(feature = "redis")]
+pub mod across_machines;
 pub mod algorithms;
 pub mod breakers;
 pub mod coming_from;
@@ -52,6 +57,8 @@ pub mod guarantees;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod keys;
+#[cfg(feature = "live")]
+pub mod live;
 #[cfg(feature = "mesh")]
 pub mod mesh;
 #[cfg(feature = "metrics")]

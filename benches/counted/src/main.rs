@@ -20,6 +20,7 @@ mod keys;
 mod layers;
 mod limits;
 mod pacers;
+mod remote;
 mod retries;
 mod shadows;
 mod still;
@@ -63,6 +64,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
         pacers::ROWS,
         gates::ROWS,
         shadows::ROWS,
+        remote::ROWS,
         layers::ROWS,
     ]
     .into_iter()

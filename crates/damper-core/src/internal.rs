@@ -1,10 +1,11 @@
-//! Items for `damper-http`, `damper-tonic` and `damper-tower` only.
+//! Items for `damper-http`, `damper-redis`, `damper-tonic` and `damper-tower` only.
 //!
 //! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
 //! go in any release, so these crates are released together with this one.
 
 pub use crate::breaker::readiness::Readiness;
 pub use crate::keyed::table::Receipt;
+pub use crate::limit::expiring_lease::{ExpiringLease, Report, Spent};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;
 pub use crate::shadow::breakers::join as join_permits;
@@ -20,12 +21,13 @@ use crate::deadline::{Deadline, DeadlineExceeded};
 #[cfg(feature = "alloc")]
 use crate::decision_log::DecisionLog;
 use crate::keyed::KeyedLimiter;
-use crate::limit::{Allowed, Denied, KeyedAlgorithm};
+use crate::limit::{Allowed, Denied, KeyedAlgorithm, Usage};
+use crate::quota::Quota;
 use crate::retry::{Attempts, Budget, Failure, GaveUp, Retry, Unlimited};
 #[cfg(feature = "std")]
 use crate::store::LruStore;
 use crate::throttle::PacedRetry;
-use crate::time::Clock;
+use crate::time::{Clock, Frequency, Ticks};
 use core::error::Error;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
@@ -36,6 +38,17 @@ use core::time::Duration;
 #[must_use]
 pub fn source_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     crate::breaker::source_of(error)
+}
+
+/// Returns the deepest debt of a quota in tokens: its burst and its `max_debt`.
+#[must_use]
+pub const fn deepest_debt(quota: &Quota) -> u64 {
+    quota.deepest_debt()
+}
+
+/// Returns the usage of a bucket that is kept elsewhere, with `remaining` tokens or `debt` below empty.
+pub fn usage_elsewhere(quota: Quota, remaining: u32, debt: u32, resets_in: Option<Duration>) -> Usage {
+    Usage::of(quota, remaining, resets_in).with_debt(debt)
 }
 
 /// Refuses a call that may be made again at once.
@@ -192,4 +205,42 @@ pub fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
 #[must_use]
 pub fn outlasts(denied: &Denied, other: &Denied) -> bool {
     denied.outlasts(other)
+}
+
+/// Returns the answer to a call that was allowed, by a level that was computed elsewhere.
+///
+/// `resets_in` is in ticks of `clock`.
+#[inline]
+#[must_use]
+pub fn allowed_on(clock: &impl Clock, remaining: u32, resets_in: u64) -> Allowed {
+    Allowed::counted_by(Frequency::from_hertz(clock.frequency()), remaining, Ticks::new(resets_in))
+}
+
+/// The ticks in which the times of an answer are counted: a clock's frequency, as answers keep it.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerTicks(Frequency);
+
+impl AnswerTicks {
+    /// Returns the ticks of `clock`.
+    #[must_use]
+    pub fn of(clock: &impl Clock) -> Self {
+        Self(Frequency::from_hertz(clock.frequency()))
+    }
+
+    /// As [`allowed_on`], without asking the clock.
+    #[inline]
+    #[must_use]
+    pub fn allowed(self, remaining: u32, resets_in: u64) -> Allowed {
+        Allowed::counted_by(self.0, remaining, Ticks::new(resets_in))
+    }
+}
+
+/// Returns the answer to a call that was denied, by a level that was computed elsewhere.
+///
+/// Times are in ticks of `clock`, and `None` is a time that never comes. A `wait` of 0 says that the call asked for more than
+/// the burst.
+#[must_use]
+pub fn denied_on(clock: &impl Clock, remaining: u32, resets_in: Option<u64>, wait: Option<u64>) -> Denied {
+    let ticks = |time: Option<u64>| time.map_or(Ticks::NEVER, Ticks::new);
+    Denied::counted_by(Frequency::from_hertz(clock.frequency()), remaining, ticks(resets_in), ticks(wait))
 }

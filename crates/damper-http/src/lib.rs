@@ -106,6 +106,11 @@
 //!
 //! Closures get the [`Head`] of a request, so they do not depend on the type of its body.
 //!
+//! # A live page
+//!
+//! With the feature `live`, the module `live` has a page for browsers that shows limits, breakers and latencies, and lets the holder of a
+//! token change a quota or trip a breaker. It is mounted beside the routes of axum, or beside any service of hyper or tower.
+//!
 //! # Metrics and logs
 //!
 //! With the feature `metrics`, layers count requests by the crate `metrics`, as they decide on them. A layer looks up the recorder when it
@@ -171,6 +176,8 @@ mod hedge;
 #[doc(hidden)]
 pub mod internal;
 mod limit;
+#[cfg(feature = "live")]
+pub mod live;
 mod pacing;
 mod peer;
 mod rate_limit;

@@ -39,6 +39,19 @@ catalogue! {
     LIMIT_OVERFLOWS: Counter "damper_limit_overflows_total" ["limit", "prefix"] Count "Calls decided by a bucket that keys without a slot share.";
     LIMIT_REFUSED_NEWCOMERS: Counter "damper_limit_refused_newcomers_total" ["limit", "prefix"] Count "Calls refused to keys without a slot.";
 
+    REDIS_DECISIONS: Counter "damper_redis_decisions_total" ["limit", "by", "verdict"] Count "Checks of a limit across machines that the server, the policy or this process decided, but for those that leased tokens allowed.";
+    REDIS_POLICY: Gauge "damper_redis_policy_in_force" ["limit", "policy"] Count "1 while this policy decides because the server does not answer, otherwise 0.";
+    REDIS_COMMANDS: Counter "damper_redis_commands_total" ["limit"] Count "Commands that were sent to decide, to lease or to give back.";
+    REDIS_FAILURES: Counter "damper_redis_failures_total" ["limit"] Count "Commands without an answer in time, or with an error.";
+    REDIS_CONNECTIONS: Counter "damper_redis_connections_total" ["limit"] Count "Connections that were made.";
+    REDIS_TOKENS_BY_LEASE: Counter "damper_redis_lease_tokens_total" ["limit"] Count "Tokens that left leases of this process: admitted, or expired.";
+    REDIS_GRANTS: Counter "damper_redis_grants_total" ["limit"] Count "Grants of leases that were not empty.";
+    REDIS_TOKENS_GRANTED: Counter "damper_redis_granted_tokens_total" ["limit"] Count "Tokens that were granted to leases of this process.";
+    REDIS_LEASED: Gauge "damper_redis_leased_tokens" ["limit"] Count "Leased tokens that this process can spend now.";
+    REDIS_PROCESSES: Gauge "damper_redis_processes" ["limit"] Count "Processes that share the limit, as this one was last told.";
+    REDIS_KEYS: Gauge "damper_redis_keys" ["limit"] Count "Keys that this process keeps.";
+    REDIS_LOSSES: Counter "damper_redis_losses_total" ["limit"] Count "Losses of the server's memory that this process noticed.";
+
     BREAKER_ALLOWED: Counter "damper_breaker_allowed_total" ["breaker"] Count "Calls that a layer's breakers let pass.";
     BREAKER_REFUSED: Counter "damper_breaker_refused_total" ["breaker"] Count "Calls that a layer's breakers refused.";
     BREAKER_PROBES: Counter "damper_breaker_probes_total" ["breaker"] Count "Calls that passed as probes.";

@@ -116,6 +116,29 @@ impl<C> DecisionLog<C> {
         DecisionReader::new(self)
     }
 
+    /// Returns a reader that leaves out the first `written` decisions.
+    ///
+    /// That is the number that [`written`](Self::written) returned when another reader ended.
+    /// A number above that of the decisions written so far is that number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::ManualClock;
+    /// use damper::decision_log::DecisionLog;
+    ///
+    /// let log = DecisionLog::with_clock(8, ManualClock::new());
+    /// log.record(0, 1, &Ok::<_, ()>(()));
+    /// let seen = log.written();
+    /// log.record(0, 2, &Ok::<_, ()>(()));
+    /// assert_eq!(log.reader_after(seen).map(|decision| decision.cost).collect::<Vec<_>>(), [2]);
+    /// ```
+    #[must_use]
+    pub fn reader_after(&self, written: u64) -> DecisionReader<'_, C> {
+        DecisionReader::beginning_at(self, self.first_number().wrapping_add(written.min(self.written())))
+    }
+
     /// The number of the first decision.
     pub(super) const fn first_number(&self) -> u64 {
         self.mask as u64 + 1

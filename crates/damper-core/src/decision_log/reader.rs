@@ -40,9 +40,14 @@ pub struct DecisionReader<'a, C = DefaultClock> {
 
 impl<'a, C> DecisionReader<'a, C> {
     pub(super) const fn new(log: &'a DecisionLog<C>) -> Self {
+        Self::beginning_at(log, log.first_number())
+    }
+
+    /// Creates a reader whose first decision has this number.
+    pub(super) const fn beginning_at(log: &'a DecisionLog<C>, next: u64) -> Self {
         Self {
             log,
-            next: log.first_number(),
+            next,
             overwritten: 0,
             unfinished: 0,
             #[cfg(feature = "std")]

@@ -14,12 +14,14 @@
 // | `per_key` | the algorithms on words that the keyed table keeps |
 // | `waiting` | waiting until tokens are there, in order |
 // | `lease`, `striped` | tokens that are taken many at a time, and spent where no other thread looks |
+// | `expiring_lease` | tokens of a bucket elsewhere that are good until an instant |
 // | `lease_reservation` | tokens of a lease that are settled later |
 // | `limit_set` | several limits in one decision |
 // | `pausable` | a limiter that a server's `Retry-After` stops |
 // | `answer`, `usage` | what a decision and a look return |
 
 mod answer;
+pub(crate) mod expiring_lease;
 mod fixed_window;
 mod leaky_bucket;
 mod lease;

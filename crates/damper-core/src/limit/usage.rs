@@ -55,7 +55,7 @@ impl Usage {
 
     /// Of a bucket that is so many tokens below empty.
     #[inline]
-    pub(super) fn with_debt(self, debt: u32) -> Self {
+    pub(crate) fn with_debt(self, debt: u32) -> Self {
         Self { debt, ..self }
     }
 

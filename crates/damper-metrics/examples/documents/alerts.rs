@@ -58,7 +58,10 @@ fn grows(counter: &str) -> String {
 }
 
 fn rules() -> Vec<Alert> {
-    [of_limits(), of_breakers(), of_concurrency(), of_clients()].into_iter().flatten().collect()
+    [of_limits(), of_limits_across_machines(), of_breakers(), of_concurrency(), of_clients()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn of_limits() -> Vec<Alert> {
@@ -102,6 +105,39 @@ fn of_limits() -> Vec<Alert> {
             severity: "warning",
             summary: "The table of the limit {{ $labels.limit }} is {{ $value | humanizePercentage }} full of busy keys.",
             description: "Raise the capacity before keys find no slot.",
+        },
+    ]
+}
+
+fn of_limits_across_machines() -> Vec<Alert> {
+    vec![
+        Alert {
+            name: "DamperRedisPolicyInForce",
+            expression: format!("{} > 0", of::REDIS_POLICY.name()),
+            lasts: "1m",
+            severity: "critical",
+            summary: "The limit {{ $labels.limit }} is decided by the policy {{ $labels.policy }}.",
+            description: "The server does not answer within the deadline of a check, or there is no connection. The limiter's status has the last error.",
+        },
+        Alert {
+            name: "DamperRedisSlow",
+            expression: format!(
+                "rate({failures}[5m]) / rate({commands}[5m]) > 0.01",
+                failures = of::REDIS_FAILURES.name(),
+                commands = of::REDIS_COMMANDS.name()
+            ),
+            lasts: "10m",
+            severity: "warning",
+            summary: "{{ $value | humanizePercentage }} of the commands of the limit {{ $labels.limit }} fail.",
+            description: "The server answers later than the deadline of a check, or with errors. Look at its slow log, or set a longer deadline.",
+        },
+        Alert {
+            name: "DamperRedisMemoryLost",
+            expression: format!("increase({}[15m]) > 0", of::REDIS_LOSSES.name()),
+            lasts: "0m",
+            severity: "warning",
+            summary: "The server of the limit {{ $labels.limit }} has lost its memory.",
+            description: "It was restarted without its files, flushed, or replaced by an empty replica. Limits go on as the setting after_loss says.",
         },
     ]
 }

@@ -50,6 +50,19 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
+        title: "Limits across machines",
+        panels: &[
+            panel("Decisions", &[&of::REDIS_DECISIONS, &of::REDIS_TOKENS_BY_LEASE], Sum),
+            panel("Policy in force", &[&of::REDIS_POLICY], Sum),
+            panel("Commands", &[&of::REDIS_COMMANDS, &of::REDIS_FAILURES, &of::REDIS_CONNECTIONS], Sum),
+            panel("Grants", &[&of::REDIS_GRANTS, &of::REDIS_TOKENS_GRANTED], Sum),
+            panel("Leased tokens", &[&of::REDIS_LEASED], Sum),
+            panel("Processes", &[&of::REDIS_PROCESSES], Max),
+            panel("Keys kept", &[&of::REDIS_KEYS], Sum),
+            panel("Losses of the server's memory", &[&of::REDIS_LOSSES], Max),
+        ],
+    },
+    Row {
         title: "Circuit breakers",
         panels: &[
             panel("States", &[&of::BREAKER_STATE], Sum),

@@ -1,0 +1,229 @@
+//! Tokens that are good until an instant: what a process holds of a limit that it shares with others.
+//!
+//! Tokens and their end are one word, so a spend is one swap, and none can come after the end that it was checked against:
+//!
+//! ```text
+//!  63 24 23      0
+//! | END | TOKENS |
+//! ```
+//!
+//! | field | bits | unit | |
+//! |---|---|---|---|
+//! | TOKENS | 24 | tokens | what is left; after the end nothing of it counts |
+//! | END | 40 | a power of two of ticks, from half a millisecond to a millisecond | the first unit in which nothing may be spent any more; wraps after 17 years or more |
+//!
+//! An end that seems more than 2^24 units ahead has passed: no lease is that long. So a word that was forgotten is valid
+//! again for 2 hours or more every 17 years or more, with what it held.
+
+#[cfg(test)]
+mod tests;
+
+use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
+use crate::time::Clock;
+
+const TOKENS: Field = Field::lowest(24);
+const END: Field = TOKENS.then(40);
+const _: () = assert!(END.end() == u64::BITS, "fields must tile the word");
+
+/// The longest lease, in units.
+const LONGEST: u64 = 1 << 24;
+
+/// The most tokens that a lease holds: 16,777,215.
+const MOST: u32 = TOKENS.max() as u32;
+
+/// Tokens that are good until an instant of a clock, for many threads.
+///
+/// The tokens were taken from a bucket elsewhere, which lets other holders have them after a while. So they are spent only
+/// while the clock is before the end, and each attempt to spend reads the clock anew. A lease whose end has passed holds
+/// nothing; its tokens count as spent and must not be given back.
+///
+/// The methods that change more than tokens spent ([`renew`](Self::renew), [`report`](Self::report)) may run beside any
+/// number of spends. Two of them at the same time are each whole, but the caller decides which comes first, so it has to
+/// keep them apart. All methods must be given the same clock.
+///
+/// # Memory ordering
+///
+/// A thread that spends tokens of a renewal reads the clock after the renewal.
+#[derive(Debug)]
+pub struct ExpiringLease {
+    word: AtomicU64,
+    /// A unit of the end is 2^shift ticks.
+    shift: u32,
+}
+
+/// A lease at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Snapshot(u64);
+
+impl Snapshot {
+    /// Whether a reading of the clock, in units, is before the end.
+    #[inline]
+    const fn is_before_end(self, unit: u64) -> bool {
+        // From 1 to `LONGEST` where it is. A field that wraps compares as well in the word's high bits.
+        END.get(self.0).wrapping_sub(unit).wrapping_sub(1) & END.max() < LONGEST
+    }
+
+    const fn tokens(self) -> u32 {
+        TOKENS.get(self.0) as u32
+    }
+
+    /// As many tokens, but at most [`MOST`].
+    const fn with_tokens(self, tokens: u32) -> Self {
+        let tokens = if tokens > MOST { MOST } else { tokens };
+        Self(self.0 - TOKENS.get(self.0) + TOKENS.put(tokens as u64))
+    }
+
+    const fn with_end(self, unit: u64) -> Self {
+        Self(END.put(unit) | TOKENS.get(self.0))
+    }
+}
+
+/// How many tokens of a lease were taken out, and how many it still holds.
+///
+/// Both are of one moment: no token is counted in both, and none that is spent is counted in either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "tokens that were taken out have to be given back"]
+pub struct Report {
+    /// The tokens that were taken out, to be given back.
+    pub back: u32,
+    /// The tokens that the lease still holds, and may spend from now on.
+    pub unspent: u32,
+}
+
+/// Tokens were spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spent {
+    /// The tokens that the lease still has.
+    pub left: u32,
+    /// The reading of the clock at which they were spent, in ticks.
+    pub at: u64,
+}
+
+impl ExpiringLease {
+    /// The most tokens that a lease can hold: 16,777,215.
+    pub const MOST: u32 = MOST;
+
+    const_unless_loom! {
+        /// Creates a lease that holds nothing, for a clock of `frequency` ticks per second.
+        #[must_use]
+        pub const fn new(frequency: u64) -> Self {
+            // The largest power of two that is at most a millisecond.
+            let millisecond = if frequency < 1_000 { 1 } else { frequency / 1_000 };
+            Self { word: AtomicU64::new(0), shift: millisecond.ilog2() }
+        }
+    }
+
+    /// Takes `n` tokens if the lease holds them and has not ended, else none.
+    ///
+    /// Lock-free. A refusal writes nothing.
+    #[inline]
+    #[must_use]
+    pub fn spend(&self, n: u32, clock: &impl Clock) -> Option<Spent> {
+        let spin = SpinWait::new();
+        loop {
+            let held = self.load();
+            // After the word, and again after a failed swap: so the tokens were there at this reading, and their end was
+            // still to come. loom-tests: expiring_lease::spend_reads_the_clock_after_the_renewal.
+            let at = clock.now();
+            if !held.is_before_end(self.unit(at)) {
+                return None;
+            }
+            let left = held.tokens().checked_sub(n)?;
+            // No borrow from the field above: there are at least `n`.
+            if self.replace(held, Snapshot(held.0 - u64::from(n))) {
+                return Some(Spent { left, at });
+            }
+            spin.spin();
+        }
+    }
+
+    /// Drops `dropped` tokens, or as many as are left; adds `granted`; and sets the end.
+    ///
+    /// Tokens beyond [`MOST`](Self::MOST) are lost. Tokens of a lease that has ended count again: the caller drops those that
+    /// other holders may have. Nothing is spent from the unit in which the tick `end` lies, so the end is at most a
+    /// millisecond early, by what the clock may step back earlier, and never late. An end more than 2 hours ahead of the
+    /// clock has passed.
+    pub fn renew(&self, dropped: u32, granted: u32, end: u64, clock: &impl Clock) {
+        let end = self.unit(end.wrapping_sub(clock.max_step_back()));
+        self.change(|held| {
+            held.with_tokens(held.tokens().saturating_sub(dropped).saturating_add(granted)).with_end(end)
+        });
+    }
+
+    /// Puts up to `n` tokens back, as far as the lease then holds at most `most`, and returns how many.
+    ///
+    /// None after the end.
+    pub fn refund(&self, n: u32, most: u32, clock: &impl Clock) -> u32 {
+        let refunded = |held: Snapshot, unit| {
+            if held.is_before_end(unit) { most.min(MOST).saturating_sub(held.tokens()).min(n) } else { 0 }
+        };
+        let before = self.change_now(clock, |held, unit| held.with_tokens(held.tokens() + refunded(held, unit)));
+        refunded(before.0, before.1)
+    }
+
+    /// Takes out what the lease holds beyond `keep` tokens, and returns that and what it still holds.
+    ///
+    /// After the end both are 0, and so are the tokens of the lease from then on.
+    pub fn report(&self, keep: u32, clock: &impl Clock) -> Report {
+        let kept = |held: Snapshot, unit| if held.is_before_end(unit) { held.tokens().min(keep) } else { 0 };
+        let (before, unit) = self.change_now(clock, |held, unit| held.with_tokens(kept(held, unit)));
+        if !before.is_before_end(unit) {
+            return Report::default();
+        }
+        let unspent = kept(before, unit);
+        Report { back: before.tokens() - unspent, unspent }
+    }
+
+    /// The tokens that can be spent now; 0 after the end.
+    #[must_use]
+    pub fn held(&self, clock: &impl Clock) -> u32 {
+        let held = self.load();
+        if held.is_before_end(self.unit(clock.now())) { held.tokens() } else { 0 }
+    }
+
+    #[inline]
+    const fn unit(&self, tick: u64) -> u64 {
+        // The mask says that no shift is too long. At most 54, of a frequency that needs 64 bits.
+        tick >> (self.shift & 63)
+    }
+
+    fn change(&self, next: impl Fn(Snapshot) -> Snapshot) {
+        let spin = SpinWait::new();
+        loop {
+            let held = self.load();
+            if self.replace(held, next(held)) {
+                return;
+            }
+            spin.spin();
+        }
+    }
+
+    /// Returns what was changed, and the reading that it was changed by, in units.
+    fn change_now(&self, clock: &impl Clock, next: impl Fn(Snapshot, u64) -> Snapshot) -> (Snapshot, u64) {
+        let spin = SpinWait::new();
+        loop {
+            let held = self.load();
+            let unit = self.unit(clock.now());
+            let changed = next(held, unit);
+            // A word that stays as it is was so at the load.
+            if changed == held || self.replace(held, changed) {
+                return (held, unit);
+            }
+            spin.spin();
+        }
+    }
+
+    #[inline]
+    fn load(&self) -> Snapshot {
+        // ORDERING: Acquire pairs with the Release in `replace`: a thread that finds the tokens of a renewal reads the
+        // clock after that renewal. loom-tests: expiring_lease::spend_reads_the_clock_after_the_renewal.
+        Snapshot(self.word.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn replace(&self, old: Snapshot, new: Snapshot) -> bool {
+        // ORDERING: Release pairs with the Acquire in `load`. Relaxed on failure: the value read is dropped. The word is
+        // the whole state, so the swap needs no more.
+        self.word.compare_exchange_weak(old.0, new.0, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+}

@@ -1,0 +1,114 @@
+//! The bodies of the page's responses, and of those of the services beside it.
+
+use super::stream::EventStream;
+use alloc::boxed::Box;
+use bytes::Bytes;
+use core::error::Error;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use http_body::{Frame, SizeHint};
+use pin_project_lite::pin_project;
+
+pub use super::stream::SlowReader;
+
+/// The body of a response of the page: a text, or a stream of events.
+#[derive(Debug)]
+pub struct LiveBody(Content);
+
+#[derive(Debug)]
+enum Content {
+    Text(Option<Bytes>),
+    Events(Box<EventStream>),
+}
+
+impl LiveBody {
+    pub(super) fn text(text: impl Into<Bytes>) -> Self {
+        let text: Bytes = text.into();
+        Self(Content::Text((!text.is_empty()).then_some(text)))
+    }
+
+    pub(super) fn events(stream: EventStream) -> Self {
+        Self(Content::Events(Box::new(stream)))
+    }
+}
+
+impl http_body::Body for LiveBody {
+    type Data = Bytes;
+    type Error = SlowReader;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, SlowReader>>> {
+        match &mut self.0 {
+            Content::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            Content::Events(stream) => Poll::Ready(Some(ready!(stream.poll_frame(cx)).map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Content::Text(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Content::Text(text) => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            Content::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+pin_project! {
+    /// The body of a response of the page, or of the service beside it.
+    #[derive(Debug)]
+    pub struct BesideBody<B> {
+        #[pin]
+        origin: Origin<B>,
+    }
+}
+
+pin_project! {
+    #[derive(Debug)]
+    #[project = OriginProjection]
+    enum Origin<B> {
+        Page { #[pin] body: LiveBody },
+        Service { #[pin] body: B },
+    }
+}
+
+impl<B> BesideBody<B> {
+    pub(super) fn page(body: LiveBody) -> Self {
+        Self { origin: Origin::Page { body } }
+    }
+
+    pub(super) fn service(body: B) -> Self {
+        Self { origin: Origin::Service { body } }
+    }
+}
+
+impl<B> http_body::Body for BesideBody<B>
+where
+    B: http_body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>,
+{
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    #[inline]
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match self.project().origin.project() {
+            OriginProjection::Page { body } => body.poll_frame(cx).map_err(Into::into),
+            OriginProjection::Service { body } => body.poll_frame(cx).map_err(Into::into),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.origin {
+            Origin::Page { body } => body.is_end_stream(),
+            Origin::Service { body } => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.origin {
+            Origin::Page { body } => body.size_hint(),
+            Origin::Service { body } => body.size_hint(),
+        }
+    }
+}

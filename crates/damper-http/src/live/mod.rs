@@ -1,0 +1,70 @@
+//! A page that shows limits and breakers live, for browsers, and lets an operator change them.
+//!
+//! A [`LivePage`] takes what it shows, and builds a [`LiveService`] for axum, hyper or tower. [`Latencies`] records latencies for it, and a
+//! [`LiveRecorder`] keeps the counters of layers.
+//!
+//! # Contents
+//!
+//! | on the page | comes from |
+//! |---|---|
+//! | limits, their levels and quotas | [`LivePage::limit`] |
+//! | refusals a second | the counters of layers, in a [`LiveRecorder`]; or [`LivePage::decision_log`] |
+//! | the hottest keys, as hashes | [`LivePage::decision_log`] |
+//! | breakers, their states over time | [`LivePage::breaker`] |
+//! | percentiles of latencies | [`LivePage::latencies`] |
+//! | concurrency limits, retry budgets, shadow refusals and all else that damper-metrics reads | [`LivePage::source`], [`LivePage::layer`] |
+//! | lines and buttons of the application's own | [`LivePage::status`], [`LivePage::control`] |
+//!
+//! # Access
+//!
+//! - Peers of the same machine may look. [`LivePage::open_to`] lets others look too, under the names that it is given. Requests for other
+//!   hosts are refused, so that no site can bind its name to the server's address and read from it.
+//! - The holder of the [`LiveToken`] may change something: by `POST` only, with `application/json`, and from the page's own origin. There
+//!   are no headers of CORS.
+//! - The page loads nothing from elsewhere. Its `Content-Security-Policy` allows its own files only.
+//!
+//! # Cost
+//!
+//! Nothing is locked or allocated on the path of a request. While a page is open, everything is read once in an
+//! [interval](LivePage::interval), however many pages are open. A stream keeps at most one sample on its way. A browser that does not read it
+//! within [the patience](LivePage::patience) is dropped: its connection is closed. Where the transport copies what it has not written, as
+//! hyper does over TLS, that happens once hyper's buffer of 400 KB is full, or not before the peer is gone; no more than that is kept. Over
+//! HTTP/2 it is the window of the stream.
+
+// | file | idea |
+// |---|---|
+// | `page` | what the page shows, and how it is served |
+// | `service`, `beside`, `body` | the answers to browsers, alone and beside another service |
+// | `access`, `token` | who may look, and who may change something |
+// | `control`, `primitives` | the changes that browsers ask for, and what they change |
+// | `sampler` | one reading of everything, for all streams |
+// | `stream` | the samples to one browser |
+// | `hot_keys` | the hottest keys of a log of decisions |
+// | `latency` | latencies, and the layer that records them |
+// | `recorder` | the counters of layers, and what sources read |
+// | `text` | events and names |
+// | `assets/` | the files that browsers load |
+
+mod access;
+mod beside;
+mod body;
+mod control;
+mod hot_keys;
+mod latency;
+mod page;
+mod primitives;
+mod recorder;
+mod sampler;
+mod service;
+mod stream;
+mod text;
+mod token;
+
+pub use beside::{Beside, BesideFuture};
+pub use body::{BesideBody, LiveBody, SlowReader};
+pub use latency::{Latencies, LatencyLayer, Timed, TimedFuture};
+pub use page::{LivePage, LivePageError};
+pub use primitives::{ChangeQuota, SwitchBreaker};
+pub use recorder::LiveRecorder;
+pub use service::{LiveFuture, LiveService};
+pub use token::{LiveToken, LiveTokenError};

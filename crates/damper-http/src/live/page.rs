@@ -1,0 +1,388 @@
+//! The page: what it shows, and what it lets browsers change.
+
+use super::access::{Access, Peers, host_name};
+use super::control::{Button, Controls};
+use super::hot_keys::WatchedLog;
+use super::primitives::{ChangeQuota, SwitchBreaker};
+use super::sampler::{Sampler, Watched, WatchedLatencies};
+use super::text::{escaped, event};
+use super::{Latencies, LiveRecorder, LiveService, LiveToken};
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::fmt;
+use core::ops::Deref;
+use core::sync::atomic::AtomicUsize;
+use core::time::Duration;
+use damper_core::decision_log::DecisionLog;
+use damper_core::time::Clock;
+use damper_metrics::{NamedSource, Source};
+use serde_json::{Value, json};
+
+/// The intervals at which everything may be read.
+const INTERVALS: core::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(1);
+
+/// A page that shows limits, breakers and others live, and lets an operator change them.
+///
+/// Browsers of the same machine may look, unless [told otherwise](Self::open_to). Only the holder of a [token](Self::token) may change
+/// anything; without a token nothing can be changed. Looking changes nothing, and adds nothing to the path of a request: each
+/// [interval](Self::interval) one browser's stream reads all sources for all browsers, and nothing is read while no page is open.
+///
+/// The page makes no request to another origin, and has a strict `Content-Security-Policy`. It has to be served with tokio's timer.
+///
+/// # Examples
+///
+/// Beside the routes of axum. For hyper and other services of tower see [`LiveService`].
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+/// # #[cfg(feature = "axum")] {
+/// use axum::{Router, routing::get};
+/// use damper::decision_log::DecisionLog;
+/// use damper::http::live::{Latencies, LivePage, LiveToken};
+/// use damper::http::{PerClient, RateLimitLayer};
+/// use damper::{CircuitBreaker, ClientAddress, KeyedLimiter, Quota};
+/// use std::net::SocketAddr;
+/// use std::sync::Arc;
+///
+/// static DECISIONS: DecisionLog = DecisionLog::new(65_536);
+///
+/// let clients = Arc::new(KeyedLimiter::<ClientAddress>::builder(Quota::per_second(50).burst(100)).build()?);
+/// let upstream = Arc::new(CircuitBreaker::default());
+/// let latencies = Latencies::new("requests");
+/// let live = LivePage::new()
+///     .limit("clients", Arc::clone(&clients))
+///     .decision_log("clients", &DECISIONS) // without it, the page shows no rates and no hottest keys
+///     .breaker("upstream", Arc::clone(&upstream))
+///     .latencies(&latencies)
+///     .token(LiveToken::new("from a vault, 16 bytes or more")?)
+///     .build()?;
+///
+/// let app: Router = Router::new()
+///     .route("/", get(|| async { "hello" }))
+///     .layer(RateLimitLayer::new(PerClient::new(clients)).decision_log(&DECISIONS))
+///     .layer(latencies.layer())
+///     .nest_service("/damper", live); // after the layers, so that they do not count its requests
+///
+/// let server = async {
+///     let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+///     // With the peers' addresses: limit and page need them, and answer 500 without.
+///     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await
+/// };
+/// # let _ = server;
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a page is served by the service that `build` makes"]
+pub struct LivePage {
+    title: String,
+    path: String,
+    interval: Duration,
+    patience: Duration,
+    most_open: usize,
+    access: Access,
+    token: Option<LiveToken>,
+    watched: Watched,
+    controls: Controls,
+}
+
+impl Default for LivePage {
+    fn default() -> Self {
+        Self {
+            title: "damper".to_owned(),
+            path: "/damper".to_owned(),
+            interval: Duration::from_secs(1),
+            patience: Duration::from_secs(10),
+            most_open: 32,
+            access: Access::default(),
+            token: None,
+            watched: Watched::default(),
+            controls: Controls::default(),
+        }
+    }
+}
+
+/// The contents.
+impl LivePage {
+    /// Creates a page that shows nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a limit, whose quota may be changed.
+    ///
+    /// Pass a reference to a `static` or an `Arc`. The page shows its rates if a [recorder](Self::recorder) has the counters of a layer
+    /// of this name, or if a [log](Self::decision_log) has its decisions. Without both, it shows the level only, and says so.
+    pub fn limit<L: Source + ChangeQuota + Send + Sync + 'static>(mut self, name: &str, limit: L) -> Self {
+        let limit = Arc::new(limit);
+        self.controls.limits.push((name.to_owned(), Arc::<L>::clone(&limit)));
+        self.watched.limits.push((name.to_owned(), Arc::<L>::clone(&limit)));
+        self.source(name, limit)
+    }
+
+    /// Adds a breaker, which may be tripped and reset.
+    pub fn breaker<B: Source + SwitchBreaker + Send + Sync + 'static>(mut self, name: &str, breaker: B) -> Self {
+        let breaker = Arc::new(breaker);
+        self.controls.breakers.push((name.to_owned(), Arc::<B>::clone(&breaker)));
+        self.source(name, breaker)
+    }
+
+    /// Adds a source of damper-metrics, such as a bulkhead or a limit on Redis, to be looked at only.
+    pub fn source(mut self, name: &str, source: impl Source + Send + Sync + 'static) -> Self {
+        self.watched.exporter = self.watched.exporter.register(name, source);
+        self
+    }
+
+    /// Adds a layer under its own name, to be looked at only.
+    pub fn layer(mut self, layer: impl NamedSource + Send + Sync + 'static) -> Self {
+        self.watched.exporter = self.watched.exporter.layer(layer);
+        self
+    }
+
+    /// Adds the log of a limit's decisions, from which the page takes its hottest keys and its refusals.
+    ///
+    /// Keys are shown as 48 bits of their hash. The memory for them is bounded: the 1024 hottest are known, however many there are.
+    pub fn decision_log<C: Clock>(
+        mut self,
+        limit: &str,
+        log: impl Deref<Target = DecisionLog<C>> + Send + Sync + 'static,
+    ) -> Self {
+        self.watched.logs.push(WatchedLog::new(limit.to_owned(), log));
+        self
+    }
+
+    /// Adds latencies, of which the page shows percentiles of each interval.
+    pub fn latencies(mut self, latencies: &Latencies) -> Self {
+        self.watched.latencies.push(WatchedLatencies::new(latencies.clone()));
+        self
+    }
+
+    /// Sets the recorder that has the counters of layers.
+    pub fn recorder(mut self, recorder: &LiveRecorder) -> Self {
+        self.watched.recorder = Some(recorder.clone());
+        self
+    }
+
+    /// Adds a line of the application's own, which is read once in an interval.
+    pub fn status(mut self, name: &str, status: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.watched.statuses.push((name.to_owned(), Box::new(status)));
+        self
+    }
+
+    /// Adds a button that runs a function of the application.
+    ///
+    /// The function runs while the request is answered, so it should return at once. Its error is shown on the page.
+    pub fn control<E: fmt::Display>(
+        mut self,
+        name: &str,
+        label: &str,
+        action: impl Fn() -> Result<(), E> + Send + Sync + 'static,
+    ) -> Self {
+        let action = Box::new(move || action().map_err(|error| error.to_string()));
+        self.controls.buttons.push(Button { name: name.to_owned(), label: label.to_owned(), action });
+        self
+    }
+}
+
+/// The settings of the service.
+impl LivePage {
+    /// Sets the title. Default: `damper`.
+    pub fn title(mut self, title: &str) -> Self {
+        title.clone_into(&mut self.title);
+        self
+    }
+
+    /// Sets the path under which the page is mounted. Default: `/damper`.
+    pub fn path(mut self, path: &str) -> Self {
+        path.trim_end_matches('/').clone_into(&mut self.path);
+        self
+    }
+
+    /// Sets how often everything is read while a page is open; 100 ms to one minute. Default: one second.
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Sets how long a browser may take to read a sample, before its stream is closed. Default: 10 seconds.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Sets how many streams may be open at once. Default: 32. Further ones get `503 Service Unavailable`.
+    ///
+    /// Browsers open at most six connections to one host over HTTP/1.1, and each stream holds one of them. So a page that is hidden, such as
+    /// a tab in the background, closes its stream, and opens another when it is shown again. Six windows that are seen at once would still
+    /// take all connections of that browser. Over HTTP/2 streams share one.
+    pub fn most_open(mut self, streams: usize) -> Self {
+        self.most_open = streams;
+        self
+    }
+
+    /// Sets the token that controls ask for. Default: none, and nothing can be changed.
+    pub fn token(mut self, token: LiveToken) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// Lets browsers of other machines look, under these names of the server. Default: none.
+    ///
+    /// A name has no scheme, no port and no path: `ops.example.com`. [`build`](Self::build) refuses others. Requests for other hosts are refused, so that no page whose name is bound to the server's
+    /// address can read from it. Serve it over TLS, because the token is sent with each control.
+    pub fn open_to<H: AsRef<str>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
+        self.access.peers = Peers::Anywhere;
+        self.access.hosts.extend(hosts.into_iter().map(|host| host.as_ref().to_owned()));
+        self
+    }
+
+    /// Makes the service.
+    ///
+    /// # Errors
+    ///
+    /// [`LivePageError`] if a setting is out of range, or if two things that can be changed have the same name.
+    pub fn build(mut self) -> Result<LiveService, LivePageError> {
+        self.check()?;
+        for host in &mut self.access.hosts {
+            *host = host_name(host).ok_or_else(|| LivePageError::Host { host: host.clone() })?;
+        }
+        let Self { title, path, interval, patience, most_open, access, token, watched, controls } = self;
+        let page = include_str!("assets/page.html").replace("{path}", &path).replace("{title}", &escaped(&title));
+        Ok(LiveService::new(Arc::new(Shared {
+            page: page.into(),
+            title,
+            path,
+            patience,
+            most_open,
+            open: Arc::default(),
+            access,
+            token,
+            has_recorder: watched.recorder.is_some(),
+            sampler: Sampler::new(interval, watched),
+            controls,
+        })))
+    }
+
+    fn check(&self) -> Result<(), LivePageError> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+        if !self.path.starts_with('/') || !self.path.bytes().all(is_plain) {
+            return Err(LivePageError::Path { path: self.path.clone() });
+        }
+        if !INTERVALS.contains(&self.interval) {
+            return Err(LivePageError::Interval { interval: self.interval });
+        }
+        let Controls { limits, breakers, buttons } = &self.controls;
+        let names: [Vec<&String>; 3] = [
+            limits.iter().map(|(name, _)| name).collect(),
+            breakers.iter().map(|(name, _)| name).collect(),
+            buttons.iter().map(|button| &button.name).collect(),
+        ];
+        for of_kind in names {
+            if let Some(name) = of_kind.iter().enumerate().find(|(at, name)| of_kind[..*at].contains(name)) {
+                return Err(LivePageError::Repeated { name: (*name.1).clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for LivePage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LivePage").field("path", &self.path).field("interval", &self.interval).finish_non_exhaustive()
+    }
+}
+
+/// Why there can be no such page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LivePageError {
+    /// The path does not begin with a slash, or has a character that is not allowed.
+    Path {
+        /// The path.
+        path: String,
+    },
+    /// The interval is too short or too long.
+    Interval {
+        /// The interval.
+        interval: Duration,
+    },
+    /// A host that the page is [open to](LivePage::open_to) is no bare name or address.
+    Host {
+        /// The host.
+        host: String,
+    },
+    /// Two limits, two breakers or two controls have the same name.
+    Repeated {
+        /// The name.
+        name: String,
+    },
+}
+
+impl fmt::Display for LivePageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path { path } => write!(
+                f,
+                "the live page's path {path:?} has to begin with a slash and may have ASCII letters, digits and /-_.~ only"
+            ),
+            Self::Interval { interval } => {
+                write!(f, "the live page's interval is {interval:?}, it must be 100 ms to one minute")
+            }
+            Self::Host { host } => write!(
+                f,
+                "the live page cannot be open to {host:?}, it must be a name or an address without scheme, port and path"
+            ),
+            Self::Repeated { name } => write!(f, "the live page has {name:?} twice, so a control cannot name it"),
+        }
+    }
+}
+
+impl core::error::Error for LivePageError {}
+
+/// The page as it is served, shared by all its services.
+pub(super) struct Shared {
+    pub(super) page: Bytes,
+    title: String,
+    pub(super) path: String,
+    pub(super) patience: Duration,
+    pub(super) most_open: usize,
+    /// How many streams are open.
+    pub(super) open: Arc<AtomicUsize>,
+    pub(super) access: Access,
+    pub(super) token: Option<LiveToken>,
+    has_recorder: bool,
+    pub(super) sampler: Sampler,
+    pub(super) controls: Controls,
+}
+
+impl Shared {
+    /// Returns the first event of a stream: what can be changed, and whether a recorder counts.
+    pub(super) fn hello(&self) -> Bytes {
+        let Controls { limits, breakers, buttons } = &self.controls;
+        let limits: Vec<&String> = limits.iter().map(|(name, _)| name).collect();
+        let breakers: Vec<&String> = breakers.iter().map(|(name, _)| name).collect();
+        let buttons: Vec<Value> =
+            buttons.iter().map(|button| json!({ "name": button.name, "label": button.label })).collect();
+        event(
+            "hello",
+            &json!({
+                "title": self.title,
+                "interval": self.sampler.interval().as_secs_f64(),
+                "changeable": self.token.is_some(),
+                "recorder": self.has_recorder,
+                "limits": limits,
+                "breakers": breakers,
+                "controls": buttons,
+            }),
+        )
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("path", &self.path).field("sampler", &self.sampler).finish_non_exhaustive()
+    }
+}

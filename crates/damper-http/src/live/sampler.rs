@@ -1,0 +1,166 @@
+//! One reading of everything on the page, shared by all browsers that look.
+
+use super::control::ChangeableLimit;
+use super::hot_keys::WatchedLog;
+use super::latency::Latencies;
+use super::recorder::{Capture, LiveRecorder};
+use super::text::event;
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::fmt;
+use core::time::Duration;
+use damper_metrics::Exporter;
+use histogram::Histogram;
+use metrics::Key;
+use serde_json::{Map, Value, json};
+use std::sync::{Mutex, PoisonError};
+use tokio::time::Instant;
+
+/// A function that says something of the application.
+pub(super) type Status = Box<dyn Fn() -> String + Send + Sync>;
+
+/// The contents of the page.
+#[derive(Default)]
+pub(super) struct Watched {
+    pub(super) exporter: Exporter,
+    /// The limits whose quotas are shown as texts.
+    pub(super) limits: Vec<(String, ChangeableLimit)>,
+    pub(super) recorder: Option<LiveRecorder>,
+    pub(super) logs: Vec<WatchedLog>,
+    pub(super) latencies: Vec<WatchedLatencies>,
+    pub(super) statuses: Vec<(String, Status)>,
+}
+
+/// Latencies, and the state that they had in the last sample.
+pub(super) struct WatchedLatencies {
+    latencies: Latencies,
+    earlier: Histogram,
+}
+
+impl WatchedLatencies {
+    pub(super) fn new(latencies: Latencies) -> Self {
+        let earlier = latencies.so_far();
+        Self { latencies, earlier }
+    }
+
+    fn read(&mut self) -> Value {
+        let now = self.latencies.so_far();
+        let found = Latencies::since(&self.earlier, &now);
+        self.earlier = now;
+        let name = self.latencies.name();
+        match found {
+            Some(found) => {
+                let [p50, p90, p99, longest] = found.seconds;
+                json!({ "name": name, "calls": found.calls, "p50": p50, "p90": p90, "p99": p99, "longest": longest })
+            }
+            None => json!({ "name": name, "calls": 0 }),
+        }
+    }
+}
+
+/// Reads what the page shows, at most once in an interval.
+///
+/// It has no thread and no task. The streams of open pages ask it when their timers ring; the first of them reads, and the others get what
+/// it read. So nothing is read while no page is open.
+pub(super) struct Sampler {
+    interval: Duration,
+    began: Instant,
+    /// Locked by streams only, never by a request that is limited.
+    state: Mutex<Sampling>,
+}
+
+struct Sampling {
+    watched: Watched,
+    last: Option<Sample>,
+}
+
+/// The values of one moment, as an event of a stream.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    pub(super) number: u64,
+    pub(super) at: Instant,
+    pub(super) event: Bytes,
+}
+
+impl Sampler {
+    pub(super) fn new(interval: Duration, watched: Watched) -> Self {
+        Self { interval, began: Instant::now(), state: Mutex::new(Sampling { watched, last: None }) }
+    }
+
+    pub(super) const fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// Returns the last sample if it is of this interval, or else a new one.
+    pub(super) fn sample(&self, now: Instant) -> Sample {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = state.last.as_ref().map(|last| now.saturating_duration_since(last.at));
+        if let (Some(last), Some(age)) = (&state.last, age)
+            // A timer rings up to a millisecond early by another one's reckoning.
+            && age + Duration::from_millis(2) < self.interval
+        {
+            return last.clone();
+        }
+        // After a pause there is no interval that rates could be of.
+        let elapsed = age.filter(|age| *age <= 3 * self.interval);
+        let number = state.last.as_ref().map_or(1, |last| last.number + 1);
+        let at = now.saturating_duration_since(self.began);
+        let values = state.watched.read(elapsed);
+        let event = event("sample", &with(values, number, at));
+        let sample = Sample { number, at: now, event };
+        state.last = Some(sample.clone());
+        sample
+    }
+}
+
+fn with(mut values: Map<String, Value>, number: u64, at: Duration) -> Value {
+    values.insert("number".into(), number.into());
+    values.insert("at".into(), at.as_secs_f64().into());
+    Value::Object(values)
+}
+
+impl Watched {
+    /// Reads everything. Rates are those since the last time, `elapsed` ago; without it they begin now.
+    fn read(&mut self, elapsed: Option<Duration>) -> Map<String, Value> {
+        if elapsed.is_none() {
+            self.logs.iter_mut().for_each(WatchedLog::begin);
+            self.latencies.iter_mut().for_each(|watched| watched.earlier = watched.latencies.so_far());
+        }
+        let elapsed = elapsed.unwrap_or_default();
+        let mut series: Vec<Value> = Capture::of(|| self.exporter.record()).iter().map(of_key).collect();
+        series.extend(self.recorder.iter().flat_map(LiveRecorder::totals).map(total));
+        let logs: Vec<Value> = self.logs.iter_mut().map(|log| log.read(elapsed)).collect();
+        let latencies: Vec<Value> = self.latencies.iter_mut().map(WatchedLatencies::read).collect();
+        let statuses: Vec<Value> =
+            self.statuses.iter().map(|(name, status)| json!({ "name": name, "text": status() })).collect();
+        let quotas: Map<String, Value> =
+            self.limits.iter().map(|(name, limit)| (name.clone(), limit.quota().to_string().into())).collect();
+        let mut values = Map::new();
+        values.insert("quotas".into(), quotas.into());
+        values.insert("series".into(), series.into());
+        values.insert("logs".into(), logs.into());
+        values.insert("latencies".into(), latencies.into());
+        values.insert("statuses".into(), statuses.into());
+        values
+    }
+}
+
+/// A value with its name and labels. Values that JSON has no number for, such as infinities, are `null`.
+fn of_key((key, value): &(Key, f64)) -> Value {
+    let labels: Map<String, Value> =
+        key.labels().map(|label| (label.key().into(), Value::from(label.value()))).collect();
+    json!([key.name(), labels, value])
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a page shows fewer digits than an f64 has")]
+fn total((key, total): (Key, u64)) -> Value {
+    of_key(&(key, total as f64))
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sampler").field("interval", &self.interval).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,166 @@
+//! The token that controls ask for.
+
+use alloc::string::String;
+use core::fmt::{self, Write};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use subtle::ConstantTimeEq;
+
+/// The secret that a browser has to send with each control.
+///
+/// It is compared in constant time, and its `Debug` hides it.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+/// use damper::http::live::LiveToken;
+///
+/// let token = LiveToken::new("from a vault, 16 bytes or more")?;
+/// let other = LiveToken::generate()?; // print `other.reveal()` where the operator sees it
+/// assert_eq!(other.reveal().len(), 32);
+/// # let _ = token;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct LiveToken(String);
+
+/// The fewest bytes of a token.
+const SHORTEST: usize = 16;
+
+/// The most bytes of a token.
+const LONGEST: usize = 256;
+
+impl LiveToken {
+    /// Takes a token of 16 to 256 visible ASCII characters and spaces.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveTokenError`] if it is shorter or longer, or has another character.
+    pub fn new(token: impl Into<String>) -> Result<Self, LiveTokenError> {
+        let token = token.into();
+        if !(SHORTEST..=LONGEST).contains(&token.len()) {
+            return Err(LiveTokenError::Length { bytes: token.len() });
+        }
+        // Headers carry these unchanged. A space at either end is lost on the way.
+        let is_kept = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+        if let Some(at) = token.bytes().position(|byte| !is_kept(byte)) {
+            return Err(LiveTokenError::Character { at });
+        }
+        if token.starts_with(' ') || token.ends_with(' ') {
+            return Err(LiveTokenError::Character { at: if token.starts_with(' ') { 0 } else { token.len() - 1 } });
+        }
+        Ok(Self(token))
+    }
+
+    /// Draws a token of 128 random bits, as 32 hexadecimal digits.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveTokenError::NoRandomness`] if the system has no source of randomness.
+    pub fn generate() -> Result<Self, LiveTokenError> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|_| LiveTokenError::NoRandomness)?;
+        let mut token = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
+            // Writing to a string cannot fail.
+            _ = write!(token, "{byte:02x}");
+        }
+        Ok(Self(token))
+    }
+
+    /// Returns the token, to be shown to an operator.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns whether a request carries this token, as `Authorization: Bearer TOKEN`.
+    ///
+    /// The case of the scheme does not matter (RFC 9110, 11.1).
+    ///
+    /// The time that this takes depends on the length of the header only.
+    pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
+        let Some(sent) = headers.get(AUTHORIZATION) else { return false };
+        let Some((scheme, sent)) = sent.as_bytes().split_at_checked(b"Bearer ".len()) else { return false };
+        scheme.eq_ignore_ascii_case(b"Bearer ") && self.0.as_bytes().ct_eq(sent).into()
+    }
+}
+
+impl fmt::Debug for LiveToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LiveToken").finish_non_exhaustive()
+    }
+}
+
+/// Why a text cannot be a token, or none could be drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LiveTokenError {
+    /// It has too few or too many bytes.
+    Length {
+        /// How many bytes it has.
+        bytes: usize,
+    },
+    /// It has a character that headers do not carry unchanged.
+    Character {
+        /// The position of its first byte.
+        at: usize,
+    },
+    /// The system has no source of randomness.
+    NoRandomness,
+}
+
+impl fmt::Display for LiveTokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length { bytes } => write!(f, "a token of {bytes} bytes, {SHORTEST} to {LONGEST} are allowed"),
+            Self::Character { at } => write!(
+                f,
+                "the token's byte {at} is no visible character of ASCII, nor a space between two; only these are allowed"
+            ),
+            Self::NoRandomness => f.write_str("the system has no source of randomness for a token"),
+        }
+    }
+}
+
+impl core::error::Error for LiveTokenError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use http::HeaderValue;
+
+    fn headers(authorization: &str) -> HeaderMap {
+        HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(authorization).unwrap())])
+    }
+
+    #[test]
+    fn only_the_whole_token_is_the_token() {
+        let token = LiveToken::new("0123456789abcdef").unwrap();
+        assert!(token.is_in(&headers("Bearer 0123456789abcdef")));
+        for other in ["0123456789abcdef", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdef0", "bearer x"] {
+            assert!(!token.is_in(&headers(other)), "{other}");
+        }
+        assert!(!token.is_in(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn texts_that_headers_change_are_no_tokens() {
+        assert_eq!(LiveToken::new("0123456789abcde").unwrap_err(), LiveTokenError::Length { bytes: 15 });
+        assert_eq!(LiveToken::new("x".repeat(257)).unwrap_err(), LiveTokenError::Length { bytes: 257 });
+        assert_eq!(LiveToken::new("0123456789\nabcdef").unwrap_err(), LiveTokenError::Character { at: 10 });
+        assert_eq!(LiveToken::new(" 0123456789abcdef").unwrap_err(), LiveTokenError::Character { at: 0 });
+        assert_eq!(LiveToken::new("0123456789abcdef ").unwrap_err(), LiveTokenError::Character { at: 16 });
+        assert_eq!(LiveToken::new("0123456789abcdé").unwrap_err(), LiveTokenError::Character { at: 14 });
+    }
+
+    #[test]
+    fn drawn_tokens_differ_and_stay_hidden() {
+        let (one, other) = (LiveToken::generate().unwrap(), LiveToken::generate().unwrap());
+        assert_ne!(one.reveal(), other.reveal());
+        assert!(LiveToken::new(one.reveal()).is_ok());
+        assert!(!format!("{one:?}").contains(one.reveal()));
+    }
+}

@@ -1,0 +1,144 @@
+//! The limiters as limits of damper-http's layers.
+
+use crate::limiter::{Begun, KeyedRedisLimiter, OfKey, RedisKey, RedisLimiter};
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use damper_core::{Allowed, Denied, Quota};
+use damper_http::{
+    Answer, Decision, Detail, Head, KeyedLimit, Limit, Limited, SettledKeyedLimit, SettledLimit, Standing,
+};
+
+/// The future of a decision that the server or the policy makes.
+#[must_use = "futures do nothing unless polled"]
+pub struct RedisDecision(Pin<Box<dyn Future<Output = Answer> + Send>>);
+
+impl Future for RedisDecision {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for RedisDecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisDecision").finish_non_exhaustive()
+    }
+}
+
+/// Returns what a layer gets to know of a decision.
+fn answer(decided: Result<Allowed, Denied>, quota: Quota, detail: Detail) -> Answer {
+    match decided {
+        Ok(allowed) => Ok(detail.then(|| Standing::new(quota, allowed.remaining(), allowed.resets_in()))),
+        Err(denied) => Err(Limited::by(denied, quota).into()),
+    }
+}
+
+/// Puts together a decision. `limit` is what decides later.
+fn decision(
+    begun: Option<Begun>,
+    limit: impl FnOnce() -> Option<OfKey>,
+    quota: Quota,
+    cost: u32,
+    detail: Detail,
+) -> Decision<RedisDecision> {
+    match (begun, limit) {
+        (None, _) => {
+            let standing = || Standing::new(Quota::UNLIMITED, u32::MAX, Some(Duration::ZERO));
+            Decision::Now(Ok(detail.then(standing)))
+        }
+        (Some(Begun::Done(decided)), _) => Decision::Now(answer(decided, quota, detail)),
+        (Some(open), limit) => {
+            let limit = limit();
+            Decision::Later(RedisDecision(Box::pin(async move {
+                match limit {
+                    Some(limit) => answer(limit.decide(cost, open).await, quota, detail),
+                    // There is a limit where something is open.
+                    None => Ok(None),
+                }
+            })))
+        }
+    }
+}
+
+/// The quota that headers report: the one with the smallest burst.
+fn reported(quotas: &[Quota]) -> Quota {
+    quotas.iter().copied().min_by_key(Quota::burst_size).unwrap_or(Quota::UNLIMITED)
+}
+
+/// One limit for all requests of all processes.
+///
+/// A request that leased tokens allow, or that this process denies, is decided at once. Headers are those of a local limit of the same
+/// quota. Of several quotas they report the one with the smallest burst.
+///
+/// # Examples
+///
+/// ```no_run
+/// # mod damper { pub use damper_core::*; pub extern crate damper_redis as redis; pub extern crate damper_http as http; }
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use damper::Quota;
+/// use damper::http::RateLimitLayer;
+/// use damper::redis::RedisLimiter;
+///
+/// let fleet = RedisLimiter::connect("redis://127.0.0.1/").quota(Quota::per_second(10_000)).build().await?;
+/// let layer = RateLimitLayer::new(fleet.clone());
+/// # let _ = layer;
+/// # Ok(())
+/// # }
+/// ```
+impl Limit for RedisLimiter {
+    type Future = RedisDecision;
+
+    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+        decision(self.begin(cost), || self.of_limit(), reported(self.quotas()), cost, detail)
+    }
+}
+
+impl SettledLimit for RedisLimiter {
+    fn settle(&self, _: &Head<'_>, taken: u32, used: u32) {
+        if used > taken {
+            self.charge(used - taken);
+        } else {
+            self.refund(taken - used);
+        }
+    }
+}
+
+/// A limit for each key, for the requests of all processes: behind `PerClient`, `ByHeader` and `ByKey`.
+///
+/// # Examples
+///
+/// ```no_run
+/// # mod damper { pub use damper_core::*; pub extern crate damper_redis as redis; pub extern crate damper_http as http; }
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use damper::Quota;
+/// use damper::http::{PerClient, RateLimitLayer};
+/// use damper::redis::RedisLimiter;
+///
+/// let clients = RedisLimiter::connect("redis://127.0.0.1/").quota(Quota::per_second(50)).build_keyed().await?;
+/// let layer = RateLimitLayer::new(PerClient::new(clients.clone()));
+/// # let _ = layer;
+/// # Ok(())
+/// # }
+/// ```
+impl<K: RedisKey + ?Sized> KeyedLimit<K> for KeyedRedisLimiter {
+    type Future = RedisDecision;
+
+    fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
+        let limit = self.of(key);
+        let begun = limit.as_ref().map(|limit| limit.begin(cost));
+        decision(begun, || limit, reported(self.quotas()), cost, detail)
+    }
+}
+
+impl<K: RedisKey + ?Sized> SettledKeyedLimit<K> for KeyedRedisLimiter {
+    fn settle(&self, key: &K, taken: u32, used: u32) {
+        if used > taken {
+            self.charge(key, used - taken);
+        } else {
+            self.refund(key, taken - used);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! One rate limit across machines, on Redis.
+//!
+//! The crate [`damper`](https://docs.rs/damper) re-exports this crate as `damper::redis`, with the feature `redis`.
+//!
+//! Processes on any number of machines share a [`Quota`](damper_core::Quota). Answers, headers and layers are those of local limits. One
+//! script on the server decides, with the server's own time. A process that spends much of a limit leases tokens from it, so that most
+//! checks need no round trip.
+//!
+//! ```no_run
+//! # mod damper { pub use damper_core::*; pub extern crate damper_redis as redis; }
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use damper::Quota;
+//! use damper::redis::{RedisLimiter, WhenDown};
+//!
+//! let fleet = RedisLimiter::connect("redis://127.0.0.1/")
+//!     .name("orders")
+//!     .quota(Quota::per_second(10_000))
+//!     .when_down(WhenDown::LocalShare)
+//!     .build()
+//!     .await?;
+//!
+//! match fleet.check().await {
+//!     Ok(allowed) => println!("{} left", allowed.remaining()),
+//!     Err(denied) => println!("{denied}"), // rate limit exceeded, retry in 1.2 s
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! On a server that was never used, limits begin empty, because it looks like one that lost its memory: see [the server](#on-the-server). Tests
+//! that begin with an empty server take [`AfterLoss::Full`].
+//!
+//! A [`KeyedRedisLimiter`] has a limit for each key: `tenants.check("tenant-42").await`. With the feature `http` both go into layers:
+//! `RateLimitLayer::new(fleet)`, `RateLimitLayer::new(PerClient::new(tenants))`.
+//!
+//! # Deciding
+//!
+//! | decides | when | a check takes |
+//! |---|---|---|
+//! | a lease of this process | the burst is at least what the rate brings in 100 ms, and this process makes at least 80 checks a second | about 1.3 times a local check |
+//! | this process, a denial | the server has said how long nothing is there | no round trip and no lock |
+//! | the server | otherwise | a round trip |
+//! | the policy | the server has not answered by the deadline, 5 ms by default | at most the deadline |
+//!
+//! While leasing, a process sends at most 50 commands a second for a limit, whatever the load. It asks for tokens before it runs out of
+//! them, and returns those that it has not used for 100 ms.
+//!
+//! # Guarantees
+//!
+//! In any stretch of `t` seconds all processes together admit at most:
+//!
+//! - **Leased: the burst and `rate · t`.** This holds when processes are killed or paused, and when the network between them and the server
+//!   fails. A lease counts by the holder's own monotonic clock, from before its request was sent.
+//! - **Decided by the server: the burst and `rate · (t + D)`**, where `D` is the deadline of a check, because a process admits after
+//!   the server has decided.
+//! - **And one decision per thread** that the system stops between decision and use.
+//!
+//! Refunds are your word: tokens that you give back may be taken again. A call whose reply is lost counts as taken.
+//!
+//! Every limit is also used: under load at least 98 % where leases are possible.
+//!
+//! # Losses
+//!
+//! | what happens | a limit admits beyond the promise at most |
+//! |---|---|
+//! | a process is killed or cut off | nothing; its lease ends after 1 second |
+//! | a virtual machine is paused so that its clocks stop | what it had leased |
+//! | the server's clock steps forward by `s` | `rate · s`, no more than a burst, and what is leased |
+//! | the server's clock steps back, as on a promoted replica | nothing; the limit has its deepest debt, and refills |
+//! | the server loses its memory: a restart without files, `FLUSHALL`, an empty replica | what [`AfterLoss`] says: nothing, the burst less what 60 seconds refill (the default), or a burst |
+//! | the server goes back in time: a replica that lagged, an append-only file that is written every second | `rate ·` the lag, and what was leased |
+//! | the server evicts a key | a burst; so a server whose `maxmemory-policy` is not `noeviction` is an error, unless it is [accepted](RedisLimiterBuilder::accept_eviction) |
+//! | the server forgets its scripts | nothing |
+//!
+//! # When the server is slow or gone
+//!
+//! | [`WhenDown`] | a check is | beyond the quota |
+//! |---|---|---|
+//! | `LocalShare` | decided by this process's share: the quota divided by the number of processes, empty when the server stops | nothing while all are cut off; `k` of `N` processes that are cut off add at most `k/N` of the rate to what the others admit |
+//! | `Open` | allowed | anything |
+//! | `Closed` | denied | nothing |
+//!
+//! The policy is in force within one check: each has its own deadline, and after five failures in a row a breaker saves the wait. Leased
+//! tokens are spent before. Processes reconnect for ever, with pauses of 20 to 200 ms by chance, so a server that was down for long is in
+//! use again within a second. (After a loss of memory no tokens are leased for one lease, because those of before may still be out.) Tokens
+//! of a local share are charged to the limit then, up to that share of the burst.
+//!
+//! The number of processes comes from the server: each tells it every second that it is there.
+//!
+//! # Observing it
+//!
+//! [`RedisLimiter::status`] says which policy is in force and since when, [`RedisLimiter::counts`] what decided, and
+//! [`on_event`](RedisLimiterBuilder::on_event) registers a callback. With the feature `metrics` both limiters are sources of
+//! damper-metrics, which has panels and alerts for them.
+//!
+//! # On the server
+//!
+//! The tests run on Redis 7.0. The server needs Lua scripts and the commands of Redis 7. A limit is one key, which expires when the limit is full.
+//! Keys begin with `damper:`, and all keys of a subject are in one slot of a cluster. The server's files make a restart harmless; without
+//! them [`AfterLoss`] applies. A new server looks like one that lost its memory, so the first checks on it are denied, until tokens have dripped
+//! in. To begin with full limits, call [`mark_deployed`](RedisLimiterBuilder::mark_deployed) once when you set it up, before the first
+//! limiter is built on it.
+//!
+//! Connections are without TLS. Where the server asks for it, put a TLS proxy before it: stunnel, or the sidecar of the provider.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `http` | the limiters as limits of damper-http's layers |
+//! | `metrics` | the limiters as sources of damper-metrics |
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "http")]
+mod http;
+#[doc(hidden)]
+pub mod internal;
+mod limiter;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod script;
+mod server;
+pub(crate) mod subject;
+
+#[cfg(feature = "http")]
+pub use http::RedisDecision;
+pub use limiter::{
+    AfterLoss, KeyedRedisLimiter, KeyedRedisReservation, Leasing, RedisCounts, RedisEvent, RedisKey, RedisLimiter,
+    RedisLimiterBuilder, RedisLimiterError, RedisReservation, RedisStatus, Unavailable, WhenDown,
+};

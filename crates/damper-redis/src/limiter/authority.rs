@@ -1,0 +1,77 @@
+//! The authority over checks: the server, or the policy.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Whether the policy is in force, and since when.
+///
+/// Each shard of servers has a bit, which is set while the server does not answer for it. The policy is in force while any is set.
+#[derive(Debug, Default)]
+pub(crate) struct Authority {
+    silent: AtomicU64,
+    /// The local time in µs of the last change between none and some.
+    since: AtomicU64,
+}
+
+/// A change of who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    ToPolicy,
+    /// After so many µs of the policy.
+    ToServer(u64),
+}
+
+impl Authority {
+    /// Notes at the local time `now` that a shard does not answer.
+    pub(crate) fn silent(&self, shard: usize, now: u64) -> Option<Change> {
+        let bit = bit(shard);
+        // ORDERING: Relaxed here and in all methods. A set of bits and a time for observers; no decision depends on them.
+        if self.silent.load(Ordering::Relaxed) & bit != 0 || self.silent.fetch_or(bit, Ordering::Relaxed) != 0 {
+            return None;
+        }
+        self.since.store(now, Ordering::Relaxed);
+        Some(Change::ToPolicy)
+    }
+
+    /// Notes at the local time `now` that a shard answers. Writes nothing if it did before.
+    pub(crate) fn answers(&self, shard: usize, now: u64) -> Option<Change> {
+        let bit = bit(shard);
+        // ORDERING: Relaxed, as in `silent`.
+        if self.silent.load(Ordering::Relaxed) & bit == 0 || self.silent.fetch_and(!bit, Ordering::Relaxed) != bit {
+            return None;
+        }
+        Some(Change::ToServer(now.saturating_sub(self.since.swap(now, Ordering::Relaxed))))
+    }
+
+    /// Whether the policy is in force.
+    pub(crate) fn is_policy(&self) -> bool {
+        // ORDERING: Relaxed, as in `silent`.
+        self.silent.load(Ordering::Relaxed) != 0
+    }
+
+    /// The local time in µs of the last change.
+    pub(crate) fn since(&self) -> u64 {
+        // ORDERING: Relaxed, as in `silent`.
+        self.since.load(Ordering::Relaxed)
+    }
+}
+
+fn bit(shard: usize) -> u64 {
+    1 << (shard % 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Authority, Change};
+
+    #[test]
+    fn policy_is_in_force_while_any_shard_is_silent() {
+        let authority = Authority::default();
+        assert_eq!(authority.answers(3, 1), None);
+        assert_eq!(authority.silent(3, 10), Some(Change::ToPolicy));
+        assert_eq!((authority.silent(3, 11), authority.silent(4, 12)), (None, None));
+        assert_eq!((authority.is_policy(), authority.since()), (true, 10));
+        assert_eq!(authority.answers(3, 20), None);
+        assert_eq!(authority.answers(4, 25), Some(Change::ToServer(15)));
+        assert_eq!((authority.is_policy(), authority.since()), (false, 25));
+    }
+}

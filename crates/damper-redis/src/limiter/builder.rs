@@ -1,0 +1,279 @@
+//! How a limiter is built.
+
+use super::settings::{self, Built, Kind};
+use super::{AfterLoss, KeyedRedisLimiter, RedisEvent, RedisLimiter, RedisLimiterError, WhenDown};
+use core::fmt;
+use core::time::Duration;
+use damper_core::Quota;
+use std::sync::Arc;
+
+/// When a limiter leases tokens, to spend them without asking the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Leasing {
+    /// Where a lease saves commands.
+    ///
+    /// The burst is at least what the rate brings in 100 ms, and this process makes at least 80 checks a second.
+    #[default]
+    WhenHot,
+    /// Never: each check asks the server.
+    Never,
+}
+
+/// Builds a [`RedisLimiter`] or a [`KeyedRedisLimiter`].
+///
+/// [`RedisLimiter::connect`] and [`RedisLimiter::cluster`] create one.
+#[derive(Clone)]
+#[must_use]
+pub struct RedisLimiterBuilder {
+    pub(crate) urls: Vec<String>,
+    pub(crate) topology: Topology,
+    pub(crate) name: String,
+    pub(crate) quotas: Vec<Quota>,
+    pub(crate) when_down: WhenDown,
+    pub(crate) after_loss: AfterLoss,
+    pub(crate) leasing: Leasing,
+    pub(crate) lease_length: Duration,
+    pub(crate) lease_share: u32,
+    pub(crate) deadline: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) processes: u32,
+    pub(crate) capacity: usize,
+    pub(crate) eviction: Eviction,
+    pub(crate) listener: Option<Listener>,
+}
+
+pub(crate) type Listener = Arc<dyn Fn(&RedisEvent) + Send + Sync>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Topology {
+    Server,
+    Cluster,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Eviction {
+    Refused,
+    Accepted,
+}
+
+impl RedisLimiterBuilder {
+    pub(crate) fn new(urls: Vec<String>, topology: Topology) -> Self {
+        Self {
+            urls,
+            topology,
+            name: "default".to_owned(),
+            quotas: Vec::new(),
+            when_down: WhenDown::default(),
+            after_loss: AfterLoss::default(),
+            leasing: Leasing::default(),
+            lease_length: Duration::from_secs(1),
+            lease_share: 4,
+            deadline: Duration::from_millis(5),
+            connect_timeout: Duration::from_secs(1),
+            processes: 1,
+            capacity: 10_000,
+            eviction: Eviction::Refused,
+            listener: None,
+        }
+    }
+
+    /// Sets the limit's name in the server's keys and in logs. Default: `default`.
+    ///
+    /// Limiters with one name, one server and one key share a limit, in whichever processes they are. Give all of them the same
+    /// quotas. 1 to 64 bytes.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the quota. There is no default.
+    ///
+    /// [`Quota::UNLIMITED`] allows everything, and asks no server.
+    pub fn quota(mut self, quota: Quota) -> Self {
+        self.quotas = vec![quota];
+        self
+    }
+
+    /// Adds a quota of the same subject; at most eight in all.
+    ///
+    /// A check takes its tokens from all of them, or none. One script decides on all. Limits of several quotas are never leased.
+    pub fn also(mut self, quota: Quota) -> Self {
+        self.quotas.push(quota);
+        self
+    }
+
+    /// Sets what decides while the server does not answer. Default: [`WhenDown::LocalShare`].
+    pub fn when_down(mut self, policy: WhenDown) -> Self {
+        self.when_down = policy;
+        self
+    }
+
+    /// Sets how full limits are taken to be after the server lost its memory.
+    ///
+    /// Default: [`AfterLoss::EmptyFor`] 60 seconds.
+    pub fn after_loss(mut self, after_loss: AfterLoss) -> Self {
+        self.after_loss = after_loss;
+        self
+    }
+
+    /// Sets when tokens are leased. Default: [`Leasing::WhenHot`].
+    pub fn leasing(mut self, leasing: Leasing) -> Self {
+        self.leasing = leasing;
+        self
+    }
+
+    /// Sets for how long a lease is valid. Default: 1 second; 100 ms to 60 s.
+    ///
+    /// Tokens of a process that is killed come back to the limit after this time. All processes that share a limit should have the
+    /// same.
+    pub fn lease_length(mut self, length: Duration) -> Self {
+        self.lease_length = length;
+        self
+    }
+
+    /// Sets which part of the burst all leases together may hold: one of so many.
+    ///
+    /// Default: 4, a quarter. At least 1, all of it.
+    pub fn lease_share(mut self, one_of: u32) -> Self {
+        self.lease_share = one_of;
+        self
+    }
+
+    /// Sets how long a check waits for the server at most. Default: 5 ms; 1 ms to 10 s.
+    ///
+    /// Later the [policy](WhenDown) decides. Timers of tokio go in steps of a millisecond.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Sets how long an attempt to connect may take, and how long [`build`](Self::build) waits.
+    ///
+    /// Default: 1 second; 10 ms to 60 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how many processes share the limit, until the server has counted them. Default: 1; at least 1.
+    ///
+    /// [`WhenDown::LocalShare`] divides the quota by this number.
+    pub fn processes(mut self, processes: u32) -> Self {
+        self.processes = processes;
+        self
+    }
+
+    /// Sets how many keys a [`KeyedRedisLimiter`] keeps in this process. Default: 10,000; at least 1.
+    ///
+    /// The server keeps the limits, so an evicted key loses nothing: its lease is returned and its pending charges are sent.
+    pub fn capacity(mut self, keys: usize) -> Self {
+        self.capacity = keys;
+        self
+    }
+
+    /// Accepts a server that evicts keys when its memory is full. Default: an error when it connects.
+    ///
+    /// A key that is evicted is full again, so each eviction admits up to a burst more. A server that does not let clients read
+    /// its configuration is accepted in any case.
+    pub fn accept_eviction(mut self) -> Self {
+        self.eviction = Eviction::Accepted;
+        self
+    }
+
+    /// Registers a callback for changes of the policy in force, losses and the number of processes.
+    ///
+    /// It is called without a lock, by the task that noticed the change. It should return quickly.
+    pub fn on_event(mut self, listener: impl Fn(&RedisEvent) + Send + Sync + 'static) -> Self {
+        self.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// Connects, and builds a limiter of one limit.
+    ///
+    /// # Errors
+    ///
+    /// [`RedisLimiterError`]: an address or a setting that cannot be, a quota that the server cannot compute exactly, a server that
+    /// evicts keys or refuses the connection, or no server within the [`connect_timeout`](Self::connect_timeout).
+    pub async fn build(self) -> Result<RedisLimiter, RedisLimiterError> {
+        let timeout = self.connect_timeout;
+        let built = self.shared(Kind::OneLimit)?;
+        connect_built(&built, timeout).await?;
+        Ok(RedisLimiter::new(built))
+    }
+
+    /// Builds a limiter of one limit without a server: the [policy](WhenDown) decides until there is a connection.
+    ///
+    /// The first check connects, in the background. If the server turns out to evict keys, it is not used, and
+    /// [`status`](RedisLimiter::status) has the error.
+    ///
+    /// With the default policy, [`WhenDown::LocalShare`], the first checks are denied until the connection is there, because a local
+    /// share begins empty. [`WhenDown::Open`] allows them.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build), but those that need a server.
+    pub fn build_lazy(self) -> Result<RedisLimiter, RedisLimiterError> {
+        self.shared(Kind::OneLimit).map(RedisLimiter::new)
+    }
+
+    /// Connects, and builds a limiter with a limit for each key.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build), or a [`capacity`](Self::capacity) of 0.
+    pub async fn build_keyed(self) -> Result<KeyedRedisLimiter, RedisLimiterError> {
+        let (timeout, capacity) = (self.connect_timeout, self.capacity);
+        let built = self.shared(Kind::LimitPerKey)?;
+        connect_built(&built, timeout).await?;
+        KeyedRedisLimiter::new(built, capacity)
+    }
+
+    /// Builds a limiter with a limit for each key without a server, as [`build_lazy`](Self::build_lazy) does.
+    ///
+    /// With the default policy, [`WhenDown::LocalShare`], the first checks of each key are denied until the connection is there.
+    /// [`WhenDown::Open`] allows them.
+    ///
+    /// # Errors
+    ///
+    /// As [`build_keyed`](Self::build_keyed), but those that need a server.
+    pub fn build_keyed_lazy(self) -> Result<KeyedRedisLimiter, RedisLimiterError> {
+        let capacity = self.capacity;
+        KeyedRedisLimiter::new(self.shared(Kind::LimitPerKey)?, capacity)
+    }
+
+    /// Connects, and marks the server as one whose limits are full, as a first deployment does.
+    ///
+    /// Without this, a server that was never used looks like one that lost its memory: limits start as [`AfterLoss`] says. Call it once,
+    /// when you set up a server, and never at each start of a program: it would hide a loss.
+    ///
+    /// Markers that exist stay as they are, and the first command of a limiter sets one. So call this before the first
+    /// limiter is built on that server. It needs no quota and no name.
+    ///
+    /// # Errors
+    ///
+    /// [`RedisLimiterError`]: an address or a [`connect_timeout`](Self::connect_timeout) that cannot be, a server that evicts keys or
+    /// refuses the connection, or no server within that time.
+    pub async fn mark_deployed(self) -> Result<(), RedisLimiterError> {
+        self.mark().await
+    }
+}
+
+/// Connects, and begins to count this process. An unlimited quota needs no server.
+async fn connect_built(built: &Built, timeout: Duration) -> Result<(), RedisLimiterError> {
+    let Built::Limited(shared) = built else { return Ok(()) };
+    settings::connect(&shared.server, timeout).await?;
+    shared.heartbeat.ensure(shared);
+    Ok(())
+}
+
+impl fmt::Debug for RedisLimiterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Addresses may have passwords.
+        f.debug_struct("RedisLimiterBuilder")
+            .field("name", &self.name)
+            .field("quotas", &self.quotas)
+            .field("when_down", &self.when_down)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,170 @@
+//! Why a limiter cannot be built, and why a question to the server has no answer.
+
+use core::error::Error;
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+
+/// A limiter cannot be built.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum RedisLimiterError {
+    /// An address is not a URL of Redis.
+    Url {
+        /// The address, without anything that can be a password.
+        url: String,
+        /// The reason, where more is known than that it is none.
+        reason: Option<String>,
+    },
+    /// An address asks for TLS, which is not compiled in.
+    ///
+    /// A TLS proxy before the server, such as stunnel, takes connections without it.
+    Tls {
+        /// The address, without anything that can be a password.
+        url: String,
+    },
+    /// A cluster has no address.
+    NoAddress,
+    /// The name is empty, or longer than 64 bytes.
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// No quota was given.
+    NoQuota,
+    /// More than eight quotas were given.
+    TooManyQuotas {
+        /// How many were given.
+        quotas: usize,
+    },
+    /// A quota is beyond what the server computes exactly.
+    Quota {
+        /// The number of the quota, from 0.
+        index: usize,
+        /// The reason.
+        source: Arc<dyn Error + Send + Sync>,
+    },
+    /// A setting is out of its range.
+    OutOfRange {
+        /// The setting's name, as the builder has it.
+        setting: &'static str,
+        /// The value, as text.
+        value: String,
+        /// The allowed values, as text.
+        allowed: &'static str,
+    },
+    /// The server evicts keys under this policy, so that limits would be forgotten.
+    ///
+    /// [`accept_eviction`](crate::RedisLimiterBuilder::accept_eviction) accepts it.
+    Eviction {
+        /// The value of `maxmemory-policy`.
+        policy: String,
+    },
+    /// A server answered with an error that another attempt would meet again.
+    ///
+    /// It does not accept the password, it has no such database, or the user lacks a permission.
+    Refused {
+        /// The address of the server, or those of a cluster.
+        server: String,
+        /// The error.
+        source: Arc<dyn Error + Send + Sync>,
+    },
+    /// No attempt to connect succeeded in time.
+    Unreachable {
+        /// The address of the server, or those of a cluster.
+        server: String,
+        /// How long it was tried.
+        within: Duration,
+        /// The error of the last attempt.
+        source: Arc<dyn Error + Send + Sync>,
+    },
+    /// There is no runtime of tokio to connect on.
+    NoRuntime,
+}
+
+impl fmt::Display for RedisLimiterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url { url, reason } => {
+                write!(f, "{url:?} is no URL of Redis, such as redis://host:6379/0 or unix:/path")?;
+                reason.iter().try_for_each(|reason| write!(f, ": {reason}"))
+            }
+            Self::Tls { url } => write!(
+                f,
+                "{url:?} needs TLS, which this crate does not have: \
+                 use redis:// to a TLS proxy, such as stunnel, before the server"
+            ),
+            Self::NoAddress => f.write_str("a cluster needs at least one address"),
+            Self::Name { name } => write!(f, "name {name:?} must have 1 to 64 bytes"),
+            Self::NoQuota => f.write_str("a limiter needs a quota"),
+            Self::TooManyQuotas { quotas } => write!(f, "{quotas} quotas exceed the maximum 8"),
+            Self::Quota { index, source } => write!(f, "quota {index} does not fit: {source}"),
+            Self::OutOfRange { setting, value, allowed } => {
+                write!(f, "{setting} {value} is out of range, it must be {allowed}")
+            }
+            Self::Eviction { policy } => {
+                write!(
+                    f,
+                    "maxmemory-policy {policy} evicts limits; set noeviction, or accept it with accept_eviction()"
+                )
+            }
+            Self::Refused { server, source } | Self::Unreachable { server, source, .. } => {
+                write!(f, "cannot connect to {server}: {source}")
+            }
+            Self::NoRuntime => f.write_str("a limiter connects on a runtime of tokio, and there is none"),
+        }
+    }
+}
+
+impl Error for RedisLimiterError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Quota { source, .. } | Self::Refused { source, .. } | Self::Unreachable { source, .. } => {
+                Some(&**source)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The server did not answer.
+///
+/// Checks never return it: the [policy](crate::WhenDown) decides them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// There is no connection, and one is being made.
+    NotConnected,
+    /// Calls have failed, so that none is made until the next probe.
+    BreakerOpen,
+    /// No answer came before the deadline.
+    TimedOut {
+        /// The deadline of a call.
+        deadline: Duration,
+    },
+    /// The server, or the connection to it, reported an error.
+    Failed(Arc<dyn Error + Send + Sync>),
+    /// There is no runtime of tokio.
+    NoRuntime,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotConnected => f.write_str("not connected to the server"),
+            Self::BreakerOpen => f.write_str("the server has failed, and is not asked until the next probe"),
+            Self::TimedOut { deadline } => write!(f, "the server did not answer within {deadline:?}"),
+            Self::Failed(error) => write!(f, "the server failed: {error}"),
+            Self::NoRuntime => f.write_str("a call needs a runtime of tokio, and there is none"),
+        }
+    }
+}
+
+impl Error for Unavailable {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Failed(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}

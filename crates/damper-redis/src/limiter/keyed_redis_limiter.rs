@@ -1,0 +1,294 @@
+//! A limit per key across machines.
+
+use super::redis_limiter::unlimited;
+use super::retiring::retire;
+use super::settings::Built;
+use super::shared::{Begun, Shared};
+use super::subject_limit::SubjectLimit;
+use super::{KeyedRedisReservation, RedisCounts, RedisKey, RedisLimiterError, RedisStatus, Unavailable};
+use crate::script::{Keys, with_kept};
+use core::fmt;
+use core::time::Duration;
+use damper_core::internal::usage_elsewhere;
+use damper_core::{Allowed, Denied, LruStore, Quota, Usage};
+use std::sync::Arc;
+
+/// A limit for each key, which processes on several machines share through Redis.
+///
+/// As [`RedisLimiter`](crate::RedisLimiter), with a limit for each key: a tenant, a user, a client's address. Clones share the limiter.
+///
+/// # Memory
+///
+/// The server has the limits. This process keeps what it knows of the keys that it used last, as many as the
+/// [capacity](crate::RedisLimiterBuilder::capacity) says. With one quota, a key of 16 bytes takes some 560 bytes, and the longest some
+/// 800: of a key with more than 128 bytes, a prefix and the SHA-1 are kept. A key that is evicted loses nothing: its lease is returned,
+/// and what is pending is sent. Keys with a lease go last.
+///
+/// # Examples
+///
+/// ```no_run
+/// # mod damper { pub use damper_core::*; pub extern crate damper_redis as redis; }
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use damper::Quota;
+/// use damper::redis::RedisLimiter;
+///
+/// let tenants = RedisLimiter::connect("redis://127.0.0.1/")
+///     .name("tenants")
+///     .quota(Quota::per_second(50))
+///     .also(Quota::per_hour(10_000))
+///     .build_keyed()
+///     .await?;
+/// tenants.check("tenant-42").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct KeyedRedisLimiter {
+    owned: Arc<Owned>,
+}
+
+/// The state that all clones share, which ends with the last of them.
+enum Owned {
+    Limited { shared: Arc<Shared>, limits: LruStore<Vec<u8>, SubjectLimit> },
+    Unlimited { name: String, quotas: Vec<Quota> },
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Self::Limited { shared, limits } = self {
+            let tended = limits.iter().map(|(_, limit)| limit).filter(|limit| limit.is_tended());
+            retire(shared, tended.collect());
+        }
+    }
+}
+
+/// The limit of one key.
+pub(crate) struct OfKey {
+    shared: Arc<Shared>,
+    limit: Arc<SubjectLimit>,
+}
+
+impl OfKey {
+    pub(super) fn new(shared: Arc<Shared>, limit: Arc<SubjectLimit>) -> Self {
+        Self { shared, limit }
+    }
+
+    pub(crate) fn begin(&self, n: u32) -> Begun {
+        self.shared.begin(&self.limit, n)
+    }
+
+    pub(crate) async fn decide(self, n: u32, begun: Begun) -> Result<Allowed, Denied> {
+        match begun {
+            Begun::Done(answer) => answer,
+            Begun::Open(open) => self.shared.decide(&self.limit, n, open).await,
+        }
+    }
+
+    pub(crate) fn settle(&self, taken: u32, used: u32) {
+        if used > taken {
+            self.shared.charge(&self.limit, used - taken);
+        } else {
+            self.shared.refund(&self.limit, taken - used);
+        }
+    }
+}
+
+impl KeyedRedisLimiter {
+    pub(super) fn new(built: Built, capacity: usize) -> Result<Self, RedisLimiterError> {
+        let owned = match built {
+            Built::Limited(shared) => {
+                let limits = LruStore::new(capacity).map_err(|_| RedisLimiterError::OutOfRange {
+                    setting: "capacity",
+                    value: capacity.to_string(),
+                    allowed: "from 1 to 2^28",
+                })?;
+                Owned::Limited { shared, limits: limits.keep_if(SubjectLimit::is_tended) }
+            }
+            Built::Unlimited { name, quotas } => Owned::Unlimited { name, quotas },
+        };
+        Ok(Self { owned: Arc::new(owned) })
+    }
+
+    /// The limit of a key; `None` where the quota is unlimited.
+    pub(crate) fn of<K: RedisKey + ?Sized>(&self, key: &K) -> Option<OfKey> {
+        let Owned::Limited { shared, limits } = &*self.owned else { return None };
+        let limit = key.with_bytes(|bytes| {
+            let make = || SubjectLimit::new(&shared.plan, Keys::new(&shared.tags, &shared.name, bytes));
+            with_kept(bytes, |kept| limits.get_or_insert_with(kept, make))
+        });
+        Some(OfKey::new(Arc::clone(shared), limit))
+    }
+
+    /// Takes one token of this key if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which says when to retry.
+    ///
+    /// # Cancel safety
+    ///
+    /// A check that is dropped before it is ready may have taken its token. Tokens that are leased are taken by the call itself, before
+    /// the future is polled.
+    pub fn check<K: RedisKey + ?Sized>(
+        &self,
+        key: &K,
+    ) -> impl Future<Output = Result<Allowed, Denied>> + Send + use<K> {
+        self.check_n(key, 1)
+    }
+
+    /// Takes `n` tokens of this key if all of them are there, else none. No tokens are always allowed.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which says when to retry, or that `n` exceeds the burst.
+    ///
+    /// # Cancel safety
+    ///
+    /// As of [`check`](Self::check).
+    pub fn check_n<K: RedisKey + ?Sized>(
+        &self,
+        key: &K,
+        n: u32,
+    ) -> impl Future<Output = Result<Allowed, Denied>> + Send + use<K> {
+        let begun = self.of(key).map(|of_key| (of_key.begin(n), of_key));
+        async move {
+            match begun {
+                None => Ok(unlimited()),
+                Some((Begun::Done(answer), _)) => answer,
+                Some((open, of_key)) => of_key.decide(n, open).await,
+            }
+        }
+    }
+
+    /// Takes `n` tokens of this key for a call whose cost is known later.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_n`](Self::check_n).
+    pub fn reserve<K: RedisKey + ?Sized>(
+        &self,
+        key: &K,
+        n: u32,
+    ) -> impl Future<Output = Result<KeyedRedisReservation, Denied>> + Send + use<K> {
+        let of_key = self.of(key);
+        let check = self.check_n(key, n);
+        async move { Ok(KeyedRedisReservation::new(of_key, n, check.await?)) }
+    }
+
+    /// Gives back up to `n` tokens that this key took and did not need, as [`RedisLimiter::refund`](crate::RedisLimiter::refund) does.
+    pub fn refund<K: RedisKey + ?Sized>(&self, key: &K, n: u32) {
+        if let Some(of_key) = self.of(key) {
+            of_key.settle(n, 0);
+        }
+    }
+
+    /// Books `n` tokens of this key after the fact, as [`RedisLimiter::charge`](crate::RedisLimiter::charge) does.
+    pub fn charge<K: RedisKey + ?Sized>(&self, key: &K, n: u32) {
+        if let Some(of_key) = self.of(key) {
+            of_key.settle(0, n);
+        }
+    }
+
+    /// Asks the server how much of this key's limit is used, and takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] if the server does not answer in time.
+    pub fn usage<K: RedisKey + ?Sized>(
+        &self,
+        key: &K,
+    ) -> impl Future<Output = Result<Usage, Unavailable>> + Send + use<K> {
+        let of_key = self.of(key);
+        async move {
+            match of_key {
+                Some(OfKey { shared, limit }) => shared.usage(&limit).await,
+                None => Ok(usage_elsewhere(Quota::UNLIMITED, u32::MAX, 0, Some(Duration::ZERO))),
+            }
+        }
+    }
+
+    /// Makes this key's limit full again for all processes, but for the tokens that are leased.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] if the server does not answer in time; it may have done it all the same.
+    pub fn reset<K: RedisKey + ?Sized>(
+        &self,
+        key: &K,
+    ) -> impl Future<Output = Result<(), Unavailable>> + Send + use<K> {
+        let of_key = self.of(key);
+        async move {
+            match of_key {
+                Some(OfKey { shared, limit }) => shared.reset(&limit).await,
+                None => Ok(()),
+            }
+        }
+    }
+
+    /// Returns the quotas of each key, in their order. Unlimited ones are left out where there is another.
+    pub fn quotas(&self) -> &[Quota] {
+        match &*self.owned {
+            Owned::Limited { shared, .. } => &shared.quotas,
+            Owned::Unlimited { quotas, .. } => quotas,
+        }
+    }
+
+    /// Returns the limit's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match &*self.owned {
+            Owned::Limited { shared, .. } => &shared.name,
+            Owned::Unlimited { name, .. } => name,
+        }
+    }
+
+    /// Returns how many keys this process keeps.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &*self.owned {
+            Owned::Limited { limits, .. } => limits.len(),
+            Owned::Unlimited { .. } => 0,
+        }
+    }
+
+    /// Returns whether this process keeps no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how the limiter is doing. Asks each key for its lease.
+    #[must_use]
+    pub fn status(&self) -> RedisStatus {
+        match &*self.owned {
+            Owned::Limited { shared, limits } => {
+                let mut leased = 0;
+                limits.for_each(|limit| leased += u64::from(limit.subject.holding().tokens));
+                shared.status(leased)
+            }
+            Owned::Unlimited { .. } => RedisStatus::unlimited(),
+        }
+    }
+
+    /// Returns what the limiter has done since it was built, for all keys. Asks each key for its lease.
+    #[must_use]
+    pub fn counts(&self) -> RedisCounts {
+        match &*self.owned {
+            Owned::Limited { shared, limits } => {
+                let mut uncounted = 0;
+                limits.for_each(|limit| uncounted += limit.uncounted());
+                shared.counts(uncounted)
+            }
+            Owned::Unlimited { .. } => RedisCounts::default(),
+        }
+    }
+}
+
+impl fmt::Debug for KeyedRedisLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedRedisLimiter")
+            .field("name", &self.name())
+            .field("quotas", &self.quotas())
+            .finish_non_exhaustive()
+    }
+}

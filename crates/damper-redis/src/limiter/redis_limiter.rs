@@ -1,0 +1,321 @@
+//! One limit across machines.
+
+use super::builder::{RedisLimiterBuilder, Topology};
+use super::retiring::retire;
+use super::settings::{Built, Kind};
+use super::shared::{Begun, Shared};
+use super::subject_limit::SubjectLimit;
+use super::{RedisCounts, RedisReservation, RedisStatus, Unavailable};
+use crate::limiter::micros::Micros;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use damper_core::internal::{allowed_on, usage_elsewhere};
+use damper_core::{Allowed, Denied, Quota, Usage};
+use std::sync::Arc;
+
+/// One limit that processes on several machines share through Redis.
+///
+/// Clones share the limiter. When the last one is dropped on a runtime, its leased tokens are returned.
+///
+/// A check is decided in one of three ways, always within the [deadline](RedisLimiterBuilder::deadline):
+///
+/// - **By leased tokens.** Where this process spends much of the limit, it holds tokens that the server has set aside for it. Such a
+///   check takes about 1.3 times as long as a local one: it takes no lock, allocates nothing and does not wait.
+/// - **By the server**, in one round trip.
+/// - **By the [policy](crate::WhenDown)**, if the server does not answer in time.
+///
+/// A denial says how long to wait, and until then this process denies without asking.
+///
+/// # Runtime
+///
+/// Checks that the server decides, and the tasks behind them, run on tokio, of any flavor, with its timers and I/O enabled. Without
+/// a runtime the policy decides. A limiter may be used on several runtimes; a connection ends with the runtime that it was made on,
+/// and is replaced.
+///
+/// # Cancel safety
+///
+/// A check that is dropped before it is ready may have taken its tokens, and never takes more than those.
+///
+/// # Examples
+///
+/// ```no_run
+/// # mod damper { pub use damper_core::*; pub extern crate damper_redis as redis; }
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use damper::Quota;
+/// use damper::redis::{RedisLimiter, WhenDown};
+///
+/// let fleet = RedisLimiter::connect("redis://127.0.0.1/")
+///     .name("orders")
+///     .quota(Quota::per_second(10_000))
+///     .when_down(WhenDown::LocalShare)
+///     .build()
+///     .await?;
+///
+/// match fleet.check().await {
+///     Ok(allowed) => println!("{} left", allowed.remaining()),
+///     Err(denied) => println!("{denied}"), // rate limit exceeded, retry in 1.2 s
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RedisLimiter {
+    owned: Arc<Owned>,
+}
+
+/// The state that all clones share, which ends with the last of them.
+enum Owned {
+    Limited { shared: Arc<Shared>, limit: Arc<SubjectLimit> },
+    Unlimited { name: String, quotas: Vec<Quota> },
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Self::Limited { shared, limit } = self {
+            retire(shared, vec![Arc::clone(limit)]);
+        }
+    }
+}
+
+impl RedisLimiter {
+    /// Begins to build a limiter on the server with this URL.
+    ///
+    /// `redis://[user:password@]host[:port][/database]`, or `unix:` and the path of a socket.
+    pub fn connect(url: impl Into<String>) -> RedisLimiterBuilder {
+        RedisLimiterBuilder::new(vec![url.into()], Topology::Server)
+    }
+
+    /// Begins to build a limiter on a cluster, of which some servers have these URLs.
+    pub fn cluster<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> RedisLimiterBuilder {
+        RedisLimiterBuilder::new(urls.into_iter().map(Into::into).collect(), Topology::Cluster)
+    }
+
+    pub(super) fn new(built: Built) -> Self {
+        let owned = match built {
+            Built::Limited(shared) => {
+                let keys = Kind::OneLimit.keys(&shared.tags, &shared.name);
+                let limit = Arc::new(SubjectLimit::new(&shared.plan, keys));
+                Owned::Limited { shared, limit }
+            }
+            Built::Unlimited { name, quotas } => Owned::Unlimited { name, quotas },
+        };
+        Self { owned: Arc::new(owned) }
+    }
+
+    /// Decides on `n` tokens if that needs no server; `None` where the quota is unlimited.
+    #[cfg(feature = "http")]
+    pub(crate) fn begin(&self, n: u32) -> Option<Begun> {
+        match &*self.owned {
+            Owned::Limited { shared, limit } => Some(shared.begin(limit, n)),
+            Owned::Unlimited { .. } => None,
+        }
+    }
+
+    /// The limit, without its name; `None` where the quota is unlimited.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_limit(&self) -> Option<super::OfKey> {
+        match &*self.owned {
+            Owned::Limited { shared, limit } => Some(super::OfKey::new(Arc::clone(shared), Arc::clone(limit))),
+            Owned::Unlimited { .. } => None,
+        }
+    }
+
+    /// Takes one token if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which says when to retry.
+    ///
+    /// # Cancel safety
+    ///
+    /// A check that is dropped before it is ready may have taken its token.
+    #[inline]
+    pub fn check(&self) -> impl Future<Output = Result<Allowed, Denied>> + Send + '_ {
+        self.check_n(1)
+    }
+
+    /// Takes `n` tokens if all of them are there, else none. No tokens are always allowed.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which says when to retry, or that `n` exceeds the burst.
+    ///
+    /// # Cancel safety
+    ///
+    /// A check that is dropped before it is ready may have taken its tokens.
+    #[inline]
+    pub fn check_n(&self, n: u32) -> impl Future<Output = Result<Allowed, Denied>> + Send + '_ {
+        Check { owned: &self.owned, n, later: None }
+    }
+
+    /// Takes `n` tokens for a call whose cost is known later.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_n`](Self::check_n).
+    ///
+    /// # Cancel safety
+    ///
+    /// As of [`check_n`](Self::check_n).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_redis as redis; }
+    /// # async fn complete(prompt: &str) -> u32 { 420 }
+    /// # async fn run(tokens: damper::redis::RedisLimiter) -> Result<(), damper::Denied> {
+    /// let reservation = tokens.reserve(500).await?; // an estimate
+    /// let bill = complete("a prompt").await;
+    /// reservation.settle(bill);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn reserve(&self, n: u32) -> Result<RedisReservation, Denied> {
+        let allowed = self.check_n(n).await?;
+        Ok(RedisReservation::new(self.clone(), n, allowed))
+    }
+
+    /// Gives back up to `n` tokens that were taken and not needed.
+    ///
+    /// They go into the lease of this process, or to the server with the next command, within some 100 ms. A full limit has no room
+    /// for more. A refund whose command is lost is lost too.
+    pub fn refund(&self, n: u32) {
+        if let Owned::Limited { shared, limit } = &*self.owned {
+            shared.refund(limit, n);
+        }
+    }
+
+    /// Books `n` tokens after the fact, whether they are there or not.
+    ///
+    /// They come from the lease of this process, or the next command tells the server, within some 100 ms. A charge whose command is
+    /// lost is sent again, so it may count twice. Debt goes no deeper than [`Quota::max_debt`].
+    pub fn charge(&self, n: u32) {
+        if let Owned::Limited { shared, limit } = &*self.owned {
+            shared.charge(limit, n);
+        }
+    }
+
+    /// Asks the server how much of the limit is used, and takes nothing.
+    ///
+    /// Tokens that other processes have leased count as used. Of several quotas it describes the one that has the fewest tokens left.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] if the server does not answer in time.
+    pub async fn usage(&self) -> Result<Usage, Unavailable> {
+        match &*self.owned {
+            Owned::Limited { shared, limit } => shared.usage(limit).await,
+            Owned::Unlimited { .. } => {
+                Ok(usage_elsewhere(Quota::UNLIMITED, u32::MAX, 0, Some(core::time::Duration::ZERO)))
+            }
+        }
+    }
+
+    /// Makes the limit full again for all processes, but for the tokens that are leased.
+    ///
+    /// Across a reset at most one burst more is allowed.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`] if the server does not answer in time; it may have done it all the same.
+    pub async fn reset(&self) -> Result<(), Unavailable> {
+        match &*self.owned {
+            Owned::Limited { shared, limit } => shared.reset(limit).await,
+            Owned::Unlimited { .. } => Ok(()),
+        }
+    }
+
+    /// Returns the quotas, in their order. Unlimited ones are left out where there is another.
+    pub fn quotas(&self) -> &[Quota] {
+        match &*self.owned {
+            Owned::Limited { shared, .. } => &shared.quotas,
+            Owned::Unlimited { quotas, .. } => quotas,
+        }
+    }
+
+    /// Returns the limit's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match &*self.owned {
+            Owned::Limited { shared, .. } => &shared.name,
+            Owned::Unlimited { name, .. } => name,
+        }
+    }
+
+    /// Returns how the limiter is doing.
+    #[must_use]
+    pub fn status(&self) -> RedisStatus {
+        match &*self.owned {
+            Owned::Limited { shared, limit } => shared.status(limit.subject.holding().tokens.into()),
+            Owned::Unlimited { .. } => RedisStatus::unlimited(),
+        }
+    }
+
+    /// Returns what the limiter has done since it was built.
+    #[must_use]
+    pub fn counts(&self) -> RedisCounts {
+        match &*self.owned {
+            Owned::Limited { shared, limit } => shared.counts(limit.uncounted()),
+            Owned::Unlimited { .. } => RedisCounts::default(),
+        }
+    }
+}
+
+/// A check that is not decided at once.
+type Later<'a> = Pin<Box<dyn Future<Output = Result<Allowed, Denied>> + Send + 'a>>;
+
+/// A check, as a future that is written by hand.
+///
+/// The state of an `async fn` costs as much as the rest of a check that is decided at once.
+struct Check<'a> {
+    owned: &'a Owned,
+    n: u32,
+    /// The rest of a check that is not decided at once.
+    later: Option<Later<'a>>,
+}
+
+impl Future for Check<'_> {
+    type Output = Result<Allowed, Denied>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.later.is_some() {
+            return self.poll_later(context);
+        }
+        match self.owned {
+            Owned::Limited { shared, limit } => match shared.begin(limit, self.n) {
+                Begun::Done(answer) => Poll::Ready(answer),
+                Begun::Open(open) => {
+                    self.later = Some(Box::pin(shared.decide(limit, self.n, open)));
+                    self.poll_later(context)
+                }
+            },
+            Owned::Unlimited { .. } => Poll::Ready(Ok(unlimited())),
+        }
+    }
+}
+
+impl Check<'_> {
+    #[cold]
+    fn poll_later(&mut self, context: &mut Context<'_>) -> Poll<Result<Allowed, Denied>> {
+        match &mut self.later {
+            Some(later) => later.as_mut().poll(context),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// The answer of a quota without a limit.
+pub(super) fn unlimited() -> Allowed {
+    allowed_on(&Micros, u32::MAX, 0)
+}
+
+impl fmt::Debug for RedisLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisLimiter")
+            .field("name", &self.name())
+            .field("quotas", &self.quotas())
+            .finish_non_exhaustive()
+    }
+}

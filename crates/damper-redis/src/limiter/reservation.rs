@@ -1,0 +1,78 @@
+//! Tokens that were taken for a cost that is known later.
+
+use super::RedisLimiter;
+use super::keyed_redis_limiter::OfKey;
+use core::fmt;
+use damper_core::Allowed;
+
+/// Tokens that were taken in advance, until the cost is known.
+///
+/// Dropped without [`settle`](Self::settle), all of them count as used.
+#[must_use = "a reservation that is not settled counts as used"]
+pub struct RedisReservation {
+    limiter: RedisLimiter,
+    taken: u32,
+    allowed: Allowed,
+}
+
+impl RedisReservation {
+    pub(super) fn new(limiter: RedisLimiter, taken: u32, allowed: Allowed) -> Self {
+        Self { limiter, taken, allowed }
+    }
+
+    /// Returns the answer to the check that took the tokens.
+    #[must_use]
+    pub fn allowed(&self) -> Allowed {
+        self.allowed
+    }
+
+    /// Corrects the cost: gives back what was not used, or charges what was used beyond.
+    ///
+    /// As [`refund`](RedisLimiter::refund) and [`charge`](RedisLimiter::charge).
+    pub fn settle(self, used: u32) {
+        if used > self.taken {
+            self.limiter.charge(used - self.taken);
+        } else {
+            self.limiter.refund(self.taken - used);
+        }
+    }
+}
+
+impl fmt::Debug for RedisReservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisReservation").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}
+
+/// Tokens of a key that were taken in advance, as in a [`RedisReservation`].
+#[must_use = "a reservation that is not settled counts as used"]
+pub struct KeyedRedisReservation {
+    of_key: Option<OfKey>,
+    taken: u32,
+    allowed: Allowed,
+}
+
+impl KeyedRedisReservation {
+    pub(super) fn new(of_key: Option<OfKey>, taken: u32, allowed: Allowed) -> Self {
+        Self { of_key, taken, allowed }
+    }
+
+    /// Returns the answer to the check that took the tokens.
+    #[must_use]
+    pub fn allowed(&self) -> Allowed {
+        self.allowed
+    }
+
+    /// Corrects the cost: gives back what was not used, or charges what was used beyond.
+    pub fn settle(self, used: u32) {
+        if let Some(of_key) = self.of_key {
+            of_key.settle(self.taken, used);
+        }
+    }
+}
+
+impl fmt::Debug for KeyedRedisReservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedRedisReservation").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}

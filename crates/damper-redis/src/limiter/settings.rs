@@ -1,0 +1,305 @@
+//! Settings of a builder, checked.
+
+use super::builder::{RedisLimiterBuilder, Topology};
+use super::counters::Counters;
+use super::shared::Shared;
+use super::{AfterLoss, Leasing, RedisLimiterError};
+use crate::script::{Frame, Keys, NEVER, RateError, SlotTags, Terms};
+use crate::server::{ConnectError, Heartbeat, Server, ServerSettings, Target};
+use crate::subject::Plan;
+use core::error::Error;
+use core::sync::atomic::AtomicU32;
+use core::time::Duration;
+use damper_core::{Monotonic, Quota};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// The longest name, in bytes.
+const LONGEST_NAME: usize = 64;
+
+/// The most quotas of one subject.
+const MOST_QUOTAS: usize = 8;
+
+/// The parts of a limiter: none where all its quotas are unlimited.
+pub(super) enum Built {
+    Limited(Arc<Shared>),
+    Unlimited { name: String, quotas: Vec<Quota> },
+}
+
+/// Where the processes of a limiter are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    OneLimit,
+    LimitPerKey,
+}
+
+impl Kind {
+    /// The keys of the limit of this name: those of the limit itself, or of the empty key.
+    ///
+    /// No limiter with a limit for each key has an empty name, so limits of both kinds never meet.
+    pub(super) fn keys(self, tags: &SlotTags, name: &str) -> Keys {
+        match self {
+            Self::OneLimit => Keys::new(tags, "", name.as_bytes()),
+            Self::LimitPerKey => Keys::new(tags, name, &[]),
+        }
+    }
+}
+
+impl RedisLimiterBuilder {
+    /// Checks the settings, and builds what clones share. Nothing is connected.
+    pub(super) fn shared(self, kind: Kind) -> Result<Built, RedisLimiterError> {
+        self.check()?;
+        let hold = |quota: &Quota| match self.leasing {
+            Leasing::WhenHot => quota.burst_size() / self.lease_share,
+            Leasing::Never => 0,
+        };
+        let (mut terms, mut limited) = (Vec::new(), Vec::new());
+        for (index, quota) in self.quotas.iter().enumerate() {
+            match Terms::new(*quota, hold(quota)) {
+                Ok(of_quota) => {
+                    terms.push(of_quota);
+                    limited.push(*quota);
+                }
+                Err(RateError::Unlimited) => {}
+                Err(error) => return Err(RedisLimiterError::Quota { index, source: Arc::new(error) }),
+            }
+        }
+        let target = self.target()?;
+        if terms.is_empty() {
+            return Ok(Built::Unlimited { name: self.name, quotas: self.quotas });
+        }
+        // The first reading of the clock calibrates it, which is not for a check to wait for.
+        Monotonic::calibrate();
+        let plan = Arc::new(Plan::new(terms, self.lease_length));
+        let tags = tags_of(&target);
+        let server = self.server(target, plan.lease_micros());
+        Ok(Built::Limited(Arc::new(Shared {
+            server,
+            plan,
+            quotas: limited,
+            heartbeat: Heartbeat::new(kind.keys(&tags, &self.name)),
+            name: self.name,
+            tags,
+            when_down: self.when_down,
+            processes: AtomicU32::new(self.processes),
+            authority: super::authority::Authority::default(),
+            counters: Counters::default(),
+            listener: self.listener,
+            back: Notify::new(),
+        })))
+    }
+
+    /// Sets the markers that are missing.
+    pub(super) async fn mark(self) -> Result<(), RedisLimiterError> {
+        self.check_connect_timeout()?;
+        let timeout = self.connect_timeout;
+        let target = self.target()?;
+        let tags = tags_of(&target);
+        let server = self.server(target, 0);
+        connect(&server, timeout).await?;
+        let source: Arc<dyn Error + Send + Sync> =
+            match tokio::time::timeout(timeout, server.mark(tags.markers())).await {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => Arc::new(error),
+                Err(_) => Arc::new(ConnectError::TimedOut),
+            };
+        Err(RedisLimiterError::Unreachable { server: server.address().to_owned(), within: timeout, source })
+    }
+
+    fn server(&self, target: Target, lease: u64) -> Server {
+        Server::new(ServerSettings {
+            target,
+            connect_timeout: self.connect_timeout,
+            eviction: self.eviction,
+            deadline: self.deadline,
+            frame: Frame { not_after: 0, lease, after_loss: micros_of(self.after_loss) },
+        })
+    }
+
+    fn target(&self) -> Result<Target, RedisLimiterError> {
+        match (self.topology, self.urls.first()) {
+            (Topology::Server, Some(url)) => Target::server(url),
+            (Topology::Server, None) => Err(RedisLimiterError::NoAddress),
+            (Topology::Cluster, _) => Target::cluster(&self.urls, self.connect_timeout),
+        }
+    }
+
+    fn check(&self) -> Result<(), RedisLimiterError> {
+        if self.name.is_empty() || self.name.len() > LONGEST_NAME {
+            return Err(RedisLimiterError::Name { name: self.name.clone() });
+        }
+        if self.quotas.is_empty() {
+            return Err(RedisLimiterError::NoQuota);
+        }
+        if self.quotas.len() > MOST_QUOTAS {
+            return Err(RedisLimiterError::TooManyQuotas { quotas: self.quotas.len() });
+        }
+        let millis = Duration::from_millis;
+        within("lease_length", &self.lease_length, &[millis(100), millis(60_000)], "from 100 ms to 60 s")?;
+        within("deadline", &self.deadline, &[millis(1), millis(10_000)], "from 1 ms to 10 s")?;
+        self.check_connect_timeout()?;
+        within("lease_share", &self.lease_share, &[1, u32::MAX], "at least 1")?;
+        within("processes", &self.processes, &[1, u32::MAX], "at least 1")
+    }
+
+    fn check_connect_timeout(&self) -> Result<(), RedisLimiterError> {
+        let range = [Duration::from_millis(10), Duration::from_mins(1)];
+        within("connect_timeout", &self.connect_timeout, &range, "from 10 ms to 60 s")
+    }
+}
+
+/// The tags of the markers: one for a server, one for each slot of a cluster.
+fn tags_of(target: &Target) -> SlotTags {
+    if target.is_cluster() { SlotTags::new() } else { SlotTags::single() }
+}
+
+/// Returns an error unless a setting is in its range, both ends included.
+fn within<T: PartialOrd + Shown>(
+    setting: &'static str,
+    value: &T,
+    [least, most]: &[T; 2],
+    allowed: &'static str,
+) -> Result<(), RedisLimiterError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(RedisLimiterError::OutOfRange { setting, value: value.shown(), allowed })
+}
+
+/// A value of a setting, as a sentence has it.
+trait Shown {
+    fn shown(&self) -> String;
+}
+
+impl Shown for u32 {
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Shown for Duration {
+    /// With a space before the unit: `1.5 ms`.
+    fn shown(&self) -> String {
+        let text = format!("{self:?}");
+        let unit = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
+        format!("{} {}", &text[..unit], &text[unit..])
+    }
+}
+
+fn micros_of(after_loss: AfterLoss) -> u64 {
+    match after_loss {
+        AfterLoss::Full => 0,
+        AfterLoss::Empty => NEVER,
+        AfterLoss::EmptyFor(time) => u64::try_from(time.as_micros()).map_or(NEVER, |micros| micros.min(NEVER)),
+    }
+}
+
+/// Connects within the timeout, with as many attempts as that takes.
+///
+/// An error that another attempt would meet again ends it at once.
+pub(super) async fn connect(server: &Server, timeout: Duration) -> Result<(), RedisLimiterError> {
+    if tokio::runtime::Handle::try_current().is_err() {
+        return Err(RedisLimiterError::NoRuntime);
+    }
+    let begun = Instant::now();
+    loop {
+        let error = match server.connect().await {
+            Ok(()) => return Ok(()),
+            Err(ConnectError::Eviction(policy)) => return Err(RedisLimiterError::Eviction { policy }),
+            Err(error) => error,
+        };
+        let address = || server.address().to_owned();
+        if error.is_final() {
+            return Err(RedisLimiterError::Refused { server: address(), source: Arc::new(error) });
+        }
+        if begun.elapsed() >= timeout {
+            return Err(RedisLimiterError::Unreachable { server: address(), within: timeout, source: Arc::new(error) });
+        }
+        tokio::time::sleep((timeout / 10).min(Duration::from_millis(50))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Built, Kind, micros_of};
+    use crate::limiter::{AfterLoss, RedisLimiter, RedisLimiterBuilder, RedisLimiterError};
+    use crate::script::{NEVER, SlotTags};
+    use core::time::Duration;
+    use damper_core::Quota;
+
+    fn builder() -> RedisLimiterBuilder {
+        RedisLimiter::connect("redis://127.0.0.1/").quota(Quota::per_second(10))
+    }
+
+    fn error(builder: RedisLimiterBuilder) -> String {
+        match builder.shared(Kind::OneLimit) {
+            Ok(_) => "built".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named_with_what_is_allowed() {
+        assert_eq!(error(builder()), "built");
+        assert_eq!(
+            error(builder().deadline(Duration::ZERO)),
+            "deadline 0 ns is out of range, it must be from 1 ms to 10 s"
+        );
+        assert_eq!(
+            error(builder().lease_length(Duration::from_secs(61))),
+            "lease_length 61 s is out of range, it must be from 100 ms to 60 s"
+        );
+        assert_eq!(
+            error(builder().connect_timeout(Duration::ZERO)),
+            "connect_timeout 0 ns is out of range, it must be from 10 ms to 60 s"
+        );
+        let short = builder().deadline(Duration::from_nanos(1_500));
+        assert_eq!(error(short), "deadline 1.5 µs is out of range, it must be from 1 ms to 10 s");
+        assert_eq!(error(builder().lease_share(0)), "lease_share 0 is out of range, it must be at least 1");
+        assert_eq!(error(builder().processes(0)), "processes 0 is out of range, it must be at least 1");
+        assert_eq!(error(builder().name("")), "name \"\" must have 1 to 64 bytes");
+        assert_eq!(error(RedisLimiter::connect("redis://127.0.0.1/")), "a limiter needs a quota");
+        let many = (0..8).fold(builder(), |builder, _| builder.also(Quota::per_hour(9)));
+        assert_eq!(error(many), "9 quotas exceed the maximum 8");
+        let urls: [&str; 0] = [];
+        assert_eq!(
+            error(RedisLimiter::cluster(urls).quota(Quota::per_hour(1))),
+            "a cluster needs at least one address"
+        );
+    }
+
+    #[test]
+    fn address_with_a_password_is_shown_without_it() {
+        let text = error(RedisLimiter::connect("http://me:secret@host/").quota(Quota::per_hour(1)));
+        assert!(text.contains("host") && !text.contains("secret"), "{text}");
+    }
+
+    #[test]
+    fn quota_beyond_the_servers_arithmetic_is_named() {
+        let slow = Quota::per(1, Duration::from_hours(20 * 366 * 24)).unwrap();
+        assert!(matches!(builder().also(slow).shared(Kind::OneLimit), Err(RedisLimiterError::Quota { index: 1, .. })));
+    }
+
+    #[test]
+    fn unlimited_quotas_need_no_server() {
+        let unlimited = RedisLimiter::connect("redis://127.0.0.1/").quota(Quota::UNLIMITED);
+        assert!(matches!(unlimited.shared(Kind::OneLimit), Ok(Built::Unlimited { .. })));
+        assert!(matches!(builder().also(Quota::UNLIMITED).shared(Kind::OneLimit), Ok(Built::Limited(_))));
+    }
+
+    #[test]
+    fn loss_is_counted_in_micros() {
+        assert_eq!(micros_of(AfterLoss::Full), 0);
+        assert_eq!(micros_of(AfterLoss::default()), 60_000_000);
+        assert_eq!((micros_of(AfterLoss::Empty), micros_of(AfterLoss::EmptyFor(Duration::MAX))), (NEVER, NEVER));
+    }
+
+    #[test]
+    fn limits_of_both_kinds_never_meet() {
+        let tags = SlotTags::new();
+        let one = Kind::OneLimit.keys(&tags, "orders");
+        let of_key = crate::script::Keys::new(&tags, "orders", b"orders");
+        assert_ne!(one.limit(0), of_key.limit(0));
+    }
+}

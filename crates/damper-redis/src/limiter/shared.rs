@@ -1,0 +1,350 @@
+//! The state that all clones of a limiter share, and how a check is decided.
+
+use super::authority::{Authority, Change};
+use super::builder::Listener;
+use super::counters::Counters;
+use super::local_share::Outage;
+use super::micros::Micros;
+use super::subject_limit::{InFlight, SubjectLimit};
+use super::{RedisCounts, RedisEvent, RedisStatus, Unavailable, WhenDown, tending};
+use crate::script::{Keys, Reply, SlotTags};
+use crate::server::{Heartbeat, Server};
+use crate::subject::{Answer, Left, Outcome, Outgoing, Plan};
+use core::pin::pin;
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+use damper_core::internal::{allowed_on, denied_on};
+use damper_core::{Allowed, Denied, Quota, Usage};
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::time::timeout_at;
+
+/// How long a check should wait that [`WhenDown::Closed`] denies, in µs.
+///
+/// The longest pause between attempts to reach the server.
+const CLOSED_WAIT: u64 = 200_000;
+
+/// The state that all clones of a limiter share.
+pub(crate) struct Shared {
+    pub(crate) server: Server,
+    pub(crate) plan: Arc<Plan>,
+    /// With a limit each, in the order of the plan's terms.
+    pub(crate) quotas: Vec<Quota>,
+    pub(crate) name: String,
+    pub(crate) tags: SlotTags,
+    pub(crate) when_down: WhenDown,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) processes: AtomicU32,
+    pub(crate) authority: Authority,
+    pub(crate) counters: Counters,
+    pub(crate) listener: Option<Listener>,
+    /// Wakes the tasks that have something to tell the server when it answers again.
+    pub(crate) back: Notify,
+}
+
+/// The outcome of the first look at a check.
+pub(crate) enum Begun {
+    /// It is decided.
+    Done(Result<Allowed, Denied>),
+    /// The server, or the policy, has to decide.
+    Open(Answer),
+}
+
+impl Shared {
+    /// Decides on `n` tokens if that needs no server.
+    #[inline]
+    pub(crate) fn begin(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Begun {
+        match limit.subject.spend(n) {
+            Some((allowed, Left::Enough)) => Begun::Done(Ok(allowed)),
+            Some((allowed, Left::Low)) => {
+                self.ask_ahead(limit);
+                Begun::Done(Ok(allowed))
+            }
+            None => self.begin_without_lease(limit, n),
+        }
+    }
+
+    #[cold]
+    fn begin_without_lease(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Begun {
+        match limit.subject.check_without_lease(n) {
+            Answer::Allowed(allowed) => Begun::Done(Ok(allowed)),
+            Answer::Denied(denied) => {
+                self.counters.denied_locally.add(1);
+                Begun::Done(Err(denied))
+            }
+            open => Begun::Open(open),
+        }
+    }
+
+    #[cold]
+    fn ask_ahead(self: &Arc<Self>, limit: &Arc<SubjectLimit>) {
+        if let Some(outgoing) = limit.subject.ask_ahead() {
+            self.send_in_background(limit, outgoing);
+        }
+    }
+
+    /// Decides on `n` tokens by the server or, after the deadline, by the policy.
+    pub(crate) async fn decide(
+        self: &Arc<Self>,
+        limit: &Arc<SubjectLimit>,
+        n: u32,
+        open: Answer,
+    ) -> Result<Allowed, Denied> {
+        if Handle::try_current().is_err() {
+            if let Answer::Ask(outgoing) = open {
+                drop(InFlight::new(limit, outgoing));
+            }
+            self.server.note(&Unavailable::NoRuntime);
+            self.note(&limit.keys, Some(&Unavailable::NoRuntime));
+            return self.decide_by_policy(limit, n);
+        }
+        let until = Instant::now() + self.server.deadline();
+        let mut answer = open;
+        loop {
+            answer = match answer {
+                Answer::Allowed(allowed) => return Ok(allowed),
+                Answer::Low(allowed) => {
+                    self.ask_ahead(limit);
+                    return Ok(allowed);
+                }
+                Answer::Denied(denied) => {
+                    self.counters.denied_locally.add(1);
+                    return Err(denied);
+                }
+                Answer::Down => return self.decide_by_policy(limit, n),
+                Answer::Ask(outgoing) if outgoing.is_lease() => {
+                    let mut outcome = pin!(limit.outcome.notified());
+                    outcome.as_mut().enable();
+                    self.send_in_background(limit, outgoing);
+                    if timeout_at(until.into(), outcome).await.is_err() {
+                        return self.decide_by_policy(limit, n);
+                    }
+                    limit.subject.check(n)
+                }
+                Answer::Ask(outgoing) => match self.send(limit, outgoing, until).await {
+                    Ok((Outcome::Allowed(allowed), _)) => {
+                        self.counters.allowed_by_server.add(1);
+                        return Ok(allowed);
+                    }
+                    Ok((Outcome::Denied(denied), _)) => {
+                        self.counters.denied_by_server.add(1);
+                        return Err(denied);
+                    }
+                    Ok((Outcome::Again, _)) => limit.subject.check(n),
+                    Ok((Outcome::Late, _)) | Err(_) => return self.decide_by_policy(limit, n),
+                },
+                Answer::Join => {
+                    let mut outcome = pin!(limit.outcome.notified());
+                    outcome.as_mut().enable();
+                    // The outcome may have come before this check began to wait for it.
+                    match limit.subject.check(n) {
+                        Answer::Join => {
+                            if timeout_at(until.into(), outcome).await.is_err() {
+                                return self.decide_by_policy(limit, n);
+                            }
+                            limit.subject.check(n)
+                        }
+                        other => other,
+                    }
+                }
+            };
+            if matches!(answer, Answer::Join) && Instant::now() >= until {
+                return self.decide_by_policy(limit, n);
+            }
+        }
+    }
+
+    /// Sends a command in a task of its own, so that its outcome is noted whoever goes away.
+    pub(crate) fn send_in_background(self: &Arc<Self>, limit: &Arc<SubjectLimit>, outgoing: Box<Outgoing>) {
+        let Ok(runtime) = Handle::try_current() else {
+            drop(InFlight::new(limit, outgoing));
+            return;
+        };
+        let (shared, limit) = (Arc::clone(self), Arc::clone(limit));
+        let until = Instant::now() + self.server.deadline();
+        runtime.spawn(async move {
+            // Its outcome is in the subject, for the checks that wait.
+            _ = shared.send(&limit, outgoing, until).await;
+        });
+    }
+
+    /// Sends a command, and tells the subject what came of it.
+    pub(crate) async fn send(
+        self: &Arc<Self>,
+        limit: &Arc<SubjectLimit>,
+        outgoing: Box<Outgoing>,
+        until: Instant,
+    ) -> Result<(Outcome, Reply), Unavailable> {
+        self.heartbeat.ensure(self);
+        limit.count_spent(self, outgoing.command());
+        let in_flight = InFlight::new(limit, outgoing);
+        let command = in_flight.command().cloned();
+        let called = match &command {
+            Some(command) => self.server.call(&limit.keys, limit.holder, command, until).await,
+            None => Err(Unavailable::NotConnected),
+        };
+        self.note(&limit.keys, called.as_ref().err());
+        let sent = called.map(|reply| {
+            if let Some(grant) = reply.grant {
+                limit.count_grant(self, grant);
+            }
+            (in_flight.replied(&reply), reply)
+        });
+        tending::tend(self, limit);
+        sent
+    }
+
+    /// Notes who decides after a call.
+    pub(crate) fn note(&self, keys: &Keys, error: Option<&Unavailable>) {
+        let (index, shard) = self.server.shard(keys);
+        let now = self.server.now();
+        let has_no_runtime = matches!(error, Some(Unavailable::NoRuntime));
+        let is_silent = has_no_runtime || !self.server.is_connected() || !shard.is_closed();
+        let change = match error {
+            Some(_) if is_silent => self.authority.silent(index, now),
+            None if !is_silent => self.authority.answers(index, now),
+            _ => None,
+        };
+        match (change, error) {
+            (Some(Change::ToPolicy), Some(error)) => {
+                let why = self.server.last_error().unwrap_or_else(|| error.to_string());
+                self.tell(&RedisEvent::PolicyInForce { policy: self.when_down, why });
+            }
+            (Some(Change::ToServer(micros)), _) => {
+                self.tell(&RedisEvent::ServerBack { after: Duration::from_micros(micros) });
+                self.back.notify_waiters();
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn tell(&self, event: &RedisEvent) {
+        if let Some(listener) = &self.listener {
+            listener(event);
+        }
+    }
+
+    /// Decides on `n` tokens by the policy.
+    #[cold]
+    fn decide_by_policy(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
+        let decision = match self.when_down {
+            _ if n == 0 => Ok(allowed_on(&Micros, 0, 0)),
+            WhenDown::Open => Ok(allowed_on(&Micros, self.smallest_burst(), 0)),
+            WhenDown::Closed => Err(denied_on(&Micros, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT))),
+            WhenDown::LocalShare => self.take_share(limit, n),
+        };
+        match decision {
+            Ok(_) => self.counters.allowed_by_policy.add(1),
+            Err(_) => self.counters.denied_by_policy.add(1),
+        }
+        decision
+    }
+
+    /// Takes `n` tokens of this process's share of each quota, or none.
+    fn take_share(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
+        let outage = Outage {
+            now: self.server.now(),
+            since: self.server.shard(&limit.keys).1.replied_at(),
+            processes: self.processes(),
+        };
+        let terms = self.plan.terms();
+        let mut shares = limit.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        shares.iter_mut().zip(terms).for_each(|(share, terms)| share.fill(terms, outage));
+        let is_allowed = shares.iter().zip(terms).all(|(share, terms)| share.has(terms, n));
+        let mut charge = 0;
+        if is_allowed {
+            shares.iter_mut().zip(terms).for_each(|(share, terms)| share.take(terms, n));
+            // One charge for all limits of the subject, so that none is charged more than it has filled by.
+            charge = shares.iter_mut().zip(terms).map(|(share, terms)| share.charge(terms, n)).min().unwrap_or(0);
+        }
+        let levels = shares.iter().zip(terms).map(|(share, terms)| share.level(terms, n));
+        let (mut tokens, mut wait, mut full_in) = (u32::MAX, Some(0), Some(0));
+        for level in levels {
+            tokens = tokens.min(level.tokens);
+            // `None` is for ever.
+            wait = wait.zip(level.wait).map(|(one, other): (u64, u64)| one.max(other));
+            full_in = full_in.zip(level.full_in).map(|(one, other): (u64, u64)| one.max(other));
+        }
+        drop(shares);
+        if is_allowed {
+            if charge > 0 {
+                // Sent when the server is back.
+                _ = limit.subject.charge(charge);
+                tending::tend(self, limit);
+            }
+            return Ok(allowed_on(&Micros, tokens, full_in.unwrap_or(u64::MAX)));
+        }
+        // More than the share can ever have may still be allowed by the server, so it is worth another try.
+        let wait = if n > self.smallest_burst() { Some(0) } else { Some(wait.unwrap_or(CLOSED_WAIT).max(1)) };
+        Err(denied_on(&Micros, tokens, full_in, wait))
+    }
+
+    fn smallest_burst(&self) -> u32 {
+        self.quotas.iter().map(Quota::burst_size).min().unwrap_or(u32::MAX)
+    }
+
+    /// Asks the server how much is used.
+    pub(crate) async fn usage(self: &Arc<Self>, limit: &Arc<SubjectLimit>) -> Result<Usage, Unavailable> {
+        let until = Instant::now() + self.server.deadline();
+        let (_, reply) = self.send(limit, limit.subject.look(), until).await?;
+        Ok(super::usage::of(&reply, self.plan.terms(), &self.quotas, limit.subject.holding().tokens))
+    }
+
+    /// Makes the limit full again.
+    pub(crate) async fn reset(self: &Arc<Self>, limit: &Arc<SubjectLimit>) -> Result<(), Unavailable> {
+        let until = Instant::now() + self.server.deadline();
+        self.send(limit, limit.subject.reset(), until).await.map(drop)
+    }
+
+    pub(crate) fn refund(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
+        if super::subject_limit::is_something(&limit.subject.refund(n)) {
+            tending::tend(self, limit);
+        }
+    }
+
+    pub(crate) fn charge(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
+        if super::subject_limit::is_something(&limit.subject.charge(n)) {
+            tending::tend(self, limit);
+        }
+    }
+
+    /// The number of processes that share the limit, at least 1.
+    pub(crate) fn processes(&self) -> u32 {
+        // ORDERING: Relaxed. A number, which publishes nothing.
+        self.processes.load(Ordering::Relaxed).max(1)
+    }
+
+    pub(crate) fn status(&self, leased: u64) -> RedisStatus {
+        let now = self.server.now();
+        RedisStatus {
+            policy: self.authority.is_policy().then_some(self.when_down),
+            since: Duration::from_micros(now.saturating_sub(self.authority.since())),
+            breaker: self.server.breaker_state(),
+            connected: self.server.is_connected(),
+            processes: self.processes(),
+            last_error: self.server.last_error(),
+            leased,
+        }
+    }
+
+    pub(crate) fn counts(&self, uncounted: u64) -> RedisCounts {
+        let counters = &self.counters;
+        let [commands, failures, connections] = self.server.counts();
+        RedisCounts {
+            commands,
+            failures,
+            tokens_by_lease: counters.tokens_by_lease.get() + uncounted,
+            denied_locally: counters.denied_locally.get(),
+            allowed_by_server: counters.allowed_by_server.get(),
+            denied_by_server: counters.denied_by_server.get(),
+            allowed_by_policy: counters.allowed_by_policy.get(),
+            denied_by_policy: counters.denied_by_policy.get(),
+            grants: counters.grants.get(),
+            tokens_granted: counters.tokens_granted.get(),
+            losses: counters.losses.get(),
+            connections,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The status of a limiter, its counts and its events.
+
+use super::WhenDown;
+use core::fmt;
+use core::time::Duration;
+use damper_core::State;
+
+/// How a limiter is doing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RedisStatus {
+    /// The policy in force because the server does not answer; `None` while the server decides.
+    pub policy: Option<WhenDown>,
+    /// How long this has been so.
+    pub since: Duration,
+    /// The state of the breaker before the connection.
+    pub breaker: State,
+    /// Whether there is a connection.
+    pub connected: bool,
+    /// The number of processes that share the limit, by which [`WhenDown::LocalShare`] divides.
+    pub processes: u32,
+    /// The last error of a call, as a sentence.
+    pub last_error: Option<String>,
+    /// The tokens that this process holds in leases.
+    pub leased: u64,
+}
+
+impl RedisStatus {
+    /// Of a limiter that needs no server.
+    pub(super) fn unlimited() -> Self {
+        Self {
+            policy: None,
+            since: Duration::ZERO,
+            breaker: State::Closed,
+            connected: false,
+            processes: 1,
+            last_error: None,
+            leased: 0,
+        }
+    }
+}
+
+/// Counts of a limiter's work since it was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RedisCounts {
+    /// Commands that were sent to decide, to lease or to give back. Heartbeats are not counted.
+    pub commands: u64,
+    /// Commands without an answer in time, or with an error.
+    pub failures: u64,
+    /// Tokens that leases admitted.
+    pub tokens_by_lease: u64,
+    /// Checks that leases, or what was known of the server, denied without a command.
+    pub denied_locally: u64,
+    /// Checks that the server allowed.
+    pub allowed_by_server: u64,
+    /// Checks that the server denied.
+    pub denied_by_server: u64,
+    /// Checks that the policy allowed.
+    pub allowed_by_policy: u64,
+    /// Checks that the policy denied.
+    pub denied_by_policy: u64,
+    /// Grants of leases that were not empty.
+    pub grants: u64,
+    /// Tokens that these had.
+    pub tokens_granted: u64,
+    /// Losses of the server's memory that this process has noticed.
+    pub losses: u64,
+    /// Connections that were made.
+    pub connections: u64,
+}
+
+/// Something that a limiter's listener is told of.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum RedisEvent {
+    /// The server does not answer, so the policy decides from now on.
+    PolicyInForce {
+        /// The policy.
+        policy: WhenDown,
+        /// Why the first call failed.
+        why: String,
+    },
+    /// The server decides again.
+    ServerBack {
+        /// How long the policy was in force.
+        after: Duration,
+    },
+    /// The server has lost its memory of a limit.
+    Loss,
+    /// The number of processes that share the limit has changed.
+    Processes {
+        /// How many there are.
+        processes: u32,
+    },
+}
+
+impl fmt::Display for RedisEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PolicyInForce { policy, why } => write!(f, "policy {policy} in force: {why}"),
+            Self::ServerBack { after } => write!(f, "server back after {after:?}"),
+            Self::Loss => f.write_str("the server has lost its memory of a limit"),
+            Self::Processes { processes } => write!(f, "{processes} processes share the limit"),
+        }
+    }
+}

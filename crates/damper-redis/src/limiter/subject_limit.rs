@@ -1,0 +1,131 @@
+//! The limit of one subject, as this process has it.
+
+use super::local_share::LocalShare;
+use super::shared::Shared;
+use crate::script::{Command, Grant, Keys};
+use crate::server::chance;
+use crate::subject::{Due, Outcome, Outgoing, Plan, Subject};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use damper_core::Monotonic;
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+
+/// The limit of one subject: what the process knows of it, where it is stored, and who waits for it.
+#[derive(Debug)]
+pub(crate) struct SubjectLimit {
+    pub(crate) subject: Subject<Monotonic>,
+    pub(crate) keys: Keys,
+    /// Names this value to the server, as the holder of a lease.
+    pub(crate) holder: u64,
+    /// This process's shares, a bucket for each quota, while the server does not answer.
+    pub(crate) shares: Mutex<Vec<LocalShare>>,
+    /// Wakes the checks that wait for the command in flight.
+    pub(crate) outcome: Notify,
+    /// Whether a task does what is due.
+    is_tended: AtomicBool,
+    /// The tokens of the lease as far as they were counted.
+    counted: AtomicU64,
+}
+
+impl SubjectLimit {
+    pub(crate) fn new(plan: &Arc<Plan>, keys: Keys) -> Self {
+        let shares = vec![LocalShare::default(); plan.terms().len()];
+        Self {
+            subject: Subject::new(Arc::clone(plan), chance::draw(), Monotonic),
+            keys,
+            holder: chance::draw(),
+            shares: Mutex::new(shares),
+            outcome: Notify::new(),
+            is_tended: AtomicBool::new(false),
+            counted: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether a task works for it: it has a lease, or something that the server has to know.
+    pub(crate) fn is_tended(&self) -> bool {
+        // ORDERING: Relaxed. A hint, for evictions and for callers that try to claim it next.
+        self.is_tended.load(Ordering::Relaxed)
+    }
+
+    /// Claims the place of the task that tends it.
+    pub(crate) fn claim(&self) -> bool {
+        // ORDERING: Relaxed. The subject's own lock orders the work of its tasks.
+        !self.is_tended() && !self.is_tended.swap(true, Ordering::Relaxed)
+    }
+
+    /// Gives up the place of the task that tends it.
+    pub(crate) fn release(&self) {
+        // ORDERING: Relaxed, as in `claim`.
+        self.is_tended.store(false, Ordering::Relaxed);
+    }
+
+    /// Counts the tokens that left the lease, as a request for more reports them.
+    ///
+    /// One request is in flight at a time, so one thread counts at a time.
+    pub(crate) fn count_spent(&self, shared: &Shared, command: &Command) {
+        let Command::Lease(_, ask) = command else { return };
+        let reported = u64::from(ask.unspent) + u64::from(ask.back);
+        // ORDERING: Relaxed. A count, which publishes nothing.
+        let before = self.counted.swap(ask.unspent.into(), Ordering::Relaxed);
+        shared.counters.tokens_by_lease.add(before.saturating_sub(reported));
+    }
+
+    /// Counts the tokens that a lease got.
+    pub(crate) fn count_grant(&self, shared: &Shared, grant: Grant) {
+        // ORDERING: Relaxed, as in `count_spent`.
+        self.counted.store(u64::from(grant.kept) + u64::from(grant.granted), Ordering::Relaxed);
+        if grant.granted > 0 {
+            shared.counters.grants.add(1);
+            shared.counters.tokens_granted.add(grant.granted.into());
+        }
+    }
+
+    /// The tokens that left the lease since the last request.
+    pub(crate) fn uncounted(&self) -> u64 {
+        // ORDERING: Relaxed, as in `count_spent`.
+        self.counted.load(Ordering::Relaxed).saturating_sub(self.subject.holding().tokens.into())
+    }
+}
+
+/// A command that was made and has no outcome yet: lost if it is dropped.
+pub(crate) struct InFlight<'a> {
+    limit: &'a SubjectLimit,
+    outgoing: Option<Box<Outgoing>>,
+}
+
+impl<'a> InFlight<'a> {
+    pub(crate) fn new(limit: &'a SubjectLimit, outgoing: Box<Outgoing>) -> Self {
+        Self { limit, outgoing: Some(outgoing) }
+    }
+
+    pub(crate) fn command(&self) -> Option<&Command> {
+        self.outgoing.as_deref().map(Outgoing::command)
+    }
+
+    /// Ends it with a reply.
+    pub(crate) fn replied(mut self, reply: &crate::script::Reply) -> Outcome {
+        match self.outgoing.take() {
+            Some(outgoing) => {
+                let outcome = self.limit.subject.replied(*outgoing, reply);
+                self.limit.outcome.notify_waiters();
+                outcome
+            }
+            // It has its command until it ends.
+            None => Outcome::Late,
+        }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if let Some(outgoing) = self.outgoing.take() {
+            self.limit.subject.lost(*outgoing);
+            self.limit.outcome.notify_waiters();
+        }
+    }
+}
+
+/// Whether something is due.
+pub(crate) fn is_something(due: &Due) -> bool {
+    !matches!(due, Due::Nothing)
+}

@@ -1,0 +1,122 @@
+//! The commands to the script.
+
+use super::{Ask, NEVER, Seen, Terms};
+
+/// One limit as a process knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The limit's terms in this process.
+    pub terms: Terms,
+    /// Its version and time of a full bucket as the process last saw them.
+    pub seen: Seen,
+}
+
+/// An amount to take from one limit, and amounts to settle before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Take {
+    /// The tokens to take; 0 only looks, and is never denied.
+    pub cost: u32,
+    /// Tokens that were used without being taken.
+    ///
+    /// Booked before the take, up to the deepest debt, and also if the take is denied.
+    pub charge: u64,
+    /// Tokens that were taken and not used.
+    ///
+    /// Given back before the charge is booked, up to a full bucket, and also if the take is denied.
+    /// Nothing is given back while the debt exceeds the burst. Sent once: whether or not a reply arrives, it is not sent
+    /// again.
+    pub refund: u64,
+}
+
+/// The arguments of a command as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The server's time in µs after which the command has no effect; 0 for none.
+    pub not_after: u64,
+    /// The length of a lease in µs.
+    ///
+    /// Also sent by commands without a lease: by it the script knows how long tokens may be out whose holders it lost.
+    pub lease: u64,
+    /// For how many µs after the server lost its memory a missing limit is one that was empty at that time.
+    ///
+    /// 0: never, a missing limit is full (`AfterLoss::Full`). [`NEVER`](super::NEVER): always (`AfterLoss::Empty`).
+    pub after_loss: u64,
+}
+
+/// An operation on the limits of one subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Takes from all limits or from none.
+    Take(Vec<(Limit, Take)>),
+    /// Asks for leased tokens of a limit that is the subject's only one.
+    Lease(Limit, Ask),
+    /// Fills all limits, but for the tokens that are leased.
+    Reset(Vec<Limit>),
+}
+
+impl Limit {
+    /// Appends the arguments of this limit that every operation has.
+    fn push(&self, args: &mut Vec<u64>, take: Take) {
+        let Self { terms, seen } = self;
+        args.extend([
+            terms.rate.tokens(),
+            terms.rate.micros(),
+            u64::from(terms.burst),
+            terms.deepest.max(u64::from(terms.burst)),
+            u64::from(terms.hold),
+            seen.version,
+            seen.full_at,
+            u64::from(take.cost),
+            take.charge,
+            take.refund,
+        ]);
+    }
+}
+
+impl Command {
+    /// The number of limits.
+    #[must_use]
+    pub fn limits(&self) -> usize {
+        match self {
+            Self::Take(limits) => limits.len(),
+            Self::Lease(..) => 1,
+            Self::Reset(limits) => limits.len(),
+        }
+    }
+
+    /// The terms of the limit at `index`, below [`limits`](Self::limits).
+    pub(super) fn terms(&self, index: usize) -> &Terms {
+        match self {
+            Self::Take(limits) => &limits[index].0.terms,
+            Self::Lease(limit, _) => &limit.terms,
+            Self::Reset(limits) => &limits[index].terms,
+        }
+    }
+
+    /// Returns the `ARGV` of the script: each is sent as decimal text.
+    ///
+    /// First the operation and the frame: 4. Then 10 for each limit. Then 4 of a lease. Numbers above [`NEVER`] are sent as
+    /// that: the script counts no further.
+    #[must_use]
+    pub fn args(&self, frame: &Frame) -> Vec<u64> {
+        let mut args = Vec::with_capacity(8 + 10 * self.limits());
+        let operation = match self {
+            Self::Take(_) => 0,
+            Self::Lease(..) => 1,
+            Self::Reset(_) => 2,
+        };
+        args.extend([operation, frame.not_after, frame.lease, frame.after_loss]);
+        match self {
+            Self::Take(limits) => limits.iter().for_each(|(limit, take)| limit.push(&mut args, *take)),
+            Self::Lease(limit, ask) => {
+                limit.push(&mut args, Take { cost: ask.want, charge: ask.charge, refund: ask.refund });
+                args.extend([ask.seq, ask.ack, u64::from(ask.unspent), u64::from(ask.back)]);
+            }
+            Self::Reset(limits) => limits.iter().for_each(|limit| limit.push(&mut args, Take::default())),
+        }
+        for arg in &mut args {
+            *arg = (*arg).min(NEVER);
+        }
+        args
+    }
+}

@@ -1,0 +1,463 @@
+-- The shared bucket of one limit across machines: the one script of damper-redis.
+--
+-- It runs take, lease or reset on the limits of one subject, with the server's own time. Every amount is a whole number
+-- in a double, so nothing here may exceed 2^53, or it would be rounded. Times are µs since 1970. It is one long file, because a
+-- server runs a script as one text.
+--
+-- A LIMIT is a token bucket. Tokens drip in at p tokens in q µs. Its debt, counted from a full bucket, is owed - frac / q
+-- tokens: `owed` is the debt rounded up, `frac` the part of the next token that has dripped in.
+-- Its state is the text of one key:
+--
+--     at gen writes safe told owed frac held q  end count  end count ...
+--
+--   at     the time up to which tokens have dripped in.
+--   gen    the version at which this state began, or at which its clock was healed. Tokens leased before are unknown.
+--   writes how often it was written since. Its version is gen + writes. A new state begins with the time in µs for a version,
+--          and none is written once a µs, so a version is lower than that of every state that begins later.
+--   safe   a process that saw a version below this one missed no loss, because the limit began empty since then; 0 if it began
+--          full.
+--   told   the latest time that a process was told for a full bucket. The key lives until then, so that a limit that is
+--          missing before then was lost.
+--   held   the leased tokens: the sum of the counts.
+--   q      the period in which `frac` is counted.
+--   end, count   a slot: so many leased tokens end at this time. At most 10, earliest first.
+--
+-- `told` and the ends are stored as what they are after `at`: short numbers are written twice as fast.
+--
+-- THE CEILING. Leased tokens count as still in the bucket, so the bucket fills up to burst - held: owed >= held, always. Then
+-- what the bucket and its holders have together never exceeds the burst, and so what is spent in any interval of t µs never
+-- exceeds burst + t * p / q.
+--
+-- A HOLDER is a key of its own, which expires with its lease, so that the script costs the same for any number of holders:
+--
+--     gen seq ack granted kept end charge
+--
+-- of the last request of this holder: its number, the last response that the holder had applied, what was granted and
+-- kept, the slot in which both are counted, and the sum of charges since `ack` that was booked.
+--
+-- THE MARKER is a key without expiry: one in each slot of a cluster, or one on a server that is no cluster. It holds a time by
+-- which the server had lost its memory for the last time. If it is missing, the server has just lost it.
+--
+-- Decided so that nothing is admitted twice:
+--   * Processes with different terms (a rolling deployment). The terms of the command at hand hold: also for the time since the
+--     last write. `frac` is converted to the new period, rounded down. A debt deeper than the new deepest debt is cut to that.
+--     The slots keep their ends; a larger H than now allowed is not revoked, but nothing is granted until it fits.
+--     The limits of a set are known by their places in it.
+--   * Leases of another length. Slots keep their ends. An eleventh slot is joined to the next later one, or moves the last one
+--     later. Holders of a moved slot are unknown from then on: what they have counts as spent at its end. The phantom holder of a
+--     state that was lost has it for a lease of the command at hand, so processes with longer leases may exceed by what they hold.
+--   * A holder of a state that was lost, or whose clock was healed, is unknown: what it has left counts as spent.
+--   * A holder that claims more tokens than it was granted is not believed at all.
+--   * A state that cannot be read was lost.
+--   * A request that is stale or late gets no levels. Its holder keeps the tokens that it has, and asks again.
+--   * A rate of 0 never fills the bucket, so its key never expires.
+
+local TAKE, LEASE = 0, 1
+local DONE, DENIED, LATE, STALE = 0, 1, 2, 3
+local EXACT = 9007199254740992 -- 2^53
+local NEVER = EXACT - 1
+local SLOTS = 10
+
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local call = redis.call
+
+local operation, not_after, lease, after_loss =
+    ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0
+
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- A server that was paused and continues runs commands that its clients have given up long ago.
+if not_after > 0 and now > not_after then
+    return { LATE, now }
+end
+
+-- The end of a lease that begins at `from`: rounded up, so that all leases share a few slots.
+local function lease_end(from)
+    local step = max(1, floor(lease / 8))
+    return ceil((from + lease) / step) * step
+end
+
+-- floor((a * b + c) / q) and its remainder, exactly. a < q, c < q, q <= 2^48, b <= 2^48.
+local function multiply_divide(a, b, c, q)
+    if q * (b + 1) <= EXACT then
+        local product = a * b + c
+        local rest = product % q
+        return (product - rest) / q, rest
+    end
+    -- Digit by digit of b, highest first: each step stays below 2 * radix * q <= 2^53.
+    local radix = floor((EXACT / q - 1) / 2)
+    local digits, length = {}, 0
+    while b > 0 do
+        length = length + 1
+        digits[length] = b % radix
+        b = (b - digits[length]) / radix
+    end
+    local whole, rest = 0, 0
+    for place = length, 1, -1 do
+        local sum = rest * radix + digits[place] * a
+        if place == 1 then
+            sum = sum + c
+        end
+        rest = sum % q
+        whole = whole * radix + (sum - rest) / q
+    end
+    return whole, rest
+end
+
+-- The whole tokens that drip in within `time`, and the new fraction. More than 2^53 tokens are rounded, but any bucket is full
+-- long before.
+local function drip(limit, time, frac)
+    local part = time % limit.q
+    local whole, rest = multiply_divide(part, limit.p, frac, limit.q)
+    return (time - part) / limit.q * limit.p + whole, rest
+end
+
+local function apply_ceiling(limit)
+    if limit.owed <= limit.held then
+        limit.owed, limit.frac = limit.held, 0
+    end
+end
+
+local function refill(limit, to)
+    if to > limit.at then
+        local whole, frac = drip(limit, to - limit.at, limit.frac)
+        limit.owed, limit.frac, limit.at = limit.owed - whole, frac, to
+        apply_ceiling(limit)
+    end
+end
+
+-- Begins a state that was empty at `at`, with a phantom holder: all that may be leased may be out, for one lease.
+local function begin_empty(limit, version, safe, at)
+    limit.ver, limit.gen, limit.safe = version, version, safe
+    limit.at, limit.owed, limit.frac, limit.held = at, max(limit.owed, limit.burst), 0, max(limit.held, limit.hold)
+    limit.ends, limit.counts = {}, {}
+    if limit.held > 0 then
+        limit.ends, limit.counts = { lease_end(at) }, { limit.held }
+    end
+    limit.changed = true
+end
+
+-- Returns the marker's time. A marker that is missing is set to now. So is one of a time to come, because the clock stepped back:
+-- otherwise the limit would stay empty for the whole step.
+local function marked_time()
+    local marker = tonumber(call('GET', KEYS[1]))
+    if not marker or not (marker <= now) then
+        marker = now
+        call('SET', KEYS[1], string.format('%.0f', now))
+    end
+    return marker
+end
+
+-- Fills in the state as it was stored. Returns whether there was one, and otherwise the text that could not be read.
+local function read(limit)
+    local text = call('GET', limit.key)
+    local at, gen, writes, safe, told, owed, frac, held, q, slots =
+        string.match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([%d ]*)$')
+    if not at then
+        return false, text
+    end
+    -- Adding 0 makes a number of a text.
+    at, gen, q = at + 0, gen + 0, q + 0
+    limit.at, limit.gen, limit.ver, limit.safe, limit.told = at, gen, gen + writes, safe + 0, at + told
+    limit.owed, limit.frac, limit.held = owed + 0, frac + 0, held + 0
+    if limit.told >= NEVER and limit.p > 0 then
+        -- The rate was 0 and no longer is. Without this the key would stay for ever.
+        limit.told = 0
+    end
+    if q ~= limit.q and limit.frac > 0 then
+        limit.frac = multiply_divide(limit.frac, limit.q, 0, q)
+    end
+    if limit.held > 0 then
+        local ends, counts, length = limit.ends, limit.counts, 0
+        for slot_end, count in string.gmatch(slots, '(%d+) (%d+)') do
+            length = length + 1
+            ends[length], counts[length] = at + slot_end, count + 0
+        end
+    end
+    return true
+end
+
+-- Returns the limit of a key and 10 arguments, in its stored state, or in the state that it is assumed to have if that was lost.
+local function load(key, first)
+    local limit = {
+        key = key,
+        p = ARGV[first] + 0, q = ARGV[first + 1] + 0,
+        burst = ARGV[first + 2] + 0, deepest = ARGV[first + 3] + 0, hold = ARGV[first + 4] + 0,
+        amount = ARGV[first + 7] + 0, charge = ARGV[first + 8] + 0, refund = ARGV[first + 9] + 0,
+        -- A full bucket, unless something else is known.
+        ver = now, gen = now, safe = 0, told = 0, at = now, owed = 0, frac = 0, held = 0,
+        ends = {}, counts = {}, changed = false,
+    }
+    limit.hold = min(limit.hold, limit.burst)
+    local seen_version, seen_full_at = ARGV[first + 5] + 0, ARGV[first + 6] + 0
+    local stored, unreadable = read(limit)
+    local lost
+    if after_loss == 0 then
+        lost = false
+    elseif stored then
+        -- Older than what the process saw, or begun since then without being empty.
+        lost = seen_full_at > now
+            and (seen_version > limit.ver or (seen_version < limit.gen and seen_version >= limit.safe))
+    else
+        lost = unreadable or seen_full_at > now
+    end
+    local loss
+    if not stored then
+        loss = marked_time()
+    end
+    if lost then
+        local version = max(now, limit.ver, seen_version) + 1
+        limit.told = max(limit.told, seen_full_at)
+        begin_empty(limit, version, version, now)
+    elseif not stored and now - loss < after_loss then
+        begin_empty(limit, now, loss, loss)
+    end
+    limit.stored = stored
+    return limit
+end
+
+-- Heals a clock that stepped back, as when a replica is promoted: the debt as of now would be deeper than any can be. A smaller
+-- step only stops the clock of this limit for its length. Also cuts a debt that is deeper than new terms allow.
+local function heal(limit)
+    if now >= limit.at then
+        if limit.owed > max(limit.deepest, limit.held) then
+            limit.owed, limit.frac, limit.changed = max(limit.deepest, limit.held), 0, true
+        end
+        return
+    end
+    local whole, rest = drip(limit, limit.at - now, 0)
+    local excess = limit.owed + whole - limit.deepest
+    if excess < 0 or (excess == 0 and rest <= limit.frac) then
+        return
+    end
+    -- Written even if the take is denied, else the limit would stand still until the clock is back at `at`.
+    limit.ver = limit.ver + 1
+    limit.gen, limit.safe = limit.ver, limit.ver
+    limit.at, limit.owed, limit.frac, limit.changed = now, max(limit.deepest, limit.held), 0, true
+    local last = lease_end(now)
+    for slot = #limit.ends, 1, -1 do
+        if limit.ends[slot] > last then
+            limit.ends[slot] = last
+        end
+        if limit.ends[slot + 1] == limit.ends[slot] then
+            limit.counts[slot] = limit.counts[slot] + table.remove(limit.counts, slot + 1)
+            table.remove(limit.ends, slot + 1)
+        end
+    end
+end
+
+-- Leases end in order. Up to each end the bucket fills under the ceiling that held until then.
+local function catch_up(limit)
+    local time = max(now, limit.at)
+    while limit.ends[1] and limit.ends[1] <= time do
+        refill(limit, limit.ends[1])
+        limit.held = limit.held - table.remove(limit.counts, 1)
+        table.remove(limit.ends, 1)
+    end
+    refill(limit, time)
+end
+
+-- A refund gives nothing while the debt exceeds the burst, because that debt may have been cut. A charge stops at the deepest debt.
+local function settle(limit)
+    if limit.refund > 0 then
+        limit.changed = true
+        if limit.owed <= limit.burst then
+            limit.owed = limit.owed - limit.refund
+            apply_ceiling(limit)
+        end
+    end
+    if limit.charge > 0 then
+        limit.changed = true
+        limit.owed = max(limit.owed, min(limit.owed + limit.charge, limit.deepest))
+    end
+end
+
+-- Adds leased tokens to the slot of this end, and returns the end at which they are counted.
+local function hold(limit, slot_end, count)
+    limit.held = limit.held + count
+    local ends, counts = limit.ends, limit.counts
+    -- Mostly the last one.
+    local slot = #ends + 1
+    while slot > 1 and ends[slot - 1] >= slot_end do
+        slot = slot - 1
+    end
+    if not ends[slot] and #ends == SLOTS then
+        slot = SLOTS
+        ends[slot] = slot_end
+    elseif ends[slot] ~= slot_end and #ends < SLOTS then
+        table.insert(ends, slot, slot_end)
+        table.insert(counts, slot, 0)
+    end
+    counts[slot] = counts[slot] + count
+    return ends[slot]
+end
+
+-- Takes leased tokens out of the slot of this end. Returns false if there are no such tokens.
+local function release(limit, slot_end, count)
+    for slot = #limit.ends, 1, -1 do
+        if limit.ends[slot] == slot_end and limit.counts[slot] >= count then
+            limit.counts[slot] = limit.counts[slot] - count
+            limit.held = limit.held - count
+            if limit.counts[slot] == 0 then
+                table.remove(limit.ends, slot)
+                table.remove(limit.counts, slot)
+            end
+            return true
+        end
+    end
+    return count == 0
+end
+
+-- When the bucket is full if nothing else is taken, rounded up. Holders may keep it from filling until the last lease has ended.
+local function full_at(limit)
+    local full = limit.at
+    if limit.owed > 0 then
+        full = NEVER
+        if limit.p > 0 then
+            full = limit.at + floor((limit.owed * limit.q - limit.frac) / limit.p) + 1
+            if limit.held > 0 then
+                full = max(full, limit.ends[#limit.ends] + floor(limit.held * limit.q / limit.p) + 1)
+            end
+        end
+    end
+    return min(full, NEVER)
+end
+
+local function set(key, text, until_time)
+    if until_time >= NEVER then
+        call('SET', key, text)
+    else
+        call('SET', key, text, 'PX', floor(max(0, until_time - now) / 1000) + 3)
+    end
+end
+
+local function write(limit, full)
+    local at, ends, counts = limit.at, limit.ends, limit.counts
+    limit.ver, limit.told = limit.ver + 1, max(limit.told, full)
+    local fields = {
+        at, limit.gen, limit.ver - limit.gen, limit.safe, max(0, limit.told - at), limit.owed, limit.frac, limit.held, limit.q,
+    }
+    local length = 9
+    for slot = 1, #ends do
+        fields[length + 1], fields[length + 2] = ends[slot] - at, counts[slot]
+        length = length + 2
+    end
+    -- `..` and tostring would keep only 14 digits.
+    set(limit.key, string.format('%.0f' .. string.rep(' %.0f', length - 1), unpack(fields, 1, length)), limit.told)
+end
+
+-- Writes what has changed, and replies.
+local function finish(status, limits)
+    local reply, length = { status, now }, 2
+    for number = 1, #limits do
+        local limit = limits[number]
+        local full = full_at(limit)
+        if limit.changed then
+            write(limit, full)
+        end
+        reply[length + 1], reply[length + 2], reply[length + 3] = limit.ver, limit.at, limit.owed
+        reply[length + 4], reply[length + 5], reply[length + 6] = limit.frac, limit.held, full
+        length = length + 6
+    end
+    return reply
+end
+
+local function finish_lease(limit, seq, granted, kept)
+    local reply = finish(DONE, { limit })
+    reply[9], reply[10], reply[11] = seq, granted, kept
+    return reply
+end
+
+-- The arguments of a lease beyond those of its limit follow them: seq, ack, unspent, back. `amount` is what the holder wants.
+local function run_lease(limit)
+    local key = KEYS[3]
+    local seq, ack, unspent, back = ARGV[15] + 0, ARGV[16] + 0, ARGV[17] + 0, ARGV[18] + 0
+
+    -- What the holder has by the server's count: 0 for one that is unknown, so that what it has left counts as spent.
+    local count, charged = 0, 0
+    local gen, last_seq, last_ack, granted, kept, slot_end, charge =
+        string.match(call('GET', key) or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    if gen and slot_end + 0 > limit.at then
+        gen, last_seq, last_ack, granted = gen + 0, last_seq + 0, last_ack + 0, granted + 0
+        kept, slot_end, charge = kept + 0, slot_end + 0, charge + 0
+        if seq == last_seq and gen == limit.gen then
+            -- The same request again: nothing is booked again.
+            return finish_lease(limit, seq, granted, kept)
+        elseif seq <= last_seq then
+            return { STALE, now }
+        end
+        local applied, unapplied = ack == last_seq, ack == last_ack and ack ~= last_seq
+        if gen == limit.gen and (applied or unapplied) and release(limit, slot_end, kept + granted) then
+            count = kept + granted
+            if unapplied then
+                -- The response was lost. The holder will never apply it, so its grant goes back into the bucket.
+                limit.owed = limit.owed - granted
+                count, charged = kept, charge
+            end
+        end
+    end
+
+    if unspent + back > count then
+        unspent, back = 0, 0
+    end
+    limit.owed = limit.owed - back
+    slot_end = lease_end(limit.at)
+    if unspent > 0 then
+        slot_end = hold(limit, slot_end, unspent)
+    end
+    limit.charge = max(0, limit.charge - charged)
+    settle(limit)
+
+    granted = max(0, min(limit.amount, limit.burst - limit.owed, limit.hold - limit.held))
+    if granted > 0 then
+        limit.owed = limit.owed + granted
+        slot_end = hold(limit, slot_end, granted)
+    end
+    limit.changed = true
+    set(key, string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f', limit.gen, seq, ack, granted, unspent, slot_end,
+        limit.charge + charged), slot_end)
+    return finish_lease(limit, seq, granted, unspent)
+end
+
+local limits = {}
+for number = 1, operation == LEASE and 1 or #KEYS - 1 do
+    local limit = load(KEYS[number + 1], 10 * number - 5)
+    heal(limit)
+    catch_up(limit)
+    -- A limit that began empty is written even if the take is denied: the process learns when it will be full, and would take it
+    -- for lost again if it were missing then. A full one is as good as missing.
+    if not limit.stored and limit.owed == 0 then
+        limit.changed = false
+    end
+    limits[number] = limit
+end
+
+if operation == LEASE then
+    return run_lease(limits[1])
+end
+
+if operation ~= TAKE then
+    for number = 1, #limits do
+        local limit = limits[number]
+        limit.owed, limit.frac, limit.changed = limit.held, 0, true
+    end
+    return finish(DONE, limits)
+end
+
+-- From all or from none.
+local status = DONE
+for number = 1, #limits do
+    local limit = limits[number]
+    settle(limit)
+    if limit.amount > 0 and limit.owed + limit.amount > limit.burst then
+        status = DENIED
+    end
+end
+for number = 1, #limits do
+    local limit = limits[number]
+    if status == DONE and limit.amount > 0 then
+        limit.owed, limit.changed = limit.owed + limit.amount, true
+    end
+end
+return finish(status, limits)

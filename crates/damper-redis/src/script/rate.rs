@@ -1,0 +1,93 @@
+//! Tokens per microseconds, in lowest terms.
+
+use core::fmt;
+use core::time::Duration;
+use damper_core::Quota;
+
+/// p tokens in q microseconds, reduced.
+///
+/// A rate of 0 is 0 tokens in 1 µs: nothing drips in, and what was taken stays taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    tokens: u64,
+    micros: u64,
+}
+
+impl Rate {
+    /// The longest period, reduced: beyond it the script cannot multiply exactly.
+    pub const LONGEST: u64 = 1 << 48;
+
+    /// p: the tokens that drip in within [`micros`](Self::micros), below 2^43.
+    #[must_use]
+    pub const fn tokens(self) -> u64 {
+        self.tokens
+    }
+
+    /// q: the period in µs, 1 to [`LONGEST`](Self::LONGEST).
+    #[must_use]
+    pub const fn micros(self) -> u64 {
+        self.micros
+    }
+}
+
+impl TryFrom<Quota> for Rate {
+    type Error = RateError;
+
+    /// Returns the rate of `quota`, exactly: also of a window that is no whole number of microseconds.
+    fn try_from(quota: Quota) -> Result<Self, RateError> {
+        if quota.is_unlimited() {
+            return Err(RateError::Unlimited);
+        }
+        // Below 2^64: a quota is built of nanoseconds that fit.
+        let window = quota.window().as_nanos() as u64;
+        let tokens = u64::from(quota.limit()) * 1_000;
+        let divisor = gcd(tokens, window);
+        let rate = Self { tokens: tokens / divisor, micros: window / divisor };
+        if rate.micros > Self::LONGEST {
+            return Err(RateError::PeriodTooLong { quota, micros: rate.micros });
+        }
+        Ok(rate)
+    }
+}
+
+/// Why a quota is no rate that the script can count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RateError {
+    /// The quota is [`Quota::UNLIMITED`], for which there is nothing to count. Do not ask the server.
+    Unlimited,
+    /// The period of the rate in lowest terms exceeds 2^48 µs (nine years).
+    ///
+    /// The script could not count it exactly.
+    PeriodTooLong {
+        /// The quota that was asked for.
+        quota: Quota,
+        /// The period of its rate in lowest terms, in µs.
+        micros: u64,
+    },
+}
+
+impl fmt::Display for RateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlimited => f.write_str("an unlimited quota has no rate, it must have a limit"),
+            Self::PeriodTooLong { quota, micros } => write!(
+                f,
+                "the rate of {quota} has a period of {:?} in lowest terms, which exceeds the maximum {:?}",
+                Duration::from_micros(*micros),
+                Duration::from_micros(Rate::LONGEST)
+            ),
+        }
+    }
+}
+
+impl core::error::Error for RateError {}
+
+/// The greatest common divisor; `b` is not 0.
+const fn gcd(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (b, a);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

@@ -1,0 +1,134 @@
+//! Tests that need no Lua: rates, waits, arguments, replies.
+
+use super::{
+    Ask, Command, Frame, Grant, Level, Limit, NEVER, Rate, RateError, Reply, ReplyError, Seen, Status, Take, Terms,
+};
+use core::time::Duration;
+use damper_core::Quota;
+use redis::Value;
+
+fn per(limit: u32, nanos: u64) -> Quota {
+    Quota::per(limit, Duration::from_nanos(nanos)).unwrap()
+}
+
+fn terms(quota: Quota) -> Terms {
+    Terms::new(quota, 5).unwrap()
+}
+
+fn ask() -> Command {
+    let limit = Limit { terms: terms(Quota::per_second(10)), seen: Seen { version: 8, full_at: 9 } };
+    Command::Lease(limit, Ask { seq: 3, ack: 2, unspent: 4, back: 1, want: 6, charge: 7, refund: 5 })
+}
+
+fn ints(numbers: &[i64]) -> Value {
+    Value::Array(numbers.iter().map(|&number| Value::Int(number)).collect())
+}
+
+#[test]
+fn a_rate_is_the_quota_in_lowest_terms() {
+    let rate = |quota| Rate::try_from(quota).map(|rate| (rate.tokens(), rate.micros()));
+    assert_eq!(rate(Quota::per_second(10)), Ok((1, 100_000)));
+    assert_eq!(rate(Quota::per_second(300_000)), Ok((3, 10)));
+    assert_eq!(rate(Quota::per_hour(1)), Ok((1, 3_600_000_000)));
+    assert_eq!(rate(Quota::per_second(0)), Ok((0, 1)), "nothing drips in");
+    assert_eq!(rate(per(3, 7)), Ok((3_000, 7)), "a window of no whole microseconds");
+    assert_eq!(rate(per(u32::MAX, 1)), Ok((4_294_967_295_000, 1)), "the fastest, below 2^43");
+    assert_eq!(rate(per(1_000, 1 << 48)), Ok((15_625, 4_398_046_511_104)));
+    assert_eq!(rate(per(1, (1 << 48) - 59)), Ok((1_000, (1 << 48) - 59)), "a prime");
+    assert_eq!(rate(Quota::UNLIMITED), Err(RateError::Unlimited));
+    let longest = per(1, ((1 << 48) + 1) * 1_000);
+    assert_eq!(rate(longest), Err(RateError::PeriodTooLong { quota: longest, micros: (1 << 48) + 1 }));
+    assert_eq!(rate(per(1, (1 << 48) * 1_000)), Ok((1, 1 << 48)));
+    assert_eq!(rate(per(7, u64::MAX)).unwrap_err().to_string().split(" has ").count(), 2);
+}
+
+#[test]
+fn terms_are_those_of_the_quota() {
+    let found = Terms::new(Quota::per_second(10).burst(40), 1_000).unwrap();
+    assert_eq!((found.burst, found.deepest, found.hold), (40, 440, 40));
+    let found = Terms::new(Quota::per_second(10).max_debt(3), 2).unwrap();
+    assert_eq!((found.burst, found.deepest, found.hold), (10, 13, 2));
+    assert_eq!(Terms::new(Quota::UNLIMITED, 1), Err(RateError::Unlimited));
+}
+
+#[test]
+fn waits_are_exact_to_a_microsecond_and_rounded_up() {
+    let third = terms(per(3, 1_000_000_000).burst(10));
+    let level = Level { version: 1, at: 1_000, owed: 10, frac: 1, held: 0, full_at: NEVER };
+    // A third of a second less a third of a microsecond.
+    assert_eq!(level.retry_after(&third, 1, 1_000), Some(Duration::from_micros(333_333)));
+    let whole = Level { frac: 0, ..level };
+    assert_eq!(whole.retry_after(&third, 1, 1_000), Some(Duration::from_micros(333_334)));
+    assert_eq!(whole.retry_after(&third, 1, 900), Some(Duration::from_micros(333_434)), "of a clock that stepped back");
+    assert_eq!(whole.retry_after(&third, 0, 1_000), Some(Duration::ZERO));
+    assert_eq!(whole.retry_after(&third, 11, 1_000), None);
+    assert_eq!(whole.resets_in(&third, 1_000), Some(Duration::from_micros(3_333_334)));
+    assert_eq!((whole.remaining(&third), Level { owed: 12, ..whole }.remaining(&third)), (0, 0));
+    assert_eq!(Level { owed: 3, ..whole }.remaining(&third), 7);
+    let leased = Level { held: 2, full_at: 5_000, ..whole };
+    assert_eq!(leased.resets_in(&third, 1_000), Some(Duration::from_millis(4)));
+}
+
+#[test]
+fn waits_of_the_largest_numbers_do_not_overflow() {
+    let slowest = terms(per(1, (1 << 48) * 1_000).burst(u32::MAX));
+    let most = Level { version: NEVER, at: NEVER, owed: NEVER, frac: 0, held: NEVER, full_at: NEVER };
+    assert_eq!(most.retry_after(&slowest, 1, 0), None, "longer than can be told");
+    assert_eq!(most.resets_in(&slowest, 0), None);
+    let fastest = terms(per(u32::MAX, 1));
+    assert_eq!(most.retry_after(&fastest, u32::MAX, 0), Some(Duration::from_micros(NEVER + 2_098)));
+    let never = terms(Quota::per_second(0).burst(3));
+    assert_eq!(most.retry_after(&never, 1, 0), None);
+}
+
+#[test]
+fn arguments_are_in_the_order_that_the_script_reads() {
+    let frame = Frame { not_after: 20, lease: 21, after_loss: u64::MAX };
+    let limit = [1, 100_000, 10, 110, 5, 8, 9];
+    let lease: Vec<u64> = [&[1, 20, 21, NEVER], &limit[..], &[6, 7, 5], &[3, 2, 4, 1]].concat();
+    assert_eq!(ask().args(&frame), lease);
+    let Command::Lease(of_lease, _) = ask() else { unreachable!("it is a lease") };
+    let take = Command::Take(vec![(of_lease, Take { cost: 2, charge: 3, refund: 4 })]);
+    assert_eq!(take.args(&frame), [&[0, 20, 21, NEVER], &limit[..], &[2, 3, 4]].concat());
+    let reset = Command::Reset(vec![of_lease; 2]);
+    let zeros = [0, 0, 0];
+    assert_eq!(reset.args(&frame), [&[2, 20, 21, NEVER], &limit[..], &zeros, &limit[..], &zeros].concat());
+}
+
+#[test]
+fn replies_are_read() {
+    let level = Level { version: 8, at: 101, owed: 3, frac: 4, held: 2, full_at: 900 };
+    let done = ints(&[0, 100, 8, 101, 3, 4, 2, 900, 3, 6, 4]);
+    let reply = Reply::parse(&done, &ask()).unwrap();
+    let grant = Some(Grant { seq: 3, granted: 6, kept: 4 });
+    assert_eq!(reply, Reply { status: Status::Done, now: 100, levels: vec![level], grant });
+    assert_eq!(level.seen(), Seen { version: 8, full_at: 900 });
+    for (code, status) in [(2, Status::Late), (3, Status::Stale)] {
+        let reply = Reply::parse(&ints(&[code, 100]), &ask()).unwrap();
+        assert_eq!(reply, Reply { status, now: 100, levels: vec![], grant: None });
+    }
+}
+
+#[test]
+fn other_replies_are_refused() {
+    let refused = |numbers: &[i64]| Reply::parse(&ints(numbers), &ask()).unwrap_err();
+    assert_eq!(refused(&[]), ReplyError::TooShort { found: 0 });
+    assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 1]), ReplyError::TooShort { found: 10 });
+    assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1]), ReplyError::TooLong { found: 12, expected: 11 });
+    assert_eq!(refused(&[2, 1, 1]), ReplyError::TooLong { found: 3, expected: 2 });
+    assert_eq!(refused(&[1, 1, 1, 1, 1, 1, 1, 1]), ReplyError::Status { found: 1 }, "no lease is denied");
+    assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 4, 1, 1]), ReplyError::Seq { found: 4, expected: 3 });
+    let range = |field, found, most| ReplyError::Range { field, found, most };
+    assert_eq!(refused(&[4, 1]), range("status", 4, 3));
+    assert_eq!(refused(&[-1, 1]), range("status", -1, 3));
+    assert_eq!(refused(&[0, 1 << 53]), range("time", 1 << 53, NEVER));
+    assert_eq!(refused(&[0, 1, 1, 1, 1, 100_000]), range("fraction", 100_000, 99_999));
+    assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 7, 1]), range("grant", 7, 6));
+    assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 6, 5]), range("kept tokens", 5, 4));
+    for value in [Value::Nil, Value::Int(0), Value::Okay, Value::SimpleString("OK".to_owned())] {
+        assert_eq!(Reply::parse(&value, &ask()), Err(ReplyError::Shape));
+        assert!(Reply::parse(&Value::Array(vec![value]), &ask()).is_err());
+    }
+    let text = refused(&[0, 1, 1, 1, 1, 100_000]).to_string();
+    assert_eq!(text, "in the reply of the script, fraction 100000 is out of range, it must be 0 to 99999");
+}

@@ -1,0 +1,173 @@
+//! The part of an address that is shown, without anything that can be a password.
+
+use crate::limiter::RedisLimiterError;
+use redis::{ConnectionAddr, RedisError};
+
+/// Stands for what is not shown.
+const HIDDEN: &str = "...";
+
+/// Schemes of connections with TLS, which is not compiled in.
+const SCHEMES_WITH_TLS: [&str; 2] = ["rediss", "valkeys"];
+
+/// The error of an address that is not usable.
+pub(super) fn refused(url: &str, error: &RedisError) -> RedisLimiterError {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    if SCHEMES_WITH_TLS.iter().any(|with_tls| scheme.eq_ignore_ascii_case(with_tls)) {
+        return RedisLimiterError::Tls { url: shown(url) };
+    }
+    RedisLimiterError::Url { url: shown(url), reason: reason(error) }
+}
+
+/// The redis crate's reason, if it says more than that the URL is none.
+///
+/// Its detail is left out, because it can have a part of the URL.
+fn reason(error: &RedisError) -> Option<String> {
+    let text = error.to_string();
+    let mut letters = text.split(" - ").next().unwrap_or_default().chars();
+    let reason: String = letters.next()?.to_lowercase().chain(letters).collect();
+    (!reason.starts_with("redis URL") && !reason.starts_with("uRL")).then_some(reason)
+}
+
+/// The address of a server to which a URL leads.
+pub(super) fn of_server(address: &ConnectionAddr) -> String {
+    match address {
+        ConnectionAddr::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+        ConnectionAddr::Tcp(host, port) => format!("{host}:{port}"),
+        ConnectionAddr::Unix(path) => path_shown(&path.to_string_lossy()),
+        other => other.to_string(),
+    }
+}
+
+/// A URL without its secrets.
+///
+/// Only the scheme, the host, the port, the number of the database and the path of a socket are shown.
+fn shown(url: &str) -> String {
+    let (scheme, rest) = scheme_and_rest(url);
+    if ["unix:", "redis+unix:", "valkey+unix:"].iter().any(|unix| scheme.starts_with(unix)) {
+        return format!("{scheme}{}", path_shown(rest));
+    }
+    let (user, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => ("...@", rest),
+        None => ("", rest),
+    };
+    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let is_database = path.strip_prefix('/').is_some_and(|path| path.bytes().all(|byte| byte.is_ascii_digit()));
+    let path = match path {
+        "" => "",
+        path if is_database => path,
+        path if path.starts_with('/') => "/...",
+        _ => HIDDEN,
+    };
+    format!("{scheme}{user}{}{path}", authority_shown(authority))
+}
+
+/// The scheme with what separates it from the rest, both empty where there is none.
+fn scheme_and_rest(url: &str) -> (&str, &str) {
+    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    if let Some(at) = url.find("://").filter(|&at| is_scheme(&url[..at])) {
+        return url.split_at(at + "://".len());
+    }
+    match url.find(":/") {
+        Some(at) if is_scheme(&url[..at]) => url.split_at(at + 1),
+        _ => ("", url),
+    }
+}
+
+/// A host and a port. A colon without a port after it may separate a user and a password.
+fn authority_shown(authority: &str) -> String {
+    let is_host = |host: &str| {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        match in_brackets {
+            Some(address) => address.bytes().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte)),
+            None => !host.is_empty() && host.bytes().all(is_name),
+        }
+    };
+    match authority.rsplit_once(':') {
+        _ if authority.is_empty() || is_host(authority) => authority.to_owned(),
+        Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => authority.to_owned(),
+        Some((host, _)) if is_host(host) => format!("{host}:{HIDDEN}"),
+        _ => HIDDEN.to_owned(),
+    }
+}
+
+/// The path of a socket, up to what separates settings from it.
+fn path_shown(path: &str) -> String {
+    match path.find(['?', '#', '&', '=', '@', '%', ':']) {
+        Some(end) => format!("{}{HIDDEN}", &path[..end]),
+        None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+    use crate::server::Target;
+
+    fn error(url: &str) -> String {
+        match Target::server(url) {
+            Ok(_) => "none".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn nothing_that_can_be_a_password_is_shown() {
+        let urls = [
+            "unix:/x.sock?db=abc&pass=s3cret",
+            "unix:/x.sock&db=abc&pass=s3cret",
+            "unix:/x.sock%3Fpass=s3cret",
+            "unix://:s3cret@/x.sock?db=abc",
+            "redis://:s3cret",
+            "redis://user:s3cret/0",
+            "redis://user:s3cret@host/abc",
+            "redis://user:s3cret@",
+            "redis://host/s3cret",
+            "redis://user:pa/s3cret",
+            "redis://user:pa/s3cret@host:1/",
+            "redis://user:pa?s3cret",
+            "redis://host:1/abc?password=s3cret",
+            "redis://host:1/#s3cret",
+            "redis://host:1/?protocol=s3cret",
+            "user:s3cret",
+            "user:s3cret@host",
+            ":s3cret",
+            "s3cret@host:6379",
+            "rediss://user:s3cret@host/",
+            "rediss://user:s3cret",
+        ];
+        for url in urls {
+            // Some are addresses, if not those that were meant.
+            let error = Target::server(url).err();
+            assert!(!format!("{} {error:?}", shown(url)).contains("s3cret"), "{} {error:?}", shown(url));
+        }
+        // These numbers are no ports.
+        assert_eq!(shown("redis://:12345/0"), "redis://.../0");
+        assert_eq!(shown("redis://user:123456/0"), "redis://user:.../0");
+    }
+
+    #[test]
+    fn rest_of_an_address_is_shown() {
+        for url in ["redis://host:6379/0", "redis://[::1]:6379/", "127.0.0.1:6379", "http://127.0.0.1/", "unix:/x.sock"]
+        {
+            assert_eq!(shown(url), url);
+        }
+        assert_eq!(shown("redis://me:secret@host:1/2"), "redis://...@host:1/2");
+    }
+
+    #[test]
+    fn wrong_address_is_shown_with_what_is_allowed_and_the_reason() {
+        let allowed = "is no URL of Redis, such as redis://host:6379/0 or unix:/path";
+        assert_eq!(error("127.0.0.1:6379"), format!("\"127.0.0.1:6379\" {allowed}"));
+        assert_eq!(error("http://host/"), format!("\"http://host/\" {allowed}"));
+        assert_eq!(error("redis://host/abc"), format!("\"redis://host/...\" {allowed}: invalid database number"));
+    }
+
+    #[test]
+    fn tls_has_an_error_of_its_own() {
+        let text = "needs TLS, which this crate does not have: use redis:// to a TLS proxy, such as stunnel, before the server";
+        assert_eq!(error("rediss://host:6380/0"), format!("\"rediss://host:6380/0\" {text}"));
+        assert_eq!(error("VALKEYS://me:secret@host"), format!("\"VALKEYS://...@host\" {text}"));
+    }
+}

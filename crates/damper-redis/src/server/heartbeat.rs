@@ -1,0 +1,149 @@
+//! The task that tells the server that this process is there.
+
+use super::beat::Beat;
+use super::chance;
+use crate::limiter::{RedisEvent, Shared};
+use crate::script::Keys;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+/// The time between two beats, in ms: by chance, so that a fleet does not beat at once.
+const PERIOD: [u64; 2] = [800, 1_200];
+
+/// The time between two beats while the server does not answer, in ms.
+///
+/// So a process without traffic notices when the server is back.
+const PERIOD_WHILE_SILENT: [u64; 2] = [100, 300];
+
+/// How long a process counts after its last beat, in ms.
+const LENGTH: u64 = 3_500;
+
+/// The number of processes falls only when so many beats have said so.
+///
+/// After a loss of its memory, the server counts them anew.
+const BEATS: usize = 5;
+
+/// Tells the server that this process shares a limit, and learns how many do.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    keys: Keys,
+    member: String,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Heartbeat {
+    /// Beats for the limit whose set of processes has these keys.
+    pub(crate) fn new(keys: Keys) -> Self {
+        Self { keys, member: format!("{:016x}", chance::draw()), task: Mutex::default() }
+    }
+
+    /// Starts the task, unless it runs. Its runtime may have gone.
+    pub(crate) fn ensure(&self, shared: &Arc<Shared>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.as_ref().is_none_or(JoinHandle::is_finished) {
+            *task = Some(runtime.spawn(beat_for_ever(Arc::downgrade(shared))));
+        }
+    }
+
+    /// Stops the task, and tells the server that this process has left.
+    pub(crate) async fn leave(&self, shared: &Arc<Shared>) {
+        if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+        // A server that does not hear of it forgets the process after a few seconds.
+        _ = shared.server.beat(&self.keys, &self.member, 0).await;
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+}
+
+async fn beat_for_ever(shared: Weak<Shared>) {
+    let mut memory = Memory::default();
+    loop {
+        let [least, most] = {
+            let Some(shared) = shared.upgrade() else { return };
+            let heartbeat = &shared.heartbeat;
+            let beat = shared.server.beat(&heartbeat.keys, &heartbeat.member, LENGTH).await;
+            shared.note(&heartbeat.keys, beat.as_ref().err());
+            match beat {
+                Ok(beat) => {
+                    learn(&shared, &mut memory, beat);
+                    PERIOD
+                }
+                Err(_) => PERIOD_WHILE_SILENT,
+            }
+        };
+        tokio::time::sleep(Duration::from_millis(chance::between(least, most))).await;
+    }
+}
+
+fn learn(shared: &Shared, memory: &mut Memory, beat: Beat) {
+    if memory.is_lost(beat.marker) {
+        shared.counters.losses.add(1);
+        shared.tell(&RedisEvent::Loss);
+    }
+    let processes = memory.processes(beat.processes);
+    // ORDERING: Relaxed. A number, which publishes nothing.
+    if shared.processes.swap(processes, Ordering::Relaxed) != processes {
+        shared.tell(&RedisEvent::Processes { processes });
+    }
+}
+
+/// The replies to the last beats.
+#[derive(Debug, Default)]
+struct Memory {
+    marker: Option<u64>,
+    processes: [u32; BEATS],
+    beats: usize,
+}
+
+impl Memory {
+    /// Whether the marker shows a loss that it did not show before.
+    fn is_lost(&mut self, marker: Option<u64>) -> bool {
+        let Some(marker) = marker else { return false };
+        self.marker.replace(marker).is_some_and(|before| before != marker)
+    }
+
+    /// The most processes that the last beats counted.
+    fn processes(&mut self, counted: u32) -> u32 {
+        self.processes[self.beats % BEATS] = counted;
+        self.beats += 1;
+        self.processes.iter().copied().max().unwrap_or(1).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BEATS, Memory};
+
+    #[test]
+    fn number_of_processes_rises_at_once_and_falls_late() {
+        let mut memory = Memory::default();
+        assert_eq!((memory.processes(0), memory.processes(4)), (1, 4));
+        for _ in 1..BEATS {
+            assert_eq!(memory.processes(1), 4);
+        }
+        assert_eq!(memory.processes(1), 1);
+    }
+
+    #[test]
+    fn new_marker_is_a_loss_and_the_first_is_none() {
+        let mut memory = Memory::default();
+        assert!(!memory.is_lost(None));
+        assert!(!memory.is_lost(Some(7)));
+        assert!(!memory.is_lost(Some(7)));
+        assert!(!memory.is_lost(None), "until it is set again");
+        assert!(memory.is_lost(Some(9)));
+        assert!(!memory.is_lost(Some(9)));
+    }
+}

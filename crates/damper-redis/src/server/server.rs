@@ -1,0 +1,282 @@
+//! A call: deadline, breaker, connection, reply.
+
+use super::beat::Beat;
+use super::connect_error::ConnectError;
+use super::connection::Script;
+use super::link::{Connected, Link};
+use super::shard::Shard;
+use super::target::Target;
+use crate::limiter::{Eviction, Unavailable};
+use crate::script::{Command, Frame, Keys, Reply, SOURCE, Status};
+use core::error::Error;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use damper_core::State;
+use redis::{RedisError, ToRedisArgs, Value};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::runtime::Handle;
+use tokio::time::timeout_at;
+
+/// The settings of all calls to a server.
+pub(crate) struct ServerSettings {
+    pub(crate) target: Target,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) eviction: Eviction,
+    /// How long a call may take.
+    pub(crate) deadline: Duration,
+    /// Of all commands, without its `not_after`.
+    pub(crate) frame: Frame,
+}
+
+/// A reply, and the local times in µs of the command and of the reply.
+struct Answer<T> {
+    reply: T,
+    sent: u64,
+    received: u64,
+}
+
+/// A server, or the servers of a cluster, behind deadlines and breakers of our own.
+pub(crate) struct Server {
+    link: Arc<Link>,
+    script: Arc<Script>,
+    beat: Script,
+    shards: Vec<Shard>,
+    deadline: Duration,
+    frame: Frame,
+    /// The zero of local times in µs.
+    origin: Instant,
+    calls: AtomicU64,
+    failures: AtomicU64,
+    last_error: Mutex<Option<Unavailable>>,
+}
+
+impl Server {
+    pub(crate) fn new(settings: ServerSettings) -> Self {
+        let ServerSettings { target, connect_timeout, eviction, deadline, frame } = settings;
+        let script = Arc::new(Script::new(SOURCE));
+        let shards = if target.is_cluster() { Shard::of_cluster(0) } else { Shard::of_server(0) };
+        Self {
+            link: Arc::new(Link::new(target, Arc::clone(&script), connect_timeout, eviction)),
+            script,
+            beat: Script::new(include_str!("beat.lua")),
+            shards,
+            deadline,
+            frame,
+            origin: Instant::now(),
+            calls: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            last_error: Mutex::default(),
+        }
+    }
+
+    /// Connects once.
+    pub(crate) async fn connect(&self) -> Result<(), ConnectError> {
+        self.link.connect().await
+    }
+
+    /// The address of the server, or of a cluster's servers.
+    pub(crate) fn address(&self) -> &str {
+        self.link.address()
+    }
+
+    /// The time in µs since this value was created.
+    pub(crate) fn now(&self) -> u64 {
+        self.micros(Instant::now())
+    }
+
+    fn micros(&self, instant: Instant) -> u64 {
+        // Below 2^64 for half a million years.
+        instant.duration_since(self.origin).as_micros() as u64
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// The part of the slots that these keys are in.
+    pub(crate) fn shard(&self, keys: &Keys) -> (usize, &Shard) {
+        let index = Shard::index(keys.slot(), self.shards.len());
+        (index, &self.shards[index])
+    }
+
+    /// Runs a command, and returns the reply.
+    ///
+    /// It never takes longer than the deadline, beyond what the runtime's timer adds. A call that fails may have had its effect all
+    /// the same, but not after `until`.
+    ///
+    /// # Cancel safety
+    ///
+    /// A call that is dropped may have its effect.
+    pub(crate) async fn call(
+        &self,
+        keys: &Keys,
+        holder: u64,
+        command: &Command,
+        until: Instant,
+    ) -> Result<Reply, Unavailable> {
+        // ORDERING: Relaxed. A count, which publishes nothing.
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let answer = match self.call_once(keys, holder, command, until).await {
+            // The server's clock had stepped forward, so the command had no effect. Its reply has set the clock.
+            Ok(Reply { status: Status::Late, .. }) if Instant::now() < until => {
+                self.call_once(keys, holder, command, until).await
+            }
+            answer => answer,
+        };
+        let answer = match answer {
+            Ok(Reply { status: Status::Late, .. }) => Err(self.timed_out()),
+            answer => answer,
+        };
+        if answer.is_err() {
+            // ORDERING: Relaxed, as above.
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    async fn call_once(
+        &self,
+        keys: &Keys,
+        holder: u64,
+        command: &Command,
+        until: Instant,
+    ) -> Result<Reply, Unavailable> {
+        let (_, shard) = self.shard(keys);
+        let arguments = |connected: &Connected| {
+            command.args(&Frame { not_after: self.not_after(shard, connected, until), ..self.frame })
+        };
+        let parse = |value: Value| Reply::parse(&value, command);
+        let names = keys.of(command, holder);
+        let Answer { reply, sent, received } = self
+            .run(shard, &self.script, &names, arguments, parse, until)
+            .await
+            .inspect_err(|error| self.note(error))?;
+        shard.clock.observe(reply.now, sent, received);
+        Ok(reply)
+    }
+
+    /// Tells the server that this process is there, and returns what it says of the others.
+    pub(crate) async fn beat(&self, keys: &Keys, member: &str, length: u64) -> Result<Beat, Unavailable> {
+        let (_, shard) = self.shard(keys);
+        let names = [keys.processes(), keys.marker().to_owned()];
+        let arguments = |_: &Connected| vec![member.to_owned(), length.to_string()];
+        let until = Instant::now() + self.deadline;
+        let answer = self.run(shard, &self.beat, &names, arguments, Beat::parse, until).await;
+        answer.map(|answer| answer.reply).inspect_err(|error| self.note(error))
+    }
+
+    /// Runs a script behind the breaker of a shard, until the deadline.
+    async fn run<A: ToRedisArgs, T, E: Error + Send + Sync + 'static>(
+        &self,
+        shard: &Shard,
+        script: &Script,
+        keys: &[String],
+        arguments: impl FnOnce(&Connected) -> Vec<A>,
+        parse: impl FnOnce(Value) -> Result<T, E>,
+        until: Instant,
+    ) -> Result<Answer<T>, Unavailable> {
+        if Handle::try_current().is_err() {
+            return Err(Unavailable::NoRuntime);
+        }
+        let Some(connected) = self.link.current() else {
+            self.link.connect_in_background();
+            return Err(Unavailable::NotConnected);
+        };
+        let Ok(permit) = shard.breaker.try_acquire() else { return Err(Unavailable::BreakerOpen) };
+        let sent = self.now();
+        let arguments = arguments(&connected);
+        let call = connected.connection.call(script, keys, &arguments);
+        let error = match timeout_at(until.into(), call).await {
+            Ok(Ok(value)) => match parse(value) {
+                Ok(reply) => {
+                    permit.success();
+                    connected.replied();
+                    let received = self.now();
+                    shard.replied(received);
+                    return Ok(Answer { reply, sent, received });
+                }
+                Err(error) => Unavailable::Failed(Arc::new(error)),
+            },
+            Ok(Err(error)) => {
+                if ends_a_connection(&error) {
+                    self.link.broke(&connected);
+                }
+                Unavailable::Failed(Arc::new(error))
+            }
+            Err(_) => {
+                self.link.timed_out(&connected);
+                self.timed_out()
+            }
+        };
+        permit.failure();
+        Err(error)
+    }
+
+    /// The server's time after which a command of this call has no effect.
+    fn not_after(&self, shard: &Shard, connected: &Connected, until: Instant) -> u64 {
+        let until = self.micros(until);
+        shard.clock.at(until).unwrap_or_else(|| {
+            let time = connected.server_time;
+            shard.clock.observe(time.now, self.micros(time.sent), self.micros(time.received));
+            shard.clock.at(until).unwrap_or(0)
+        })
+    }
+
+    fn timed_out(&self) -> Unavailable {
+        Unavailable::TimedOut { deadline: self.deadline }
+    }
+
+    /// Keeps an error as the last one.
+    pub(crate) fn note(&self, error: &Unavailable) {
+        // The reason that the breaker opened, and that there is no connection, is the better one.
+        if matches!(error, Unavailable::TimedOut { .. } | Unavailable::Failed(_) | Unavailable::NoRuntime) {
+            *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+        }
+    }
+
+    /// Whether there is a connection.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.link.current().is_some()
+    }
+
+    /// The worst state of the breakers.
+    pub(crate) fn breaker_state(&self) -> State {
+        let states = || self.shards.iter().map(|shard| shard.breaker.state());
+        states()
+            .find(|state| *state == State::Open)
+            .or_else(|| states().find(|state| *state != State::Closed))
+            .unwrap_or(State::Closed)
+    }
+
+    /// The last error, as a sentence.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        let of_connecting = self.link.last_error().map(|error| match error {
+            ConnectError::Eviction(_) => error.to_string(),
+            _ => format!("cannot connect to {}: {error}", self.address()),
+        });
+        of_connecting.or_else(|| {
+            let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+            last.as_ref().map(ToString::to_string)
+        })
+    }
+
+    /// How many commands were sent, how many calls failed, and how many connections were made.
+    pub(crate) fn counts(&self) -> [u64; 3] {
+        // ORDERING: Relaxed. Counts, which publish nothing.
+        [self.calls.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed), self.link.made()]
+    }
+
+    /// Sets the markers that are missing, as of a server that never lost anything.
+    pub(crate) async fn mark(&self, markers: impl Iterator<Item = String>) -> Result<(), Unavailable> {
+        let Some(connected) = self.link.current() else { return Err(Unavailable::NotConnected) };
+        connected.connection.set_where_missing(markers).await.map_err(|error| Unavailable::Failed(Arc::new(error)))
+    }
+}
+
+/// Whether no later call on the same connection can succeed.
+///
+/// A master that became a replica refuses to write; its address may lead to the new master.
+fn ends_a_connection(error: &RedisError) -> bool {
+    error.is_unrecoverable_error() || error.code() == Some("READONLY")
+}

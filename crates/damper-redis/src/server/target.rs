@@ -1,0 +1,97 @@
+//! Where to connect.
+
+use super::address;
+use super::connect_error::ConnectError;
+use super::connection::Connection;
+use crate::limiter::RedisLimiterError;
+use core::time::Duration;
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo};
+
+/// Commands that wait to be written. More than that wait for room, by their deadline.
+const BUFFERED_COMMANDS: usize = 1_024;
+
+/// Where to connect: the addresses are parsed, and nothing is connected.
+pub(crate) struct Target {
+    client: AnyClient,
+    address: String,
+}
+
+enum AnyClient {
+    Server(Client),
+    Cluster(Box<ClusterClient>),
+}
+
+impl Target {
+    /// A server with this URL.
+    pub(crate) fn server(url: &str) -> Result<Self, RedisLimiterError> {
+        let client = connection_info(url)
+            .map(|information| information.set_tcp_settings(tcp_settings()))
+            .and_then(Client::open)
+            .map_err(|error| address::refused(url, &error))?;
+        let address = address::of_server(client.get_connection_info().addr());
+        Ok(Self { client: AnyClient::Server(client), address })
+    }
+
+    /// A cluster of which some servers have these URLs.
+    pub(crate) fn cluster(urls: &[String], connect_timeout: Duration) -> Result<Self, RedisLimiterError> {
+        let Some(first) = urls.first() else { return Err(RedisLimiterError::NoAddress) };
+        let nodes = urls
+            .iter()
+            .map(|url| connection_info(url).map_err(|error| address::refused(url, &error)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let address = nodes.iter().map(|node| address::of_server(node.addr())).collect::<Vec<_>>().join(", ");
+        // A take may be sent once. A retry after a timeout would take twice, so redirections are followed in `Connection`.
+        ClusterClientBuilder::new(nodes)
+            .retries(0)
+            // A third: the connection is made without the servers that do not answer.
+            .connection_timeout(connect_timeout / 3)
+            // Calls have deadlines of their own, so this is only for what the client itself asks.
+            .response_timeout(connect_timeout / 3)
+            .overall_response_timeout(None)
+            .tcp_settings(tcp_settings())
+            .build()
+            .map(|client| Self { client: AnyClient::Cluster(Box::new(client)), address })
+            .map_err(|error| address::refused(first, &error))
+    }
+
+    /// Connects once.
+    pub(crate) async fn connect(&self, timeout: Duration) -> Result<Connection, ConnectError> {
+        Ok(match &self.client {
+            AnyClient::Server(client) => {
+                // The response timeout would drop replies that a call still waits for.
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(timeout))
+                    .set_response_timeout(None)
+                    .set_pipeline_buffer_size(BUFFERED_COMMANDS);
+                Connection::Server(client.get_multiplexed_async_connection_with_config(&config).await?)
+            }
+            AnyClient::Cluster(client) => Connection::Cluster(client.get_async_connection().await?),
+        })
+    }
+
+    /// The host and the port, or those of a cluster's servers, without a user or a password.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.client, AnyClient::Cluster(_))
+    }
+}
+
+fn connection_info(url: &str) -> redis::RedisResult<redis::ConnectionInfo> {
+    url.into_connection_info()
+}
+
+/// Commands go out at once, and a peer that is gone is noticed in seconds.
+///
+/// A call notices it by its deadline. This closes the socket.
+fn tcp_settings() -> TcpSettings {
+    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(1));
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let settings = settings.set_user_timeout(Duration::from_secs(3));
+    settings
+}

@@ -1,0 +1,183 @@
+//! The part of a subject that is under its lock.
+
+use super::own_rate::OwnRate;
+use super::pending::Pending;
+use super::plan::{BUSY, PACE, Plan, QUIET};
+use crate::script::{Level, Limit, Seen};
+
+/// The side that decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// The server, every check.
+    PerCheck,
+    /// This process, from its lease.
+    Leasing,
+}
+
+/// A request for tokens that has no outcome yet. Times are in µs of the subject's clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    pub(super) seq: u64,
+    pub(super) since: u64,
+}
+
+/// All but the lease's word, the gate and what the fast path reads.
+///
+/// Times are in µs of the subject's clock.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    pub(super) mode: Mode,
+    /// The number of the last request, and of the last one whose response was applied.
+    pub(super) seq: u64,
+    pub(super) acked: u64,
+    pub(super) in_flight: Option<InFlight>,
+    /// The most tokens that a refund may fill the lease up to: no more than the server counts as held.
+    pub(super) counted: u32,
+    /// The tokens that other processes held as of the last reply.
+    pub(super) others: u32,
+    /// The end of the lease.
+    pub(super) end: u64,
+    /// The earliest time of the next command while leasing.
+    pub(super) ask_from: u64,
+    /// Whether the last command was lost.
+    pub(super) is_failing: bool,
+    /// Whether a check found too few tokens since the last request.
+    pub(super) ran_dry: bool,
+    /// The tokens that the last request was to fill the lease up to.
+    pub(super) last_target: u32,
+    /// With so many tokens left it is time for a request.
+    pub(super) low: u32,
+    /// How long the last request took, in µs.
+    pub(super) round_trip: u64,
+    /// The tokens in the lease when it was last looked at, with refunds since.
+    pub(super) looked_at: u32,
+    /// Since when, as far as was looked, nothing was spent.
+    pub(super) idle_since: u64,
+    pub(super) pending: Pending,
+    /// Since when something is pending, or when a command last went out.
+    pub(super) pending_since: u64,
+    /// Tokens a second, and checks a second.
+    tokens: OwnRate,
+    checks: OwnRate,
+    /// The tokens of an average check when the subject began to lease, at least 1.
+    usual_cost: u64,
+    seen: Box<[Seen]>,
+}
+
+impl Ledger {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            mode: Mode::PerCheck,
+            seq: 0,
+            acked: 0,
+            in_flight: None,
+            counted: 0,
+            others: 0,
+            end: 0,
+            ask_from: 0,
+            is_failing: false,
+            ran_dry: false,
+            last_target: 0,
+            low: 0,
+            round_trip: 0,
+            looked_at: 0,
+            idle_since: 0,
+            pending: Pending::default(),
+            pending_since: 0,
+            tokens: OwnRate::default(),
+            checks: OwnRate::default(),
+            usual_cost: 1,
+            seen: plan.terms().iter().map(|_| Seen::default()).collect(),
+        }
+    }
+
+    /// Counts a check that the server decides, and returns whether there are enough of them to lease.
+    pub(super) fn count_check(&mut self, n: u32, now: u64) -> bool {
+        self.tokens.count(n.into(), now);
+        self.checks.count(1, now);
+        self.checks.at(now) >= BUSY
+    }
+
+    pub(super) fn begin_to_lease(&mut self, now: u64) {
+        self.mode = Mode::Leasing;
+        self.usual_cost = (self.tokens.at(now) / self.checks.at(now).max(1)).max(1);
+        (self.ran_dry, self.last_target, self.idle_since) = (false, 0, now);
+    }
+
+    pub(super) fn stop_leasing(&mut self) {
+        self.mode = Mode::PerCheck;
+        self.checks = OwnRate::default();
+    }
+
+    /// Whether so few tokens are used that they are not worth a lease.
+    pub(super) fn is_quiet(&self, now: u64) -> bool {
+        !self.ran_dry && self.tokens.at(now) < QUIET * self.usual_cost
+    }
+
+    /// Notes what the lease holds, and counts what was spent since the last look.
+    pub(super) fn look(&mut self, held: u32, now: u64) {
+        let spent = self.looked_at.saturating_sub(held);
+        if spent > 0 || self.ran_dry {
+            self.idle_since = now;
+        }
+        self.tokens.count(spent.into(), now);
+        self.looked_at = held;
+    }
+
+    /// How many tokens the lease is to hold after the next request.
+    ///
+    /// As many as the own rate needs. A lease that ran dry says little of that rate, so then twice as many as the last time. At most
+    /// this process's share of what may be leased.
+    pub(super) fn target(&self, plan: &Plan, n: u32, now: u64) -> u32 {
+        let leased = self.others.saturating_add(self.counted);
+        let target = plan.target(self.tokens.at(now).max(8 * self.usual_cost), leased);
+        let doubled = if self.ran_dry { self.last_target.saturating_mul(2) } else { 0 };
+        target.max(doubled).min(plan.share(self.others)).max(n).min(plan.most_held())
+    }
+
+    /// Counts what was spent of `had` tokens while a request was in flight.
+    pub(super) fn count_spent(&mut self, had: u32, held: u32, now: u64) {
+        self.looked_at = had;
+        self.look(held, now);
+    }
+
+    /// With how many tokens left to ask again, of `held`.
+    pub(super) fn low_of(&self, plan: &Plan, held: u32, now: u64) -> u32 {
+        plan.low(self.tokens.at(now), self.round_trip, held)
+    }
+
+    /// The tokens per second that this process uses.
+    pub(super) fn own_rate(&self, now: u64) -> u64 {
+        self.tokens.at(now)
+    }
+
+    /// The limits, as commands carry them.
+    pub(super) fn limits<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = Limit> + 'a {
+        plan.terms().iter().zip(&self.seen).map(|(&terms, &seen)| Limit { terms, seen })
+    }
+
+    /// Remembers the latest of what was seen. `now` is the reply's.
+    ///
+    /// A state of a lower version is older, or one that began anew after that of the higher version was full.
+    pub(super) fn see(&mut self, levels: &[Level], now: u64) {
+        if let [level] = levels {
+            // At most the burst.
+            self.others = (level.held as u32).saturating_sub(self.counted);
+        }
+        for (seen, level) in self.seen.iter_mut().zip(levels) {
+            if level.version > seen.version || seen.full_at <= now {
+                *seen = level.seen();
+            }
+        }
+    }
+
+    /// A command was lost: the next one goes out after the usual time.
+    ///
+    /// It asks for no more than the process uses. Requests that are lost leave the lease dry, and if each of them doubled the next, the
+    /// first process that reaches a server which is back would take all that may be leased.
+    pub(super) fn fail(&mut self, sent: u64) {
+        self.is_failing = true;
+        self.last_target = 0;
+        self.ask_from = self.ask_from.max(sent.saturating_add(PACE));
+    }
+}

@@ -1,0 +1,93 @@
+//! Answers, commands to be sent, and their outcomes.
+
+use crate::script::Command;
+use damper_core::{Allowed, Denied};
+
+/// The answer to a check.
+#[derive(Debug)]
+#[must_use]
+pub enum Answer {
+    /// The tokens were taken from the lease.
+    Allowed(Allowed),
+    /// The same, and the lease runs low: [`Subject::ask_ahead`](super::Subject::ask_ahead) may have a command to send.
+    Low(Allowed),
+    /// Denied by what the process knows, without the server.
+    Denied(Denied),
+    /// The server has to decide, or to grant tokens: send this.
+    Ask(Box<Outgoing>),
+    /// A request for tokens is in flight: check again when it has an outcome.
+    Join,
+    /// The last command was lost, and it is too early for the next one.
+    Down,
+}
+
+/// The outcome of a command, for the check that waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    /// The server took the tokens.
+    Allowed(Allowed),
+    /// The server denied the take.
+    Denied(Denied),
+    /// The lease may hold tokens now: check again.
+    Again,
+    /// The command had no effect, because it arrived too late.
+    Late,
+}
+
+/// The next thing to do without a check.
+#[derive(Debug)]
+#[must_use]
+pub enum Due {
+    /// Send this now.
+    Send(Box<Outgoing>),
+    /// Call again at this tick of the subject's clock, or after the next outcome.
+    At(u64),
+    /// Nothing, until a command is sent, or a charge or refund is booked.
+    Nothing,
+}
+
+/// A command to be sent, which has to end with [`Subject::replied`](super::Subject::replied) or
+/// [`Subject::lost`](super::Subject::lost).
+#[derive(Debug)]
+#[must_use = "a command that is neither sent nor lost keeps others from being sent for the length of a lease"]
+pub struct Outgoing {
+    pub(super) command: Command,
+    pub(super) ticket: Ticket,
+}
+
+impl Outgoing {
+    /// The command, without its frame.
+    #[must_use]
+    pub fn command(&self) -> &Command {
+        &self.command
+    }
+
+    /// Whether this asks for leased tokens.
+    ///
+    /// The frame of such a command has to end its effect at most 7/8 of a lease after it is sent. Later the server may have forgotten
+    /// the request's number, and would book one that arrives twice again, with what it refunds.
+    #[must_use]
+    pub fn is_lease(&self) -> bool {
+        matches!(self.ticket.kind, Kind::Lease { .. })
+    }
+}
+
+/// The subject's notes on a command, for when its reply comes.
+///
+/// It is used up by the outcome, of which there is one.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) kind: Kind,
+    /// The tick at which the command was made, which is no later than its sending.
+    pub(super) sent: u64,
+    /// The charge that the command carries.
+    pub(super) charge: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Take { cost: u32 },
+    Lease { seq: u64, unspent: u32, wanted: u32 },
+    Reset,
+}

@@ -1,0 +1,369 @@
+//! The state machine of a subject: its fast path, and what checks do that find no tokens.
+
+use super::gate::Gate;
+use super::instants::Instants;
+use super::ledger::{InFlight, Ledger, Mode};
+use super::outgoing::{Answer, Due, Kind, Outgoing, Ticket};
+use super::plan::{IDLE, PACE, Plan};
+use crate::script::{Ask, Command, Take};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use damper_core::internal::{AnswerTicks, ExpiringLease, Spent, denied_on};
+use damper_core::{Allowed, Clock, Denied};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A limit, or several that are decided together, as one process knows it.
+///
+/// The docs of the module say what the caller does with it.
+///
+/// # Memory ordering
+///
+/// Threads that use one subject are synchronized by its lock, except on the fast path, where a thread that spends leased tokens
+/// reads the clock after they were granted.
+#[derive(Debug)]
+pub struct Subject<C> {
+    lease: ExpiringLease,
+    /// With so many tokens left, or fewer, it is time for a request; 0 while none can be sent.
+    pub(super) low: AtomicU32,
+    /// The tokens left in the bucket, and the tick at which it is full, as of the last reply.
+    ///
+    /// Before the first reply the bucket counts as full, with the smallest burst.
+    pub(super) elsewhere: AtomicU32,
+    pub(super) full_at: AtomicU64,
+    pub(super) gate: Gate,
+    pub(super) clock: C,
+    pub(super) instants: Instants,
+    answer_ticks: AnswerTicks,
+    pub(super) plan: Arc<Plan>,
+    /// For the jitter between requests.
+    seed: u64,
+    ledger: Mutex<Ledger>,
+}
+
+/// How much of the lease is left after a spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Enough for now.
+    Enough,
+    /// So little that [`Subject::ask_ahead`] may have a command to send.
+    Low,
+}
+
+/// The tokens that a subject holds at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Whether this process decides by leased tokens.
+    pub is_leasing: bool,
+    /// The leased tokens that can be spent now.
+    pub tokens: u32,
+    /// The tokens per second that this process uses, roughly.
+    pub own_rate: u64,
+}
+
+impl<C: Clock> Subject<C> {
+    /// Creates a subject that knows nothing of the server.
+    ///
+    /// `seed` is to differ between processes, so that their requests do not stay in step. Reads nothing of the clock but its
+    /// frequency. All subjects of a limiter share the plan.
+    pub fn new(plan: Arc<Plan>, seed: u64, clock: C) -> Self {
+        Self {
+            lease: ExpiringLease::new(clock.frequency()),
+            low: AtomicU32::new(0),
+            elsewhere: AtomicU32::new(plan.largest_cost()),
+            full_at: AtomicU64::new(0),
+            gate: Gate::open(),
+            instants: Instants::of(&clock),
+            answer_ticks: AnswerTicks::of(&clock),
+            seed,
+            ledger: Mutex::new(Ledger::new(&plan)),
+            plan,
+            clock,
+        }
+    }
+
+    /// Decides on `n` tokens now, or says what has to be sent.
+    ///
+    /// Lock-free while there are leased tokens, and while the gate is closed. Never blocks on the server.
+    #[inline]
+    pub fn check(&self, n: u32) -> Answer {
+        match self.spend(n) {
+            Some((allowed, Left::Enough)) => Answer::Allowed(allowed),
+            Some((allowed, Left::Low)) => Answer::Low(allowed),
+            None => self.check_without_lease(n),
+        }
+    }
+
+    /// Takes `n` tokens of the lease if it holds them: the fast path of [`check`](Self::check).
+    #[inline]
+    pub fn spend(&self, n: u32) -> Option<(Allowed, Left)> {
+        let spent = self.lease.spend(n, &self.clock)?;
+        // ORDERING: Relaxed: a hint. A thread that reads an older one asks earlier or later.
+        let left = if spent.left > self.low.load(Ordering::Relaxed) { Left::Enough } else { Left::Low };
+        Some((self.allowed(spent), left))
+    }
+
+    /// Decides on `n` tokens that the lease does not hold: the rest of [`check`](Self::check).
+    #[cold]
+    pub fn check_without_lease(&self, n: u32) -> Answer {
+        if n > self.plan.largest_cost() {
+            return Answer::Denied(self.denied(n, Some(0)));
+        }
+        let now = self.now();
+        if let Some(wait) = self.gate.wait(n, now) {
+            return Answer::Denied(self.denied(n, Some(wait)));
+        }
+        let mut ledger = self.ledger();
+        // A reply may have come meanwhile.
+        if let Some(spent) = self.lease.spend(n, &self.clock) {
+            return Answer::Allowed(self.allowed(spent));
+        }
+        let fits = n <= self.plan.most_held();
+        match ledger.mode {
+            Mode::PerCheck => {
+                let is_busy = ledger.count_check(n, now);
+                if !is_busy || !self.plan.leases() || !fits {
+                    return Answer::Ask(self.take(&mut ledger, n));
+                }
+                ledger.begin_to_lease(now);
+            }
+            Mode::Leasing => ledger.ran_dry |= fits,
+        }
+        self.give_up_overdue(&mut ledger, now);
+        if fits && ledger.in_flight.is_some() {
+            return Answer::Join;
+        }
+        if now < ledger.ask_from {
+            if ledger.is_failing {
+                return Answer::Down;
+            }
+            let wait = ledger.ask_from - now;
+            self.gate.close(self.lease.held(&self.clock).saturating_add(1), now, wait);
+            return Answer::Denied(self.denied(n, Some(wait)));
+        }
+        if fits {
+            let target = ledger.target(&self.plan, n, now);
+            Answer::Ask(self.request(&mut ledger, target))
+        } else {
+            // More than a lease can hold.
+            ledger.ask_from = now.saturating_add(PACE);
+            Answer::Ask(self.take(&mut ledger, n))
+        }
+    }
+
+    /// Returns the request for more tokens after [`Answer::Low`], if it is time for one.
+    #[cold]
+    pub fn ask_ahead(&self) -> Option<Box<Outgoing>> {
+        let mut ledger = self.ledger();
+        let now = self.now();
+        self.give_up_overdue(&mut ledger, now);
+        // ORDERING: Relaxed, as in `check`.
+        self.low.store(0, Ordering::Relaxed);
+        if ledger.mode == Mode::PerCheck || ledger.in_flight.is_some() || now < ledger.ask_from {
+            return None;
+        }
+        let target = ledger.target(&self.plan, 1, now);
+        Some(self.request(&mut ledger, target))
+    }
+
+    /// Returns what is to be done without a check.
+    pub fn due(&self) -> Due {
+        let mut ledger = self.ledger();
+        let now = self.now();
+        self.give_up_overdue(&mut ledger, now);
+        if let Some(in_flight) = ledger.in_flight {
+            return self.at(in_flight.since.saturating_add(self.plan.lease_micros()));
+        }
+        match ledger.mode {
+            Mode::PerCheck if ledger.pending.is_empty() => Due::Nothing,
+            Mode::PerCheck => {
+                let from = ledger.pending_since.saturating_add(IDLE);
+                if now < from { self.at(from) } else { Due::Send(self.take(&mut ledger, 0)) }
+            }
+            Mode::Leasing => self.due_of_lease(&mut ledger, now),
+        }
+    }
+
+    fn due_of_lease(&self, ledger: &mut Ledger, now: u64) -> Due {
+        let held = self.lease.held(&self.clock);
+        ledger.look(held, now);
+        let idle_from = ledger.idle_since.saturating_add(IDLE);
+        let is_time = now >= ledger.ask_from;
+        if is_time && (now >= idle_from || ledger.is_quiet(now)) {
+            ledger.stop_leasing();
+            return Due::Send(self.request(ledger, 0));
+        }
+        // So that tokens which are still needed do not expire.
+        let renew_from = ledger.end.saturating_sub(self.plan.validity() / 4);
+        if is_time && (held <= ledger.low || now >= renew_from) {
+            let target = ledger.target(&self.plan, 1, now);
+            return Due::Send(self.request(ledger, target));
+        }
+        // ORDERING: Relaxed, as in `check`.
+        self.low.store(if is_time { ledger.low } else { 0 }, Ordering::Relaxed);
+        if is_time { self.at(idle_from.min(renew_from)) } else { self.at(ledger.ask_from) }
+    }
+
+    /// Books tokens that were used without being taken, from the lease or with the next command.
+    ///
+    /// Returns when [`due`](Self::due) has to be called.
+    pub fn charge(&self, tokens: u32) -> Due {
+        if self.lease.spend(tokens, &self.clock).is_some() {
+            return Due::Nothing;
+        }
+        let mut ledger = self.ledger();
+        ledger.pending.add_charge(tokens.into());
+        self.due_of_pending(&mut ledger)
+    }
+
+    /// Gives back tokens that were taken and not used, to the lease or with the next command.
+    ///
+    /// The lease takes no more than the server still counts as leased. Returns when [`due`](Self::due) has to be called.
+    pub fn refund(&self, tokens: u32) -> Due {
+        let mut ledger = self.ledger();
+        // Under the lock, so that no request counts the lease meanwhile: it would report fewer tokens than there are then.
+        let refunded = self.lease.refund(tokens, ledger.counted, &self.clock);
+        ledger.looked_at = ledger.looked_at.saturating_add(refunded);
+        if refunded == tokens {
+            return Due::Nothing;
+        }
+        ledger.pending.add_refund((tokens - refunded).into());
+        self.due_of_pending(&mut ledger)
+    }
+
+    fn due_of_pending(&self, ledger: &mut Ledger) -> Due {
+        ledger.pending_since = self.now();
+        // Next to that of a lease, which is due earlier.
+        self.at(ledger.pending_since.saturating_add(IDLE))
+    }
+
+    /// Returns a command that takes nothing, and shows the level of each limit.
+    pub fn look(&self) -> Box<Outgoing> {
+        self.take(&mut self.ledger(), 0)
+    }
+
+    /// Returns a command that fills all limits, but for the tokens that are leased.
+    pub fn reset(&self) -> Box<Outgoing> {
+        let limits = self.ledger().limits(&self.plan).collect();
+        Box::new(Outgoing {
+            command: Command::Reset(limits),
+            ticket: Ticket { kind: Kind::Reset, sent: self.clock.now(), charge: 0 },
+        })
+    }
+
+    /// Returns the last command of a process that ends: the lease, and what is pending.
+    pub fn retire(&self) -> Option<Box<Outgoing>> {
+        let mut ledger = self.ledger();
+        if ledger.mode == Mode::Leasing {
+            ledger.stop_leasing();
+            return Some(self.request(&mut ledger, 0));
+        }
+        if ledger.pending.is_empty() { None } else { Some(self.take(&mut ledger, 0)) }
+    }
+
+    /// The tokens that the process holds now.
+    pub fn holding(&self) -> Holding {
+        let ledger = self.ledger();
+        Holding {
+            is_leasing: ledger.mode == Mode::Leasing,
+            tokens: self.lease.held(&self.clock),
+            own_rate: ledger.own_rate(self.now()),
+        }
+    }
+
+    /// Makes a command that takes `n` tokens of each limit, and carries what is pending.
+    fn take(&self, ledger: &mut Ledger, n: u32) -> Box<Outgoing> {
+        let (charge, refund) = ledger.pending.send();
+        let take = Take { cost: n, charge, refund };
+        Box::new(Outgoing {
+            command: Command::Take(ledger.limits(&self.plan).map(|limit| (limit, take)).collect()),
+            ticket: Ticket { kind: Kind::Take { cost: n }, sent: self.clock.now(), charge },
+        })
+    }
+
+    /// Makes a request that fills the lease up to `target` tokens, or gives back what is beyond.
+    fn request(&self, ledger: &mut Ledger, target: u32) -> Box<Outgoing> {
+        // Before anything else: tokens are good for a time after this.
+        let sent = self.clock.now();
+        let now = self.instants.micros(sent);
+        ledger.look(self.lease.held(&self.clock), now);
+        let report = self.lease.report(target, &self.clock);
+        // The server counts no more than this as soon as it has the request, so a refund must not lift the lease beyond.
+        (ledger.counted, ledger.looked_at) = (report.unspent, report.unspent);
+        ledger.seq += 1;
+        ledger.in_flight = Some(InFlight { seq: ledger.seq, since: now });
+        ledger.last_target = target;
+        ledger.ran_dry = false;
+        // ORDERING: Relaxed, as in `check`.
+        self.low.store(0, Ordering::Relaxed);
+        let (charge, refund) = ledger.pending.send();
+        let wanted = target.saturating_sub(report.unspent);
+        let ask = Ask {
+            seq: ledger.seq,
+            ack: ledger.acked,
+            unspent: report.unspent,
+            back: report.back,
+            want: wanted,
+            charge,
+            refund,
+        };
+        // A subject that leases has one limit.
+        let command = ledger.limits(&self.plan).next().map(|limit| Command::Lease(limit, ask));
+        Box::new(Outgoing {
+            command: command.unwrap_or(Command::Take(Vec::new())),
+            ticket: Ticket { kind: Kind::Lease { seq: ledger.seq, unspent: report.unspent, wanted }, sent, charge },
+        })
+    }
+
+    /// Counts a request as lost if the caller has not reported its outcome for the length of a lease.
+    fn give_up_overdue(&self, ledger: &mut Ledger, now: u64) {
+        if let Some(in_flight) = ledger.in_flight
+            && now.saturating_sub(in_flight.since) >= self.plan.lease_micros()
+        {
+            ledger.in_flight = None;
+            ledger.fail(in_flight.since);
+        }
+    }
+
+    #[inline]
+    fn allowed(&self, spent: Spent) -> Allowed {
+        // ORDERING: Relaxed both: each is what the last reply said, or one before it, and publishes nothing.
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        let resets_in = self.full_at.load(Ordering::Relaxed).saturating_sub(spent.at);
+        self.answer_ticks.allowed(spent.left.saturating_add(elsewhere), resets_in)
+    }
+
+    /// The refusal of `n` tokens, for which a check has to wait so many µs; 0 if they exceed the burst.
+    pub(super) fn denied(&self, n: u32, wait: Option<u64>) -> Denied {
+        // ORDERING: Relaxed, as in `allowed`.
+        let remaining = self.elsewhere.load(Ordering::Relaxed).min(n.saturating_sub(1));
+        let resets_in = self.full_at.load(Ordering::Relaxed).saturating_sub(self.clock.now());
+        let wait = wait.map(|wait| if wait == 0 { 0 } else { self.instants.ticks(wait).max(1) });
+        denied_on(&self.clock, remaining, Some(resets_in.max(wait.unwrap_or(0))), wait)
+    }
+
+    pub(super) fn lease(&self) -> &ExpiringLease {
+        &self.lease
+    }
+
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // No code under the lock panics; if it did, what it left would still hold no more tokens than were granted.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.instants.micros(self.clock.now())
+    }
+
+    fn at(&self, micros: u64) -> Due {
+        // A tick later, as both conversions round down.
+        Due::At(self.instants.ticks(micros).saturating_add(1))
+    }
+
+    /// A random number for the request of this number.
+    pub(super) fn jitter(&self, seq: u64) -> u64 {
+        // The finalizer of SplitMix64.
+        let mut bits = self.seed.wrapping_add(seq.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+}

@@ -1,0 +1,278 @@
+//! Processes, the server and the network, on one clock that is moved by hand.
+
+use super::server::Server;
+use crate::script::{Reply, Terms};
+use crate::subject::{Answer, Due, Outcome, Outgoing, Plan, Subject};
+use damper_core::ManualClock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) const MILLISECOND: u64 = 1_000;
+pub(super) const SECOND: u64 = 1_000_000;
+
+/// How long a check waits before the policy decides, which here denies.
+const DEADLINE: u64 = 5 * MILLISECOND;
+
+/// From the process to the server, and as long back: with up to as much again by chance.
+const ONE_WAY: u64 = 100;
+
+/// The checks of a process: the cost of the one at hand, and how many µs later the next one comes.
+pub(super) type Traffic = Box<dyn FnMut(&mut Chance, u64) -> (u32, u64)>;
+
+/// Numbers by chance, the same ones for the same seed.
+#[derive(Debug)]
+pub(super) struct Chance(pub(super) u64);
+
+impl Chance {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+
+    /// Below `end`.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// A time between two events that come at random, so many a second on average; in µs, at least 1.
+    pub(super) fn pause(&mut self, per_second: f64) -> u64 {
+        let unit = ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        ((-unit.ln() * 1e6 / per_second) as u64).max(1)
+    }
+}
+
+/// The answers to the checks of a process, in tokens.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) allowed: u64,
+    pub(super) denied: u64,
+    /// Those that waited until their deadline.
+    pub(super) overdue: u64,
+    pub(super) commands: u64,
+    /// The most commands in a second of which it leased throughout.
+    pub(super) most_while_leasing: u64,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.allowed += other.allowed;
+        self.denied += other.denied;
+        self.overdue += other.overdue;
+        self.commands += other.commands;
+        self.most_while_leasing = self.most_while_leasing.max(other.most_while_leasing);
+    }
+}
+
+struct Process {
+    subject: Subject<Arc<ManualClock>>,
+    traffic: Traffic,
+    tally: Tally,
+    /// When `due` is to be called next.
+    due: u64,
+    /// The costs of checks that joined a command in flight, and their deadlines.
+    joined: Vec<(u32, u64)>,
+    /// The second at hand: which one it is, its commands, and whether the process leased throughout.
+    second: (u64, u64, bool),
+}
+
+enum Event {
+    Check(usize),
+    Due(usize),
+    Arrive(usize, Box<Outgoing>, Option<(u32, u64)>),
+    Return(usize, Box<Outgoing>, Reply, Option<(u32, u64)>),
+}
+
+pub(super) struct Fleet {
+    clock: Arc<ManualClock>,
+    now: u64,
+    pub(super) server: Server,
+    processes: Vec<Process>,
+    chance: Chance,
+    /// By time, and then by number.
+    events: BTreeMap<(u64, u64), Event>,
+    number: u64,
+    /// When tokens of leases were spent, and how many.
+    spent: Vec<(u64, u32)>,
+    logs: bool,
+}
+
+impl Fleet {
+    pub(super) fn new(terms: Terms, traffic: Vec<Traffic>) -> Self {
+        Self::with_plan(Plan::new(vec![terms], Duration::from_secs(1)), terms, traffic)
+    }
+
+    pub(super) fn with_plan(plan: Plan, terms: Terms, traffic: Vec<Traffic>) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let plan = Arc::new(plan);
+        let mut fleet = Self {
+            clock: Arc::clone(&clock),
+            now: 0,
+            server: Server::new(terms, SECOND),
+            processes: Vec::new(),
+            chance: Chance(7),
+            events: BTreeMap::new(),
+            number: 0,
+            spent: Vec::new(),
+            logs: true,
+        };
+        for (index, traffic) in traffic.into_iter().enumerate() {
+            let subject = Subject::new(Arc::clone(&plan), index as u64, Arc::clone(&clock));
+            let (tally, due, second) = (Tally::default(), u64::MAX, (0, 0, false));
+            fleet.processes.push(Process { subject, traffic, tally, due, joined: Vec::new(), second });
+            let first = fleet.chance.below(SECOND);
+            fleet.schedule(first, Event::Check(index));
+        }
+        fleet
+    }
+
+    /// Keeps no log of what was admitted when, which a long simulation has no room for.
+    pub(super) fn without_log(mut self) -> Self {
+        self.logs = false;
+        self
+    }
+
+    fn schedule(&mut self, time: u64, event: Event) {
+        self.number += 1;
+        self.events.insert((time, self.number), event);
+    }
+
+    /// Runs until the time `end`, in µs.
+    pub(super) fn run_until(&mut self, end: u64) {
+        while let Some(next) = self.events.first_entry()
+            && next.key().0 <= end
+        {
+            let ((time, _), event) = next.remove_entry();
+            self.clock.advance(Duration::from_micros(time - self.now));
+            self.now = time;
+            match event {
+                Event::Check(index) => {
+                    let (cost, pause) = (self.processes[index].traffic)(&mut self.chance, time);
+                    if cost > 0 {
+                        self.check(index, cost, time + DEADLINE);
+                    }
+                    self.schedule(time + pause, Event::Check(index));
+                }
+                Event::Due(index) if self.processes[index].due == time => self.due(index),
+                Event::Due(_) => {}
+                Event::Arrive(index, outgoing, check) => {
+                    let reply = self.server.run(outgoing.command(), index, time);
+                    let back = self.trip();
+                    self.schedule(back, Event::Return(index, outgoing, reply, check));
+                }
+                Event::Return(index, outgoing, reply, check) => self.replied(index, *outgoing, &reply, check),
+            }
+            if !self.logs {
+                self.server.taken.clear();
+            }
+        }
+        self.clock.advance(Duration::from_micros(end - self.now));
+        self.now = end;
+    }
+
+    fn trip(&mut self) -> u64 {
+        self.now + ONE_WAY + self.chance.below(ONE_WAY)
+    }
+
+    fn check(&mut self, index: usize, n: u32, deadline: u64) {
+        if self.now > deadline {
+            self.processes[index].tally.overdue += u64::from(n);
+            return;
+        }
+        match self.processes[index].subject.check(n) {
+            Answer::Allowed(_) => self.spend(index, n),
+            Answer::Low(_) => {
+                self.spend(index, n);
+                if let Some(outgoing) = self.processes[index].subject.ask_ahead() {
+                    self.send(index, outgoing, None);
+                }
+            }
+            Answer::Denied(_) | Answer::Down => self.processes[index].tally.denied += u64::from(n),
+            Answer::Ask(outgoing) => self.send(index, outgoing, Some((n, deadline))),
+            Answer::Join => self.processes[index].joined.push((n, deadline)),
+        }
+    }
+
+    fn spend(&mut self, index: usize, n: u32) {
+        self.processes[index].tally.allowed += u64::from(n);
+        if self.logs {
+            self.spent.push((self.now, n));
+        }
+    }
+
+    fn send(&mut self, index: usize, outgoing: Box<Outgoing>, check: Option<(u32, u64)>) {
+        let process = &mut self.processes[index];
+        process.tally.commands += 1;
+        let is_leasing = process.subject.holding().is_leasing;
+        let second = self.now / SECOND;
+        if process.second.0 != second {
+            process.second = (second, 0, is_leasing);
+        }
+        process.second.1 += 1;
+        process.second.2 &= is_leasing;
+        if process.second.2 {
+            process.tally.most_while_leasing = process.tally.most_while_leasing.max(process.second.1);
+        }
+        let arrival = self.trip();
+        self.schedule(arrival, Event::Arrive(index, outgoing, check));
+        self.due(index);
+    }
+
+    fn due(&mut self, index: usize) {
+        match self.processes[index].subject.due() {
+            Due::Send(outgoing) => self.send(index, outgoing, None),
+            Due::At(tick) => {
+                let time = tick.div_ceil(1_000).max(self.now + 1);
+                self.processes[index].due = time;
+                self.schedule(time, Event::Due(index));
+            }
+            Due::Nothing => self.processes[index].due = u64::MAX,
+        }
+    }
+
+    fn replied(&mut self, index: usize, outgoing: Outgoing, reply: &Reply, check: Option<(u32, u64)>) {
+        match (self.processes[index].subject.replied(outgoing, reply), check) {
+            (Outcome::Allowed(_), Some((n, _))) => self.processes[index].tally.allowed += u64::from(n),
+            (Outcome::Denied(_) | Outcome::Late, Some((n, _))) => self.processes[index].tally.denied += u64::from(n),
+            (Outcome::Again, Some((n, deadline))) => self.check(index, n, deadline),
+            (_, None) => {}
+        }
+        for (n, deadline) in std::mem::take(&mut self.processes[index].joined) {
+            self.check(index, n, deadline);
+        }
+        self.due(index);
+    }
+
+    /// The answers to each process's checks since the last call.
+    pub(super) fn tallies(&mut self) -> Vec<Tally> {
+        self.processes.iter_mut().map(|process| std::mem::take(&mut process.tally)).collect()
+    }
+
+    /// Checks that what was admitted in any interval stays within the burst and what dripped in meanwhile.
+    ///
+    /// Decisions per check count when the server made them.
+    pub(super) fn assert_envelope(&self, terms: &Terms) {
+        let mut all: Vec<_> = self.spent.iter().chain(&self.server.taken).copied().collect();
+        all.sort_unstable();
+        let part = u128::from(terms.rate.micros());
+        let (mut debt, mut at) = (0u128, 0);
+        for (time, n) in all {
+            debt = debt.saturating_sub(u128::from(time - at) * u128::from(terms.rate.tokens())) + u128::from(n) * part;
+            at = time;
+            assert!(debt <= u128::from(terms.burst) * part, "more than the burst at {time} µs");
+        }
+    }
+}
+
+/// Checks of one token, so many a second, at random.
+pub(super) fn random(per_second: f64) -> Traffic {
+    Box::new(move |chance, _| (1, chance.pause(per_second)))
+}
+
+/// The terms of so many tokens a second, with the default share of the burst for leases.
+pub(super) fn terms(per_second: u32, burst: u32) -> Terms {
+    Terms::new(damper_core::Quota::per_second(per_second).burst(burst), burst / 4).expect("a rate that can be counted")
+}

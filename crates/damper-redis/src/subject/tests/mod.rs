@@ -1,0 +1,17 @@
+//! The state machine in a simulated fleet: what it promises of commands, use and fairness.
+
+#![allow(clippy::cast_precision_loss, reason = "shares of counts that are far below 2^52")]
+
+// | file | idea |
+// |---|---|
+// | `server` | a slow, obvious model of the script, for one limit |
+// | `fleet` | processes, the server and the network on one clock |
+// | `promises` | commands per second, admitted per command, use under saturation |
+// | `steps` | single steps of the state machine |
+// | `day` | a day of ordinary traffic |
+
+mod day;
+mod fleet;
+mod promises;
+mod server;
+mod steps;

@@ -1,0 +1,271 @@
+//! Single steps of the state machine, against the model of the script.
+
+use super::fleet::{MILLISECOND, SECOND, terms};
+use super::server::Server;
+use crate::script::{Command, Reply, Status, Terms};
+use crate::subject::{Answer, Due, Outcome, Outgoing, Plan, Subject};
+use damper_core::ManualClock;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One process and the server, whose messages are as quick as can be.
+struct Pair {
+    clock: Arc<ManualClock>,
+    subject: Subject<Arc<ManualClock>>,
+    server: Server,
+    now: u64,
+}
+
+impl Pair {
+    fn new(terms: Terms) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let plan = Arc::new(Plan::new(vec![terms], Duration::from_secs(1)));
+        let subject = Subject::new(plan, 1, Arc::clone(&clock));
+        let mut pair = Self { clock, subject, server: Server::new(terms, SECOND), now: 0 };
+        pair.wait(SECOND);
+        pair
+    }
+
+    fn wait(&mut self, micros: u64) {
+        self.clock.advance(Duration::from_micros(micros));
+        self.now += micros;
+    }
+
+    fn run(&mut self, outgoing: Outgoing) -> Outcome {
+        let reply = self.server.run(outgoing.command(), 0, self.now);
+        self.subject.replied(outgoing, &reply)
+    }
+
+    /// Whether the tokens are taken, from the lease or by the server.
+    fn takes(&mut self, n: u32) -> bool {
+        match self.subject.check(n) {
+            Answer::Allowed(_) | Answer::Low(_) => true,
+            Answer::Ask(outgoing) => match self.run(*outgoing) {
+                Outcome::Allowed(_) => true,
+                Outcome::Again => self.takes(n),
+                Outcome::Denied(_) | Outcome::Late => false,
+            },
+            Answer::Denied(_) | Answer::Join | Answer::Down => false,
+        }
+    }
+
+    /// Makes checks until the process leases.
+    fn lease(&mut self) {
+        while !self.subject.holding().is_leasing {
+            assert!(self.takes(1));
+        }
+    }
+
+    fn asked(&self, n: u32) -> Box<Outgoing> {
+        match self.subject.check(n) {
+            Answer::Ask(outgoing) => outgoing,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The charge and refund that a command carries.
+fn carried(outgoing: &Outgoing) -> (u64, u64) {
+    match outgoing.command() {
+        Command::Take(limits) => (limits[0].1.charge, limits[0].1.refund),
+        Command::Lease(_, ask) => (ask.charge, ask.refund),
+        Command::Reset(_) => (0, 0),
+    }
+}
+
+#[test]
+fn denial_holds_without_a_command_until_the_tokens_are_there() {
+    let mut pair = Pair::new(terms(10, 5));
+    assert!((0..5).all(|_| pair.takes(1)));
+    assert!(!pair.takes(2));
+    let Answer::Denied(denied) = pair.subject.check(2) else { panic!("the process knows") };
+    assert_eq!(denied.retry_after(), Some(Duration::from_millis(200)));
+    assert!(matches!(pair.subject.check(1), Answer::Ask(_)), "fewer tokens may be there earlier");
+    pair.wait(199 * MILLISECOND);
+    assert!(matches!(pair.subject.check(2), Answer::Denied(_)));
+    pair.wait(MILLISECOND);
+    assert!(pair.takes(2));
+}
+
+#[test]
+fn more_than_the_burst_is_denied_for_good() {
+    let pair = Pair::new(terms(10, 5));
+    let Answer::Denied(denied) = pair.subject.check(6) else { panic!("no server knows better") };
+    assert!(denied.exceeds_burst() && denied.retry_after().is_none());
+}
+
+#[test]
+fn busy_process_leases_and_returns_what_it_does_not_use() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.lease();
+    let held = pair.subject.holding().tokens;
+    assert!(held > 0 && pair.server.held() >= held);
+    let commands = (0..1_000).filter(|_| {
+        pair.wait(MILLISECOND);
+        match pair.subject.due() {
+            Due::Send(outgoing) => {
+                let _ = pair.run(*outgoing);
+                true
+            }
+            Due::At(_) | Due::Nothing => false,
+        }
+    });
+    assert_eq!(commands.count(), 1, "one request gives everything back");
+    assert_eq!((pair.subject.holding().tokens, pair.server.held()), (0, 0));
+    assert!(matches!(pair.subject.due(), Due::Nothing));
+}
+
+#[test]
+fn idle_process_returns_within_200_ms() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.lease();
+    let mut waited = 0;
+    while pair.server.held() > 0 {
+        let Due::At(tick) = pair.subject.due() else { panic!("it waits for the time to pass") };
+        let wait = tick.div_ceil(1_000) - pair.now;
+        pair.wait(wait);
+        waited += wait;
+        if let Due::Send(outgoing) = pair.subject.due() {
+            let _ = pair.run(*outgoing);
+        }
+    }
+    assert!((100 * MILLISECOND..=200 * MILLISECOND).contains(&waited), "{waited} µs");
+}
+
+#[test]
+fn tokens_end_before_the_lease_does() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.lease();
+    pair.wait(874 * MILLISECOND);
+    assert!(pair.subject.holding().tokens > 0);
+    pair.wait(MILLISECOND);
+    assert_eq!(pair.subject.holding().tokens, 0);
+    assert!(pair.server.held() > 0);
+}
+
+#[test]
+fn second_check_joins_the_request_in_flight() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    let mut outgoing = pair.asked(1);
+    while !outgoing.is_lease() {
+        let _ = pair.run(*outgoing);
+        outgoing = pair.asked(1);
+    }
+    assert!(matches!(pair.subject.check(1), Answer::Join));
+    assert_eq!(pair.run(*outgoing), Outcome::Again);
+    assert!(matches!(pair.subject.check(1), Answer::Allowed(_)));
+}
+
+#[test]
+fn reply_to_a_request_that_was_given_up_is_discarded() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    let mut outgoing = pair.asked(1);
+    while !outgoing.is_lease() {
+        let _ = pair.run(*outgoing);
+        outgoing = pair.asked(1);
+    }
+    let reply = pair.server.run(outgoing.command(), 0, pair.now);
+    // Nobody tells an outcome for the length of a lease.
+    pair.wait(SECOND);
+    let next = pair.asked(1);
+    assert_eq!(pair.subject.replied(*outgoing, &reply), Outcome::Again);
+    assert_eq!(pair.subject.holding().tokens, 0, "its grant may be anyone's by now");
+    assert!(matches!(pair.subject.check(1), Answer::Join), "the next one is still in flight");
+    assert_eq!(pair.run(*next), Outcome::Again);
+    assert!(pair.subject.holding().tokens > 0);
+}
+
+#[test]
+fn lost_request_leaves_the_decision_to_the_policy_for_a_while() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    let mut outgoing = pair.asked(1);
+    while !outgoing.is_lease() {
+        let _ = pair.run(*outgoing);
+        outgoing = pair.asked(1);
+    }
+    pair.subject.lost(*outgoing);
+    assert!(matches!(pair.subject.check(1), Answer::Down));
+    pair.wait(20 * MILLISECOND);
+    assert!(pair.takes(1));
+}
+
+#[test]
+fn lost_requests_do_not_make_the_next_one_ask_for_more() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.lease();
+    // Beyond the lease, so that the process holds nothing.
+    pair.wait(2 * SECOND);
+    let mut wanted = Vec::new();
+    while wanted.len() < 6 {
+        if let Answer::Ask(outgoing) = pair.subject.check(1) {
+            let Command::Lease(_, ask) = outgoing.command() else { panic!("it leases: {outgoing:?}") };
+            wanted.push(ask.want);
+            // Another check finds the lease empty while the request is in flight.
+            assert!(matches!(pair.subject.check(1), Answer::Join));
+            pair.subject.lost(*outgoing);
+        }
+        pair.wait(MILLISECOND);
+    }
+    assert!(wanted.iter().max() <= wanted.first(), "{wanted:?}");
+}
+
+#[test]
+fn cost_above_what_can_be_leased_is_the_servers_decision() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.lease();
+    pair.wait(30 * MILLISECOND);
+    let outgoing = pair.asked(300);
+    assert!(!outgoing.is_lease());
+    assert!(matches!(pair.run(*outgoing), Outcome::Allowed(_)));
+    assert!(matches!(pair.subject.check(300), Answer::Denied(_)), "at most 50 commands a second");
+}
+
+#[test]
+fn charge_is_sent_until_it_is_acknowledged() {
+    let mut pair = Pair::new(terms(10, 5));
+    assert!(matches!(pair.subject.charge(3), Due::At(_)));
+    let outgoing = pair.asked(1);
+    assert_eq!(carried(&outgoing), (3, 0));
+    pair.subject.lost(*outgoing);
+    let late = Reply { status: Status::Late, now: 0, levels: Vec::new(), grant: None };
+    let outgoing = pair.asked(1);
+    assert_eq!(carried(&outgoing), (3, 0));
+    assert_eq!(pair.subject.replied(*outgoing, &late), Outcome::Late);
+    let outgoing = pair.asked(1);
+    assert_eq!(carried(&outgoing), (3, 0));
+    let _ = pair.run(*outgoing);
+    assert_eq!(carried(&pair.asked(1)), (0, 0));
+}
+
+#[test]
+fn refund_is_sent_once_and_without_a_check_too() {
+    let mut pair = Pair::new(terms(10, 5));
+    assert!((0..5).all(|_| pair.takes(1)));
+    assert!(matches!(pair.subject.refund(2), Due::At(_)));
+    pair.wait(99 * MILLISECOND);
+    assert!(matches!(pair.subject.due(), Due::At(_)));
+    pair.wait(2 * MILLISECOND);
+    let Due::Send(outgoing) = pair.subject.due() else { panic!("it is time") };
+    assert_eq!(carried(&outgoing), (0, 2));
+    pair.subject.lost(*outgoing);
+    assert_eq!(carried(&pair.asked(1)), (0, 0), "the server may have it");
+}
+
+#[test]
+fn refund_fills_a_lease_only_as_far_as_the_server_counts() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.lease();
+    let held = pair.subject.holding().tokens;
+    assert!(pair.takes(2));
+    assert!(matches!(pair.subject.refund(2), Due::Nothing));
+    assert_eq!(pair.subject.holding().tokens, held);
+    // The check that began the lease took one of it.
+    assert!(matches!(pair.subject.refund(3), Due::At(_)));
+    assert_eq!(pair.subject.holding().tokens, held + 1);
+    pair.wait(30 * MILLISECOND);
+    while pair.takes(1) && pair.subject.ask_ahead().is_none() {}
+    // Once a request has counted the lease, a refund does not lift it beyond.
+    let unspent = pair.subject.holding().tokens;
+    let _ = pair.subject.refund(5);
+    assert_eq!(pair.subject.holding().tokens, unspent);
+}

@@ -1,0 +1,253 @@
+//! Servers that fail, each in its way, with each policy.
+//!
+//! Checks are decided all the same, and the server's return is noticed.
+
+mod fake;
+
+use damper_core::{Quota, State};
+use damper_redis::{RedisEvent, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
+use fake::{Fake, Mode, refused, until};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// Nobody waits that long. A loaded machine is never so late.
+const LONG: Duration = Duration::from_secs(5);
+
+const FAULTS: [Mode; 6] = [Mode::Silent, Mode::Garbage, Mode::Nonsense, Mode::Half, Mode::Error, Mode::Close];
+
+fn builder(url: &str) -> RedisLimiterBuilder {
+    let millis = Duration::from_millis;
+    RedisLimiter::connect(url)
+        .name("faults")
+        .quota(Quota::per_hour(1_000))
+        .deadline(millis(50))
+        .connect_timeout(millis(500))
+}
+
+/// One check under a policy, and what it took.
+async fn decided_in_time(limiter: &RedisLimiter) -> bool {
+    let begun = Instant::now();
+    let allowed = limiter.check().await.is_ok();
+    assert!(begun.elapsed() < LONG, "{:?}", begun.elapsed());
+    allowed
+}
+
+#[tokio::test]
+async fn unreachable_server_leaves_the_decision_to_the_policy() {
+    for (policy, allowed) in [(WhenDown::Open, true), (WhenDown::Closed, false), (WhenDown::LocalShare, false)] {
+        let limiter = builder(&refused()).when_down(policy).build_lazy().unwrap();
+        for _ in 0..20 {
+            assert_eq!(decided_in_time(&limiter).await, allowed, "{policy}");
+        }
+        let (status, counts) = (limiter.status(), limiter.counts());
+        assert_eq!(status.policy, Some(policy));
+        assert!(!status.connected);
+        assert_eq!((counts.allowed_by_policy + counts.denied_by_policy, counts.allowed_by_server), (20, 0));
+        until("the error of the connection", async || limiter.status().last_error.is_some()).await;
+    }
+}
+
+#[tokio::test]
+async fn cost_above_the_burst_is_named_before_the_level_is_known() {
+    let expected = "rate limit exceeded: more tokens asked for than the burst";
+    let fake = Fake::start(10);
+    for policy in [WhenDown::Open, WhenDown::Closed, WhenDown::LocalShare] {
+        let builder = |url: &str| builder(url).quota(Quota::per_second(10)).when_down(policy);
+        let connected = builder(&fake.url()).build().await.unwrap();
+        for limiter in [connected, builder(&refused()).build_lazy().unwrap()] {
+            let denied = limiter.check_n(1_000).await.unwrap_err();
+            assert_eq!((denied.to_string().as_str(), denied.remaining()), (expected, 10), "{policy}");
+        }
+    }
+    let two = builder(&refused()).also(Quota::per_second(7)).build_lazy().unwrap();
+    assert_eq!(two.check_n(1_000).await.unwrap_err().remaining(), 7, "the smallest burst");
+    let keyed = builder(&refused()).build_keyed_lazy().unwrap();
+    assert_eq!(keyed.check_n("key", 1_001).await.unwrap_err().to_string(), expected);
+}
+
+#[tokio::test]
+async fn every_fault_is_decided_by_the_policy_within_one_check() {
+    for fault in FAULTS {
+        for (policy, allowed) in [(WhenDown::Open, true), (WhenDown::Closed, false), (WhenDown::LocalShare, false)] {
+            let fake = Fake::start(1_000);
+            let limiter = builder(&fake.url()).when_down(policy).build().await.unwrap();
+            assert!(decided_in_time(&limiter).await, "the server answers first");
+            fake.set(fault);
+            // The local share is empty when the server stops, and one in an hour is not there yet.
+            for _ in 0..12 {
+                assert_eq!(decided_in_time(&limiter).await, allowed, "{fault:?} {policy}");
+            }
+            until("policy in force", async || {
+                _ = limiter.check().await;
+                limiter.status().policy == Some(policy)
+            })
+            .await;
+            assert!(limiter.status().last_error.is_some(), "{fault:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn server_that_comes_back_decides_again() {
+    for fault in FAULTS {
+        let fake = Fake::start(1_000);
+        let limiter = builder(&fake.url()).when_down(WhenDown::Closed).build().await.unwrap();
+        fake.set(fault);
+        for _ in 0..12 {
+            _ = limiter.check().await;
+        }
+        assert!(limiter.status().policy.is_some(), "{fault:?}");
+        fake.set(Mode::Answer);
+        until("a decision of the server", async || limiter.check().await.is_ok()).await;
+        until("server in charge", async || {
+            _ = limiter.check().await;
+            limiter.status().policy.is_none() && limiter.status().breaker == State::Closed
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn process_without_traffic_notices_that_the_server_is_back() {
+    let fake = Fake::start(1_000);
+    let limiter = builder(&fake.url()).when_down(WhenDown::Closed).build().await.unwrap();
+    fake.set(Mode::Close);
+    until("policy in force", async || {
+        _ = limiter.check().await;
+        limiter.status().policy.is_some()
+    })
+    .await;
+    fake.set(Mode::Answer);
+    until("server in charge", async || limiter.status().policy.is_none()).await;
+}
+
+#[tokio::test]
+async fn connection_that_stays_silent_is_replaced() {
+    let fake = Fake::start(1_000);
+    let limiter = builder(&fake.url()).when_down(WhenDown::Closed).build().await.unwrap();
+    assert_eq!(fake.accepted(), 1);
+    fake.set(Mode::Silent);
+    until("another connection", async || {
+        _ = limiter.check().await;
+        fake.accepted() > 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn local_share_fills_at_its_part_of_the_rate_and_is_charged_on_return() {
+    let fake = Fake::start(1_000_000);
+    fake.set_processes(4);
+    let limiter = builder(&fake.url()).quota(Quota::per_second(4_000)).build().await.unwrap();
+    until("the number of processes", async || limiter.status().processes == 4).await;
+    assert!(limiter.check().await.is_ok());
+    let begun = Instant::now();
+    fake.set(Mode::Close);
+    let mut admitted = 0;
+    while begun.elapsed() < Duration::from_millis(300) {
+        admitted += u64::from(limiter.check().await.is_ok());
+        tokio::task::yield_now().await;
+    }
+    let most = 1_000 * (begun.elapsed().as_micros() as u64 + 100_000) / 1_000_000;
+    assert!(admitted > 0 && admitted <= most, "{admitted} of {most}");
+    let by_policy = limiter.counts().allowed_by_policy;
+    fake.set(Mode::Answer);
+    let charged = || fake.calls().iter().map(fake::Call::charge).sum::<u64>();
+    until("the charge", async || charged() >= by_policy).await;
+}
+
+#[tokio::test]
+async fn listener_hears_of_the_policy_and_of_the_servers_return() {
+    let fake = Fake::start(1_000);
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&events);
+    let listener = move |event: &RedisEvent| heard.lock().unwrap().push(event.to_string());
+    let limiter = builder(&fake.url()).when_down(WhenDown::Open).on_event(listener).build().await.unwrap();
+    fake.set(Mode::Close);
+    let has = |text: &str| events.lock().unwrap().iter().any(|event: &String| event.starts_with(text));
+    until("the policy", async || {
+        _ = limiter.check().await;
+        has("policy open in force")
+    })
+    .await;
+    fake.set(Mode::Answer);
+    until("the return", async || has("server back after")).await;
+}
+
+#[tokio::test]
+async fn build_says_why_there_is_no_server() {
+    let url = refused();
+    let error = builder(&url).build().await.unwrap_err();
+    assert!(matches!(error, RedisLimiterError::Unreachable { .. }), "{error}");
+    let address = url.strip_prefix("redis://").unwrap().trim_end_matches('/');
+    assert!(error.to_string().starts_with(&format!("cannot connect to {address}: ")), "{error}");
+    let fake = Fake::start(1);
+    fake.set(Mode::Silent);
+    let begun = Instant::now();
+    let error = builder(&fake.url()).build().await.unwrap_err();
+    assert!(matches!(error, RedisLimiterError::Unreachable { .. }) && begun.elapsed() < LONG, "{error}");
+}
+
+#[tokio::test]
+async fn server_that_refuses_is_asked_once_and_named_with_its_reason() {
+    let errors = [
+        ("AUTH", "WRONGPASS invalid password", "the server does not accept the user name and the password"),
+        ("SELECT", "ERR DB index is out of range", "the server says ERR DB index is out of range"),
+        ("SCRIPT", "NOPERM no permissions to run it", "the server says NOPERM no permissions to run it"),
+        ("SCRIPT", "NOAUTH Authentication required.", "the server says NOAUTH Authentication required."),
+    ];
+    for (command, error, cause) in errors {
+        let fake = Fake::start(1);
+        fake.refuse(command, error);
+        let url = format!("redis://me:s3cret@{}/99", fake.address());
+        let error = builder(&url).connect_timeout(Duration::from_secs(5)).build().await.unwrap_err();
+        assert!(matches!(error, RedisLimiterError::Refused { .. }), "{error}");
+        assert_eq!(error.to_string(), format!("cannot connect to {}: {cause}", fake.address()));
+        assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
+        assert_eq!(fake.accepted(), 1);
+    }
+    let fake = Fake::start(1);
+    for error in ["LOADING it is loading", "ERR max number of clients reached"] {
+        fake.refuse("SCRIPT", error);
+        let error = builder(&fake.url()).build().await.unwrap_err();
+        assert!(matches!(error, RedisLimiterError::Unreachable { .. }), "it may be better a moment later: {error}");
+    }
+}
+
+#[tokio::test]
+async fn server_that_evicts_is_refused_unless_that_is_accepted() {
+    let fake = Fake::with_policy(10, "allkeys-lru");
+    let error = builder(&fake.url()).build().await.unwrap_err();
+    assert!(matches!(error, RedisLimiterError::Eviction { ref policy } if policy == "allkeys-lru"), "{error}");
+    assert!(builder(&fake.url()).accept_eviction().build().await.unwrap().check().await.is_ok());
+    let lazy = builder(&fake.url()).when_down(WhenDown::Closed).build_lazy().unwrap();
+    until("the reason", async || {
+        _ = lazy.check().await;
+        lazy.status().last_error.is_some_and(|error| error.contains("allkeys-lru"))
+    })
+    .await;
+    assert!(lazy.check().await.is_err(), "it is not used");
+    let secretive = Fake::with_policy(10, "");
+    assert!(builder(&secretive.url()).build().await.unwrap().check().await.is_ok());
+}
+
+#[test]
+fn without_a_runtime_the_policy_decides() {
+    for (policy, allowed) in [(WhenDown::Open, true), (WhenDown::Closed, false)] {
+        let quota = Quota::per_second(100_000);
+        let limiter = builder(&refused()).quota(quota).when_down(policy).build_lazy().unwrap();
+        // So many that it would lease.
+        for _ in 0..200 {
+            let mut check = pin!(limiter.check());
+            let Poll::Ready(answer) = check.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+                panic!("{policy} decides at once")
+            };
+            assert_eq!(answer.is_ok(), allowed);
+        }
+        let status = limiter.status();
+        assert_eq!(status.policy, Some(policy));
+        assert!(status.last_error.is_some_and(|error| error.contains("runtime")));
+    }
+}

@@ -1,0 +1,3 @@
+#![cfg_attr(fuzzing, no_main)]
+
+damper_fuzz::target!(redis_keys);

@@ -1,0 +1,103 @@
+//! Three masters that share the slots of a cluster.
+
+use crate::redis_server::{RedisServer, free_port};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SLOTS: u16 = 16_384;
+
+/// How long the masters may take to agree on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A cluster of three masters without replicas; they are killed when the value is dropped.
+#[derive(Debug)]
+pub struct RedisCluster {
+    masters: Vec<RedisServer>,
+}
+
+impl Default for RedisCluster {
+    fn default() -> Self {
+        Self::start()
+    }
+}
+
+impl RedisCluster {
+    /// Starts the masters, gives each a third of the slots, and waits until they agree.
+    ///
+    /// # Panics
+    ///
+    /// If they do not.
+    #[must_use]
+    pub fn start() -> Self {
+        let start = || {
+            // By default the port of the cluster's own traffic is one that the kernel gives to clients.
+            RedisServer::with(&["--cluster-enabled", "yes", "--cluster-port", &free_port().to_string()])
+        };
+        let cluster = Self { masters: vec![start(), start(), start()] };
+        let (first, third) = (&cluster.masters[0], SLOTS.div_ceil(3));
+        for (begin, master) in (0..SLOTS).step_by(third.into()).zip(&cluster.masters) {
+            let end = (begin + third).min(SLOTS) - 1;
+            master.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", &begin.to_string(), &end.to_string()]);
+        }
+        for master in &cluster.masters[1..] {
+            let bus = master.ask::<Vec<String>>(&["CONFIG", "GET", "cluster-port"]).remove(1);
+            first.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &master.address().port().to_string(), &bus]);
+        }
+        for master in &cluster.masters {
+            wait(|| {
+                let state: String = master.ask(&["CLUSTER", "INFO"]);
+                state.contains("cluster_state:ok") && state.contains("cluster_known_nodes:3")
+            });
+        }
+        cluster
+    }
+
+    /// Returns the URLs of all masters.
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
+        self.masters.iter().map(RedisServer::url).collect()
+    }
+
+    /// Returns the masters.
+    #[must_use]
+    pub fn masters(&self) -> &[RedisServer] {
+        &self.masters
+    }
+
+    /// Moves the slot of `key`, and all that is in it, to the next master.
+    ///
+    /// # Panics
+    ///
+    /// If a server refuses.
+    pub fn move_slot_of(&self, key: &str) {
+        let slot: u16 = self.masters[0].ask(&["CLUSTER", "KEYSLOT", key]);
+        let slot = slot.to_string();
+        let holds = |master: &&RedisServer| master.ask::<u64>(&["CLUSTER", "COUNTKEYSINSLOT", &slot]) > 0;
+        let place = self.masters.iter().position(|master| holds(&master)).expect("the key exists");
+        let (from, to) = (&self.masters[place], &self.masters[(place + 1) % 3]);
+        let (from_id, to_id): (String, String) = (from.ask(&["CLUSTER", "MYID"]), to.ask(&["CLUSTER", "MYID"]));
+        to.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]);
+        from.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]);
+        let port = to.address().port().to_string();
+        loop {
+            let keys: Vec<String> = from.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+            if keys.is_empty() {
+                break;
+            }
+            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            words.extend(keys.iter().map(String::as_str));
+            from.ask::<()>(&words);
+        }
+        for master in [to, from] {
+            master.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]);
+        }
+    }
+}
+
+fn wait(ready: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !ready() {
+        assert!(start.elapsed() < PATIENCE, "the masters do not agree within {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,92 @@
+//! Limits on a cluster of three masters.
+
+use damper_core::Quota;
+use damper_redis::{KeyedRedisLimiter, Leasing, RedisLimiter, WhenDown};
+use damper_redis_tests::{RedisCluster, RedisServer, exclusive};
+use std::time::Duration;
+use tokio::time::sleep;
+
+const BURST: u32 = 3;
+
+/// Three tokens a key that do not come back within a test.
+async fn tenants(cluster: &RedisCluster) -> KeyedRedisLimiter {
+    let builder = || {
+        RedisLimiter::cluster(cluster.urls())
+            .name("tenants")
+            .quota(Quota::per_hour(BURST))
+            .leasing(Leasing::Never)
+            .when_down(WhenDown::Closed)
+            // Timeouts count as taken, and are not the subject here.
+            .deadline(Duration::from_secs(2))
+            .connect_timeout(Duration::from_secs(10))
+    };
+    builder().mark_deployed().await.expect("the cluster answers");
+    builder().build_keyed().await.expect("the cluster answers")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subjects_spread_over_the_masters_and_each_has_its_burst() {
+    let _machine = exclusive();
+    let cluster = RedisCluster::start();
+    let tenants = tenants(&cluster).await;
+    for number in 0..120 {
+        let key = format!("tenant-{number}");
+        for check in 0..=BURST {
+            let allowed = tenants.check(&*key).await.is_ok();
+            assert_eq!(allowed, check < BURST, "check {check} of {key}");
+        }
+    }
+    let scripts: Vec<u64> = cluster.masters().iter().map(|master| master.calls().scripts()).collect();
+    // Beside the markers.
+    let limits = |master: &RedisServer| master.ask::<Vec<String>>(&["KEYS", "*tenants*"]).len();
+    let keys: Vec<usize> = cluster.masters().iter().map(limits).collect();
+    println!("scripts run by each master: {scripts:?}, limits: {keys:?}");
+    // 120 subjects over thirds: fewer than 20 in one has a chance below 1 in 10^5.
+    assert!(keys.iter().all(|keys| *keys >= 20) && scripts.iter().all(|scripts| *scripts >= 80));
+    println!("{:?}", tenants.counts());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slot_that_has_moved_is_followed_with_its_debt() {
+    let _machine = exclusive();
+    let cluster = RedisCluster::start();
+    let tenants = tenants(&cluster).await;
+    for number in 0..10 {
+        let key = format!("moving-{number}");
+        tenants.check_n(&*key, BURST - 1).await.expect("the burst is there");
+        let find = |master: &RedisServer| master.ask::<Vec<String>>(&["KEYS", &format!("*{key}*")]);
+        let stored = cluster.masters().iter().flat_map(find).next().expect("the limit is stored");
+        cluster.move_slot_of(&stored);
+        assert!(tenants.check(&*key).await.is_ok(), "the last token of {key}, on the master that has it now");
+        assert!(tenants.check(&*key).await.is_err(), "the debt of {key} has moved with it");
+    }
+    println!("{:?}", tenants.status());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_masters_go_on_when_one_is_gone() {
+    let _machine = exclusive();
+    let cluster = RedisCluster::start();
+    for master in cluster.masters() {
+        master.set_config("cluster-require-full-coverage", "no");
+    }
+    let tenants = tenants(&cluster).await;
+    for number in 0..60 {
+        tenants.check(&format!("tenant-{number}")).await.expect("the burst is there");
+    }
+    cluster.masters()[2].pause();
+    let mut served = 0;
+    for number in 0..60 {
+        // Those of the paused master wait for the deadline, and then its breaker spares the others.
+        served += u32::from(tenants.check(&format!("tenant-{number}")).await.is_ok());
+    }
+    cluster.masters()[2].resume();
+    println!("{served} of 60 subjects were served while one of three masters was stopped");
+    sleep(Duration::from_secs(2)).await;
+    let mut back = 0;
+    for number in 0..60 {
+        back += u32::from(tenants.check(&format!("tenant-{number}")).await.is_ok());
+    }
+    assert!(served >= 20, "{served} of 60 subjects were served while one of three masters was stopped");
+    assert!(back >= 40, "{back} of 60 subjects are served again");
+}

@@ -1,0 +1,204 @@
+//! A limit as one process sees it: answers, usage, refunds, charges, several quotas, errors.
+
+use damper_core::Quota;
+use damper_redis::{Leasing, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
+use damper_redis_tests::{Fault, Proxy, RedisServer};
+use std::time::{Duration, Instant};
+
+/// Ten tokens that do not come back within a test.
+const TEN: Quota = Quota::per_hour(10);
+
+fn builder(url: &str) -> RedisLimiterBuilder {
+    let deadline = Duration::from_secs(2);
+    RedisLimiter::connect(url).name("decisions").quota(TEN).when_down(WhenDown::Closed).deadline(deadline)
+}
+
+/// A limiter whose limit is full.
+async fn limiter(builder: RedisLimiterBuilder) -> RedisLimiter {
+    builder.clone().mark_deployed().await.expect("the server answers");
+    builder.build().await.expect("the server answers")
+}
+
+async fn remaining(limiter: &RedisLimiter) -> u32 {
+    limiter.usage().await.expect("the server answers").remaining()
+}
+
+#[tokio::test]
+async fn checks_take_what_they_ask_for_and_a_second_process_sees_it() {
+    let server = RedisServer::start();
+    let one = limiter(builder(&server.url())).await;
+    let other = limiter(builder(&server.url())).await;
+    assert!(one.check().await.is_ok());
+    assert!(other.check_n(4).await.is_ok());
+    assert_eq!((remaining(&one).await, remaining(&other).await), (5, 5));
+    let denied = one.check_n(6).await.expect_err("there are 5");
+    let wait = denied.retry_after().expect("it is worth waiting");
+    // A token takes six minutes.
+    assert!(wait > Duration::from_secs(350) && wait <= Duration::from_secs(360), "{wait:?}");
+    let denied = one.check_n(11).await.expect_err("it exceeds the burst");
+    assert!(denied.exceeds_burst() && denied.retry_after().is_none());
+    assert!(one.check_n(0).await.is_ok(), "nothing is always allowed");
+    assert!(one.check_n(5).await.is_ok());
+    assert!(other.check().await.is_err());
+}
+
+#[tokio::test]
+async fn settled_refunded_and_charged_tokens_are_seen_by_all() {
+    let server = RedisServer::start();
+    let one = limiter(builder(&server.url())).await;
+    let other = limiter(builder(&server.url())).await;
+    one.reserve(8).await.expect("there are 10").settle(3);
+    assert_eq!((remaining(&one).await, remaining(&other).await), (7, 7), "5 of 8 came back");
+    one.reserve(2).await.expect("there are 7").settle(4);
+    assert_eq!((remaining(&one).await, remaining(&other).await), (3, 3), "2 more were charged");
+    other.check_n(3).await.expect("there are 3");
+    other.refund(2);
+    assert_eq!((remaining(&other).await, remaining(&one).await), (2, 2));
+    one.charge(6);
+    assert_eq!(remaining(&one).await, 0);
+    assert!(other.check().await.is_err(), "the limit is 4 in debt");
+    drop(one.reserve(1).await);
+    one.reset().await.expect("the server answers");
+    assert_eq!((remaining(&one).await, remaining(&other).await), (10, 10));
+    drop(one.reserve(4).await.expect("it is full"));
+    assert_eq!(remaining(&one).await, 6, "a reservation that is dropped counts as used");
+}
+
+#[tokio::test]
+async fn refund_never_makes_a_limit_more_than_full() {
+    let server = RedisServer::start();
+    let one = limiter(builder(&server.url())).await;
+    one.check_n(3).await.expect("it is full");
+    one.refund(u32::MAX);
+    one.refund(u32::MAX);
+    assert_eq!(remaining(&one).await, 10);
+    assert!(one.check_n(10).await.is_ok());
+    assert!(one.check().await.is_err());
+}
+
+#[tokio::test]
+async fn set_of_quotas_takes_from_all_or_none() {
+    let server = RedisServer::start();
+    let both = limiter(builder(&server.url()).also(Quota::per_hour(4))).await;
+    assert_eq!(both.quotas().len(), 2);
+    assert!(both.check_n(3).await.is_ok());
+    // The second quota has one token left; the first must not lose any.
+    assert!(both.check_n(2).await.is_err());
+    assert!(both.check().await.is_ok());
+    let only_first = limiter(builder(&server.url())).await;
+    println!("{:?}", only_first.usage().await);
+    assert_eq!(remaining(&both).await, 0, "the usage is that of the stricter one");
+}
+
+#[tokio::test]
+async fn keys_have_limits_of_their_own_whatever_they_contain() {
+    let server = RedisServer::start();
+    builder(&server.url()).mark_deployed().await.expect("the server answers");
+    let keyed = builder(&server.url()).leasing(Leasing::Never).build_keyed().await.expect("the server answers");
+    let long = "x".repeat(100_000);
+    let longer = "x".repeat(100_001);
+    let keys = ["", "a", "b", "a}", "{a}", "}{", "%", "%7D", "\0", "\r\n", "tenant 1", "ключ", &long, &longer];
+    for key in keys {
+        assert!(keyed.check_n(key, 10).await.is_ok(), "the first of {:?}", &key[..key.len().min(10)]);
+        assert!(keyed.check(key).await.is_err(), "the second of {:?}", &key[..key.len().min(10)]);
+    }
+    keyed.reset("a").await.expect("the server answers");
+    assert_eq!(keyed.usage("a").await.expect("the server answers").remaining(), 10);
+    assert_eq!(keyed.usage("b").await.expect("the server answers").remaining(), 0);
+    let reservation = keyed.reserve("a", 9).await.expect("it is full");
+    reservation.settle(2);
+    assert_eq!(keyed.usage("a").await.expect("the server answers").remaining(), 8);
+    keyed.charge("a", 3);
+    assert_eq!(keyed.usage("a").await.expect("the server answers").remaining(), 5);
+    keyed.refund("a", 1);
+    assert_eq!(keyed.usage("a").await.expect("the server answers").remaining(), 6);
+}
+
+#[tokio::test]
+async fn unlimited_asks_no_server() {
+    let server = RedisServer::start();
+    let limiter = builder(&server.url()).quota(Quota::UNLIMITED).build().await.expect("the server answers");
+    server.reset_calls();
+    for _ in 0..1_000 {
+        assert!(limiter.check().await.is_ok());
+    }
+    assert_eq!(server.calls().scripts(), 0);
+}
+
+#[tokio::test]
+async fn builder_says_what_is_wrong() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let error = |builder: RedisLimiterBuilder| async move { builder.build().await.expect_err("it cannot be built") };
+    assert!(matches!(error(builder("http://127.0.0.1/")).await, RedisLimiterError::Url { .. }));
+    assert!(matches!(error(RedisLimiter::connect(&url)).await, RedisLimiterError::NoQuota));
+    assert!(matches!(error(builder(&url).name("")).await, RedisLimiterError::Name { .. }));
+    assert!(matches!(error(builder(&url).deadline(Duration::ZERO)).await, RedisLimiterError::OutOfRange { .. }));
+    let no_urls: [&str; 0] = [];
+    assert!(matches!(error(RedisLimiter::cluster(no_urls).quota(TEN)).await, RedisLimiterError::NoAddress));
+    let many = (0..8).fold(builder(&url), |builder, _| builder.also(TEN));
+    assert!(matches!(error(many).await, RedisLimiterError::TooManyQuotas { quotas: 9 }));
+}
+
+#[tokio::test]
+async fn server_that_evicts_is_refused_unless_accepted() {
+    let server = RedisServer::with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let error = builder(&server.url()).build().await.expect_err("it would forget limits");
+    assert!(matches!(&error, RedisLimiterError::Eviction { policy } if policy == "allkeys-lru"), "{error}");
+    let accepted = builder(&server.url()).accept_eviction();
+    assert!(limiter(accepted).await.check().await.is_ok());
+    let lazy = builder(&server.url()).build_lazy().expect("it asks no server");
+    assert!(lazy.check().await.is_err(), "the policy decides, for the server is not used");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(lazy.check().await.is_err());
+    let last = lazy.status().last_error.expect("it says why");
+    assert!(last.contains("allkeys-lru"), "{last}");
+}
+
+#[tokio::test]
+async fn missing_server_is_an_error_in_time_or_a_policy() {
+    let mut server = RedisServer::start();
+    let builder =
+        builder(&server.url()).deadline(Duration::from_millis(20)).connect_timeout(Duration::from_millis(300));
+    server.kill();
+    let start = Instant::now();
+    let error = builder.clone().build().await.expect_err("there is no server");
+    println!("{error} after {:?}", start.elapsed());
+    assert!(matches!(error, RedisLimiterError::Unreachable { .. }), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+
+    let lazy = builder.when_down(WhenDown::Open).build_lazy().expect("it asks no server");
+    let start = Instant::now();
+    assert!(lazy.check().await.is_ok(), "the policy allows it");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(lazy.status().policy, Some(WhenDown::Open));
+    server.restart();
+    let back = Instant::now();
+    while lazy.status().policy.is_some() && back.elapsed() < Duration::from_secs(5) {
+        _ = lazy.check().await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    println!("the server decides after {:?}", back.elapsed());
+    assert!(back.elapsed() < Duration::from_millis(1_500), "{:?}", back.elapsed());
+}
+
+#[tokio::test]
+async fn address_that_swallows_connections_is_given_up_in_time() {
+    let server = RedisServer::start();
+    let proxy = Proxy::new(server.address());
+    proxy.set(Fault::Blackhole);
+    let start = Instant::now();
+    let error = builder(&proxy.url()).connect_timeout(Duration::from_millis(300)).build().await;
+    assert!(matches!(error, Err(RedisLimiterError::Unreachable { .. })), "{error:?}");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn first_deployment_is_full_and_an_unmarked_server_is_empty() {
+    let server = RedisServer::start();
+    let unmarked = builder(&server.url()).build().await.expect("the server answers");
+    assert!(unmarked.check().await.is_err(), "it may have lost a limit that was used up");
+    server.flush_all();
+    let marked = limiter(builder(&server.url())).await;
+    assert!(marked.check_n(10).await.is_ok());
+}

@@ -1,0 +1,16 @@
+//! The script in an embedded Lua, at a time of the test's.
+
+#[path = "script/arithmetic.rs"]
+mod arithmetic;
+#[path = "script/cases.rs"]
+mod cases;
+#[path = "script/envelope.rs"]
+mod envelope;
+#[path = "script/model.rs"]
+mod model;
+#[path = "script/schedule.rs"]
+mod schedule;
+#[path = "../../tests/models/seed.rs"]
+mod seed;
+#[path = "script/weakened.rs"]
+mod weakened;

@@ -1,0 +1,148 @@
+//! One limit for a fleet: when to share it, and what a server's failure means.
+//!
+//! # Do you need it?
+//!
+//! A quota divided by the number of processes needs no server, and never fails. Share a limit where that is not good enough: where
+//! requests of one client meet few of the processes, where the number of processes changes, or where an upstream service counts the calls
+//! of all of them.
+//!
+//! | you want | take |
+//! |---|---|
+//! | to protect one process | a [`RateLimiter`](crate::RateLimiter) in each |
+//! | a limit per client, and any process may get its requests | a [`KeyedRedisLimiter`](crate::redis::KeyedRedisLimiter) |
+//! | one limit for a fleet, as of an upstream service or a database | a [`RedisLimiter`](crate::redis::RedisLimiter) |
+//! | several limits of one subject: 50 a second and 10,000 an hour | either, with [`also`](crate::redis::RedisLimiterBuilder::also) |
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use damper::Quota;
+//! use damper::redis::{AfterLoss, RedisLimiter, WhenDown};
+//! use std::time::Duration;
+//!
+//! let fleet = RedisLimiter::connect("redis://127.0.0.1/")
+//!     .name("orders")
+//!     .quota(Quota::per_second(10_000))
+//!     .when_down(WhenDown::LocalShare)
+//!     .after_loss(AfterLoss::EmptyFor(Duration::from_secs(60)))
+//!     .build()
+//!     .await?;
+//!
+//! match fleet.check().await {
+//!     Ok(allowed) => println!("{} left", allowed.remaining()),
+//!     Err(denied) => println!("{denied}"), // rate limit exceeded, retry in 1.2 s
+//! }
+//!
+//! // On a server that was never used, limits begin empty: see "Losing the server's memory" below.
+//!
+//! // A cost that is known later.
+//! let reservation = fleet.reserve(500).await?;
+//! reservation.settle(420);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Behind layers both limiters work as local ones do, with the same responses:
+//!
+//! ```no_run
+//! # #[cfg(feature = "http")]
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use damper::Quota;
+//! use damper::http::{PerClient, RateLimitLayer};
+//! use damper::redis::RedisLimiter;
+//!
+//! let url = "redis://127.0.0.1/";
+//! let fleet = RedisLimiter::connect(url).name("all").quota(Quota::per_second(10_000)).build().await?;
+//! let clients = RedisLimiter::connect(url).name("clients").quota(Quota::per_second(50).burst(100)).build_keyed().await?;
+//! let layers = (RateLimitLayer::new(fleet), RateLimitLayer::new(PerClient::new(clients)));
+//! # let _ = layers;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Choosing the burst
+//!
+//! A limit whose burst is at least what the rate brings in 100 ms is leased to busy processes: their checks are local, and each process
+//! sends at most 50 commands a second. With a smaller burst the server decides each check, and the cost of a check is a round trip. So give a
+//! hot limit a burst of some 100 ms or more. With a burst of a second, a hot process has 30 checks and more per command.
+//!
+//! Leases hold at most a quarter of the burst, for all processes together. That is not lost: under load it is spent, and an idle process
+//! returns its lease after 100 ms. [`lease_share`](crate::redis::RedisLimiterBuilder::lease_share) changes the part.
+//!
+//! # Choosing a policy
+//!
+//! | the limit protects | while the server is gone |
+//! |---|---|
+//! | your own capacity, or a quota that you pay for | [`LocalShare`](crate::redis::WhenDown::LocalShare): the fleet goes on at the quota |
+//! | fairness among clients | [`Open`](crate::redis::WhenDown::Open), behind a local limit of the process's capacity |
+//! | something that must never be exceeded | [`Closed`](crate::redis::WhenDown::Closed) |
+//!
+//! Under `LocalShare` each process has the quota divided by the number of processes, which the server counted last. The share is empty when
+//! the server stops, so the switch itself admits no burst. If only some processes are cut off, the others still admit up to the quota:
+//! `k` of `N` processes add at most `k/N` of the rate. When the server is back, each process charges what it spent, up to its share of the
+//! burst: a bucket that no process reached has filled by no more than that. To charge all of it was seen to lock a limit out for as long as the
+//! server had been away.
+//!
+//! # Losing the server's memory
+//!
+//! A limit that is full has no key, so a server that lost its memory looks as if all limits were full. A marker without expiry tells the
+//! two apart. After a loss, a limit without a key is taken to have been empty at that time, for 60 seconds by default
+//! ([`AfterLoss`](crate::redis::AfterLoss)). Limits that refill within that time admit nothing beyond their quota. For slow ones, such as
+//! 1,000 a day, take `AfterLoss::Empty`, or let the server keep its files. A limit that is used within the 60 seconds keeps its debt, and refills
+//! at its rate. Tests that begin with an empty server take `AfterLoss::Full`.
+//!
+//! Tokens that were leased before the loss may still be out. So for one lease, about a second, no tokens are leased: checks of busy processes
+//! are denied, and the tokens that drip in meanwhile wait for them.
+//!
+//! A new server has no marker either, so the first checks on it are denied, until tokens have dripped in. Call
+//! [`mark_deployed`](crate::redis::RedisLimiterBuilder::mark_deployed) once when you set it up, before the first limiter is built on it, for
+//! example in the job that deploys it:
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use damper::redis::RedisLimiter;
+//!
+//! RedisLimiter::connect("redis://127.0.0.1/").mark_deployed().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Changing a quota
+//!
+//! Every process sends its quota with each command, so a rolling deployment changes it process by process: the quota of the process that asks
+//! holds for its check. Tokens that are taken stay taken.
+//!
+//! # Names of redis-cell
+//!
+//! redis-cell is a module of Redis with one command, `CL.THROTTLE key max_burst count period [quantity]`. Its bucket holds `max_burst + 1`
+//! tokens.
+//!
+//! | redis-cell | here |
+//! |---|---|
+//! | `CL.THROTTLE user 14 30 60` | `Quota::per_minute(30).burst(15)`, `tenants.check("user").await` |
+//! | the argument `quantity` | `check_n("user", quantity)` |
+//! | reply 1: 0 allowed, 1 limited | `Ok` or `Err` |
+//! | reply 2: the limit, `max_burst + 1` | `quotas()[0].burst_size()` |
+//! | reply 3: remaining | `remaining()` of either answer |
+//! | reply 4: seconds until retry, -1 if allowed | `denied.retry_after()`, exact to the microsecond; `None` if no wait helps |
+//! | reply 5: seconds until the limit is full | `resets_in()` of either answer |
+//! | `quantity` 0 | `usage("user").await`, which takes nothing |
+//!
+//! # Names of `redis_rate`
+//!
+//! `redis_rate` is a package of Go with a script for each call. Its results have the fields `Allowed`, `Remaining`, `RetryAfter` and `ResetAfter`.
+//!
+//! | `redis_rate` | here |
+//! |---|---|
+//! | `PerSecond(10)`, `Limit{Rate, Burst, Period}` | `Quota::per_second(10)`, `Quota::per(rate, period)?.burst(burst)` |
+//! | `limiter.Allow(ctx, key, limit)` | `limits.check(key).await`; the quota belongs to the limiter |
+//! | `AllowN(ctx, key, limit, n)` | `limits.check_n(key, n).await`: all or none |
+//! | `AllowAtMost(ctx, key, limit, n)` | none; `usage(key)` and then `check_n` of what is left, which another process may have taken meanwhile |
+//! | `res.Allowed`: how many, 0 if none | `Ok` or `Err` |
+//! | `res.Remaining` | `remaining()` |
+//! | `res.RetryAfter`, -1 if allowed | `denied.retry_after()` |
+//! | `res.ResetAfter` | `resets_in()` |
+//! | `Reset(ctx, key)` | `reset(key).await` |
+//! | an error of the server | the policy decides; [`status`](crate::redis::RedisLimiter::status) has the error |
+//! | the context's deadline | [`deadline`](crate::redis::RedisLimiterBuilder::deadline), 5 ms by default |
+//!
+//! Neither leases tokens or has a policy: each of their checks is a round trip, and the caller handles a server that is gone.

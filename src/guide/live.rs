@@ -1,0 +1,100 @@
+//! The live page: limits and breakers in a browser, while they work.
+//!
+//! Metrics answer what happened; the page answers what is happening. It shows the levels of limits, refusals, the states of breakers,
+//! percentiles of latencies and the hottest keys, once a second, and an operator with a token can change a quota, or trip and reset a
+//! breaker. `cargo run --release --example gateway -- --serve` has one at `/damper`.
+//!
+//! # Mounting
+//!
+//! Beside a service of hyper, for each connection:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use damper::http::live::{Latencies, LivePage, LiveToken};
+//! use damper::http::{PerClient, RateLimitLayer};
+//! use damper::decision_log::DecisionLog;
+//! use damper::{CircuitBreaker, ClientAddress, KeyedLimiter, Quota};
+//! use http::{Request, Response};
+//! use http_body_util::Full;
+//! use hyper::body::Incoming;
+//! use hyper::service::service_fn;
+//! use std::convert::Infallible;
+//! use std::sync::Arc;
+//!
+//! static DECISIONS: DecisionLog = DecisionLog::new(65_536);
+//!
+//! let clients = Arc::new(KeyedLimiter::<ClientAddress>::builder(Quota::per_second(50).burst(100)).build()?);
+//! let upstream = Arc::new(CircuitBreaker::default());
+//! let latencies = Latencies::new("requests");
+//! let live = LivePage::new()
+//!     .limit("clients", Arc::clone(&clients))
+//!     .decision_log("clients", &DECISIONS) // refusals, and the hottest keys
+//!     .breaker("upstream", Arc::clone(&upstream))
+//!     .latencies(&latencies)
+//!     .token(LiveToken::generate()?) // print what it reveals
+//!     .build()?;
+//!
+//! let limits = RateLimitLayer::new(PerClient::new(clients)).decision_log(&DECISIONS);
+//! # let peer: std::net::SocketAddr = ([127, 0, 0, 1], 5_000).into();
+//! // For each connection:
+//! let hello = service_fn(async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("hello"))));
+//! let service = live.for_peer(peer).beside(latencies.layer().layer(limits.for_peer(peer).layer(hello)));
+//! # let _ = service;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! With axum, mount the page after the layers, and serve with the peers' addresses. The page and limits per client need them, and answer
+//! `500 Internal Server Error` without.
+//!
+//! ```
+//! use axum::{Router, routing::get};
+//! use damper::decision_log::DecisionLog;
+//! use damper::http::live::LivePage;
+//! use damper::http::{PerClient, RateLimitLayer};
+//! use damper::{ClientAddress, KeyedLimiter, Quota};
+//! use std::net::SocketAddr;
+//! use std::sync::Arc;
+//!
+//! static DECISIONS: DecisionLog = DecisionLog::new(65_536);
+//!
+//! let clients = Arc::new(KeyedLimiter::<ClientAddress>::builder(Quota::per_second(50).burst(100)).build()?);
+//! let live = LivePage::new().limit("clients", Arc::clone(&clients)).decision_log("clients", &DECISIONS).build()?;
+//! let app: Router = Router::new()
+//!     .route("/", get(|| async { "hello" }))
+//!     .layer(RateLimitLayer::new(PerClient::new(clients)).decision_log(&DECISIONS))
+//!     .nest_service("/damper", live);
+//!
+//! let server = async {
+//!     let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+//!     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await
+//! };
+//! # let _ = server;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Another path is set by [`path`](crate::http::live::LivePage::path), and both have to agree.
+//!
+//! # Counting
+//!
+//! The page adds no counting of its own to a request. It reads what the primitives have anyway, and what you let count:
+//!
+//! | on the page | needs | costs a request |
+//! |---|---|---|
+//! | levels, states, calls in flight, budgets | nothing | nothing |
+//! | rates of a limit, the hottest keys | a [`DecisionLog`](crate::decision_log::DecisionLog) | some 40 instructions, one shared count |
+//! | rates of all layers | a [`LiveRecorder`](crate::http::live::LiveRecorder), or another recorder behind it | one atomic addition a layer |
+//! | latencies | [`Latencies`](crate::http::live::Latencies), as a layer | two readings of the clock, one atomic addition |
+//!
+//! A limit on Redis has counts of its own: [`LivePage::source(name, fleet)`](crate::http::live::LivePage::source) shows its rates, and which
+//! policy decides while Redis does not answer. Leases count the tokens that they allow or lose, not requests. The page cannot change its
+//! quota.
+//!
+//! Any other limit with neither shows its level, and a line that says that there are no counts.
+//!
+//! The hottest keys are hashes. A log of 65,536 decisions holds those of one second at that rate; with more, the page estimates, and says so.
+//!
+//! # Safety
+//!
+//! Only browsers of the same machine may look, unless [`open_to`](crate::http::live::LivePage::open_to) names the hosts under which others
+//! may. Through a tunnel, `ssh -L 8080:localhost:8080 server`, nothing has to be opened. Without a token the page can only be looked at.
+//! Looking changes nothing. See [`http::live`](crate::http::live) for the rest.
