@@ -1,4 +1,4 @@
-//! How the program ends: with which status, and what it says on stderr.
+//! How a program ends: with which status, and what it says on stderr. The gateway and the example `fleet` of damper-redis share it.
 
 use std::error::Error;
 use std::io::{self, ErrorKind, Write};
@@ -18,7 +18,7 @@ pub(crate) enum Ending {
     ChecksFailed,
     /// The options cannot be met.
     BadOptions(String),
-    /// The reader of the output is gone, as in `gateway | head -1`. The program ends without a message.
+    /// The reader of the output is gone, as in `program | head -1`. The program ends without a message.
     ClosedPipe,
     /// Something else went wrong.
     Failed(String),
@@ -61,7 +61,6 @@ impl Ending {
 #[cfg(test)]
 mod tests {
     use super::Ending;
-    use crate::progress::tests::Closed;
     use std::io::{self, ErrorKind};
 
     #[test]
@@ -76,6 +75,11 @@ mod tests {
     fn other_errors_keep_their_message_and_status() {
         let ending = Ending::of_error(&io::Error::other("no space"));
         assert_eq!((&ending, ending.status()), (&Ending::Failed("no space".to_owned()), 1));
-        _ = ending.report(&mut Closed);
+        // It takes no byte.
+        let mut full: &mut [u8] = &mut [];
+        _ = ending.report(&mut full);
+        let mut complaints = Vec::new();
+        _ = ending.report(&mut complaints);
+        assert_eq!(complaints, b"error: no space\n");
     }
 }

@@ -12,6 +12,7 @@
 
 mod chart;
 mod checks;
+#[path = "../../../../examples/gateway/ending.rs"]
 mod ending;
 mod envelope;
 mod figure;
