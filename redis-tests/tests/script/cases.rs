@@ -127,7 +127,8 @@ fn a_small_step_back_gives_nothing() {
 fn leased_tokens_count_as_still_in_the_bucket() {
     let mut process = Process::new(Quota::per_second(100), 25);
     let reply = process.ask(1, Ask { seq: 1, want: 40, ..Ask::default() });
-    assert_eq!(reply.grant, Some(Grant { seq: 1, granted: 25, kept: 0 }), "at most H");
+    let grant = Grant { seq: 1, granted: 25, kept: 0, length: SECOND, leased: 25 };
+    assert_eq!(reply.grant, Some(grant), "at most H");
     process.server.advance(900_000);
     assert_eq!((process.level().owed, process.level().held), (25, 25), "not filled up beyond what is leased");
     process.server.advance(300_000);
@@ -141,12 +142,12 @@ fn a_lost_response_gives_its_grant_back() {
     process.ask(1, Ask { seq: 1, want: 40, ..Ask::default() });
     // The holder spent 10, and books a charge. The response to this is lost.
     let lost = process.ask(1, Ask { seq: 2, ack: 1, unspent: 30, want: 20, charge: 3, ..Ask::default() });
-    assert_eq!(lost.grant, Some(Grant { seq: 2, granted: 20, kept: 30 }));
+    assert_eq!(lost.grant, Some(Grant { seq: 2, granted: 20, kept: 30, length: SECOND, leased: 50 }));
     assert_eq!((lost.levels[0].owed, lost.levels[0].held), (63, 50));
     // The holder spent 5 more, and sends the charge again with another.
     let ask = Ask { seq: 3, ack: 1, unspent: 25, want: 10, charge: 4, ..Ask::default() };
     let reply = process.ask(1, ask);
-    assert_eq!(reply.grant, Some(Grant { seq: 3, granted: 10, kept: 25 }));
+    assert_eq!(reply.grant, Some(Grant { seq: 3, granted: 10, kept: 25, length: SECOND, leased: 35 }));
     assert_eq!((reply.levels[0].owed, reply.levels[0].held), (54, 35), "40 - 20 + 10 tokens and 4 charged");
     let again = process.ask(1, ask);
     assert_eq!((again.grant, &again.levels), (reply.grant, &reply.levels), "the same request, the same response");
@@ -159,7 +160,7 @@ fn an_expired_holder_has_spent_everything() {
     process.ask(1, Ask { seq: 1, want: 40, ..Ask::default() });
     process.server.advance(1_125_000);
     let reply = process.ask(1, Ask { seq: 2, ack: 1, unspent: 30, back: 10, ..Ask::default() });
-    assert_eq!(reply.grant, Some(Grant { seq: 2, granted: 0, kept: 0 }));
+    assert_eq!(reply.grant, Some(Grant { seq: 2, granted: 0, kept: 0, length: SECOND, leased: 0 }));
     assert_eq!(reply.levels[0].held, 0);
 }
 

@@ -8,7 +8,7 @@
 -- tokens: `owed` is the debt rounded up, `frac` the part of the next token that has dripped in.
 -- Its state is the text of one key:
 --
---     at gen writes safe told owed frac held q  end count  end count ...
+--     at gen writes safe told owed frac held q lost until  end count  end count ...
 --
 --   at     the time up to which tokens have dripped in.
 --   gen    the version at which this state began, or at which its clock was healed. Tokens leased before are unknown.
@@ -20,6 +20,8 @@
 --          missing before then was lost.
 --   held   the leased tokens: the sum of the counts.
 --   q      the period in which `frac` is counted.
+--   lost   those of `held` that no holder is known of, because a state was lost; 0 if none was, or after `until`.
+--   until  the end of these.
 --   end, count   a slot: so many leased tokens end at this time. At most 10, earliest first.
 --
 -- `told` and the ends are stored as what they are after `at`: short numbers are written twice as fast.
@@ -30,10 +32,16 @@
 --
 -- A HOLDER is a key of its own, which expires with its lease, so that the script costs the same for any number of holders:
 --
---     gen seq ack granted kept end charge
+--     gen seq ack granted kept end length charge
 --
 -- of the last request of this holder: its number, the last response that the holder had applied, what was granted and
--- kept, the slot in which both are counted, and the sum of charges since `ack` that was booked.
+-- kept, the slot in which both are counted, the length of the lease, and the sum of charges since `ack` that was booked.
+--
+-- A STATE THAT WAS LOST may have left H leased tokens with holders. So the state after it begins empty, and a phantom holder has H
+-- for one lease. Others lease meanwhile, but no more than M and for a short time V, because the server may forget that as well, and
+-- again. Then these may be out or in the bucket: H; M that some forgotten state had leased at once; and what dripped in within V.
+-- So with M = min(H, (burst - H) / 2), and V in which burst - H - M drips in, they are no more than the burst, however often the
+-- server forgets. After V, or with a longer one, the ceiling of the phantom holder keeps the bucket from more.
 --
 -- THE MARKER is a key without expiry: one in each slot of a cluster, or one on a server that is no cluster. It holds a time by
 -- which the server had lost its memory for the last time. If it is missing, the server has just lost it.
@@ -73,9 +81,9 @@ if not_after > 0 and now > not_after then
 end
 
 -- The end of a lease that begins at `from`: rounded up, so that all leases share a few slots.
-local function lease_end(from)
-    local step = max(1, floor(lease / 8))
-    return ceil((from + lease) / step) * step
+local function lease_end(from, length)
+    local step = max(1, floor(length / 8))
+    return ceil((from + length) / step) * step
 end
 
 -- floor((a * b + c) / q) and its remainder, exactly. a < q, c < q, q <= 2^48, b <= 2^48.
@@ -129,11 +137,13 @@ end
 
 -- Begins a state that was empty at `at`, with a phantom holder: all that may be leased may be out, for one lease.
 local function begin_empty(limit, version, safe, at)
+    local lost = max(limit.held, limit.hold)
     limit.ver, limit.gen, limit.safe = version, version, safe
-    limit.at, limit.owed, limit.frac, limit.held = at, max(limit.owed, limit.burst), 0, max(limit.held, limit.hold)
-    limit.ends, limit.counts = {}, {}
-    if limit.held > 0 then
-        limit.ends, limit.counts = { lease_end(at) }, { limit.held }
+    limit.at, limit.owed, limit.frac, limit.held = at, max(limit.owed, limit.burst), 0, lost
+    limit.ends, limit.counts, limit.lost, limit.lost_until = {}, {}, lost, 0
+    if lost > 0 then
+        limit.lost_until = lease_end(at, lease)
+        limit.ends, limit.counts = { limit.lost_until }, { lost }
     end
     limit.changed = true
 end
@@ -152,8 +162,8 @@ end
 -- Fills in the state as it was stored. Returns whether there was one, and otherwise the text that could not be read.
 local function read(limit)
     local text = call('GET', limit.key)
-    local at, gen, writes, safe, told, owed, frac, held, q, slots =
-        string.match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([%d ]*)$')
+    local at, gen, writes, safe, told, owed, frac, held, q, lost, lost_until, slots = string.match(text or '',
+        '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([%d ]*)$')
     if not at then
         return false, text
     end
@@ -161,6 +171,7 @@ local function read(limit)
     at, gen, q = at + 0, gen + 0, q + 0
     limit.at, limit.gen, limit.ver, limit.safe, limit.told = at, gen, gen + writes, safe + 0, at + told
     limit.owed, limit.frac, limit.held = owed + 0, frac + 0, held + 0
+    limit.lost, limit.lost_until = lost + 0, at + lost_until
     if limit.told >= NEVER and limit.p > 0 then
         -- The rate was 0 and no longer is. Without this the key would stay for ever.
         limit.told = 0
@@ -187,7 +198,7 @@ local function load(key, first)
         amount = ARGV[first + 7] + 0, charge = ARGV[first + 8] + 0, refund = ARGV[first + 9] + 0,
         -- A full bucket, unless something else is known.
         ver = now, gen = now, safe = 0, told = 0, at = now, owed = 0, frac = 0, held = 0,
-        ends = {}, counts = {}, changed = false,
+        lost = 0, lost_until = 0, ends = {}, counts = {}, changed = false,
     }
     limit.hold = min(limit.hold, limit.burst)
     local seen_version, seen_full_at = ARGV[first + 5] + 0, ARGV[first + 6] + 0
@@ -235,7 +246,8 @@ local function heal(limit)
     limit.ver = limit.ver + 1
     limit.gen, limit.safe = limit.ver, limit.ver
     limit.at, limit.owed, limit.frac, limit.changed = now, max(limit.deepest, limit.held), 0, true
-    local last = lease_end(now)
+    local last = lease_end(now, lease)
+    limit.lost_until = min(limit.lost_until, last)
     for slot = #limit.ends, 1, -1 do
         if limit.ends[slot] > last then
             limit.ends[slot] = last
@@ -254,6 +266,9 @@ local function catch_up(limit)
         refill(limit, limit.ends[1])
         limit.held = limit.held - table.remove(limit.counts, 1)
         table.remove(limit.ends, 1)
+    end
+    if limit.lost_until <= time then
+        limit.lost, limit.lost_until = 0, 0
     end
     refill(limit, time)
 end
@@ -337,8 +352,9 @@ local function write(limit, full)
     limit.ver, limit.told = limit.ver + 1, max(limit.told, full)
     local fields = {
         at, limit.gen, limit.ver - limit.gen, limit.safe, max(0, limit.told - at), limit.owed, limit.frac, limit.held, limit.q,
+        limit.lost, max(0, limit.lost_until - at),
     }
-    local length = 9
+    local length = 11
     for slot = 1, #ends do
         fields[length + 1], fields[length + 2] = ends[slot] - at, counts[slot]
         length = length + 2
@@ -363,10 +379,20 @@ local function finish(status, limits)
     return reply
 end
 
-local function finish_lease(limit, seq, granted, kept)
+local function finish_lease(limit, seq, granted, kept, length)
     local reply = finish(DONE, { limit })
-    reply[9], reply[10], reply[11] = seq, granted, kept
+    reply[9], reply[10], reply[11], reply[12], reply[13] = seq, granted, kept, length, limit.held - limit.lost
     return reply
+end
+
+-- The most tokens that all known holders may have now, and the length of a lease in µs: M and V beside a phantom holder.
+local function lease_terms(limit)
+    if limit.lost == 0 then
+        return limit.hold, lease
+    end
+    local rest = limit.burst - limit.hold
+    local most = min(limit.hold, floor(rest / 2))
+    return most, limit.p > 0 and min(lease, floor((rest - most) * limit.q / limit.p)) or lease
 end
 
 -- The arguments of a lease beyond those of its limit follow them: seq, ack, unspent, back. `amount` is what the holder wants.
@@ -376,14 +402,14 @@ local function run_lease(limit)
 
     -- What the holder has by the server's count: 0 for one that is unknown, so that what it has left counts as spent.
     local count, charged = 0, 0
-    local gen, last_seq, last_ack, granted, kept, slot_end, charge =
-        string.match(call('GET', key) or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-    if gen and slot_end + 0 > limit.at then
+    local gen, last_seq, last_ack, granted, kept, slot_end, length, charge =
+        string.match(call('GET', key) or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+    if gen then
         gen, last_seq, last_ack, granted = gen + 0, last_seq + 0, last_ack + 0, granted + 0
-        kept, slot_end, charge = kept + 0, slot_end + 0, charge + 0
+        kept, slot_end, length, charge = kept + 0, slot_end + 0, length + 0, charge + 0
         if seq == last_seq and gen == limit.gen then
             -- The same request again: nothing is booked again.
-            return finish_lease(limit, seq, granted, kept)
+            return finish_lease(limit, seq, granted, kept, length)
         elseif seq <= last_seq then
             return { STALE, now }
         end
@@ -402,22 +428,25 @@ local function run_lease(limit)
         unspent, back = 0, 0
     end
     limit.owed = limit.owed - back
-    slot_end = lease_end(limit.at)
+    local most
+    most, length = lease_terms(limit)
+    slot_end = lease_end(limit.at, length)
     if unspent > 0 then
         slot_end = hold(limit, slot_end, unspent)
     end
     limit.charge = max(0, limit.charge - charged)
     settle(limit)
 
-    granted = max(0, min(limit.amount, limit.burst - limit.owed, limit.hold - limit.held))
+    granted = max(0, min(limit.amount, limit.burst - limit.owed, most - (limit.held - limit.lost)))
     if granted > 0 then
         limit.owed = limit.owed + granted
         slot_end = hold(limit, slot_end, granted)
     end
     limit.changed = true
-    set(key, string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f', limit.gen, seq, ack, granted, unspent, slot_end,
-        limit.charge + charged), slot_end)
-    return finish_lease(limit, seq, granted, unspent)
+    -- Stored for a whole lease, however short this one is: until then the same request may arrive again.
+    set(key, string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', limit.gen, seq, ack, granted, unspent, slot_end, length,
+        limit.charge + charged), max(slot_end, lease_end(limit.at, lease)))
+    return finish_lease(limit, seq, granted, unspent, length)
 end
 
 local limits = {}

@@ -121,6 +121,6 @@ impl Server {
         self.debt += u128::from(granted) * self.part();
         holder.granted = granted;
         self.holders.insert(process, holder);
-        Grant { seq: ask.seq, granted, kept: unspent }
+        Grant { seq: ask.seq, granted, kept: unspent, length: self.lease, leased: self.held().into() }
     }
 }
