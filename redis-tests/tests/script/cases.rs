@@ -61,7 +61,7 @@ impl Process {
         self.run(holder, &Command::Lease(self.limit(), ask))
     }
 
-    fn stored(&self) -> String {
+    fn stored(&self) -> Vec<u8> {
         self.server.get(&self.keys.limit(0)).unwrap_or_default()
     }
 }
@@ -182,7 +182,7 @@ fn a_flush_with_empty_gives_no_tokens() {
 fn a_first_deployment_begins_full_with_an_old_marker() {
     let mut process = Process::on_a_new_server(Quota::per_second(10), 0);
     assert_eq!(process.take(1), Status::Denied, "without a marker the server has lost its memory now");
-    assert_eq!(process.server.get(process.keys.marker()), Some(START.to_string()));
+    assert_eq!(process.server.get(process.keys.marker()), Some(START.to_string().into_bytes()));
     let mut process = Process::new(Quota::per_second(10), 0);
     assert_eq!(process.take(10), Status::Done);
 }
@@ -214,9 +214,35 @@ fn an_evicted_limit_that_was_seen_begins_empty_and_for_a_second_process_only_onc
 
 #[test]
 fn a_state_that_cannot_be_read_begins_empty() {
-    for garbage in ["", "x", "1 2 3", "1 2 3 4 5 6 7 8 9 x", "-1 2 3 4 5 6 7 8 9", "nan 2 3 4 5 6 7 8 9"] {
+    // A debt of one token and half of one dripped in, then slots.
+    let state = [START as f64, 1.0, 2.0, 0.0, 0.0, 1.0, 5_000.0, 10_000.0, 0.0, 0.0];
+    let numbers = |count: usize| state.into_iter().chain([1.0; 30]).take(count).collect::<Vec<_>>();
+    let stored = |layout: u8, numbers: &[f64]| {
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
+        [layout].into_iter().chain(bytes).collect::<Vec<u8>>()
+    };
+    let mut process = Process::new(Quota::per_second(100), 0);
+    process.server.set(&process.keys.limit(0), &stored(1, &numbers(10)));
+    let level = process.level();
+    assert_eq!((level.owed, level.frac, level.version), (1, 5_000, 2), "such a state can be read");
+    let mut garbage = vec![vec![], b"x".to_vec(), vec![1], b"1 2 3 4 5 6 7 8 9 10 11".to_vec(), vec![1; 1_000_000]];
+    garbage.extend([0, 2, 255].map(|layout| stored(layout, &numbers(10))));
+    garbage.extend([1, 8, 9, 11, 13, 31, 32].map(|count| stored(1, &numbers(count))));
+    garbage.extend([1, 7, 8].map(|cut| stored(1, &numbers(10))[..81 - cut].to_vec()));
+    for number in [-1.0, 0.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 9_007_199_254_740_992.0, 1e300] {
+        garbage.extend((0..12).map(|place| {
+            let mut numbers = numbers(12);
+            numbers[place] = number;
+            stored(1, &numbers)
+        }));
+    }
+    let mut whole_token = numbers(10);
+    whole_token[6] = 10_000.0;
+    garbage.push(stored(1, &whole_token));
+    for garbage in garbage {
         let mut process = Process::new(Quota::per_second(100), 0);
-        process.server.set(&process.keys.limit(0), garbage.as_bytes());
+        process.server.set(&process.keys.limit(0), &garbage);
+        let garbage = &garbage[..garbage.len().min(120)];
         assert_eq!(process.level().owed, 100, "{garbage:?}");
         process.server.advance(SECOND);
         assert_eq!(process.level().owed, 0, "{garbage:?}");
@@ -229,7 +255,7 @@ fn a_marker_that_cannot_be_read_is_one_of_now() {
         let mut process = Process::new(Quota::per_second(100), 0);
         process.server.set(process.keys.marker(), garbage.as_bytes());
         assert_eq!(process.level().owed, 100, "{garbage:?}");
-        assert_eq!(process.server.get(process.keys.marker()), Some(START.to_string()), "{garbage:?}");
+        assert_eq!(process.server.get(process.keys.marker()), Some(START.to_string().into_bytes()), "{garbage:?}");
     }
 }
 
@@ -284,7 +310,7 @@ fn the_cost_is_independent_of_the_number_of_holders() {
         assert_eq!(granted, 2);
         most = most.max(process.server.calls() - before);
         process.server.advance(100);
-        assert!(process.stored().len() < 250, "{}", process.stored());
+        assert!(process.stored().len() < 250, "{} bytes", process.stored().len());
     }
     assert!(most <= 6, "{most} commands to the server");
 }

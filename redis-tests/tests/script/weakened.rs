@@ -72,8 +72,8 @@ const RULES: &[(&str, &str, &str)] = &[
     ),
     (
         "a holder is known for a whole lease, however short its own is",
-        "limit.charge + charged), max(slot_end, lease_end(limit.at, lease)))",
-        "limit.charge + charged), slot_end)",
+        "set(key, record, max(slot_end, lease_end(limit.at, lease)))",
+        "set(key, record, slot_end)",
     ),
     ("a holder of another state is unknown", "if gen == limit.gen and (applied", "if (applied"),
     ("a holder whose last response is another is unknown", "and (applied or unapplied) and", "and"),
@@ -122,8 +122,8 @@ const RULES: &[(&str, &str, &str)] = &[
     ("a state that began empty lost nothing", "and seen_version >= limit.safe)", ")"),
     (
         "a limit that is missing before it is full was lost",
-        "lost = unreadable or seen_full_at > now",
-        "lost = unreadable",
+        "lost = value or seen_full_at > now",
+        "lost = value",
     ),
     ("what was seen of a full bucket does not matter", "lost = seen_full_at > now\n            and", "lost ="),
     ("a limit that was lost begins empty", "max(limit.owed, limit.burst), 0, lost", "limit.owed, 0, lost"),
