@@ -111,7 +111,7 @@ impl Element<'_> {
 
 /// How many integers a reply has that is done.
 fn length_of(command: &Command) -> usize {
-    2 + 6 * command.limits() + if matches!(command, Command::Lease(..)) { 3 } else { 0 }
+    2 + 6 * command.limits() + if matches!(command, Command::Lease(..)) { 5 } else { 0 }
 }
 
 /// Parses a reply, and computes the waits of its levels.
@@ -155,9 +155,10 @@ fn slow(value: &Value, command: &Command, terms: &Terms) -> Option<Reply> {
             reply.levels.push(Level { version, at, owed, frac, held, full_at });
         }
         if let Some(ask) = lease {
-            let [seq, granted, kept] = numbers[8..] else { return None };
+            let [seq, granted, kept, length, leased] = numbers[8..] else { return None };
             let fits = seq == ask.seq && granted <= ask.want.into() && kept <= ask.unspent.into();
-            let grant = damper_redis::internal::Grant { seq, granted: granted as u32, kept: kept as u32 };
+            let (granted, kept) = (granted as u32, kept as u32);
+            let grant = damper_redis::internal::Grant { seq, granted, kept, length, leased };
             reply.grant = Some(fits.then_some(grant)?);
         }
     }

@@ -116,6 +116,23 @@ impl Fleet {
         self.workers.iter().map(inside).collect()
     }
 
+    /// Returns how long after `event` the limit is used again: until the first 100 ms in which 90 % of the rate are admitted.
+    ///
+    /// `None` if it is not yet. In steps of 10 ms.
+    #[must_use]
+    pub fn used_again_after(&self, event: u64) -> Option<Duration> {
+        const SPAN: u64 = 100_000;
+        let mut ends: Vec<u64> = self.admissions().iter().map(|one| one.ended).collect();
+        ends.sort_unstable();
+        let last = *ends.last()?;
+        let needed = 0.9 * SPAN as f64 * f64::from(self.load.tokens) / self.load.window.as_micros() as f64;
+        let before = |time: u64| ends.partition_point(|end| *end < time);
+        let mut starts = (event..last.saturating_sub(SPAN)).step_by(10_000);
+        starts
+            .find(|&from| (before(from + SPAN) - before(from)) as f64 >= needed)
+            .map(|from| Duration::from_micros(from - event))
+    }
+
     /// Returns how long after `event` the server decides for all workers again.
     ///
     /// It has allowed at least one of them something by then.

@@ -8,6 +8,7 @@ mod exclusive;
 mod fleet;
 mod load;
 mod lua_server;
+mod lua_struct;
 mod proxy;
 mod random;
 mod redis_cluster;

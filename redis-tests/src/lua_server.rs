@@ -1,5 +1,6 @@
 //! A server in memory that runs the script in an embedded Lua, at a time that the test sets.
 
+use crate::lua_struct;
 use damper_redis::internal::{Command, Frame, Keys, Reply, ReplyError, SOURCE};
 use mlua::{Function, Lua, MultiValue, Table, Variadic};
 use redis::Value;
@@ -7,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// As much of a Redis server as the script needs: `TIME`, `GET`, `SET` with `PX`, and keys that expire.
+/// As much of a Redis server as the script needs: `TIME`, `GET`, `MGET`, `SET` with `PX`, keys that expire, and `struct`.
 ///
 /// The script is the real one, or a weakened copy of it. Any other command, a wrong number of arguments, a key that was not declared and a
 /// number that is no integer are errors of the script, as on a real server or stricter.
@@ -59,6 +60,7 @@ impl LuaServer {
         let redis = lua.create_table().expect("memory");
         redis.set("call", call.expect("memory")).expect("a new table");
         lua.globals().set("redis", redis).expect("globals can be set");
+        lua.globals().set("struct", lua_struct::table(&lua).expect("memory")).expect("globals can be set");
         let script = lua.load(source).set_name("=decide.lua").into_function().expect("the script is Lua");
         Self { lua, script, store }
     }
@@ -134,11 +136,10 @@ impl LuaServer {
 
     /// Returns the value of a key that has not expired.
     #[must_use]
-    pub fn get(&self, key: &str) -> Option<String> {
+    pub fn get(&self, key: &str) -> Option<Vec<u8>> {
         let mut store = self.store.borrow_mut();
         store.expire();
-        let value = store.memory.keys.get(key.as_bytes()).map(|(value, _)| value);
-        value.map(|value| String::from_utf8_lossy(value).into_owned())
+        store.memory.keys.get(key.as_bytes()).map(|(value, _)| value.clone())
     }
 
     /// Returns the time in ms at which a key expires: `None` if it does not, or is not there.
@@ -200,12 +201,13 @@ impl Store {
                 Ok(mlua::Value::Table(lua.create_sequence_from([seconds.to_string(), micros.to_string()])?))
             }
             [b"GET", key] => {
-                self.declared(key)?;
                 self.expire();
-                match self.memory.keys.get(*key) {
-                    Some((value, _)) => Ok(mlua::Value::String(lua.create_string(value)?)),
-                    None => Ok(mlua::Value::Boolean(false)),
-                }
+                self.value(lua, key)
+            }
+            [b"MGET", keys @ ..] => {
+                self.expire();
+                let values = keys.iter().map(|key| self.value(lua, key)).collect::<mlua::Result<Vec<_>>>()?;
+                Ok(mlua::Value::Table(lua.create_sequence_from(values)?))
             }
             [b"SET", key, value] => self.set(lua, key, value, None),
             [b"SET", key, value, b"PX", millis] => {
@@ -216,6 +218,15 @@ impl Store {
                 self.set(lua, key, value, Some(self.millis() + millis))
             }
             _ => Err(mlua::Error::runtime(format!("this server does not know {}", args.concat().escape_ascii()))),
+        }
+    }
+
+    /// The value of a key: false if there is none.
+    fn value(&self, lua: &Lua, key: &[u8]) -> mlua::Result<mlua::Value> {
+        self.declared(key)?;
+        match self.memory.keys.get(key) {
+            Some((value, _)) => Ok(mlua::Value::String(lua.create_string(value)?)),
+            None => Ok(mlua::Value::Boolean(false)),
         }
     }
 

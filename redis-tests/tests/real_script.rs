@@ -117,13 +117,44 @@ fn a_real_server_replies_as_the_embedded_lua() {
             lua.set_time(now);
             assert_eq!(lua.run(&names, &args), Ok(found), "round {round}, step {step}: {command:?}");
             for name in &names {
-                let stored: Option<String> = real.server.ask(&["GET", name]);
+                let stored: Option<Vec<u8>> = real.server.ask(&["GET", name]);
                 assert_eq!(stored, lua.get(name), "{name}");
             }
             for (limit, level) in limits.iter_mut().zip(reply.iter().flat_map(|reply| &reply.levels)) {
                 limit.seen = level.seen();
             }
         }
+    }
+}
+
+/// What `struct` returns for some texts in Lua: as text, or why it failed.
+const STRUCTS: &[&str] = &[
+    "struct.pack('<Bdd', 1, 9007199254740991, 0)",
+    "struct.pack('<Bd', 255, 1790000000000123)",
+    "struct.pack('<B', 257)",
+    "struct.pack('<d', 1, 2)",
+    "struct.pack('<dd', 1)",
+    "struct.pack('<' .. string.rep('d', 3), unpack({ 1, 2, 3 }, 1, 3))",
+    "table.concat({ struct.unpack('<d', struct.pack('<Bd', 1, 77), 2) }, ' ')",
+    "table.concat({ struct.unpack('<Bdd', struct.pack('<Bdd', 1, 77, 4503599627370497)) }, ' ')",
+    "table.concat({ struct.unpack('<', 'abc', 2) }, ' ')",
+    "table.concat({ struct.unpack('<d', '1234567') }, ' ')",
+    "table.concat({ struct.unpack('<d', '12345678', 2) }, ' ')",
+    "table.concat({ struct.unpack('<B', '', 1) }, ' ')",
+];
+
+#[test]
+fn struct_is_that_of_a_real_server() {
+    let server = RedisServer::start();
+    for expression in STRUCTS {
+        let script = format!("local done, text = pcall(function() return {expression} end) return done and text");
+        let found: Option<Vec<u8>> = server.ask(&["EVAL", &script, "0"]);
+        let lua = match LuaServer::with_script(&script, 0).run(&[], &[]).unwrap() {
+            Value::BulkString(bytes) => Some(bytes),
+            Value::Nil => None,
+            other => panic!("{expression}: {other:?}"),
+        };
+        assert_eq!(lua, found, "{expression}");
     }
 }
 

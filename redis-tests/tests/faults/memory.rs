@@ -49,6 +49,40 @@ fn flushed_server_with_limits_empty_for_a_time_admits_the_rest_of_a_burst_at_mos
     }
 }
 
+/// Expects that nearly all is used of the second after a loss.
+///
+/// `most_away` is how long processes may need to connect again.
+fn expect_use(fleet: &Fleet, lost: u64, most_away: Duration) {
+    let figures = fleet.between(lost, lost + 1_000_000);
+    let away = most_away + 2 * figures.lateness;
+    let least = 0.8 - away.as_secs_f64();
+    assert!(figures.used >= least, "{:.3} of the rate was used in the first second, at least {least:.3}", figures.used);
+    fleet.expect_in_time(&figures);
+    println!("90 % of the rate are used again after {:?}", fleet.used_again_after(lost));
+}
+
+#[test]
+fn limit_is_leased_again_at_once_after_the_server_lost_its_memory() {
+    let _machine = exclusive();
+    let mut server = RedisServer::start();
+    let load = Load { loss: Loss::Empty, ..leased(&server.url()) };
+    load.deploy();
+    let mut fleet = Fleet::start(WORKER, server.directory(), 4, &load);
+    sleep(SETTLE);
+    let flushed = micros_now();
+    server.flush_all();
+    millis(2_500);
+    expect_use(&fleet, flushed, Duration::ZERO);
+    server.kill();
+    millis(10_000);
+    server.restart();
+    let back = micros_now();
+    millis(2_500);
+    expect_use(&fleet, back, Duration::from_millis(300));
+    fleet.finish();
+    assert_eq!(fleet.excess(), 0, "nothing beyond burst + rate · t");
+}
+
 #[test]
 fn flushed_server_with_full_limits_admits_a_burst_more_for_each_flush() {
     let _machine = exclusive();

@@ -184,6 +184,9 @@ impl Process {
         let is_lease = outgoing.is_lease();
         if let Some(grant) = &mut reply.grant {
             grant.kept += hidden;
+            if self.broken == Broken::SevenEighths {
+                grant.length = grant.length * 8 / 7;
+            }
             if self.broken == Broken::Kept
                 && let Command::Lease(_, ask) = outgoing.command()
             {

@@ -32,7 +32,7 @@ impl World<'_> {
         }
         // Enough to lease, and not what it then has.
         let before = self.random.below(9) as u32;
-        self.is_silent = plot == 4;
+        self.is_silent = plot == 5;
         self.drain(who, 9 + before)?;
         match plot {
             // To the end of the lease, or hardly beyond.
@@ -85,16 +85,30 @@ impl World<'_> {
                 let time = self.random.below(LEASE / 2);
                 self.wait(time);
             }
+            // The server forgets several times what is leased, and each time another process leases what has dripped in.
+            4 => {
+                for index in 1..=HOLDERS {
+                    self.wait(PACE);
+                    if self.setting.trouble == Trouble::Loss {
+                        self.server.flush();
+                    }
+                    let time = self.random.below(LEASE / 2);
+                    self.wait(time);
+                    for _ in 0..3 {
+                        self.drain((who + index) % HOLDERS, 9)?;
+                        self.wait(PACE + PACE / 4);
+                    }
+                    self.due((who + index) % HOLDERS);
+                    self.deliver()?;
+                }
+                let time = self.random.below(LEASE / 2);
+                self.wait(time);
+            }
             // Two lease at the same time, and then the server may forget it.
             _ => {
                 self.drain(other, 9)?;
                 self.is_silent = false;
-                while !self.wire.is_empty() {
-                    self.arrive_at(0)?;
-                }
-                for _ in 0..self.back.len() {
-                    self.return_at(0);
-                }
+                self.deliver()?;
                 let time = self.random.below(LEASE / 2);
                 self.wait(time);
                 if self.setting.trouble == Trouble::Loss {
@@ -107,6 +121,17 @@ impl World<'_> {
         self.drain(GLUTTON, 70)?;
         for index in 0..HOLDERS {
             self.drain((who + index) % HOLDERS, 70)?;
+        }
+        Ok(())
+    }
+
+    /// Lets all messages arrive.
+    fn deliver(&mut self) -> Result<(), String> {
+        while !self.wire.is_empty() {
+            self.arrive_at(0)?;
+        }
+        for _ in 0..self.back.len() {
+            self.return_at(0);
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ const HOLDERS: usize = 3;
 pub const GLUTTON: usize = HOLDERS;
 
 /// The stories that [`World::outlive`] knows.
-pub const PLOTS: u64 = 5;
+pub const PLOTS: u64 = 6;
 
 /// The shortest time between two requests.
 pub const PACE: u64 = 20_000;

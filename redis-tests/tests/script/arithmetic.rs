@@ -92,6 +92,69 @@ fn a_year_is_exact_to_one_token() {
     }
 }
 
+/// A bucket in whole parts of a token, as many as the period has microseconds.
+struct Exact {
+    terms: Terms,
+    debt: u128,
+    at: u64,
+}
+
+impl Exact {
+    /// Lets tokens drip in, and takes `cost` tokens if there are so many.
+    fn take(&mut self, now: u64, cost: u32) -> Status {
+        let (tokens, part) = (u128::from(self.terms.rate.tokens()), u128::from(self.terms.rate.micros()));
+        self.debt = self.debt.saturating_sub(u128::from(now - self.at) * tokens);
+        self.at = now;
+        let debt = self.debt + u128::from(cost) * part;
+        if cost > 0 && debt > u128::from(self.terms.burst) * part {
+            return Status::Denied;
+        }
+        self.debt = debt;
+        Status::Done
+    }
+}
+
+#[test]
+fn a_year_at_300_000_a_second_is_exact_in_every_take() {
+    const TAKES: u64 = 8_000;
+    for burst in [1_000, 30_000, 300_000, 1_000_000_000, u32::MAX] {
+        let mut random = Random(seed());
+        let mut bucket = Bucket::new(Quota::per_second(300_000).burst(burst));
+        let mut exact = Exact { terms: bucket.terms, debt: 0, at: START };
+        let (mut admitted, mut denied) = (0, 0);
+        for take in 1..=TAKES {
+            let interval = match random.below(4) {
+                0 => random.below(20),
+                1 => random.below(3_000),
+                2 => random.below(u64::from(burst) * 10 / 3),
+                // Up to this take's part of the year.
+                _ => (START + take * YEAR / TAKES).saturating_sub(bucket.server.now()),
+            };
+            bucket.server.advance(interval);
+            let remaining = bucket.level().remaining(&bucket.terms);
+            let cost = match random.below(3) {
+                0 => remaining,
+                1 => remaining.saturating_add(1),
+                _ => random.below(u64::from(remaining) + 1) as u32,
+            };
+            let reply = bucket.take(cost);
+            let expected = exact.take(bucket.server.now(), cost);
+            let Level { owed, frac, .. } = reply.levels[0];
+            let debt = u128::from(owed) * u128::from(bucket.terms.rate.micros()) - u128::from(frac);
+            assert_eq!((reply.status, debt), (expected, exact.debt), "burst {burst}: take {take} of {cost} tokens");
+            match expected {
+                Status::Done => admitted += u64::from(cost),
+                _ => denied += 1,
+            }
+        }
+        bucket.server.advance((START + YEAR).saturating_sub(bucket.server.now()));
+        assert_eq!(exact.take(bucket.server.now(), 0), Status::Done);
+        assert_eq!(u128::from(bucket.level().owed), exact.debt.div_ceil(bucket.terms.rate.micros().into()), "burst {burst}");
+        assert!(denied > TAKES / 10, "{denied} takes were denied");
+        println!("burst {burst}: {admitted} tokens in a year, {denied} of {TAKES} takes denied");
+    }
+}
+
 #[test]
 fn an_idle_year_is_exact_to_one_token() {
     for limit in [1, 7, 10, 100] {

@@ -61,7 +61,7 @@ impl Process {
         self.run(holder, &Command::Lease(self.limit(), ask))
     }
 
-    fn stored(&self) -> String {
+    fn stored(&self) -> Vec<u8> {
         self.server.get(&self.keys.limit(0)).unwrap_or_default()
     }
 }
@@ -127,7 +127,8 @@ fn a_small_step_back_gives_nothing() {
 fn leased_tokens_count_as_still_in_the_bucket() {
     let mut process = Process::new(Quota::per_second(100), 25);
     let reply = process.ask(1, Ask { seq: 1, want: 40, ..Ask::default() });
-    assert_eq!(reply.grant, Some(Grant { seq: 1, granted: 25, kept: 0 }), "at most H");
+    let grant = Grant { seq: 1, granted: 25, kept: 0, length: SECOND, leased: 25 };
+    assert_eq!(reply.grant, Some(grant), "at most H");
     process.server.advance(900_000);
     assert_eq!((process.level().owed, process.level().held), (25, 25), "not filled up beyond what is leased");
     process.server.advance(300_000);
@@ -141,12 +142,12 @@ fn a_lost_response_gives_its_grant_back() {
     process.ask(1, Ask { seq: 1, want: 40, ..Ask::default() });
     // The holder spent 10, and books a charge. The response to this is lost.
     let lost = process.ask(1, Ask { seq: 2, ack: 1, unspent: 30, want: 20, charge: 3, ..Ask::default() });
-    assert_eq!(lost.grant, Some(Grant { seq: 2, granted: 20, kept: 30 }));
+    assert_eq!(lost.grant, Some(Grant { seq: 2, granted: 20, kept: 30, length: SECOND, leased: 50 }));
     assert_eq!((lost.levels[0].owed, lost.levels[0].held), (63, 50));
     // The holder spent 5 more, and sends the charge again with another.
     let ask = Ask { seq: 3, ack: 1, unspent: 25, want: 10, charge: 4, ..Ask::default() };
     let reply = process.ask(1, ask);
-    assert_eq!(reply.grant, Some(Grant { seq: 3, granted: 10, kept: 25 }));
+    assert_eq!(reply.grant, Some(Grant { seq: 3, granted: 10, kept: 25, length: SECOND, leased: 35 }));
     assert_eq!((reply.levels[0].owed, reply.levels[0].held), (54, 35), "40 - 20 + 10 tokens and 4 charged");
     let again = process.ask(1, ask);
     assert_eq!((again.grant, &again.levels), (reply.grant, &reply.levels), "the same request, the same response");
@@ -159,7 +160,7 @@ fn an_expired_holder_has_spent_everything() {
     process.ask(1, Ask { seq: 1, want: 40, ..Ask::default() });
     process.server.advance(1_125_000);
     let reply = process.ask(1, Ask { seq: 2, ack: 1, unspent: 30, back: 10, ..Ask::default() });
-    assert_eq!(reply.grant, Some(Grant { seq: 2, granted: 0, kept: 0 }));
+    assert_eq!(reply.grant, Some(Grant { seq: 2, granted: 0, kept: 0, length: SECOND, leased: 0 }));
     assert_eq!(reply.levels[0].held, 0);
 }
 
@@ -181,7 +182,7 @@ fn a_flush_with_empty_gives_no_tokens() {
 fn a_first_deployment_begins_full_with_an_old_marker() {
     let mut process = Process::on_a_new_server(Quota::per_second(10), 0);
     assert_eq!(process.take(1), Status::Denied, "without a marker the server has lost its memory now");
-    assert_eq!(process.server.get(process.keys.marker()), Some(START.to_string()));
+    assert_eq!(process.server.get(process.keys.marker()), Some(START.to_string().into_bytes()));
     let mut process = Process::new(Quota::per_second(10), 0);
     assert_eq!(process.take(10), Status::Done);
 }
@@ -213,9 +214,35 @@ fn an_evicted_limit_that_was_seen_begins_empty_and_for_a_second_process_only_onc
 
 #[test]
 fn a_state_that_cannot_be_read_begins_empty() {
-    for garbage in ["", "x", "1 2 3", "1 2 3 4 5 6 7 8 9 x", "-1 2 3 4 5 6 7 8 9", "nan 2 3 4 5 6 7 8 9"] {
+    // A debt of one token and half of one dripped in, then slots.
+    let state = [START as f64, 1.0, 2.0, 0.0, 0.0, 1.0, 5_000.0, 10_000.0, 0.0, 0.0];
+    let numbers = |count: usize| state.into_iter().chain([1.0; 30]).take(count).collect::<Vec<_>>();
+    let stored = |layout: u8, numbers: &[f64]| {
+        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
+        [layout].into_iter().chain(bytes).collect::<Vec<u8>>()
+    };
+    let mut process = Process::new(Quota::per_second(100), 0);
+    process.server.set(&process.keys.limit(0), &stored(1, &numbers(10)));
+    let level = process.level();
+    assert_eq!((level.owed, level.frac, level.version), (1, 5_000, 2), "such a state can be read");
+    let mut garbage = vec![vec![], b"x".to_vec(), vec![1], b"1 2 3 4 5 6 7 8 9 10 11".to_vec(), vec![1; 1_000_000]];
+    garbage.extend([0, 2, 255].map(|layout| stored(layout, &numbers(10))));
+    garbage.extend([1, 8, 9, 11, 13, 31, 32].map(|count| stored(1, &numbers(count))));
+    garbage.extend([1, 7, 8].map(|cut| stored(1, &numbers(10))[..81 - cut].to_vec()));
+    for number in [-1.0, 0.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 9_007_199_254_740_992.0, 1e300] {
+        garbage.extend((0..12).map(|place| {
+            let mut numbers = numbers(12);
+            numbers[place] = number;
+            stored(1, &numbers)
+        }));
+    }
+    let mut whole_token = numbers(10);
+    whole_token[6] = 10_000.0;
+    garbage.push(stored(1, &whole_token));
+    for garbage in garbage {
         let mut process = Process::new(Quota::per_second(100), 0);
-        process.server.set(&process.keys.limit(0), garbage.as_bytes());
+        process.server.set(&process.keys.limit(0), &garbage);
+        let garbage = &garbage[..garbage.len().min(120)];
         assert_eq!(process.level().owed, 100, "{garbage:?}");
         process.server.advance(SECOND);
         assert_eq!(process.level().owed, 0, "{garbage:?}");
@@ -228,7 +255,7 @@ fn a_marker_that_cannot_be_read_is_one_of_now() {
         let mut process = Process::new(Quota::per_second(100), 0);
         process.server.set(process.keys.marker(), garbage.as_bytes());
         assert_eq!(process.level().owed, 100, "{garbage:?}");
-        assert_eq!(process.server.get(process.keys.marker()), Some(START.to_string()), "{garbage:?}");
+        assert_eq!(process.server.get(process.keys.marker()), Some(START.to_string().into_bytes()), "{garbage:?}");
     }
 }
 
@@ -283,7 +310,7 @@ fn the_cost_is_independent_of_the_number_of_holders() {
         assert_eq!(granted, 2);
         most = most.max(process.server.calls() - before);
         process.server.advance(100);
-        assert!(process.stored().len() < 250, "{}", process.stored());
+        assert!(process.stored().len() < 250, "{} bytes", process.stored().len());
     }
     assert!(most <= 6, "{most} commands to the server");
 }

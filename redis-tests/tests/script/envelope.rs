@@ -157,7 +157,7 @@ impl Holder {
         if let Some((sent, grant)) = self.response.take() {
             self.ack = grant.seq;
             self.tokens = self.tokens.min(grant.kept) + grant.granted;
-            self.end = sent + LEASE / 8 * 7;
+            self.end = sent + grant.length / 8 * 7;
         }
     }
 }
@@ -173,6 +173,51 @@ fn leases_and_takes_stay_in_the_envelope() {
         }
         println!("{admitted} tokens, with losses of the server's memory: {losses}");
         assert!(admitted > 50_000, "{admitted} tokens are too few to show anything");
+    }
+}
+
+/// Loses the server's memory after each of two intervals in turn, while holders lease what they can and spend none of it.
+///
+/// Returns the most tokens that were leased and in the bucket at a time.
+fn hoarded(script: &str, tags: &SlotTags, hold: u32, intervals: [u64; 2]) -> u64 {
+    let terms = Terms::new(Quota::per_second(1_000), hold).unwrap();
+    let keys = Keys::new(tags, "hoarded", b"subject");
+    let server = LuaServer::with_script(script, START);
+    server.set(keys.marker(), b"0");
+    let limit = Limit { terms, seen: Seen::default() };
+    let mut leases: Vec<(u64, u64)> = Vec::new();
+    let mut most = 0;
+    for holder in 0..20 {
+        let now = server.now();
+        let ask = Ask { seq: 1, want: terms.burst, ..Ask::default() };
+        let command = Command::Lease(limit, ask);
+        let reply = server.execute(&keys, holder, &command, &FRAME).unwrap();
+        let Grant { granted, length, .. } = reply.grant.unwrap();
+        leases.push((now + length / 8 * 7, granted.into()));
+        leases.retain(|&(end, _)| now < end);
+        let leased: u64 = leases.iter().map(|(_, tokens)| tokens).sum();
+        most = most.max(leased + u64::from(reply.levels[0].remaining(&terms)));
+        server.flush();
+        // The server begins to count with the next command.
+        server.execute(&keys, holder, &Command::Take(vec![(limit, Take::default())]), &FRAME).unwrap();
+        server.advance(intervals[holder as usize % 2]);
+    }
+    most
+}
+
+#[test]
+fn losses_one_after_another_leave_no_more_than_the_burst() {
+    let tags = SlotTags::new();
+    let most = |script: &str| {
+        let holds = [100, 250, 333, 334, 500, 900, 1_000];
+        let each = |hold| (0..64).map(move |step| (hold, [1 + 100_000 * (step / 8), 1 + 100_000 * (step % 8)]));
+        holds.into_iter().flat_map(each).map(|(hold, intervals)| hoarded(script, &tags, hold, intervals)).max()
+    };
+    assert_eq!(most(SOURCE), Some(1_000), "the burst");
+    for rule in ["after a loss leases are short", "after a loss less may be leased", "a lost limit has a phantom holder"] {
+        let without = most(&without(rule));
+        println!("{rule}: without it {without:?}");
+        assert!(without > Some(1_000), "{rule}: {without:?}");
     }
 }
 

@@ -16,6 +16,8 @@ struct State {
     period: u64,
     /// Ends and counts, earliest first.
     leases: Vec<(u64, u64)>,
+    /// The end of the tokens that may be out since a state was lost, and their count.
+    lost: Option<(u64, u64)>,
     /// In ms; `None` where the key stays.
     expires: Option<u64>,
 }
@@ -29,6 +31,7 @@ struct Record {
     granted: u64,
     kept: u64,
     end: u64,
+    length: u64,
     charge: u64,
     expires: u64,
 }
@@ -57,9 +60,18 @@ fn require(holds: bool, what: impl FnOnce() -> String) -> Answer {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-fn lease_end(from: u64, frame: &Frame) -> u64 {
-    let step = (frame.lease / 8).max(1);
-    (from + frame.lease).div_ceil(step) * step
+fn lease_end(from: u64, length: u64) -> u64 {
+    let step = (length / 8).max(1);
+    (from + length).div_ceil(step) * step
+}
+
+/// The tokens that may be leased beside those of a state that was lost, and for how long.
+fn terms_after_loss(terms: &Terms, frame: &Frame) -> (u64, u64) {
+    let most = terms.hold.min((terms.burst - terms.hold) / 2);
+    let rest = f64::from(terms.burst - terms.hold - most);
+    // With the doubles of the script, which round where this is longer than any lease or a µs is worth millions of tokens.
+    let time = (rest * terms.rate.micros() as f64 / terms.rate.tokens() as f64).floor();
+    (most.into(), if time < frame.lease as f64 { time as u64 } else { frame.lease })
 }
 
 fn expiry(now: u64, until: u64) -> u64 {
@@ -68,12 +80,17 @@ fn expiry(now: u64, until: u64) -> u64 {
 
 impl State {
     fn full(now: u64, period: u64) -> Self {
-        let leases = Vec::new();
-        Self { born: now, version: now, safe: 0, told: 0, at: now, debt: 0, period, leases, expires: None }
+        let (leases, lost, expires) = (Vec::new(), None, None);
+        Self { born: now, version: now, safe: 0, told: 0, at: now, debt: 0, period, leases, lost, expires }
     }
 
     fn held(&self) -> u64 {
         self.leases.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The tokens of holders that are known.
+    fn leased(&self) -> u64 {
+        self.held() - self.lost.map_or(0, |(_, count)| count)
     }
 
     fn parts(&self, tokens: u64) -> i128 {
@@ -124,7 +141,8 @@ impl State {
         }
         (self.debt, self.at, self.version) = (deepest, now, self.version + 1);
         (self.born, self.safe) = (self.version, self.version);
-        let last = lease_end(now, frame);
+        let last = lease_end(now, frame.lease);
+        self.lost = self.lost.map(|(end, count)| (end.min(last), count));
         let late: u64 = self.leases.iter().filter(|(end, _)| *end >= last).map(|(_, count)| count).sum();
         self.leases.retain(|(end, _)| *end < last);
         if late > 0 {
@@ -139,6 +157,7 @@ impl State {
             self.refill(end.max(self.at), terms);
             self.leases.remove(0);
         }
+        self.lost = self.lost.filter(|(end, _)| *end > time);
         self.refill(time, terms);
     }
 
@@ -199,9 +218,10 @@ impl State {
     }
 
     fn begin_empty(&mut self, version: u64, safe: u64, at: u64, terms: &Terms, frame: &Frame) {
-        let held = self.held().max(u64::from(terms.hold));
+        let lost = (lease_end(at, frame.lease), self.held().max(terms.hold.into()));
         self.debt = self.parts(self.owed().max(u64::from(terms.burst)));
-        self.leases = if held > 0 { vec![(lease_end(at, frame), held)] } else { Vec::new() };
+        self.lost = (lost.1 > 0).then_some(lost);
+        self.leases = self.lost.into_iter().collect();
         (self.born, self.version, self.safe, self.at) = (version, version, safe, at);
     }
 }
@@ -327,11 +347,11 @@ impl Model {
     fn lease(&mut self, now: u64, limit: &mut Open, holder: u64, ask: &Ask, frame: &Frame) -> Option<Grant> {
         let state = &mut limit.state;
         let (mut count, mut charged) = (0, 0);
-        if let Some(record) = self.holders.get(&holder).filter(|record| record.end > state.at) {
+        if let Some(record) = self.holders.get(&holder) {
             let same = record.born == state.born;
             if record.seq == ask.seq && same {
                 let (granted, kept) = (record.granted as u32, record.kept as u32);
-                return Some(Grant { seq: ask.seq, granted, kept });
+                return Some(Grant { seq: ask.seq, granted, kept, length: record.length, leased: state.leased() });
             } else if ask.seq <= record.seq {
                 return None;
             }
@@ -347,13 +367,17 @@ impl Model {
         let (unspent, back) = (u64::from(ask.unspent), u64::from(ask.back));
         let (unspent, back) = if unspent + back <= count { (unspent, back) } else { (0, 0) };
         state.debt -= state.parts(back);
-        let mut end = lease_end(state.at, frame);
+        let (most, length) = match state.lost {
+            None => (limit.terms.hold.into(), frame.lease),
+            Some(_) => terms_after_loss(&limit.terms, frame),
+        };
+        let mut end = lease_end(state.at, length);
         if unspent > 0 {
             end = state.lease(end, unspent);
         }
         limit.take.charge = ask.charge.saturating_sub(charged);
         limit.settle();
-        let free = u64::from(limit.terms.hold).saturating_sub(limit.state.held());
+        let free = most.saturating_sub(limit.state.leased());
         let granted = limit.spare().min(free).min(ask.want.into());
         if granted > 0 {
             limit.state.debt += limit.state.parts(granted);
@@ -361,9 +385,10 @@ impl Model {
         }
         limit.changed = true;
         let (born, charge) = (limit.state.born, ask.charge.max(charged));
-        let (seq, ack, kept, expires) = (ask.seq, ask.ack, unspent, expiry(now, end));
-        self.holders.insert(holder, Record { born, seq, ack, granted, kept, end, charge, expires });
-        Some(Grant { seq, granted: granted as u32, kept: kept as u32 })
+        let (seq, ack, kept) = (ask.seq, ask.ack, unspent);
+        let expires = expiry(now, end.max(lease_end(limit.state.at, frame.lease)));
+        self.holders.insert(holder, Record { born, seq, ack, granted, kept, end, length, charge, expires });
+        Some(Grant { seq, granted: granted as u32, kept: kept as u32, length, leased: limit.state.leased() })
     }
 
     /// Sets the marker of a first deployment.

@@ -6,6 +6,9 @@ use damper_redis::internal::{SOURCE, SlotTags};
 /// How many schedules a weakened script may pass. They are the same in each run.
 const SEEDS: u64 = 1_000;
 
+/// The length of a lease after a loss.
+const SHORT: &str = "limit.p > 0 and min(lease, floor((rest - most) * limit.q / limit.p)) or lease";
+
 /// A rule, the text of the script that keeps it, and what stands there without it.
 const RULES: &[(&str, &str, &str)] = &[
     ("large products go digit by digit", "if q * (b + 1) <= EXACT then", "if true then"),
@@ -67,7 +70,11 @@ const RULES: &[(&str, &str, &str)] = &[
         "                limit.owed = limit.owed - granted\n",
         "                limit.owed = limit.owed - granted - kept\n",
     ),
-    ("an expired holder is unknown", "if gen and slot_end + 0 > limit.at then", "if gen then"),
+    (
+        "a holder is known for a whole lease, however short its own is",
+        "set(key, record, max(slot_end, lease_end(limit.at, lease)))",
+        "set(key, record, slot_end)",
+    ),
     ("a holder of another state is unknown", "if gen == limit.gen and (applied", "if (applied"),
     ("a holder whose last response is another is unknown", "and (applied or unapplied) and", "and"),
     ("a holder has no more than it was granted", "if unspent + back > count then", "if false then"),
@@ -76,21 +83,26 @@ const RULES: &[(&str, &str, &str)] = &[
         "limit.charge = max(0, limit.charge - charged)",
         "limit.charge = limit.charge",
     ),
-    ("all holders have at most H", "limit.hold - limit.held))", "limit.hold))"),
-    (
-        "a grant is in the bucket",
-        "min(limit.amount, limit.burst - limit.owed, limit.hold",
-        "min(limit.amount, limit.hold",
-    ),
+    ("all holders have at most H", "most - (limit.held - limit.lost)))", "most))"),
+    ("a phantom holder leaves room for others", "most - (limit.held - limit.lost)))", "most - limit.held))"),
+    ("a grant is in the bucket", "min(limit.amount, limit.burst - limit.owed, most", "min(limit.amount, most"),
     ("a grant leaves the bucket", "        limit.owed = limit.owed + granted\n", ""),
     ("what is given back is in the bucket", "    limit.owed = limit.owed - back\n", ""),
     (
         "a lease ends after its length",
-        "return ceil((from + lease) / step) * step",
-        "return floor((from + lease) / step) * step",
+        "return ceil((from + length) / step) * step",
+        "return floor((from + length) / step) * step",
     ),
-    ("leases share slots", "return ceil((from + lease) / step) * step", "return from + lease"),
-    ("a lost limit has a phantom holder", "max(limit.held, limit.hold)\n    limit.ends", "limit.held\n    limit.ends"),
+    ("leases share slots", "return ceil((from + length) / step) * step", "return from + length"),
+    ("a lost limit has a phantom holder", "local lost = max(limit.held, limit.hold)", "local lost = limit.held"),
+    ("a phantom holder has what holders had", "local lost = max(limit.held, limit.hold)", "local lost = limit.hold"),
+    ("after a loss less may be leased", "    return most, limit.p", "    return limit.hold, limit.p"),
+    ("after a loss no more than H is leased", "min(limit.hold, floor(rest / 2))", "floor(rest / 2)"),
+    ("after a loss leases are short", SHORT, "lease"),
+    ("a short lease is no longer than others", SHORT, "limit.p > 0 and floor((rest - most) * limit.q / limit.p) or lease"),
+    ("nothing drips in within a lease of a rate of 0", SHORT, "min(lease, floor((rest - most) * limit.q / max(1, limit.p)))"),
+    ("a phantom holder ends", "    if limit.lost_until <= time then\n", "    if false then\n"),
+    ("a heal ends a phantom holder too", "    limit.lost_until = min(limit.lost_until, last)\n", ""),
     (
         "a missing limit was empty at the marker's time",
         "elseif not stored and now - loss < after_loss then",
@@ -99,8 +111,8 @@ const RULES: &[(&str, &str, &str)] = &[
     ("a missing limit has filled since", "begin_empty(limit, now, loss, loss)", "begin_empty(limit, now, loss, now)"),
     (
         "a limit that began empty is written",
-        "{ limit.held }\n    end\n    limit.changed = true\n",
-        "{ limit.held }\n    end\n",
+        "{ lost }\n    end\n    limit.changed = true\n",
+        "{ lost }\n    end\n",
     ),
     ("a full limit that is missing is not written", "if not limit.stored and limit.owed == 0 then", "if false then"),
     ("a loss is marked", "        call('SET', KEYS[1], string.format('%.0f', now))\n", ""),
@@ -110,11 +122,11 @@ const RULES: &[(&str, &str, &str)] = &[
     ("a state that began empty lost nothing", "and seen_version >= limit.safe)", ")"),
     (
         "a limit that is missing before it is full was lost",
-        "lost = unreadable or seen_full_at > now",
-        "lost = unreadable",
+        "lost = value or seen_full_at > now",
+        "lost = value",
     ),
     ("what was seen of a full bucket does not matter", "lost = seen_full_at > now\n            and", "lost ="),
-    ("a limit that was lost begins empty", "max(limit.owed, limit.burst), 0, max(", "limit.owed, 0, max("),
+    ("a limit that was lost begins empty", "max(limit.owed, limit.burst), 0, lost", "limit.owed, 0, lost"),
     ("a refund gives nothing beyond the burst", "if limit.owed <= limit.burst then", "if true then"),
     (
         "a charge stops at the deepest debt",

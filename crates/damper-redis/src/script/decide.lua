@@ -6,23 +6,25 @@
 --
 -- A LIMIT is a token bucket. Tokens drip in at p tokens in q µs. Its debt, counted from a full bucket, is owed - frac / q
 -- tokens: `owed` is the debt rounded up, `frac` the part of the next token that has dripped in.
--- Its state is the text of one key:
+-- Its state is one key:
 --
---     at gen writes safe told owed frac held q  end count  end count ...
+--     at gen ver safe told owed frac q lost until  end count  end count ...
 --
 --   at     the time up to which tokens have dripped in.
 --   gen    the version at which this state began, or at which its clock was healed. Tokens leased before are unknown.
---   writes how often it was written since. Its version is gen + writes. A new state begins with the time in µs for a version,
---          and none is written once a µs, so a version is lower than that of every state that begins later.
+--   ver    its version, one more with each write. A new state begins with the time in µs for a version, and none is written once a
+--          µs, so a version is lower than that of every state that begins later.
 --   safe   a process that saw a version below this one missed no loss, because the limit began empty since then; 0 if it began
 --          full.
 --   told   the latest time that a process was told for a full bucket. The key lives until then, so that a limit that is
 --          missing before then was lost.
---   held   the leased tokens: the sum of the counts.
 --   q      the period in which `frac` is counted.
---   end, count   a slot: so many leased tokens end at this time. At most 10, earliest first.
+--   lost   the leased tokens that no holder is known of, because a state was lost; 0 if none was, or after `until`.
+--   until  the end of these.
+--   end, count   a slot: so many leased tokens end at this time. At most 10, earliest first. `held` is the sum of the counts.
 --
--- `told` and the ends are stored as what they are after `at`: short numbers are written twice as fast.
+-- What is stored begins with a byte, the number of this layout; then each number is a double, lowest byte first.
+-- Text would take longer to read and to write.
 --
 -- THE CEILING. Leased tokens count as still in the bucket, so the bucket fills up to burst - held: owed >= held, always. Then
 -- what the bucket and its holders have together never exceeds the burst, and so what is spent in any interval of t µs never
@@ -30,10 +32,16 @@
 --
 -- A HOLDER is a key of its own, which expires with its lease, so that the script costs the same for any number of holders:
 --
---     gen seq ack granted kept end charge
+--     gen seq ack granted kept end length charge
 --
 -- of the last request of this holder: its number, the last response that the holder had applied, what was granted and
--- kept, the slot in which both are counted, and the sum of charges since `ack` that was booked.
+-- kept, the slot in which both are counted, the length of the lease, and the sum of charges since `ack` that was booked.
+--
+-- A STATE THAT WAS LOST may have left H leased tokens with its holders. So the state after it begins empty, and a phantom holder
+-- has H for one lease. Others may lease meanwhile, but no more than M in all, and each for a short time V, because the server may
+-- forget these leases too, any number of times. Within V of the last loss, H are out, M that one forgotten state may have leased
+-- at once, and what dripped in within V. So M = min(H, (burst - H) / 2), and V is the time in which burst - H - M drips in: then
+-- all that is leased or in the bucket is never more than the burst. After V the ceiling of the phantom holder ensures that.
 --
 -- THE MARKER is a key without expiry: one in each slot of a cluster, or one on a server that is no cluster. It holds a time by
 -- which the server had lost its memory for the last time. If it is missing, the server has just lost it.
@@ -48,7 +56,7 @@
 --     state that was lost has it for a lease of the command at hand, so processes with longer leases may exceed by what they hold.
 --   * A holder of a state that was lost, or whose clock was healed, is unknown: what it has left counts as spent.
 --   * A holder that claims more tokens than it was granted is not believed at all.
---   * A state that cannot be read was lost.
+--   * A state that cannot be read was lost. So was one of another layout.
 --   * A request that is stale or late gets no levels. Its holder keeps the tokens that it has, and asks again.
 --   * A rate of 0 never fills the bucket, so its key never expires.
 
@@ -57,6 +65,8 @@ local DONE, DENIED, LATE, STALE = 0, 1, 2, 3
 local EXACT = 9007199254740992 -- 2^53
 local NEVER = EXACT - 1
 local SLOTS = 10
+-- The layout of what is stored, and how many numbers a state without slots has, and a holder.
+local LAYOUT, OF_STATE, OF_HOLDER = 1, 10, 8
 
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local call = redis.call
@@ -73,9 +83,9 @@ if not_after > 0 and now > not_after then
 end
 
 -- The end of a lease that begins at `from`: rounded up, so that all leases share a few slots.
-local function lease_end(from)
-    local step = max(1, floor(lease / 8))
-    return ceil((from + lease) / step) * step
+local function lease_end(from, length)
+    local step = max(1, floor(length / 8))
+    return ceil((from + length) / step) * step
 end
 
 -- floor((a * b + c) / q) and its remainder, exactly. a < q, c < q, q <= 2^48, b <= 2^48.
@@ -129,11 +139,13 @@ end
 
 -- Begins a state that was empty at `at`, with a phantom holder: all that may be leased may be out, for one lease.
 local function begin_empty(limit, version, safe, at)
+    local lost = max(limit.held, limit.hold)
     limit.ver, limit.gen, limit.safe = version, version, safe
-    limit.at, limit.owed, limit.frac, limit.held = at, max(limit.owed, limit.burst), 0, max(limit.held, limit.hold)
-    limit.ends, limit.counts = {}, {}
-    if limit.held > 0 then
-        limit.ends, limit.counts = { lease_end(at) }, { limit.held }
+    limit.at, limit.owed, limit.frac, limit.held = at, max(limit.owed, limit.burst), 0, lost
+    limit.ends, limit.counts, limit.lost, limit.lost_until = {}, {}, lost, 0
+    if lost > 0 then
+        limit.lost_until = lease_end(at, lease)
+        limit.ends, limit.counts = { limit.lost_until }, { lost }
     end
     limit.changed = true
 end
@@ -149,37 +161,50 @@ local function marked_time()
     return marker
 end
 
--- Fills in the state as it was stored. Returns whether there was one, and otherwise the text that could not be read.
-local function read(limit)
-    local text = call('GET', limit.key)
-    local at, gen, writes, safe, told, owed, frac, held, q, slots =
-        string.match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([%d ]*)$')
-    if not at then
-        return false, text
+-- Returns the numbers of a key's value, and how many they are; nothing if this script did not write it.
+local function numbers_of(value, least, most)
+    local length = value and (#value - 1) / 8
+    if not length or length < least or length > most or length % 1 > 0 or string.byte(value) ~= LAYOUT then
+        return
     end
-    -- Adding 0 makes a number of a text.
-    at, gen, q = at + 0, gen + 0, q + 0
-    limit.at, limit.gen, limit.ver, limit.safe, limit.told = at, gen, gen + writes, safe + 0, at + told
-    limit.owed, limit.frac, limit.held = owed + 0, frac + 0, held + 0
+    -- One more than that: the position behind them.
+    local numbers = { struct.unpack('<' .. string.rep('d', length), value, 2) }
+    for index = 1, length do
+        local number = numbers[index]
+        if not (number >= 0 and number <= NEVER and number % 1 == 0) then
+            return
+        end
+    end
+    return numbers, length
+end
+
+-- Fills in the state as it was stored. Returns whether there was one that could be read.
+local function read(limit, value)
+    local numbers, length = numbers_of(value, OF_STATE, OF_STATE + 2 * SLOTS)
+    if not numbers or length % 2 > 0 or numbers[7] >= numbers[8] then
+        return false
+    end
+    limit.at, limit.gen, limit.ver, limit.safe = numbers[1], numbers[2], numbers[3], numbers[4]
+    limit.told, limit.owed, limit.frac = numbers[5], numbers[6], numbers[7]
+    limit.lost, limit.lost_until = numbers[9], numbers[10]
     if limit.told >= NEVER and limit.p > 0 then
         -- The rate was 0 and no longer is. Without this the key would stay for ever.
         limit.told = 0
     end
+    local q = numbers[8]
     if q ~= limit.q and limit.frac > 0 then
         limit.frac = multiply_divide(limit.frac, limit.q, 0, q)
     end
-    if limit.held > 0 then
-        local ends, counts, length = limit.ends, limit.counts, 0
-        for slot_end, count in string.gmatch(slots, '(%d+) (%d+)') do
-            length = length + 1
-            ends[length], counts[length] = at + slot_end, count + 0
-        end
+    for slot = 1, (length - OF_STATE) / 2 do
+        local count = numbers[OF_STATE + 2 * slot]
+        limit.ends[slot], limit.counts[slot] = numbers[OF_STATE - 1 + 2 * slot], count
+        limit.held = limit.held + count
     end
     return true
 end
 
--- Returns the limit of a key and 10 arguments, in its stored state, or in the state that it is assumed to have if that was lost.
-local function load(key, first)
+-- Returns the limit of a key, its value and 10 arguments: in its stored state, or in the one that it must be assumed to have.
+local function load(key, first, value)
     local limit = {
         key = key,
         p = ARGV[first] + 0, q = ARGV[first + 1] + 0,
@@ -187,11 +212,11 @@ local function load(key, first)
         amount = ARGV[first + 7] + 0, charge = ARGV[first + 8] + 0, refund = ARGV[first + 9] + 0,
         -- A full bucket, unless something else is known.
         ver = now, gen = now, safe = 0, told = 0, at = now, owed = 0, frac = 0, held = 0,
-        ends = {}, counts = {}, changed = false,
+        lost = 0, lost_until = 0, ends = {}, counts = {}, changed = false,
     }
     limit.hold = min(limit.hold, limit.burst)
     local seen_version, seen_full_at = ARGV[first + 5] + 0, ARGV[first + 6] + 0
-    local stored, unreadable = read(limit)
+    local stored = read(limit, value)
     local lost
     if after_loss == 0 then
         lost = false
@@ -200,7 +225,8 @@ local function load(key, first)
         lost = seen_full_at > now
             and (seen_version > limit.ver or (seen_version < limit.gen and seen_version >= limit.safe))
     else
-        lost = unreadable or seen_full_at > now
+        -- A value that cannot be read is as good as lost.
+        lost = value or seen_full_at > now
     end
     local loss
     if not stored then
@@ -235,7 +261,8 @@ local function heal(limit)
     limit.ver = limit.ver + 1
     limit.gen, limit.safe = limit.ver, limit.ver
     limit.at, limit.owed, limit.frac, limit.changed = now, max(limit.deepest, limit.held), 0, true
-    local last = lease_end(now)
+    local last = lease_end(now, lease)
+    limit.lost_until = min(limit.lost_until, last)
     for slot = #limit.ends, 1, -1 do
         if limit.ends[slot] > last then
             limit.ends[slot] = last
@@ -255,6 +282,9 @@ local function catch_up(limit)
         limit.held = limit.held - table.remove(limit.counts, 1)
         table.remove(limit.ends, 1)
     end
+    if limit.lost_until <= time then
+        limit.lost, limit.lost_until = 0, 0
+    end
     refill(limit, time)
 end
 
@@ -273,42 +303,6 @@ local function settle(limit)
     end
 end
 
--- Adds leased tokens to the slot of this end, and returns the end at which they are counted.
-local function hold(limit, slot_end, count)
-    limit.held = limit.held + count
-    local ends, counts = limit.ends, limit.counts
-    -- Mostly the last one.
-    local slot = #ends + 1
-    while slot > 1 and ends[slot - 1] >= slot_end do
-        slot = slot - 1
-    end
-    if not ends[slot] and #ends == SLOTS then
-        slot = SLOTS
-        ends[slot] = slot_end
-    elseif ends[slot] ~= slot_end and #ends < SLOTS then
-        table.insert(ends, slot, slot_end)
-        table.insert(counts, slot, 0)
-    end
-    counts[slot] = counts[slot] + count
-    return ends[slot]
-end
-
--- Takes leased tokens out of the slot of this end. Returns false if there are no such tokens.
-local function release(limit, slot_end, count)
-    for slot = #limit.ends, 1, -1 do
-        if limit.ends[slot] == slot_end and limit.counts[slot] >= count then
-            limit.counts[slot] = limit.counts[slot] - count
-            limit.held = limit.held - count
-            if limit.counts[slot] == 0 then
-                table.remove(limit.ends, slot)
-                table.remove(limit.counts, slot)
-            end
-            return true
-        end
-    end
-    return count == 0
-end
-
 -- When the bucket is full if nothing else is taken, rounded up. Holders may keep it from filling until the last lease has ended.
 local function full_at(limit)
     local full = limit.at
@@ -324,27 +318,24 @@ local function full_at(limit)
     return min(full, NEVER)
 end
 
-local function set(key, text, until_time)
+local function set(key, value, until_time)
     if until_time >= NEVER then
-        call('SET', key, text)
+        call('SET', key, value)
     else
-        call('SET', key, text, 'PX', floor(max(0, until_time - now) / 1000) + 3)
+        call('SET', key, value, 'PX', floor(max(0, until_time - now) / 1000) + 3)
     end
 end
 
 local function write(limit, full)
-    local at, ends, counts = limit.at, limit.ends, limit.counts
     limit.ver, limit.told = limit.ver + 1, max(limit.told, full)
-    local fields = {
-        at, limit.gen, limit.ver - limit.gen, limit.safe, max(0, limit.told - at), limit.owed, limit.frac, limit.held, limit.q,
-    }
-    local length = 9
-    for slot = 1, #ends do
-        fields[length + 1], fields[length + 2] = ends[slot] - at, counts[slot]
+    local slots, length = {}, 0
+    for slot = 1, #limit.ends do
+        slots[length + 1], slots[length + 2] = limit.ends[slot], limit.counts[slot]
         length = length + 2
     end
-    -- `..` and tostring would keep only 14 digits.
-    set(limit.key, string.format('%.0f' .. string.rep(' %.0f', length - 1), unpack(fields, 1, length)), limit.told)
+    set(limit.key, struct.pack('<B' .. string.rep('d', OF_STATE + length), LAYOUT,
+        limit.at, limit.gen, limit.ver, limit.safe, limit.told, limit.owed, limit.frac, limit.q, limit.lost, limit.lost_until,
+        unpack(slots, 1, length)), limit.told)
 end
 
 -- Writes what has changed, and replies.
@@ -363,66 +354,10 @@ local function finish(status, limits)
     return reply
 end
 
-local function finish_lease(limit, seq, granted, kept)
-    local reply = finish(DONE, { limit })
-    reply[9], reply[10], reply[11] = seq, granted, kept
-    return reply
-end
-
--- The arguments of a lease beyond those of its limit follow them: seq, ack, unspent, back. `amount` is what the holder wants.
-local function run_lease(limit)
-    local key = KEYS[3]
-    local seq, ack, unspent, back = ARGV[15] + 0, ARGV[16] + 0, ARGV[17] + 0, ARGV[18] + 0
-
-    -- What the holder has by the server's count: 0 for one that is unknown, so that what it has left counts as spent.
-    local count, charged = 0, 0
-    local gen, last_seq, last_ack, granted, kept, slot_end, charge =
-        string.match(call('GET', key) or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-    if gen and slot_end + 0 > limit.at then
-        gen, last_seq, last_ack, granted = gen + 0, last_seq + 0, last_ack + 0, granted + 0
-        kept, slot_end, charge = kept + 0, slot_end + 0, charge + 0
-        if seq == last_seq and gen == limit.gen then
-            -- The same request again: nothing is booked again.
-            return finish_lease(limit, seq, granted, kept)
-        elseif seq <= last_seq then
-            return { STALE, now }
-        end
-        local applied, unapplied = ack == last_seq, ack == last_ack and ack ~= last_seq
-        if gen == limit.gen and (applied or unapplied) and release(limit, slot_end, kept + granted) then
-            count = kept + granted
-            if unapplied then
-                -- The response was lost. The holder will never apply it, so its grant goes back into the bucket.
-                limit.owed = limit.owed - granted
-                count, charged = kept, charge
-            end
-        end
-    end
-
-    if unspent + back > count then
-        unspent, back = 0, 0
-    end
-    limit.owed = limit.owed - back
-    slot_end = lease_end(limit.at)
-    if unspent > 0 then
-        slot_end = hold(limit, slot_end, unspent)
-    end
-    limit.charge = max(0, limit.charge - charged)
-    settle(limit)
-
-    granted = max(0, min(limit.amount, limit.burst - limit.owed, limit.hold - limit.held))
-    if granted > 0 then
-        limit.owed = limit.owed + granted
-        slot_end = hold(limit, slot_end, granted)
-    end
-    limit.changed = true
-    set(key, string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f', limit.gen, seq, ack, granted, unspent, slot_end,
-        limit.charge + charged), slot_end)
-    return finish_lease(limit, seq, granted, unspent)
-end
-
 local limits = {}
+local values = call('MGET', unpack(KEYS, 2))
 for number = 1, operation == LEASE and 1 or #KEYS - 1 do
-    local limit = load(KEYS[number + 1], 10 * number - 5)
+    local limit = load(KEYS[number + 1], 10 * number - 5, values[number])
     heal(limit)
     catch_up(limit)
     -- A limit that began empty is written even if the take is denied: the process learns when it will be full, and would take it
@@ -434,7 +369,113 @@ for number = 1, operation == LEASE and 1 or #KEYS - 1 do
 end
 
 if operation == LEASE then
-    return run_lease(limits[1])
+    -- The functions of leases stand in here, because a function takes time to make.
+
+    -- Adds leased tokens to the slot of this end, and returns the end at which they are counted.
+    local function hold(limit, slot_end, count)
+        limit.held = limit.held + count
+        local ends, counts = limit.ends, limit.counts
+        -- Mostly the last one.
+        local slot = #ends + 1
+        while slot > 1 and ends[slot - 1] >= slot_end do
+            slot = slot - 1
+        end
+        if not ends[slot] and #ends == SLOTS then
+            slot = SLOTS
+            ends[slot] = slot_end
+        elseif ends[slot] ~= slot_end and #ends < SLOTS then
+            table.insert(ends, slot, slot_end)
+            table.insert(counts, slot, 0)
+        end
+        counts[slot] = counts[slot] + count
+        return ends[slot]
+    end
+
+    -- Takes leased tokens out of the slot of this end. Returns false if there are no such tokens.
+    local function release(limit, slot_end, count)
+        for slot = #limit.ends, 1, -1 do
+            if limit.ends[slot] == slot_end and limit.counts[slot] >= count then
+                limit.counts[slot] = limit.counts[slot] - count
+                limit.held = limit.held - count
+                if limit.counts[slot] == 0 then
+                    table.remove(limit.ends, slot)
+                    table.remove(limit.counts, slot)
+                end
+                return true
+            end
+        end
+        return count == 0
+    end
+
+    local function finish_lease(limit, seq, granted, kept, length)
+        local reply = finish(DONE, { limit })
+        reply[9], reply[10], reply[11], reply[12], reply[13] = seq, granted, kept, length, limit.held - limit.lost
+        return reply
+    end
+
+    -- The most tokens that all known holders may have now, and the length of a lease in µs: M and V beside a phantom holder.
+    local function lease_terms(limit)
+        if limit.lost == 0 then
+            return limit.hold, lease
+        end
+        local rest = limit.burst - limit.hold
+        local most = min(limit.hold, floor(rest / 2))
+        return most, limit.p > 0 and min(lease, floor((rest - most) * limit.q / limit.p)) or lease
+    end
+
+    -- The arguments of a lease beyond those of its limit follow them: seq, ack, unspent, back. `amount` is what the holder wants.
+    local function run_lease(limit, value)
+        local key = KEYS[3]
+        local seq, ack, unspent, back = ARGV[15] + 0, ARGV[16] + 0, ARGV[17] + 0, ARGV[18] + 0
+
+        -- What the holder has by the server's count: 0 for one that is unknown, so that what it has left counts as spent.
+        local count, charged = 0, 0
+        local numbers = numbers_of(value, OF_HOLDER, OF_HOLDER)
+        if numbers then
+            local gen, last_seq, last_ack, granted, kept, slot_end, length, charge = unpack(numbers)
+            if seq == last_seq and gen == limit.gen then
+                -- The same request again: nothing is booked again.
+                return finish_lease(limit, seq, granted, kept, length)
+            elseif seq <= last_seq then
+                return { STALE, now }
+            end
+            local applied, unapplied = ack == last_seq, ack == last_ack and ack ~= last_seq
+            if gen == limit.gen and (applied or unapplied) and release(limit, slot_end, kept + granted) then
+                count = kept + granted
+                if unapplied then
+                    -- The response was lost. The holder will never apply it, so its grant goes back into the bucket.
+                    limit.owed = limit.owed - granted
+                    count, charged = kept, charge
+                end
+            end
+        end
+
+        if unspent + back > count then
+            unspent, back = 0, 0
+        end
+        limit.owed = limit.owed - back
+        local most, length = lease_terms(limit)
+        local slot_end = lease_end(limit.at, length)
+        if unspent > 0 then
+            slot_end = hold(limit, slot_end, unspent)
+        end
+        limit.charge = max(0, limit.charge - charged)
+        settle(limit)
+
+        local granted = max(0, min(limit.amount, limit.burst - limit.owed, most - (limit.held - limit.lost)))
+        if granted > 0 then
+            limit.owed = limit.owed + granted
+            slot_end = hold(limit, slot_end, granted)
+        end
+        limit.changed = true
+        -- Stored for a whole lease, however short this one is: until then the same request may arrive again.
+        local record = struct.pack('<B' .. string.rep('d', OF_HOLDER), LAYOUT,
+            limit.gen, seq, ack, granted, unspent, slot_end, length, limit.charge + charged)
+        set(key, record, max(slot_end, lease_end(limit.at, lease)))
+        return finish_lease(limit, seq, granted, unspent, length)
+    end
+
+    return run_lease(limits[1], values[2])
 end
 
 if operation ~= TAKE then

@@ -5,7 +5,7 @@
 /// A holder has one request in flight per limit. It numbers them, and discards the response to any but the last one sent.
 ///
 /// **Validity.** The tokens that a request brings, and those that remain of what the holder had, may be spent until 7/8 of
-/// the lease have passed on the holder's monotonic clock since *the first sending of this number*. A request that is sent again keeps its
+/// [`Grant::length`] have passed on the holder's monotonic clock since *the first sending of this number*. A request that is sent again keeps its
 /// number and its fields, and so its validity. Until its response arrives the holder's end is that of the response before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
@@ -50,4 +50,10 @@ pub struct Grant {
     ///
     /// The holder keeps at most so many of the tokens that it still has of `unspent`, and drops the rest.
     pub kept: u32,
+    /// The length of this lease in µs: that of the frame, or less for a lease's time after the server lost the limit.
+    pub length: u64,
+    /// The tokens that all known holders have now, this one included.
+    ///
+    /// [`Level::held`](super::Level::held) has also those that may be out since a loss.
+    pub leased: u64,
 }

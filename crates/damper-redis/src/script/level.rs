@@ -21,7 +21,7 @@ pub struct Level {
     pub owed: u64,
     /// The part of the next token that has dripped in, counted in parts of q.
     pub frac: u64,
-    /// The leased tokens.
+    /// The leased tokens, with those that may be out since the server lost the limit.
     pub held: u64,
     /// The server's time at which the bucket is full if nothing else is taken; [`NEVER`] if it will not be.
     ///

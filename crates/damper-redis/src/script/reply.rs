@@ -104,7 +104,9 @@ impl Fields<'_> {
         // Both fit: they are at most what was asked for.
         let granted = self.next("grant", u64::from(ask.want))? as u32;
         let kept = self.next("kept tokens", u64::from(ask.unspent))? as u32;
-        Ok(Grant { seq, granted, kept })
+        let length = self.next("length of a lease", NEVER)?;
+        let leased = self.next("leased tokens", NEVER)?;
+        Ok(Grant { seq, granted, kept, length, leased })
     }
 
     fn end(&self) -> Result<(), ReplyError> {

@@ -97,10 +97,10 @@ fn arguments_are_in_the_order_that_the_script_reads() {
 
 #[test]
 fn replies_are_read() {
-    let level = Level { version: 8, at: 101, owed: 3, frac: 4, held: 2, full_at: 900 };
-    let done = ints(&[0, 100, 8, 101, 3, 4, 2, 900, 3, 6, 4]);
+    let level = Level { version: 8, at: 101, owed: 3, frac: 4, held: 12, full_at: 900 };
+    let done = ints(&[0, 100, 8, 101, 3, 4, 12, 900, 3, 6, 4, 50, 2]);
     let reply = Reply::parse(&done, &ask()).unwrap();
-    let grant = Some(Grant { seq: 3, granted: 6, kept: 4 });
+    let grant = Some(Grant { seq: 3, granted: 6, kept: 4, length: 50, leased: 2 });
     assert_eq!(reply, Reply { status: Status::Done, now: 100, levels: vec![level], grant });
     assert_eq!(level.seen(), Seen { version: 8, full_at: 900 });
     for (code, status) in [(2, Status::Late), (3, Status::Stale)] {
@@ -114,7 +114,7 @@ fn other_replies_are_refused() {
     let refused = |numbers: &[i64]| Reply::parse(&ints(numbers), &ask()).unwrap_err();
     assert_eq!(refused(&[]), ReplyError::TooShort { found: 0 });
     assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 1]), ReplyError::TooShort { found: 10 });
-    assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1]), ReplyError::TooLong { found: 12, expected: 11 });
+    assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1]), ReplyError::TooLong { found: 14, expected: 13 });
     assert_eq!(refused(&[2, 1, 1]), ReplyError::TooLong { found: 3, expected: 2 });
     assert_eq!(refused(&[1, 1, 1, 1, 1, 1, 1, 1]), ReplyError::Status { found: 1 }, "no lease is denied");
     assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 4, 1, 1]), ReplyError::Seq { found: 4, expected: 3 });
@@ -125,6 +125,8 @@ fn other_replies_are_refused() {
     assert_eq!(refused(&[0, 1, 1, 1, 1, 100_000]), range("fraction", 100_000, 99_999));
     assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 7, 1]), range("grant", 7, 6));
     assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 6, 5]), range("kept tokens", 5, 4));
+    assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 6, 4, -1]), range("length of a lease", -1, NEVER));
+    assert_eq!(refused(&[0, 1, 1, 1, 1, 1, 1, 1, 3, 6, 4, 1, -1]), range("leased tokens", -1, NEVER));
     for value in [Value::Nil, Value::Int(0), Value::Okay, Value::SimpleString("OK".to_owned())] {
         assert_eq!(Reply::parse(&value, &ask()), Err(ReplyError::Shape));
         assert!(Reply::parse(&Value::Array(vec![value]), &ask()).is_err());

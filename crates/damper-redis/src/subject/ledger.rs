@@ -37,6 +37,8 @@ pub(super) struct Ledger {
     pub(super) others: u32,
     /// The end of the lease.
     pub(super) end: u64,
+    /// The length that the last lease had: shorter after the server lost the limit.
+    pub(super) length: u64,
     /// The earliest time of the next command while leasing.
     pub(super) ask_from: u64,
     /// Whether the last command was lost.
@@ -74,6 +76,7 @@ impl Ledger {
             counted: 0,
             others: 0,
             end: 0,
+            length: plan.lease_micros(),
             ask_from: 0,
             is_failing: false,
             ran_dry: false,
@@ -130,7 +133,7 @@ impl Ledger {
     /// this process's share of what may be leased.
     pub(super) fn target(&self, plan: &Plan, n: u32, now: u64) -> u32 {
         let leased = self.others.saturating_add(self.counted);
-        let target = plan.target(self.tokens.at(now).max(8 * self.usual_cost), leased);
+        let target = plan.target(self.tokens.at(now).max(8 * self.usual_cost), leased, self.length);
         let doubled = if self.ran_dry { self.last_target.saturating_mul(2) } else { 0 };
         target.max(doubled).min(plan.share(self.others)).max(n).min(plan.most_held())
     }

@@ -74,10 +74,6 @@ impl Plan {
         self.leases
     }
 
-    /// How long the tokens of a request may be spent after it was sent, in µs: 7/8 of the lease.
-    pub(super) fn validity(&self) -> u64 {
-        self.lease - self.lease.div_ceil(8)
-    }
 
     /// The largest cost that can ever be allowed.
     pub(super) fn largest_cost(&self) -> u32 {
@@ -101,9 +97,10 @@ impl Plan {
     /// How many tokens to hold, by this process's tokens a second.
     ///
     /// Enough for 100 ms, and at a low rate for longer, so that a command brings tokens that are worth it. Where `leased` tokens, those
-    /// of all processes, are most of what may be leased, no more than what is spent until the next request.
-    pub(super) fn target(&self, own: u64, leased: u32) -> u32 {
-        let longest = (self.lease / 2).min(500_000);
+    /// of all processes, are most of what may be leased, no more than what is spent until the next request. `length` is that of
+    /// leases at present: no more than what is spent in half of it, or until the next request.
+    pub(super) fn target(&self, own: u64, leased: u32, length: u64) -> u32 {
+        let longest = (length / 2).max(validity(length).min(PACE)).min(500_000);
         let most = self.most_held();
         let is_scarce = leased > most - most / 4;
         let horizon = if is_scarce { PACE + PACE / 4 } else { (WORTHWHILE * 1_000_000 / own.max(1)).max(100_000) };
@@ -125,10 +122,11 @@ impl Plan {
     ///
     /// `missing` are the tokens that the last request did not bring: it is worth waiting until the limit has so many, for as
     /// long as no refill is wasted. `jitter` is a random number, so that processes do not stay in the same order.
-    pub(super) fn pace(&self, missing: u32, jitter: u64) -> u64 {
+    /// `length` is that of leases at present.
+    pub(super) fn pace(&self, missing: u32, length: u64, jitter: u64) -> u64 {
         let hold = self.refill_of(self.most_held().into());
         let cycle = (hold / 2).min(LONGEST_CYCLE);
-        let cycle = cycle.max(self.refill_of(32).min(hold / 5 * 4).min(4 * LONGEST_CYCLE)).min(self.lease / 4);
+        let cycle = cycle.max(self.refill_of(32).min(hold / 5 * 4).min(4 * LONGEST_CYCLE)).min(length / 4);
         let pace = self.refill_of(missing.into()).min(cycle);
         if pace <= PACE {
             // Hardly any: 50 requests a second are few where the burst is small.
@@ -144,6 +142,11 @@ impl Plan {
         let micros = u128::from(tokens) * u128::from(terms.rate.micros());
         u64::try_from(micros.div_ceil(u128::from(terms.rate.tokens().max(1)))).unwrap_or(u64::MAX)
     }
+}
+
+/// How long the tokens of a request may be spent after it was sent, in µs: 7/8 of the lease's length.
+pub(super) fn validity(length: u64) -> u64 {
+    length - length.div_ceil(8)
 }
 
 /// As much of `most` as a random number says.

@@ -2,6 +2,7 @@
 
 use super::ledger::{Ledger, Mode};
 use super::outgoing::{Kind, Outcome, Outgoing, Ticket};
+use super::plan::validity;
 use super::subject::Subject;
 use crate::script::{Grant, Reply, Status};
 use core::sync::atomic::Ordering;
@@ -34,10 +35,13 @@ impl<C: Clock> Subject<C> {
                 let is_expected = ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq);
                 match reply.grant {
                     Some(grant) if is_expected && grant.seq == seq => {
-                        let grant = Grant { seq, granted: grant.granted.min(wanted), kept: grant.kept.min(unspent) };
+                        let (granted, kept) = (grant.granted.min(wanted), grant.kept.min(unspent));
+                        let grant = Grant { granted, kept, length: grant.length.min(self.plan.lease_micros()), ..grant };
                         // At most the burst.
-                        ledger.counted = grant.kept.saturating_add(grant.granted);
+                        ledger.counted = kept.saturating_add(granted);
                         self.see(&mut ledger, reply, now);
+                        // Without the tokens that may be out since a loss: they leave room for as many.
+                        ledger.others = (grant.leased as u32).saturating_sub(ledger.counted);
                         self.granted(&mut ledger, &ticket, grant, reply, now);
                     }
                     _ => self.lose(&mut ledger, &ticket),
@@ -78,16 +82,17 @@ impl<C: Clock> Subject<C> {
 
     fn granted(&self, ledger: &mut Ledger, ticket: &Ticket, grant: Grant, reply: &Reply, now: u64) {
         let Kind::Lease { unspent, wanted, .. } = ticket.kind else { return };
-        let end = ticket.sent.wrapping_add(self.instants.ticks(self.plan.validity()));
+        let validity = validity(grant.length);
+        let end = ticket.sent.wrapping_add(self.instants.ticks(validity));
         self.lease().renew(unspent - grant.kept, grant.granted, end, &self.clock);
         let held = self.lease().held(&self.clock);
         let sent = self.instants.micros(ticket.sent);
         (ledger.in_flight, ledger.acked, ledger.is_failing) = (None, grant.seq, false);
         ledger.count_spent(unspent.saturating_add(grant.granted), held, now);
-        ledger.end = sent.saturating_add(self.plan.validity());
+        (ledger.end, ledger.length) = (sent.saturating_add(validity), grant.length);
         ledger.round_trip = now.saturating_sub(sent);
         let missing = wanted - grant.granted;
-        ledger.ask_from = sent.saturating_add(self.plan.pace(missing, self.jitter(grant.seq)));
+        ledger.ask_from = sent.saturating_add(self.plan.pace(missing, grant.length, self.jitter(grant.seq)));
         if held == 0 && wanted > 0 {
             // In debt there is nothing to grant before this.
             ledger.ask_from = ledger.ask_from.max(now.saturating_add(self.wait(1, reply).unwrap_or(NEVER_FILLED)));

@@ -4,7 +4,7 @@ use super::gate::Gate;
 use super::instants::Instants;
 use super::ledger::{InFlight, Ledger, Mode};
 use super::outgoing::{Answer, Due, Kind, Outgoing, Ticket};
-use super::plan::{IDLE, PACE, Plan};
+use super::plan::{IDLE, PACE, Plan, validity};
 use crate::script::{Ask, Command, Take};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use damper_core::internal::{AnswerTicks, ExpiringLease, Spent, denied_on};
@@ -192,7 +192,7 @@ impl<C: Clock> Subject<C> {
             return Due::Send(self.request(ledger, 0));
         }
         // So that tokens which are still needed do not expire.
-        let renew_from = ledger.end.saturating_sub(self.plan.validity() / 4);
+        let renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
         if is_time && (held <= ledger.low || now >= renew_from) {
             let target = ledger.target(&self.plan, 1, now);
             return Due::Send(self.request(ledger, target));

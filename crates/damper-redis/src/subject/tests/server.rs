@@ -18,7 +18,10 @@ struct Holder {
 #[derive(Debug)]
 pub(super) struct Server {
     terms: Terms,
-    lease: u64,
+    /// The length of leases in µs.
+    pub(super) lease: u64,
+    /// The tokens that may be out since the server lost the limit. They only show in replies.
+    pub(super) lost: u32,
     version: u64,
     at: u64,
     debt: u128,
@@ -29,7 +32,7 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(terms: Terms, lease: u64) -> Self {
-        Self { terms, lease, version: 0, at: 0, debt: 0, holders: HashMap::new(), taken: Vec::new() }
+        Self { terms, lease, lost: 0, version: 0, at: 0, debt: 0, holders: HashMap::new(), taken: Vec::new() }
     }
 
     fn part(&self) -> u128 {
@@ -95,7 +98,7 @@ impl Server {
         // `frac` is what of the next token has dripped in.
         let frac = (u128::from(owed) * self.part() - self.debt) as u64;
         let full_at = now + (self.debt / u128::from(self.terms.rate.tokens().max(1))) as u64 + 1;
-        let level = Level { version: self.version, at: now, owed, frac, held: self.held().into(), full_at };
+        let level = Level { version: self.version, at: now, owed, frac, held: (self.held() + self.lost).into(), full_at };
         Reply { status, now, levels: vec![level], grant }
     }
 
@@ -121,6 +124,6 @@ impl Server {
         self.debt += u128::from(granted) * self.part();
         holder.granted = granted;
         self.holders.insert(process, holder);
-        Grant { seq: ask.seq, granted, kept: unspent }
+        Grant { seq: ask.seq, granted, kept: unspent, length: self.lease, leased: self.held().into() }
     }
 }

@@ -133,6 +133,29 @@ fn idle_process_returns_within_200_ms() {
 }
 
 #[test]
+fn short_lease_of_a_server_that_lost_the_limit_ends_early() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.server.lease = 80_000;
+    pair.lease();
+    let held = pair.subject.holding().tokens;
+    assert!(held > 0 && held <= 80, "{held} are more than it spends until then");
+    pair.wait(68_000);
+    assert!(pair.subject.holding().tokens > 0);
+    pair.wait(2_000);
+    assert_eq!(pair.subject.holding().tokens, 0, "7/8 of the short lease");
+}
+
+#[test]
+fn tokens_of_a_lost_limit_leave_room_for_leases() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.server.lost = 250;
+    pair.lease();
+    assert!((0..50).filter(|_| pair.takes(1)).count() < 50, "the first request may be small");
+    pair.wait(25 * MILLISECOND);
+    assert!((0..20).all(|_| pair.takes(1)), "the second is not");
+}
+
+#[test]
 fn tokens_end_before_the_lease_does() {
     let mut pair = Pair::new(terms(1_000, 1_000));
     pair.lease();
