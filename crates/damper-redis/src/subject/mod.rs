@@ -15,7 +15,7 @@
 //!         Answer::Low(allowed)     => { if let Some(outgoing) = subject.ask_ahead() { send(outgoing) }; return Ok(allowed) }
 //!         Answer::Denied(denied)   => return Err(denied),
 //!         Answer::Ask(outgoing)    => send(outgoing), and wait for the outcome: Allowed, Denied, or Again: check once more
-//!         Answer::Join             => wait until the command in flight has an outcome, then check once more
+//!         Answer::Join             => if subject.join(n), wait until the command in flight has an outcome; then check once more
 //!         Answer::Down             => decide by the policy for a server that is gone
 //!     }                            // whoever waits gives up at the check's deadline, and decides by the policy
 //! }

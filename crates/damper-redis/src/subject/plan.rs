@@ -2,6 +2,7 @@
 
 use crate::script::Terms;
 use core::time::Duration;
+use damper_core::internal::ExpiringLease;
 
 /// The shortest time between two commands while leasing, in µs: at most 50 a second.
 pub(super) const PACE: u64 = 20_000;
@@ -86,7 +87,7 @@ impl Plan {
 
     /// The most tokens that a lease can hold, however few other processes hold.
     pub(super) fn most_held(&self) -> u32 {
-        self.terms.first().map_or(0, |terms| terms.hold.min(terms.burst))
+        self.terms.first().map_or(0, |terms| terms.hold.min(terms.burst).min(ExpiringLease::MOST))
     }
 
     /// The most tokens to hold while other processes hold `others`: nine tenths of what they leave.

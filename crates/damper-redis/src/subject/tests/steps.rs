@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// One process and the server, whose messages are as quick as can be.
-struct Pair {
+pub(super) struct Pair {
     clock: Arc<ManualClock>,
-    subject: Subject<Arc<ManualClock>>,
-    server: Server,
-    now: u64,
+    pub(super) subject: Subject<Arc<ManualClock>>,
+    pub(super) server: Server,
+    pub(super) now: u64,
 }
 
 impl Pair {
-    fn new(terms: Terms) -> Self {
+    pub(super) fn new(terms: Terms) -> Self {
         let clock = Arc::new(ManualClock::new());
         let plan = Arc::new(Plan::new(vec![terms], Duration::from_secs(1)));
         let subject = Subject::new(plan, 1, Arc::clone(&clock));
@@ -26,18 +26,18 @@ impl Pair {
         pair
     }
 
-    fn wait(&mut self, micros: u64) {
+    pub(super) fn wait(&mut self, micros: u64) {
         self.clock.advance(Duration::from_micros(micros));
         self.now += micros;
     }
 
-    fn run(&mut self, outgoing: Outgoing) -> Outcome {
+    pub(super) fn run(&mut self, outgoing: Outgoing) -> Outcome {
         let reply = self.server.run(outgoing.command(), 0, self.now);
         self.subject.replied(outgoing, &reply)
     }
 
     /// Whether the tokens are taken, from the lease or by the server.
-    fn takes(&mut self, n: u32) -> bool {
+    pub(super) fn takes(&mut self, n: u32) -> bool {
         match self.subject.check(n) {
             Answer::Allowed(_) | Answer::Low(_) => true,
             Answer::Ask(outgoing) => match self.run(*outgoing) {
@@ -50,13 +50,13 @@ impl Pair {
     }
 
     /// Makes checks until the process leases.
-    fn lease(&mut self) {
+    pub(super) fn lease(&mut self) {
         while !self.subject.holding().is_leasing {
             assert!(self.takes(1));
         }
     }
 
-    fn asked(&self, n: u32) -> Box<Outgoing> {
+    pub(super) fn asked(&self, n: u32) -> Box<Outgoing> {
         match self.subject.check(n) {
             Answer::Ask(outgoing) => outgoing,
             other => panic!("{other:?}"),
@@ -65,7 +65,7 @@ impl Pair {
 }
 
 /// The charge and refund that a command carries.
-fn carried(outgoing: &Outgoing) -> (u64, u64) {
+pub(super) fn carried(outgoing: &Outgoing) -> (u64, u64) {
     match outgoing.command() {
         Command::Take(limits) => (limits[0].1.charge, limits[0].1.refund),
         Command::Lease(_, ask) => (ask.charge, ask.refund),
@@ -214,10 +214,17 @@ fn cost_above_what_can_be_leased_is_the_servers_decision() {
     let mut pair = Pair::new(terms(1_000, 1_000));
     pair.lease();
     pair.wait(30 * MILLISECOND);
+    for _ in 0..3 {
+        let outgoing = pair.asked(300);
+        assert!(!outgoing.is_lease());
+        assert!(matches!(pair.run(*outgoing), Outcome::Allowed(_)), "without a pause");
+    }
     let outgoing = pair.asked(300);
-    assert!(!outgoing.is_lease());
-    assert!(matches!(pair.run(*outgoing), Outcome::Allowed(_)));
-    assert!(matches!(pair.subject.check(300), Answer::Denied(_)), "at most 50 commands a second");
+    assert!(matches!(pair.run(*outgoing), Outcome::Denied(_)));
+    assert!(matches!(pair.subject.check(300), Answer::Denied(_)), "the server has said when to ask again");
+    // The reply to a request for the lease does not make it forget that.
+    while pair.takes(1) && pair.subject.ask_ahead().map(|outgoing| pair.run(*outgoing)).is_none() {}
+    assert!(matches!(pair.subject.check(300), Answer::Denied(_)));
 }
 
 #[test]
