@@ -2,6 +2,7 @@
 
 use super::local_share::LocalShare;
 use super::shared::Shared;
+use super::tending;
 use crate::script::{Command, Grant, Keys};
 use crate::server::chance;
 use crate::subject::{Due, Outcome, Outgoing, Plan, Subject};
@@ -87,19 +88,35 @@ impl SubjectLimit {
     }
 }
 
-/// A command that was made and has no outcome yet: lost if it is dropped.
-pub(crate) struct InFlight<'a> {
-    limit: &'a SubjectLimit,
+/// A command that was made and has no outcome yet: lost if it is dropped, or unsent.
+///
+/// A command that vanishes without an outcome keeps others from being sent for the length of a lease, and takes its charge along. So
+/// it is wrapped where it is made: a future that is dropped before it is polled may have it, or a task of a runtime that ends.
+pub(crate) struct InFlight {
+    shared: Arc<Shared>,
+    limit: Arc<SubjectLimit>,
     outgoing: Option<Box<Outgoing>>,
+    is_sent: bool,
 }
 
-impl<'a> InFlight<'a> {
-    pub(crate) fn new(limit: &'a SubjectLimit, outgoing: Box<Outgoing>) -> Self {
-        Self { limit, outgoing: Some(outgoing) }
+impl InFlight {
+    pub(crate) fn new(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>, outgoing: Box<Outgoing>) -> Self {
+        Self { shared: Arc::clone(shared), limit: Arc::clone(limit), outgoing: Some(outgoing), is_sent: false }
     }
 
-    pub(crate) fn command(&self) -> Option<&Command> {
+    /// Notes that the server may have it from now on.
+    pub(crate) fn send(&mut self) -> Option<&Command> {
+        self.is_sent = true;
         self.outgoing.as_deref().map(Outgoing::command)
+    }
+
+    pub(crate) fn limit(&self) -> &Arc<SubjectLimit> {
+        &self.limit
+    }
+
+    /// Whether it asks for leased tokens.
+    pub(crate) fn is_lease(&self) -> bool {
+        self.outgoing.as_deref().is_some_and(Outgoing::is_lease)
     }
 
     /// Ends it with a reply.
@@ -116,13 +133,28 @@ impl<'a> InFlight<'a> {
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for InFlight {
     fn drop(&mut self) {
         if let Some(outgoing) = self.outgoing.take() {
-            self.limit.subject.lost(*outgoing);
+            if self.is_sent {
+                self.limit.subject.lost(*outgoing);
+            } else {
+                self.limit.subject.unsent(*outgoing);
+            }
             self.limit.outcome.notify_waiters();
+            tending::tend_later(&self.shared, &self.limit);
         }
     }
+}
+
+/// What a check still needs that the process cannot decide by itself.
+pub(crate) enum Open {
+    /// The outcome of this command.
+    Ask(InFlight),
+    /// That of the command in flight.
+    Join,
+    /// The policy.
+    Down,
 }
 
 /// Whether something is due.

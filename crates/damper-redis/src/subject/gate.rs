@@ -47,7 +47,8 @@ impl Gate {
         // ORDERING: Relaxed, as in `closed_for`. One thread's swap succeeds.
         let ask_at = self.ask_at.load(Ordering::Relaxed);
         let next = now.saturating_add(LONGEST_SILENCE);
-        let asks = now >= ask_at && self.ask_at.compare_exchange(ask_at, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let asks =
+            now >= ask_at && self.ask_at.compare_exchange(ask_at, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         (!asks).then_some(wait)
     }
 

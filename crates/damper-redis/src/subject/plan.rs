@@ -76,7 +76,7 @@ impl Plan {
     }
 
     /// How long the tokens of a request may be spent after it was sent, in µs: 7/8 of the lease.
-    pub(super) fn validity(&self) -> u64 {
+    pub(crate) fn validity(&self) -> u64 {
         self.lease - self.lease.div_ceil(8)
     }
 

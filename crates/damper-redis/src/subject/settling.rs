@@ -67,6 +67,22 @@ impl<C: Clock> Subject<C> {
         self.lose(&mut ledger, &ticket, self.now());
     }
 
+    /// Learns that a command was never sent: what it was to carry goes with the next one, and nothing has failed.
+    ///
+    /// Tokens that it took out of the lease to give them back stay out.
+    pub fn unsent(&self, outgoing: Outgoing) {
+        let Outgoing { command: _, ticket } = outgoing;
+        let mut ledger = self.ledger();
+        let now = self.now();
+        ledger.owe(ticket.charge, now);
+        ledger.give_back(ticket.refund, now);
+        if let Kind::Lease { seq, .. } = ticket.kind
+            && ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq)
+        {
+            ledger.in_flight = None;
+        }
+    }
+
     fn lose(&self, ledger: &mut Ledger, ticket: &Ticket, now: u64) {
         ledger.owe(ticket.charge, now);
         let sent = self.instants.micros(ticket.sent);

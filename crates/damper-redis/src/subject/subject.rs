@@ -223,6 +223,12 @@ impl<C: Clock> Subject<C> {
         }
     }
 
+    /// Returns whether there is nothing to do without a check.
+    pub fn is_settled(&self) -> bool {
+        let ledger = self.ledger();
+        ledger.mode == Mode::PerCheck && ledger.pending.is_empty() && ledger.in_flight.is_none()
+    }
+
     fn due_of_lease(&self, ledger: &mut Ledger, now: u64) -> Due {
         let held = self.lease.held(&self.clock);
         ledger.look(held, now);
@@ -288,7 +294,7 @@ impl<C: Clock> Subject<C> {
         let limits = self.ledger().limits(&self.plan).collect();
         Box::new(Outgoing {
             command: Command::Reset(limits),
-            ticket: Ticket { kind: Kind::Reset, sent: self.clock.now(), charge: 0 },
+            ticket: Ticket { kind: Kind::Reset, sent: self.clock.now(), charge: 0, refund: 0 },
         })
     }
 
@@ -318,7 +324,7 @@ impl<C: Clock> Subject<C> {
         let take = Take { cost: n, charge, refund };
         Box::new(Outgoing {
             command: Command::Take(ledger.limits(&self.plan).map(|limit| (limit, take)).collect()),
-            ticket: Ticket { kind: Kind::Take { cost: n }, sent: self.clock.now(), charge },
+            ticket: Ticket { kind: Kind::Take { cost: n }, sent: self.clock.now(), charge, refund },
         })
     }
 
@@ -354,7 +360,12 @@ impl<C: Clock> Subject<C> {
         let command = ledger.limits(&self.plan).next().map(|limit| Command::Lease(limit, ask));
         Box::new(Outgoing {
             command: command.unwrap_or(Command::Take(Vec::new())),
-            ticket: Ticket { kind: Kind::Lease { seq: ledger.seq, unspent: report.unspent, wanted }, sent, charge },
+            ticket: Ticket {
+                kind: Kind::Lease { seq: ledger.seq, unspent: report.unspent, wanted },
+                sent,
+                charge,
+                refund,
+            },
         })
     }
 

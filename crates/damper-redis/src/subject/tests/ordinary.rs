@@ -19,7 +19,7 @@ fn lumps(checks: u64, apart: u64) -> Traffic {
 /// Works for a while, and rests as long.
 fn at_times(per_second: f64, length: u64, phase: u64) -> Traffic {
     Box::new(move |chance, now| {
-        let is_at_work = (now + phase) / length % 2 == 0;
+        let is_at_work = ((now + phase) / length).is_multiple_of(2);
         if is_at_work { (1, chance.pause(per_second)) } else { (0, 100 * MILLISECOND) }
     })
 }

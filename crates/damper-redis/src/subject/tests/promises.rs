@@ -50,7 +50,9 @@ fn hot_process_admits_30_per_command_with_a_burst_of_a_second() {
 #[test]
 fn leasing_process_sends_50_commands_a_second_of_a_limit_that_is_used_up() {
     for (per_second, burst) in [(1_000, 100), (1_000, 1_000), (10_000, 1_000)] {
-        for (processes, factor, most) in [(1, 0.2, 50), (1, 0.9, 50), (1, 20.0, 50), (12, 2.0, 50), (3, 1.1, 60), (12, 0.9, 60)] {
+        for (processes, factor, most) in
+            [(1, 0.2, 50), (1, 0.9, 50), (1, 20.0, 50), (12, 2.0, 50), (3, 1.1, 60), (12, 0.9, 60)]
+        {
             let (_, tallies) = saturated(per_second, burst, processes, factor * f64::from(per_second));
             let sent = tallies.iter().map(|tally| tally.commands).max();
             let name = format!("{per_second}/s burst {burst}, {processes} processes, demand {factor}");
