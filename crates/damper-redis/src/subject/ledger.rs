@@ -11,6 +11,9 @@ const USED_UP: u64 = 1_000_000;
 /// A request goes out early only for what this process spends in a part of a second, so at most so many times a second.
 const EARLY: u64 = 200;
 
+/// For so many µs no lease is tried after a reply that came too late for one.
+const TOO_SLOW: u64 = 5_000_000;
+
 /// The side that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -54,6 +57,8 @@ pub(super) struct Ledger {
     pub(super) emptied_at: Option<u64>,
     /// Whether the last request brought too few tokens although the bucket had more: others have leased what may be leased.
     pub(super) is_blocked: bool,
+    /// Before this time the server is too slow for leases: a reply came after the tokens that it brought had ended.
+    pub(super) slow_until: u64,
     /// The tokens of the checks that wait for the request in flight.
     pub(super) joined: u64,
     /// The tokens of the checks that waited for the last request, beyond those that it brought.
@@ -97,6 +102,7 @@ impl Ledger {
             empty_until: 0,
             emptied_at: None,
             is_blocked: false,
+            slow_until: 0,
             joined: 0,
             unmet: 0,
             is_failing: false,
@@ -115,11 +121,11 @@ impl Ledger {
         }
     }
 
-    /// Counts a check that the server decides, and returns whether there are enough of them to lease.
+    /// Counts a check that the server decides, and returns whether there are enough of them to lease, from a server that is fast enough.
     pub(super) fn count_check(&mut self, n: u32, now: u64) -> bool {
         self.tokens.count(n.into(), now);
         self.checks.count(1, now);
-        self.checks.at(now) >= BUSY
+        self.checks.at(now) >= BUSY && now >= self.slow_until
     }
 
     pub(super) fn begin_to_lease(&mut self, now: u64) {
@@ -131,6 +137,12 @@ impl Ledger {
     pub(super) fn stop_leasing(&mut self) {
         self.mode = Mode::PerCheck;
         self.checks = OwnRate::default();
+    }
+
+    /// Lets the server decide each check for a while, because its replies come too late for leases.
+    pub(super) fn give_up_leasing(&mut self, now: u64) {
+        self.stop_leasing();
+        self.slow_until = now.saturating_add(TOO_SLOW);
     }
 
     /// Whether so few tokens are used that they are not worth a lease.

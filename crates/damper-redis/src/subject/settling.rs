@@ -123,6 +123,9 @@ impl<C: Clock> Subject<C> {
         ledger.unmet = ledger.joined.saturating_sub(held.into());
         ledger.joined = 0;
         ledger.low = ledger.low_of(&self.plan, held, now);
+        if wanted > 0 && now >= ledger.end {
+            ledger.give_up_leasing(now);
+        }
         let low = if ledger.mode == Mode::Leasing { ledger.low } else { 0 };
         // ORDERING: Relaxed, as in `Subject::check`.
         self.low.store(low, Ordering::Relaxed);

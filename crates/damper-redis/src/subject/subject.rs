@@ -119,6 +119,7 @@ impl<C: Clock> Subject<C> {
         if let Some(spent) = self.lease.spend(n, &self.clock) {
             return Answer::Allowed(self.allowed(spent));
         }
+        self.give_up_overdue(&mut ledger, now);
         let fits = n <= self.plan.most_held();
         match ledger.mode {
             Mode::PerCheck => {
@@ -130,7 +131,6 @@ impl<C: Clock> Subject<C> {
             }
             Mode::Leasing => ledger.ran_dry |= fits,
         }
-        self.give_up_overdue(&mut ledger, now);
         if fits { self.ask_for_more(&mut ledger, n, now) } else { self.ask_for_one(&mut ledger, n, now) }
     }
 
@@ -376,6 +376,7 @@ impl<C: Clock> Subject<C> {
         {
             ledger.in_flight = None;
             ledger.fail(in_flight.since, now);
+            ledger.give_up_leasing(now);
         }
     }
 

@@ -151,6 +151,31 @@ fn leasing_process_tells_of_charges_within_200_ms() {
     assert!(late <= 200 * MILLISECOND, "{late} µs");
 }
 
+/// Otherwise each request would bring tokens that have ended, and every check would wait for its deadline.
+#[test]
+fn server_that_is_too_slow_for_leases_decides_each_check() {
+    for slow in [SECOND * 9 / 10, SECOND * 2] {
+        let mut pair = Pair::new(super::fleet::terms(10_000, 10_000));
+        let (mut leases, mut allowed) = (0, 0);
+        for _ in 0..100 {
+            match pair.subject.check(1) {
+                Answer::Ask(outgoing) => {
+                    leases += u32::from(outgoing.is_lease());
+                    let wait = if outgoing.is_lease() { slow } else { MILLISECOND };
+                    pair.wait(wait);
+                    if matches!(pair.subject.due(), Due::Send(_)) {
+                        panic!("nothing is due");
+                    }
+                    allowed += u32::from(matches!(pair.run(*outgoing), Outcome::Allowed(_)));
+                }
+                Answer::Down => pair.wait(MILLISECOND),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(leases == 1 && allowed >= 70, "{leases} requests, {allowed} allowed");
+    }
+}
+
 /// Checks that wait for a lease have tokens with the second request, however many they are.
 #[test]
 fn next_request_asks_for_the_checks_that_wait() {
