@@ -11,7 +11,7 @@ use crate::script::{Keys, Reply, SlotTags};
 use crate::server::{Heartbeat, Server};
 use crate::subject::{Answer, Left, Outcome, Plan};
 use core::pin::pin;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use damper_core::internal::{allowed_on, denied_on};
 use damper_core::{Allowed, Denied, Quota, Usage};
@@ -40,6 +40,10 @@ pub(crate) struct Shared {
     pub(crate) authority: Authority,
     pub(crate) counters: Counters,
     pub(crate) listener: Option<Listener>,
+    /// How many keys with a charge were evicted when a key was last made while the policy decided, and the local time in µs at which
+    /// that number was found to have grown.
+    pub(crate) evictions: AtomicU64,
+    pub(crate) evicted_at: AtomicU64,
     /// Wakes the tasks that have something to tell the server when it answers again.
     pub(crate) back: Notify,
 }
@@ -247,7 +251,7 @@ impl Shared {
     fn take_share(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
         let outage = Outage {
             now: self.server.now(),
-            since: self.server.shard(&limit.keys).1.replied_at(),
+            since: limit.shares_since(self.server.shard(&limit.keys).1.replied_at()),
             processes: self.processes(),
         };
         let terms = self.plan.terms();
@@ -280,6 +284,23 @@ impl Shared {
         // More than the share can ever have may still be allowed by the server, so it is worth another try.
         let wait = if n > self.smallest_burst() { Some(0) } else { Some(wait.unwrap_or(CLOSED_WAIT).max(1)) };
         Err(denied_on(&Micros, tokens, full_in, wait))
+    }
+
+    /// Returns the local time in µs before which the shares of a new key have nothing. `evictions` are those of keys with a charge.
+    ///
+    /// A key that was evicted while the policy decides may come back, and what it had spent is forgotten. So from such an eviction on,
+    /// new keys begin empty. Otherwise each eviction would bring them a share of the burst.
+    pub(crate) fn shares_from(&self, evictions: impl FnOnce() -> u64) -> u64 {
+        if !self.authority.is_policy() {
+            return 0;
+        }
+        let evictions = evictions();
+        // ORDERING: Relaxed all. A count and a time for the share that the caller makes. A thread that finds the new count and the old
+        // time makes one that begins earlier, once.
+        if self.evictions.swap(evictions, Ordering::Relaxed) != evictions {
+            self.evicted_at.store(self.server.now(), Ordering::Relaxed);
+        }
+        self.evicted_at.load(Ordering::Relaxed)
     }
 
     fn smallest_burst(&self) -> u32 {

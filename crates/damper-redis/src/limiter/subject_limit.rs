@@ -20,6 +20,8 @@ pub(crate) struct SubjectLimit {
     pub(crate) holder: u64,
     /// This process's shares, a bucket for each quota, while the server does not answer.
     pub(crate) shares: Mutex<Vec<LocalShare>>,
+    /// The local time in µs before which the shares have nothing, whenever the server last replied.
+    shares_from: u64,
     /// Wakes the checks that wait for the command in flight.
     pub(crate) outcome: Notify,
     /// Whether a task does what is due.
@@ -36,10 +38,21 @@ impl SubjectLimit {
             keys,
             holder: chance::draw(),
             shares: Mutex::new(shares),
+            shares_from: 0,
             outcome: Notify::new(),
             is_tended: AtomicBool::new(false),
             counted: AtomicU64::new(0),
         }
+    }
+
+    /// Lets the shares begin empty at a local time in µs, if the server last replied before it.
+    pub(crate) fn with_shares_from(self, shares_from: u64) -> Self {
+        Self { shares_from, ..self }
+    }
+
+    /// The local time in µs at which the shares were empty, if the server last replied at `replied_at`.
+    pub(crate) fn shares_since(&self, replied_at: u64) -> u64 {
+        replied_at.max(self.shares_from)
     }
 
     /// Whether a task works for it: it has a lease, or something that the server has to know.

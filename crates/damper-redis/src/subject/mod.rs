@@ -30,7 +30,7 @@
 //! # Other callers of the same limit
 //!
 //! A process that floods a limit takes what the others would have had, as in any shared bucket; a limit for each client prevents
-//! that. Leases make it less bad, because such a process comes for tokens at most 50 times a second, and not with each check. In a
+//! that. Leases make it less bad, because such a process comes for tokens some 50 times a second, and not with each check. In a
 //! simulated day (`tests/day.rs`: 20 tokens a second, a burst of 200, four ordinary processes and a batch job that at times asks
 //! for five times the limit) the ordinary callers are denied 40 % of their checks while the job runs, and 86 % where the server
 //! decides each check. Without the job they are denied none.
