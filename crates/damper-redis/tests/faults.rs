@@ -158,6 +158,70 @@ async fn local_share_fills_at_its_part_of_the_rate_and_is_charged_on_return() {
     until("the charge", async || charged() >= by_policy).await;
 }
 
+/// Each key that was allowed something has a charge to tell, for as long as it is kept.
+#[tokio::test]
+async fn flood_of_keys_leaves_no_tasks_while_the_server_is_gone() {
+    let fake = Fake::start(1_000_000);
+    let limits = builder(&fake.url()).quota(Quota::per_second(1_000)).capacity(64).build_keyed().await.unwrap();
+    assert!(limits.check("first").await.is_ok());
+    fake.set(Mode::Close);
+    until("policy in force", async || {
+        _ = limits.check("first").await;
+        limits.status().policy.is_some()
+    })
+    .await;
+    let mut allowed = 0;
+    for key in 0..500 {
+        if limits.check(&key).await.is_err() {
+            // Its share begins empty.
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            allowed += u32::from(limits.check(&key).await.is_ok());
+        }
+    }
+    assert!(allowed > 250, "{allowed}");
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    until("tasks of the keys that are kept, and few more", async || tasks() <= 64 + 10).await;
+}
+
+/// What an evicted key has spent is forgotten, so keys that come after it begin without tokens.
+#[tokio::test]
+async fn key_that_was_evicted_while_the_server_is_gone_has_no_second_share() {
+    let fake = Fake::start(1_000_000);
+    let limits = builder(&fake.url()).quota(Quota::per_second(1_000)).capacity(1).build_keyed().await.unwrap();
+    fake.set(Mode::Close);
+    until("policy in force", async || {
+        _ = limits.check("first").await;
+        limits.status().policy.is_some()
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let (begun, mut allowed) = (Instant::now(), 0);
+    for _ in 0..20 {
+        for key in ["one", "other"] {
+            allowed += u64::from(limits.check_n(key, 1_000).await.is_ok());
+        }
+    }
+    assert!((1..=4 + 2 * begun.elapsed().as_secs()).contains(&allowed), "{allowed} times the burst");
+}
+
+/// Its last task would otherwise work on for as long as the server is gone.
+#[tokio::test]
+async fn limiter_that_is_dropped_while_the_server_is_gone_leaves_no_task() {
+    let fake = Fake::start(1_000_000);
+    let limiter = builder(&fake.url()).quota(Quota::per_second(1_000)).build().await.unwrap();
+    assert!(limiter.check().await.is_ok());
+    fake.set(Mode::Close);
+    until("policy in force", async || {
+        _ = limiter.check().await;
+        limiter.status().policy.is_some()
+    })
+    .await;
+    until("a charge to be told", async || limiter.check().await.is_ok()).await;
+    drop(limiter);
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    until("no task", async || tasks() == 0).await;
+}
+
 #[tokio::test]
 async fn listener_hears_of_the_policy_and_of_the_servers_return() {
     let fake = Fake::start(1_000);

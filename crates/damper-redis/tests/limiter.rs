@@ -8,7 +8,7 @@ use fake::{Fake, Mode, until};
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 fn builder(fake: &Fake) -> RedisLimiterBuilder {
     let second = Duration::from_secs(1);
@@ -153,6 +153,59 @@ async fn dropped_checks_harm_no_other() {
         until("a check is allowed", async || limiter.check().await.is_ok()).await;
         assert!(limiter.status().policy.is_none());
     }
+}
+
+/// A future that is never polled may hold the request that all others wait for.
+#[tokio::test]
+async fn checks_that_are_never_polled_keep_no_other_waiting() {
+    let fake = Fake::start(1_000_000);
+    let limits = builder(&fake).quota(Quota::per_second(100_000)).build_keyed().await.unwrap();
+    limits.charge("hot", 9);
+    for _ in 0..50 {
+        drop(limits.check("hot"));
+    }
+    let decided = tokio::time::timeout(Duration::from_millis(500), limits.check("hot")).await;
+    assert!(decided.is_ok_and(|answer| answer.is_ok()), "half of a deadline, and of a lease");
+    until("the charge", async || fake.tokens() <= 1_000_000 - 9).await;
+    assert_eq!(fake.calls().iter().map(fake::Call::charge).sum::<u64>(), 9);
+}
+
+/// A lease that runs dry denies nobody while the limit has tokens.
+#[tokio::test]
+async fn thousand_checks_at_once_are_allowed_with_few_commands() {
+    let fake = Fake::start(1_000_000);
+    let limiter = builder(&fake).quota(Quota::per_second(100_000)).build().await.unwrap();
+    let checks: Vec<_> = (0..1_000)
+        .map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.check().await.is_ok() })
+        })
+        .collect();
+    let mut allowed = 0;
+    for check in checks {
+        allowed += u32::from(check.await.unwrap());
+    }
+    assert_eq!(allowed, 1_000);
+    let commands = limiter.counts().commands;
+    assert!(commands <= 20, "{commands} commands");
+}
+
+/// So that a request that arrives late, and could be forgotten, leases nothing.
+#[tokio::test]
+async fn request_for_a_lease_has_no_effect_after_the_lease() {
+    let fake = Fake::start(1_000_000);
+    let limiter =
+        builder(&fake).quota(Quota::per_second(100_000)).lease_length(Duration::from_millis(100)).build().await;
+    let limiter = limiter.unwrap();
+    until("a request", async || {
+        _ = limiter.check().await;
+        fake.calls().last().is_some_and(|call| call.operation() == 1)
+    })
+    .await;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros() as u64;
+    let calls = fake.calls();
+    assert!(calls[0].not_after() > calls.last().unwrap().not_after(), "that of a check is a second");
+    assert!(calls.last().unwrap().not_after() <= now + 100_000);
 }
 
 #[tokio::test]

@@ -20,9 +20,10 @@ use std::sync::Arc;
 /// # Memory
 ///
 /// The server has the limits. This process keeps what it knows of the keys that it used last, as many as the
-/// [capacity](crate::RedisLimiterBuilder::capacity) says. With one quota, a key of 16 bytes takes some 560 bytes, and the longest some
-/// 800: of a key with more than 128 bytes, a prefix and the SHA-1 are kept. A key that is evicted loses nothing: its lease is returned,
-/// and what is pending is sent. Keys with a lease go last.
+/// [capacity](crate::RedisLimiterBuilder::capacity) says. With one quota, a key of 16 bytes takes some 630 bytes, and the longest some
+/// 850: of a key with more than 128 bytes, a prefix and the SHA-1 are kept. A key that is evicted loses nothing: its lease is returned,
+/// and what is pending is sent. If the server does not answer then, the pending charges are lost. Keys with a lease, or with something
+/// pending, go last.
 ///
 /// # Examples
 ///
@@ -113,7 +114,10 @@ impl KeyedRedisLimiter {
     pub(crate) fn of<K: RedisKey + ?Sized>(&self, key: &K) -> Option<OfKey> {
         let Owned::Limited { shared, limits } = &*self.owned else { return None };
         let limit = key.with_bytes(|bytes| {
-            let make = || SubjectLimit::new(&shared.plan, Keys::new(&shared.tags, &shared.name, bytes));
+            let make = || {
+                let limit = SubjectLimit::new(&shared.plan, Keys::new(&shared.tags, &shared.name, bytes));
+                limit.with_shares_from(shared.shares_from(|| limits.kept_evictions()))
+            };
             with_kept(bytes, |kept| limits.get_or_insert_with(kept, make))
         });
         Some(OfKey::new(Arc::clone(shared), limit))
@@ -207,7 +211,7 @@ impl KeyedRedisLimiter {
         }
     }
 
-    /// Makes this key's limit full again for all processes, but for the tokens that are leased.
+    /// Makes this key's limit full again for all processes, as [`RedisLimiter::reset`](crate::RedisLimiter::reset) does.
     ///
     /// # Errors
     ///

@@ -46,7 +46,8 @@ impl LocalShare {
     /// Lets the bucket fill up to now.
     pub(crate) fn fill(&mut self, terms: &Terms, outage: Outage) {
         let processes = outage.processes.max(1);
-        if self.processes == 0 || self.empty_at != outage.since {
+        // A thread that was stopped may bring an older reply than another one has seen.
+        if self.processes == 0 || self.empty_at < outage.since {
             *self = Self { empty_at: outage.since, at: outage.since, level: 0, processes, charged: 0 };
         }
         if self.processes != processes {
@@ -174,6 +175,20 @@ mod tests {
             drain(&mut share, &terms, Outage { now: 90 * SECOND, since: 90 * SECOND - 10_000, processes: 1 }),
             1
         );
+    }
+
+    #[test]
+    fn older_reply_does_not_fill_the_share_again() {
+        let terms = terms(Quota::per_second(100));
+        let mut share = LocalShare::default();
+        let outage = |since| Outage { now: 90 * SECOND, since, processes: 1 };
+        assert_eq!(drain(&mut share, &terms, outage(0)), 100);
+        assert_eq!(
+            drain(&mut share, &terms, outage(89 * SECOND + SECOND / 2)),
+            50,
+            "the server answered another thread"
+        );
+        assert_eq!(drain(&mut share, &terms, outage(0)), 0, "a thread that was stopped before that");
     }
 
     #[test]

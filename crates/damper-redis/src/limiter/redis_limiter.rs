@@ -25,7 +25,8 @@ use std::sync::Arc;
 /// - **By the server**, in one round trip.
 /// - **By the [policy](crate::WhenDown)**, if the server does not answer in time.
 ///
-/// A denial says how long to wait, and until then this process denies without asking.
+/// A denial says how long to wait, and until then this process denies without asking. Every five seconds one check asks all the same,
+/// because another process may have reset the limit or given tokens back.
 ///
 /// # Runtime
 ///
@@ -214,7 +215,7 @@ impl RedisLimiter {
 
     /// Makes the limit full again for all processes, but for the tokens that are leased.
     ///
-    /// Across a reset at most one burst more is allowed.
+    /// Across a reset at most one burst more is allowed. A process that has denied a check before may go on to deny for five seconds.
     ///
     /// # Errors
     ///

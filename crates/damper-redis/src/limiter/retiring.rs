@@ -1,7 +1,7 @@
 //! The end of a limiter: its last clone is dropped.
 
 use super::shared::Shared;
-use super::subject_limit::SubjectLimit;
+use super::subject_limit::{InFlight, SubjectLimit};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::runtime::Handle;
@@ -20,7 +20,7 @@ pub(crate) fn retire(shared: &Arc<Shared>, limits: Vec<Arc<SubjectLimit>>) {
             if let Some(outgoing) = limit.subject.retire() {
                 let until = Instant::now() + shared.server.deadline();
                 // A lease that cannot be returned ends by itself.
-                _ = shared.send(&limit, outgoing, until).await;
+                _ = shared.send(InFlight::new(&shared, &limit, outgoing), until).await;
             }
         }
         shared.heartbeat.leave(&shared).await;

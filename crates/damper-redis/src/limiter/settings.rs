@@ -8,7 +8,7 @@ use crate::script::{Frame, Keys, NEVER, RateError, SlotTags, Terms};
 use crate::server::{ConnectError, Heartbeat, Server, ServerSettings, Target};
 use crate::subject::Plan;
 use core::error::Error;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use core::time::Duration;
 use damper_core::{Monotonic, Quota};
 use std::sync::Arc;
@@ -86,6 +86,8 @@ impl RedisLimiterBuilder {
             authority: super::authority::Authority::default(),
             counters: Counters::default(),
             listener: self.listener,
+            evictions: AtomicU64::new(0),
+            evicted_at: AtomicU64::new(0),
             back: Notify::new(),
         })))
     }

@@ -5,13 +5,13 @@ use super::builder::Listener;
 use super::counters::Counters;
 use super::local_share::Outage;
 use super::micros::Micros;
-use super::subject_limit::{InFlight, SubjectLimit};
+use super::subject_limit::{InFlight, Open, SubjectLimit};
 use super::{RedisCounts, RedisEvent, RedisStatus, Unavailable, WhenDown, tending};
 use crate::script::{Keys, Reply, SlotTags};
 use crate::server::{Heartbeat, Server};
-use crate::subject::{Answer, Left, Outcome, Outgoing, Plan};
+use crate::subject::{Answer, Left, Outcome, Plan};
 use core::pin::pin;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use damper_core::internal::{allowed_on, denied_on};
 use damper_core::{Allowed, Denied, Quota, Usage};
@@ -40,6 +40,10 @@ pub(crate) struct Shared {
     pub(crate) authority: Authority,
     pub(crate) counters: Counters,
     pub(crate) listener: Option<Listener>,
+    /// How many keys with a charge were evicted when a key was last made while the policy decided, and the local time in µs at which
+    /// that number was found to have grown.
+    pub(crate) evictions: AtomicU64,
+    pub(crate) evicted_at: AtomicU64,
     /// Wakes the tasks that have something to tell the server when it answers again.
     pub(crate) back: Notify,
 }
@@ -49,7 +53,7 @@ pub(crate) enum Begun {
     /// It is decided.
     Done(Result<Allowed, Denied>),
     /// The server, or the policy, has to decide.
-    Open(Answer),
+    Open(Open),
 }
 
 impl Shared {
@@ -68,20 +72,34 @@ impl Shared {
 
     #[cold]
     fn begin_without_lease(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Begun {
-        match limit.subject.check_without_lease(n) {
-            Answer::Allowed(allowed) => Begun::Done(Ok(allowed)),
+        match self.settle(limit, limit.subject.check_without_lease(n)) {
+            Ok(decided) => Begun::Done(decided),
+            Err(open) => Begun::Open(open),
+        }
+    }
+
+    /// Returns the decision, or what it still needs.
+    fn settle(self: &Arc<Self>, limit: &Arc<SubjectLimit>, answer: Answer) -> Result<Result<Allowed, Denied>, Open> {
+        match answer {
+            Answer::Allowed(allowed) => Ok(Ok(allowed)),
+            Answer::Low(allowed) => {
+                self.ask_ahead(limit);
+                Ok(Ok(allowed))
+            }
             Answer::Denied(denied) => {
                 self.counters.denied_locally.add(1);
-                Begun::Done(Err(denied))
+                Ok(Err(denied))
             }
-            open => Begun::Open(open),
+            Answer::Ask(outgoing) => Err(Open::Ask(InFlight::new(self, limit, outgoing))),
+            Answer::Join => Err(Open::Join),
+            Answer::Down => Err(Open::Down),
         }
     }
 
     #[cold]
     fn ask_ahead(self: &Arc<Self>, limit: &Arc<SubjectLimit>) {
         if let Some(outgoing) = limit.subject.ask_ahead() {
-            self.send_in_background(limit, outgoing);
+            self.send_in_background(InFlight::new(self, limit, outgoing));
         }
     }
 
@@ -90,40 +108,28 @@ impl Shared {
         self: &Arc<Self>,
         limit: &Arc<SubjectLimit>,
         n: u32,
-        open: Answer,
+        mut open: Open,
     ) -> Result<Allowed, Denied> {
         if Handle::try_current().is_err() {
-            if let Answer::Ask(outgoing) = open {
-                drop(InFlight::new(limit, outgoing));
-            }
+            drop(open);
             self.server.note(&Unavailable::NoRuntime);
             self.note(&limit.keys, Some(&Unavailable::NoRuntime));
             return self.decide_by_policy(limit, n);
         }
         let until = Instant::now() + self.server.deadline();
-        let mut answer = open;
         loop {
-            answer = match answer {
-                Answer::Allowed(allowed) => return Ok(allowed),
-                Answer::Low(allowed) => {
-                    self.ask_ahead(limit);
-                    return Ok(allowed);
-                }
-                Answer::Denied(denied) => {
-                    self.counters.denied_locally.add(1);
-                    return Err(denied);
-                }
-                Answer::Down => return self.decide_by_policy(limit, n),
-                Answer::Ask(outgoing) if outgoing.is_lease() => {
+            let answer = match open {
+                Open::Down => return self.decide_by_policy(limit, n),
+                Open::Ask(in_flight) if in_flight.is_lease() => {
                     let mut outcome = pin!(limit.outcome.notified());
                     outcome.as_mut().enable();
-                    self.send_in_background(limit, outgoing);
+                    self.send_in_background(in_flight);
                     if timeout_at(until.into(), outcome).await.is_err() {
                         return self.decide_by_policy(limit, n);
                     }
                     limit.subject.check(n)
                 }
-                Answer::Ask(outgoing) => match self.send(limit, outgoing, until).await {
+                Open::Ask(in_flight) => match self.send(in_flight, until).await {
                     Ok((Outcome::Allowed(allowed), _)) => {
                         self.counters.allowed_by_server.add(1);
                         return Ok(allowed);
@@ -135,54 +141,53 @@ impl Shared {
                     Ok((Outcome::Again, _)) => limit.subject.check(n),
                     Ok((Outcome::Late, _)) | Err(_) => return self.decide_by_policy(limit, n),
                 },
-                Answer::Join => {
+                Open::Join => {
                     let mut outcome = pin!(limit.outcome.notified());
                     outcome.as_mut().enable();
                     // The outcome may have come before this check began to wait for it.
-                    match limit.subject.check(n) {
-                        Answer::Join => {
-                            if timeout_at(until.into(), outcome).await.is_err() {
-                                return self.decide_by_policy(limit, n);
-                            }
-                            limit.subject.check(n)
-                        }
-                        other => other,
+                    if limit.subject.join(n) && timeout_at(until.into(), outcome).await.is_err() {
+                        return self.decide_by_policy(limit, n);
                     }
+                    limit.subject.check(n)
                 }
             };
-            if matches!(answer, Answer::Join) && Instant::now() >= until {
-                return self.decide_by_policy(limit, n);
-            }
+            open = match self.settle(limit, answer) {
+                Ok(decided) => return decided,
+                Err(Open::Join) if Instant::now() >= until => return self.decide_by_policy(limit, n),
+                Err(open) => open,
+            };
         }
     }
 
     /// Sends a command in a task of its own, so that its outcome is noted whoever goes away.
-    pub(crate) fn send_in_background(self: &Arc<Self>, limit: &Arc<SubjectLimit>, outgoing: Box<Outgoing>) {
-        let Ok(runtime) = Handle::try_current() else {
-            drop(InFlight::new(limit, outgoing));
-            return;
-        };
-        let (shared, limit) = (Arc::clone(self), Arc::clone(limit));
+    pub(crate) fn send_in_background(self: &Arc<Self>, in_flight: InFlight) {
+        // Without a runtime it is lost.
+        let Ok(runtime) = Handle::try_current() else { return };
+        let shared = Arc::clone(self);
         let until = Instant::now() + self.server.deadline();
         runtime.spawn(async move {
             // Its outcome is in the subject, for the checks that wait.
-            _ = shared.send(&limit, outgoing, until).await;
+            _ = shared.send(in_flight, until).await;
         });
     }
 
     /// Sends a command, and tells the subject what came of it.
     pub(crate) async fn send(
         self: &Arc<Self>,
-        limit: &Arc<SubjectLimit>,
-        outgoing: Box<Outgoing>,
+        mut in_flight: InFlight,
         until: Instant,
     ) -> Result<(Outcome, Reply), Unavailable> {
+        let limit = Arc::clone(in_flight.limit());
         self.heartbeat.ensure(self);
-        limit.count_spent(self, outgoing.command());
-        let in_flight = InFlight::new(limit, outgoing);
-        let command = in_flight.command().cloned();
+        let command = in_flight.send().cloned();
         let called = match &command {
-            Some(command) => self.server.call(&limit.keys, limit.holder, command, until).await,
+            Some(command) => {
+                limit.count_spent(self, command);
+                // Tokens that come later have ended, and the server may have forgotten the request before.
+                let ends = Instant::now() + Duration::from_micros(self.plan.validity());
+                let until = if in_flight.is_lease() { until.min(ends) } else { until };
+                self.server.call(&limit.keys, limit.holder, command, until).await
+            }
             None => Err(Unavailable::NotConnected),
         };
         self.note(&limit.keys, called.as_ref().err());
@@ -192,7 +197,7 @@ impl Shared {
             }
             (in_flight.replied(&reply), reply)
         });
-        tending::tend(self, limit);
+        tending::tend(self, &limit);
         sent
     }
 
@@ -246,7 +251,7 @@ impl Shared {
     fn take_share(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
         let outage = Outage {
             now: self.server.now(),
-            since: self.server.shard(&limit.keys).1.replied_at(),
+            since: limit.shares_since(self.server.shard(&limit.keys).1.replied_at()),
             processes: self.processes(),
         };
         let terms = self.plan.terms();
@@ -281,6 +286,23 @@ impl Shared {
         Err(denied_on(&Micros, tokens, full_in, wait))
     }
 
+    /// Returns the local time in µs before which the shares of a new key have nothing. `evictions` are those of keys with a charge.
+    ///
+    /// A key that was evicted while the policy decides may come back, and what it had spent is forgotten. So from such an eviction on,
+    /// new keys begin empty. Otherwise each eviction would bring them a share of the burst.
+    pub(crate) fn shares_from(&self, evictions: impl FnOnce() -> u64) -> u64 {
+        if !self.authority.is_policy() {
+            return 0;
+        }
+        let evictions = evictions();
+        // ORDERING: Relaxed all. A count and a time for the share that the caller makes. A thread that finds the new count and the old
+        // time makes one that begins earlier, once.
+        if self.evictions.swap(evictions, Ordering::Relaxed) != evictions {
+            self.evicted_at.store(self.server.now(), Ordering::Relaxed);
+        }
+        self.evicted_at.load(Ordering::Relaxed)
+    }
+
     fn smallest_burst(&self) -> u32 {
         self.quotas.iter().map(Quota::burst_size).min().unwrap_or(u32::MAX)
     }
@@ -288,14 +310,14 @@ impl Shared {
     /// Asks the server how much is used.
     pub(crate) async fn usage(self: &Arc<Self>, limit: &Arc<SubjectLimit>) -> Result<Usage, Unavailable> {
         let until = Instant::now() + self.server.deadline();
-        let (_, reply) = self.send(limit, limit.subject.look(), until).await?;
+        let (_, reply) = self.send(InFlight::new(self, limit, limit.subject.look()), until).await?;
         Ok(super::usage::of(&reply, self.plan.terms(), &self.quotas, limit.subject.holding().tokens))
     }
 
     /// Makes the limit full again.
     pub(crate) async fn reset(self: &Arc<Self>, limit: &Arc<SubjectLimit>) -> Result<(), Unavailable> {
         let until = Instant::now() + self.server.deadline();
-        self.send(limit, limit.subject.reset(), until).await.map(drop)
+        self.send(InFlight::new(self, limit, limit.subject.reset()), until).await.map(drop)
     }
 
     pub(crate) fn refund(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {

@@ -2,6 +2,7 @@
 
 use super::local_share::LocalShare;
 use super::shared::Shared;
+use super::tending;
 use crate::script::{Command, Grant, Keys};
 use crate::server::chance;
 use crate::subject::{Due, Outcome, Outgoing, Plan, Subject};
@@ -19,6 +20,8 @@ pub(crate) struct SubjectLimit {
     pub(crate) holder: u64,
     /// This process's shares, a bucket for each quota, while the server does not answer.
     pub(crate) shares: Mutex<Vec<LocalShare>>,
+    /// The local time in µs before which the shares have nothing, whenever the server last replied.
+    shares_from: u64,
     /// Wakes the checks that wait for the command in flight.
     pub(crate) outcome: Notify,
     /// Whether a task does what is due.
@@ -35,10 +38,21 @@ impl SubjectLimit {
             keys,
             holder: chance::draw(),
             shares: Mutex::new(shares),
+            shares_from: 0,
             outcome: Notify::new(),
             is_tended: AtomicBool::new(false),
             counted: AtomicU64::new(0),
         }
+    }
+
+    /// Lets the shares begin empty at a local time in µs, if the server last replied before it.
+    pub(crate) fn with_shares_from(self, shares_from: u64) -> Self {
+        Self { shares_from, ..self }
+    }
+
+    /// The local time in µs at which the shares were empty, if the server last replied at `replied_at`.
+    pub(crate) fn shares_since(&self, replied_at: u64) -> u64 {
+        replied_at.max(self.shares_from)
     }
 
     /// Whether a task works for it: it has a lease, or something that the server has to know.
@@ -87,19 +101,35 @@ impl SubjectLimit {
     }
 }
 
-/// A command that was made and has no outcome yet: lost if it is dropped.
-pub(crate) struct InFlight<'a> {
-    limit: &'a SubjectLimit,
+/// A command that was made and has no outcome yet: lost if it is dropped, or unsent.
+///
+/// A command that vanishes without an outcome keeps others from being sent for the length of a lease, and takes its charge along. So
+/// it is wrapped where it is made: a future that is dropped before it is polled may have it, or a task of a runtime that ends.
+pub(crate) struct InFlight {
+    shared: Arc<Shared>,
+    limit: Arc<SubjectLimit>,
     outgoing: Option<Box<Outgoing>>,
+    is_sent: bool,
 }
 
-impl<'a> InFlight<'a> {
-    pub(crate) fn new(limit: &'a SubjectLimit, outgoing: Box<Outgoing>) -> Self {
-        Self { limit, outgoing: Some(outgoing) }
+impl InFlight {
+    pub(crate) fn new(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>, outgoing: Box<Outgoing>) -> Self {
+        Self { shared: Arc::clone(shared), limit: Arc::clone(limit), outgoing: Some(outgoing), is_sent: false }
     }
 
-    pub(crate) fn command(&self) -> Option<&Command> {
+    /// Notes that the server may have it from now on.
+    pub(crate) fn send(&mut self) -> Option<&Command> {
+        self.is_sent = true;
         self.outgoing.as_deref().map(Outgoing::command)
+    }
+
+    pub(crate) fn limit(&self) -> &Arc<SubjectLimit> {
+        &self.limit
+    }
+
+    /// Whether it asks for leased tokens.
+    pub(crate) fn is_lease(&self) -> bool {
+        self.outgoing.as_deref().is_some_and(Outgoing::is_lease)
     }
 
     /// Ends it with a reply.
@@ -116,13 +146,28 @@ impl<'a> InFlight<'a> {
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for InFlight {
     fn drop(&mut self) {
         if let Some(outgoing) = self.outgoing.take() {
-            self.limit.subject.lost(*outgoing);
+            if self.is_sent {
+                self.limit.subject.lost(*outgoing);
+            } else {
+                self.limit.subject.unsent(*outgoing);
+            }
             self.limit.outcome.notify_waiters();
+            tending::tend_later(&self.shared, &self.limit);
         }
     }
+}
+
+/// What a check still needs that the process cannot decide by itself.
+pub(crate) enum Open {
+    /// The outcome of this command.
+    Ask(InFlight),
+    /// That of the command in flight.
+    Join,
+    /// The policy.
+    Down,
 }
 
 /// Whether something is due.

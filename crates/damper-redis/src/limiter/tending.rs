@@ -1,9 +1,9 @@
 //! The task of a subject: it renews and returns leases, and tells the server of charges and refunds.
 
 use super::shared::Shared;
-use super::subject_limit::SubjectLimit;
+use super::subject_limit::{InFlight, SubjectLimit};
 use crate::server::chance;
-use crate::subject::{Due, Outgoing};
+use crate::subject::Due;
 use core::pin::pin;
 use core::time::Duration;
 use damper_core::{Clock, Monotonic};
@@ -26,13 +26,31 @@ pub(crate) fn tend(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
     if !limit.claim() {
         return;
     }
-    match limit.subject.due() {
-        Due::Nothing => limit.release(),
-        due => {
-            let tending = Tending { shared: Arc::clone(shared), limit: Arc::clone(limit), is_claimed: true };
-            drop(runtime.spawn(tending.run(due)));
-        }
+    let mut tending = Tending { shared: Arc::clone(shared), limit: Arc::clone(limit), is_claimed: true };
+    match tending.next() {
+        Some(Todo::Send(in_flight)) => drop(runtime.spawn(tending.run(Some(in_flight)))),
+        Some(Todo::At(_)) => drop(runtime.spawn(tending.run(None))),
+        None => {}
     }
+}
+
+/// Starts the task of a subject that may have something due, without asking it.
+///
+/// For a command that ended without a reply. It may end with a runtime that drops all new tasks at once, so this makes no other one.
+pub(crate) fn tend_later(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
+    let Ok(runtime) = Handle::try_current() else { return };
+    if limit.subject.is_settled() || !limit.claim() {
+        return;
+    }
+    let tending = Tending { shared: Arc::clone(shared), limit: Arc::clone(limit), is_claimed: true };
+    drop(runtime.spawn(tending.run(None)));
+}
+
+/// What is to be done without a check.
+enum Todo {
+    Send(InFlight),
+    /// At this tick of the subject's clock.
+    At(u64),
 }
 
 /// A task that has claimed its subject; the claim ends with it, or with its runtime.
@@ -51,33 +69,44 @@ impl Drop for Tending {
 }
 
 impl Tending {
-    async fn run(mut self, first: Due) {
-        let mut first = Some(first);
-        loop {
+    async fn run(mut self, mut first: Option<InFlight>) {
+        while self.is_claimed || first.is_some() {
             let limit = Arc::clone(&self.limit);
             // Before the subject is asked, so that no outcome is missed that changes what is due.
             let mut outcome = pin!(limit.outcome.notified());
             outcome.as_mut().enable();
-            match first.take().unwrap_or_else(|| limit.subject.due()) {
+            match first.take().map(Todo::Send).or_else(|| self.next()) {
                 // Either time has come, or something has changed.
-                Due::At(tick) => drop(timeout(until(tick), outcome).await),
-                Due::Send(outgoing) => self.send(outgoing).await,
-                Due::Nothing => {
-                    // Something that comes due now finds this task, which is about to end. So this task does it, or another
-                    // one that claims the subject first.
-                    self.release();
-                    let due = limit.subject.due();
-                    if matches!(due, Due::Nothing) {
+                Some(Todo::At(tick)) => drop(timeout(until(tick), outcome).await),
+                Some(Todo::Send(in_flight)) => {
+                    if !self.send(in_flight).await {
                         return;
                     }
-                    self.is_claimed = limit.claim();
-                    match due {
-                        due if self.is_claimed => first = Some(due),
-                        Due::Send(outgoing) => return self.send(outgoing).await,
-                        Due::At(_) | Due::Nothing => return,
-                    }
                 }
+                None => return,
             }
+        }
+    }
+
+    /// Returns what is to be done next; none if there is nothing, or another task does it.
+    ///
+    /// A command is returned even if another task has claimed the subject, because it has to be sent.
+    fn next(&mut self) -> Option<Todo> {
+        if let Some(todo) = self.todo() {
+            return Some(todo);
+        }
+        // Whoever makes something due now finds the place taken. So this looks once more after it has left it.
+        self.release();
+        let todo = self.todo()?;
+        self.is_claimed = self.limit.claim();
+        if self.is_claimed || matches!(todo, Todo::Send(_)) { Some(todo) } else { None }
+    }
+
+    fn todo(&self) -> Option<Todo> {
+        match self.limit.subject.due() {
+            Due::Send(outgoing) => Some(Todo::Send(InFlight::new(&self.shared, &self.limit, outgoing))),
+            Due::At(tick) => Some(Todo::At(tick)),
+            Due::Nothing => None,
         }
     }
 
@@ -87,16 +116,24 @@ impl Tending {
     }
 
     /// Sends a command. If the server does not answer, waits until it is back, or a while.
-    async fn send(&self, outgoing: Box<Outgoing>) {
+    ///
+    /// Returns false if the subject is given up with what is pending, because it was evicted or its limiter was dropped. Otherwise a
+    /// flood of keys would fill the memory for as long as the server is gone.
+    async fn send(&self, in_flight: InFlight) -> bool {
         let back = self.shared.back.notified();
         let until = Instant::now() + self.shared.server.deadline();
-        if self.shared.send(&self.limit, outgoing, until).await.is_ok() || !self.shared.authority.is_policy() {
-            return;
+        if self.shared.send(in_flight, until).await.is_ok() || !self.shared.authority.is_policy() {
+            return true;
+        }
+        // This value has one, and `run` has one.
+        if Arc::strong_count(&self.limit) <= 2 {
+            return false;
         }
         let [least, most] = PATIENCE;
         drop(timeout(Duration::from_millis(chance::between(least, most)), back).await);
         let [least, most] = SPREAD;
         sleep(Duration::from_millis(chance::between(least, most))).await;
+        true
     }
 }
 

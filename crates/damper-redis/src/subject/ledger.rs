@@ -5,6 +5,15 @@ use super::pending::Pending;
 use super::plan::{BUSY, PACE, Plan, QUIET};
 use crate::script::{Level, Limit, Seen};
 
+/// A limit that was empty counts as used up for so many µs.
+const USED_UP: u64 = 1_000_000;
+
+/// A request goes out early only for what this process spends in a part of a second, so at most so many times a second.
+const EARLY: u64 = 200;
+
+/// For so many µs no lease is tried after a reply that came too late for one.
+const TOO_SLOW: u64 = 5_000_000;
+
 /// The side that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -19,6 +28,9 @@ pub(super) enum Mode {
 pub(super) struct InFlight {
     pub(super) seq: u64,
     pub(super) since: u64,
+    /// The tokens that it asks for, which are all that this process may have where `is_capped`.
+    pub(super) wanted: u32,
+    pub(super) is_capped: bool,
 }
 
 /// All but the lease's word, the gate and what the fast path reads.
@@ -41,6 +53,18 @@ pub(super) struct Ledger {
     pub(super) length: u64,
     /// The earliest time of the next command while leasing.
     pub(super) ask_from: u64,
+    /// Before this time the bucket is empty, as of the last reply to a request.
+    pub(super) empty_until: u64,
+    /// The last time at which a reply showed that the bucket had too few tokens.
+    pub(super) emptied_at: Option<u64>,
+    /// Whether the last request brought too few tokens although the bucket had more: others have leased what may be leased.
+    pub(super) is_blocked: bool,
+    /// Before this time the server is too slow for leases: a reply came after the tokens that it brought had ended.
+    pub(super) slow_until: u64,
+    /// The tokens of the checks that wait for the request in flight.
+    pub(super) joined: u64,
+    /// The tokens of the checks that waited for the last request, beyond those that it brought.
+    pub(super) unmet: u64,
     /// Whether the last command was lost.
     pub(super) is_failing: bool,
     /// Whether a check found too few tokens since the last request.
@@ -56,7 +80,7 @@ pub(super) struct Ledger {
     /// Since when, as far as was looked, nothing was spent.
     pub(super) idle_since: u64,
     pub(super) pending: Pending,
-    /// Since when something is pending, or when a command last went out.
+    /// Since when something is pending.
     pub(super) pending_since: u64,
     /// Tokens a second, and checks a second.
     tokens: OwnRate,
@@ -78,6 +102,12 @@ impl Ledger {
             end: 0,
             length: plan.lease_micros(),
             ask_from: 0,
+            empty_until: 0,
+            emptied_at: None,
+            is_blocked: false,
+            slow_until: 0,
+            joined: 0,
+            unmet: 0,
             is_failing: false,
             ran_dry: false,
             last_target: 0,
@@ -94,11 +124,11 @@ impl Ledger {
         }
     }
 
-    /// Counts a check that the server decides, and returns whether there are enough of them to lease.
+    /// Counts a check that the server decides, and returns whether there are enough of them to lease, from a server that is fast enough.
     pub(super) fn count_check(&mut self, n: u32, now: u64) -> bool {
         self.tokens.count(n.into(), now);
         self.checks.count(1, now);
-        self.checks.at(now) >= BUSY
+        self.checks.at(now) >= BUSY && now >= self.slow_until
     }
 
     pub(super) fn begin_to_lease(&mut self, now: u64) {
@@ -110,6 +140,12 @@ impl Ledger {
     pub(super) fn stop_leasing(&mut self) {
         self.mode = Mode::PerCheck;
         self.checks = OwnRate::default();
+    }
+
+    /// Lets the server decide each check for a while, because its replies come too late for leases.
+    pub(super) fn give_up_leasing(&mut self, now: u64) {
+        self.stop_leasing();
+        self.slow_until = now.saturating_add(TOO_SLOW);
     }
 
     /// Whether so few tokens are used that they are not worth a lease.
@@ -129,13 +165,28 @@ impl Ledger {
 
     /// How many tokens the lease is to hold after the next request.
     ///
-    /// As many as the own rate needs. A lease that ran dry says little of that rate, so then twice as many as the last time. At most
-    /// this process's share of what may be leased.
+    /// As many as the own rate needs, and for the checks that wait. A lease that ran dry says little of that rate, so then twice as
+    /// many as the last time. At most this process's share of what may be leased.
     pub(super) fn target(&self, plan: &Plan, n: u32, now: u64) -> u32 {
         let leased = self.others.saturating_add(self.counted);
         let target = plan.target(self.tokens.at(now).max(8 * self.usual_cost), leased, self.length);
         let doubled = if self.ran_dry { self.last_target.saturating_mul(2) } else { 0 };
-        target.max(doubled).min(plan.share(self.others)).max(n).min(plan.most_held())
+        let unmet = u32::try_from(self.unmet).unwrap_or(u32::MAX).saturating_add(n);
+        target.max(doubled).max(unmet).min(plan.share(self.others)).max(n).min(plan.most_held())
+    }
+
+    /// Whether it pays to ask before the usual time, if the bucket has `left` tokens and a check needs `n` of them.
+    ///
+    /// It must have what this process spends in 5 ms. And it must not have been empty for a second: a limit that is used up denies
+    /// the checks anyway, and would only be asked more often.
+    pub(super) fn may_ask_early(&self, n: u32, left: u32, now: u64) -> bool {
+        let is_used_up = self.emptied_at.is_some_and(|at| now.saturating_sub(at) < USED_UP);
+        !is_used_up && u64::from(left) >= u64::from(n).max(self.tokens.at(now) / EARLY)
+    }
+
+    /// Counts tokens that the server takes for a check while this process leases.
+    pub(super) fn count_take(&mut self, n: u32, now: u64) {
+        self.tokens.count(n.into(), now);
     }
 
     /// Counts what was spent of `had` tokens while a request was in flight.
@@ -147,6 +198,25 @@ impl Ledger {
     /// With how many tokens left to ask again, of `held`.
     pub(super) fn low_of(&self, plan: &Plan, held: u32, now: u64) -> u32 {
         plan.low(self.tokens.at(now), self.round_trip, held)
+    }
+
+    /// Adds a charge to what is pending.
+    pub(super) fn owe(&mut self, tokens: u64, now: u64) {
+        self.note_pending(now);
+        self.pending.add_charge(tokens);
+    }
+
+    /// Adds a refund to what is pending.
+    pub(super) fn give_back(&mut self, tokens: u64, now: u64) {
+        self.note_pending(now);
+        self.pending.add_refund(tokens);
+    }
+
+    /// Notes the time before something is pending. What comes later does not put it off.
+    fn note_pending(&mut self, now: u64) {
+        if self.pending.is_empty() {
+            self.pending_since = now;
+        }
     }
 
     /// The tokens per second that this process uses.
@@ -178,9 +248,11 @@ impl Ledger {
     ///
     /// It asks for no more than the process uses. Requests that are lost leave the lease dry, and if each of them doubled the next, the
     /// first process that reaches a server which is back would take all that may be leased.
-    pub(super) fn fail(&mut self, sent: u64) {
+    pub(super) fn fail(&mut self, sent: u64, now: u64) {
         self.is_failing = true;
         self.last_target = 0;
-        self.ask_from = self.ask_from.max(sent.saturating_add(PACE));
+        // No later, even if the limit was empty: until then the policy decides.
+        let [least, most] = [sent, now].map(|time| time.saturating_add(PACE));
+        self.ask_from = self.ask_from.clamp(least.min(most), most);
     }
 }

@@ -15,14 +15,14 @@
 //!         Answer::Low(allowed)     => { if let Some(outgoing) = subject.ask_ahead() { send(outgoing) }; return Ok(allowed) }
 //!         Answer::Denied(denied)   => return Err(denied),
 //!         Answer::Ask(outgoing)    => send(outgoing), and wait for the outcome: Allowed, Denied, or Again: check once more
-//!         Answer::Join             => wait until the command in flight has an outcome, then check once more
+//!         Answer::Join             => if subject.join(n), wait until the command in flight has an outcome; then check once more
 //!         Answer::Down             => decide by the policy for a server that is gone
 //!     }                            // whoever waits gives up at the check's deadline, and decides by the policy
 //! }
 //! ```
 //!
 //! - `send` passes `outgoing.command()` to the server in a task of its own, so that a caller that goes away cancels nothing. It ends
-//!   with exactly one of [`Subject::replied`] and [`Subject::lost`], and then wakes the joined checks.
+//!   with exactly one of [`Subject::replied`], [`Subject::lost`] and [`Subject::unsent`], and then wakes the joined checks.
 //! - A task for each subject with something due calls [`Subject::due`]: after each outcome and each [`Due::At`], until it
 //!   returns [`Due::Nothing`]. It starts again with the next command that is sent, and when [`Subject::charge`] or
 //!   [`Subject::refund`] says so.
@@ -30,7 +30,7 @@
 //! # Other callers of the same limit
 //!
 //! A process that floods a limit takes what the others would have had, as in any shared bucket; a limit for each client prevents
-//! that. Leases make it less bad, because such a process comes for tokens at most 50 times a second, and not with each check. In a
+//! that. Leases make it less bad, because such a process comes for tokens some 50 times a second, and not with each check. In a
 //! simulated day (`tests/day.rs`: 20 tokens a second, a burst of 200, four ordinary processes and a batch job that at times asks
 //! for five times the limit) the ordinary callers are denied 40 % of their checks while the job runs, and 86 % where the server
 //! decides each check. Without the job they are denied none.

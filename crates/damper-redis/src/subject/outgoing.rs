@@ -47,8 +47,8 @@ pub enum Due {
     Nothing,
 }
 
-/// A command to be sent, which has to end with [`Subject::replied`](super::Subject::replied) or
-/// [`Subject::lost`](super::Subject::lost).
+/// A command to be sent, which has to end with [`Subject::replied`](super::Subject::replied),
+/// [`Subject::lost`](super::Subject::lost) or [`Subject::unsent`](super::Subject::unsent).
 #[derive(Debug)]
 #[must_use = "a command that is neither sent nor lost keeps others from being sent for the length of a lease"]
 pub struct Outgoing {
@@ -81,8 +81,9 @@ pub(super) struct Ticket {
     pub(super) kind: Kind,
     /// The tick at which the command was made, which is no later than its sending.
     pub(super) sent: u64,
-    /// The charge that the command carries.
+    /// The charge and the refund that the command carries.
     pub(super) charge: u64,
+    pub(super) refund: u64,
 }
 
 #[derive(Clone, Copy, Debug)]

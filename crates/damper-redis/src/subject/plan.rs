@@ -2,8 +2,9 @@
 
 use crate::script::Terms;
 use core::time::Duration;
+use damper_core::internal::ExpiringLease;
 
-/// The shortest time between two commands while leasing, in µs: at most 50 a second.
+/// The shortest time between two commands while leasing, in µs, of a limit that is used up: at most 50 a second.
 pub(super) const PACE: u64 = 20_000;
 
 /// A lease that is not used for so many µs is returned.
@@ -74,6 +75,10 @@ impl Plan {
         self.leases
     }
 
+    /// How long the tokens of a usual request may be spent after it was sent, in µs.
+    pub(crate) fn validity(&self) -> u64 {
+        validity(self.lease)
+    }
 
     /// The largest cost that can ever be allowed.
     pub(super) fn largest_cost(&self) -> u32 {
@@ -82,7 +87,7 @@ impl Plan {
 
     /// The most tokens that a lease can hold, however few other processes hold.
     pub(super) fn most_held(&self) -> u32 {
-        self.terms.first().map_or(0, |terms| terms.hold.min(terms.burst))
+        self.terms.first().map_or(0, |terms| terms.hold.min(terms.burst).min(ExpiringLease::MOST))
     }
 
     /// The most tokens to hold while other processes hold `others`: nine tenths of what they leave.

@@ -1,5 +1,6 @@
 //! Replies, and commands that were lost: what a subject learns from them.
 
+use super::gate::LONGEST_SILENCE;
 use super::ledger::{Ledger, Mode};
 use super::outgoing::{Kind, Outcome, Outgoing, Ticket};
 use super::plan::validity;
@@ -22,13 +23,17 @@ impl<C: Clock> Subject<C> {
         let mut ledger = self.ledger();
         let now = self.now();
         if matches!(reply.status, Status::Late | Status::Stale) {
-            self.lose(&mut ledger, &ticket);
+            self.lose(&mut ledger, &ticket, now);
             return Outcome::Late;
         }
         match ticket.kind {
             Kind::Take { cost } => {
                 self.see(&mut ledger, reply, now);
                 ledger.is_failing = false;
+                self.reopen_earlier(reply, now);
+                if reply.status == Status::Denied && self.elsewhere.load(Ordering::Relaxed) == 0 {
+                    ledger.emptied_at = Some(now);
+                }
                 self.taken(cost, reply, now)
             }
             Kind::Lease { seq, unspent, wanted } => {
@@ -44,13 +49,14 @@ impl<C: Clock> Subject<C> {
                         ledger.others = (grant.leased as u32).saturating_sub(ledger.counted);
                         self.granted(&mut ledger, &ticket, grant, reply, now);
                     }
-                    _ => self.lose(&mut ledger, &ticket),
+                    _ => self.lose(&mut ledger, &ticket, now),
                 }
                 Outcome::Again
             }
             Kind::Reset => {
                 self.see(&mut ledger, reply, now);
                 self.gate.reopen();
+                (ledger.ask_from, ledger.empty_until, ledger.emptied_at) = (ledger.ask_from.min(now), 0, None);
                 Outcome::Again
             }
         }
@@ -61,21 +67,38 @@ impl<C: Clock> Subject<C> {
     /// Tokens that it was to give back are lost with it, and a charge goes with the next command. A take counts as taken.
     pub fn lost(&self, outgoing: Outgoing) {
         let Outgoing { command: _, ticket } = outgoing;
-        self.lose(&mut self.ledger(), &ticket);
+        let mut ledger = self.ledger();
+        self.lose(&mut ledger, &ticket, self.now());
     }
 
-    fn lose(&self, ledger: &mut Ledger, ticket: &Ticket) {
-        ledger.pending.add_charge(ticket.charge);
+    /// Learns that a command was never sent: what it was to carry goes with the next one, and nothing has failed.
+    ///
+    /// Tokens that it took out of the lease to give them back stay out.
+    pub fn unsent(&self, outgoing: Outgoing) {
+        let Outgoing { command: _, ticket } = outgoing;
+        let mut ledger = self.ledger();
+        let now = self.now();
+        ledger.owe(ticket.charge, now);
+        ledger.give_back(ticket.refund, now);
+        if let Kind::Lease { seq, .. } = ticket.kind
+            && ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq)
+        {
+            ledger.in_flight = None;
+        }
+    }
+
+    fn lose(&self, ledger: &mut Ledger, ticket: &Ticket, now: u64) {
+        ledger.owe(ticket.charge, now);
         let sent = self.instants.micros(ticket.sent);
         match ticket.kind {
             Kind::Lease { seq, .. } => {
                 // Otherwise it was given up before, and another one may be in flight.
                 if ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq) {
                     ledger.in_flight = None;
-                    ledger.fail(sent);
+                    ledger.fail(sent, now);
                 }
             }
-            Kind::Take { .. } if ledger.mode == Mode::Leasing => ledger.fail(sent),
+            Kind::Take { .. } if ledger.mode == Mode::Leasing => ledger.fail(sent, now),
             Kind::Take { .. } | Kind::Reset => {}
         }
     }
@@ -93,15 +116,41 @@ impl<C: Clock> Subject<C> {
         ledger.round_trip = now.saturating_sub(sent);
         let missing = wanted - grant.granted;
         ledger.ask_from = sent.saturating_add(self.plan.pace(missing, grant.length, self.jitter(grant.seq)));
+        let empty = self.wait(1, reply).unwrap_or(u64::MAX);
+        (ledger.empty_until, ledger.is_blocked) = (now.saturating_add(empty), missing > 0 && empty == 0);
+        if missing > 0 && empty > 0 {
+            ledger.emptied_at = Some(now);
+        }
         if held == 0 && wanted > 0 {
             // In debt there is nothing to grant before this.
-            ledger.ask_from = ledger.ask_from.max(now.saturating_add(self.wait(1, reply).unwrap_or(NEVER_FILLED)));
+            ledger.ask_from = ledger.ask_from.max(now.saturating_add(empty.min(LONGEST_SILENCE)));
         }
+        ledger.unmet = ledger.joined.saturating_sub(held.into());
+        ledger.joined = 0;
         ledger.low = ledger.low_of(&self.plan, held, now);
+        if wanted > 0 && now >= ledger.end {
+            ledger.give_up_leasing(now);
+        }
         let low = if ledger.mode == Mode::Leasing { ledger.low } else { 0 };
         // ORDERING: Relaxed, as in `Subject::check`.
         self.low.store(low, Ordering::Relaxed);
-        self.gate.reopen();
+        if self.gate.cost() <= self.plan.most_held() {
+            self.gate.reopen();
+        } else {
+            self.reopen_earlier(reply, now);
+        }
+    }
+
+    /// Opens the gate as early as this reply says, where something was given back since it was closed.
+    fn reopen_earlier(&self, reply: &Reply, now: u64) {
+        let cost = self.gate.cost();
+        if let Some(wait) = self.gate.closed_for(cost, now) {
+            match self.wait(cost, reply) {
+                Some(0) => self.gate.reopen(),
+                Some(earlier) if earlier < wait => self.gate.close(cost, now, earlier),
+                _ => {}
+            }
+        }
     }
 
     fn taken(&self, cost: u32, reply: &Reply, now: u64) -> Outcome {
@@ -113,7 +162,7 @@ impl<C: Clock> Subject<C> {
         }
         let wait = self.wait(cost, reply);
         // A gate for smaller costs denies this one too.
-        if self.gate.wait(cost, now).is_none() {
+        if self.gate.closed_for(cost, now).is_none() {
             self.gate.close(cost, now, wait.unwrap_or(NEVER_FILLED));
         }
         Outcome::Denied(self.denied(cost, wait.map(|wait| wait.max(1))))

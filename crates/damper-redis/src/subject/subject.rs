@@ -4,7 +4,7 @@ use super::gate::Gate;
 use super::instants::Instants;
 use super::ledger::{InFlight, Ledger, Mode};
 use super::outgoing::{Answer, Due, Kind, Outgoing, Ticket};
-use super::plan::{IDLE, PACE, Plan, validity};
+use super::plan::{IDLE, Plan, validity};
 use crate::script::{Ask, Command, Take};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use damper_core::internal::{AnswerTicks, ExpiringLease, Spent, denied_on};
@@ -104,6 +104,9 @@ impl<C: Clock> Subject<C> {
     /// Decides on `n` tokens that the lease does not hold: the rest of [`check`](Self::check).
     #[cold]
     pub fn check_without_lease(&self, n: u32) -> Answer {
+        if n == 0 {
+            return Answer::Allowed(self.allowed(Spent { left: 0, at: self.clock.now() }));
+        }
         if n > self.plan.largest_cost() {
             return Answer::Denied(self.denied(n, Some(0)));
         }
@@ -116,6 +119,7 @@ impl<C: Clock> Subject<C> {
         if let Some(spent) = self.lease.spend(n, &self.clock) {
             return Answer::Allowed(self.allowed(spent));
         }
+        self.give_up_overdue(&mut ledger, now);
         let fits = n <= self.plan.most_held();
         match ledger.mode {
             Mode::PerCheck => {
@@ -127,26 +131,63 @@ impl<C: Clock> Subject<C> {
             }
             Mode::Leasing => ledger.ran_dry |= fits,
         }
-        self.give_up_overdue(&mut ledger, now);
-        if fits && ledger.in_flight.is_some() {
+        if fits { self.ask_for_more(&mut ledger, n, now) } else { self.ask_for_one(&mut ledger, n, now) }
+    }
+
+    /// Asks for the tokens of a check that a lease can hold.
+    ///
+    /// A lease that is dry is no reason to deny. An empty limit is. So while the limit has tokens, as of the last reply, this does not
+    /// wait for the time of the next request.
+    fn ask_for_more(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
+        // ORDERING: Relaxed, as in `allowed`.
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        let may_ask_early = ledger.may_ask_early(n, elsewhere, now);
+        if let Some(in_flight) = ledger.in_flight {
+            let is_spoken_for = ledger.joined + u64::from(n) > in_flight.wanted.into();
+            if may_ask_early && in_flight.is_capped && is_spoken_for {
+                return self.ask_for_one(ledger, n, now);
+            }
             return Answer::Join;
         }
-        if now < ledger.ask_from {
-            if ledger.is_failing {
-                return Answer::Down;
-            }
-            let wait = ledger.ask_from - now;
-            self.gate.close(self.lease.held(&self.clock).saturating_add(1), now, wait);
-            return Answer::Denied(self.denied(n, Some(wait)));
-        }
-        if fits {
+        if now >= ledger.ask_from || (may_ask_early && !ledger.is_failing && !ledger.is_blocked) {
             let target = ledger.target(&self.plan, n, now);
-            Answer::Ask(self.request(&mut ledger, target))
-        } else {
-            // More than a lease can hold.
-            ledger.ask_from = now.saturating_add(PACE);
-            Answer::Ask(self.take(&mut ledger, n))
+            return Answer::Ask(self.request(ledger, target));
         }
+        if may_ask_early || ledger.is_failing {
+            return self.ask_for_one(ledger, n, now);
+        }
+        let held = self.lease.held(&self.clock);
+        // The limit may have tokens again only after the next request, and that one may find tokens that were given back.
+        let wait = ledger.ask_from.max(ledger.empty_until) - now;
+        self.gate.close_until(held.max(elsewhere).saturating_add(1), now, wait, ledger.ask_from);
+        Answer::Denied(self.denied(n, Some(wait)))
+    }
+
+    /// Asks the server to decide on a check while this process leases.
+    ///
+    /// Its cost is more than a lease can hold, or than what others leave to be leased.
+    fn ask_for_one(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
+        if ledger.is_failing && now < ledger.ask_from {
+            return Answer::Down;
+        }
+        ledger.count_take(n, now);
+        // ORDERING: Relaxed, as in `allowed`. Only threads that hold the lock write it.
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        self.elsewhere.store(elsewhere.saturating_sub(n), Ordering::Relaxed);
+        Answer::Ask(self.take(ledger, n))
+    }
+
+    /// Counts a check of `n` tokens that waits after [`Answer::Join`], so that the next request asks for it too.
+    ///
+    /// To be called when the caller is sure to notice the outcome. False if there is one already: then it checks again at once.
+    #[must_use]
+    pub fn join(&self, n: u32) -> bool {
+        let mut ledger = self.ledger();
+        let is_in_flight = ledger.in_flight.is_some();
+        if is_in_flight {
+            ledger.joined = ledger.joined.saturating_add(n.into());
+        }
+        is_in_flight
     }
 
     /// Returns the request for more tokens after [`Answer::Low`], if it is time for one.
@@ -182,6 +223,12 @@ impl<C: Clock> Subject<C> {
         }
     }
 
+    /// Returns whether there is nothing to do without a check.
+    pub fn is_settled(&self) -> bool {
+        let ledger = self.ledger();
+        ledger.mode == Mode::PerCheck && ledger.pending.is_empty() && ledger.in_flight.is_none()
+    }
+
     fn due_of_lease(&self, ledger: &mut Ledger, now: u64) -> Due {
         let held = self.lease.held(&self.clock);
         ledger.look(held, now);
@@ -191,8 +238,11 @@ impl<C: Clock> Subject<C> {
             ledger.stop_leasing();
             return Due::Send(self.request(ledger, 0));
         }
-        // So that tokens which are still needed do not expire.
-        let renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
+        // So that tokens which are still needed do not expire, and the server hears of what is pending.
+        let mut renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
+        if !ledger.pending.is_empty() {
+            renew_from = renew_from.min(ledger.pending_since.saturating_add(IDLE));
+        }
         if is_time && (held <= ledger.low || now >= renew_from) {
             let target = ledger.target(&self.plan, 1, now);
             return Due::Send(self.request(ledger, target));
@@ -210,8 +260,8 @@ impl<C: Clock> Subject<C> {
             return Due::Nothing;
         }
         let mut ledger = self.ledger();
-        ledger.pending.add_charge(tokens.into());
-        self.due_of_pending(&mut ledger)
+        ledger.owe(tokens.into(), self.now());
+        self.due_of_pending(&ledger)
     }
 
     /// Gives back tokens that were taken and not used, to the lease or with the next command.
@@ -225,12 +275,11 @@ impl<C: Clock> Subject<C> {
         if refunded == tokens {
             return Due::Nothing;
         }
-        ledger.pending.add_refund((tokens - refunded).into());
-        self.due_of_pending(&mut ledger)
+        ledger.give_back((tokens - refunded).into(), self.now());
+        self.due_of_pending(&ledger)
     }
 
-    fn due_of_pending(&self, ledger: &mut Ledger) -> Due {
-        ledger.pending_since = self.now();
+    fn due_of_pending(&self, ledger: &Ledger) -> Due {
         // Next to that of a lease, which is due earlier.
         self.at(ledger.pending_since.saturating_add(IDLE))
     }
@@ -245,7 +294,7 @@ impl<C: Clock> Subject<C> {
         let limits = self.ledger().limits(&self.plan).collect();
         Box::new(Outgoing {
             command: Command::Reset(limits),
-            ticket: Ticket { kind: Kind::Reset, sent: self.clock.now(), charge: 0 },
+            ticket: Ticket { kind: Kind::Reset, sent: self.clock.now(), charge: 0, refund: 0 },
         })
     }
 
@@ -275,7 +324,7 @@ impl<C: Clock> Subject<C> {
         let take = Take { cost: n, charge, refund };
         Box::new(Outgoing {
             command: Command::Take(ledger.limits(&self.plan).map(|limit| (limit, take)).collect()),
-            ticket: Ticket { kind: Kind::Take { cost: n }, sent: self.clock.now(), charge },
+            ticket: Ticket { kind: Kind::Take { cost: n }, sent: self.clock.now(), charge, refund },
         })
     }
 
@@ -289,13 +338,15 @@ impl<C: Clock> Subject<C> {
         // The server counts no more than this as soon as it has the request, so a refund must not lift the lease beyond.
         (ledger.counted, ledger.looked_at) = (report.unspent, report.unspent);
         ledger.seq += 1;
-        ledger.in_flight = Some(InFlight { seq: ledger.seq, since: now });
+        let wanted = target.saturating_sub(report.unspent);
+        let is_capped = target >= self.plan.share(ledger.others);
+        ledger.in_flight = Some(InFlight { seq: ledger.seq, since: now, wanted, is_capped });
+        (ledger.joined, ledger.unmet) = (0, 0);
         ledger.last_target = target;
         ledger.ran_dry = false;
         // ORDERING: Relaxed, as in `check`.
         self.low.store(0, Ordering::Relaxed);
         let (charge, refund) = ledger.pending.send();
-        let wanted = target.saturating_sub(report.unspent);
         let ask = Ask {
             seq: ledger.seq,
             ack: ledger.acked,
@@ -309,7 +360,12 @@ impl<C: Clock> Subject<C> {
         let command = ledger.limits(&self.plan).next().map(|limit| Command::Lease(limit, ask));
         Box::new(Outgoing {
             command: command.unwrap_or(Command::Take(Vec::new())),
-            ticket: Ticket { kind: Kind::Lease { seq: ledger.seq, unspent: report.unspent, wanted }, sent, charge },
+            ticket: Ticket {
+                kind: Kind::Lease { seq: ledger.seq, unspent: report.unspent, wanted },
+                sent,
+                charge,
+                refund,
+            },
         })
     }
 
@@ -319,7 +375,8 @@ impl<C: Clock> Subject<C> {
             && now.saturating_sub(in_flight.since) >= self.plan.lease_micros()
         {
             ledger.in_flight = None;
-            ledger.fail(in_flight.since);
+            ledger.fail(in_flight.since, now);
+            ledger.give_up_leasing(now);
         }
     }
 

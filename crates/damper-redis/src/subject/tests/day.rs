@@ -50,7 +50,7 @@ fn denied(tally: &Tally) -> f64 {
 
 /// Ordinary callers are denied no more than on the same day with a decision per check.
 ///
-/// They are denied less beside the job, because it comes for tokens at most 50 times a second, and not with each check.
+/// They are denied less beside the job, because it comes for tokens some 50 times a second, and not with each check.
 #[test]
 fn ordinary_callers_fare_as_with_a_decision_per_check() {
     let (leased, beside) = day(Duration::from_secs(1));

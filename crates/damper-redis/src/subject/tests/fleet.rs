@@ -52,9 +52,9 @@ pub(super) struct Tally {
     pub(super) denied: u64,
     /// Those that waited until their deadline.
     pub(super) overdue: u64,
+    /// The tokens of checks that one exact bucket, asked without delay, would have denied.
+    pub(super) denied_by_bucket: u64,
     pub(super) commands: u64,
-    /// The most commands in a second of which it leased throughout.
-    pub(super) most_while_leasing: u64,
 }
 
 impl Tally {
@@ -62,8 +62,8 @@ impl Tally {
         self.allowed += other.allowed;
         self.denied += other.denied;
         self.overdue += other.overdue;
+        self.denied_by_bucket += other.denied_by_bucket;
         self.commands += other.commands;
-        self.most_while_leasing = self.most_while_leasing.max(other.most_while_leasing);
     }
 }
 
@@ -75,8 +75,6 @@ struct Process {
     due: u64,
     /// The costs of checks that joined a command in flight, and their deadlines.
     joined: Vec<(u32, u64)>,
-    /// The second at hand: which one it is, its commands, and whether the process leased throughout.
-    second: (u64, u64, bool),
 }
 
 enum Event {
@@ -95,6 +93,9 @@ pub(super) struct Fleet {
     /// By time, and then by number.
     events: BTreeMap<(u64, u64), Event>,
     number: u64,
+    /// One bucket that decides on the same checks, with what is owed in parts of a token, as of a time.
+    bucket: (u128, u64),
+    terms: Terms,
     /// When tokens of leases were spent, and how many.
     spent: Vec<(u64, u32)>,
     logs: bool,
@@ -116,13 +117,15 @@ impl Fleet {
             chance: Chance(7),
             events: BTreeMap::new(),
             number: 0,
+            bucket: (0, 0),
+            terms,
             spent: Vec::new(),
             logs: true,
         };
         for (index, traffic) in traffic.into_iter().enumerate() {
             let subject = Subject::new(Arc::clone(&plan), index as u64, Arc::clone(&clock));
-            let (tally, due, second) = (Tally::default(), u64::MAX, (0, 0, false));
-            fleet.processes.push(Process { subject, traffic, tally, due, joined: Vec::new(), second });
+            let (tally, due) = (Tally::default(), u64::MAX);
+            fleet.processes.push(Process { subject, traffic, tally, due, joined: Vec::new() });
             let first = fleet.chance.below(SECOND);
             fleet.schedule(first, Event::Check(index));
         }
@@ -152,6 +155,7 @@ impl Fleet {
                 Event::Check(index) => {
                     let (cost, pause) = (self.processes[index].traffic)(&mut self.chance, time);
                     if cost > 0 {
+                        self.ask_bucket(index, cost);
                         self.check(index, cost, time + DEADLINE);
                     }
                     self.schedule(time + pause, Event::Check(index));
@@ -173,6 +177,17 @@ impl Fleet {
         self.now = end;
     }
 
+    /// Asks the one bucket that the fleet is compared with.
+    fn ask_bucket(&mut self, index: usize, n: u32) {
+        let (rate, (debt, at)) = (self.terms.rate, self.bucket);
+        let part = u128::from(rate.micros());
+        let debt = debt.saturating_sub(u128::from(self.now - at) * u128::from(rate.tokens()));
+        let after = debt + u128::from(n) * part;
+        let is_allowed = after <= u128::from(self.terms.burst) * part;
+        self.bucket = (if is_allowed { after } else { debt }, self.now);
+        self.processes[index].tally.denied_by_bucket += if is_allowed { 0 } else { u64::from(n) };
+    }
+
     fn trip(&mut self) -> u64 {
         self.now + ONE_WAY + self.chance.below(ONE_WAY)
     }
@@ -192,7 +207,10 @@ impl Fleet {
             }
             Answer::Denied(_) | Answer::Down => self.processes[index].tally.denied += u64::from(n),
             Answer::Ask(outgoing) => self.send(index, outgoing, Some((n, deadline))),
-            Answer::Join => self.processes[index].joined.push((n, deadline)),
+            Answer::Join => {
+                assert!(self.processes[index].subject.join(n), "its request is in flight");
+                self.processes[index].joined.push((n, deadline));
+            }
         }
     }
 
@@ -204,18 +222,7 @@ impl Fleet {
     }
 
     fn send(&mut self, index: usize, outgoing: Box<Outgoing>, check: Option<(u32, u64)>) {
-        let process = &mut self.processes[index];
-        process.tally.commands += 1;
-        let is_leasing = process.subject.holding().is_leasing;
-        let second = self.now / SECOND;
-        if process.second.0 != second {
-            process.second = (second, 0, is_leasing);
-        }
-        process.second.1 += 1;
-        process.second.2 &= is_leasing;
-        if process.second.2 {
-            process.tally.most_while_leasing = process.tally.most_while_leasing.max(process.second.1);
-        }
+        self.processes[index].tally.commands += 1;
         let arrival = self.trip();
         self.schedule(arrival, Event::Arrive(index, outgoing, check));
         self.due(index);

@@ -9,9 +9,13 @@
 // | `promises` | commands per second, admitted per command, use under saturation |
 // | `steps` | single steps of the state machine |
 // | `day` | a day of ordinary traffic |
+// | `ordinary` | uneven traffic below the limit, beside one exact bucket |
+// | `memory` | what a denial, a loss and a reset leave behind |
 
 mod day;
 mod fleet;
+mod memory;
+mod ordinary;
 mod promises;
 mod server;
 mod steps;

@@ -1,0 +1,204 @@
+//! What a process remembers of denials, losses and resets, and for how long; and when it tells of charges.
+
+use super::fleet::{MILLISECOND, SECOND};
+use super::steps::{Pair, carried};
+use crate::script::{Command, Limit, Seen, Terms};
+use crate::subject::{Answer, Due, Outcome};
+use damper_core::Quota;
+
+/// A token in 90 seconds, and a burst of 1,000.
+fn slow() -> Terms {
+    Terms::new(Quota::per_hour(40).burst(1_000), 250).expect("a rate that can be counted")
+}
+
+/// Fills the limit, as another process does.
+fn reset_elsewhere(pair: &mut Pair, terms: Terms) {
+    let limit = Limit { terms, seen: Seen::default() };
+    pair.server.run(&Command::Reset(vec![limit]), 9, pair.now);
+}
+
+/// Takes all tokens, from a lease or one by one, and ends with a denial.
+fn exhaust(pair: &mut Pair) {
+    while pair.takes(1) {}
+}
+
+/// Two processes that have used up a slow limit: one that leases, and one that takes large costs.
+fn exhausted() -> [Pair; 2] {
+    let mut leasing = Pair::new(slow());
+    leasing.lease();
+    exhaust(&mut leasing);
+    assert!(leasing.subject.holding().is_leasing);
+    let mut asking = Pair::new(slow());
+    assert!(asking.takes(500) && asking.takes(500) && !asking.takes(1));
+    assert!(!asking.subject.holding().is_leasing);
+    [leasing, asking]
+}
+
+#[test]
+fn reset_by_another_process_is_noticed_after_five_seconds() {
+    for mut pair in exhausted() {
+        let Answer::Denied(denied) = pair.subject.check(1) else { panic!("it knows") };
+        assert!(denied.retry_after() > Some(std::time::Duration::from_secs(80)), "the wait is the true one: {denied}");
+        reset_elsewhere(&mut pair, slow());
+        assert!(!pair.takes(1), "it has not heard of it");
+        pair.wait(5 * SECOND);
+        assert!((0..9).all(|_| pair.takes(1)));
+    }
+}
+
+#[test]
+fn denials_of_an_exhausted_limit_send_a_command_every_five_seconds() {
+    for mut pair in exhausted() {
+        let mut commands = 0;
+        for _ in 0..60_000 {
+            pair.wait(MILLISECOND);
+            match pair.subject.check(1) {
+                Answer::Ask(outgoing) => {
+                    commands += 1;
+                    let _ = pair.run(*outgoing);
+                }
+                Answer::Denied(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!((10..=13).contains(&commands), "{commands} in a minute");
+    }
+}
+
+#[test]
+fn own_reset_opens_the_limit_at_once() {
+    for mut pair in exhausted() {
+        let outgoing = pair.subject.reset();
+        assert_eq!(pair.run(*outgoing), Outcome::Again);
+        assert!((0..9).all(|_| pair.takes(1)));
+    }
+}
+
+#[test]
+fn refund_is_not_hidden_by_the_denial_before_it() {
+    let mut pair = Pair::new(slow());
+    assert!(pair.takes(500) && pair.takes(500) && !pair.takes(1));
+    let _ = pair.subject.refund(5);
+    pair.wait(100 * MILLISECOND);
+    let Due::Send(outgoing) = pair.subject.due() else { panic!("it is time to tell the server") };
+    let _ = pair.run(*outgoing);
+    assert!((0..5).all(|_| pair.takes(1)));
+    assert!(!pair.takes(1));
+}
+
+/// Otherwise one lost question would hand an exhausted limit to the policy for a minute.
+#[test]
+fn lost_command_makes_the_policy_decide_for_20_ms_only() {
+    let [mut pair, _] = exhausted();
+    pair.wait(5 * SECOND);
+    let outgoing = pair.asked(1);
+    let _ = pair.run(*outgoing);
+    // It knows that the limit is empty, and no check has closed the gate yet.
+    let outgoing = pair.subject.look();
+    pair.subject.lost(*outgoing);
+    pair.wait(20 * MILLISECOND);
+    assert!(!matches!(pair.subject.check(1), Answer::Down));
+}
+
+#[test]
+fn no_tokens_are_allowed_whatever_is_known() {
+    for mut pair in exhausted() {
+        // Beyond the end of a lease, which holds not even nothing.
+        pair.wait(2 * SECOND);
+        assert!(matches!(pair.subject.check(0), Answer::Allowed(_)));
+    }
+}
+
+#[test]
+fn charges_that_keep_coming_are_told_within_100_ms() {
+    let mut pair = Pair::new(slow());
+    let mut told = 0;
+    for _ in 0..100 {
+        let _ = pair.subject.charge(1);
+        pair.wait(50 * MILLISECOND);
+        if let Due::Send(outgoing) = pair.subject.due() {
+            told += carried(&outgoing).0;
+            let _ = pair.run(*outgoing);
+        }
+    }
+    assert!(told >= 98, "{told} of 100");
+}
+
+/// Charges that the lease cannot pay do not wait for its next request, which an even load sends twice a second.
+#[test]
+fn leasing_process_tells_of_charges_within_200_ms() {
+    let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
+    pair.lease();
+    let (mut charged_at, mut told_at) = (0, 0);
+    for step in 0..1_000 {
+        pair.wait(MILLISECOND);
+        if step % 15 == 0 {
+            let _ = pair.takes(1);
+        }
+        if let Due::Send(outgoing) = pair.subject.due() {
+            if carried(&outgoing).0 > 0 {
+                told_at = pair.now;
+            }
+            let _ = pair.run(*outgoing);
+            if step > 300 && charged_at == 0 {
+                let _ = pair.subject.charge(200);
+                charged_at = pair.now;
+            }
+        }
+    }
+    assert!(charged_at > 0 && told_at > charged_at, "charged at {charged_at}, told at {told_at}");
+    let late = told_at - charged_at;
+    assert!(late <= 200 * MILLISECOND, "{late} µs");
+}
+
+/// Otherwise each request would bring tokens that have ended, and every check would wait for its deadline.
+#[test]
+fn server_that_is_too_slow_for_leases_decides_each_check() {
+    for slow in [SECOND * 9 / 10, SECOND * 2] {
+        let mut pair = Pair::new(super::fleet::terms(10_000, 10_000));
+        let (mut leases, mut allowed) = (0, 0);
+        for _ in 0..100 {
+            match pair.subject.check(1) {
+                Answer::Ask(outgoing) => {
+                    leases += u32::from(outgoing.is_lease());
+                    let wait = if outgoing.is_lease() { slow } else { MILLISECOND };
+                    pair.wait(wait);
+                    if matches!(pair.subject.due(), Due::Send(_)) {
+                        panic!("nothing is due");
+                    }
+                    allowed += u32::from(matches!(pair.run(*outgoing), Outcome::Allowed(_)));
+                }
+                Answer::Down => pair.wait(MILLISECOND),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(leases == 1 && allowed >= 70, "{leases} requests, {allowed} allowed");
+    }
+}
+
+/// Checks that wait for a lease have tokens with the second request, however many they are.
+#[test]
+fn next_request_asks_for_the_checks_that_wait() {
+    let mut pair = Pair::new(super::fleet::terms(10_000, 10_000));
+    let mut outgoing = pair.asked(1);
+    while !outgoing.is_lease() {
+        let _ = pair.run(*outgoing);
+        outgoing = pair.asked(1);
+    }
+    for _ in 0..1_000 {
+        assert!(matches!(pair.subject.check(1), Answer::Join));
+        assert!(pair.subject.join(1));
+    }
+    let _ = pair.run(*outgoing);
+    assert!(!pair.subject.join(1), "it has an outcome");
+    let mut taken = 0;
+    let outgoing = loop {
+        match pair.subject.check(1) {
+            Answer::Ask(outgoing) => break outgoing,
+            Answer::Allowed(_) | Answer::Low(_) => taken += 1,
+            other => panic!("a limit with tokens: {other:?}"),
+        }
+    };
+    let Command::Lease(_, ask) = outgoing.command() else { panic!("{outgoing:?}") };
+    assert!(taken + ask.want >= 1_000, "{taken} taken, {} wanted", ask.want);
+}

@@ -1,0 +1,90 @@
+//! Traffic below the limit that is uneven: the fleet denies hardly more than one exact bucket would.
+
+use super::fleet::{Fleet, MILLISECOND, SECOND, Tally, Traffic, random, terms};
+use crate::script::Terms;
+
+/// So many checks at once, again and again, by chance from half the time to one and a half.
+fn lumps(checks: u64, apart: u64) -> Traffic {
+    let mut left = checks;
+    Box::new(move |chance, _| {
+        left -= 1;
+        if left > 0 {
+            return (1, 1);
+        }
+        left = checks;
+        (1, apart / 2 + chance.below(apart))
+    })
+}
+
+/// Works for a while, and rests as long.
+fn at_times(per_second: f64, length: u64, phase: u64) -> Traffic {
+    Box::new(move |chance, now| {
+        let is_at_work = ((now + phase) / length).is_multiple_of(2);
+        if is_at_work { (1, chance.pause(per_second)) } else { (0, 100 * MILLISECOND) }
+    })
+}
+
+/// Costs of 1 to `most`.
+fn costs(per_second: f64, most: u64) -> Traffic {
+    Box::new(move |chance, _| (1 + chance.below(most) as u32, chance.pause(per_second)))
+}
+
+/// Mostly costs of 1, and sometimes one that no lease can hold.
+fn with_large_ones(per_second: f64, large: u32) -> Traffic {
+    Box::new(move |chance, _| (if chance.below(100) == 0 { large } else { 1 }, chance.pause(per_second)))
+}
+
+/// One process with four fifths of the traffic, and four others.
+fn uneven(per_second: f64) -> Vec<Traffic> {
+    let mut all: Vec<Traffic> = (0..4).map(|_| random(per_second / 20.0)).collect();
+    all.push(random(per_second * 0.8));
+    all
+}
+
+fn each(processes: u64, traffic: impl Fn(u64) -> Traffic) -> Vec<Traffic> {
+    (0..processes).map(traffic).collect()
+}
+
+/// The thousandths of the tokens that were denied beyond what one bucket would deny, and the commands of a process in a second.
+fn innocent(terms: Terms, traffic: Vec<Traffic>, seconds: u64) -> (u64, u64) {
+    let processes = traffic.len() as u64;
+    let mut fleet = Fleet::new(terms, traffic);
+    fleet.run_until(seconds * SECOND);
+    fleet.assert_envelope(&terms);
+    let mut all = Tally::default();
+    fleet.tallies().iter().for_each(|tally| all.add(tally));
+    let denied = all.denied + all.overdue;
+    (denied.saturating_sub(all.denied_by_bucket) * 1_000 / (all.allowed + denied), all.commands / seconds / processes)
+}
+
+/// Before a dry lease asked the limit, each of these denied from 2 to 95 % of the tokens, and one bucket none.
+#[test]
+fn dry_lease_denies_nothing_while_the_limit_has_tokens() {
+    let cases: [(&str, Terms, Vec<Traffic>, u64); 12] = [
+        ("95 %, uneven, burst of 100 ms", terms(1_000, 100), uneven(950.0), 20),
+        ("80 %, uneven, burst of 200 ms", terms(1_000, 200), uneven(800.0), 20),
+        ("20 processes, burst of 100 ms", terms(10_000, 1_000), each(20, |_| random(400.0)), 5),
+        ("100 processes at the threshold", terms(10_000, 10_000), each(100, |_| random(80.0)), 5),
+        ("around the threshold", terms(1_000, 200), each(10, |index| random(60.0 + 4.0 * index as f64)), 20),
+        ("100 at once", terms(1_000, 1_000), each(5, |_| lumps(100, SECOND)), 20),
+        ("1,000 at once", terms(10_000, 10_000), each(1, |_| lumps(1_000, SECOND)), 20),
+        ("10,000 at once, when it begins", terms(50_000, 50_000), each(1, |_| lumps(10_000, 10 * SECOND)), 10),
+        ("20 at once", terms(2_000, 400), each(5, |_| lumps(20, 100 * MILLISECOND)), 20),
+        ("at times", terms(1_000, 500), each(6, |index| at_times(250.0, 10 * SECOND, index * 3 * SECOND)), 30),
+        ("costs to 20, burst of 100 ms", terms(10_000, 1_000), each(4, |_| costs(200.0, 20)), 10),
+        ("some larger than a lease", terms(2_000, 1_000), each(3, |_| with_large_ones(100.0, 300)), 20),
+    ];
+    for (name, terms, traffic, seconds) in cases {
+        let (denied, commands) = innocent(terms, traffic, seconds);
+        println!("{name}: {denied} of 1,000, {commands} commands a second");
+        // A few where others have leased what a large check would need.
+        assert!(denied <= 15 && commands <= 80, "{name}: {denied} of 1,000, {commands} commands a second");
+    }
+}
+
+/// Tokens that others hold are not there for a process that asks for the whole burst at once.
+#[test]
+fn whole_burst_at_once_is_mostly_allowed() {
+    let (denied, _) = innocent(terms(1_000, 1_000), each(1, |_| lumps(1_000, 10 * SECOND)), 60);
+    assert!(denied <= 200, "{denied} of 1,000");
+}
