@@ -125,6 +125,6 @@ pub(crate) mod subject;
 #[cfg(feature = "http")]
 pub use http::RedisDecision;
 pub use limiter::{
-    AfterLoss, KeyedRedisLimiter, KeyedRedisReservation, Leasing, RedisCounts, RedisEvent, RedisKey, RedisLimiter,
-    RedisLimiterBuilder, RedisLimiterError, RedisReservation, RedisStatus, Unavailable, WhenDown,
+    AfterLoss, KeyedRedisLimiter, KeyedRedisReservation, LastError, Leasing, RedisCounts, RedisEvent, RedisKey,
+    RedisLimiter, RedisLimiterBuilder, RedisLimiterError, RedisReservation, RedisStatus, Unavailable, WhenDown,
 };

@@ -225,7 +225,7 @@ async fn server_that_evicts_is_refused_unless_that_is_accepted() {
     let lazy = builder(&fake.url()).when_down(WhenDown::Closed).build_lazy().unwrap();
     until("the reason", async || {
         _ = lazy.check().await;
-        lazy.status().last_error.is_some_and(|error| error.contains("allkeys-lru"))
+        lazy.status().last_error.is_some_and(|error| error.message.contains("allkeys-lru"))
     })
     .await;
     assert!(lazy.check().await.is_err(), "it is not used");
@@ -248,6 +248,6 @@ fn without_a_runtime_the_policy_decides() {
         }
         let status = limiter.status();
         assert_eq!(status.policy, Some(policy));
-        assert!(status.last_error.is_some_and(|error| error.contains("runtime")));
+        assert!(status.last_error.is_some_and(|error| error.message.contains("runtime")));
     }
 }
