@@ -89,7 +89,7 @@
 //!
 //! # Observing it
 //!
-//! [`RedisLimiter::status`] says which policy is in force and since when, [`RedisLimiter::counts`] what decided, and
+//! [`RedisLimiter::status`] says which policy is in force and since when, and the last error with its age, [`RedisLimiter::counts`] what decided, and
 //! [`on_event`](RedisLimiterBuilder::on_event) registers a callback. With the feature `metrics` both limiters are sources of
 //! damper-metrics, which has panels and alerts for them.
 //!
@@ -101,7 +101,23 @@
 //! in. To begin with full limits, call [`mark_deployed`](RedisLimiterBuilder::mark_deployed) once when you set it up, before the first
 //! limiter is built on it.
 //!
-//! Connections are without TLS. Where the server asks for it, put a TLS proxy before it: stunnel, or the sidecar of the provider.
+//! # TLS
+//!
+//! With the feature `tls`, or `redis-tls` of the crate `damper`, addresses may begin with `rediss://` and `valkeys://`. They mean versions 1.2
+//! and 1.3 of TLS by rustls.
+//!
+//! Servers' certificates must lead to a root that Mozilla trusts, or to one of
+//! [`root_certificates`](RedisLimiterBuilder::root_certificates). The roots of the platform are not read: the redis crate would read them at each
+//! attempt to connect, and fail if one of them is malformed. A program that uses the redis crate beside gets Mozilla's roots there too.
+//! [`client_certificate`](RedisLimiterBuilder::client_certificate) is for servers that ask for one. A certificate must name the host of
+//! the address, and in a cluster the hosts or addresses that its servers announce. An address that ends with `#insecure` is an error, and so are
+//! certificates with an address without TLS.
+//!
+//! The handshake is a part of the [`connect_timeout`](RedisLimiterBuilder::connect_timeout). One that fails is an error of
+//! [`build`](RedisLimiterBuilder::build) at once, with the reason: [`RedisLimiterError::Handshake`].
+//!
+//! rustls takes its cryptography from one provider, which a process chooses once. If the program has chosen none, the first
+//! connection with TLS chooses `ring`. A program that wants another one installs it before.
 //!
 //! # Features
 //!
@@ -109,6 +125,7 @@
 //! |---|---|
 //! | `http` | the limiters as limits of damper-http's layers |
 //! | `metrics` | the limiters as sources of damper-metrics |
+//! | `tls` | connections with TLS: `rediss://` and `valkeys://` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "http")]

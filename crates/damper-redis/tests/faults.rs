@@ -5,7 +5,7 @@
 mod fake;
 
 use damper_core::{Quota, State};
-use damper_redis::{RedisEvent, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
+use damper_redis::{Leasing, RedisEvent, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
 use fake::{Fake, Mode, refused, until};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -107,6 +107,35 @@ async fn server_that_comes_back_decides_again() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn last_error_stays_and_grows_old() {
+    let fake = Fake::start(1_000);
+    fake.refuse("SCRIPT", "LOADING it is loading");
+    let builder = builder(&fake.url()).leasing(Leasing::Never).when_down(WhenDown::Closed);
+    let limiter = builder.build_lazy().unwrap();
+    until("the error of the connection", async || {
+        _ = limiter.check().await;
+        limiter.status().last_error.is_some()
+    })
+    .await;
+    fake.refuse("", "");
+    until("a decision of the server", async || limiter.check().await.is_ok()).await;
+    let first = limiter.status().last_error.expect("it stays");
+    assert!(first.message.contains("cannot connect") && first.message.contains("LOADING"), "{first}");
+    assert!(first.to_string().ends_with(" s ago"), "{first}");
+
+    fake.set(Mode::Error);
+    assert!(limiter.check().await.is_err());
+    fake.set(Mode::Answer);
+    until("a decision of the server", async || limiter.check().await.is_ok()).await;
+    let of_call = limiter.status().last_error.unwrap();
+    assert!(of_call.message.contains("the server failed"), "the later one: {of_call}");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let later = limiter.status().last_error.unwrap();
+    assert_eq!(later.message, of_call.message);
+    assert!(later.age >= of_call.age + Duration::from_millis(100) && later.age < LONG, "{later:?}");
 }
 
 #[tokio::test]
