@@ -66,7 +66,7 @@ impl Authority {
         Identity { certificate, key: key.serialize_pem() }
     }
 
-    /// Issues a certificate for hosts, and returns the options of a redis-server that has it and takes TLS on this port.
+    /// Returns the options of a redis-server with TLS on this port and a certificate for these hosts.
     ///
     /// # Panics
     ///

@@ -1,4 +1,6 @@
-//! The provider of cryptography that a program has chosen stays in force: one test, because it is the process's.
+//! The provider of cryptography that a program has chosen stays in force.
+//!
+//! One test, because a process has one.
 
 use damper_core::Quota;
 use damper_redis::RedisLimiter;

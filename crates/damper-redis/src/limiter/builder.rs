@@ -184,9 +184,9 @@ impl RedisLimiterBuilder {
         self
     }
 
-    /// Sets the root certificates that servers' certificates must lead to, as PEM. Default: those that Mozilla trusts, as compiled in.
+    /// Sets the root certificates that servers' certificates must lead to, as PEM.
     ///
-    /// They replace the default. One PEM may have several, such as the file in which Linux keeps those of the system. It is for
+    /// Default: those that Mozilla trusts, as compiled in. Others replace them. One PEM may have several, such as the file in which Linux keeps those of the system. It is for
     /// addresses with TLS: `rediss://` and `valkeys://`.
     ///
     /// # Examples
@@ -212,10 +212,10 @@ impl RedisLimiterBuilder {
         self
     }
 
-    /// Sets the certificate with which this program proves who it is, and its key, both as PEM. Default: none.
+    /// Sets the certificate with which this program proves who it is, and its key, as PEM.
     ///
-    /// The certificate comes first in its PEM, and those that it was issued by follow, but for the root. The key has no passphrase. Servers
-    /// whose setting `tls-auth-clients` is `yes`, the default of Redis, ask for it.
+    /// Default: none. The certificate comes first in its PEM, and those that it was issued by follow, but for the root. The key has no
+    /// passphrase. A server whose setting `tls-auth-clients` is `yes`, the default of Redis, asks for it.
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, certificate_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
         self.certificates.get_or_insert_default().set_own(certificate_pem.into(), key_pem.into());

@@ -33,7 +33,7 @@ pub(crate) enum ConnectError {
 }
 
 impl ConnectError {
-    /// The same, with what is known of it once it is known whether the connection would have been encrypted.
+    /// Returns a more exact error, given whether the connection would have been encrypted.
     pub(super) fn with_tls(self, has_tls: bool) -> Self {
         let Self::Failed(error) = &self else { return self };
         let words = handshake::words(error);

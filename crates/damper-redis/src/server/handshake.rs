@@ -17,7 +17,7 @@ const BEGINNINGS: [&str; 5] = [
 /// The server's own trouble, which can be over at another attempt.
 const TRANSIENT: &str = "received fatal alert: InternalError";
 
-/// What rustls says, and what to do about it.
+/// Parts of the words of rustls, and the advice for each.
 const ADVICE: [(&str, &str); 5] = [
     ("UnknownIssuer", "set the root of the server's certificate with root_certificates()"),
     ("received corrupt message", "the server does not speak TLS"),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_over_at_another_attempt_is_no_failure() {
+    fn transient_errors_are_no_failures() {
         for text in ["received fatal alert: InternalError", "Connection refused (os error 111)", "tls handshake eof"] {
             assert_eq!(of_server(text), None, "{text}");
         }

@@ -1,4 +1,4 @@
-//! What stands for certificates without the feature `tls`.
+//! Certificates without the feature `tls`.
 
 use crate::limiter::RedisLimiterError;
 use redis::cluster::ClusterClientBuilder;

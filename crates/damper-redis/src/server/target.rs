@@ -21,7 +21,7 @@ pub(crate) struct Target {
 }
 
 enum AnyClient {
-    Server(Client),
+    Server(Box<Client>),
     Cluster(Box<ClusterClient>),
 }
 
@@ -35,7 +35,7 @@ impl Target {
             Some(certificates) => certificates.client(information),
             None => Client::open(information),
         }
-        .map(|client| Self { client: AnyClient::Server(client), address, has_tls })
+        .map(|client| Self { client: AnyClient::Server(Box::new(client)), address, has_tls })
         .map_err(|error| address::refused(url, &error))
     }
 

@@ -97,7 +97,7 @@ fn certificates(setting: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<
     Ok(certificates)
 }
 
-/// What is wrong with a PEM, without a part of it: it can be a key.
+/// Names the flaw of a PEM without showing a part of it, which can be a key.
 fn flaw(error: &pem::Error) -> &'static str {
     match error {
         pem::Error::MissingSectionEnd { .. } => "a section of the PEM has no line that ends it",
