@@ -126,7 +126,7 @@ async fn server_without_tls_is_named() {
         let error = builder.connect_timeout(Duration::from_secs(1)).build().await.expect_err("it is not encrypted");
         // It waits for the end of a line.
         assert!(matches!(error, RedisLimiterError::Unreachable { .. }), "{error}");
-        assert!(error.to_string().ends_with("no answer in time, as of a server that does not speak TLS"), "{error}");
+        assert!(error.to_string().ends_with("no answer in time; a server that does not speak TLS gives none"), "{error}");
     }
 
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -149,7 +149,7 @@ async fn server_with_tls_alone_is_named() {
     for builder in [builder(&*url), RedisLimiter::cluster([&*url]).quota(Quota::per_second(1))] {
         let error = builder.connect_timeout(Duration::from_secs(1)).build().await.expect_err("it speaks TLS alone");
         assert!(matches!(error, RedisLimiterError::Unreachable { .. }), "{error}");
-        let hint = "the server closed the connection, as one that speaks only TLS does: it needs rediss://";
+        let hint = "the server closed the connection; if it speaks only TLS, its address begins with rediss://";
         assert!(error.to_string().ends_with(hint), "{error}");
     }
 }

@@ -134,8 +134,8 @@
 //! | `UnknownIssuer` | the root of the server's certificate is not among the trusted ones |
 //! | `certificate not valid for name` | the address names another host than the certificate |
 //! | `CertificateRequired`, with TLS 1.2 `HandshakeFailure` | the server asks for a certificate of the program |
-//! | `no answer in time, as of a server that does not speak TLS` | the port may be the one without TLS |
-//! | `the server closed the connection, as one that speaks only TLS does` | the address may need `rediss://` |
+//! | `a server that does not speak TLS gives none` | the port may be the one without TLS |
+//! | `if it speaks only TLS, its address begins with rediss://` | the port may be the one with TLS |
 //!
 //! # Changing a quota
 //!

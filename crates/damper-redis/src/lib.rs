@@ -82,7 +82,7 @@
 //!
 //! The policy is in force within one check: each has its own deadline, and after five failures in a row a breaker saves the wait. Leased
 //! tokens are spent before. Processes reconnect for ever, with pauses of 20 to 200 ms by chance, so a server that was down for long is in
-//! use again within a second. (After a loss of memory no tokens are leased for one lease, because those of before may still be out.) Tokens
+//! use again within a second. A server that has refused the connection, by its password or by TLS, is asked again after 500 to 1,000 ms. (After a loss of memory no tokens are leased for one lease, because those of before may still be out.) Tokens
 //! of a local share are charged to the limit then, up to that share of the burst.
 //!
 //! The number of processes comes from the server: each tells it every second that it is there.

@@ -110,6 +110,23 @@ async fn server_that_comes_back_decides_again() {
 }
 
 #[tokio::test]
+async fn server_that_refuses_is_asked_again_twice_a_second_at_most() {
+    let fake = Fake::start(1_000);
+    fake.refuse("AUTH", "WRONGPASS invalid password");
+    let url = format!("redis://me:s3cret@{}/", fake.address());
+    let limiter = builder(&url).when_down(WhenDown::Closed).build_lazy().unwrap();
+    let begun = Instant::now();
+    until("some attempts", async || {
+        _ = limiter.check().await;
+        fake.accepted() >= 3
+    })
+    .await;
+    assert!(begun.elapsed() >= Duration::from_secs(1), "three attempts in {:?}", begun.elapsed());
+    fake.refuse("", "");
+    until("a decision of the server", async || limiter.check().await.is_ok()).await;
+}
+
+#[tokio::test]
 async fn last_error_stays_and_grows_old() {
     let fake = Fake::start(1_000);
     fake.refuse("SCRIPT", "LOADING it is loading");

@@ -53,6 +53,7 @@ impl ConnectError {
     pub(crate) fn is_final(&self) -> bool {
         let Self::Failed(error) = self else { return matches!(self, Self::Eviction(_)) };
         match error.kind() {
+            _ if self.is_of_handshake() => true,
             ErrorKind::AuthenticationFailed
             | ErrorKind::InvalidClientConfig
             | ErrorKind::Server(ServerErrorKind::NoPerm) => true,
@@ -75,11 +76,11 @@ impl fmt::Display for ConnectError {
             Self::Eviction(policy) => eviction::refusal(f, policy),
             Self::TimedOut { has_tls: false } => f.write_str("no answer in time"),
             Self::TimedOut { has_tls: true } => {
-                f.write_str("no answer in time, as of a server that does not speak TLS")
+                f.write_str("no answer in time; a server that does not speak TLS gives none")
             }
-            Self::Closed => {
-                f.write_str("the server closed the connection, as one that speaks only TLS does: it needs rediss://")
-            }
+            Self::Closed => f.write_str(
+                "the server closed the connection; if it speaks only TLS, its address begins with rediss://",
+            ),
             Self::Failed(error) if let Some(failure) = handshake::failure(error) => failure.fmt(f),
             Self::Failed(error) => match (error.kind(), error.code(), error.detail()) {
                 (ErrorKind::AuthenticationFailed, ..) => {

@@ -17,6 +17,9 @@ use tokio::task::JoinHandle;
 /// Pauses are drawn at random, so that a fleet does not come at once.
 const PAUSES: [u64; 2] = [20, 200];
 
+/// The same after a server has refused the connection, in ms: handshakes that fail cost it time.
+const PAUSES_AFTER_REFUSAL: [u64; 2] = [500, 1_000];
+
 /// A connection is replaced after so many calls without a reply in time, one after the other ...
 const STRIKES: u32 = 3;
 
@@ -189,14 +192,18 @@ impl Drop for Link {
 
 async fn connect_for_ever(link: Weak<Link>) {
     loop {
-        {
+        let [shortest, longest] = {
             let Some(link) = link.upgrade() else { return };
             // The connection before may have recovered.
-            if link.is_well() || link.connect().await.is_ok() {
+            if link.is_well() {
                 return;
             }
-        }
-        let [shortest, longest] = PAUSES;
+            match link.connect().await {
+                Ok(()) => return,
+                Err(error) if error.is_final() => PAUSES_AFTER_REFUSAL,
+                Err(_) => PAUSES,
+            }
+        };
         tokio::time::sleep(Duration::from_millis(chance::between(shortest, longest))).await;
     }
 }
