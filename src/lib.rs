@@ -131,6 +131,7 @@
 //! | `metrics` | | exports of limiters, breakers and others by the facade `metrics`, and counts of what limits and breakers for HTTP do |
 //! | `live` | | a page that shows limits and breakers live, for browsers, and changes them (with `hyper`, `metrics`, `tokio` and `tower`) |
 //! | `redis` | | one limit across machines, on Redis (with `tokio`) |
+//! | `redis-tls` | | that with TLS: `rediss://` and `valkeys://` (with `redis`) |
 //! | `tracing` | | logs of what limits refuse and how breakers change (with `http`) |
 //!
 //! # Crates

@@ -716,6 +716,7 @@ fn types_of_redis_have_the_traits_users_expect() {
         RedisCounts: value defaulted,
         RedisStatus: shared cloned,
         RedisEvent: shared cloned displayed,
+        LastError: shared cloned displayed,
         RedisLimiterError: shared cloned error,
         Unavailable: shared cloned error,
     }

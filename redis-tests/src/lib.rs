@@ -3,6 +3,7 @@
 //! Everything runs on one machine, so the realtime clock of a process is the clock of the server.
 
 mod admission;
+mod authority;
 mod envelope;
 mod exclusive;
 mod fleet;
@@ -17,9 +18,11 @@ mod shifted_clock;
 mod signal;
 mod snapshot;
 mod substitution;
+mod tls_server;
 mod worker;
 
 pub use admission::{Admission, Log, micros_now};
+pub use authority::{Authority, Identity};
 pub use envelope::{Envelope, Peak};
 pub use exclusive::{Exclusive, exclusive};
 pub use fleet::{Figures, Fleet};
@@ -33,4 +36,5 @@ pub use shifted_clock::ShiftedClock;
 pub use signal::{Signal, send};
 pub use snapshot::Snapshot;
 pub use substitution::Substitution;
+pub use tls_server::TlsServer;
 pub use worker::Worker;

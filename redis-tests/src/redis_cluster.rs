@@ -29,19 +29,22 @@ impl RedisCluster {
     /// If they do not.
     #[must_use]
     pub fn start() -> Self {
-        let start = || {
-            // By default the port of the cluster's own traffic is one that the kernel gives to clients.
-            RedisServer::with(&["--cluster-enabled", "yes", "--cluster-port", &free_port().to_string()])
-        };
-        let cluster = Self { masters: vec![start(), start(), start()] };
+        let masters = [(); 3].map(|()| RedisServer::with(&cluster_options().each_ref().map(String::as_str)));
+        let ports = masters.each_ref().map(|master| master.address().port());
+        Self::of(masters.into(), &ports)
+    }
+
+    /// Joins masters, which are known to each other by these ports.
+    pub(crate) fn of(masters: Vec<RedisServer>, ports: &[u16]) -> Self {
+        let cluster = Self { masters };
         let (first, third) = (&cluster.masters[0], SLOTS.div_ceil(3));
         for (begin, master) in (0..SLOTS).step_by(third.into()).zip(&cluster.masters) {
             let end = (begin + third).min(SLOTS) - 1;
             master.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", &begin.to_string(), &end.to_string()]);
         }
-        for master in &cluster.masters[1..] {
+        for (master, port) in cluster.masters.iter().zip(ports).skip(1) {
             let bus = master.ask::<Vec<String>>(&["CONFIG", "GET", "cluster-port"]).remove(1);
-            first.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &master.address().port().to_string(), &bus]);
+            first.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string(), &bus]);
         }
         for master in &cluster.masters {
             wait(|| {
@@ -92,6 +95,12 @@ impl RedisCluster {
             master.ask::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]);
         }
     }
+}
+
+/// The options of a master.
+pub(crate) fn cluster_options() -> [String; 4] {
+    // By default the port of the cluster's own traffic is one that the kernel gives to clients.
+    ["--cluster-enabled".to_owned(), "yes".to_owned(), "--cluster-port".to_owned(), free_port().to_string()]
 }
 
 fn wait(ready: impl Fn() -> bool) {

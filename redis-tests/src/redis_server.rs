@@ -233,7 +233,7 @@ fn spawn(port: u16, directory: &Path, options: &[String]) -> Child {
 }
 
 /// A folder that no other test uses.
-fn fresh_directory() -> PathBuf {
+pub(crate) fn fresh_directory() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // ORDERING: Relaxed, a counter that publishes nothing.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -152,7 +152,7 @@ async fn server_that_evicts_is_refused_unless_accepted() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(lazy.check().await.is_err());
     let last = lazy.status().last_error.expect("it says why");
-    assert!(last.contains("allkeys-lru"), "{last}");
+    assert!(last.message.contains("allkeys-lru"), "{last}");
 }
 
 #[tokio::test]

@@ -106,6 +106,37 @@
 //! # }
 //! ```
 //!
+//! # Encrypting
+//!
+//! Most managed servers take connections with TLS only, and their addresses begin with `rediss://`. Enable the feature `redis-tls`. A server
+//! whose certificate a public authority has issued needs nothing else. Others need their root, as PEM, and some the certificate of the
+//! program:
+//!
+//! ```no_run
+//! # #[cfg(feature = "redis-tls")]
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use damper::Quota;
+//! use damper::redis::RedisLimiter;
+//!
+//! let fleet = RedisLimiter::connect("rediss://redis.internal:6380/")
+//!     .root_certificates(std::fs::read("ca.pem")?)
+//!     .client_certificate(std::fs::read("client.pem")?, std::fs::read("client-key.pem")?)
+//!     .quota(Quota::per_second(10_000))
+//!     .build()
+//!     .await?;
+//! # let _ = fleet;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | `build` says | it means |
+//! |---|---|
+//! | `UnknownIssuer` | the root of the server's certificate is not among the trusted ones |
+//! | `certificate not valid for name` | the address names another host than the certificate |
+//! | `CertificateRequired`, with TLS 1.2 `HandshakeFailure` | the server asks for a certificate of the program |
+//! | `a server that does not speak TLS gives none` | the port may be the one without TLS |
+//! | `if it speaks only TLS, its address begins with rediss://` | the port may be the one with TLS |
+//!
 //! # Changing a quota
 //!
 //! Every process sends its quota with each command, so a rolling deployment changes it process by process: the quota of the process that asks
@@ -142,7 +173,7 @@
 //! | `res.RetryAfter`, -1 if allowed | `denied.retry_after()` |
 //! | `res.ResetAfter` | `resets_in()` |
 //! | `Reset(ctx, key)` | `reset(key).await` |
-//! | an error of the server | the policy decides; [`status`](crate::redis::RedisLimiter::status) has the error |
+//! | an error of the server | the policy decides; [`status`](crate::redis::RedisLimiter::status) has the error and its age |
 //! | the context's deadline | [`deadline`](crate::redis::RedisLimiterBuilder::deadline), 5 ms by default |
 //!
 //! Neither leases tokens or has a policy: each of their checks is a round trip, and the caller handles a server that is gone.

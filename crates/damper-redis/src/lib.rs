@@ -87,14 +87,14 @@
 //!
 //! The policy is in force within one check: each has its own deadline, and after five failures in a row a breaker saves the wait. Leased
 //! tokens are spent before. Processes reconnect for ever, with pauses of 20 to 200 ms by chance, so a server that was down for long is in
-//! use again within a second. (After a loss of memory no tokens are leased for one lease, because those of before may still be out.) Tokens
+//! use again within a second. A server that has refused the connection, by its password or by TLS, is asked again after 500 to 1,000 ms. (After a loss of memory no tokens are leased for one lease, because those of before may still be out.) Tokens
 //! of a local share are charged to the limit then, up to that share of the burst.
 //!
 //! The number of processes comes from the server: each tells it every second that it is there.
 //!
 //! # Observing it
 //!
-//! [`RedisLimiter::status`] says which policy is in force and since when, [`RedisLimiter::counts`] what decided, and
+//! [`RedisLimiter::status`] says which policy is in force and since when, and the last error with its age, [`RedisLimiter::counts`] what decided, and
 //! [`on_event`](RedisLimiterBuilder::on_event) registers a callback. With the feature `metrics` both limiters are sources of
 //! damper-metrics, which has panels and alerts for them.
 //!
@@ -106,7 +106,23 @@
 //! in. To begin with full limits, call [`mark_deployed`](RedisLimiterBuilder::mark_deployed) once when you set it up, before the first
 //! limiter is built on it.
 //!
-//! Connections are without TLS. Where the server asks for it, put a TLS proxy before it: stunnel, or the sidecar of the provider.
+//! # TLS
+//!
+//! With the feature `tls`, or `redis-tls` of the crate `damper`, addresses may begin with `rediss://` and `valkeys://`. They mean versions 1.2
+//! and 1.3 of TLS by rustls.
+//!
+//! Servers' certificates must lead to a root that Mozilla trusts, or to one of
+//! [`root_certificates`](RedisLimiterBuilder::root_certificates). The roots of the platform are not read: the redis crate would read them at each
+//! attempt to connect, and fail if one of them is malformed. A program that uses the redis crate beside gets Mozilla's roots there too.
+//! [`client_certificate`](RedisLimiterBuilder::client_certificate) is for servers that ask for one. A certificate must name the host of
+//! the address, and in a cluster the hosts or addresses that its servers announce. An address that ends with `#insecure` is an error, and so are
+//! certificates with an address without TLS.
+//!
+//! The handshake is a part of the [`connect_timeout`](RedisLimiterBuilder::connect_timeout). One that fails is an error of
+//! [`build`](RedisLimiterBuilder::build) at once, with the reason: [`RedisLimiterError::Handshake`].
+//!
+//! rustls takes its cryptography from one provider, which a process chooses once. If the program has chosen none, the first
+//! connection with TLS chooses `ring`. A program that wants another one installs it before.
 //!
 //! # Features
 //!
@@ -114,6 +130,7 @@
 //! |---|---|
 //! | `http` | the limiters as limits of damper-http's layers |
 //! | `metrics` | the limiters as sources of damper-metrics |
+//! | `tls` | connections with TLS: `rediss://` and `valkeys://` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "http")]
@@ -130,6 +147,6 @@ pub(crate) mod subject;
 #[cfg(feature = "http")]
 pub use http::RedisDecision;
 pub use limiter::{
-    AfterLoss, KeyedRedisLimiter, KeyedRedisReservation, Leasing, RedisCounts, RedisEvent, RedisKey, RedisLimiter,
-    RedisLimiterBuilder, RedisLimiterError, RedisReservation, RedisStatus, Unavailable, WhenDown,
+    AfterLoss, KeyedRedisLimiter, KeyedRedisReservation, LastError, Leasing, RedisCounts, RedisEvent, RedisKey,
+    RedisLimiter, RedisLimiterBuilder, RedisLimiterError, RedisReservation, RedisStatus, Unavailable, WhenDown,
 };

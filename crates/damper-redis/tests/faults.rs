@@ -5,7 +5,7 @@
 mod fake;
 
 use damper_core::{Quota, State};
-use damper_redis::{RedisEvent, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
+use damper_redis::{Leasing, RedisEvent, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
 use fake::{Fake, Mode, refused, until};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -107,6 +107,52 @@ async fn server_that_comes_back_decides_again() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn server_that_refuses_is_asked_again_twice_a_second_at_most() {
+    let fake = Fake::start(1_000);
+    fake.refuse("AUTH", "WRONGPASS invalid password");
+    let url = format!("redis://me:s3cret@{}/", fake.address());
+    let limiter = builder(&url).when_down(WhenDown::Closed).build_lazy().unwrap();
+    let begun = Instant::now();
+    until("some attempts", async || {
+        _ = limiter.check().await;
+        fake.accepted() >= 3
+    })
+    .await;
+    assert!(begun.elapsed() >= Duration::from_secs(1), "three attempts in {:?}", begun.elapsed());
+    fake.refuse("", "");
+    until("a decision of the server", async || limiter.check().await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn last_error_stays_and_grows_old() {
+    let fake = Fake::start(1_000);
+    fake.refuse("SCRIPT", "LOADING it is loading");
+    let builder = builder(&fake.url()).leasing(Leasing::Never).when_down(WhenDown::Closed);
+    let limiter = builder.build_lazy().unwrap();
+    until("the error of the connection", async || {
+        _ = limiter.check().await;
+        limiter.status().last_error.is_some()
+    })
+    .await;
+    fake.refuse("", "");
+    until("a decision of the server", async || limiter.check().await.is_ok()).await;
+    let first = limiter.status().last_error.expect("it stays");
+    assert!(first.message.contains("cannot connect") && first.message.contains("LOADING"), "{first}");
+    assert!(first.to_string().ends_with(" s ago"), "{first}");
+
+    fake.set(Mode::Error);
+    assert!(limiter.check().await.is_err());
+    fake.set(Mode::Answer);
+    until("a decision of the server", async || limiter.check().await.is_ok()).await;
+    let of_call = limiter.status().last_error.unwrap();
+    assert!(of_call.message.contains("the server failed"), "the later one: {of_call}");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let later = limiter.status().last_error.unwrap();
+    assert_eq!(later.message, of_call.message);
+    assert!(later.age >= of_call.age + Duration::from_millis(100) && later.age < LONG, "{later:?}");
 }
 
 #[tokio::test]
@@ -289,7 +335,7 @@ async fn server_that_evicts_is_refused_unless_that_is_accepted() {
     let lazy = builder(&fake.url()).when_down(WhenDown::Closed).build_lazy().unwrap();
     until("the reason", async || {
         _ = lazy.check().await;
-        lazy.status().last_error.is_some_and(|error| error.contains("allkeys-lru"))
+        lazy.status().last_error.is_some_and(|error| error.message.contains("allkeys-lru"))
     })
     .await;
     assert!(lazy.check().await.is_err(), "it is not used");
@@ -312,6 +358,6 @@ fn without_a_runtime_the_policy_decides() {
         }
         let status = limiter.status();
         assert_eq!(status.policy, Some(policy));
-        assert!(status.last_error.is_some_and(|error| error.contains("runtime")));
+        assert!(status.last_error.is_some_and(|error| error.message.contains("runtime")));
     }
 }

@@ -342,7 +342,7 @@ fn limiter_outlives_its_runtime() {
         let mut check = pin!(limiter.check());
         assert!(check.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
         assert_eq!(limiter.status().policy, Some(WhenDown::Closed));
-        assert!(limiter.status().last_error.is_some_and(|error| error.contains("runtime")));
+        assert!(limiter.status().last_error.is_some_and(|error| error.message.contains("runtime")));
         runtime().block_on(until("a decision of the server", async || limiter.check().await.is_ok()));
         assert_eq!(limiter.status().policy, None);
     }

@@ -2,6 +2,7 @@
 
 use super::settings::{self, Built, Kind};
 use super::{AfterLoss, KeyedRedisLimiter, RedisEvent, RedisLimiter, RedisLimiterError, WhenDown};
+use crate::server::Certificates;
 use core::fmt;
 use core::time::Duration;
 use damper_core::Quota;
@@ -40,6 +41,7 @@ pub struct RedisLimiterBuilder {
     pub(crate) processes: u32,
     pub(crate) capacity: usize,
     pub(crate) eviction: Eviction,
+    pub(crate) certificates: Option<Certificates>,
     pub(crate) listener: Option<Listener>,
 }
 
@@ -74,6 +76,7 @@ impl RedisLimiterBuilder {
             processes: 1,
             capacity: 10_000,
             eviction: Eviction::Refused,
+            certificates: None,
             listener: None,
         }
     }
@@ -178,6 +181,44 @@ impl RedisLimiterBuilder {
     /// its configuration is accepted in any case.
     pub fn accept_eviction(mut self) -> Self {
         self.eviction = Eviction::Accepted;
+        self
+    }
+
+    /// Sets the root certificates that servers' certificates must lead to, as PEM.
+    ///
+    /// Default: those that Mozilla trusts, as compiled in. Others replace them. One PEM may have several, such as the file in which Linux keeps those of the system. It is for
+    /// addresses with TLS: `rediss://` and `valkeys://`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_redis as redis; }
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// use damper::Quota;
+    /// use damper::redis::RedisLimiter;
+    ///
+    /// let fleet = RedisLimiter::connect("rediss://redis.internal:6380/")
+    ///     .root_certificates(std::fs::read("ca.pem")?)
+    ///     .quota(Quota::per_second(10_000))
+    ///     .build()
+    ///     .await?;
+    /// # let _ = fleet;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates.get_or_insert_default().set_roots(pem.into());
+        self
+    }
+
+    /// Sets the certificate with which this program proves who it is, and its key, as PEM.
+    ///
+    /// Default: none. The certificate comes first in its PEM, and those that it was issued by follow, but for the root. The key has no
+    /// passphrase. A server whose setting `tls-auth-clients` is `yes`, the default of Redis, asks for it.
+    #[cfg(feature = "tls")]
+    pub fn client_certificate(mut self, certificate_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
+        self.certificates.get_or_insert_default().set_own(certificate_pem.into(), key_pem.into());
         self
     }
 

@@ -16,12 +16,29 @@ pub enum RedisLimiterError {
         /// The reason, where more is known than that it is none.
         reason: Option<String>,
     },
-    /// An address asks for TLS, which is not compiled in.
-    ///
-    /// A TLS proxy before the server, such as stunnel, takes connections without it.
+    /// An address asks for TLS, and the feature `tls` is not enabled.
     Tls {
         /// The address, without anything that can be a password.
         url: String,
+    },
+    /// An address ends with `#insecure`: any certificate would be accepted.
+    Insecure {
+        /// The address, without anything that can be a password.
+        url: String,
+    },
+    /// Certificates were set, and an address does not ask for TLS.
+    ///
+    /// Such a connection would not be encrypted.
+    WithoutTls {
+        /// The address, without anything that can be a password.
+        url: String,
+    },
+    /// A certificate or a key cannot be used.
+    Certificate {
+        /// The setting's name, as the builder has it.
+        setting: &'static str,
+        /// The reason, without a part of the certificate or the key.
+        reason: String,
     },
     /// A cluster has no address.
     NoAddress,
@@ -69,6 +86,15 @@ pub enum RedisLimiterError {
         /// The error.
         source: Arc<dyn Error + Send + Sync>,
     },
+    /// A server and this program do not agree on an encrypted connection.
+    ///
+    /// The certificate of one is not accepted by the other, or the server does not speak TLS. Another attempt would meet it again.
+    Handshake {
+        /// The address of the server, or those of a cluster.
+        server: String,
+        /// The error.
+        source: Arc<dyn Error + Send + Sync>,
+    },
     /// No attempt to connect succeeded in time.
     Unreachable {
         /// The address of the server, or those of a cluster.
@@ -89,11 +115,18 @@ impl fmt::Display for RedisLimiterError {
                 write!(f, "{url:?} is no URL of Redis, such as redis://host:6379/0 or unix:/path")?;
                 reason.iter().try_for_each(|reason| write!(f, ": {reason}"))
             }
-            Self::Tls { url } => write!(
+            Self::Tls { url } => {
+                write!(f, "{url:?} needs TLS: enable the feature tls of damper-redis, or redis-tls of damper")
+            }
+            Self::Insecure { url } => write!(
                 f,
-                "{url:?} needs TLS, which this crate does not have: \
-                 use redis:// to a TLS proxy, such as stunnel, before the server"
+                "{url:?} would accept any certificate: \
+                 set the root of the server's with root_certificates() instead of #insecure"
             ),
+            Self::WithoutTls { url } => {
+                write!(f, "{url:?} connects without TLS, and certificates are set: use rediss:// or valkeys://")
+            }
+            Self::Certificate { setting, reason } => write!(f, "{setting}: {reason}"),
             Self::NoAddress => f.write_str("a cluster needs at least one address"),
             Self::Name { name } => write!(f, "name {name:?} must have 1 to 64 bytes"),
             Self::NoQuota => f.write_str("a limiter needs a quota"),
@@ -108,7 +141,9 @@ impl fmt::Display for RedisLimiterError {
                     "maxmemory-policy {policy} evicts limits; set noeviction, or accept it with accept_eviction()"
                 )
             }
-            Self::Refused { server, source } | Self::Unreachable { server, source, .. } => {
+            Self::Refused { server, source }
+            | Self::Handshake { server, source }
+            | Self::Unreachable { server, source, .. } => {
                 write!(f, "cannot connect to {server}: {source}")
             }
             Self::NoRuntime => f.write_str("a limiter connects on a runtime of tokio, and there is none"),
@@ -119,9 +154,10 @@ impl fmt::Display for RedisLimiterError {
 impl Error for RedisLimiterError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Quota { source, .. } | Self::Refused { source, .. } | Self::Unreachable { source, .. } => {
-                Some(&**source)
-            }
+            Self::Quota { source, .. }
+            | Self::Refused { source, .. }
+            | Self::Handshake { source, .. }
+            | Self::Unreachable { source, .. } => Some(&**source),
             _ => None,
         }
     }

@@ -45,5 +45,5 @@ pub use reservation::{KeyedRedisReservation, RedisReservation};
 #[cfg(feature = "http")]
 pub(crate) use shared::Begun;
 pub(crate) use shared::Shared;
-pub use status::{RedisCounts, RedisEvent, RedisStatus};
+pub use status::{LastError, RedisCounts, RedisEvent, RedisStatus};
 pub use when_down::WhenDown;

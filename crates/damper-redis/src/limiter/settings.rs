@@ -104,7 +104,7 @@ impl RedisLimiterBuilder {
             match tokio::time::timeout(timeout, server.mark(tags.markers())).await {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(error)) => Arc::new(error),
-                Err(_) => Arc::new(ConnectError::TimedOut),
+                Err(_) => Arc::new(ConnectError::TimedOut { has_tls: false }),
             };
         Err(RedisLimiterError::Unreachable { server: server.address().to_owned(), within: timeout, source })
     }
@@ -120,10 +120,11 @@ impl RedisLimiterBuilder {
     }
 
     fn target(&self) -> Result<Target, RedisLimiterError> {
+        let certificates = self.certificates.as_ref();
         match (self.topology, self.urls.first()) {
-            (Topology::Server, Some(url)) => Target::server(url),
+            (Topology::Server, Some(url)) => Target::server(url, certificates),
             (Topology::Server, None) => Err(RedisLimiterError::NoAddress),
-            (Topology::Cluster, _) => Target::cluster(&self.urls, self.connect_timeout),
+            (Topology::Cluster, _) => Target::cluster(&self.urls, certificates, self.connect_timeout),
         }
     }
 
@@ -212,6 +213,9 @@ pub(super) async fn connect(server: &Server, timeout: Duration) -> Result<(), Re
             Err(error) => error,
         };
         let address = || server.address().to_owned();
+        if error.is_of_handshake() {
+            return Err(RedisLimiterError::Handshake { server: address(), source: Arc::new(error) });
+        }
         if error.is_final() {
             return Err(RedisLimiterError::Refused { server: address(), source: Arc::new(error) });
         }

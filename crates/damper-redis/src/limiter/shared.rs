@@ -214,7 +214,7 @@ impl Shared {
         };
         match (change, error) {
             (Some(Change::ToPolicy), Some(error)) => {
-                let why = self.server.last_error().unwrap_or_else(|| error.to_string());
+                let why = self.server.last_error().map_or_else(|| error.to_string(), |last| last.message);
                 self.tell(&RedisEvent::PolicyInForce { policy: self.when_down, why });
             }
             (Some(Change::ToServer(micros)), _) => {

@@ -19,8 +19,10 @@ pub struct RedisStatus {
     pub connected: bool,
     /// The number of processes that share the limit, by which [`WhenDown::LocalShare`] divides.
     pub processes: u32,
-    /// The last error of a call, as a sentence.
-    pub last_error: Option<String>,
+    /// The last error of a call or of a connection.
+    ///
+    /// It stays when the server is back. Its age tells whether it is the reason of what happens now.
+    pub last_error: Option<LastError>,
     /// The tokens that this process holds in leases.
     pub leased: u64,
 }
@@ -37,6 +39,23 @@ impl RedisStatus {
             last_error: None,
             leased: 0,
         }
+    }
+}
+
+/// The last error of a limiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LastError {
+    /// The error, as a sentence.
+    pub message: String,
+    /// How long ago it happened last.
+    pub age: Duration,
+}
+
+/// The sentence and the age in seconds: `cannot connect to 10.0.0.7:6379: no answer in time, 3.2 s ago`.
+impl fmt::Display for LastError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {:.1} s ago", self.message, self.age.as_secs_f64())
     }
 }
 

@@ -1,20 +1,36 @@
 //! The part of an address that is shown, without anything that can be a password.
 
+use super::tls::Certificates;
 use crate::limiter::RedisLimiterError;
-use redis::{ConnectionAddr, RedisError};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError};
 
 /// Stands for what is not shown.
 const HIDDEN: &str = "...";
 
-/// Schemes of connections with TLS, which is not compiled in.
+/// Schemes of connections with TLS.
 const SCHEMES_WITH_TLS: [&str; 2] = ["rediss", "valkeys"];
+
+/// Parses a URL.
+///
+/// Returns an error for one whose connection would have less protection than its user asked for.
+pub(super) fn parse(url: &str, certificates: Option<&Certificates>) -> Result<ConnectionInfo, RedisLimiterError> {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    let has_tls = SCHEMES_WITH_TLS.iter().any(|with_tls| scheme.eq_ignore_ascii_case(with_tls));
+    // Another crate may have enabled it in the redis crate. Here it would be without a provider of cryptography.
+    if has_tls && !cfg!(feature = "tls") {
+        return Err(RedisLimiterError::Tls { url: shown(url) });
+    }
+    let information = url.into_connection_info().map_err(|error| refused(url, &error))?;
+    match information.addr() {
+        ConnectionAddr::TcpTls { insecure: true, .. } => Err(RedisLimiterError::Insecure { url: shown(url) }),
+        ConnectionAddr::TcpTls { .. } => Ok(information),
+        _ if certificates.is_some() => Err(RedisLimiterError::WithoutTls { url: shown(url) }),
+        _ => Ok(information),
+    }
+}
 
 /// The error of an address that is not usable.
 pub(super) fn refused(url: &str, error: &RedisError) -> RedisLimiterError {
-    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
-    if SCHEMES_WITH_TLS.iter().any(|with_tls| scheme.eq_ignore_ascii_case(with_tls)) {
-        return RedisLimiterError::Tls { url: shown(url) };
-    }
     RedisLimiterError::Url { url: shown(url), reason: reason(error) }
 }
 
@@ -31,8 +47,9 @@ fn reason(error: &RedisError) -> Option<String> {
 /// The address of a server to which a URL leads.
 pub(super) fn of_server(address: &ConnectionAddr) -> String {
     match address {
-        ConnectionAddr::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
-        ConnectionAddr::Tcp(host, port) => format!("{host}:{port}"),
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } if host.contains(':') => {
+            format!("[{host}]:{port}")
+        }
         ConnectionAddr::Unix(path) => path_shown(&path.to_string_lossy()),
         other => other.to_string(),
     }
@@ -106,7 +123,7 @@ mod tests {
     use crate::server::Target;
 
     fn error(url: &str) -> String {
-        match Target::server(url) {
+        match Target::server(url, None) {
             Ok(_) => "none".to_owned(),
             Err(error) => error.to_string(),
         }
@@ -136,10 +153,12 @@ mod tests {
             "s3cret@host:6379",
             "rediss://user:s3cret@host/",
             "rediss://user:s3cret",
+            "rediss://user:s3cret@host/#insecure",
+            "rediss://user:s3cret@host/#s3cret",
         ];
         for url in urls {
             // Some are addresses, if not those that were meant.
-            let error = Target::server(url).err();
+            let error = Target::server(url, None).err();
             assert!(!format!("{} {error:?}", shown(url)).contains("s3cret"), "{} {error:?}", shown(url));
         }
         // These numbers are no ports.
@@ -164,10 +183,23 @@ mod tests {
         assert_eq!(error("redis://host/abc"), format!("\"redis://host/...\" {allowed}: invalid database number"));
     }
 
+    #[cfg(not(feature = "tls"))]
     #[test]
-    fn tls_has_an_error_of_its_own() {
-        let text = "needs TLS, which this crate does not have: use redis:// to a TLS proxy, such as stunnel, before the server";
+    fn tls_names_the_feature_that_it_needs() {
+        let text = "needs TLS: enable the feature tls of damper-redis, or redis-tls of damper";
         assert_eq!(error("rediss://host:6380/0"), format!("\"rediss://host:6380/0\" {text}"));
         assert_eq!(error("VALKEYS://me:secret@host"), format!("\"VALKEYS://...@host\" {text}"));
+        assert_eq!(error("rediss://host/#insecure"), format!("\"rediss://host/...\" {text}"));
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn any_certificate_is_never_accepted() {
+        for scheme in ["rediss", "VALKEYS"] {
+            assert_eq!(error(&format!("{scheme}://me:secret@[::1]:6380/0")), "none");
+        }
+        let text =
+            "would accept any certificate: set the root of the server's with root_certificates() instead of #insecure";
+        assert_eq!(error("rediss://me:secret@host/0#insecure"), format!("\"rediss://...@host/...\" {text}"));
     }
 }

@@ -1,6 +1,6 @@
 //! Why there is no connection.
 
-use super::eviction;
+use super::{eviction, handshake};
 use core::fmt;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use std::sync::Arc;
@@ -14,21 +14,46 @@ const FINAL_TEXTS: [&str; 2] = ["AuthenticationFailed", "refused to switch datab
 /// The words of a server that has no room for a connection.
 const NO_ROOM: &str = "max number of clients";
 
+/// The words of the operating system and of the redis crate for a connection that the server closed.
+const CLOSED: [&str; 4] = ["Broken pipe", "Connection reset", "broken pipe", "unexpected end of file"];
+
 /// Why there is no connection.
 #[derive(Clone, Debug)]
 pub(crate) enum ConnectError {
     /// The server evicts keys, which is not accepted.
     Eviction(String),
     /// The attempt took too long.
-    TimedOut,
+    TimedOut {
+        /// Whether the connection would have been encrypted.
+        has_tls: bool,
+    },
+    /// A server closed a connection that was not encrypted.
+    Closed,
     Failed(Arc<RedisError>),
 }
 
 impl ConnectError {
+    /// Returns a more exact error, given whether the connection would have been encrypted.
+    pub(super) fn with_tls(self, has_tls: bool) -> Self {
+        let Self::Failed(error) = &self else { return self };
+        let words = handshake::words(error);
+        match error.kind() {
+            ErrorKind::Io if words == "timed out" => Self::TimedOut { has_tls },
+            ErrorKind::Io if !has_tls && CLOSED.iter().any(|closed| words.contains(closed)) => Self::Closed,
+            _ => self,
+        }
+    }
+
+    /// Whether the server and this program did not agree on an encrypted connection.
+    pub(crate) fn is_of_handshake(&self) -> bool {
+        matches!(self, Self::Failed(error) if handshake::failure(error).is_some())
+    }
+
     /// Whether a server answered, and will say the same to another attempt.
     pub(crate) fn is_final(&self) -> bool {
         let Self::Failed(error) = self else { return matches!(self, Self::Eviction(_)) };
         match error.kind() {
+            _ if self.is_of_handshake() => true,
             ErrorKind::AuthenticationFailed
             | ErrorKind::InvalidClientConfig
             | ErrorKind::Server(ServerErrorKind::NoPerm) => true,
@@ -49,7 +74,14 @@ impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Eviction(policy) => eviction::refusal(f, policy),
-            Self::TimedOut => f.write_str("no answer in time"),
+            Self::TimedOut { has_tls: false } => f.write_str("no answer in time"),
+            Self::TimedOut { has_tls: true } => {
+                f.write_str("no answer in time; a server that does not speak TLS gives none")
+            }
+            Self::Closed => f.write_str(
+                "the server closed the connection; if it speaks only TLS, its address begins with rediss://",
+            ),
+            Self::Failed(error) if let Some(failure) = handshake::failure(error) => failure.fmt(f),
             Self::Failed(error) => match (error.kind(), error.code(), error.detail()) {
                 (ErrorKind::AuthenticationFailed, ..) => {
                     f.write_str("the server does not accept the user name and the password")

@@ -17,6 +17,9 @@ use tokio::task::JoinHandle;
 /// Pauses are drawn at random, so that a fleet does not come at once.
 const PAUSES: [u64; 2] = [20, 200];
 
+/// The same after a server has refused the connection, in ms: handshakes that fail cost it time.
+const PAUSES_AFTER_REFUSAL: [u64; 2] = [500, 1_000];
+
 /// A connection is replaced after so many calls without a reply in time, one after the other ...
 const STRIKES: u32 = 3;
 
@@ -45,7 +48,8 @@ struct State {
     connected: Option<Arc<Connected>>,
     /// The task that connects. A task whose runtime has gone is finished.
     attempt: Option<JoinHandle<()>>,
-    last_error: Option<ConnectError>,
+    /// Why the last attempt failed that did, and when.
+    last_error: Option<(ConnectError, Instant)>,
 }
 
 /// A connection, and how it is doing.
@@ -85,26 +89,28 @@ impl Link {
         self.lock().connected.clone()
     }
 
-    /// Why the last attempt to connect failed.
-    pub(crate) fn last_error(&self) -> Option<ConnectError> {
+    /// Why the last attempt to connect failed that did, and when.
+    pub(crate) fn last_error(&self) -> Option<(ConnectError, Instant)> {
         self.lock().last_error.clone()
     }
 
     /// Connects once, and puts the connection in use.
     pub(crate) async fn connect(&self) -> Result<(), ConnectError> {
-        let attempt = tokio::time::timeout(self.timeout, self.attempt()).await;
-        let outcome = attempt.unwrap_or(Err(ConnectError::TimedOut));
+        let has_tls = self.target.has_tls();
+        let outcome = match tokio::time::timeout(self.timeout, self.attempt()).await {
+            Ok(outcome) => outcome.map_err(|error| error.with_tls(has_tls)),
+            Err(_) => Err(ConnectError::TimedOut { has_tls }),
+        };
         let mut state = self.lock();
         match outcome {
             Ok(connected) => {
                 state.connected = Some(Arc::new(connected));
-                state.last_error = None;
                 // ORDERING: Relaxed, as in `made`.
                 self.made.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
             Err(error) => {
-                state.last_error = Some(error.clone());
+                state.last_error = Some((error.clone(), Instant::now()));
                 Err(error)
             }
         }
@@ -186,14 +192,18 @@ impl Drop for Link {
 
 async fn connect_for_ever(link: Weak<Link>) {
     loop {
-        {
+        let [shortest, longest] = {
             let Some(link) = link.upgrade() else { return };
             // The connection before may have recovered.
-            if link.is_well() || link.connect().await.is_ok() {
+            if link.is_well() {
                 return;
             }
-        }
-        let [shortest, longest] = PAUSES;
+            match link.connect().await {
+                Ok(()) => return,
+                Err(error) if error.is_final() => PAUSES_AFTER_REFUSAL,
+                Err(_) => PAUSES,
+            }
+        };
         tokio::time::sleep(Duration::from_millis(chance::between(shortest, longest))).await;
     }
 }

@@ -6,7 +6,7 @@ use super::connection::Script;
 use super::link::{Connected, Link};
 use super::shard::Shard;
 use super::target::Target;
-use crate::limiter::{Eviction, Unavailable};
+use crate::limiter::{Eviction, LastError, Unavailable};
 use crate::script::{Command, Frame, Keys, Reply, SOURCE, Status};
 use core::error::Error;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,8 @@ pub(crate) struct Server {
     origin: Instant,
     calls: AtomicU64,
     failures: AtomicU64,
-    last_error: Mutex<Option<Unavailable>>,
+    /// The last error of a call, and when it was.
+    last_error: Mutex<Option<(Unavailable, Instant)>>,
 }
 
 impl Server {
@@ -231,7 +232,7 @@ impl Server {
     pub(crate) fn note(&self, error: &Unavailable) {
         // The reason that the breaker opened, and that there is no connection, is the better one.
         if matches!(error, Unavailable::TimedOut { .. } | Unavailable::Failed(_) | Unavailable::NoRuntime) {
-            *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+            *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((error.clone(), Instant::now()));
         }
     }
 
@@ -249,16 +250,18 @@ impl Server {
             .unwrap_or(State::Closed)
     }
 
-    /// The last error, as a sentence.
-    pub(crate) fn last_error(&self) -> Option<String> {
-        let of_connecting = self.link.last_error().map(|error| match error {
-            ConnectError::Eviction(_) => error.to_string(),
-            _ => format!("cannot connect to {}: {error}", self.address()),
+    /// The last error of a call or of a connection.
+    pub(crate) fn last_error(&self) -> Option<LastError> {
+        let of_connecting = self.link.last_error().map(|(error, at)| match error {
+            ConnectError::Eviction(_) => (error.to_string(), at),
+            _ => (format!("cannot connect to {}: {error}", self.address()), at),
         });
-        of_connecting.or_else(|| {
+        let of_call = {
             let last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
-            last.as_ref().map(ToString::to_string)
-        })
+            last.as_ref().map(|(error, at)| (error.to_string(), *at))
+        };
+        let last = of_connecting.into_iter().chain(of_call).max_by_key(|(_, at)| *at);
+        last.map(|(message, at)| LastError { message, age: at.elapsed() })
     }
 
     /// How many commands were sent, how many calls failed, and how many connections were made.

@@ -3,11 +3,12 @@
 use super::address;
 use super::connect_error::ConnectError;
 use super::connection::Connection;
+use super::tls::Certificates;
 use crate::limiter::RedisLimiterError;
 use core::time::Duration;
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr};
 
 /// Commands that wait to be written. More than that wait for room, by their deadline.
 const BUFFERED_COMMANDS: usize = 1_024;
@@ -16,48 +17,63 @@ const BUFFERED_COMMANDS: usize = 1_024;
 pub(crate) struct Target {
     client: AnyClient,
     address: String,
+    has_tls: bool,
 }
 
 enum AnyClient {
-    Server(Client),
+    Server(Box<Client>),
     Cluster(Box<ClusterClient>),
 }
 
 impl Target {
     /// A server with this URL.
-    pub(crate) fn server(url: &str) -> Result<Self, RedisLimiterError> {
-        let client = connection_info(url)
-            .map(|information| information.set_tcp_settings(tcp_settings()))
-            .and_then(Client::open)
-            .map_err(|error| address::refused(url, &error))?;
-        let address = address::of_server(client.get_connection_info().addr());
-        Ok(Self { client: AnyClient::Server(client), address })
+    pub(crate) fn server(url: &str, certificates: Option<&Certificates>) -> Result<Self, RedisLimiterError> {
+        let information = address::parse(url, certificates)?.set_tcp_settings(tcp_settings());
+        certificates.map_or(Ok(()), Certificates::check)?;
+        let (address, has_tls) = (address::of_server(information.addr()), has_tls(information.addr()));
+        match certificates {
+            Some(certificates) => certificates.client(information),
+            None => Client::open(information),
+        }
+        .map(|client| Self { client: AnyClient::Server(Box::new(client)), address, has_tls })
+        .map_err(|error| address::refused(url, &error))
     }
 
     /// A cluster of which some servers have these URLs.
-    pub(crate) fn cluster(urls: &[String], connect_timeout: Duration) -> Result<Self, RedisLimiterError> {
+    pub(crate) fn cluster(
+        urls: &[String],
+        certificates: Option<&Certificates>,
+        connect_timeout: Duration,
+    ) -> Result<Self, RedisLimiterError> {
         let Some(first) = urls.first() else { return Err(RedisLimiterError::NoAddress) };
-        let nodes = urls
-            .iter()
-            .map(|url| connection_info(url).map_err(|error| address::refused(url, &error)))
-            .collect::<Result<Vec<_>, _>>()?;
+        let nodes = urls.iter().map(|url| address::parse(url, certificates)).collect::<Result<Vec<_>, _>>()?;
+        certificates.map_or(Ok(()), Certificates::check)?;
         let address = nodes.iter().map(|node| address::of_server(node.addr())).collect::<Vec<_>>().join(", ");
+        let has_tls = nodes.iter().any(|node| has_tls(node.addr()));
         // A take may be sent once. A retry after a timeout would take twice, so redirections are followed in `Connection`.
-        ClusterClientBuilder::new(nodes)
+        let builder = ClusterClientBuilder::new(nodes)
             .retries(0)
             // A third: the connection is made without the servers that do not answer.
             .connection_timeout(connect_timeout / 3)
             // Calls have deadlines of their own, so this is only for what the client itself asks.
             .response_timeout(connect_timeout / 3)
             .overall_response_timeout(None)
-            .tcp_settings(tcp_settings())
-            .build()
-            .map(|client| Self { client: AnyClient::Cluster(Box::new(client)), address })
-            .map_err(|error| address::refused(first, &error))
+            .tcp_settings(tcp_settings());
+        match certificates {
+            Some(certificates) => certificates.of_cluster(builder),
+            None => builder,
+        }
+        .build()
+        .map(|client| Self { client: AnyClient::Cluster(Box::new(client)), address, has_tls })
+        .map_err(|error| address::refused(first, &error))
     }
 
     /// Connects once.
     pub(crate) async fn connect(&self, timeout: Duration) -> Result<Connection, ConnectError> {
+        #[cfg(feature = "tls")]
+        if self.has_tls {
+            super::tls::provide_cryptography();
+        }
         Ok(match &self.client {
             AnyClient::Server(client) => {
                 // The response timeout would drop replies that a call still waits for.
@@ -79,10 +95,15 @@ impl Target {
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.client, AnyClient::Cluster(_))
     }
+
+    /// Whether connections are encrypted.
+    pub(super) fn has_tls(&self) -> bool {
+        self.has_tls
+    }
 }
 
-fn connection_info(url: &str) -> redis::RedisResult<redis::ConnectionInfo> {
-    url.into_connection_info()
+fn has_tls(address: &ConnectionAddr) -> bool {
+    matches!(address, ConnectionAddr::TcpTls { .. })
 }
 
 /// Commands go out at once, and a peer that is gone is noticed in seconds.
