@@ -124,9 +124,14 @@ impl LivePage {
     }
 
     /// Adds a breaker, which may be tripped and reset.
+    ///
+    /// The page shows each change of its state with its time and its cause, also those of before the page was opened, as far as
+    /// [`CircuitBreaker::recent_changes`](damper_core::breaker::CircuitBreaker::recent_changes) has them. Of several breakers it shows the
+    /// newest changes together. Refusals are shown if a [recorder](Self::recorder) has the counters of a layer whose breakers have this name.
     pub fn breaker<B: Source + SwitchBreaker + Send + Sync + 'static>(mut self, name: &str, breaker: B) -> Self {
         let breaker = Arc::new(breaker);
         self.controls.breakers.push((name.to_owned(), Arc::<B>::clone(&breaker)));
+        self.watched.breakers.push((name.to_owned(), Arc::<B>::clone(&breaker)));
         self.source(name, breaker)
     }
 
@@ -195,7 +200,10 @@ impl LivePage {
         self
     }
 
-    /// Sets the path under which the page is mounted. Default: `/damper`.
+    /// Sets the path of the requests that are for the page. Default: `/damper`.
+    ///
+    /// A router such as axum's `nest_service`, which takes its own path away before it passes a request on, may mount the page anywhere, and so
+    /// may a proxy: the page finds its files beside itself.
     pub fn path(mut self, path: &str) -> Self {
         path.trim_end_matches('/').clone_into(&mut self.path);
         self
@@ -250,7 +258,7 @@ impl LivePage {
             *host = host_name(host).ok_or_else(|| LivePageError::Host { host: host.clone() })?;
         }
         let Self { title, path, interval, patience, most_open, access, token, watched, controls } = self;
-        let page = include_str!("assets/page.html").replace("{path}", &path).replace("{title}", &escaped(&title));
+        let page = include_str!("assets/page.html").replace("{title}", &escaped(&title));
         Ok(LiveService::new(Arc::new(Shared {
             page: page.into(),
             title,

@@ -44,6 +44,7 @@ export function readSample(sample, before) {
     view.keys.set(log.limit, log);
   }
   for (const [name, limit] of view.limits) Object.assign(limit, { quota: sample.quotas[name], ...levels(limit) });
+  for (const { name, ...record } of sample.breakers) of(view.breakers, name, () => ({ states: {} })).record = readable(record);
   for (const breaker of view.breakers.values()) Object.assign(breaker, state(breaker));
   for (const latencies of sample.latencies) view.latencies.set(latencies.name, latencies);
   return view;
@@ -52,7 +53,9 @@ export function readSample(sample, before) {
 function readLimit(limits, metric, labels, value, counted) {
   const limit = of(limits, labels.limit, () => ({ parts: new Map() }));
   if (metric === "allowed_total" || metric === "refused_total") {
-    limit[metric === "allowed_total" ? "allowed" : "refused"] = counted();
+    const name = metric === "allowed_total" ? "allowed" : "refused";
+    limit[name] = counted();
+    limit[`${name}SoFar`] = value;
     limit.counted = true;
   } else {
     const { limit: _, ...rest } = labels;
@@ -103,10 +106,16 @@ function levels({ parts }) {
 function readBreaker(breakers, metric, labels, value, counted) {
   const breaker = of(breakers, labels.breaker, () => ({ states: {} }));
   if (metric === "state") breaker.states[labels.state] = value;
-  else if (metric === "refused_total") breaker.refused = counted();
+  else if (metric === "refused_total") { breaker.refused = counted(); breaker.refusedSoFar = value; }
   else if (metric === "consecutive_failures") breaker.consecutive = value;
   else if (metric === "window_calls") breaker.calls = value;
   else if (metric === "window_failures") breaker.failures = value;
+}
+
+/** The states of a record as the metrics name them. */
+function readable({ changes, ...record }) {
+  const named = (state) => state.replace(/[ -]/, "_");
+  return { ...record, changes: changes.map(([generation, ago, from, to, cause]) => [generation, ago, named(from), named(to), cause]) };
 }
 
 function state({ states }) {
@@ -122,7 +131,10 @@ function readConcurrency(limits, metric, labels, value, counted) {
   else if (metric === "limit") limit.limit = value;
   else if (metric === "queued") limit.queued = (limit.queued ?? 0) + value;
   else if (metric === "keys") limit.keys = value;
-  else if (metric === "refused_total") limit.refused = (limit.refused ?? 0) + (counted() ?? 0);
+  else if (metric === "refused_total") {
+    limit.refused = (limit.refused ?? 0) + (counted() ?? 0);
+    limit.refusedSoFar = (limit.refusedSoFar ?? 0) + value;
+  }
 }
 
 function readShadow(shadows, labels, value, counted) {
