@@ -25,7 +25,7 @@ class Figures {
 
 class Card {
   constructor(name) {
-    this.title = html("h3", { id: `card-${ids += 1}` }, name);
+    this.title = html("h3", { id: `card-${ids += 1}`, title: name }, name || "(no name)");
     this.head = html("div", { class: "head" }, this.title);
     this.element = html("article", { class: "card", "aria-labelledby": this.title.id }, this.head);
     /** What is wrong now, as the rest of a sentence that begins with the name. */
@@ -73,7 +73,7 @@ export class LimitCard extends Card {
     this.input = html("input", { id, autocomplete: "off", spellcheck: "false", "aria-describedby": `${id}-outcome` });
     const outcome = html("p", { class: "outcome", id: `${id}-outcome` });
     const form = html("form", { class: "quota" },
-      html("label", { for: id }, `Quota of ${name}, such as 100/s burst 200`),
+      html("label", { for: id }, "Quota", html("span", { class: "unseen" }, ` of ${name}`), ", such as 100/s burst 200"),
       html("div", { class: "row" }, this.input, html("button", { type: "submit" }, "Change")), outcome);
     this.input.addEventListener("input", () => { this.edited = true; });
     form.addEventListener("submit", async (event) => {
@@ -95,6 +95,8 @@ export class LimitCard extends Card {
     this.lines.draw();
     for (const level of limit.levels) this.show(level);
     this.trouble = refused > 0 ? `refuses ${perSecond(refused)}` : null;
+    // Without counts, an empty level is all that shows a refusal.
+    if (!this.counted && limit.isEmpty) this.trouble = "has no token left";
     if (limit.redis?.policy != null) this.trouble = `is decided by its policy: Redis does not answer`;
     const estimated = limit.estimated ? "Rates are estimated: the log is too small for all decisions of a sample." : "";
     const soFar = limit.refusedSoFar == null ? "" : `So far ${short(limit.allowedSoFar ?? 0)} allowed, ${short(limit.refusedSoFar)} refused.`;
@@ -136,7 +138,7 @@ const SHOWN_CHANGES = 20;
 class ChangeTable {
   constructor(name) {
     this.rows = html("tbody");
-    const heads = ["Time", "Change", "Cause"].map((head) => html("th", { scope: "col" }, head));
+    const heads = ["Time", "Change"].map((head) => html("th", { scope: "col" }, head));
     const table = html("table", { class: "changes" }, html("caption", {}, "Changes, newest first"), html("thead", {}, html("tr", {}, ...heads)), this.rows);
     this.element = html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Changes of ${name}` }, table);
     this.element.hidden = true;
@@ -152,9 +154,9 @@ class ChangeTable {
     const rows = [];
     for (let index = list.length - 1; index >= 0 && rows.length < SHOWN_CHANGES; index -= 1) {
       const { wall, from, to, cause } = list[index];
-      rows.push(html("tr", {}, html("th", { scope: "row" }, clockTime(wall)), html("td", {}, `${STATES[from]} → ${STATES[to]}`), html("td", {}, cause)));
+      rows.push(html("tr", {}, html("th", { scope: "row" }, clockTime(wall)), html("td", {}, `${STATES[from]} → ${STATES[to]}: `, html("span", { class: "cause" }, cause))));
       const missing = single ? changes.missing(index) : 0;
-      if (missing > 0) rows.push(html("tr", {}, html("td", { colspan: 3 }, missing === 1 ? "one more change" : `${short(missing)} more changes`)));
+      if (missing > 0) rows.push(html("tr", {}, html("td", { colspan: 2 }, missing === 1 ? "one more change" : `${short(missing)} more changes`)));
     }
     this.rows.replaceChildren(...rows);
   }
@@ -164,7 +166,8 @@ class ChangeTable {
 export class BreakerCard extends Card {
   constructor(name, { interval, breakers, recorder }) {
     super(name);
-    this.uncounted = recorder ? "Refusals are counted once a layer's breaker of this name refuses a call." : "Refusals are not counted: give the page a recorder, and the layer's breaker this name.";
+    this.uncounted = `Refusals are not counted: give ${recorder ? "" : "the page a recorder, and "}the layer's breaker this name.`;
+    this.interval = interval;
     this.history = new History(["state"]);
     this.changes = new Changes();
     this.badge = html("span", { class: "state" });
@@ -172,7 +175,7 @@ export class BreakerCard extends Card {
     this.since = html("p", { class: "since" });
     this.states = new States(this.history, `State of ${name}`, this.changes, interval);
     this.table = new ChangeTable(name);
-    this.figures = new Figures(["failures since a success", "failures in the window", "opened", "refused"], false);
+    this.figures = new Figures(["failures since a success", "failures in the window", "times opened", "refused"], false);
     this.note = html("p", { class: "outcome" });
     this.add(this.since, this.states.element, this.figures.element, this.table.element, this.note);
     if (breakers?.includes(name)) {
@@ -198,9 +201,10 @@ export class BreakerCard extends Card {
     this.table.show(this.changes);
     say(this.since, this.sinceWhen(breaker, at));
     const window = breaker.calls > 0 ? `${short(breaker.failures)} of ${short(breaker.calls)}` : null;
-    const times = breaker.record ? `${short(breaker.record.openings)} ×` : null;
+    const times = breaker.record ? `${short(breaker.record.openings)}` : null;
     this.figures.show([short(breaker.consecutive), window, times, breaker.refused == null ? null : perSecond(breaker.refused)]);
-    say(this.note, breaker.refusedSoFar == null ? this.uncounted : `${short(breaker.refusedSoFar)} calls refused so far.`);
+    const isUncounted = breaker.refusedSoFar == null && breaker.record?.openings > 0;
+    say(this.note, isUncounted ? this.uncounted : breaker.refusedSoFar == null ? "" : `${short(breaker.refusedSoFar)} calls refused so far.`);
     this.trouble = state === "closed" && !opened ? null : this.troubleOf(state, counts, opened, at);
     if (before == null) return null;
     const flapped = opened > (state === "open" || state === "forced_open" ? 1 : 0) || (opened > 0 && before === state);
@@ -217,14 +221,14 @@ export class BreakerCard extends Card {
     const first = this.changes.list.findLast(({ from }) => from === "closed");
     const name = STATES[state][0].toUpperCase() + STATES[state].slice(1);
     const since = `${name} for ${span(at - last.at)}: ${last.cause}.`;
-    return state === "closed" || !first || first === last ? since : `${since} Not closed for ${span(at - first.at)}: ${first.cause}.`;
+    return state === "closed" || !first || first === last ? since : `${since} Last closed ${span(at - first.at)} ago: ${first.cause}.`;
   }
 
   troubleOf(state, counts, opened, at) {
-    const name = counts ?? STATES[state] ?? state;
     const last = this.changes.list.findLast(({ from }) => from === "closed");
-    const since = state !== "closed" && last && !counts ? ` for ${span(at - last.at)}` : "";
-    return `is ${name}${since}${opened > 1 ? `, opened ${opened} times in this sample` : ""}`;
+    const since = state !== "closed" && last && !counts ? `, last closed ${span(at - last.at)} ago` : "";
+    const flaps = opened > 1 ? `, opened ${short(opened)} times in ${short(this.interval)} s` : "";
+    return counts ? `are ${counts}${flaps}` : `is ${STATES[state] ?? state}${since}${flaps}`;
   }
 }
 

@@ -71,7 +71,7 @@ function show(event) {
     }
   }
   if (changes.length > 0) announce(changes.join(" "));
-  showTroubles();
+  showTroubles(view.repeated);
   showStatuses(sample.statuses);
   const isEmpty = cards.size + sample.series.length + sample.statuses.length + hello.controls.length === 0;
   document.querySelector("#empty").hidden = !isEmpty;
@@ -85,11 +85,18 @@ function show(event) {
 const MOST_TROUBLES = 6;
 
 /** Says at the top what is wrong now, breakers first, with a link to each card. */
-function showTroubles() {
+function showTroubles(repeated) {
   const troubled = ["breakers", "limits", "concurrency", "budgets"].flatMap((id) =>
     [...cards].filter(([key, card]) => key.startsWith(`${id} `) && card.trouble).map(([, card]) => card));
   section("now").hidden = cards.size === 0;
-  document.querySelector("#calm").hidden = troubled.length > 0;
+  const calm = document.querySelector("#calm");
+  calm.hidden = troubled.length > 0;
+  const uncounted = [...cards.values()].filter((card) => card instanceof LimitCard && !card.counted).length;
+  const refusals = uncounted === 0 ? "Nothing is refused." : `The refusals of ${uncounted === 1 ? "one limit" : `${uncounted} limits`} are not counted.`;
+  say(calm, [...cards.keys()].some((key) => key.startsWith("breakers ")) ? `Every breaker is closed. ${refusals}` : refusals);
+  const twice = document.querySelector("#repeated");
+  twice.hidden = repeated.size === 0;
+  if (repeated.size > 0) say(twice, `Two sources are registered as ${[...repeated].slice(0, 3).map((name) => `"${name}"`).join(", ")}, and the page shows only one of them.`);
   const list = document.querySelector("#troubles");
   const shown = troubled.slice(0, MOST_TROUBLES);
   while (list.children.length > shown.length) list.lastChild.remove();

@@ -22,8 +22,13 @@ export function readSample(sample, before) {
   // A counter that is new began at 0. After a pause, or a start of the program, there is no rate.
   const rate = (metric, labels, value) =>
     elapsed > 0 && before.number + 1 === sample.number ? Math.max(value - (earlier.get(metric + JSON.stringify(labels)) ?? 0), 0) / elapsed : null;
-  const view = { limits: new Map(), breakers: new Map(), latencies: new Map(), concurrency: new Map(), keys: new Map(), budgets: new Map(), shadows: new Map() };
+  const view = { limits: new Map(), breakers: new Map(), latencies: new Map(), concurrency: new Map(), keys: new Map(), budgets: new Map(), shadows: new Map(), repeated: new Set() };
+  // What two sources of a name read would be mixed on one card.
+  const gauges = new Set();
   for (const [metric, labels, value] of sample.series) {
+    const key = metric + JSON.stringify(labels);
+    if (!metric.endsWith("_total") && gauges.has(key)) view.repeated.add(Object.values(labels)[0]);
+    gauges.add(key);
     const counted = () => rate(metric, labels, value);
     if (metric.startsWith("damper_limit_")) readLimit(view.limits, metric.slice(13), labels, value, counted);
     else if (metric.startsWith("damper_redis_")) readRedis(view.limits, metric.slice(13), labels, value, counted);
@@ -100,7 +105,8 @@ function levels({ parts }) {
     }
     if (part.pause_seconds > 0) found.push({ name: `${name} pause`, text: `${of}paused for ${short(part.pause_seconds)} s` });
   }
-  return { levels: found, rate };
+  const isEmpty = [...parts.values()].some((part) => part.remaining_tokens < 1 || part.keys_exhausted > 0);
+  return { levels: found, rate, isEmpty };
 }
 
 function readBreaker(breakers, metric, labels, value, counted) {
