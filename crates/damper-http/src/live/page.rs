@@ -226,6 +226,10 @@ impl LivePage {
     /// Browsers open at most six connections to one host over HTTP/1.1, and each stream holds one of them. So a page that is hidden, such as
     /// a tab in the background, closes its stream, and opens another when it is shown again. Six windows that are seen at once would still
     /// take all connections of that browser. Over HTTP/2 streams share one.
+    ///
+    /// The place of a browser that is gone is free when the server drops the body of its response. hyper does so at once, also while nothing
+    /// is written. Behind a proxy it is when the proxy closes its own connection. A browser that vanished without a word, such as a laptop
+    /// that sleeps, keeps its place for the [patience](Self::patience) at least, as the notes on [cost](super#cost) say.
     pub fn most_open(mut self, streams: usize) -> Self {
         self.most_open = streams;
         self

@@ -13,7 +13,7 @@ export const STATES = { closed: "closed", half_open: "half-open", open: "open", 
 
 /** A time of day, to the millisecond, as logs have it; with the date if that is another one than today. */
 export function clockTime(seconds) {
-  const time = new Date(seconds * 1000), now = new Date();
+  const time = new Date(Math.round(seconds * 1000)), now = new Date();
   const two = (number) => String(number).padStart(2, "0");
   const day = time.toDateString() === now.toDateString() ? "" : `${time.getFullYear()}-${two(time.getMonth() + 1)}-${two(time.getDate())} `;
   return `${day}${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, "0")}`;
