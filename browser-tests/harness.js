@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { readFileSync } from "node:fs";
+import { createServer, request } from "node:http";
 import { createRequire } from "node:module";
 import puppeteer from "puppeteer-core";
 
@@ -29,6 +30,32 @@ export async function startGateway(listen = "127.0.0.1:0") {
     }
   }
   throw new Error("the gateway ended");
+}
+
+/**
+ * Starts a proxy that passes paths that begin with `from` on as ones that begin with `to`, and returns its address and a function that stops it.
+ *
+ * One that buffers passes a response on when it has ended, one that is exact passes no path on but `from`, and one may rewrite the host.
+ */
+export async function startProxy(target, from, to, { buffers = false, isExact = false, rewritesHost = false } = {}) {
+  const [host, port] = target.split(":");
+  const server = createServer((incoming, outgoing) => {
+    if (!incoming.url.startsWith(from) || (isExact && incoming.url !== from)) return outgoing.writeHead(404).end();
+    const path = to + incoming.url.slice(from.length);
+    const passed = request({ host, port, path, method: incoming.method, headers: { ...incoming.headers, ...(rewritesHost && { host: target }) } }, async (response) => {
+      outgoing.on("close", () => response.destroy());
+      const parts = buffers ? [] : null;
+      if (parts) try { for await (const part of response) parts.push(part); } catch { return; }
+      outgoing.writeHead(response.statusCode, response.headers);
+      if (parts) outgoing.end(Buffer.concat(parts)); else response.pipe(outgoing);
+    });
+    passed.on("error", () => outgoing.destroy());
+    incoming.pipe(passed);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const stop = () => { server.close(); server.closeAllConnections(); };
+  return { url: `http://127.0.0.1:${server.address().port}${from}`, stop };
 }
 
 export function startBrowser() {

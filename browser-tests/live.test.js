@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { join } from "node:path";
-import { TOKEN, focused, giveToken, nextSample, openPage, openPageOf, press, startBrowser, startGateway, tabTo, violations, waitForText, waitUntil } from "./harness.js";
+import { TOKEN, focused, giveToken, nextSample, openPage, openPageOf, press, startBrowser, startGateway, startProxy, tabTo, violations, waitForText, waitUntil } from "./harness.js";
 
 let gateway, browser;
 
@@ -81,6 +81,11 @@ onPage("breaking the upstream opens the breaker, and healing closes it", {}, asy
   await waitForText(page, BREAKER, /^open$/, 30_000);
   assert.equal(await page.$eval(BREAKER, (element) => element.dataset.state), "open");
   await page.waitForSelector("#breakers svg .bar-open", { timeout: 30_000 });
+  await waitForText(page, "#breakers .changes tbody", /\d\d:\d\d:\d\d\.\d{3}closed → open: consecutive failures/);
+  await waitForText(page, "#breakers .since", /^(Open|Half-open) for .*consecutive failures\./);
+  await waitForText(page, "#troubles", /upstream is (open|half-open), last closed .* ago/);
+  await waitUntil(page, () => Number.parseFloat(document.querySelector("#breakers .figures div:last-child dd").textContent) > 0);
+  await waitForText(page, "#breakers .figures + .scroll + .outcome", /^\d+ calls refused so far\.$/);
   await page.click("button[data-name=heal]");
   await waitForText(page, BREAKER, /^closed$/, 30_000);
   await waitForText(page, "#statuses", /answers/);
@@ -111,6 +116,30 @@ onPage("a breaker is tripped and reset", {}, async (page) => {
   await waitForText(page, BREAKER, /^(open|half-open)$/);
   await page.click("#breakers .row button:nth-child(2)");
   await waitForText(page, BREAKER, /^closed$/);
+});
+
+onPage("a breaker that opened and closed before the page was opened shows when", {}, async (page) => {
+  const text = (selector, of = page) => of.$eval(selector, (element) => element.textContent);
+  const openings = async (of = page) => Number(await text("#breakers .figures div:nth-child(3) dd", of));
+  await nextSample(page);
+  const before = await openings();
+  const post = (action) => fetch(`${gateway.url}/control`, { method: "POST", headers: { "Content-Type": "application/json", Authorization: `Bearer ${TOKEN}` }, body: JSON.stringify({ action, name: "upstream" }) });
+  // More than a sample can see, and more than a breaker remembers.
+  for (let count = 0; count < 5; count += 1) for (const action of ["trip", "reset"]) assert.equal((await post(action)).status, 200);
+  await waitUntil(page, (before) => Number(document.querySelector("#breakers .figures div:nth-child(3) dd").textContent) >= before + 5, [before]);
+  assert.equal(await openings(), before + 5);
+  await waitForText(page, "#breakers .changes tbody", /open → closed: asked for.*closed → open: asked for/);
+  await waitForText(page, "#announcement", /Breaker upstream: opened (once|\d times), now closed\./);
+  const later = await openPage(browser, gateway.url, { window: true });
+  await nextSample(later.page);
+  assert.match(await text("#breakers .changes tbody", later.page), /open → closed: asked for.*closed → open: asked for.*open → closed: asked for/);
+  assert.match(await text("#breakers .since", later.page), /^Closed for .*: asked for\.$/);
+  assert.equal(await openings(later.page), before + 5);
+  const rows = (of) => of.$$eval("#breakers .changes tbody tr", (all) => all.slice(0, 4).map((row) => row.textContent));
+  const seconds = (text) => text.split(":").slice(0, 3).reduce((sum, part) => 60 * sum + Number.parseFloat(part), 0);
+  const [[first], [second]] = [await rows(page), await rows(later.page)];
+  assert.ok(Math.abs(seconds(first) - seconds(second)) < 0.1, `${first}, ${second}: the time of a change is its own`);
+  await later.page.close();
 });
 
 onPage("10,000 keys stay bounded", {}, async (page) => {
@@ -199,6 +228,10 @@ onPage("the keyboard alone can do everything, and the focus is seen", { width: 3
 });
 
 onPage("numbers are not announced, changes are", {}, async (page) => {
+  // The first sample may be of a second ago, and other tests changed something since.
+  await nextSample(page);
+  await nextSample(page);
+  await page.$eval("#announcement", (element) => { element.textContent = ""; });
   await nextSample(page);
   await nextSample(page);
   assert.equal(await page.$eval("#announcement", (element) => element.textContent), "");
@@ -241,10 +274,142 @@ test("a hidden page closes its stream, and opens another when it is shown", asyn
 });
 
 const HELLO = { title: "damper", interval: 1, changeable: false, recorder: false, limits: [], breakers: [], controls: [] };
-const SAMPLE = { number: 1, at: 1, quotas: {}, series: [], logs: [], latencies: [], statuses: [] };
+const SAMPLE = { number: 1, at: 1, wall: 1.7e9, quotas: {}, series: [], breakers: [], logs: [], latencies: [], statuses: [] };
 
 /** What a visitor reads there, or null if it is hidden. */
 const seen = (page, selector) => page.$eval(selector, (element) => (element.checkVisibility() ? element.textContent : null));
+
+const LIMIT = [["damper_limit_remaining_tokens", { limit: "all" }, 5], ["damper_limit_burst_tokens", { limit: "all" }, 10]];
+const closed = (breaker) => ["closed", "half_open", "open"].map((state) => ["damper_breaker_state", { breaker, state }, state === "closed" ? 1 : 0]);
+
+test("a breaker that opens and closes between two samples shows both, and what is missing", async () => {
+  const sample = (number, openings, changes) => ({
+    ...SAMPLE, number, at: number, wall: SAMPLE.wall + number, series: closed("one"), breakers: [{ name: "one", breakers: 1, openings, changes }],
+  });
+  const asked = "asked for";
+  const samples = [
+    sample(11, 1, [[1, 9, "closed", "open", asked], [2, 8, "open", "closed", asked]]),
+    // A tenth of a second, between two samples.
+    sample(12, 2, [[1, 10, "closed", "open", asked], [2, 9, "open", "closed", asked], [3, 0.5, "closed", "forced open", asked], [4, 0.4, "forced open", "closed", asked]]),
+    // Four changes more than there are words for.
+    sample(13, 5, [[9, 0.3, "closed", "open", asked], [10, 0.2, "open", "closed", asked]]),
+  ];
+  const page = await openPageOf(browser, gateway.url, HELLO, samples);
+  const rows = await page.$$eval("#breakers .changes tbody tr", (all) => all.map((row) => row.textContent.replace(/^.*\.(\d{3})/, "$1 ")));
+  assert.deepEqual(rows, [
+    "800 open → closed: asked for", "700 closed → open: asked for", "4 more changes",
+    "600 forced open → closed: asked for", "500 closed → forced open: asked for",
+    "000 open → closed: asked for", "000 closed → open: asked for",
+  ]);
+  // The first of them was over before the page was opened.
+  assert.equal(await page.$$eval("#breakers svg .bar-open", (bars) => bars.length), 3);
+  assert.equal(await seen(page, "#breakers .since"), "Closed for less than 1 s: asked for.");
+  assert.equal(await seen(page, "#troubles"), "one is closed, opened 3 times in 1 s");
+  assert.equal(await seen(page, "#breakers .figures + .scroll + .outcome"), "Refusals are not counted: give the page a recorder, and the layer's breaker this name.");
+  assert.deepEqual(await violations(page), []);
+  await page.close();
+});
+
+test("the newest changes of several breakers are shown together", async () => {
+  const states = [["closed", 998], ["open", 2]].map(([state, count]) => ["damper_breaker_state", { breaker: "hosts", state }, count]);
+  const changes = Array.from({ length: 8 }, () => [1, 0.5, "closed", "open", "slow calls"]);
+  const sample = { ...SAMPLE, series: states, breakers: [{ name: "hosts", breakers: 1000, openings: 8, changes }] };
+  const page = await openPageOf(browser, gateway.url, HELLO, [sample, { ...sample, number: 2, at: 2 }]);
+  assert.equal(await page.$$eval("#breakers .changes tbody tr", (rows) => rows.length), 8);
+  assert.equal(await seen(page, "#troubles"), "hosts are 2 open, 998 closed");
+  await page.close();
+});
+
+test("what is wrong is at the top, with links, and so is what is not known", async () => {
+  const refused = (count) => ["damper_limit_refused_total", { limit: "busy" }, count];
+  const sample = (number, series) => ({ ...SAMPLE, number, at: number, series });
+  const page = await openPageOf(browser, gateway.url, HELLO, [sample(1, [refused(0)]), sample(2, [refused(7)])]);
+  assert.equal(await seen(page, "#troubles"), "busy refuses 7 /s");
+  assert.equal(await seen(page, "#calm"), null);
+  assert.equal(await page.$eval("#troubles a", (link) => document.querySelector(link.getAttribute("href")).textContent), "busy");
+  assert.deepEqual(await violations(page), []);
+  await page.close();
+  for (const [series, text] of [
+    [closed("one"), "Every breaker is closed. Nothing is refused."], [[refused(0)], "Nothing is refused."],
+    [[...LIMIT, ...closed("one")], "Every breaker is closed. The refusals of one limit are not counted."],
+  ]) {
+    const calm = await openPageOf(browser, gateway.url, HELLO, [sample(1, series), sample(2, series)]);
+    assert.equal(await seen(calm, "#calm"), text);
+    assert.equal(await seen(calm, "#repeated"), null);
+    await calm.close();
+  }
+  const many = Array.from({ length: 20 }, (_, limit) => ["damper_limit_remaining_tokens", { limit: `limit ${limit}` }, 0]);
+  const twice = await openPageOf(browser, gateway.url, HELLO, [sample(1, [...many, many[3]])]);
+  assert.equal(await twice.$$eval("#troubles li", (all) => all.length), 6);
+  assert.equal(await twice.$eval("#troubles li:last-child", (item) => item.textContent), "limit 5 has no token left; and 14 more");
+  assert.equal(await seen(twice, "#repeated"), 'Two sources are registered as "limit 3", and the page shows only one of them.');
+  await twice.close();
+});
+
+test("names of any kind fit, at 360 pixels too", async () => {
+  const names = ["", "<script>alert(1)</script>", "x".repeat(300), "a very long name ".repeat(30), "限流器 🚦 مرحبا"];
+  const series = names.flatMap((name) => [["damper_limit_remaining_tokens", { limit: name }, 5], ["damper_limit_burst_tokens", { limit: name }, 10], ...closed(name)]);
+  const page = await openPageOf(browser, gateway.url, { ...HELLO, changeable: true, limits: names, breakers: names }, [{ ...SAMPLE, series }]);
+  await page.setViewport({ width: 360, height: 900 });
+  assert.equal(await page.evaluate(() => document.scrollingElement.scrollWidth), 360);
+  assert.deepEqual(await page.$$eval("#limits h3", (all) => all.map(({ textContent }) => textContent)), ["(no name)", ...names.slice(1)]);
+  assert.ok(await page.$$eval("h3", (all) => all.every((title) => title.getBoundingClientRect().height < 100)));
+  assert.deepEqual(await violations(page), []);
+  await page.close();
+});
+
+/** Runs a test with a page behind a proxy, whose stream need not begin. */
+function behindProxy(name, from, to, options, run) {
+  test(name, async () => {
+    const proxy = await startProxy(gateway.listen, from, to, options);
+    const page = await browser.newPage();
+    try {
+      await page.goto(proxy.url);
+      await run(page, proxy.url);
+    } finally {
+      await page.close();
+      proxy.stop();
+    }
+  });
+}
+
+for (const slash of ["", "/"]) {
+  behindProxy(`the page works under another path of a proxy${slash && ", with a slash at its end"}`, `/ops/status${slash}`, `/damper${slash}`, {}, async (page) => {
+    await page.waitForSelector("#connection[data-state=live]", { timeout: 30_000 });
+    await press(page, "button[data-name=heal]");
+    await waitForText(page, "#button-outcome", /done/);
+    assert.equal(await page.$eval("h1", (title) => getComputedStyle(title).fontSize), "20px", "it has its styles");
+  });
+}
+
+behindProxy("a control says which host a proxy took away", "/damper", "/damper", { rewritesHost: true }, async (page) => {
+  await page.waitForSelector("#connection[data-state=live]", { timeout: 30_000 });
+  await page.click("button[data-name=heal]");
+  await page.type("#token-input", TOKEN);
+  await page.click("#token button[type=submit]");
+  await waitForText(page, "#token-error", /a proxy between them has to pass `Host` on as it is/);
+});
+
+behindProxy("a page without its files says which are missing", "/ops", "/damper", { isExact: true }, async (page, url) => {
+  await waitForText(page, "#misplaced:not([hidden])", new RegExp(`does not load from ${url}/`));
+});
+
+behindProxy("a page says that a proxy may hold its stream back", "/damper", "/damper", { buffers: true }, async (page) => {
+  await waitForText(page, "#connection-text", /no event comes: does a proxy hold the stream back\?/);
+});
+
+test("a page says why its stream is refused", async () => {
+  for (const [status, text] of [[503, /too many pages are open/], [403, /the server refuses with status 403/]]) {
+    const page = await browser.newPage();
+    await page.setRequestInterception(true);
+    page.on("request", (request) => {
+      if (request.url().endsWith("/events")) request.respond({ status }); else request.continue();
+    });
+    await page.goto(gateway.url);
+    await waitForText(page, "#connection-text", text);
+    await page.close();
+  }
+});
 
 test("a page of nothing says so, and how controls come", async () => {
   const page = await openPageOf(browser, gateway.url, HELLO, [SAMPLE]);
@@ -256,8 +421,7 @@ test("a page of nothing says so, and how controls come", async () => {
 });
 
 test("a limit without counts says why it has no rates", async () => {
-  const series = [["damper_limit_remaining_tokens", { limit: "all" }, 5], ["damper_limit_burst_tokens", { limit: "all" }, 10]];
-  const samples = [1, 2, 3].map((number) => ({ ...SAMPLE, number, at: number, series }));
+  const samples = [1, 2, 3].map((number) => ({ ...SAMPLE, number, at: number, series: LIMIT }));
   for (const [recorder, why] of [[false, /^No counts: give the page a recorder or a log/], [true, /^No counts yet: /]]) {
     const page = await openPageOf(browser, gateway.url, { ...HELLO, recorder }, samples);
     assert.match(await seen(page, "#limits .level + .outcome"), why);

@@ -11,6 +11,7 @@
 //! | `settings` | invalid settings |
 //! | `changing` | settings changed while in use, and manual trips |
 //! | `timing` | when the breaker reads the clock |
+//! | `remembering` | the last changes, read afterwards |
 //! | `racing` | eight threads |
 
 mod breaking {
@@ -20,6 +21,7 @@ mod breaking {
     mod cooling;
     mod probing;
     mod racing;
+    mod remembering;
     mod settings;
     mod timing;
     mod tripping;

@@ -7,7 +7,8 @@ use damper::http::live::{Latencies, LivePage, LivePageError, LiveRecorder, LiveS
 use damper::http::{PeerAddress, PerClient, RateLimitLayer};
 use damper::metrics::{Readings, Source};
 use damper::{
-    BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedLimiter, ManualClock, Quota, RateLimiter, State,
+    BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, ManualClock, Quota,
+    RateLimiter, State,
 };
 use http::header::{ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{Request, Response, StatusCode};
@@ -151,9 +152,10 @@ async fn files_are_served_beside_a_service_of_hyper() {
     let mut files = vec!["/damper".to_owned(), "/damper/".to_owned()];
     let (status, html) = status_and_text(address, request("GET", address, "/damper", "")).await;
     assert_eq!(status, 200);
-    assert!(html.contains("<title>&lt;damper&gt; &amp; &quot;co&quot;</title>") && !html.contains('{'), "{html}");
-    let is_link = |part: &&str| part.starts_with("/damper/");
-    files.extend(html.split('"').filter(is_link).map(str::to_owned));
+    assert!(html.contains("<title>&lt;damper&gt; &amp; &quot;co&quot;</title>") && !html.contains("{title}"), "{html}");
+    // Beside the page, wherever that is.
+    assert!(!html.contains("/damper"), "{html}");
+    files.extend(["icon.svg", "live.css", "live.js"].map(|file| format!("/damper/{file}")));
     let (_, script) = status_and_text(address, request("GET", address, "/damper/live.js", "")).await;
     files.extend(script.split("from \"./").skip(1).map(|rest| format!("/damper/{}", rest.split('"').next().unwrap())));
     assert!(files.len() >= 9, "{files:?}");
@@ -208,12 +210,36 @@ async fn axum_serves_it_under_any_path() {
     for path in ["/ops/live", "/ops/live/"] {
         let (status, html) = status_and_text(address, request("GET", address, path, "")).await;
         assert_eq!(status, 200, "{path}: {html}");
-        assert!(html.contains("\"/ops/live/live.js\""));
+        assert!(html.contains("live.js"));
     }
     assert_eq!(status_and_text(address, request("GET", address, "/ops/live/live.js", "")).await.0, 200);
     let mut events = Events::of(send(address, request("GET", address, "/ops/live/events", "")).await);
     assert_eq!(events.next().await.0, "hello");
     assert_eq!(events.sample().await["number"], 1);
+}
+
+/// The page was built for another path than the router mounts it under.
+#[tokio::test]
+async fn router_may_mount_it_elsewhere_if_it_takes_its_path_away() {
+    let page = quick().build().unwrap();
+    let app: axum::Router = axum::Router::new()
+        .nest("/a", axum::Router::new().nest_service("/b", page.clone()))
+        .route_service("/bare", page.clone())
+        .route_service("/bare/{*file}", page);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    for path in ["/a/b", "/a/b/", "/a/b/live.js", "/a/b/live.css"] {
+        assert_eq!(send(address, request("GET", address, path, "")).await.status(), 200, "{path}");
+    }
+    let mut events = Events::of(send(address, request("GET", address, "/a/b/events", "")).await);
+    assert_eq!(events.next().await.0, "hello");
+    for path in ["/bare", "/bare/live.js"] {
+        let (status, why) = status_and_text(address, request("GET", address, path, "")).await;
+        assert_eq!(status, 404);
+        assert!(why.contains("it answers below \"/damper\"") && why.contains("`nest_service`"), "{why}");
+    }
 }
 
 /// The layers of the example in the documentation of `LivePage`.
@@ -355,6 +381,75 @@ async fn only_so_many_pages_are_open() {
         assert!(began.elapsed() < LONG, "the place of a closed page is free again");
         sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// No sample is due for a minute, so nothing is written to the pages that are gone.
+#[tokio::test]
+async fn place_is_free_as_soon_as_the_connection_ends() {
+    let slow = || LivePage::new().interval(Duration::from_mins(1)).most_open(1).build().unwrap();
+    let is_full = async |address| send(address, request("HEAD", address, "/damper/events", "")).await.status() == 503;
+    for is_http2 in [false, true] {
+        let address = serve(slow()).await;
+        let mut events = if is_http2 {
+            let stream = TcpStream::connect(address).await.unwrap();
+            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            tokio::spawn(connection);
+            let request = Request::get(format!("http://{address}/damper/events")).body(Empty::<Bytes>::new()).unwrap();
+            Events::of(sender.send_request(request).await.unwrap())
+        } else {
+            Events::open(address).await
+        };
+        events.sample().await;
+        assert!(is_full(address).await);
+        let began = Instant::now();
+        drop(events);
+        while is_full(address).await {
+            assert!(began.elapsed() < Duration::from_secs(30), "before anything is written; over HTTP/2: {is_http2}");
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// What a breaker did before the page was opened, and between two samples.
+#[tokio::test]
+async fn samples_have_each_change_of_a_breaker_with_its_time() {
+    let clock = Arc::new(ManualClock::new());
+    let config = BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_millis(5)).build().unwrap();
+    let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
+    let hosts = Arc::new(KeyedCircuitBreaker::<u32>::new(config, 1024).unwrap());
+    _ = breaker.call(|| Err::<(), _>("no"));
+    clock.advance(Duration::from_secs(60));
+    let page = quick().breaker("one", Arc::clone(&breaker)).breaker("hosts", Arc::clone(&hosts));
+    let address = serve(page.build().unwrap()).await;
+    let mut events = Events::open(address).await;
+    let sample = events.sample().await;
+    let one = serde_json::json!({
+        "name": "one", "breakers": 1, "openings": 1,
+        "changes": [[1, 60.0, "closed", "open", "consecutive failures"]],
+    });
+    assert_eq!(sample["breakers"], serde_json::json!([one]), "there are no hosts yet");
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    assert!((now - sample["wall"].as_f64().unwrap()).abs() < LONG.as_secs_f64());
+    // It opens twice and closes between two samples.
+    _ = breaker.call(|| Err::<(), _>("no"));
+    clock.advance(Duration::from_millis(5));
+    _ = breaker.call(|| Ok::<_, &str>(()));
+    (0..100).for_each(|host| _ = hosts.call(&host, || Err::<(), _>("no")));
+    let began = Instant::now();
+    let sample = loop {
+        let sample = events.sample().await;
+        if sample["breakers"][1]["openings"] == 100 {
+            break sample;
+        }
+        assert!(began.elapsed() < LONG, "{sample}");
+    };
+    let changes = &sample["breakers"][0]["changes"];
+    let states: Vec<&str> = changes.as_array().unwrap().iter().map(|change| change[3].as_str().unwrap()).collect();
+    assert_eq!(states, ["open", "half-open", "open", "half-open", "closed"], "{changes}");
+    assert_eq!(changes[2][1], 0.005);
+    assert_eq!(sample["breakers"][0]["openings"], 2);
+    assert_eq!(sample["breakers"][1]["breakers"], 100);
+    assert_eq!(sample["breakers"][1]["changes"].as_array().unwrap().len(), 8);
 }
 
 /// A sample that is larger than what sockets keep, and a browser that reads nothing.

@@ -116,6 +116,8 @@ fn types_of_the_core_have_the_traits_users_expect() {
         BreakerStatus: value,
         State: key displayed,
         StateChange: value,
+        RecentChanges: value,
+        PastChange: value displayed,
         Cause: key displayed,
         Verdict: value,
         Window: key,

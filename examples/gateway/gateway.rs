@@ -10,9 +10,10 @@ use crate::watch::BreakerWatch;
 use bytes::Bytes;
 use damper::decision_log::{DecisionLog, Logged};
 use damper::http::{
-    Answer, CircuitBreak, CircuitBreakerLayer, Decision, Detail, Head, Headers, Limit, Limited, MissingPeer,
-    RateLimitLayer, Standing,
+    Answer, CircuitBreak, CircuitBreakerLayer, Decision, Detail, Head, Headers, HostListener, Limit, Limited,
+    MissingPeer, RateLimitLayer, Single, Standing,
 };
+use damper::time::DefaultClock;
 use damper::{
     Allowed, BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Clock, KeyedLimiter, Monotonic, Quota, wire,
 };
@@ -41,11 +42,14 @@ pub(crate) static DECISIONS: DecisionLog = DecisionLog::new(1 << 16);
 /// A limit for each client address, whose decisions are logged.
 pub(crate) type ClientLimits = Logged<KeyedLimiter<IpAddr>>;
 
+/// The breaker before the upstream, whose layer counts what it refuses.
+pub(crate) type UpstreamBreaker = CircuitBreaker<DefaultClock, HostListener>;
+
 #[derive(Debug)]
 pub(crate) struct Gateway {
     limits: Arc<ClientLimits>,
-    breaker: Arc<CircuitBreaker>,
-    upstream: CircuitBreak<UpstreamCall, Arc<CircuitBreaker>>,
+    breaker: Arc<UpstreamBreaker>,
+    upstream: CircuitBreak<UpstreamCall, Single>,
     watch: Arc<BreakerWatch>,
     flood: FloodMeter,
 }
@@ -58,12 +62,13 @@ impl Gateway {
         upstream: SocketAddr,
     ) -> Result<Self, Box<dyn Error>> {
         // 5 consecutive failures and one probe at a time are the defaults.
-        let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().cooldown(cooldown).build()?));
+        let single = Single::builder(BreakerConfig::builder().cooldown(cooldown).build()?).named("upstream").build();
+        let breaker = Arc::clone(single.breaker());
         let watch = Arc::new(BreakerWatch::new(Arc::clone(&breaker)));
         let call = UpstreamCall::new(upstream, patience, Arc::clone(&watch));
         Ok(Self {
             limits: Arc::new(Logged::new(KeyedLimiter::builder(quota).build()?, &DECISIONS)),
-            upstream: CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(call),
+            upstream: CircuitBreakerLayer::new(single).layer(call),
             breaker,
             watch,
             flood: FloodMeter::default(),
@@ -96,7 +101,7 @@ impl Gateway {
         &self.limits
     }
 
-    pub(crate) fn breaker(&self) -> &Arc<CircuitBreaker> {
+    pub(crate) fn breaker(&self) -> &Arc<UpstreamBreaker> {
         &self.breaker
     }
 

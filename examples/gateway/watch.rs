@@ -3,7 +3,8 @@
 //! The state is read around every call, where transitions happen, and every two milliseconds besides, because a
 //! cooldown ends by itself. A lock puts the observations in order.
 
-use damper::{CircuitBreaker, Clock, Monotonic, State};
+use crate::gateway::UpstreamBreaker;
+use damper::{Clock, Monotonic, State};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub(crate) struct Transition {
 
 #[derive(Debug)]
 pub(crate) struct BreakerWatch {
-    breaker: Arc<CircuitBreaker>,
+    breaker: Arc<UpstreamBreaker>,
     log: Mutex<Log>,
 }
 
@@ -37,7 +38,7 @@ struct Log {
 }
 
 impl BreakerWatch {
-    pub(crate) fn new(breaker: Arc<CircuitBreaker>) -> Self {
+    pub(crate) fn new(breaker: Arc<UpstreamBreaker>) -> Self {
         let since = Monotonic.now();
         let log = Log { state: breaker.state(), since, transitions: Vec::new() };
         Self { breaker, log: Mutex::new(log) }

@@ -4,6 +4,9 @@
 //! percentiles of latencies and the hottest keys, once a second, and an operator with a token can change a quota, or trip and reset a
 //! breaker. `cargo run --release --example gateway -- --serve` has one at `/damper`.
 //!
+//! At the top is what is wrong now. A breaker shows each change of its state with its time and its cause, also one between two samples, and
+//! one of before the page was opened. Nothing is sampled while no page is open, so the lines of other cards begin when it is.
+//!
 //! # Mounting
 //!
 //! Beside a service of hyper, for each connection:
@@ -72,7 +75,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Another path is set by [`path`](crate::http::live::LivePage::path), and both have to agree.
+//! `nest_service` may mount the page anywhere, and so may a proxy: the page finds its files beside itself. The service beside another one
+//! answers at the path that [`path`](crate::http::live::LivePage::path) sets. These break it, and the page or the response says so:
+//!
+//! | mistake | what is seen |
+//! |---|---|
+//! | axum's `route_service` instead of `nest_service` | 404, with the path that the page answers at |
+//! | a proxy passes the page on, and not the paths below it | a page without styles that names the missing files |
+//! | a proxy buffers responses | `no event comes: does a proxy hold the stream back?` |
+//! | a proxy rewrites `Host` | a change is refused, with both hosts |
+//! | a proxy adds `X-Forwarded-For`, or a browser of another machine asks | 403, and [`open_to`](crate::http::live::LivePage::open_to) |
+//! | axum without `into_make_service_with_connect_info` | 500, with what is missing |
+//! | two sources of one kind and name | a line at the top of the page |
 //!
 //! # Counting
 //!
@@ -82,14 +96,21 @@
 //! |---|---|---|
 //! | levels, states, calls in flight, budgets | nothing | nothing |
 //! | rates of a limit, the hottest keys | a [`DecisionLog`](crate::decision_log::DecisionLog) | some 40 instructions, one shared count |
-//! | rates of all layers | a [`LiveRecorder`](crate::http::live::LiveRecorder), or another recorder behind it | one atomic addition a layer |
+//! | changes of breakers, how often they opened | nothing | nothing; a change takes one reading of the clock and some stores |
+//! | rates and totals of all layers | a [`LiveRecorder`](crate::http::live::LiveRecorder), or another recorder behind it | one atomic addition a layer |
 //! | latencies | [`Latencies`](crate::http::live::Latencies), as a layer | two readings of the clock, one atomic addition |
 //!
 //! A limit on Redis has counts of its own: [`LivePage::source(name, fleet)`](crate::http::live::LivePage::source) shows its rates, and which
 //! policy decides while Redis does not answer. Leases count the tokens that they allow or lose, not requests. The page cannot change its
 //! quota.
 //!
+//! The refusals of a breaker come from its layer, if the breaker has the name of the page:
+//! [`Single::builder(config).named("upstream")`](crate::http::Single::builder), registered by
+//! [`breaker("upstream", single.clone())`](crate::http::live::LivePage::breaker).
+//!
 //! Any other limit with neither shows its level, and a line that says that there are no counts.
+//!
+//! A sample takes some 270 bytes a limit and 1 KB a breaker, for each page. A page of 1,000 limits gets 267 KB a second.
 //!
 //! The hottest keys are hashes. A log of 65,536 decisions holds those of one second at that rate; with more, the page estimates, and says so.
 //!

@@ -66,10 +66,10 @@ fn window_of_time_reads_the_clock() {
     assert!(readings(config.window(Window::last(secs(10)))).iter().all(|&readings| readings > 0));
 }
 
-/// Each of the four readings has a purpose.
+/// Each of the five readings has a purpose.
 ///
-/// The first shows that the cooldown is over, and the second when the half-open state began. The others are the start and the end of the
-/// probe.
+/// The first shows that the cooldown is over, and the second when the half-open state began. The last one is when the breaker closed. The
+/// others are the start and the end of the probe.
 #[test]
 fn probe_is_timed_where_slow_calls_count() {
     let readings = |config: BreakerConfig| {
@@ -82,7 +82,7 @@ fn probe_is_timed_where_slow_calls_count() {
         assert_eq!(breaker.status().state(), State::Closed);
         clock.readings.get()
     };
-    assert_eq!(readings(build(|config| config.failure_threshold(1))), 2);
-    assert_eq!(readings(build(|config| config.failure_threshold(1).failure_rate(50))), 2);
-    assert_eq!(readings(build(|config| config.failure_threshold(1).slow_rate(50, millis(10)))), 4);
+    assert_eq!(readings(build(|config| config.failure_threshold(1))), 3);
+    assert_eq!(readings(build(|config| config.failure_threshold(1).failure_rate(50))), 3);
+    assert_eq!(readings(build(|config| config.failure_threshold(1).slow_rate(50, millis(10)))), 5);
 }

@@ -3,6 +3,7 @@
 use super::breaker_state::BreakerState;
 use super::config::MAX_COOLDOWN;
 use super::live_settings::LiveSettings;
+use super::recent_changes::{ChangeRecord, RecentChanges};
 use super::settings::{BreakerSettings, CooldownRequest, RecordWords, WindowSettings};
 use super::state_machine::{CallDecision, StateMachine};
 use super::state_word::{Generation, Phase, StateWord};
@@ -12,7 +13,7 @@ use super::wrapping_micros::WrappingMicros;
 use super::{
     BreakerConfig, BreakerStatus, Cause, CircuitOpen, OnStateChange, SetConfigError, State, StateChange, Verdict,
 };
-use crate::sync::{AtomicBool, Ordering, SpinWait, const_unless_loom};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, SpinWait, const_unless_loom};
 use crate::time::{Clock, LazyMicros, Micros, MicrosReading};
 use core::time::Duration;
 
@@ -23,6 +24,9 @@ pub(super) struct Circuit<C, L> {
     state: BreakerState,
     settings: LiveSettings,
     window: OutcomeWindow,
+    changes: ChangeRecord,
+    /// How often the breaker became open or forced open. Here, where it takes no room of its own.
+    openings: AtomicU32,
     /// Whether calls pass even where the breaker would refuse them.
     metrics_only: AtomicBool,
     micros: LazyMicros,
@@ -55,6 +59,8 @@ impl<C> Circuit<C, ()> {
                 state: BreakerState::closed(RecordWords::new(config).longest_cooldown()),
                 window: OutcomeWindow::new(shape),
                 settings: LiveSettings::new(config),
+                changes: ChangeRecord::new(),
+                openings: AtomicU32::new(0),
                 metrics_only: AtomicBool::new(false),
                 micros: LazyMicros::new(),
                 clock,
@@ -64,8 +70,8 @@ impl<C> Circuit<C, ()> {
     }
 
     pub(super) fn with_listener<L>(self, listener: L) -> Circuit<C, L> {
-        let Self { state, settings, window, metrics_only, micros, clock, listener: () } = self;
-        Circuit { state, settings, window, metrics_only, micros, clock, listener }
+        let Self { state, settings, window, changes, openings, metrics_only, micros, clock, listener: () } = self;
+        Circuit { state, settings, window, changes, openings, metrics_only, micros, clock, listener }
     }
 }
 
@@ -110,6 +116,12 @@ impl<C: Clock, L: OnStateChange> Circuit<C, L> {
             _ => counts,
         };
         BreakerStatus::new(current, state, left, counts, self.is_metrics_only())
+    }
+
+    pub(super) fn recent_changes(&self) -> RecentChanges {
+        // ORDERING: Relaxed: a count, through which nothing is published.
+        let openings = self.openings.load(Ordering::Relaxed);
+        self.changes.read(openings, || self.state.word.load().generation(), || self.now().micros)
     }
 
     /// Returns whether calls pass even where the breaker would refuse them.
@@ -448,14 +460,18 @@ impl<C: Clock, L: OnStateChange> Transitions for Circuit<C, L> {
     #[inline]
     fn changed(&self, old: Snapshot, new: Snapshot, cause: Option<Cause>) {
         let (from, to) = (old.phase().state(), new.phase().state());
+        let cause = cause.unwrap_or_else(|| Cause::of(from, to));
+        let change = StateChange { from, to, cause, generation: new.generation().to_bits() };
+        let now = self.now().micros;
         if to == State::HalfOpen {
-            self.state.record_half_open(new.generation(), self.now().micros);
+            self.state.record_half_open(new.generation(), now);
         }
-        self.listener.on_state_change(StateChange {
-            from,
-            to,
-            cause: cause.unwrap_or_else(|| Cause::of(from, to)),
-            generation: new.generation().to_bits(),
-        });
+        // Before the listener, which may ask for it.
+        self.changes.record(change, now);
+        if matches!(to, State::Open | State::ForcedOpen) {
+            // ORDERING: Relaxed: a count, through which nothing is published.
+            self.openings.fetch_add(1, Ordering::Relaxed);
+        }
+        self.listener.on_state_change(change);
     }
 }

@@ -5,8 +5,8 @@ use super::permit::sealed::{Breaker, Recorder};
 use super::run::{ClassifyFn, Run};
 use super::state_word::Phase;
 use super::{
-    BreakerConfig, BreakerStatus, CallError, CircuitOpen, OnStateChange, Permit, SetConfigError, State, StateChange,
-    Verdict,
+    BreakerConfig, BreakerStatus, CallError, CircuitOpen, OnStateChange, Permit, RecentChanges, SetConfigError, State,
+    StateChange, Verdict,
 };
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
@@ -292,6 +292,32 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// Returns the state, the counts, and when the next probe may pass.
     pub fn status(&self) -> BreakerStatus {
         self.circuit.status()
+    }
+
+    /// Returns the last changes of the state, and how often the breaker has opened.
+    ///
+    /// They are recorded without a listener, by the thread that makes a change. Nothing is recorded of a call that changes nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// let config = BreakerConfig::builder().failure_threshold(1).build()?;
+    /// let breaker = CircuitBreaker::with_clock(config, &clock);
+    /// breaker.try_acquire()?.failure();
+    /// clock.advance(Duration::from_secs(12));
+    /// let changes = breaker.recent_changes();
+    /// assert_eq!(changes.openings(), 1);
+    /// let last = changes.iter().next_back().unwrap();
+    /// assert_eq!(last.to_string(), "circuit closed -> open: consecutive failures, 12 s ago");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recent_changes(&self) -> RecentChanges {
+        self.circuit.recent_changes()
     }
 
     /// Changes the configuration while the breaker is in use.

@@ -26,6 +26,7 @@
 // | `run` | `Run`: a future behind a breaker |
 // | `status` | `BreakerStatus` |
 // | `state_change` | `StateChange`, `Cause`, `OnStateChange` |
+// | `recent_changes` | `RecentChanges`, `PastChange`: the last changes, for those who look afterwards |
 // | `config` | `BreakerConfig`, its builder and its error |
 // | `error` | `CircuitOpen` |
 // | `set_config_error` | `SetConfigError` |
@@ -44,6 +45,7 @@ mod keyed_circuit_breaker;
 mod live_settings;
 pub(crate) mod permit;
 pub(crate) mod readiness;
+mod recent_changes;
 mod run;
 mod set_config_error;
 mod settings;
@@ -63,6 +65,7 @@ pub(crate) use error::source_of;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_circuit_breaker::{KeyListener, KeyedCircuitBreaker};
 pub use permit::{BreakerRef, Permit, Verdict};
+pub use recent_changes::{PastChange, RecentChanges};
 pub use run::Run;
 pub use set_config_error::SetConfigError;
 pub use state_change::{Cause, OnStateChange, StateChange};

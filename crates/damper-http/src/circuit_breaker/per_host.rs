@@ -126,6 +126,22 @@ impl damper_metrics::NamedSource for PerHost {
     }
 }
 
+/// The breakers of all hosts.
+#[cfg(feature = "live")]
+impl crate::live::SwitchBreaker for PerHost {
+    fn trip(&self) {
+        crate::live::SwitchBreaker::trip(&self.0.hosts);
+    }
+
+    fn reset(&self) {
+        crate::live::SwitchBreaker::reset(&self.0.hosts);
+    }
+
+    fn visit_changes(&self, each: &mut dyn FnMut(&damper_core::breaker::RecentChanges)) {
+        self.0.hosts.visit_changes(each);
+    }
+}
+
 impl Breakers for PerHost {
     type Breaker = Arc<CircuitBreaker<DefaultClock, HostListener>>;
 

@@ -88,13 +88,18 @@ impl Access {
 /// Browsers send `Origin` with each `POST`. Other clients need not.
 pub(super) fn change(head: &Head<'_>) -> Result<(), Refusal> {
     let Some(origin) = head.headers.get(ORIGIN) else { return Ok(()) };
-    let is_same = authority(head).is_some_and(|own| {
-        origin.to_str().is_ok_and(|origin| {
-            let name = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-            name.is_some_and(|name| name.eq_ignore_ascii_case(own.as_str()))
-        })
+    let own = authority(head);
+    let own = own.as_ref().map(Authority::as_str).unwrap_or_default();
+    let is_same = origin.to_str().is_ok_and(|origin| {
+        let name = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        name.is_some_and(|name| name.eq_ignore_ascii_case(own))
     });
-    if is_same { Ok(()) } else { Err(forbidden("a page of another origin asks")) }
+    if is_same {
+        return Ok(());
+    }
+    Err(forbidden(&format!(
+        "a page of the origin {origin:?} asks, and the request is for the host {own:?}: a proxy between them has to pass `Host` on as it is"
+    )))
 }
 
 /// Returns the host and the port that a request asks for.

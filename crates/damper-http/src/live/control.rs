@@ -21,11 +21,14 @@ type Action = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 /// A limit that controls change and samples show.
 pub(super) type ChangeableLimit = Arc<dyn ChangeQuota + Send + Sync>;
 
+/// A breaker that controls change, and whose changes samples show.
+pub(super) type SwitchableBreaker = Arc<dyn SwitchBreaker + Send + Sync>;
+
 /// The things that may be changed, by name.
 #[derive(Default)]
 pub(super) struct Controls {
     pub(super) limits: Vec<(String, ChangeableLimit)>,
-    pub(super) breakers: Vec<(String, Arc<dyn SwitchBreaker + Send + Sync>)>,
+    pub(super) breakers: Vec<(String, SwitchableBreaker)>,
     pub(super) buttons: Vec<Button>,
 }
 

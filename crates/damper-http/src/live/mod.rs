@@ -10,10 +10,15 @@
 //! | limits, their levels and quotas | [`LivePage::limit`] |
 //! | refusals a second | the counters of layers, in a [`LiveRecorder`]; or [`LivePage::decision_log`] |
 //! | the hottest keys, as hashes | [`LivePage::decision_log`] |
-//! | breakers, their states over time | [`LivePage::breaker`] |
+//! | breakers, each change of their states with its time and cause | [`LivePage::breaker`] |
+//! | refusals of breakers | the counters of layers, in a [`LiveRecorder`] |
 //! | percentiles of latencies | [`LivePage::latencies`] |
 //! | concurrency limits, retry budgets, shadow refusals and all else that damper-metrics reads | [`LivePage::source`], [`LivePage::layer`] |
 //! | lines and buttons of the application's own | [`LivePage::status`], [`LivePage::control`] |
+//!
+//! What is wrong now is at the top: breakers that are not closed, limits that refuse, budgets that are empty. Nothing is sampled while no
+//! page is open, so lines begin when the first one is opened. What the primitives know by themselves goes further back: the changes of
+//! breakers, how often they opened, and the totals of counters.
 //!
 //! # Access
 //!

@@ -124,9 +124,14 @@ impl LivePage {
     }
 
     /// Adds a breaker, which may be tripped and reset.
+    ///
+    /// The page shows each change of its state with its time and its cause, also those of before the page was opened, as far as
+    /// [`CircuitBreaker::recent_changes`](damper_core::breaker::CircuitBreaker::recent_changes) has them. Of several breakers it shows the
+    /// newest changes together. Refusals are shown if a [recorder](Self::recorder) has the counters of a layer whose breakers have this name.
     pub fn breaker<B: Source + SwitchBreaker + Send + Sync + 'static>(mut self, name: &str, breaker: B) -> Self {
         let breaker = Arc::new(breaker);
         self.controls.breakers.push((name.to_owned(), Arc::<B>::clone(&breaker)));
+        self.watched.breakers.push((name.to_owned(), Arc::<B>::clone(&breaker)));
         self.source(name, breaker)
     }
 
@@ -195,7 +200,10 @@ impl LivePage {
         self
     }
 
-    /// Sets the path under which the page is mounted. Default: `/damper`.
+    /// Sets the path of the requests that are for the page. Default: `/damper`.
+    ///
+    /// A router such as axum's `nest_service`, which takes its own path away before it passes a request on, may mount the page anywhere, and so
+    /// may a proxy: the page finds its files beside itself.
     pub fn path(mut self, path: &str) -> Self {
         path.trim_end_matches('/').clone_into(&mut self.path);
         self
@@ -218,6 +226,10 @@ impl LivePage {
     /// Browsers open at most six connections to one host over HTTP/1.1, and each stream holds one of them. So a page that is hidden, such as
     /// a tab in the background, closes its stream, and opens another when it is shown again. Six windows that are seen at once would still
     /// take all connections of that browser. Over HTTP/2 streams share one.
+    ///
+    /// The place of a browser that is gone is free when the server drops the body of its response. hyper does so at once, also while nothing
+    /// is written. Behind a proxy it is when the proxy closes its own connection. A browser that vanished without a word, such as a laptop
+    /// that sleeps, keeps its place for the [patience](Self::patience) at least, as the notes on [cost](super#cost) say.
     pub fn most_open(mut self, streams: usize) -> Self {
         self.most_open = streams;
         self
@@ -250,7 +262,7 @@ impl LivePage {
             *host = host_name(host).ok_or_else(|| LivePageError::Host { host: host.clone() })?;
         }
         let Self { title, path, interval, patience, most_open, access, token, watched, controls } = self;
-        let page = include_str!("assets/page.html").replace("{path}", &path).replace("{title}", &escaped(&title));
+        let page = include_str!("assets/page.html").replace("{title}", &escaped(&title));
         Ok(LiveService::new(Arc::new(Shared {
             page: page.into(),
             title,

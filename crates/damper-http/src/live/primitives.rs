@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::hash::{BuildHasher, Hash};
-use damper_core::breaker::{CircuitBreaker, KeyedCircuitBreaker, OnStateChange};
+use damper_core::breaker::{CircuitBreaker, KeyedCircuitBreaker, OnStateChange, RecentChanges};
 use damper_core::decision_log::Logged;
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Algorithm, KeyedAlgorithm, Limiter, RateLimiter, Striped};
@@ -114,6 +114,13 @@ pub trait SwitchBreaker {
 
     /// Closes the breaker, and forgets its failures.
     fn reset(&self);
+
+    /// Calls `each` with the recent changes of each of its breakers. Default: it has none to show.
+    ///
+    /// Without them, the page shows the states that it samples, and not when a breaker changed.
+    fn visit_changes(&self, each: &mut dyn FnMut(&RecentChanges)) {
+        _ = each;
+    }
 }
 
 impl<C: Clock, L: OnStateChange> SwitchBreaker for CircuitBreaker<C, L> {
@@ -123,6 +130,10 @@ impl<C: Clock, L: OnStateChange> SwitchBreaker for CircuitBreaker<C, L> {
 
     fn reset(&self) {
         self.reset();
+    }
+
+    fn visit_changes(&self, each: &mut dyn FnMut(&RecentChanges)) {
+        each(&self.recent_changes());
     }
 }
 
@@ -137,6 +148,10 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> SwitchBre
     fn reset(&self) {
         self.store().for_each(CircuitBreaker::reset);
     }
+
+    fn visit_changes(&self, each: &mut dyn FnMut(&RecentChanges)) {
+        self.store().for_each(|breaker| each(&breaker.recent_changes()));
+    }
 }
 
 /// The breaker in force.
@@ -147,6 +162,10 @@ impl<T: SwitchBreaker, S> SwitchBreaker for Shadowed<T, S> {
 
     fn reset(&self) {
         self.in_force().reset();
+    }
+
+    fn visit_changes(&self, each: &mut dyn FnMut(&RecentChanges)) {
+        self.in_force().visit_changes(each);
     }
 }
 
@@ -170,6 +189,10 @@ macro_rules! behind {
 
             fn reset(&self) {
                 (**self).reset();
+            }
+
+            fn visit_changes(&self, each: &mut dyn FnMut(&RecentChanges)) {
+                (**self).visit_changes(each);
             }
         }
     )*};

@@ -1,21 +1,25 @@
 //! One reading of everything on the page, shared by all browsers that look.
 
-use super::control::ChangeableLimit;
+use super::control::{ChangeableLimit, SwitchableBreaker};
 use super::hot_keys::WatchedLog;
 use super::latency::Latencies;
+use super::primitives::SwitchBreaker;
 use super::recorder::{Capture, LiveRecorder};
 use super::text::event;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
+use core::cmp::Reverse;
 use core::fmt;
 use core::time::Duration;
+use damper_core::breaker::PastChange;
 use damper_metrics::Exporter;
 use histogram::Histogram;
 use metrics::Key;
 use serde_json::{Map, Value, json};
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 use tokio::time::Instant;
 
 /// A function that says something of the application.
@@ -27,6 +31,8 @@ pub(super) struct Watched {
     pub(super) exporter: Exporter,
     /// The limits whose quotas are shown as texts.
     pub(super) limits: Vec<(String, ChangeableLimit)>,
+    /// The breakers whose changes are shown.
+    pub(super) breakers: Vec<(String, SwitchableBreaker)>,
     pub(super) recorder: Option<LiveRecorder>,
     pub(super) logs: Vec<WatchedLog>,
     pub(super) latencies: Vec<WatchedLatencies>,
@@ -118,6 +124,9 @@ impl Sampler {
 fn with(mut values: Map<String, Value>, number: u64, at: Duration) -> Value {
     values.insert("number".into(), number.into());
     values.insert("at".into(), at.as_secs_f64().into());
+    // The server's, so that the page and the server's logs name the same times.
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    values.insert("wall".into(), wall.as_secs_f64().into());
     Value::Object(values)
 }
 
@@ -137,7 +146,10 @@ impl Watched {
             self.statuses.iter().map(|(name, status)| json!({ "name": name, "text": status() })).collect();
         let quotas: Map<String, Value> =
             self.limits.iter().map(|(name, limit)| (name.clone(), limit.quota().to_string().into())).collect();
+        let breakers: Vec<Value> =
+            self.breakers.iter().filter_map(|(name, breaker)| changes_of(name, &**breaker)).collect();
         let mut values = Map::new();
+        values.insert("breakers".into(), breakers.into());
         values.insert("quotas".into(), quotas.into());
         values.insert("series".into(), series.into());
         values.insert("logs".into(), logs.into());
@@ -145,6 +157,36 @@ impl Watched {
         values.insert("statuses".into(), statuses.into());
         values
     }
+}
+
+/// The most changes that a sample has of a name.
+const MOST_CHANGES: usize = 8;
+
+/// The last changes of the breakers of a name, the oldest first; none if there are no breakers.
+fn changes_of(name: &str, breaker: &dyn SwitchBreaker) -> Option<Value> {
+    let (mut breakers, mut openings, mut changes) = (0_u64, 0_u64, Vec::new());
+    breaker.visit_changes(&mut |recent| {
+        breakers += 1;
+        openings += u64::from(recent.openings());
+        changes.extend(recent.iter());
+        if changes.len() > 4 * MOST_CHANGES {
+            keep_newest(&mut changes);
+        }
+    });
+    keep_newest(&mut changes);
+    let changes: Vec<Value> = changes.iter().map(of_change).collect();
+    (breakers > 0).then(|| json!({ "name": name, "breakers": breakers, "openings": openings, "changes": changes }))
+}
+
+fn keep_newest(changes: &mut Vec<PastChange>) {
+    changes.sort_by_key(|change| Reverse(change.ago()));
+    changes.drain(..changes.len().saturating_sub(MOST_CHANGES));
+}
+
+fn of_change(past: &PastChange) -> Value {
+    let change = past.change();
+    let [from, to] = [change.from(), change.to()].map(|state| state.to_string());
+    json!([change.generation(), past.ago().as_secs_f64(), from, to, change.cause().to_string()])
 }
 
 /// A value with its name and labels. Values that JSON has no number for, such as infinities, are `null`.

@@ -30,18 +30,20 @@ use serde_json::json;
 
 const STYLE: &str = include_str!("assets/live.css");
 const ICON: &str = include_str!("assets/icon.svg");
-/// Modules: the page, drawing, cards, what a sample has, and changes.
-const SCRIPTS: [(&str, &str); 5] = [
+/// Modules: the page, drawing, cards, changes of breakers, what a sample has, and controls.
+const SCRIPTS: [(&str, &str); 6] = [
     ("live.js", include_str!("assets/live.js")),
     ("charts.js", include_str!("assets/charts.js")),
     ("cards.js", include_str!("assets/cards.js")),
+    ("changes.js", include_str!("assets/changes.js")),
     ("sample.js", include_str!("assets/sample.js")),
     ("controls.js", include_str!("assets/controls.js")),
 ];
 
-/// The policy of what a browser may load: the files of the page.
+/// The policy of what a browser may load: the files of the page. The hash is that of the script in `page.html`.
 const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
+    "default-src 'none'; script-src 'self' 'sha256-fVXk3ZOhDSxMVuJkmf7DcLP0KTE/Bfj6IfkInVE61K8='; \
+     style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
 );
 
@@ -145,15 +147,21 @@ impl LiveService {
             "" => content("text/html; charset=utf-8", shared.page.clone()),
             "live.css" => content("text/css; charset=utf-8", Bytes::from_static(STYLE.as_bytes())),
             "icon.svg" => content("image/svg+xml", Bytes::from_static(ICON.as_bytes())),
-            "events" if is_head => return Ok(Answer::Now(text(StatusCode::OK, String::new()))),
+            "events" if is_head => return Ok(Answer::Now(self.would_open_stream())),
             "events" => return Ok(Answer::Now(self.open_stream())),
             "control" => return self.admit_control(head).map(|()| Answer::AfterBody),
             name => match SCRIPTS.iter().find(|(script, _)| *script == name) {
                 Some((_, script)) => content("text/javascript; charset=utf-8", Bytes::from_static(script.as_bytes())),
-                None => return Err((StatusCode::NOT_FOUND, "the live page has no such file\n".to_owned())),
+                None => return Err((StatusCode::NOT_FOUND, missing(name, &shared.path))),
             },
         };
         Ok(Answer::Now(file))
+    }
+
+    /// Answers a page that could not open its stream and asks why.
+    fn would_open_stream(&self) -> Response<LiveBody> {
+        let is_full = !Place::is_free(&self.shared.open, self.shared.most_open);
+        text(if is_full { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }, String::new())
     }
 
     fn open_stream(&self) -> Response<LiveBody> {
@@ -204,6 +212,14 @@ enum Answer {
     Now(Response<LiveBody>),
     /// A control, which has a body.
     AfterBody,
+}
+
+/// What a client reads that asks for a file that there is not, such as a router's own path.
+fn missing(file: &str, path: &str) -> String {
+    format!(
+        "the live page has no file {file:?}: it answers below {path:?}, and a router that mounts it elsewhere has to take its own path away, \
+         as axum's `nest_service` does; else see `LivePage::path`\n"
+    )
 }
 
 fn content(content_type: &'static str, content: Bytes) -> Response<LiveBody> {

@@ -72,6 +72,12 @@ impl Place {
         taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
         Some(Self(Arc::clone(taken)))
     }
+
+    /// Returns whether a place is free.
+    pub(super) fn is_free(taken: &AtomicUsize, most: usize) -> bool {
+        // ORDERING: Relaxed, as in `take`.
+        taken.load(Ordering::Relaxed) < most
+    }
 }
 
 impl Drop for Place {

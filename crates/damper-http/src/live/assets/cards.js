@@ -1,10 +1,8 @@
 // A card for each limit, breaker and so on.
 
 import { History, Lines, States, html, say, short, svg, swatch, time } from "./charts.js";
+import { Changes, STATES, clockTime, span } from "./changes.js";
 import { change } from "./controls.js";
-
-/** What a breaker is in, and the shape that says so. */
-const STATES = { closed: "closed", half_open: "half-open", open: "open", forced_open: "forced open", forced_closed: "forced closed", disabled: "disabled" };
 
 let ids = 0;
 
@@ -27,9 +25,11 @@ class Figures {
 
 class Card {
   constructor(name) {
-    this.title = html("h3", { id: `card-${ids += 1}` }, name);
+    this.title = html("h3", { id: `card-${ids += 1}`, title: name }, name || "(no name)");
     this.head = html("div", { class: "head" }, this.title);
     this.element = html("article", { class: "card", "aria-labelledby": this.title.id }, this.head);
+    /** What is wrong now, as the rest of a sentence that begins with the name. */
+    this.trouble = null;
   }
 
   add(...elements) {
@@ -73,7 +73,7 @@ export class LimitCard extends Card {
     this.input = html("input", { id, autocomplete: "off", spellcheck: "false", "aria-describedby": `${id}-outcome` });
     const outcome = html("p", { class: "outcome", id: `${id}-outcome` });
     const form = html("form", { class: "quota" },
-      html("label", { for: id }, `Quota of ${name}, such as 100/s burst 200`),
+      html("label", { for: id }, "Quota", html("span", { class: "unseen" }, ` of ${name}`), ", such as 100/s burst 200"),
       html("div", { class: "row" }, this.input, html("button", { type: "submit" }, "Change")), outcome);
     this.input.addEventListener("input", () => { this.edited = true; });
     form.addEventListener("submit", async (event) => {
@@ -94,8 +94,13 @@ export class LimitCard extends Card {
     this.figures.show([perSecond(allowed), perSecond(refused)]);
     this.lines.draw();
     for (const level of limit.levels) this.show(level);
+    this.trouble = refused > 0 ? `refuses ${perSecond(refused)}` : null;
+    // Without counts, an empty level is all that shows a refusal.
+    if (!this.counted && limit.isEmpty) this.trouble = "has no token left";
+    if (limit.redis?.policy != null) this.trouble = `is decided by its policy: Redis does not answer`;
     const estimated = limit.estimated ? "Rates are estimated: the log is too small for all decisions of a sample." : "";
-    say(this.note, this.counted ? estimated : this.uncounted);
+    const soFar = limit.refusedSoFar == null ? "" : `So far ${short(limit.allowedSoFar ?? 0)} allowed, ${short(limit.refusedSoFar)} refused.`;
+    say(this.note, this.counted ? `${soFar} ${estimated}`.trim() : this.uncounted);
     say(this.redis, limit.redis ? redis(limit.redis) : "");
     if (this.input) {
       if (!this.edited && limit.quota != null && this.input !== document.activeElement) this.input.value = limit.quota;
@@ -126,16 +131,53 @@ function shape(state) {
   return icon;
 }
 
-/** A breaker: its state now and over time, its failures, and its switches. */
+/** How many changes are read at once; a reader scrolls to the others. */
+const SHOWN_CHANGES = 20;
+
+/** A table of changes of the state. */
+class ChangeTable {
+  constructor(name) {
+    this.rows = html("tbody");
+    const heads = ["Time", "Change"].map((head) => html("th", { scope: "col" }, head));
+    const table = html("table", { class: "changes" }, html("caption", {}, "Changes, newest first"), html("thead", {}, html("tr", {}, ...heads)), this.rows);
+    this.element = html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Changes of ${name}` }, table);
+    this.element.hidden = true;
+  }
+
+  show(changes) {
+    const { list, single } = changes;
+    const key = list.map(({ generation, wall }) => `${generation} ${wall.toFixed(0)}`).join();
+    this.element.hidden = list.length === 0;
+    // Written anew only when there is another change, so that a selection stays.
+    if (key === this.key) return;
+    this.key = key;
+    const rows = [];
+    for (let index = list.length - 1; index >= 0 && rows.length < SHOWN_CHANGES; index -= 1) {
+      const { wall, from, to, cause } = list[index];
+      rows.push(html("tr", {}, html("th", { scope: "row" }, clockTime(wall)), html("td", {}, `${STATES[from]} → ${STATES[to]}: `, html("span", { class: "cause" }, cause))));
+      const missing = single ? changes.missing(index) : 0;
+      if (missing > 0) rows.push(html("tr", {}, html("td", { colspan: 2 }, missing === 1 ? "one more change" : `${short(missing)} more changes`)));
+    }
+    this.rows.replaceChildren(...rows);
+  }
+}
+
+/** A breaker: its state now and over time, its changes, its failures, and its switches. */
 export class BreakerCard extends Card {
-  constructor(name, { interval, breakers }) {
+  constructor(name, { interval, breakers, recorder }) {
     super(name);
+    this.uncounted = `Refusals are not counted: give ${recorder ? "" : "the page a recorder, and "}the layer's breaker this name.`;
+    this.interval = interval;
     this.history = new History(["state"]);
+    this.changes = new Changes();
     this.badge = html("span", { class: "state" });
     this.head.append(this.badge);
-    this.states = new States(this.history, `State of ${name}`, STATES, interval);
-    this.figures = new Figures(["failures since a success", "failures in the window", "refused"], false);
-    this.add(this.states.element, this.figures.element);
+    this.since = html("p", { class: "since" });
+    this.states = new States(this.history, `State of ${name}`, this.changes, interval);
+    this.table = new ChangeTable(name);
+    this.figures = new Figures(["failures since a success", "failures in the window", "times opened", "refused"], false);
+    this.note = html("p", { class: "outcome" });
+    this.add(this.since, this.states.element, this.figures.element, this.table.element, this.note);
     if (breakers?.includes(name)) {
       const outcome = html("p", { class: "outcome" });
       const switches = html("div", { class: "row" },
@@ -144,8 +186,8 @@ export class BreakerCard extends Card {
     }
   }
 
-  /** Returns the name of the state if it is another one than before. */
-  update(breaker, at) {
+  /** Returns a sentence about the state if it has changed since the sample before. */
+  update(breaker, at, wall) {
     const { state, counts } = breaker;
     const before = this.badge.dataset.state;
     if (before !== state) {
@@ -153,11 +195,40 @@ export class BreakerCard extends Card {
       this.badge.replaceChildren(shape(state), html("span"));
     }
     say(this.badge.lastChild, counts ?? STATES[state] ?? "none");
+    const opened = breaker.record ? this.changes.take(breaker.record, at, wall) : null;
     this.history.add(at, [state]);
     this.states.draw();
+    this.table.show(this.changes);
+    say(this.since, this.sinceWhen(breaker, at));
     const window = breaker.calls > 0 ? `${short(breaker.failures)} of ${short(breaker.calls)}` : null;
-    this.figures.show([short(breaker.consecutive), window, breaker.refused == null ? null : perSecond(breaker.refused)]);
-    return before != null && before !== state ? STATES[state] : null;
+    const times = breaker.record ? `${short(breaker.record.openings)}` : null;
+    this.figures.show([short(breaker.consecutive), window, times, breaker.refused == null ? null : perSecond(breaker.refused)]);
+    const isUncounted = breaker.refusedSoFar == null && breaker.record?.openings > 0;
+    say(this.note, isUncounted ? this.uncounted : breaker.refusedSoFar == null ? "" : `${short(breaker.refusedSoFar)} calls refused so far.`);
+    this.trouble = state === "closed" && !opened ? null : this.troubleOf(state, counts, opened, at);
+    if (before == null) return null;
+    const flapped = opened > (state === "open" || state === "forced_open" ? 1 : 0) || (opened > 0 && before === state);
+    if (flapped) return `opened ${opened === 1 ? "once" : `${opened} times`}, now ${counts ?? STATES[state]}`;
+    return before !== state ? STATES[state] : null;
+  }
+
+  /** For how long the breaker has been what it is, and why. */
+  sinceWhen({ state, record }, at) {
+    const last = this.changes.last();
+    if (!record || record.breakers !== 1) return "";
+    if (!last) return "No change since the start.";
+    if (last.to !== state) return state === "half_open" ? "The cooldown is over. The next call is a probe." : "";
+    const first = this.changes.list.findLast(({ from }) => from === "closed");
+    const name = STATES[state][0].toUpperCase() + STATES[state].slice(1);
+    const since = `${name} for ${span(at - last.at)}: ${last.cause}.`;
+    return state === "closed" || !first || first === last ? since : `${since} Last closed ${span(at - first.at)} ago: ${first.cause}.`;
+  }
+
+  troubleOf(state, counts, opened, at) {
+    const last = this.changes.list.findLast(({ from }) => from === "closed");
+    const since = state !== "closed" && last && !counts ? `, last closed ${span(at - last.at)} ago` : "";
+    const flaps = opened > 1 ? `, opened ${short(opened)} times in ${short(this.interval)} s` : "";
+    return counts ? `are ${counts}${flaps}` : `is ${STATES[state] ?? state}${since}${flaps}`;
   }
 }
 
@@ -194,11 +265,12 @@ export class ConcurrencyCard extends Card {
     this.add(this.figures.element, this.lines.element, this.rest);
   }
 
-  update({ inFlight = null, limit = null, queued = null, refused = null, keys }, at) {
+  update({ inFlight = null, limit = null, queued = null, refused = null, refusedSoFar = 0, keys }, at) {
     this.history.add(at, [inFlight, limit, queued]);
     this.figures.show([inFlight, limit, queued].map(short));
     this.lines.draw();
-    const parts = [refused == null ? "" : `${perSecond(refused)} refused`, keys == null ? "" : `${short(keys)} keys`];
+    this.trouble = refused > 0 ? `refuses ${perSecond(refused)}` : null;
+    const parts = [refused == null ? "" : `${perSecond(refused)} refused, ${short(refusedSoFar)} so far`, keys == null ? "" : `${short(keys)} keys`];
     say(this.rest, parts.filter(Boolean).join(", "));
   }
 }
@@ -245,6 +317,7 @@ export class BudgetCard extends Card {
   update({ left }, at) {
     this.history.add(at, [left]);
     this.figures.show([short(left)]);
+    this.trouble = left < 1 ? "has no retries left" : null;
     this.lines.draw();
   }
 }

@@ -1,5 +1,7 @@
 // Charts, drawn by hand as SVG, each with a table behind it.
 
+import { STATES } from "./changes.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Makes an element of HTML. */
@@ -97,17 +99,20 @@ class Shown {
     this.left = html("span", { class: "left" });
     const axis = html("div", { class: "axis", "aria-hidden": "true" }, this.left, html("span", { class: "right" }, "now"));
     this.chart = html("div", { class: `chart ${className}` }, this.svg, this.top, axis);
-    this.rows = html("tbody");
-    const heads = history.names.map((name) => html("th", { scope: "col" }, name));
-    const table = html("table", {},
-      html("caption", {}, `${title}, newest first`),
-      html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "Seconds ago"), ...heads)), this.rows);
-    const scroll = html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${title}, as a table` }, table);
-    this.details = html("details", {}, html("summary", {}, "Values as a table"), scroll);
+    this.details = html("details", {}, html("summary", {}, "Values as a table"), this.table());
     this.details.addEventListener("toggle", () => this.fill());
     this.element = html("div", {}, this.chart, this.details);
     const span = MOST_POINTS * interval;
     say(this.left, span >= 120 ? `${Math.round(span / 60)} min ago` : `${Math.round(span)} s ago`);
+  }
+
+  table() {
+    const heads = this.history.names.map((name) => html("th", { scope: "col" }, name));
+    this.rows = html("tbody");
+    const table = html("table", {},
+      html("caption", {}, `${this.title}, newest first`),
+      html("thead", {}, html("tr", {}, html("th", { scope: "col" }, "Seconds ago"), ...heads)), this.rows);
+    return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${this.title}, as a table` }, table);
   }
 
   /** Where a time is, from left to right. */
@@ -179,27 +184,41 @@ const HEIGHTS = { closed: 14, forced_closed: 14, disabled: 14, half_open: 55, op
 
 /** The states of a breaker over time: low is closed, half is half-open, high is open. */
 export class States extends Shown {
-  constructor(history, title, names, interval) {
-    super(history, title, (state) => names[state] ?? "–", interval, "short");
+  constructor(history, title, changes, interval) {
+    super(history, title, (state) => STATES[state] ?? "–", interval, "short");
+    this.changes = changes;
     this.svg.append(...[0.5, 45, 99.5].map((y) => svg("line", { class: "grid", x1: 0, x2: WIDTH, y1: y, y2: y })));
     this.bars = svg("g");
     this.svg.append(this.bars);
     say(this.top, "open");
   }
 
-  paint() {
+  /** Returns the bars: each change begins one, and each sample of another state. */
+  spans() {
     const { points } = this.history;
-    // Samples of one state that follow one another are one bar.
+    const began = points[0].at, { list, single } = this.changes;
+    const events = [...points.map(({ at, values: [state] }) => ({ at, state })), ...(single ? list : []).map(({ at, to }) => ({ at, state: to }))];
+    events.sort((one, other) => one.at - other.at);
     const bars = [];
-    for (const { at, values: [state] } of points) {
+    for (const { at, state } of events) {
       const bar = bars.at(-1);
-      if (bar && bar.state === state && at - bar.to < 2.5 * this.interval) bar.to = at;
-      else bars.push({ state, from: at, to: at });
+      // The samples of a page that was hidden are missing, but the changes of one breaker are all there.
+      const isKnown = bar && (at - bar.seen < 2.5 * this.interval || (single && list.length > 0));
+      if (isKnown) bar.to = at;
+      if (isKnown && bar.state === state) bar.seen = at;
+      else bars.push({ state, from: at === began ? at - this.interval : at, to: at, seen: at });
     }
-    this.bars.replaceChildren(...bars.filter(({ state }) => state in HEIGHTS).map(({ state, from, to }) => {
-      const x = this.x(from - this.interval), height = HEIGHTS[state];
-      const width = Math.max(this.x(to) - x, 0.5);
-      return svg("rect", { class: `bar-${state.replace("forced_", "")}`, x: x.toFixed(1), y: HEIGHT - height, width: width.toFixed(1), height });
+    return bars;
+  }
+
+  paint() {
+    const bars = this.spans().filter(({ state, to }) => state in HEIGHTS && this.x(to) >= 0);
+    // High ones last, so that one of a few milliseconds is not covered by its neighbours.
+    bars.sort((one, other) => HEIGHTS[one.state] - HEIGHTS[other.state]);
+    this.bars.replaceChildren(...bars.map(({ state, from, to }) => {
+      const x = Math.max(this.x(from), 0), height = HEIGHTS[state];
+      const width = Math.max(this.x(to) - x, 1.5);
+      return svg("rect", { class: `bar-${state.replace("forced_", "")}`, x: Math.min(x, WIDTH - width).toFixed(1), y: HEIGHT - height, width: width.toFixed(1), height });
     }));
   }
 }

@@ -2,7 +2,6 @@
 
 import { say } from "./charts.js";
 
-const path = document.body.dataset.path;
 const dialog = document.querySelector("#token");
 const form = dialog.querySelector("form");
 const input = document.querySelector("#token-input");
@@ -19,7 +18,7 @@ export function announce(text) {
 }
 
 async function post(command, by) {
-  const response = await fetch(`${path}/control`, {
+  const response = await fetch(new URL("control", import.meta.url), {
     method: "POST",
     headers: { "Content-Type": "application/json", Authorization: `Bearer ${by}` },
     body: JSON.stringify(command),

@@ -5,7 +5,6 @@ import { BreakerCard, BudgetCard, ConcurrencyCard, KeysCard, LatencyCard, LimitC
 import { announce, change } from "./controls.js";
 import { readSample } from "./sample.js";
 
-const path = document.body.dataset.path;
 const connection = document.querySelector("#connection");
 const connectionText = document.querySelector("#connection-text");
 const sampled = document.querySelector("#sampled");
@@ -67,11 +66,12 @@ function show(event) {
         section(id).querySelector(".cards").append(card.element);
         section(id).hidden = false;
       }
-      const changed = card.update(values, sample.at);
+      const changed = card.update(values, sample.at, sample.wall);
       if (changed) changes.push(`Breaker ${name}: ${changed}.`);
     }
   }
   if (changes.length > 0) announce(changes.join(" "));
+  showTroubles(view.repeated);
   showStatuses(sample.statuses);
   const isEmpty = cards.size + sample.series.length + sample.statuses.length + hello.controls.length === 0;
   document.querySelector("#empty").hidden = !isEmpty;
@@ -79,6 +79,34 @@ function show(event) {
   if (allDetails.open) showAll();
   say(sampled, `Sample ${sample.number}, every ${hello.interval} s.`);
   setConnection("live", "live");
+}
+
+/** The most troubles that are listed. */
+const MOST_TROUBLES = 6;
+
+/** Says at the top what is wrong now, breakers first, with a link to each card. */
+function showTroubles(repeated) {
+  const troubled = ["breakers", "limits", "concurrency", "budgets"].flatMap((id) =>
+    [...cards].filter(([key, card]) => key.startsWith(`${id} `) && card.trouble).map(([, card]) => card));
+  section("now").hidden = cards.size === 0;
+  const calm = document.querySelector("#calm");
+  calm.hidden = troubled.length > 0;
+  const uncounted = [...cards.values()].filter((card) => card instanceof LimitCard && !card.counted).length;
+  const refusals = uncounted === 0 ? "Nothing is refused." : `The refusals of ${uncounted === 1 ? "one limit" : `${uncounted} limits`} are not counted.`;
+  say(calm, [...cards.keys()].some((key) => key.startsWith("breakers ")) ? `Every breaker is closed. ${refusals}` : refusals);
+  const twice = document.querySelector("#repeated");
+  twice.hidden = repeated.size === 0;
+  if (repeated.size > 0) say(twice, `Two sources are registered as ${[...repeated].slice(0, 3).map((name) => `"${name}"`).join(", ")}, and the page shows only one of them.`);
+  const list = document.querySelector("#troubles");
+  const shown = troubled.slice(0, MOST_TROUBLES);
+  while (list.children.length > shown.length) list.lastChild.remove();
+  shown.forEach(({ title, trouble }, index) => {
+    const item = list.children[index] ?? list.appendChild(html("li", {}, html("a"), html("span")));
+    item.children[0].setAttribute("href", `#${title.id}`);
+    say(item.children[0], title.textContent);
+    const more = index + 1 === MOST_TROUBLES && troubled.length > MOST_TROUBLES ? `; and ${troubled.length - MOST_TROUBLES} more` : "";
+    say(item.children[1], ` ${trouble}${more}`);
+  });
 }
 
 function showStatuses(statuses) {
@@ -127,18 +155,36 @@ function close() {
   stream = null;
 }
 
+/** Whether an event came since the stream was opened. */
+let isHeard = false;
+
 function lose() {
+  const isSilent = !isHeard;
   close();
-  setConnection("lost", `disconnected, next try in ${pause} s`);
+  const next = `next try in ${pause} s`;
+  setConnection("lost", `disconnected, ${next}`);
   timer = setTimeout(connect, pause * 1000);
   pause = Math.min(2 * pause, 10);
+  if (isSilent) explain(timer, next);
+}
+
+/** Says why a stream has not even begun, because an `EventSource` does not. */
+async function explain(lost, next) {
+  const reasons = { 503: "too many pages are open", 200: "no event comes: does a proxy hold the stream back?" };
+  try {
+    const { status } = await fetch(new URL("events", import.meta.url), { method: "HEAD" });
+    const reason = reasons[status] ?? `the server refuses with status ${status}`;
+    if (timer === lost) setConnection("lost", `disconnected, ${reason}, ${next}`);
+  } catch { /* There is no connection, as the page says already. */ }
 }
 
 function connect() {
-  stream = new EventSource(`${path}/events`);
+  isHeard = false;
+  stream = new EventSource(new URL("events", import.meta.url));
   // A stream that is silent for some intervals is as good as closed.
   const heard = (listener) => (event) => {
     clearTimeout(timer);
+    isHeard = true;
     listener(event);
     timer = setTimeout(lose, 3000 * hello.interval + 4000);
   };

@@ -22,8 +22,13 @@ export function readSample(sample, before) {
   // A counter that is new began at 0. After a pause, or a start of the program, there is no rate.
   const rate = (metric, labels, value) =>
     elapsed > 0 && before.number + 1 === sample.number ? Math.max(value - (earlier.get(metric + JSON.stringify(labels)) ?? 0), 0) / elapsed : null;
-  const view = { limits: new Map(), breakers: new Map(), latencies: new Map(), concurrency: new Map(), keys: new Map(), budgets: new Map(), shadows: new Map() };
+  const view = { limits: new Map(), breakers: new Map(), latencies: new Map(), concurrency: new Map(), keys: new Map(), budgets: new Map(), shadows: new Map(), repeated: new Set() };
+  // What two sources of a name read would be mixed on one card.
+  const gauges = new Set();
   for (const [metric, labels, value] of sample.series) {
+    const key = metric + JSON.stringify(labels);
+    if (!metric.endsWith("_total") && gauges.has(key)) view.repeated.add(Object.values(labels)[0]);
+    gauges.add(key);
     const counted = () => rate(metric, labels, value);
     if (metric.startsWith("damper_limit_")) readLimit(view.limits, metric.slice(13), labels, value, counted);
     else if (metric.startsWith("damper_redis_")) readRedis(view.limits, metric.slice(13), labels, value, counted);
@@ -44,6 +49,7 @@ export function readSample(sample, before) {
     view.keys.set(log.limit, log);
   }
   for (const [name, limit] of view.limits) Object.assign(limit, { quota: sample.quotas[name], ...levels(limit) });
+  for (const { name, ...record } of sample.breakers) of(view.breakers, name, () => ({ states: {} })).record = readable(record);
   for (const breaker of view.breakers.values()) Object.assign(breaker, state(breaker));
   for (const latencies of sample.latencies) view.latencies.set(latencies.name, latencies);
   return view;
@@ -52,7 +58,9 @@ export function readSample(sample, before) {
 function readLimit(limits, metric, labels, value, counted) {
   const limit = of(limits, labels.limit, () => ({ parts: new Map() }));
   if (metric === "allowed_total" || metric === "refused_total") {
-    limit[metric === "allowed_total" ? "allowed" : "refused"] = counted();
+    const name = metric === "allowed_total" ? "allowed" : "refused";
+    limit[name] = counted();
+    limit[`${name}SoFar`] = value;
     limit.counted = true;
   } else {
     const { limit: _, ...rest } = labels;
@@ -97,16 +105,23 @@ function levels({ parts }) {
     }
     if (part.pause_seconds > 0) found.push({ name: `${name} pause`, text: `${of}paused for ${short(part.pause_seconds)} s` });
   }
-  return { levels: found, rate };
+  const isEmpty = [...parts.values()].some((part) => part.remaining_tokens < 1 || part.keys_exhausted > 0);
+  return { levels: found, rate, isEmpty };
 }
 
 function readBreaker(breakers, metric, labels, value, counted) {
   const breaker = of(breakers, labels.breaker, () => ({ states: {} }));
   if (metric === "state") breaker.states[labels.state] = value;
-  else if (metric === "refused_total") breaker.refused = counted();
+  else if (metric === "refused_total") { breaker.refused = counted(); breaker.refusedSoFar = value; }
   else if (metric === "consecutive_failures") breaker.consecutive = value;
   else if (metric === "window_calls") breaker.calls = value;
   else if (metric === "window_failures") breaker.failures = value;
+}
+
+/** The states of a record as the metrics name them. */
+function readable({ changes, ...record }) {
+  const named = (state) => state.replace(/[ -]/, "_");
+  return { ...record, changes: changes.map(([generation, ago, from, to, cause]) => [generation, ago, named(from), named(to), cause]) };
 }
 
 function state({ states }) {
@@ -122,7 +137,10 @@ function readConcurrency(limits, metric, labels, value, counted) {
   else if (metric === "limit") limit.limit = value;
   else if (metric === "queued") limit.queued = (limit.queued ?? 0) + value;
   else if (metric === "keys") limit.keys = value;
-  else if (metric === "refused_total") limit.refused = (limit.refused ?? 0) + (counted() ?? 0);
+  else if (metric === "refused_total") {
+    limit.refused = (limit.refused ?? 0) + (counted() ?? 0);
+    limit.refusedSoFar = (limit.refusedSoFar ?? 0) + value;
+  }
 }
 
 function readShadow(shadows, labels, value, counted) {
