@@ -36,7 +36,8 @@ pub(crate) fn table(lua: &Lua) -> Result<Table> {
 
 /// Only formats of these letters, lowest byte first; a server knows more.
 fn items(format: &str) -> Result<Vec<Item>> {
-    let letters = format.strip_prefix('<').ok_or_else(|| Error::runtime(format!("format {format} must begin with <")))?;
+    let letters =
+        format.strip_prefix('<').ok_or_else(|| Error::runtime(format!("format {format} must begin with <")))?;
     let item = |letter| match letter {
         'B' => Ok(Item::Byte),
         'd' => Ok(Item::Double),

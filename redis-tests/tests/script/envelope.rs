@@ -214,7 +214,9 @@ fn losses_one_after_another_leave_no_more_than_the_burst() {
         holds.into_iter().flat_map(each).map(|(hold, intervals)| hoarded(script, &tags, hold, intervals)).max()
     };
     assert_eq!(most(SOURCE), Some(1_000), "the burst");
-    for rule in ["after a loss leases are short", "after a loss less may be leased", "a lost limit has a phantom holder"] {
+    for rule in
+        ["after a loss leases are short", "after a loss less may be leased", "a lost limit has a phantom holder"]
+    {
         let without = most(&without(rule));
         println!("{rule}: without it {without:?}");
         assert!(without > Some(1_000), "{rule}: {without:?}");

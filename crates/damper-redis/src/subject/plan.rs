@@ -74,7 +74,6 @@ impl Plan {
         self.leases
     }
 
-
     /// The largest cost that can ever be allowed.
     pub(super) fn largest_cost(&self) -> u32 {
         self.terms.iter().map(|terms| terms.burst).min().unwrap_or(0)
