@@ -176,7 +176,9 @@ fn leases_and_takes_stay_in_the_envelope() {
     }
 }
 
-/// Loses the server's memory after each of two intervals in turn, while holders lease what they can and spend none of it.
+/// Lets the server forget after each of two intervals in turn, while holders lease what they can.
+///
+/// They spend none of it.
 ///
 /// Returns the most tokens that were leased and in the bucket at a time.
 fn hoarded(script: &str, tags: &SlotTags, hold: u32, intervals: [u64; 2]) -> u64 {
