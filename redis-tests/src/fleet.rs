@@ -116,9 +116,9 @@ impl Fleet {
         self.workers.iter().map(inside).collect()
     }
 
-    /// Returns how long after `event` the limit is used again: until the first 100 ms in which 90 % of the rate are admitted.
+    /// Returns how long after `event` the limit is used again.
     ///
-    /// `None` if it is not yet. In steps of 10 ms.
+    /// That is the time until the first 100 ms in which 90 % of the rate are admitted, in steps of 10 ms; `None` if it is not yet.
     #[must_use]
     pub fn used_again_after(&self, event: u64) -> Option<Duration> {
         const SPAN: u64 = 100_000;

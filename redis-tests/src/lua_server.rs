@@ -8,7 +8,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// As much of a Redis server as the script needs: `TIME`, `GET`, `MGET`, `SET` with `PX`, keys that expire, and `struct`.
+/// As much of a Redis server as the script needs.
+///
+/// `TIME`, `GET`, `MGET`, `SET` with `PX`, keys that expire, and the library `struct`.
 ///
 /// The script is the real one, or a weakened copy of it. Any other command, a wrong number of arguments, a key that was not declared and a
 /// number that is no integer are errors of the script, as on a real server or stricter.

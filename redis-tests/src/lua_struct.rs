@@ -36,7 +36,8 @@ pub(crate) fn table(lua: &Lua) -> Result<Table> {
 
 /// Only formats of these letters, lowest byte first; a server knows more.
 fn items(format: &str) -> Result<Vec<Item>> {
-    let letters = format.strip_prefix('<').ok_or_else(|| Error::runtime(format!("format {format} must begin with <")))?;
+    let letters =
+        format.strip_prefix('<').ok_or_else(|| Error::runtime(format!("format {format} must begin with <")))?;
     let item = |letter| match letter {
         'B' => Ok(Item::Byte),
         'd' => Ok(Item::Double),
@@ -61,7 +62,7 @@ fn pack(format: &str, numbers: &[f64]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the numbers of a format from a position on, which counts from 1, and the position behind them.
+/// Returns the numbers of a format from a position on, and the position behind them. The first is 1.
 fn unpack(format: &str, data: &[u8], position: usize) -> Result<(Vec<f64>, usize)> {
     let mut rest = position.checked_sub(1).and_then(|from| data.get(from..));
     let mut next = position;

@@ -127,7 +127,7 @@ fn a_real_server_replies_as_the_embedded_lua() {
     }
 }
 
-/// What `struct` returns for some texts in Lua: as text, or why it failed.
+/// Expressions in Lua that return a text, or fail.
 const STRUCTS: &[&str] = &[
     "struct.pack('<Bdd', 1, 9007199254740991, 0)",
     "struct.pack('<Bd', 255, 1790000000000123)",

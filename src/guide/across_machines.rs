@@ -90,8 +90,8 @@
 //! 1,000 a day, take `AfterLoss::Empty`, or let the server keep its files. A limit that is used within the 60 seconds keeps its debt, and refills
 //! at its rate. Tests that begin with an empty server take `AfterLoss::Full`.
 //!
-//! Tokens that were leased before the loss may still be out. So for one lease, about a second, no tokens are leased: checks of busy processes
-//! are denied, and the tokens that drip in meanwhile wait for them.
+//! Tokens that were leased before the loss may still be out. So for one lease, about a second, the limit fills only up to the burst less what
+//! may be leased. Tokens that drip in are leased at once, for a shorter time: half a second with a burst of a second and the default share.
 //!
 //! A new server has no marker either, so the first checks on it are denied, until tokens have dripped in. Call
 //! [`mark_deployed`](crate::redis::RedisLimiterBuilder::mark_deployed) once when you set it up, before the first limiter is built on it, for

@@ -38,7 +38,8 @@ fn leased_subject() -> Call {
             let _ = subject.replied(*outgoing, &reply);
             continue;
         };
-        reply.grant = Some(Grant { seq: ask.seq, granted: ask.want, kept: 0, length: 1_000_000, leased: ask.want.into() });
+        reply.grant =
+            Some(Grant { seq: ask.seq, granted: ask.want, kept: 0, length: 1_000_000, leased: ask.want.into() });
         let _ = subject.replied(*outgoing, &reply);
         assert!(matches!(subject.due(), Due::At(_)), "the lease is there");
         return Box::new(move || matches!(subject.check(1), Answer::Allowed(_)));

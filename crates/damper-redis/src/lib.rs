@@ -87,8 +87,8 @@
 //!
 //! The policy is in force within one check: each has its own deadline, and after five failures in a row a breaker saves the wait. Leased
 //! tokens are spent before. Processes reconnect for ever, with pauses of 20 to 200 ms by chance, so a server that was down for long is in
-//! use again within a second. A server that has refused the connection, by its password or by TLS, is asked again after 500 to 1,000 ms. (After a loss of memory no tokens are leased for one lease, because those of before may still be out.) Tokens
-//! of a local share are charged to the limit then, up to that share of the burst.
+//! use again within a second, also one that lost its memory. A server that has refused the connection, by its password or by TLS, is
+//! asked again after 500 to 1,000 ms. Tokens of a local share are charged to the limit then, up to that share of the burst.
 //!
 //! The number of processes comes from the server: each tells it every second that it is there.
 //!
@@ -100,7 +100,7 @@
 //!
 //! # On the server
 //!
-//! The tests run on Redis 7.0. The server needs Lua scripts and the commands of Redis 7. A limit is one key, which expires when the limit is full.
+//! The tests run on Redis 7.0. The server needs Lua scripts with the library `struct`, and the commands of Redis 7. A limit is one key, which expires when the limit is full.
 //! Keys begin with `damper:`, and all keys of a subject are in one slot of a cluster. The server's files make a restart harmless; without
 //! them [`AfterLoss`] applies. A new server looks like one that lost its memory, so the first checks on it are denied, until tokens have dripped
 //! in. To begin with full limits, call [`mark_deployed`](RedisLimiterBuilder::mark_deployed) once when you set it up, before the first

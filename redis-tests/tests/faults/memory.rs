@@ -84,6 +84,26 @@ fn limit_is_leased_again_at_once_after_the_server_lost_its_memory() {
 }
 
 #[test]
+fn smallest_limit_that_is_leased_is_leased_again_at_once_too() {
+    let _machine = exclusive();
+    let server = RedisServer::start();
+    // After a loss its leases last 50 ms.
+    let load = Load { loss: Loss::Empty, burst: 400, ..leased(&server.url()) };
+    load.deploy();
+    let mut fleet = Fleet::start(WORKER, server.directory(), 4, &load);
+    sleep(SETTLE);
+    for _ in 0..3 {
+        let flushed = micros_now();
+        server.flush_all();
+        millis(2_000);
+        // A busy machine wakes processes later than such a burst can wait for them.
+        expect_use(&fleet, flushed, Duration::from_millis(400));
+    }
+    fleet.finish();
+    assert_eq!(fleet.excess(), 0, "nothing beyond burst + rate · t");
+}
+
+#[test]
 fn flushed_server_with_full_limits_admits_a_burst_more_for_each_flush() {
     let _machine = exclusive();
     let (fleets, flushes) = flushed(Loss::Full);

@@ -92,7 +92,11 @@ const RULES: &[Rule] = &[
         Trouble::Processes,
     ),
     ("a grant fits in the bucket", &[("limit.burst - limit.owed, ", "")], Trouble::Processes),
-    ("a lease ends a whole lease later", &[("(from + length) / step", "(from + length / 2) / step")], Trouble::Processes),
+    (
+        "a lease ends a whole lease later",
+        &[("(from + length) / step", "(from + length / 2) / step")],
+        Trouble::Processes,
+    ),
     (
         "up to each end the bucket fills under the ceiling until then",
         &[("        refill(limit, limit.ends[1])\n", "")],
@@ -118,11 +122,7 @@ const RULES: &[Rule] = &[
         Trouble::Loss,
     ),
     ("what may be leased may be out", &[("lost = max(limit.held, limit.hold)", "lost = limit.held")], Trouble::Loss),
-    (
-        "no more is leased than is assumed after a loss",
-        &[(", most - (limit.held - limit.lost))", ")")],
-        Trouble::Loss,
-    ),
+    ("no more is leased than is assumed after a loss", &[(", most - (limit.held - limit.lost))", ")")], Trouble::Loss),
 ];
 
 #[test]

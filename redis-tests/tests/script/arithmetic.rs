@@ -149,7 +149,11 @@ fn a_year_at_300_000_a_second_is_exact_in_every_take() {
         }
         bucket.server.advance((START + YEAR).saturating_sub(bucket.server.now()));
         assert_eq!(exact.take(bucket.server.now(), 0), Status::Done);
-        assert_eq!(u128::from(bucket.level().owed), exact.debt.div_ceil(bucket.terms.rate.micros().into()), "burst {burst}");
+        assert_eq!(
+            u128::from(bucket.level().owed),
+            exact.debt.div_ceil(bucket.terms.rate.micros().into()),
+            "burst {burst}"
+        );
         assert!(denied > TAKES / 10, "{denied} takes were denied");
         println!("burst {burst}: {admitted} tokens in a year, {denied} of {TAKES} takes denied");
     }

@@ -176,7 +176,9 @@ fn leases_and_takes_stay_in_the_envelope() {
     }
 }
 
-/// Loses the server's memory after each of two intervals in turn, while holders lease what they can and spend none of it.
+/// Lets the server forget after each of two intervals in turn, while holders lease what they can.
+///
+/// They spend none of it.
 ///
 /// Returns the most tokens that were leased and in the bucket at a time.
 fn hoarded(script: &str, tags: &SlotTags, hold: u32, intervals: [u64; 2]) -> u64 {
@@ -214,7 +216,9 @@ fn losses_one_after_another_leave_no_more_than_the_burst() {
         holds.into_iter().flat_map(each).map(|(hold, intervals)| hoarded(script, &tags, hold, intervals)).max()
     };
     assert_eq!(most(SOURCE), Some(1_000), "the burst");
-    for rule in ["after a loss leases are short", "after a loss less may be leased", "a lost limit has a phantom holder"] {
+    for rule in
+        ["after a loss leases are short", "after a loss less may be leased", "a lost limit has a phantom holder"]
+    {
         let without = most(&without(rule));
         println!("{rule}: without it {without:?}");
         assert!(without > Some(1_000), "{rule}: {without:?}");

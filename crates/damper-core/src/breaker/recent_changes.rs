@@ -145,6 +145,7 @@ impl RecentChanges {
     /// They are the last four. If the last one that left the closed state is older, it comes before them, because it says when the trouble of
     /// a breaker that is not closed began, and why. Changes between it and the others are missing; their
     /// [generations](StateChange::generation) tell how many.
+    #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = PastChange> + '_ {
         self.changes.iter().flatten().copied()
     }

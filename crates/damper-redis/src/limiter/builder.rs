@@ -137,7 +137,8 @@ impl RedisLimiterBuilder {
 
     /// Sets which part of the burst all leases together may hold: one of so many.
     ///
-    /// Default: 4, a quarter. At least 1, all of it.
+    /// Default: 4, a quarter. At least 1, all of it. The larger the part, the less is leased for one lease after the server lost its
+    /// memory: with 1 nothing is.
     pub fn lease_share(mut self, one_of: u32) -> Self {
         self.lease_share = one_of;
         self

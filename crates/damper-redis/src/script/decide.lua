@@ -30,7 +30,7 @@
 -- what the bucket and its holders have together never exceeds the burst, and so what is spent in any interval of t µs never
 -- exceeds burst + t * p / q.
 --
--- A HOLDER is a key of its own, which expires with its lease, so that the script costs the same for any number of holders:
+-- A HOLDER is a key of its own, which expires after a lease, so that the script costs the same for any number of holders:
 --
 --     gen seq ack granted kept end length charge
 --

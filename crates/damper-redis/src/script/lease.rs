@@ -50,7 +50,9 @@ pub struct Grant {
     ///
     /// The holder keeps at most so many of the tokens that it still has of `unspent`, and drops the rest.
     pub kept: u32,
-    /// The length of this lease in µs: that of the frame, or less for a lease's time after the server lost the limit.
+    /// The length of this lease in µs.
+    ///
+    /// That of the frame. For a lease's time after the server lost the limit it may be less.
     pub length: u64,
     /// The tokens that all known holders have now, this one included.
     ///

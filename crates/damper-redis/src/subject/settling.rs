@@ -41,7 +41,8 @@ impl<C: Clock> Subject<C> {
                 match reply.grant {
                     Some(grant) if is_expected && grant.seq == seq => {
                         let (granted, kept) = (grant.granted.min(wanted), grant.kept.min(unspent));
-                        let grant = Grant { granted, kept, length: grant.length.min(self.plan.lease_micros()), ..grant };
+                        let grant =
+                            Grant { granted, kept, length: grant.length.min(self.plan.lease_micros()), ..grant };
                         // At most the burst.
                         ledger.counted = kept.saturating_add(granted);
                         self.see(&mut ledger, reply, now);

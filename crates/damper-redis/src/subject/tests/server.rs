@@ -98,7 +98,8 @@ impl Server {
         // `frac` is what of the next token has dripped in.
         let frac = (u128::from(owed) * self.part() - self.debt) as u64;
         let full_at = now + (self.debt / u128::from(self.terms.rate.tokens().max(1))) as u64 + 1;
-        let level = Level { version: self.version, at: now, owed, frac, held: (self.held() + self.lost).into(), full_at };
+        let level =
+            Level { version: self.version, at: now, owed, frac, held: (self.held() + self.lost).into(), full_at };
         Reply { status, now, levels: vec![level], grant }
     }
 
