@@ -40,7 +40,7 @@ impl Bucket {
         self.debt = self.debt.saturating_sub(dripped);
         self.promised.retain(|&(end, _)| now < end);
         let promised = self.promised.iter().map(|&(_, parts)| parts).sum();
-        // What was admitted by a promise is in the debt until all of that has dripped in, while the server counts without it.
+        // Tokens that a promise admitted stay in the debt until all of it has dripped in. The server never counted them.
         self.allowance = self.allowance.min(self.debt).max(promised);
         self.at = now;
     }

@@ -33,7 +33,9 @@ thread_local! {
 #[repr(align(128))]
 struct Stripe(Counter);
 
-/// A count for an event that many threads have at a time: threads mostly add to cache lines of their own.
+/// A count of something that happens to many threads at a time.
+///
+/// Threads mostly add to cache lines of their own.
 #[derive(Debug, Default)]
 pub(crate) struct StripedCounter([Stripe; STRIPES]);
 
