@@ -91,7 +91,7 @@
 //! at its rate. Tests that begin with an empty server take `AfterLoss::Full`.
 //!
 //! Tokens that were leased before the loss may still be out. So for one lease, about a second, no tokens are leased: checks of busy processes
-//! are denied, and the tokens that drip in meanwhile wait for them.
+//! are denied or decided one by one, and the tokens that drip in meanwhile wait for them.
 //!
 //! A new server has no marker either, so the first checks on it are denied, until tokens have dripped in. Call
 //! [`mark_deployed`](crate::redis::RedisLimiterBuilder::mark_deployed) once when you set it up, before the first limiter is built on it, for
