@@ -229,7 +229,7 @@ async fn flood_of_keys_leaves_no_tasks_while_the_server_is_gone() {
     until("tasks of the keys that are kept, and few more", async || tasks() <= 64 + 10).await;
 }
 
-/// What an evicted key has spent is forgotten, so keys that come after it begin without tokens.
+/// An evicted key is forgotten with what it has spent, so keys that come after it begin without tokens.
 #[tokio::test]
 async fn key_that_was_evicted_while_the_server_is_gone_has_no_second_share() {
     let fake = Fake::start(1_000_000);

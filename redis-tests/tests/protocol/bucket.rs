@@ -40,7 +40,8 @@ impl Bucket {
         self.debt = self.debt.saturating_sub(dripped);
         self.promised.retain(|&(end, _)| now < end);
         let promised = self.promised.iter().map(|&(_, parts)| parts).sum();
-        self.allowance = self.allowance.min(self.debt.saturating_sub(self.burst)).max(promised);
+        // Tokens that a promise admitted stay in the debt until all of it has dripped in. The server never counted them.
+        self.allowance = self.allowance.min(self.debt).max(promised);
         self.at = now;
     }
 

@@ -40,9 +40,9 @@ pub(crate) struct Shared {
     pub(crate) authority: Authority,
     pub(crate) counters: Counters,
     pub(crate) listener: Option<Listener>,
-    /// How many keys with a charge were evicted when a key was last made while the policy decided, and the local time in µs at which
-    /// that number was found to have grown.
+    /// The keys with a charge that were evicted, as of the last key that was made while the policy decided.
     pub(crate) evictions: AtomicU64,
+    /// The local time in µs at which that number was found to have grown.
     pub(crate) evicted_at: AtomicU64,
     /// Wakes the tasks that have something to tell the server when it answers again.
     pub(crate) back: Notify,
@@ -191,12 +191,18 @@ impl Shared {
             None => Err(Unavailable::NotConnected),
         };
         self.note(&limit.keys, called.as_ref().err());
-        let sent = called.map(|reply| {
-            if let Some(grant) = reply.grant {
-                limit.count_grant(self, grant);
+        let sent = match called {
+            Ok(reply) => {
+                if let Some(grant) = reply.grant {
+                    limit.count_grant(self, grant);
+                }
+                Ok((in_flight.replied(&reply), reply))
             }
-            (in_flight.replied(&reply), reply)
-        });
+            Err(error) => {
+                in_flight.failed();
+                Err(error)
+            }
+        };
         tending::tend(self, &limit);
         sent
     }
@@ -286,9 +292,9 @@ impl Shared {
         Err(denied_on(&Micros, tokens, full_in, wait))
     }
 
-    /// Returns the local time in µs before which the shares of a new key have nothing. `evictions` are those of keys with a charge.
+    /// Returns the local time in µs before which the shares of a new key have nothing.
     ///
-    /// A key that was evicted while the policy decides may come back, and what it had spent is forgotten. So from such an eviction on,
+    /// `evictions` counts the evictions of keys with a charge. A key that was evicted while the policy decides may come back, and what it had spent is forgotten. So from such an eviction on,
     /// new keys begin empty. Otherwise each eviction would bring them a share of the burst.
     pub(crate) fn shares_from(&self, evictions: impl FnOnce() -> u64) -> u64 {
         if !self.authority.is_policy() {

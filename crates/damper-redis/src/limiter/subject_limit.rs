@@ -101,7 +101,7 @@ impl SubjectLimit {
     }
 }
 
-/// A command that was made and has no outcome yet: lost if it is dropped, or unsent.
+/// A command that was made and has no outcome yet: unsent, cancelled or lost if it is dropped.
 ///
 /// A command that vanishes without an outcome keeps others from being sent for the length of a lease, and takes its charge along. So
 /// it is wrapped where it is made: a future that is dropped before it is polled may have it, or a task of a runtime that ends.
@@ -109,17 +109,25 @@ pub(crate) struct InFlight {
     shared: Arc<Shared>,
     limit: Arc<SubjectLimit>,
     outgoing: Option<Box<Outgoing>>,
-    is_sent: bool,
+    stage: Stage,
+}
+
+/// How far a command has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Made,
+    Sent,
+    Failed,
 }
 
 impl InFlight {
     pub(crate) fn new(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>, outgoing: Box<Outgoing>) -> Self {
-        Self { shared: Arc::clone(shared), limit: Arc::clone(limit), outgoing: Some(outgoing), is_sent: false }
+        Self { shared: Arc::clone(shared), limit: Arc::clone(limit), outgoing: Some(outgoing), stage: Stage::Made }
     }
 
     /// Notes that the server may have it from now on.
     pub(crate) fn send(&mut self) -> Option<&Command> {
-        self.is_sent = true;
+        self.stage = Stage::Sent;
         self.outgoing.as_deref().map(Outgoing::command)
     }
 
@@ -130,6 +138,11 @@ impl InFlight {
     /// Whether it asks for leased tokens.
     pub(crate) fn is_lease(&self) -> bool {
         self.outgoing.as_deref().is_some_and(Outgoing::is_lease)
+    }
+
+    /// Ends it without a reply.
+    pub(crate) fn failed(mut self) {
+        self.stage = Stage::Failed;
     }
 
     /// Ends it with a reply.
@@ -149,10 +162,10 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         if let Some(outgoing) = self.outgoing.take() {
-            if self.is_sent {
-                self.limit.subject.lost(*outgoing);
-            } else {
-                self.limit.subject.unsent(*outgoing);
+            match self.stage {
+                Stage::Made => self.limit.subject.unsent(*outgoing),
+                Stage::Sent => self.limit.subject.cancelled(*outgoing),
+                Stage::Failed => self.limit.subject.lost(*outgoing),
             }
             self.limit.outcome.notify_waiters();
             tending::tend_later(&self.shared, &self.limit);
@@ -160,7 +173,7 @@ impl Drop for InFlight {
     }
 }
 
-/// What a check still needs that the process cannot decide by itself.
+/// A check that the process cannot decide by itself, with what it needs.
 pub(crate) enum Open {
     /// The outcome of this command.
     Ask(InFlight),

@@ -46,7 +46,7 @@ pub(crate) fn tend_later(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
     drop(runtime.spawn(tending.run(None)));
 }
 
-/// What is to be done without a check.
+/// Something to be done without a check.
 enum Todo {
     Send(InFlight),
     /// At this tick of the subject's clock.

@@ -8,7 +8,9 @@ use crate::script::{Level, Limit, Seen};
 /// A limit that was empty counts as used up for so many µs.
 const USED_UP: u64 = 1_000_000;
 
-/// A request goes out early only for what this process spends in a part of a second, so at most so many times a second.
+/// Early requests go out at most so many times a second.
+///
+/// Each is for no less than this process spends in that time.
 const EARLY: u64 = 200;
 
 /// For so many µs no lease is tried after a reply that came too late for one.
@@ -57,9 +59,13 @@ pub(super) struct Ledger {
     pub(super) empty_until: u64,
     /// The last time at which a reply showed that the bucket had too few tokens.
     pub(super) emptied_at: Option<u64>,
-    /// Whether the last request brought too few tokens although the bucket had more: others have leased what may be leased.
+    /// Whether the last request brought too few tokens although the bucket had more.
+    ///
+    /// Then others have leased what may be leased.
     pub(super) is_blocked: bool,
-    /// Before this time the server is too slow for leases: a reply came after the tokens that it brought had ended.
+    /// Before this time no lease is tried.
+    ///
+    /// A reply came so late that the tokens which it brought had ended.
     pub(super) slow_until: u64,
     /// The tokens of the checks that wait for the request in flight.
     pub(super) joined: u64,
@@ -124,7 +130,9 @@ impl Ledger {
         }
     }
 
-    /// Counts a check that the server decides, and returns whether there are enough of them to lease, from a server that is fast enough.
+    /// Counts a check that the server decides, and returns whether to lease.
+    ///
+    /// There are enough checks, and the server is fast enough.
     pub(super) fn count_check(&mut self, n: u32, now: u64) -> bool {
         self.tokens.count(n.into(), now);
         self.checks.count(1, now);
@@ -175,7 +183,7 @@ impl Ledger {
         target.max(doubled).max(unmet).min(plan.share(self.others)).max(n).min(plan.most_held())
     }
 
-    /// Whether it pays to ask before the usual time, if the bucket has `left` tokens and a check needs `n` of them.
+    /// Whether a check of `n` tokens asks before the usual time, if the bucket has `left`.
     ///
     /// It must have what this process spends in 5 ms. And it must not have been empty for a second: a limit that is used up denies
     /// the checks anyway, and would only be asked more often.
@@ -212,7 +220,7 @@ impl Ledger {
         self.pending.add_refund(tokens);
     }
 
-    /// Notes the time before something is pending. What comes later does not put it off.
+    /// Notes the time before something is pending. Later charges and refunds do not put it off.
     fn note_pending(&mut self, now: u64) {
         if self.pending.is_empty() {
             self.pending_since = now;

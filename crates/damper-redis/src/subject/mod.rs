@@ -22,7 +22,8 @@
 //! ```
 //!
 //! - `send` passes `outgoing.command()` to the server in a task of its own, so that a caller that goes away cancels nothing. It ends
-//!   with exactly one of [`Subject::replied`], [`Subject::lost`] and [`Subject::unsent`], and then wakes the joined checks.
+//!   with exactly one of [`Subject::replied`], [`Subject::lost`], [`Subject::cancelled`] and [`Subject::unsent`], and then wakes the joined
+//!   checks.
 //! - A task for each subject with something due calls [`Subject::due`]: after each outcome and each [`Due::At`], until it
 //!   returns [`Due::Nothing`]. It starts again with the next command that is sent, and when [`Subject::charge`] or
 //!   [`Subject::refund`] says so.

@@ -47,8 +47,10 @@ pub enum Due {
     Nothing,
 }
 
-/// A command to be sent, which has to end with [`Subject::replied`](super::Subject::replied),
-/// [`Subject::lost`](super::Subject::lost) or [`Subject::unsent`](super::Subject::unsent).
+/// A command to be sent.
+///
+/// It has to end with [`Subject::replied`](super::Subject::replied), [`Subject::lost`](super::Subject::lost),
+/// [`Subject::cancelled`](super::Subject::cancelled) or [`Subject::unsent`](super::Subject::unsent).
 #[derive(Debug)]
 #[must_use = "a command that is neither sent nor lost keeps others from being sent for the length of a lease"]
 pub struct Outgoing {

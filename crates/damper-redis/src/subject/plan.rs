@@ -4,7 +4,7 @@ use crate::script::Terms;
 use core::time::Duration;
 use damper_core::internal::ExpiringLease;
 
-/// The shortest time between two commands while leasing, in µs, of a limit that is used up: at most 50 a second.
+/// The shortest time between two commands while leasing, in µs: 50 a second of a limit that is used up.
 pub(super) const PACE: u64 = 20_000;
 
 /// A lease that is not used for so many µs is returned.

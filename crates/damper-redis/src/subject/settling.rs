@@ -72,8 +72,20 @@ impl<C: Clock> Subject<C> {
         self.lose(&mut ledger, &ticket, self.now());
     }
 
-    /// Learns that a command was never sent: what it was to carry goes with the next one, and nothing has failed.
+    /// Learns that the caller of a check went away before the reply came.
     ///
+    /// As of [`lost`](Self::lost), but that says nothing of the server.
+    pub fn cancelled(&self, outgoing: Outgoing) {
+        if let Kind::Take { .. } = outgoing.ticket.kind {
+            self.ledger().owe(outgoing.ticket.charge, self.now());
+        } else {
+            self.lost(outgoing);
+        }
+    }
+
+    /// Learns that a command was never sent.
+    ///
+    /// Its charge and its refund go with the next one, and nothing has failed.
     /// Tokens that it took out of the lease to give them back stay out.
     pub fn unsent(&self, outgoing: Outgoing) {
         let Outgoing { command: _, ticket } = outgoing;

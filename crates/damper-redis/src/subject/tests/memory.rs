@@ -1,4 +1,4 @@
-//! What a process remembers of denials, losses and resets, and for how long; and when it tells of charges.
+//! How long a process remembers denials, losses and resets, and when the server hears of charges.
 
 use super::fleet::{MILLISECOND, SECOND};
 use super::steps::{Pair, carried};
@@ -100,6 +100,21 @@ fn lost_command_makes_the_policy_decide_for_20_ms_only() {
     assert!(!matches!(pair.subject.check(1), Answer::Down));
 }
 
+/// A caller that goes away says nothing of the server.
+#[test]
+fn cancelled_check_does_not_hand_the_limit_to_the_policy() {
+    let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
+    pair.lease();
+    let _ = pair.subject.charge(200);
+    let outgoing = pair.asked(300);
+    assert_eq!(carried(&outgoing), (200, 0));
+    pair.subject.cancelled(*outgoing);
+    let outgoing = pair.asked(300);
+    assert_eq!(carried(&outgoing), (200, 0), "the server may not have heard of the charge");
+    pair.subject.lost(*outgoing);
+    assert!(matches!(pair.subject.check(300), Answer::Down), "no reply does say something");
+}
+
 #[test]
 fn no_tokens_are_allowed_whatever_is_known() {
     for mut pair in exhausted() {
@@ -124,7 +139,9 @@ fn charges_that_keep_coming_are_told_within_100_ms() {
     assert!(told >= 98, "{told} of 100");
 }
 
-/// Charges that the lease cannot pay do not wait for its next request, which an even load sends twice a second.
+/// Charges that the lease cannot pay do not wait for its next request.
+///
+/// An even load sends one twice a second.
 #[test]
 fn leasing_process_tells_of_charges_within_200_ms() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
@@ -151,7 +168,7 @@ fn leasing_process_tells_of_charges_within_200_ms() {
     assert!(late <= 200 * MILLISECOND, "{late} µs");
 }
 
-/// Otherwise each request would bring tokens that have ended, and every check would wait for its deadline.
+/// Otherwise all tokens would have ended when they come, and every check would wait for its deadline.
 #[test]
 fn server_that_is_too_slow_for_leases_decides_each_check() {
     for slow in [SECOND * 9 / 10, SECOND * 2] {

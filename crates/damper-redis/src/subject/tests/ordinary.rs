@@ -45,7 +45,7 @@ fn each(processes: u64, traffic: impl Fn(u64) -> Traffic) -> Vec<Traffic> {
     (0..processes).map(traffic).collect()
 }
 
-/// The thousandths of the tokens that were denied beyond what one bucket would deny, and the commands of a process in a second.
+/// The thousandths of the tokens that only the fleet denied, and the commands of a process in a second.
 fn innocent(terms: Terms, traffic: Vec<Traffic>, seconds: u64) -> (u64, u64) {
     let processes = traffic.len() as u64;
     let mut fleet = Fleet::new(terms, traffic);
@@ -57,7 +57,9 @@ fn innocent(terms: Terms, traffic: Vec<Traffic>, seconds: u64) -> (u64, u64) {
     (denied.saturating_sub(all.denied_by_bucket) * 1_000 / (all.allowed + denied), all.commands / seconds / processes)
 }
 
-/// Before a dry lease asked the limit, each of these denied from 2 to 95 % of the tokens, and one bucket none.
+/// One bucket denies none of these tokens.
+///
+/// When a dry lease denied by itself, from 2 to 95 % were denied.
 #[test]
 fn dry_lease_denies_nothing_while_the_limit_has_tokens() {
     let cases: [(&str, Terms, Vec<Traffic>, u64); 12] = [

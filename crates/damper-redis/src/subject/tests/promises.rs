@@ -46,7 +46,9 @@ fn hot_process_admits_30_per_command_with_a_burst_of_a_second() {
     }
 }
 
-/// At any load of one process, and of many that use the limit up. Near the limit some more commands fetch what is left of it.
+/// At any load of one process, and of many that use the limit up.
+///
+/// Near the limit some more commands fetch what is left of it.
 #[test]
 fn leasing_process_sends_50_commands_a_second_of_a_limit_that_is_used_up() {
     for (per_second, burst) in [(1_000, 100), (1_000, 1_000), (10_000, 1_000)] {
