@@ -81,17 +81,24 @@ impl fmt::Display for ConnectError {
             Self::Closed => f.write_str(
                 "the server closed the connection; if it speaks only TLS, its address begins with rediss://",
             ),
-            Self::Failed(error) if let Some(failure) = handshake::failure(error) => failure.fmt(f),
-            Self::Failed(error) => match (error.kind(), error.code(), error.detail()) {
-                (ErrorKind::AuthenticationFailed, ..) => {
-                    f.write_str("the server does not accept the user name and the password")
-                }
-                // Of the client of a cluster.
-                (ErrorKind::Io, _, Some(detail)) => f.write_str(detail),
-                (_, Some(code), Some(detail)) => write!(f, "the server says {code} {detail}"),
-                _ => write!(f, "{error}"),
+            Self::Failed(error) => match handshake::failure(error) {
+                Some(failure) => failure.fmt(f),
+                None => fmt_failed(f, error),
             },
         }
+    }
+}
+
+/// Writes an error of the server or of the connection.
+fn fmt_failed(f: &mut fmt::Formatter<'_>, error: &RedisError) -> fmt::Result {
+    match (error.kind(), error.code(), error.detail()) {
+        (ErrorKind::AuthenticationFailed, ..) => {
+            f.write_str("the server does not accept the user name and the password")
+        }
+        // Of the client of a cluster.
+        (ErrorKind::Io, _, Some(detail)) => f.write_str(detail),
+        (_, Some(code), Some(detail)) => write!(f, "the server says {code} {detail}"),
+        _ => write!(f, "{error}"),
     }
 }
 
