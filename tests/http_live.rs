@@ -210,7 +210,7 @@ async fn axum_serves_it_under_any_path() {
     for path in ["/ops/live", "/ops/live/"] {
         let (status, html) = status_and_text(address, request("GET", address, path, "")).await;
         assert_eq!(status, 200, "{path}: {html}");
-        assert!(html.contains("live.js"));
+        assert!(html.contains("live.js"), "{html}");
     }
     assert_eq!(status_and_text(address, request("GET", address, "/ops/live/live.js", "")).await.0, 200);
     let mut events = Events::of(send(address, request("GET", address, "/ops/live/events", "")).await);
