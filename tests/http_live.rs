@@ -410,7 +410,7 @@ async fn place_is_free_as_soon_as_the_connection_ends() {
     }
 }
 
-/// What a breaker did before the page was opened, and between two samples.
+/// Changes of before the page was opened, and changes between two samples.
 #[tokio::test]
 async fn samples_have_each_change_of_a_breaker_with_its_time() {
     let clock = Arc::new(ManualClock::new());
