@@ -236,7 +236,7 @@ onPage("numbers are not announced, changes are", {}, async (page) => {
   await nextSample(page);
   assert.equal(await page.$eval("#announcement", (element) => element.textContent), "");
   const regions = await page.$$eval("[role=status], [role=alert], [aria-live]", (all) => all.map(({ id }) => id));
-  assert.deepEqual(regions.sort(), ["announcement", "token-error"]);
+  assert.deepEqual(regions.sort(), ["announcement", "misplaced", "token-error"]);
   await press(page, "#breakers .row button:nth-child(1)");
   await waitForText(page, "#announcement", /upstream: tripped|Breaker upstream: open/);
   await page.click("#breakers .row button:nth-child(2)");
@@ -325,6 +325,7 @@ test("what is wrong is at the top, with links, and so is what is not known", asy
   const sample = (number, series) => ({ ...SAMPLE, number, at: number, series });
   const page = await openPageOf(browser, gateway.url, HELLO, [sample(1, [refused(0)]), sample(2, [refused(7)])]);
   assert.equal(await seen(page, "#troubles"), "busy refuses 7 /s");
+  assert.equal(await page.title(), "(1) damper");
   assert.equal(await seen(page, "#calm"), null);
   assert.equal(await page.$eval("#troubles a", (link) => document.querySelector(link.getAttribute("href")).textContent), "busy");
   assert.deepEqual(await violations(page), []);

@@ -210,7 +210,7 @@ async fn axum_serves_it_under_any_path() {
     for path in ["/ops/live", "/ops/live/"] {
         let (status, html) = status_and_text(address, request("GET", address, path, "")).await;
         assert_eq!(status, 200, "{path}: {html}");
-        assert!(html.contains("live.js"));
+        assert!(html.contains("live.js"), "{html}");
     }
     assert_eq!(status_and_text(address, request("GET", address, "/ops/live/live.js", "")).await.0, 200);
     let mut events = Events::of(send(address, request("GET", address, "/ops/live/events", "")).await);
@@ -410,7 +410,7 @@ async fn place_is_free_as_soon_as_the_connection_ends() {
     }
 }
 
-/// What a breaker did before the page was opened, and between two samples.
+/// Changes of before the page was opened, and changes between two samples.
 #[tokio::test]
 async fn samples_have_each_change_of_a_breaker_with_its_time() {
     let clock = Arc::new(ManualClock::new());

@@ -1,8 +1,8 @@
 //! The last changes of a breaker's state, for an operator who looks afterwards.
 //!
 //! ```text
-//! bits   3       3      3    13           42
-//!      | CAUSE | TO | FROM | GENERATION | AT |
+//!  63 61   60 58 57 55  54        42 41  0
+//! | CAUSE |  TO  | FROM | GENERATION |  AT  |
 //! ```
 //!
 //! | field | unit | meaning |
@@ -52,7 +52,7 @@ const LAST: usize = 4;
 #[derive(Debug)]
 pub(super) struct ChangeRecord {
     last: [AtomicU64; LAST],
-    /// The last change that left the closed state, which is how the trouble of a breaker that is not closed began.
+    /// The last change that left the closed state: the beginning of the trouble.
     left_closed: AtomicU64,
 }
 

@@ -16,9 +16,9 @@
 //! | concurrency limits, retry budgets, shadow refusals and all else that damper-metrics reads | [`LivePage::source`], [`LivePage::layer`] |
 //! | lines and buttons of the application's own | [`LivePage::status`], [`LivePage::control`] |
 //!
-//! What is wrong now is at the top: breakers that are not closed, limits that refuse, budgets that are empty. Nothing is sampled while no
-//! page is open, so lines begin when the first one is opened. What the primitives know by themselves goes further back: the changes of
-//! breakers, how often they opened, and the totals of counters.
+//! Troubles are at the top: breakers that are not closed, limits that refuse, budgets that are empty. Nothing is sampled while no page is
+//! open, so lines begin when the first one is opened. The changes of breakers, how often they opened, and the totals of counters go further
+//! back, because the primitives know them anyway.
 //!
 //! # Access
 //!

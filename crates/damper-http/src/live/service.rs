@@ -40,7 +40,9 @@ const SCRIPTS: [(&str, &str); 6] = [
     ("controls.js", include_str!("assets/controls.js")),
 ];
 
-/// The policy of what a browser may load: the files of the page. The hash is that of the script in `page.html`.
+/// The policy of what a browser may load: the files of the page.
+///
+/// The hash is that of the script in `page.html`.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self' 'sha256-fVXk3ZOhDSxMVuJkmf7DcLP0KTE/Bfj6IfkInVE61K8='; \
      style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
@@ -214,7 +216,7 @@ enum Answer {
     AfterBody,
 }
 
-/// What a client reads that asks for a file that there is not, such as a router's own path.
+/// The answer to a request for a file that does not exist, such as a router's own path.
 fn missing(file: &str, path: &str) -> String {
     format!(
         "the live page has no file {file:?}: it answers below {path:?}, and a router that mounts it elsewhere has to take its own path away, \

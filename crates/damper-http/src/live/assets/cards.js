@@ -218,14 +218,14 @@ export class BreakerCard extends Card {
     if (!record || record.breakers !== 1) return "";
     if (!last) return "No change since the start.";
     if (last.to !== state) return state === "half_open" ? "The cooldown is over. The next call is a probe." : "";
-    const first = this.changes.list.findLast(({ from }) => from === "closed");
+    const first = this.changes.leftClosed;
     const name = STATES[state][0].toUpperCase() + STATES[state].slice(1);
     const since = `${name} for ${span(at - last.at)}: ${last.cause}.`;
-    return state === "closed" || !first || first === last ? since : `${since} Last closed ${span(at - first.at)} ago: ${first.cause}.`;
+    return state === "closed" || !first || first.generation === last.generation ? since : `${since} Last closed ${span(at - first.at)} ago: ${first.cause}.`;
   }
 
   troubleOf(state, counts, opened, at) {
-    const last = this.changes.list.findLast(({ from }) => from === "closed");
+    const last = this.changes.leftClosed;
     const since = state !== "closed" && last && !counts ? `, last closed ${span(at - last.at)} ago` : "";
     const flaps = opened > 1 ? `, opened ${short(opened)} times in ${short(this.interval)} s` : "";
     return counts ? `are ${counts}${flaps}` : `is ${STATES[state] ?? state}${since}${flaps}`;

@@ -36,12 +36,15 @@ export class Changes {
     this.openings = 0;
     this.single = false;
     this.known = false;
+    /** The last change that left the closed state. */
+    this.leftClosed = null;
   }
 
   /** Takes what a sample has, and returns how often the breaker opened since the one before; `null` if that is not known. */
   take({ breakers, openings, changes }, at, wall) {
     this.single = breakers === 1;
     const found = changes.map(([generation, ago, from, to, cause]) => ({ generation, at: at - ago, wall: wall - ago, from, to, cause }));
+    this.leftClosed = found.findLast(({ from }) => from === "closed") ?? null;
     if (this.single) for (const change of found) this.add(change);
     // The generations of several breakers do not tell their changes apart.
     else this.list = found;

@@ -90,6 +90,16 @@ export function swatch(index) {
   return svg("svg", { class: "swatch", viewBox: "0 0 22 8", "aria-hidden": "true" }, line);
 }
 
+/** Charts by their elements, and which of them are in the window or near it: only these are painted, for there may be a thousand. */
+const charts = new WeakMap();
+const near = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    const chart = charts.get(target);
+    chart.isNear = isIntersecting;
+    chart.draw();
+  }
+}, { rootMargin: "50%" });
+
 /** A part of a card that shows a history: the chart, its axes, and the table. */
 class Shown {
   constructor(history, title, format, interval, className) {
@@ -97,11 +107,14 @@ class Shown {
     this.svg = svg("svg", { role: "img", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" });
     this.top = html("span", { class: "top", "aria-hidden": "true" });
     this.left = html("span", { class: "left" });
+    this.isNear = false;
     const axis = html("div", { class: "axis", "aria-hidden": "true" }, this.left, html("span", { class: "right" }, "now"));
     this.chart = html("div", { class: `chart ${className}` }, this.svg, this.top, axis);
     this.details = html("details", {}, html("summary", {}, "Values as a table"), this.table());
     this.details.addEventListener("toggle", () => this.fill());
     this.element = html("div", {}, this.chart, this.details);
+    charts.set(this.element, this);
+    near.observe(this.element);
     const span = MOST_POINTS * interval;
     say(this.left, span >= 120 ? `${Math.round(span / 60)} min ago` : `${Math.round(span)} s ago`);
   }
@@ -131,7 +144,7 @@ class Shown {
 
   draw() {
     if (this.history.points.length === 0) return;
-    this.paint();
+    if (this.isNear) this.paint();
     this.svg.setAttribute("aria-label", this.label());
     this.fill();
   }

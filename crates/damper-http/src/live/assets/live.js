@@ -89,6 +89,8 @@ function showTroubles(repeated) {
   const troubled = ["breakers", "limits", "concurrency", "budgets"].flatMap((id) =>
     [...cards].filter(([key, card]) => key.startsWith(`${id} `) && card.trouble).map(([, card]) => card));
   section("now").hidden = cards.size === 0;
+  // For a window beside others.
+  document.title = troubled.length > 0 ? `(${troubled.length}) ${hello.title}` : hello.title;
   const calm = document.querySelector("#calm");
   calm.hidden = troubled.length > 0;
   const uncounted = [...cards.values()].filter((card) => card instanceof LimitCard && !card.counted).length;
