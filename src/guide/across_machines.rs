@@ -62,7 +62,7 @@
 //! # Choosing the burst
 //!
 //! A limit whose burst is at least what the rate brings in 100 ms is leased to busy processes: their checks are local, and each process
-//! sends about 50 commands a second. With a smaller burst the server decides each check, and the cost of a check is a round trip. So give a
+//! sends at most 50 commands a second. With a smaller burst the server decides each check, and the cost of a check is a round trip. So give a
 //! hot limit a burst of some 100 ms or more. With a burst of a second, a hot process has 30 checks and more per command.
 //!
 //! Leases hold at most a quarter of the burst, for all processes together. That is not lost: under load it is spent, and an idle process

@@ -42,10 +42,9 @@
 //! | the server | otherwise | a round trip |
 //! | the policy | the server has not answered by the deadline, 5 ms by default | at most the deadline |
 //!
-//! While leasing, a process sends about 50 commands a second at most for a limit that is used up, whatever the load. It asks for tokens
-//! before it runs out of them, and returns those that it has not used for 100 ms. A lease that runs dry is no reason to deny: while the
-//! limit has tokens, one more command brings some, for all checks that wait. Below the limit, up to 75 commands a second were seen in
-//! simulations.
+//! While leasing, a process sends at most 50 commands a second, whatever the load; up to 20 that it did not need may be sent later. It
+//! asks for tokens before it runs out of them, and returns those that it has not used for 100 ms. A lease that runs dry is no reason to
+//! deny: while the limit has tokens, one more command brings some, for all checks that wait.
 //!
 //! A process that knows a limit to be empty asks again after five seconds at the latest, in case tokens were given back or the limit
 //! was reset.

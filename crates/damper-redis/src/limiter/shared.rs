@@ -86,6 +86,10 @@ impl Shared {
                 self.ask_ahead(limit);
                 Ok(Ok(allowed))
             }
+            Answer::Taken(allowed) => {
+                self.counters.allowed_by_server.add(1);
+                Ok(Ok(allowed))
+            }
             Answer::Denied(denied) => {
                 self.counters.denied_locally.add(1);
                 Ok(Err(denied))
@@ -120,7 +124,7 @@ impl Shared {
         loop {
             let answer = match open {
                 Open::Down => return self.decide_by_policy(limit, n),
-                Open::Ask(in_flight) if in_flight.is_lease() => {
+                Open::Ask(in_flight) if in_flight.is_joint() => {
                     let mut outcome = pin!(limit.outcome.notified());
                     outcome.as_mut().enable();
                     self.send_in_background(in_flight);

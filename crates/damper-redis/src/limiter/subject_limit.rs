@@ -135,6 +135,11 @@ impl InFlight {
         &self.limit
     }
 
+    /// Whether more than one check may wait for it.
+    pub(crate) fn is_joint(&self) -> bool {
+        self.outgoing.as_deref().is_some_and(Outgoing::is_joint)
+    }
+
     /// Whether it asks for leased tokens.
     pub(crate) fn is_lease(&self) -> bool {
         self.outgoing.as_deref().is_some_and(Outgoing::is_lease)

@@ -1,8 +1,10 @@
 //! The part of a subject that is under its lock.
 
+use super::command_budget::CommandBudget;
 use super::own_rate::OwnRate;
 use super::pending::Pending;
 use super::plan::{BUSY, PACE, Plan, QUIET};
+use super::set_aside::SetAside;
 use crate::script::{Level, Limit, Seen};
 
 /// A limit that was empty counts as used up for so many µs.
@@ -30,9 +32,6 @@ pub(super) enum Mode {
 pub(super) struct InFlight {
     pub(super) seq: u64,
     pub(super) since: u64,
-    /// The tokens that it asks for, which are all that this process may have where `is_capped`.
-    pub(super) wanted: u32,
-    pub(super) is_capped: bool,
 }
 
 /// All but the lease's word, the gate and what the fast path reads.
@@ -55,6 +54,8 @@ pub(super) struct Ledger {
     pub(super) length: u64,
     /// The earliest time of the next command while leasing.
     pub(super) ask_from: u64,
+    /// The commands that may be sent while leasing.
+    pub(super) budget: CommandBudget,
     /// Before this time the bucket is empty, as of the last reply to a request.
     pub(super) empty_until: u64,
     /// The last time at which a reply showed that the bucket had too few tokens.
@@ -67,9 +68,12 @@ pub(super) struct Ledger {
     ///
     /// A reply came so late that the tokens which it brought had ended.
     pub(super) slow_until: u64,
-    /// The tokens of the checks that wait for the request in flight.
+    /// When the joint take in flight was made.
+    pub(super) joint: Option<u64>,
+    pub(super) set_aside: SetAside,
+    /// The tokens of the checks that wait for the request or the joint take in flight.
     pub(super) joined: u64,
-    /// The tokens of the checks that waited for the last request, beyond those that it brought.
+    /// The tokens of the checks that waited for the last of these, beyond those that it brought.
     pub(super) unmet: u64,
     /// Whether the last command was lost.
     pub(super) is_failing: bool,
@@ -108,10 +112,13 @@ impl Ledger {
             end: 0,
             length: plan.lease_micros(),
             ask_from: 0,
+            budget: CommandBudget::default(),
             empty_until: 0,
             emptied_at: None,
             is_blocked: false,
             slow_until: 0,
+            joint: None,
+            set_aside: SetAside::default(),
             joined: 0,
             unmet: 0,
             is_failing: false,
@@ -156,6 +163,11 @@ impl Ledger {
         self.slow_until = now.saturating_add(TOO_SLOW);
     }
 
+    /// The earliest time of the next request.
+    pub(super) fn request_from(&self) -> u64 {
+        self.ask_from.max(self.budget.next_from())
+    }
+
     /// Whether so few tokens are used that they are not worth a lease.
     pub(super) fn is_quiet(&self, now: u64) -> bool {
         !self.ran_dry && self.tokens.at(now) < QUIET * self.usual_cost
@@ -177,10 +189,27 @@ impl Ledger {
     /// many as the last time. At most this process's share of what may be leased.
     pub(super) fn target(&self, plan: &Plan, n: u32, now: u64) -> u32 {
         let leased = self.others.saturating_add(self.counted);
-        let target = plan.target(self.tokens.at(now).max(8 * self.usual_cost), leased, self.length);
+        let target = plan.target(self.tokens.at(now).max(8 * self.usual_cost), leased, self.others, self.length);
         let doubled = if self.ran_dry { self.last_target.saturating_mul(2) } else { 0 };
-        let unmet = u32::try_from(self.unmet).unwrap_or(u32::MAX).saturating_add(n);
-        target.max(doubled).max(unmet).min(plan.share(self.others)).max(n).min(plan.most_held())
+        target.max(doubled).max(self.waiting(n)).min(plan.share(self.others)).max(n).min(plan.most_held())
+    }
+
+    /// The tokens of the checks that wait, of which one may ask for `n`.
+    pub(super) fn waiting(&self, n: u32) -> u32 {
+        u32::try_from(self.unmet).unwrap_or(u32::MAX).max(n)
+    }
+
+    /// Whether checks wait for an outcome.
+    pub(super) fn is_joinable(&self) -> bool {
+        self.in_flight.is_some() || self.joint.is_some()
+    }
+
+    /// Gives back what the checks that waited did not take in time.
+    pub(super) fn give_back_ended(&mut self, now: u64) {
+        let tokens = self.set_aside.ended(now);
+        if tokens > 0 {
+            self.give_back(tokens.into(), now);
+        }
     }
 
     /// Whether a check of `n` tokens asks before the usual time, if the bucket has `left`.

@@ -13,6 +13,7 @@
 //!     match subject.check(n) {
 //!         Answer::Allowed(allowed) => return Ok(allowed),
 //!         Answer::Low(allowed)     => { if let Some(outgoing) = subject.ask_ahead() { send(outgoing) }; return Ok(allowed) }
+//!         Answer::Taken(allowed)   => return Ok(allowed),
 //!         Answer::Denied(denied)   => return Err(denied),
 //!         Answer::Ask(outgoing)    => send(outgoing), and wait for the outcome: Allowed, Denied, or Again: check once more
 //!         Answer::Join             => if subject.join(n), wait until the command in flight has an outcome; then check once more
@@ -49,11 +50,14 @@
 // | `plan` | `Plan`: what all subjects of a limiter have in common; when to lease, how much and how often |
 // | `ledger` | `Ledger`: what is under the lock |
 // | `outgoing` | `Outgoing`: a command to be sent, and its ticket; `Answer`, `Outcome`, `Due` |
+// | `command_budget` | `CommandBudget`: how many commands a leasing process may send |
+// | `set_aside` | `SetAside`: tokens that the server took for checks that wait |
 // | `gate` | `Gate`: until when checks are denied locally |
 // | `own_rate` | `OwnRate`: how fast this process uses the limit |
 // | `pending` | `Pending`: charges and refunds that the server does not know yet |
 // | `instants` | `Instants`: a clock's ticks in microseconds |
 
+mod command_budget;
 mod gate;
 mod instants;
 mod ledger;
@@ -61,6 +65,7 @@ mod outgoing;
 mod own_rate;
 mod pending;
 mod plan;
+mod set_aside;
 mod settling;
 mod subject;
 #[cfg(test)]

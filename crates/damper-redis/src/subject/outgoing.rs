@@ -11,6 +11,8 @@ pub enum Answer {
     Allowed(Allowed),
     /// The same, and the lease runs low: [`Subject::ask_ahead`](super::Subject::ask_ahead) may have a command to send.
     Low(Allowed),
+    /// The tokens are of a joint take, by which the server decided on all checks that waited.
+    Taken(Allowed),
     /// Denied by what the process knows, without the server.
     Denied(Denied),
     /// The server has to decide, or to grant tokens: send this.
@@ -65,6 +67,12 @@ impl Outgoing {
         &self.command
     }
 
+    /// Whether more than one check may wait for this, so that it has to reach the server whoever goes away.
+    #[must_use]
+    pub fn is_joint(&self) -> bool {
+        matches!(self.ticket.kind, Kind::Lease { .. } | Kind::JointTake { .. })
+    }
+
     /// Whether this asks for leased tokens.
     ///
     /// The frame of such a command has to end its effect at most 7/8 of a lease after it is sent. Later the server may have forgotten
@@ -90,7 +98,17 @@ pub(super) struct Ticket {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    Take { cost: u32 },
-    Lease { seq: u64, unspent: u32, wanted: u32 },
+    Take {
+        cost: u32,
+    },
+    /// For all checks that wait.
+    JointTake {
+        cost: u32,
+    },
+    Lease {
+        seq: u64,
+        unspent: u32,
+        wanted: u32,
+    },
     Reset,
 }

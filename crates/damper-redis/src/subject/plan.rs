@@ -4,7 +4,7 @@ use crate::script::Terms;
 use core::time::Duration;
 use damper_core::internal::ExpiringLease;
 
-/// The shortest time between two commands while leasing, in µs: 50 a second of a limit that is used up.
+/// The usual time between two requests of a limit that is used up, in µs.
 pub(super) const PACE: u64 = 20_000;
 
 /// A lease that is not used for so many µs is returned.
@@ -102,16 +102,22 @@ impl Plan {
     /// How many tokens to hold, by this process's tokens a second.
     ///
     /// Enough for 100 ms, and at a low rate for longer, so that a command brings tokens that are worth it. Where `leased` tokens, those
-    /// of all processes, are most of what may be leased, no more than what is spent until the next request. `length` is that of
-    /// leases at present: no more than what is spent in half of it, or until the next request.
-    pub(super) fn target(&self, own: u64, leased: u32, length: u64) -> u32 {
+    /// of all processes, are most of what may be leased, no more than what is spent until the next request. Beside `others`, a
+    /// process that spends little keeps no more than an eighth of it for longer: one that spends much could lease too little.
+    /// `length` is that of leases at present: no more than what is spent in half of it, or until the next request.
+    pub(super) fn target(&self, own: u64, leased: u32, others: u32, length: u64) -> u32 {
         let longest = (length / 2).max(validity(length).min(PACE)).min(500_000);
         let most = self.most_held();
+        let of = |time: u64| u32::try_from(own.saturating_mul(time.min(longest)) / 1_000_000).unwrap_or(u32::MAX);
         let is_scarce = leased > most - most / 4;
-        let horizon = if is_scarce { PACE + PACE / 4 } else { (WORTHWHILE * 1_000_000 / own.max(1)).max(100_000) };
-        let horizon = horizon.min(longest);
-        let target = own.saturating_mul(horizon) / 1_000_000;
-        u32::try_from(target).unwrap_or(u32::MAX).max(1).min(most)
+        let target = if is_scarce {
+            of(PACE + PACE / 4)
+        } else {
+            let worthwhile = of(WORTHWHILE * 1_000_000 / own.max(1));
+            let worthwhile = if others == 0 { worthwhile } else { worthwhile.min(most / 8) };
+            of(100_000).max(worthwhile)
+        };
+        target.max(1).min(most)
     }
 
     /// With how many tokens left the next request goes out: what is spent until its reply is there.

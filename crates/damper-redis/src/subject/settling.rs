@@ -11,6 +11,9 @@ use core::time::Duration;
 use damper_core::Clock;
 use damper_core::internal::allowed_on;
 
+/// For so many µs after a joint take was made its tokens are set aside: the usual deadline of a check.
+const SET_ASIDE: u64 = 5_000;
+
 /// How long a limit that nothing refills denies without asking, in µs: it may be reset elsewhere.
 const NEVER_FILLED: u64 = 1_000_000;
 
@@ -22,6 +25,8 @@ impl<C: Clock> Subject<C> {
         let Outgoing { command: _, ticket } = outgoing;
         let mut ledger = self.ledger();
         let now = self.now();
+        // Every outcome wakes the checks that wait. Those that wait again are counted again.
+        let joined = core::mem::take(&mut ledger.joined);
         if matches!(reply.status, Status::Late | Status::Stale) {
             self.lose(&mut ledger, &ticket, now);
             return Outcome::Late;
@@ -36,6 +41,12 @@ impl<C: Clock> Subject<C> {
                 }
                 self.taken(cost, reply, now)
             }
+            Kind::JointTake { cost } => {
+                self.see(&mut ledger, reply, now);
+                self.taken_jointly(&mut ledger, &ticket, cost, reply.status, now);
+                ledger.unmet = joined.saturating_sub(if reply.status == Status::Done { cost.into() } else { 0 });
+                Outcome::Again
+            }
             Kind::Lease { seq, unspent, wanted } => {
                 let is_expected = ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq);
                 match reply.grant {
@@ -49,6 +60,7 @@ impl<C: Clock> Subject<C> {
                         // Without the tokens that may be out since a loss: they leave room for as many.
                         ledger.others = (grant.leased as u32).saturating_sub(ledger.counted);
                         self.granted(&mut ledger, &ticket, grant, reply, now);
+                        ledger.unmet = joined.saturating_sub(self.lease().held(&self.clock).into());
                     }
                     _ => self.lose(&mut ledger, &ticket, now),
                 }
@@ -69,6 +81,7 @@ impl<C: Clock> Subject<C> {
     pub fn lost(&self, outgoing: Outgoing) {
         let Outgoing { command: _, ticket } = outgoing;
         let mut ledger = self.ledger();
+        ledger.joined = 0;
         self.lose(&mut ledger, &ticket, self.now());
     }
 
@@ -77,7 +90,9 @@ impl<C: Clock> Subject<C> {
     /// As of [`lost`](Self::lost), but that says nothing of the server.
     pub fn cancelled(&self, outgoing: Outgoing) {
         if let Kind::Take { .. } = outgoing.ticket.kind {
-            self.ledger().owe(outgoing.ticket.charge, self.now());
+            let mut ledger = self.ledger();
+            ledger.joined = 0;
+            ledger.owe(outgoing.ticket.charge, self.now());
         } else {
             self.lost(outgoing);
         }
@@ -91,12 +106,40 @@ impl<C: Clock> Subject<C> {
         let Outgoing { command: _, ticket } = outgoing;
         let mut ledger = self.ledger();
         let now = self.now();
+        ledger.joined = 0;
         ledger.owe(ticket.charge, now);
         ledger.give_back(ticket.refund, now);
         if let Kind::Lease { seq, .. } = ticket.kind
             && ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq)
         {
             ledger.in_flight = None;
+        }
+        if self.is_joint_in_flight(&ledger, &ticket) {
+            ledger.joint = None;
+        }
+    }
+
+    /// Whether this is the joint take in flight. It may have been given up.
+    fn is_joint_in_flight(&self, ledger: &Ledger, ticket: &Ticket) -> bool {
+        let made = self.instants.micros(ticket.sent);
+        matches!(ticket.kind, Kind::JointTake { .. }) && ledger.joint == Some(made)
+    }
+
+    /// Sets the tokens aside for the checks that wait.
+    fn taken_jointly(&self, ledger: &mut Ledger, ticket: &Ticket, cost: u32, status: Status, now: u64) {
+        ledger.is_failing = false;
+        if self.is_joint_in_flight(ledger, ticket) {
+            ledger.joint = None;
+        }
+        if status == Status::Done {
+            let until = self.instants.micros(ticket.sent).saturating_add(SET_ASIDE);
+            ledger.set_aside.put(cost, until);
+            ledger.give_back_ended(now);
+            self.gate.reopen();
+        } else {
+            // ORDERING: Relaxed, as in `Subject::allowed`.
+            let is_empty = self.elsewhere.load(Ordering::Relaxed) == 0;
+            ledger.emptied_at = if is_empty { Some(now) } else { ledger.emptied_at };
         }
     }
 
@@ -108,6 +151,12 @@ impl<C: Clock> Subject<C> {
                 // Otherwise it was given up before, and another one may be in flight.
                 if ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq) {
                     ledger.in_flight = None;
+                    ledger.fail(sent, now);
+                }
+            }
+            Kind::JointTake { .. } => {
+                if self.is_joint_in_flight(ledger, ticket) {
+                    ledger.joint = None;
                     ledger.fail(sent, now);
                 }
             }
@@ -138,8 +187,6 @@ impl<C: Clock> Subject<C> {
             // In debt there is nothing to grant before this.
             ledger.ask_from = ledger.ask_from.max(now.saturating_add(empty.min(LONGEST_SILENCE)));
         }
-        ledger.unmet = ledger.joined.saturating_sub(held.into());
-        ledger.joined = 0;
         ledger.low = ledger.low_of(&self.plan, held, now);
         if wanted > 0 && now >= ledger.end {
             ledger.give_up_leasing(now);

@@ -119,6 +119,11 @@ impl<C: Clock> Subject<C> {
         if let Some(spent) = self.lease.spend(n, &self.clock) {
             return Answer::Allowed(self.allowed(spent));
         }
+        ledger.give_back_ended(now);
+        if ledger.set_aside.take(n, now) {
+            ledger.count_take(n, now);
+            return Answer::Taken(self.allowed(Spent { left: 0, at: self.clock.now() }));
+        }
         self.give_up_overdue(&mut ledger, now);
         let fits = n <= self.plan.most_held();
         match ledger.mode {
@@ -137,38 +142,48 @@ impl<C: Clock> Subject<C> {
     /// Asks for the tokens of a check that a lease can hold.
     ///
     /// A lease that is dry is no reason to deny. An empty limit is. So while the limit has tokens, as of the last reply, this does not
-    /// wait for the time of the next request.
+    /// wait for the time of the next request. Where a lease cannot hold what all checks that wait need, the server takes it for them.
     fn ask_for_more(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
         // ORDERING: Relaxed, as in `allowed`.
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
-        let may_ask_early = ledger.may_ask_early(n, elsewhere, now);
-        if let Some(in_flight) = ledger.in_flight {
-            let is_spoken_for = ledger.joined + u64::from(n) > in_flight.wanted.into();
-            if may_ask_early && in_flight.is_capped && is_spoken_for {
-                return self.ask_for_one(ledger, n, now);
-            }
+        let has_tokens = ledger.may_ask_early(n, elsewhere, now);
+        if ledger.is_joinable() {
             return Answer::Join;
         }
-        if now >= ledger.ask_from || (may_ask_early && !ledger.is_failing && !ledger.is_blocked) {
+        let ask_from = ledger.request_from();
+        let waiting = ledger.waiting(n);
+        // A lease that others leave too little room for does not help the checks that wait.
+        let is_enough = !ledger.is_blocked && waiting <= self.plan.share(ledger.others);
+        let is_early = has_tokens && !ledger.is_failing && is_enough && now >= ledger.budget.next_from();
+        if now >= ask_from || is_early {
             let target = ledger.target(&self.plan, n, now);
             return Answer::Ask(self.request(ledger, target));
         }
-        if may_ask_early || ledger.is_failing {
-            return self.ask_for_one(ledger, n, now);
+        if ledger.is_failing {
+            return Answer::Down;
+        }
+        if has_tokens && now >= ledger.budget.next_beside_from() {
+            return Answer::Ask(self.joint_take(ledger, waiting.min(elsewhere).max(n), now));
         }
         let held = self.lease.held(&self.clock);
         // The limit may have tokens again only after the next request, and that one may find tokens that were given back.
-        let wait = ledger.ask_from.max(ledger.empty_until) - now;
-        self.gate.close_until(held.max(elsewhere).saturating_add(1), now, wait, ledger.ask_from);
+        let wait = ask_from.max(ledger.empty_until) - now;
+        // Without a command to send, tokens that the limit has are out of reach.
+        let reachable = if has_tokens { held } else { held.max(elsewhere) };
+        self.gate.close_until(reachable.saturating_add(1), now, wait, ask_from);
         Answer::Denied(self.denied(n, Some(wait)))
     }
 
     /// Asks the server to decide on a check while this process leases.
     ///
-    /// Its cost is more than a lease can hold, or than what others leave to be leased.
+    /// Its cost is more than a lease can hold.
     fn ask_for_one(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
         if ledger.is_failing && now < ledger.ask_from {
             return Answer::Down;
+        }
+        let from = ledger.budget.next_beside_from();
+        if now < from {
+            return Answer::Denied(self.denied(n, Some(from - now)));
         }
         ledger.count_take(n, now);
         // ORDERING: Relaxed, as in `allowed`. Only threads that hold the lock write it.
@@ -183,7 +198,7 @@ impl<C: Clock> Subject<C> {
     #[must_use]
     pub fn join(&self, n: u32) -> bool {
         let mut ledger = self.ledger();
-        let is_in_flight = ledger.in_flight.is_some();
+        let is_in_flight = ledger.is_joinable();
         if is_in_flight {
             ledger.joined = ledger.joined.saturating_add(n.into());
         }
@@ -198,7 +213,7 @@ impl<C: Clock> Subject<C> {
         self.give_up_overdue(&mut ledger, now);
         // ORDERING: Relaxed, as in `check`.
         self.low.store(0, Ordering::Relaxed);
-        if ledger.mode == Mode::PerCheck || ledger.in_flight.is_some() || now < ledger.ask_from {
+        if ledger.mode == Mode::PerCheck || ledger.is_joinable() || now < ledger.request_from() {
             return None;
         }
         let target = ledger.target(&self.plan, 1, now);
@@ -210,8 +225,12 @@ impl<C: Clock> Subject<C> {
         let mut ledger = self.ledger();
         let now = self.now();
         self.give_up_overdue(&mut ledger, now);
-        if let Some(in_flight) = ledger.in_flight {
-            return self.at(in_flight.since.saturating_add(self.plan.lease_micros()));
+        ledger.give_back_ended(now);
+        if let Some(since) = ledger.in_flight.map(|in_flight| in_flight.since).or(ledger.joint) {
+            return self.at(since.saturating_add(self.plan.lease_micros()));
+        }
+        if let Some(until) = ledger.set_aside.until() {
+            return self.at(until);
         }
         match ledger.mode {
             Mode::PerCheck if ledger.pending.is_empty() => Due::Nothing,
@@ -226,14 +245,15 @@ impl<C: Clock> Subject<C> {
     /// Returns whether there is nothing to do without a check.
     pub fn is_settled(&self) -> bool {
         let ledger = self.ledger();
-        ledger.mode == Mode::PerCheck && ledger.pending.is_empty() && ledger.in_flight.is_none()
+        let has_none = ledger.pending.is_empty() && ledger.set_aside.until().is_none();
+        ledger.mode == Mode::PerCheck && has_none && !ledger.is_joinable()
     }
 
     fn due_of_lease(&self, ledger: &mut Ledger, now: u64) -> Due {
         let held = self.lease.held(&self.clock);
         ledger.look(held, now);
         let idle_from = ledger.idle_since.saturating_add(IDLE);
-        let is_time = now >= ledger.ask_from;
+        let is_time = now >= ledger.request_from();
         if is_time && (now >= idle_from || ledger.is_quiet(now)) {
             ledger.stop_leasing();
             return Due::Send(self.request(ledger, 0));
@@ -249,7 +269,7 @@ impl<C: Clock> Subject<C> {
         }
         // ORDERING: Relaxed, as in `check`.
         self.low.store(if is_time { ledger.low } else { 0 }, Ordering::Relaxed);
-        if is_time { self.at(idle_from.min(renew_from)) } else { self.at(ledger.ask_from) }
+        if is_time { self.at(idle_from.min(renew_from)) } else { self.at(ledger.request_from()) }
     }
 
     /// Books tokens that were used without being taken, from the lease or with the next command.
@@ -301,6 +321,7 @@ impl<C: Clock> Subject<C> {
     /// Returns the last command of a process that ends: the lease, and what is pending.
     pub fn retire(&self) -> Option<Box<Outgoing>> {
         let mut ledger = self.ledger();
+        ledger.give_back_ended(u64::MAX);
         if ledger.mode == Mode::Leasing {
             ledger.stop_leasing();
             return Some(self.request(&mut ledger, 0));
@@ -320,12 +341,27 @@ impl<C: Clock> Subject<C> {
 
     /// Makes a command that takes `n` tokens of each limit, and carries what is pending.
     fn take(&self, ledger: &mut Ledger, n: u32) -> Box<Outgoing> {
+        let sent = self.clock.now();
+        if ledger.mode == Mode::Leasing {
+            ledger.budget.count(self.instants.micros(sent));
+        }
         let (charge, refund) = ledger.pending.send();
         let take = Take { cost: n, charge, refund };
         Box::new(Outgoing {
             command: Command::Take(ledger.limits(&self.plan).map(|limit| (limit, take)).collect()),
-            ticket: Ticket { kind: Kind::Take { cost: n }, sent: self.clock.now(), charge, refund },
+            ticket: Ticket { kind: Kind::Take { cost: n }, sent, charge, refund },
         })
+    }
+
+    /// Makes a command that takes tokens for all checks that wait.
+    fn joint_take(&self, ledger: &mut Ledger, cost: u32, now: u64) -> Box<Outgoing> {
+        // ORDERING: Relaxed, as in `ask_for_one`.
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        self.elsewhere.store(elsewhere.saturating_sub(cost), Ordering::Relaxed);
+        let mut outgoing = self.take(ledger, cost);
+        outgoing.ticket.kind = Kind::JointTake { cost };
+        (ledger.joint, ledger.joined, ledger.unmet) = (Some(now), 0, 0);
+        outgoing
     }
 
     /// Makes a request that fills the lease up to `target` tokens, or gives back what is beyond.
@@ -333,14 +369,14 @@ impl<C: Clock> Subject<C> {
         // Before anything else: tokens are good for a time after this.
         let sent = self.clock.now();
         let now = self.instants.micros(sent);
+        ledger.budget.count(now);
         ledger.look(self.lease.held(&self.clock), now);
         let report = self.lease.report(target, &self.clock);
         // The server counts no more than this as soon as it has the request, so a refund must not lift the lease beyond.
         (ledger.counted, ledger.looked_at) = (report.unspent, report.unspent);
         ledger.seq += 1;
         let wanted = target.saturating_sub(report.unspent);
-        let is_capped = target >= self.plan.share(ledger.others);
-        ledger.in_flight = Some(InFlight { seq: ledger.seq, since: now, wanted, is_capped });
+        ledger.in_flight = Some(InFlight { seq: ledger.seq, since: now });
         (ledger.joined, ledger.unmet) = (0, 0);
         ledger.last_target = target;
         ledger.ran_dry = false;
@@ -377,6 +413,12 @@ impl<C: Clock> Subject<C> {
             ledger.in_flight = None;
             ledger.fail(in_flight.since, now);
             ledger.give_up_leasing(now);
+        }
+        if let Some(since) = ledger.joint
+            && now.saturating_sub(since) >= self.plan.lease_micros()
+        {
+            ledger.joint = None;
+            ledger.fail(since, now);
         }
     }
 

@@ -199,6 +199,7 @@ impl Fleet {
         }
         match self.processes[index].subject.check(n) {
             Answer::Allowed(_) => self.spend(index, n),
+            Answer::Taken(_) => self.processes[index].tally.allowed += u64::from(n),
             Answer::Low(_) => {
                 self.spend(index, n);
                 if let Some(outgoing) = self.processes[index].subject.ask_ahead() {

@@ -219,3 +219,54 @@ fn next_request_asks_for_the_checks_that_wait() {
     let Command::Lease(_, ask) = outgoing.command() else { panic!("{outgoing:?}") };
     assert!(taken + ask.want >= 1_000, "{taken} taken, {} wanted", ask.want);
 }
+
+/// As many as a lease cannot hold. One command takes their tokens, and the checks that went away get theirs back.
+#[test]
+fn server_takes_the_tokens_of_all_checks_that_wait() {
+    let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
+    let mut outgoing = pair.asked(1);
+    while !outgoing.is_lease() {
+        let _ = pair.run(*outgoing);
+        outgoing = pair.asked(1);
+    }
+    for _ in 0..600 {
+        assert!(matches!(pair.subject.check(1), Answer::Join) && pair.subject.join(1));
+    }
+    let _ = pair.run(*outgoing);
+    let held = pair.subject.holding().tokens;
+    assert!((0..held).all(|_| matches!(pair.subject.check(1), Answer::Allowed(_) | Answer::Low(_))));
+    let outgoing = pair.asked(1);
+    assert!(outgoing.is_joint() && !outgoing.is_lease());
+    let left = 600 - held;
+    let Command::Take(limits) = outgoing.command() else { panic!("{outgoing:?}") };
+    assert_eq!(limits[0].1.cost, left);
+    assert!(matches!(pair.subject.check(1), Answer::Join), "it has no outcome yet");
+    assert_eq!(pair.run(*outgoing), Outcome::Again);
+    assert!((0..left - 5).all(|_| matches!(pair.subject.check(1), Answer::Taken(_))));
+    pair.wait(5 * MILLISECOND);
+    let outgoing = pair.asked(1);
+    assert_eq!(carried(&outgoing), (0, 5), "the rest has ended");
+}
+
+#[test]
+fn lost_joint_take_leaves_the_decision_to_the_policy() {
+    let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
+    pair.lease();
+    for _ in 0..9 {
+        let outgoing = loop {
+            match pair.subject.check(1) {
+                Answer::Allowed(_) | Answer::Low(_) | Answer::Taken(_) => {}
+                Answer::Ask(outgoing) => break outgoing,
+                other => panic!("{other:?}"),
+            }
+        };
+        if !outgoing.is_lease() {
+            pair.subject.lost(*outgoing);
+            assert!(matches!(pair.subject.check(1), Answer::Down));
+            return;
+        }
+        (0..600).for_each(|_| assert!(pair.subject.join(1)));
+        let _ = pair.run(*outgoing);
+    }
+    panic!("no joint take");
+}

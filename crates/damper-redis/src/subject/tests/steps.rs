@@ -39,7 +39,7 @@ impl Pair {
     /// Whether the tokens are taken, from the lease or by the server.
     pub(super) fn takes(&mut self, n: u32) -> bool {
         match self.subject.check(n) {
-            Answer::Allowed(_) | Answer::Low(_) => true,
+            Answer::Allowed(_) | Answer::Low(_) | Answer::Taken(_) => true,
             Answer::Ask(outgoing) => match self.run(*outgoing) {
                 Outcome::Allowed(_) => true,
                 Outcome::Again => self.takes(n),

@@ -1,0 +1,64 @@
+//! How many commands a leasing process may send.
+
+/// The time in which a leasing process may send one more command, in µs.
+const APART: u64 = 20_000;
+
+/// So many commands may be sent at once after a pause.
+const AT_ONCE: u64 = 20;
+
+/// So many of these are kept for usual requests.
+const KEPT: u64 = 5;
+
+/// A budget of commands: 50 a second, of which 20 may be saved.
+///
+/// In `t` seconds, both ends included, there are no more than `50 * t + 20` commands.
+#[derive(Debug, Default)]
+pub(super) struct CommandBudget {
+    /// When all that can be saved is there, in µs of the subject's clock.
+    full_at: u64,
+}
+
+impl CommandBudget {
+    /// The earliest time of the next usual request.
+    pub(super) fn next_from(&self) -> u64 {
+        self.full_at.saturating_sub((AT_ONCE - 1) * APART)
+    }
+
+    /// The earliest time of the next command beside the usual requests.
+    pub(super) fn next_beside_from(&self) -> u64 {
+        self.full_at.saturating_sub((AT_ONCE - 1 - KEPT) * APART)
+    }
+
+    /// Counts a command that is sent at the time `now`.
+    pub(super) fn count(&mut self, now: u64) {
+        self.full_at = self.full_at.max(now).saturating_add(APART);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CommandBudget;
+
+    #[test]
+    fn commands_are_50_a_second_and_those_that_were_saved() {
+        let mut budget = CommandBudget::default();
+        let (mut now, mut sent) = (7, Vec::new());
+        // Pauses of all lengths, and as many commands as may be after each.
+        for pause in (0..600).map(|step| step * 997) {
+            now += pause;
+            while budget.next_from() <= now {
+                budget.count(now);
+                sent.push(now);
+            }
+            now = now.max(budget.next_from());
+        }
+        assert!(sent.iter().is_sorted() && sent.len() > 600);
+        for (first, from) in sent.iter().enumerate() {
+            for (count, until) in (1..).zip(&sent[first..]) {
+                assert!(count <= 20 + (until - from) / 20_000, "{count} from {from} to {until}");
+            }
+        }
+        let most = sent.iter().filter(|time| sent[0] == **time).count();
+        assert_eq!(most, 20);
+    }
+}

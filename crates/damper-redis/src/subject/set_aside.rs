@@ -1,0 +1,52 @@
+//! Tokens that the server took for checks that wait.
+
+/// Tokens of a joint take, until the checks that it was made for have taken them.
+///
+/// They are used by the server's count. So they are not leased tokens: they end soon after the decision, and what is left goes back.
+#[derive(Debug, Default)]
+pub(super) struct SetAside {
+    tokens: u32,
+    /// When they end, in µs of the subject's clock.
+    until: u64,
+}
+
+impl SetAside {
+    /// Puts tokens in. Those that are still there end with them.
+    pub(super) fn put(&mut self, tokens: u32, until: u64) {
+        (self.tokens, self.until) = (self.tokens.saturating_add(tokens), until);
+    }
+
+    /// Takes `n` tokens out, if there are so many that have not ended.
+    pub(super) fn take(&mut self, n: u32, now: u64) -> bool {
+        let is_there = n <= self.tokens && now < self.until;
+        if is_there {
+            self.tokens -= n;
+        }
+        is_there
+    }
+
+    /// Takes all out that have ended.
+    pub(super) fn ended(&mut self, now: u64) -> u32 {
+        if now < self.until { 0 } else { core::mem::take(&mut self.tokens) }
+    }
+
+    /// When the next tokens end, if there are any.
+    pub(super) fn until(&self) -> Option<u64> {
+        (self.tokens > 0).then_some(self.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SetAside;
+
+    #[test]
+    fn tokens_are_taken_until_they_end() {
+        let mut tokens = SetAside::default();
+        assert_eq!((tokens.until(), tokens.take(1, 0)), (None, false));
+        tokens.put(5, 10);
+        assert!(tokens.take(2, 9) && !tokens.take(4, 9) && !tokens.take(1, 10));
+        assert_eq!((tokens.until(), tokens.ended(9), tokens.ended(10)), (Some(10), 0, 3));
+        assert_eq!((tokens.until(), tokens.ended(10)), (None, 0));
+    }
+}
