@@ -1,4 +1,6 @@
-//! How a program ends: with which status, and what it says on stderr. The gateway and the example `fleet` of damper-redis share it.
+//! How a program ends: with which status, and what it says on stderr.
+//!
+//! The gateway and the example `fleet` of damper-redis share it.
 
 use std::error::Error;
 use std::io::{self, ErrorKind, Write};

@@ -126,7 +126,10 @@ async fn server_without_tls_is_named() {
         let error = builder.connect_timeout(Duration::from_secs(1)).build().await.expect_err("it is not encrypted");
         // It waits for the end of a line.
         assert!(matches!(error, RedisLimiterError::Unreachable { .. }), "{error}");
-        assert!(error.to_string().ends_with("no answer in time; a server that does not speak TLS gives none"), "{error}");
+        assert!(
+            error.to_string().ends_with("no answer in time; a server that does not speak TLS gives none"),
+            "{error}"
+        );
     }
 
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -5,7 +5,7 @@
 
 use crate::world::{Delivery, Random};
 use damper_core::ManualClock;
-use damper_redis::internal::{Answer, Command, Due, Outcome, Outgoing, Plan, Reply, Subject};
+use damper_redis::internal::{Answer, Command, Due, Outcome, Outgoing, Plan, Reply, Status, Subject};
 use std::sync::Arc;
 
 /// A rule of the holder that is left out.
@@ -57,6 +57,11 @@ pub struct Process {
     pub waiting: Vec<Waiting>,
     /// Tokens that may be refunded.
     pub used: u32,
+    /// Tokens that the server took for checks that wait, and those that checks took of them.
+    ///
+    /// Since the world last looked.
+    pub set_aside: u32,
+    pub taken: u32,
     /// A refund that the next command carries in addition, because a rule is broken.
     resent_refund: u64,
     broken: Broken,
@@ -83,6 +88,8 @@ impl Process {
             paused_until: 0,
             waiting: Vec::new(),
             used: 0,
+            set_aside: 0,
+            taken: 0,
             resent_refund: 0,
             broken,
         };
@@ -117,6 +124,11 @@ impl Process {
         match answer {
             Answer::Allowed(_) => self.spent(n, false),
             Answer::Low(_) => self.spent(n, true),
+            Answer::Taken(_) => {
+                self.used += n;
+                self.taken += n;
+                (0, None)
+            }
             Answer::Ask(outgoing) => (0, Some(outgoing)),
             Answer::Denied(_) | Answer::Join | Answer::Down => (0, None),
         }
@@ -196,6 +208,9 @@ impl Process {
         let sent = outgoing.command().clone();
         let cost = if let Command::Take(limits) = &sent { limits[0].1.cost } else { 0 };
         let made_at = self.made_at(id);
+        if outgoing.is_joint() && !is_lease && reply.status == Status::Done {
+            self.set_aside += cost;
+        }
         match self.subject.replied(outgoing, &reply) {
             Outcome::Allowed(_) => self.used += cost,
             Outcome::Denied(_) | Outcome::Again | Outcome::Late => {}

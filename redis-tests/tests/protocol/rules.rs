@@ -122,7 +122,6 @@ const RULES: &[Rule] = &[
         Trouble::Loss,
     ),
     ("what may be leased may be out", &[("lost = max(limit.held, limit.hold)", "lost = limit.held")], Trouble::Loss),
-    ("no more is leased than is assumed after a loss", &[(", most - (limit.held - limit.lost))", ")")], Trouble::Loss),
 ];
 
 #[test]

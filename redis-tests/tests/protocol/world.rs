@@ -305,7 +305,11 @@ impl<'a> World<'a> {
         if spent > 0 {
             self.bucket.admit(spent, self.now)?;
         }
-        let goes_on = spent > 0 || outgoing.is_some();
+        // The decision was counted when it was made.
+        let taken = std::mem::take(&mut self.processes[who].taken);
+        let pending = self.pending_refunds.entry(self.processes[who].holder).or_default();
+        *pending = pending.checked_sub(taken.into()).ok_or("tokens that were set aside are used twice")?;
+        let goes_on = spent > 0 || taken > 0 || outgoing.is_some();
         if let Some(outgoing) = outgoing {
             self.send(who, *outgoing);
             // Most replies come at once.
@@ -387,6 +391,8 @@ impl<'a> World<'a> {
         if process.is_running() {
             let delivery = if self.random.once_in(6) { self.back[index].clone() } else { self.back.swap_remove(index) };
             process.replied(delivery);
+            // Those that no check takes go back.
+            *self.pending_refunds.entry(holder).or_default() += u64::from(std::mem::take(&mut process.set_aside));
         }
     }
 

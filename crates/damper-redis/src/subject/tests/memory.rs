@@ -220,7 +220,9 @@ fn next_request_asks_for_the_checks_that_wait() {
     assert!(taken + ask.want >= 1_000, "{taken} taken, {} wanted", ask.want);
 }
 
-/// As many as a lease cannot hold. One command takes their tokens, and the checks that went away get theirs back.
+/// There are more than a lease can hold. One command takes their tokens.
+///
+/// Those of checks that went away are given back.
 #[test]
 fn server_takes_the_tokens_of_all_checks_that_wait() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
