@@ -6,7 +6,7 @@
 //! `breaker_windows.rs`.
 #![cfg(loom)]
 
-use damper_core::breaker::{BreakerConfigBuilder, Cause, OnStateChange, Permit, StateChange, Verdict};
+use damper_core::breaker::{BreakerConfigBuilder, Cause, OnStateChange, Permit, RecentChanges, StateChange, Verdict};
 use damper_core::{BreakerConfig, CircuitBreaker, State};
 use damper_loom_tests::outcomes::{Bug, ModelBreaker, Rules, SmallBreaker};
 use damper_loom_tests::{Flaw, check_flawed, check_preemptions};
@@ -317,6 +317,36 @@ fn trip_notifies_once_unless_flawed() {
 #[should_panic(expected = "reported once each")]
 fn double_notification_of_trip_is_noticed() {
     check_small(Bug::NotifiesAnyway, FIRST_DECIDES, trip_notifies_once_model);
+}
+
+/// Two changes race, and a third thread reads what is recorded. It shows only changes that were made, in their order.
+///
+/// Afterwards all are there, and every opening is counted.
+///
+/// [All changes kept in one place; openings counted by a load and a store.]
+#[test]
+fn recorded_changes_are_those_that_were_made() {
+    check_three(FIRST_DECIDES, |real| {
+        let before = real.breaker.recent_changes();
+        let rivals: [fn(&Real); 2] = [|real| real.breaker.trip(), |real| real.breaker.force_open()];
+        let rivals = rivals.map(|change| {
+            let real = real.clone();
+            thread::spawn(move || change(&real))
+        });
+        let shown = |changes: &RecentChanges| changes.iter().map(|past| past.change()).collect::<Vec<_>>();
+        let during = shown(&real.breaker.recent_changes());
+        rivals.into_iter().for_each(|rival| rival.join().unwrap());
+        let after = real.breaker.recent_changes();
+        let reported = real.reported.0.lock().unwrap().clone();
+        let made = [shown(&before), reported.clone()].concat();
+        assert!(during.iter().all(|change| made.contains(change)), "no change was made like one of {during:?}");
+        assert!(during.is_sorted_by_key(|change| change.generation()), "in their order: {during:?}");
+        let after_all = shown(&after);
+        assert!(reported.iter().all(|change| after_all.contains(change)), "a change is missing: {after_all:?}");
+        assert!(after_all.windows(2).all(|two| two[0].to() == two[1].from()), "in their order: {after_all:?}");
+        let openings = reported.iter().filter(|change| matches!(change.to(), State::Open | State::ForcedOpen)).count();
+        assert_eq!(after.openings() - before.openings(), openings as u32, "every opening is counted");
+    });
 }
 
 /// One thread fails, succeeds and fails again, after a failure, while another fails.
