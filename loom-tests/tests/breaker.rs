@@ -323,7 +323,7 @@ fn double_notification_of_trip_is_noticed() {
 ///
 /// Afterwards all are there, and every opening is counted.
 ///
-/// [All changes kept in one place; openings counted by a load and a store.]
+/// [All changes kept in one place; the one that leaves the closed state stored relaxed; openings counted by a load and a store.]
 #[test]
 fn recorded_changes_are_those_that_were_made() {
     check_three(FIRST_DECIDES, |real| {
