@@ -319,7 +319,9 @@ fn double_notification_of_trip_is_noticed() {
     check_small(Bug::NotifiesAnyway, FIRST_DECIDES, trip_notifies_once_model);
 }
 
-/// Two changes race, and a third thread reads what is recorded. It shows only changes that were made, in their order.
+/// Two changes race, and a third thread reads what is recorded.
+///
+/// It shows only changes that were made, in their order.
 ///
 /// Afterwards all are there, and every opening is counted.
 ///
