@@ -33,6 +33,11 @@ impl CommandBudget {
     pub(super) fn count(&mut self, now: u64) {
         self.full_at = self.full_at.max(now).saturating_add(APART);
     }
+
+    /// Takes back a command that was counted and not sent.
+    pub(super) fn uncount(&mut self) {
+        self.full_at = self.full_at.saturating_sub(APART);
+    }
 }
 
 #[cfg(test)]

@@ -107,6 +107,10 @@ impl<C: Clock> Subject<C> {
         let mut ledger = self.ledger();
         let now = self.now();
         ledger.joined = 0;
+        // Takes are counted only while leasing.
+        if ledger.mode == Mode::Leasing || !matches!(ticket.kind, Kind::Take { .. }) {
+            ledger.budget.uncount();
+        }
         ledger.owe(ticket.charge, now);
         ledger.give_back(ticket.refund, now);
         if let Kind::Lease { seq, .. } = ticket.kind

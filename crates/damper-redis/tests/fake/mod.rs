@@ -300,7 +300,8 @@ fn decide(state: &State, call: &Call) -> Vec<u64> {
             tokens += back as i64;
             let granted = (cost as i64).min(tokens).max(0);
             tokens -= granted;
-            lease = Some([seq, granted as u64, unspent]);
+            // Its length, and the tokens that all holders have: there is one.
+            lease = Some([seq, granted as u64, unspent, call.args[2], granted as u64 + unspent]);
         }
         2 => tokens = burst as i64,
         _ if cost as i64 <= tokens.max(0) => tokens -= cost as i64,
