@@ -75,7 +75,8 @@ impl ChangeRecord {
         // out, as one that read before they were made.
         self.last[change.generation as usize % LAST].store(word, Ordering::Relaxed);
         if change.from == State::Closed && change.to != State::Closed {
-            // ORDERING: Release pairs with the Acquire load in `read`, so that a reader of this change sees the generation that it began.
+            // ORDERING: Release pairs with the Acquire load in `read`: a reader of this change finds it among the last ones too, or
+            // newer ones in its place.
             self.left_closed.store(word, Ordering::Release);
         }
     }
@@ -87,19 +88,18 @@ impl ChangeRecord {
         generation: impl FnOnce() -> Generation,
         micros: impl FnOnce() -> u64,
     ) -> RecentChanges {
-        let last = self.last.each_ref().map(|word| word.load(Ordering::Relaxed));
         // ORDERING: Acquire pairs with the Release store in `record`.
         let left_closed = self.left_closed.load(Ordering::Acquire);
+        let last = self.last.each_ref().map(|word| word.load(Ordering::Relaxed));
         let generation = u64::from(generation().to_bits());
         let now = AT.get(micros() / 1_000);
         let mut changes = [None; LAST + 1];
-        let ahead = |word: u64| GENERATION.ahead(generation, GENERATION.get(word));
-        // It may be one of the last. Those were read before it, so they need not have it.
-        if !(0..LAST as i64).contains(&ahead(left_closed)) {
+        if !last.contains(&left_closed) {
             changes[0] = unpacked(left_closed, now);
         }
         for (age, place) in (0..LAST as u64).rev().zip(&mut changes[1..]) {
-            let of_age = |word: &&u64| **word != NONE && ahead(**word) == age as i64;
+            let of_age =
+                |word: &&u64| **word != NONE && GENERATION.ahead(generation, GENERATION.get(**word)) == age as i64;
             *place = last.iter().find(of_age).and_then(|word| unpacked(*word, now));
         }
         RecentChanges { changes, openings }
