@@ -21,7 +21,7 @@
 //! # #[cfg(target_pointer_width = "64")]
 //! # {
 //! assert!(size_of::<Bulkhead>() <= 128);
-//! assert!(size_of::<CircuitBreaker>() <= 256);
+//! assert!(size_of::<CircuitBreaker>() <= 320);
 //! assert!(size_of::<RateLimiter>() <= 384);
 //! assert!(size_of::<RetryBudget>() <= 384);
 //! # }
