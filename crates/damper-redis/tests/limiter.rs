@@ -170,7 +170,7 @@ async fn checks_that_are_never_polled_keep_no_other_waiting() {
     assert_eq!(fake.calls().iter().map(fake::Call::charge).sum::<u64>(), 9);
 }
 
-/// A lease that runs dry denies nobody while the limit has tokens.
+/// While the limit has tokens, a lease that runs dry denies none of the checks.
 #[tokio::test]
 async fn thousand_checks_at_once_are_allowed_with_few_commands() {
     let fake = Fake::start(1_000_000);
