@@ -276,16 +276,16 @@ async fn statuses_of_overload_are_signs_of_overload() {
     let layer = ConcurrencyLayer::new(of_server.clone());
     let server = serve(Server::builder().layer(layer).add_service(upstream.echo()));
     let mut client = EchoClient::new(ClientConcurrencyLayer::new(of_client.clone()).layer(channel(server)));
-    for (code, is_overload) in [
-        (Code::Ok, false),
-        (Code::NotFound, false),
-        (Code::Unavailable, true),
-        (Code::ResourceExhausted, true),
-        (Code::DeadlineExceeded, true),
+    for (code, outcome) in [
+        (Code::Ok, Outcome::Success),
+        (Code::NotFound, Outcome::Ignored),
+        (Code::Unavailable, Outcome::Overloaded),
+        (Code::ResourceExhausted, Outcome::Ignored),
+        (Code::DeadlineExceeded, Outcome::Overloaded),
     ] {
         upstream.answer(code);
         _ = client.unary(message("a")).await;
-        let outcome = if is_overload { Outcome::Overloaded } else { Outcome::Success };
+        let is_overload = outcome == Outcome::Overloaded;
         let mut expected = vec![outcome];
         let mut answers = client.server_streaming(message("b")).await.unwrap().into_inner();
         while let Ok(Some(_)) = answers.message().await {}
@@ -308,7 +308,7 @@ fn statuses_and_timeouts_of_tonic_in_errors_are_signs_of_overload() {
         (Box::new(std::io::Error::other(tonic::TimeoutExpired(()))), Outcome::Overloaded),
         (Box::new(Status::unavailable("full")), Outcome::Overloaded),
         (Box::new(Status::deadline_exceeded("late")), Outcome::Overloaded),
-        (Box::new(Status::resource_exhausted("full")), Outcome::Overloaded),
+        (Box::new(Status::resource_exhausted("too large")), Outcome::Ignored),
         (Box::new(Status::internal("broken")), Outcome::Ignored),
         (Box::new(refusal.into_status()), Outcome::Ignored),
     ];

@@ -146,10 +146,11 @@
 //! and its trailers. A client that disconnects, a deadline that passes and a handler that panics free it at once.
 //!
 //! An adaptive limit measures the time until a response begins, so a slowly reading client does not count as a slow
-//! server. Signs of overload are 429, 503, 504 and calls that their deadlines ended
-//! ([`LoadSigns`](crate::http::LoadSigns)), or those of your [`classify`](crate::http::ConcurrencyLayer::classify). At
-//! a server the order is: deadline outside, then rate limits, then this, then the handler. At a client it belongs
-//! inside the retries, so that a call waiting for its next attempt holds no slot.
+//! server. Signs of overload are 503, 504 and calls that their deadlines ended although they had time enough
+//! ([`LoadSigns`](crate::http::LoadSigns)), or those of your [`classify`](crate::http::ConcurrencyLayer::classify). A 429
+//! is none, because it is about the quota of one client. At a server the order is: deadline outside, then rate limits,
+//! then this, then the handler. At a client it belongs inside the retries, so that a call waiting for its next attempt
+//! holds no slot.
 //!
 //! If some requests are more important than others, use an [`AdmissionLayer`](crate::http::AdmissionLayer) in place of
 //! this layer at the server. Under overload it serves the highest class first, gives the tenants of a class equal

@@ -39,20 +39,28 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome> ClassifyLoad<E> for F {
     }
 }
 
-/// Takes refusals and timeouts as signs of overload.
+/// Takes 503, 504 and timeouts as signs of overload.
 ///
-/// The latency of other responses counts as that of the server's work, unless they are errors of the server.
+/// The latency of successes counts as that of the server's work.
 ///
 /// | the response | outcome |
 /// |---|---|
 /// | one that a layer of damper made in this process: it has a [`Refused`] in its extensions | ignored |
-/// | 429, 503, 504; the gRPC status `RESOURCE_EXHAUSTED`, `UNAVAILABLE` or `DEADLINE_EXCEEDED` | overloaded |
-/// | another 5xx; the gRPC status `CANCELLED`, `UNKNOWN`, `UNIMPLEMENTED`, `INTERNAL` or `DATA_LOSS` | ignored |
+/// | 503, 504; the gRPC status `UNAVAILABLE` or `DEADLINE_EXCEEDED` | overloaded |
+/// | another 4xx or 5xx; any other gRPC status but `OK` | ignored |
 /// | any other | success |
 /// | an error that is a [refusal](is_refusal) of damper's own, or a request that could not be made | ignored |
 /// | an error with a [`DeadlineExceeded`] or an `AttemptTimedOut` among its sources | overloaded |
 /// | with the feature `tonic`: an error with tonic's `TimeoutExpired` among its sources, or a `Status` of the codes above | overloaded |
 /// | another error | ignored |
+///
+/// A 429 and `RESOURCE_EXHAUSTED` are about one client's quota or one message's size, and a server sends them in no time. If they were
+/// signs of overload, one client beyond its quota would take the limit from all others. The same holds for a 404 as a success: calls that
+/// a client makes fail at will would make the server look fast. A server that refuses by 429 because it is overloaded needs a
+/// closure that says so.
+///
+/// A call that ends by its deadline is a sign of overload only if the deadline left it as long as a call usually takes, and, until the
+/// limit knows that time, a second.
 ///
 /// The status of gRPC is read in the head of a response without messages, and otherwise in the trailers: there those of overload
 /// count, whatever classifies the heads.
@@ -92,16 +100,12 @@ impl LoadSigns {
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Outcome {
         match response {
             Ok(head) => match (grpc_status(head.headers), head.status) {
-                (None, status) if status.is_success() => Outcome::Success,
+                (None | Some(b"0"), status) if status.is_success() => Outcome::Success,
                 _ if Refused::is_in(head.extensions) => Outcome::Ignored,
                 (Some(status), _) if is_grpc_overload(status) => Outcome::Overloaded,
-                // CANCELLED, UNKNOWN, UNIMPLEMENTED, INTERNAL, DATA_LOSS.
-                (Some(b"1" | b"2" | b"12" | b"13" | b"15"), _) => Outcome::Ignored,
-                (_, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) => {
-                    Outcome::Overloaded
-                }
-                (_, status) if status.is_server_error() => Outcome::Ignored,
-                _ => Outcome::Success,
+                (_, StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) => Outcome::Overloaded,
+                (None, status) if !status.is_client_error() && !status.is_server_error() => Outcome::Success,
+                _ => Outcome::Ignored,
             },
             Err(error) if is_not_sent(error) => Outcome::Ignored,
             Err(error) if has_timed_out(error) => Outcome::Overloaded,
@@ -157,7 +161,7 @@ fn is_overload_of_tonic(error: &(dyn Error + 'static)) -> Option<bool> {
         return Some(true);
     }
     let status = error.downcast_ref::<tonic::Status>()?;
-    Some(matches!(status.code(), Code::DeadlineExceeded | Code::ResourceExhausted | Code::Unavailable))
+    Some(matches!(status.code(), Code::DeadlineExceeded | Code::Unavailable))
 }
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -166,9 +170,9 @@ fn grpc_status(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(&GRPC_STATUS).map(HeaderValue::as_bytes)
 }
 
-/// Whether this is `DEADLINE_EXCEEDED`, `RESOURCE_EXHAUSTED` or `UNAVAILABLE`.
+/// Returns whether this is `DEADLINE_EXCEEDED` or `UNAVAILABLE`.
 fn is_grpc_overload(status: &[u8]) -> bool {
-    matches!(status, b"4" | b"8" | b"14")
+    matches!(status, b"4" | b"14")
 }
 
 /// Returns the verdict on the gRPC status in trailers: on a status of overload, or ignored.

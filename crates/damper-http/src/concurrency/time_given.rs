@@ -16,6 +16,11 @@ pub(super) struct TimeGiven {
     left: u64,
 }
 
+/// The time that is enough for a call of a limit that does not know yet how long its calls take.
+///
+/// A second is more than most calls take, so that calls with short deadlines at the start of a process are not taken for overload.
+const GENEROUS: Duration = Duration::from_secs(1);
+
 /// More than any call takes.
 const ENOUGH: u64 = u64::MAX;
 
@@ -25,7 +30,7 @@ impl TimeGiven {
 
     /// Reads what the deadline of this request leaves now.
     ///
-    /// Without a `min_budget`, the time that a call of this limit usually takes is enough.
+    /// Without a `min_budget`, the time that a call of this limit usually takes is enough, and until that is known [`GENEROUS`].
     #[inline]
     pub(super) fn new(head: &Head<'_>, min_budget: Option<Duration>) -> Self {
         match head.extensions.get::<Deadline>() {
@@ -48,7 +53,7 @@ impl TimeGiven {
     #[cold]
     pub(super) fn is_callers_fault(&self, permit: &impl ConcurrencyPermit, is_by_deadline: bool) -> bool {
         let is_short = || {
-            let enough = permit.typical_latency().unwrap_or_default();
+            let enough = permit.typical_latency().unwrap_or(GENEROUS);
             self.left == 0 || u128::from(self.left) < enough.as_nanos()
         };
         (is_by_deadline || self.is_over()) && is_short()

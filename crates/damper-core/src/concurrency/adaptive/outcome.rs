@@ -13,9 +13,9 @@ use core::time::Duration;
 pub enum Outcome {
     /// The service did its work: its duration counts.
     Success,
-    /// The service refused the call because it is overloaded (503, 429), or the call timed out.
+    /// The service refused the call because it is overloaded (503), or the call timed out though it had time enough.
     Overloaded,
-    /// No sign of load: the caller gave up, the request was invalid, or an error came fast.
+    /// No sign of load: the caller gave up, the request was invalid, its caller is over a quota (429), or an error came fast.
     Ignored,
 }
 
