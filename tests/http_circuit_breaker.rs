@@ -737,8 +737,10 @@ async fn deadline_before_the_usual_latency_is_no_failure_of_the_server() {
             let known = Arc::new(UsualLatency::new().starting_with(usual));
             assert_eq!(opens(known, "sick.example.com", path, given).await, is_failure, "{path}, usually {usual:?}");
         }
-        let unknown = Arc::new(UsualLatency::new());
-        assert!(opens(unknown, "sick.example.com", path, given).await, "each counts without a history");
+        for (given, is_failure) in [(given, false), (Duration::from_secs(1), true)] {
+            let unknown = Arc::new(UsualLatency::new());
+            assert_eq!(opens(unknown, "sick.example.com", path, given).await, is_failure, "{path}, without a history");
+        }
     }
 }
 
@@ -833,4 +835,44 @@ async fn slow_reader_is_no_failure_of_the_server() {
     tokio::time::sleep(Duration::from_millis(40)).await;
     drop(body);
     assert_eq!(breaker.state(), State::Closed);
+}
+
+/// Whether or not the server is known yet.
+#[tokio::test]
+async fn callers_with_short_deadlines_do_not_open_the_breaker_of_others() {
+    for successes_before in [0, 1, 20] {
+        let breaker = Arc::new(CircuitBreaker::<_>::default());
+        let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(tower::service_fn(slow));
+        let with_deadline = |path: &str, given| {
+            let mut request = Request::get(path).body(()).unwrap();
+            request.extensions_mut().insert(damper::Deadline::after(given));
+            request
+        };
+        for _ in 0..successes_before {
+            assert!(client.call(with_deadline("/10/200", Duration::from_secs(5))).await.is_ok());
+        }
+        let given = Duration::from_millis(1);
+        for _ in 0..10 {
+            // The deadline layer outside drops the call.
+            assert!(tokio::time::timeout(given, client.call(with_deadline("/10/200", given))).await.is_err());
+        }
+        assert_eq!(breaker.state(), State::Closed, "after {successes_before} successes");
+    }
+}
+
+/// The measurement begins with the first call that has a deadline.
+#[tokio::test]
+async fn calls_without_deadlines_are_not_measured() {
+    let layer = CircuitBreakerLayer::new(Arc::new(CircuitBreaker::<_>::default()));
+    let mut client = layer.layer(tower::service_fn(slow));
+    let mut allocations = |request| {
+        let allocated = allocation_counter::measure(|| drop(client.call(request)));
+        allocated.count_total
+    };
+    let without = || Request::get("/0/200").body(()).unwrap();
+    let mut with = without();
+    with.extensions_mut().insert(damper::Deadline::after(Duration::from_secs(1)));
+    let unmeasured = allocations(without());
+    assert!(allocations(with) > unmeasured);
+    assert_eq!(allocations(without()), unmeasured + 1, "a measurement is one allocation");
 }

@@ -364,7 +364,7 @@ async fn black_hole_opens_the_breaker_inside_of_the_deadline() {
     let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(5).build().unwrap()));
     let mut client = ServiceBuilder::new()
         .layer(ClientDeadlineLayer::new(Duration::from_millis(50)))
-        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
+        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)).min_budget(Duration::from_millis(40)))
         .service(transport());
     for call in 1..=5 {
         assert_eq!(breaker.state(), State::Closed, "before call {call}");

@@ -266,7 +266,9 @@ async fn stream_is_accepted_at_its_first_data() {
         (0, 60 * SECOND, (0, 0)),
     ] {
         let throttle = throttle();
-        let layer = ThrottleLayer::new(Arc::clone(&throttle)).completion(AtBodyEnd::from(AtHead::rejections()));
+        let layer = ThrottleLayer::new(Arc::clone(&throttle))
+            .completion(AtBodyEnd::from(AtHead::rejections()))
+            .min_budget(Duration::from_millis(1));
         let service = service_fn(move |_: Asked| {
             let frames = stream::iter((0..messages).map(|_| Ok(Frame::data(Bytes::from("message")))));
             ready(Ok::<_, io::Error>(Response::new(Body::new(frames.chain(stream::pending()).boxed()))))

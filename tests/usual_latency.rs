@@ -21,18 +21,44 @@ fn record(
 }
 
 #[test]
-fn there_is_no_usual_latency_before_a_good_window_has_ended() {
+fn ten_successes_are_enough() {
     let clock = ManualClock::new();
     let latency = UsualLatency::with_clock(&clock);
-    record(&clock, &latency, 49, USUAL, 0);
+    assert_eq!((latency.p90(), latency.enough_time()), (None, Duration::from_millis(900)));
+    for longest in 1..10 {
+        latency.record_success(USUAL * longest);
+        assert_eq!((latency.p90(), latency.enough_time()), (None, USUAL * longest));
+    }
+    latency.record_success(USUAL);
+    assert_eq!((latency.p90(), latency.enough_time()), (Some(USUAL * 9), USUAL * 9));
+    record(&clock, &latency, 1_000, USUAL, 0);
+    assert_eq!(latency.enough_time(), USUAL);
+}
+
+/// The successes of a server that fails from the start say nothing.
+#[test]
+fn failing_first_window_leaves_it_unknown() {
+    let clock = ManualClock::new();
+    let latency = UsualLatency::with_clock(&clock);
+    record(&clock, &latency, 1_060, Duration::from_secs(9), 5);
     clock.advance(Duration::from_secs(60));
-    assert_eq!(latency.p90(), None, "too few");
+    latency.record_failure();
+    assert_eq!((latency.p90(), latency.enough_time()), (None, Duration::from_millis(900)));
+}
+
+/// After an outage the first successes are often slow, for example because caches are empty.
+#[test]
+fn first_success_after_an_outage_does_not_replace_the_usual_latency() {
+    let clock = ManualClock::new();
+    let latency = UsualLatency::with_clock(&clock);
+    record(&clock, &latency, 1_000, USUAL, 0);
+    record(&clock, &latency, 1_000, USUAL, 10);
+    latency.record_success(USUAL * 100);
+    record(&clock, &latency, 99, USUAL, 0);
+    clock.advance(Duration::from_secs(60));
     latency.record_success(USUAL);
-    assert_eq!(latency.p90(), None, "the window has no successor yet");
-    latency.record_success(USUAL);
-    clock.advance(Duration::from_secs(10));
-    latency.record_success(USUAL);
-    assert_eq!(latency.p90(), Some(USUAL));
+    let now = latency.p90().unwrap();
+    assert!(now < USUAL * 2, "{now:?} after the outage");
 }
 
 /// While more than a tenth of the calls fail, no success counts, fast or slow.

@@ -19,8 +19,8 @@ pub(crate) fn client(guard: Guard) -> Result<BoxedClient<Empty<Bytes>>, Box<dyn 
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     let http = Client::builder(TokioExecutor::new()).build(connector);
-    let stack = client_stack()
-        .deadline_layer(ClientDeadlineLayer::new(LONGEST).header(TIMEOUT, TimeoutUnit::Milliseconds));
+    let stack =
+        client_stack().deadline_layer(ClientDeadlineLayer::new(LONGEST).header(TIMEOUT, TimeoutUnit::Milliseconds));
     Ok(match guard {
         Guard::ClientAdaptive => stack.adaptive(LimitBounds::DEFAULT).boxed(http),
         Guard::ClientBreaker => stack.breaker_per_host(BreakerConfig::default()).boxed(http),

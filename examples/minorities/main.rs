@@ -1,4 +1,4 @@
-//! What a few callers can do to all others, over real sockets and through the real layers.
+//! Minorities: a few callers beside all others, over real sockets and through the real layers.
 //!
 //! ```text
 //!  polite callers   ─┐
@@ -51,7 +51,9 @@ async fn main() -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     for (place, row) in rows().into_iter().enumerate().filter(|(_, row)| row.name.contains(&options.only)) {
         for guard in [row.guard, Guard::Fixed] {
             let (row, length, seed) = (row.clone(), Duration::from_secs(options.seconds.into()), options.seed);
-            runs.spawn(async move { Ok::<_, Box<dyn Error + Send + Sync>>((place, guard, run(&row, guard, length, seed).await?)) });
+            runs.spawn(async move {
+                Ok::<_, Box<dyn Error + Send + Sync>>((place, guard, run(&row, guard, length, seed).await?))
+            });
         }
     }
     let mut report = Report::default();
@@ -64,7 +66,12 @@ async fn main() -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
 }
 
 /// Runs one row behind one guard.
-async fn run(row: &Row, guard: Guard, length: Duration, seed: u64) -> Result<traffic::Served, Box<dyn Error + Send + Sync>> {
+async fn run(
+    row: &Row,
+    guard: Guard,
+    length: Duration,
+    seed: u64,
+) -> Result<traffic::Served, Box<dyn Error + Send + Sync>> {
     let address = server::start(row, guard).await?;
     let client = client::client(guard)?;
     traffic::send(row, &client, address, length, seed).await

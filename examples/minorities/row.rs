@@ -17,7 +17,7 @@ pub(crate) enum Guard {
     Fixed,
 }
 
-/// What the server does with a call.
+/// The work of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
     /// A worker of the pool is busy for this time.
@@ -75,31 +75,55 @@ pub(crate) fn rows() -> Vec<Row> {
     let refused = [polite(600.0, calls_of_20_ms), others(150.0, Work::Beside(503, Duration::ZERO))];
     let turns = |work, is_first| Stream { when: When::Turns(ms(2_000), is_first), ..polite(0.0, work) };
     vec![
-        row("15 % of a client's calls get 429 in 1 ms", Guard::ClientAdaptive, 20, &[
-            polite(1_500.0, calls_of_20_ms),
-            others(265.0, Work::Beside(429, ms(1))),
-        ]),
+        row(
+            "15 % of a client's calls get 429 in 1 ms",
+            Guard::ClientAdaptive,
+            20,
+            &[polite(1_500.0, calls_of_20_ms), others(265.0, Work::Beside(429, ms(1)))],
+        ),
         row("150/s to a path that answers 503, limit", Guard::ServerAdaptive, 20, &refused),
         row("150/s to a path that answers 503, admission", Guard::ServerAdmission, 20, &refused),
-        row("500/s cheap calls, one second on and one off", Guard::ServerAdaptive, 20, &[
-            polite(500.0, calls_of_20_ms),
-            Stream { when: When::Turns(ms(1_000), true), ..others(500.0, Work::Beside(200, Duration::ZERO)) },
-        ]),
-        row("calls of 5 and 200 ms in turns of 2 s", Guard::ServerAdaptive, 10, &[
-            Stream { rate: 1_800.0, ..turns(Work::Pool(ms(5)), true) },
-            Stream { rate: 45.0, ..turns(Work::Pool(ms(200)), false) },
-        ]),
-        row("100/s with deadlines of 1 ms", Guard::ServerAdaptive, 20, &[
-            polite(500.0, calls_of_20_ms),
-            Stream { deadlines: [Some(ms(1)); 2], ..others(100.0, calls_of_20_ms) },
-        ]),
-        row("100/s with deadlines of 30 and 60 ms on a path of 300 ms", Guard::ServerAdaptive, 20, &[
-            polite(500.0, calls_of_20_ms),
-            Stream { deadlines: [Some(ms(30)), Some(ms(60))], ..others(100.0, Work::Beside(200, ms(300))) },
-        ]),
-        row("ten calls with a deadline of 1 ms, once", Guard::ClientBreaker, 20, &[
-            polite(100.0, calls_of_20_ms),
-            Stream { when: When::Once(10), deadlines: [Some(ms(1)); 2], ..others(0.0, calls_of_20_ms) },
-        ]),
+        row(
+            "500/s cheap calls, one second on and one off",
+            Guard::ServerAdaptive,
+            20,
+            &[
+                polite(500.0, calls_of_20_ms),
+                Stream { when: When::Turns(ms(1_000), true), ..others(500.0, Work::Beside(200, Duration::ZERO)) },
+            ],
+        ),
+        row(
+            "calls of 5 and 200 ms in turns of 2 s",
+            Guard::ServerAdaptive,
+            10,
+            &[
+                Stream { rate: 1_800.0, ..turns(Work::Pool(ms(5)), true) },
+                Stream { rate: 45.0, ..turns(Work::Pool(ms(200)), false) },
+            ],
+        ),
+        row(
+            "100/s with deadlines of 1 ms",
+            Guard::ServerAdaptive,
+            20,
+            &[polite(500.0, calls_of_20_ms), Stream { deadlines: [Some(ms(1)); 2], ..others(100.0, calls_of_20_ms) }],
+        ),
+        row(
+            "100/s with deadlines of 30 and 60 ms on a path of 300 ms",
+            Guard::ServerAdaptive,
+            20,
+            &[
+                polite(500.0, calls_of_20_ms),
+                Stream { deadlines: [Some(ms(30)), Some(ms(60))], ..others(100.0, Work::Beside(200, ms(300))) },
+            ],
+        ),
+        row(
+            "ten calls with a deadline of 1 ms, once",
+            Guard::ClientBreaker,
+            20,
+            &[
+                polite(100.0, calls_of_20_ms),
+                Stream { when: When::Once(10), deadlines: [Some(ms(1)); 2], ..others(0.0, calls_of_20_ms) },
+            ],
+        ),
     ]
 }

@@ -63,10 +63,10 @@
 //! - **damper's own refusals are never retried**: an open circuit, a limit, a deadline.
 //!   [`AnyError::judge`](crate::retry::AnyError::judge) finds them in an error's chain of sources, and breakers ignore
 //!   them.
-//! - **Too short a deadline is not the server's fault.** `http::CircuitBreakerLayer::min_budget` sets the time that a
-//!   call must have had before a 504, or a call that hangs until the deadline, counts against the server. With
-//!   `MinBudget::usual_per_host()` that time is the 90th percentile of the host's successes before its failures began.
-//!   In a stack: `.breaker_layer(CircuitBreakerLayer::per_host(config).min_budget(MinBudget::usual_per_host()))`.
+//! - **Too short a deadline is not the server's fault.** A 504, or a call that hangs until its deadline, counts against the
+//!   server only if the call had as much time as most of the host's successes took before its failures began. Until ten
+//!   successes are known, the longest of them counts, and before the first one 0.9 s.
+//!   `http::CircuitBreakerLayer::min_budget` sets another time.
 //!
 //! | place | for HTTP and gRPC | for any other request |
 //! |---|---|---|

@@ -13,7 +13,7 @@ mod deadline;
 mod detached;
 mod exceeded;
 mod skew_guard;
-mod usual_latency;
+pub(crate) mod usual_latency;
 
 pub use deadline::Deadline;
 #[cfg(feature = "tokio")]

@@ -40,23 +40,31 @@ const FEWEST: u64 = if IS_MODEL { 2 } else { 50 };
 /// The server is healthy if at most one in this many outcomes of a window failed.
 const ONE_OF: u64 = 10;
 
+/// The estimate is the longest of this many first successes, and a percentile from then on.
+const FIRST: u64 = if IS_MODEL { 2 } else { 10 };
+
 /// From this many samples on the estimate's step stays at a 32nd of it.
 const STEADY: u64 = 32;
+
+/// The time that is enough for a call of a server that has no success yet.
+///
+/// Less than a second, of which a deadline of a second leaves a little less when the call begins.
+pub const GENEROUS_TIME: Duration = Duration::from_millis(900);
 
 /// Longer latencies count as this: 9 years.
 const LONGEST: u64 = ESTIMATE.max() >> FRACTION;
 
 /// The 90th percentile of a server's successes from before its failures began.
 ///
-/// With it a caller can decide whether a call that ended by its own deadline had enough time. While the server fails, its
-/// remaining successes say little about the usual latency, so they are not used. A window has at least 50 outcomes and
-/// ends at a multiple of 10 s of the clock. It counts only if at most one in ten of its outcomes failed. The percentile
-/// is that of earlier windows, or `None` before the first good window has ended.
+/// With it a caller can decide whether a call that ended by its own deadline had [enough time](Self::enough_time). While the server
+/// fails, its remaining successes say little about the usual latency, so they are not used. A window has at least 50 outcomes and
+/// ends at a multiple of 10 s of the clock. It counts only if at most one in ten of its outcomes failed. The percentile is that of
+/// earlier windows. Before the first good window has ended, it is that of the present one, from ten successes on.
 ///
-/// It is an estimate from about the last 300 successes. Each one that took longer raises it by a small part, and each
-/// other one lowers it by a ninth of that. So it takes some 700 successes to fall to a tenth.
+/// It starts as the longest of ten successes, and is an estimate from about the last 300. Each one that took longer raises it by a
+/// small part, and each other one lowers it by a ninth of that. So it takes some 700 successes to fall to a tenth.
 ///
-/// The breaker and throttle layers of HTTP measure it for each host with `damper::http::MinBudget::usual_per_host()`.
+/// The breaker and throttle layers of HTTP measure it for each host, if their calls have deadlines.
 ///
 /// It takes 24 bytes and the clock, no lock, and one or two compare-and-swaps per outcome.
 ///
@@ -77,10 +85,8 @@ const LONGEST: u64 = ESTIMATE.max() >> FRACTION;
 /// assert_eq!(latency.p90(), Some(Duration::from_millis(50)));
 ///
 /// // A call that had only 20 ms ended by its deadline: a breaker ignores it.
-/// let verdict = match latency.p90() {
-///     Some(enough) if Duration::from_millis(20) < enough => damper::Verdict::Ignored,
-///     _ => damper::Verdict::DeadlineExceeded,
-/// };
+/// let had_time = Duration::from_millis(20) >= latency.enough_time();
+/// let verdict = if had_time { damper::Verdict::DeadlineExceeded } else { damper::Verdict::Ignored };
 /// assert_eq!(verdict, damper::Verdict::Ignored);
 /// ```
 #[derive(Debug)]
@@ -128,18 +134,30 @@ impl<C: Clock> UsualLatency<C> {
         self
     }
 
-    /// Returns the 90th percentile of successes before failures began, or `None` without enough of them.
+    /// Returns the 90th percentile of successes before failures began, or `None` before ten of them.
     #[must_use]
     pub fn p90(&self) -> Option<Duration> {
         // ORDERING: Relaxed, here and below, as each word is a complete value and a stale one is harmless.
         // loom-tests: usual_latency::every_outcome_is_counted.
         match self.usual.load(Ordering::Relaxed) {
-            0 => None,
-            usual => {
-                let nanos = ((usual & ((1 << FRACTION) - 1)) * 1_000) >> FRACTION;
-                Some(Duration::from_micros(usual >> FRACTION) + Duration::from_nanos(nanos))
+            0 => {
+                let word = self.estimate.load(Ordering::Relaxed);
+                (SAMPLES.get(word) >= FIRST).then(|| time(ESTIMATE.get(word)))
             }
+            usual => Some(time(usual)),
         }
+    }
+
+    /// Returns the time that is enough for a call.
+    ///
+    /// A server is at fault if a call that was given this much time ends by its deadline. It is the [90th percentile](Self::p90). Before that is known, it is the longest success so far. Before the first success it is 0.9 s,
+    /// which is more than most calls take: otherwise the first callers with short deadlines would blame the server.
+    #[must_use]
+    pub fn enough_time(&self) -> Duration {
+        self.p90().unwrap_or_else(|| match ESTIMATE.get(self.estimate.load(Ordering::Relaxed)) {
+            0 => GENEROUS_TIME,
+            longest => time(longest),
+        })
     }
 
     /// Records a success and its latency.
@@ -183,6 +201,8 @@ impl<C: Clock> UsualLatency<C> {
     }
 
     /// Adopts the estimate if the server was healthy, and otherwise reverts it.
+    ///
+    /// A reverted estimate keeps its small steps, so that the first success after an outage does not replace it.
     #[cold]
     fn end_window(&self, outcomes: u64) {
         let (successes, failures) = (SUCCESSES.get(outcomes), FAILURES.get(outcomes));
@@ -201,11 +221,19 @@ fn estimate(latency: Duration) -> u64 {
     u64::try_from(latency.as_micros()).unwrap_or(LONGEST).clamp(1, LONGEST) << FRACTION
 }
 
+/// Converts an estimate to a time, rounded down to nanoseconds.
+const fn time(estimate: u64) -> Duration {
+    // Below 2^58 / 2^10 microseconds, and a fraction of one: no sum or product overflows.
+    let nanos = ((estimate & ((1 << FRACTION) - 1)) * 1_000) >> FRACTION;
+    Duration::from_micros(estimate >> FRACTION).saturating_add(Duration::from_nanos(nanos))
+}
+
 /// Returns the estimate after a success with this latency.
 const fn following(word: u64, latency: u64) -> u64 {
     let (estimate, samples) = (ESTIMATE.get(word), SAMPLES.get(word));
-    if samples == 0 {
-        return ESTIMATE.put(latency) | SAMPLES.put(1);
+    if samples < FIRST {
+        let longest = if latency > estimate { latency } else { estimate };
+        return ESTIMATE.put(longest) | SAMPLES.put(samples + 1);
     }
     // In tenths of a part: nine up for one down keep a tenth of the successes above the estimate.
     let part = estimate / samples;

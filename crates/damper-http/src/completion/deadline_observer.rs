@@ -30,8 +30,9 @@ impl<O: CallObserver> DeadlineObserver<O> {
     /// Observes the call of a request, which begins now.
     #[inline]
     pub(crate) fn new(observer: O, head: &Head<'_>, min_budget: &MinBudget) -> Self {
-        let (min_budget, measured) = min_budget.of(head);
-        match head.extensions.get::<Deadline>() {
+        let deadline = head.extensions.get::<Deadline>();
+        let (min_budget, measured) = min_budget.of(head, deadline.is_some());
+        match deadline {
             None => Self { observer, deadline: Deadline::NEVER, is_short: false, measured },
             Some(deadline) => {
                 let left = deadline.remaining();

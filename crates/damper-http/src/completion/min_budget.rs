@@ -9,6 +9,7 @@ use core::time::Duration;
 use damper_core::breaker::Verdict;
 use damper_core::deadline::UsualLatency;
 use damper_core::store::LruStore;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// The shortest time given to a call whose passed deadline counts as a failure of its server.
@@ -16,13 +17,15 @@ use std::time::Instant;
 /// | the time | write |
 /// |---|---|
 /// | a fixed one | a [`Duration`] |
-/// | the usual latency of each host | [`MinBudget::usual_per_host()`](Self::usual_per_host) |
+/// | the usual latency of each host, the default | [`MinBudget::usual_per_host()`](Self::usual_per_host) |
 /// | the usual latency of all hosts together | [`UsualLatency::new()`](UsualLatency::new), or an `Arc` of it |
 /// | the usual latency of hosts, which you keep or set | an `Arc<LruStore<String, UsualLatency>>` |
 ///
 /// The usual latency is the [90th percentile](UsualLatency) of a server's successes, taken before its failures began. A call is measured
-/// until it has [ended](crate::Completion). The measurement starts anew with each process. While it is unknown, every passed deadline
-/// counts. Measuring a call takes two readings of the clock and a small allocation.
+/// until it has [ended](crate::Completion). The measurement starts anew with each process. While it is unknown, the longest success so far
+/// is [enough](UsualLatency::enough_time), and before the first one 0.9 s: a host that hangs from the start of the process counts as failing
+/// only for calls with more time, unless you set a fixed time. Measuring a call takes two readings of the clock and a small
+/// allocation.
 ///
 /// # Examples
 ///
@@ -35,8 +38,10 @@ use std::time::Instant;
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
-/// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default()).min_budget(MinBudget::usual_per_host());
+/// let all = CircuitBreakerLayer::per_host(BreakerConfig::default()).min_budget(MinBudget::from(UsualLatency::new()));
+/// # let _ = all;
 ///
+/// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default());
 /// // One host was measured before a restart. The key is the host and port.
 /// let hosts = Arc::new(LruStore::new(100)?);
 /// let measured = || UsualLatency::new().starting_with(Duration::from_millis(80));
@@ -53,25 +58,27 @@ enum Rule {
     Fixed(Duration),
     OfAll(Arc<UsualLatency>),
     PerHost(Arc<LruStore<String, UsualLatency>>),
+    /// The store is made for the first call with a deadline.
+    FromFirstDeadline(Arc<OnceLock<LruStore<String, UsualLatency>>>),
 }
 
 impl MinBudget {
-    /// Every passed deadline counts.
-    pub(crate) const ZERO: Self = Self(Rule::Fixed(Duration::ZERO));
-
     /// Measures the usual latency of each host, for the 1024 most recently called hosts.
     ///
     /// A host has one latency however it is spelled, as it has one breaker in [`PerHost`](crate::PerHost). Clones share their measurements.
+    ///
+    /// The measurement begins with the first call that has a deadline. A client without deadlines pays nothing for it.
     #[must_use]
     pub fn usual_per_host() -> Self {
-        Self(Rule::PerHost(Arc::new(LruStore::default())))
+        Self(Rule::FromFirstDeadline(Arc::default()))
     }
 
     /// Returns the time that a call must be given, and the measurement of the call, which begins now.
     #[inline]
-    pub(super) fn of(&self, head: &Head<'_>) -> (Duration, Option<Box<MeasuredCall>>) {
-        match self.0 {
-            Rule::Fixed(min_budget) => (min_budget, None),
+    pub(super) fn of(&self, head: &Head<'_>, has_deadline: bool) -> (Duration, Option<Box<MeasuredCall>>) {
+        match &self.0 {
+            Rule::Fixed(min_budget) => (*min_budget, None),
+            Rule::FromFirstDeadline(hosts) if !has_deadline && hosts.get().is_none() => (Duration::ZERO, None),
             _ => self.begun(head),
         }
     }
@@ -84,10 +91,15 @@ impl MinBudget {
         let usual = match &self.0 {
             Rule::Fixed(min_budget) => return (*min_budget, None),
             Rule::OfAll(usual) => Arc::clone(usual),
-            Rule::PerHost(hosts) => head.with_host(|host| hosts.get_or_insert_with(host, UsualLatency::new)),
+            Rule::PerHost(hosts) => usual_of(hosts, head),
+            Rule::FromFirstDeadline(hosts) => usual_of(hosts.get_or_init(LruStore::default), head),
         };
-        (usual.p90().unwrap_or_default(), Some(Box::new(MeasuredCall { usual, began: Instant::now() })))
+        (usual.enough_time(), Some(Box::new(MeasuredCall { usual, began: Instant::now() })))
     }
+}
+
+fn usual_of(hosts: &LruStore<String, UsualLatency>, head: &Head<'_>) -> Arc<UsualLatency> {
+    head.with_host(|host| hosts.get_or_insert_with(host, UsualLatency::new))
 }
 
 impl From<Duration> for MinBudget {
@@ -122,7 +134,7 @@ impl fmt::Debug for MinBudget {
         match &self.0 {
             Rule::Fixed(min_budget) => tuple.field(min_budget).finish(),
             Rule::OfAll(usual) => tuple.field(usual).finish(),
-            Rule::PerHost(_) => tuple.finish_non_exhaustive(),
+            Rule::PerHost(_) | Rule::FromFirstDeadline(_) => tuple.finish_non_exhaustive(),
         }
     }
 }

@@ -60,7 +60,7 @@ impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome> ClassifyLoad<E> for F {
 /// closure that says so.
 ///
 /// A call that ends by its deadline is a sign of overload only if the deadline left it as long as a call usually takes, and, until the
-/// limit knows that time, a second.
+/// limit knows that time, 0.9 s.
 ///
 /// The status of gRPC is read in the head of a response without messages, and otherwise in the trailers: there those of overload
 /// count, whatever classifies the heads.

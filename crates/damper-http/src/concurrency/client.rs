@@ -189,7 +189,7 @@ where
 impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
     /// Sets the shortest time given to a call whose end by the deadline is a sign of overload.
     ///
-    /// Default: the [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else a second. See [`ConcurrencyLayer::min_budget`](super::ConcurrencyLayer::min_budget).
+    /// Default: the [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else 0.9 s. See [`ConcurrencyLayer::min_budget`](super::ConcurrencyLayer::min_budget).
     #[must_use]
     pub fn min_budget(mut self, min_budget: Duration) -> Self {
         Arc::make_mut(&mut self.shared).settings.min_budget = Some(min_budget);

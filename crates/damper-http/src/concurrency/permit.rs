@@ -39,7 +39,7 @@ pub trait ConcurrencyPermit {
 
     /// Returns how long a call takes while the service is not overloaded, if the limit knows it.
     ///
-    /// Default: `None`. A second counts as that time then.
+    /// Default: `None`. 0.9 s count as that time then.
     ///
     /// A call that was given less time and ends by its deadline is no sign of overload, unless the layer has a `min_budget`.
     fn typical_latency(&self) -> Option<Duration> {

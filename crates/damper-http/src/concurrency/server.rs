@@ -306,7 +306,7 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
 
     /// Sets the time that a call has to be given before its end by the deadline is a sign of overload.
     ///
-    /// Default: the [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else a second.
+    /// Default: the [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else 0.9 s.
     ///
     /// A client that leaves its calls 1 ms must not shrink the limit of all others. Where the [`Deadline`](damper_core::Deadline) in a
     /// request's extensions leaves less when the call gets its permit, nothing is recorded of a call that is dropped after its deadline,

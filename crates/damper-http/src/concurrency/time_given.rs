@@ -4,6 +4,7 @@ use super::ConcurrencyPermit;
 use crate::Head;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
+use damper_core::internal::GENEROUS_TIME;
 
 /// The time that a call had left when it got its permit.
 ///
@@ -16,11 +17,6 @@ pub(super) struct TimeGiven {
     left: u64,
 }
 
-/// The time that is enough for a call of a limit that does not know yet how long its calls take.
-///
-/// A second is more than most calls take, so that calls with short deadlines at the start of a process are not taken for overload.
-const GENEROUS: Duration = Duration::from_secs(1);
-
 /// More than any call takes.
 const ENOUGH: u64 = u64::MAX;
 
@@ -30,7 +26,7 @@ impl TimeGiven {
 
     /// Reads what the deadline of this request leaves now.
     ///
-    /// Without a `min_budget`, the time that a call of this limit usually takes is enough, and until that is known [`GENEROUS`].
+    /// Without a `min_budget`, the time that a call of this limit usually takes is enough, and until that is known [`GENEROUS_TIME`].
     #[inline]
     pub(super) fn new(head: &Head<'_>, min_budget: Option<Duration>) -> Self {
         match head.extensions.get::<Deadline>() {
@@ -53,7 +49,7 @@ impl TimeGiven {
     #[cold]
     pub(super) fn is_callers_fault(&self, permit: &impl ConcurrencyPermit, is_by_deadline: bool) -> bool {
         let is_short = || {
-            let enough = permit.typical_latency().unwrap_or(GENEROUS);
+            let enough = permit.typical_latency().unwrap_or(GENEROUS_TIME);
             self.left == 0 || u128::from(self.left) < enough.as_nanos()
         };
         (is_by_deadline || self.is_over()) && is_short()

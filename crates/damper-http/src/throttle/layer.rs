@@ -129,7 +129,7 @@ impl<T: Throttles> ThrottleLayer<T> {
         Self {
             throttles,
             completion: AtHead::rejections(),
-            min_budget: MinBudget::ZERO,
+            min_budget: MinBudget::usual_per_host(),
             telemetry: ThrottleTelemetry::new("default"),
         }
     }
@@ -163,7 +163,7 @@ impl<T, W> ThrottleLayer<T, W> {
 
     /// Sets the time that a call must have been given for its passed deadline to count as a rejection.
     ///
-    /// Default: zero, so that each counts.
+    /// Default: [`MinBudget::usual_per_host()`].
     ///
     /// Where the [`Deadline`](damper_core::Deadline) in a request's extensions leaves less, a 504 and a failure that comes
     /// once that deadline has passed are not counted: see
