@@ -26,7 +26,7 @@ impl Random {
     }
 }
 
-/// Ten minutes of 100 calls a second with a shared budget. Returns the share of polite retries that were allowed.
+/// Returns the share of polite retries that a shared budget allows in ten minutes of 100 calls a second.
 ///
 /// Of the polite calls 2 % fail once. The calls of the others fail always, and are tried three times.
 fn polite_retries(failing_thousandths: u64) -> f64 {
@@ -55,9 +55,9 @@ fn failing_minority_takes_the_retry_budget_once_it_is_above_the_ratio() {
     assert!((0.5..0.7).contains(&shares[4]), "the page says that three tenths do not: {shares:?}");
 }
 
-/// A server with the guard gets 100 requests a second for ten minutes. Returns the shares of polite and of expired requests that were served.
+/// Returns the shares of polite and of expired requests that a server with the guard serves.
 ///
-/// The others send instants that have passed.
+/// It gets 100 requests a second for ten minutes. The deadlines of the others have passed.
 fn served_by_the_guard(expired_thousandths: u64) -> (f64, f64) {
     let clock = ManualClock::new();
     let guard = SkewGuard::with_clock(&clock);
@@ -77,7 +77,7 @@ fn served_by_the_guard(expired_thousandths: u64) -> (f64, f64) {
     (served_polite / polite, served_expired / expired)
 }
 
-/// The guard never refuses a request in time. Above a fifth it serves expired ones, which is what it is for.
+/// The guard never refuses a request in time. Above a fifth it serves expired ones, as it should.
 #[test]
 fn requests_that_arrive_expired_take_nothing_from_others() {
     for (thousandths, most_served) in [(100, 0.01), (190, 0.05), (300, 0.40), (500, 0.65)] {
@@ -138,9 +138,9 @@ fn greedy_tenant_takes_no_slots_from_others_unless_it_invents_names() {
     assert!(with_many < 0.1, "the page says that names must be verified: {with_many}");
 }
 
-/// A store of 100 breakers. One caller has 1,000 hosts that fail, which are tried in turn; 20 hosts of others work, but for one that fails.
+/// Returns how many of 6,000 calls to a failing host were made, beside a flood of failing hosts.
 ///
-/// Returns the calls that were made to the failing host of the others, of 6,000.
+/// The store has 100 breakers. One caller has 1,000 hosts that fail, and tries them at random. The others have 20 hosts, of which one fails.
 fn calls_to_a_failing_host(dead_hosts_a_second: u64) -> u32 {
     let clock = std::sync::Arc::new(ManualClock::new());
     let hosts = KeyedCircuitBreaker::with_clock(BreakerConfig::DEFAULT, 100, std::sync::Arc::clone(&clock)).unwrap();
