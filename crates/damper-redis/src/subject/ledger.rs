@@ -27,7 +27,9 @@ pub(super) enum Mode {
     Leasing,
 }
 
-/// A request for tokens that has no outcome yet. Times are in µs of the subject's clock.
+/// A request or a joint take that has no outcome yet. Times are in µs of the subject's clock.
+///
+/// It is known by its number, because two readings of a clock for one event may differ.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     pub(super) seq: u64,
@@ -68,8 +70,9 @@ pub(super) struct Ledger {
     ///
     /// A reply came so late that the tokens which it brought had ended.
     pub(super) slow_until: u64,
-    /// When the joint take in flight was made.
-    pub(super) joint: Option<u64>,
+    /// The number of the last joint take.
+    pub(super) joint_seq: u64,
+    pub(super) joint: Option<InFlight>,
     pub(super) set_aside: SetAside,
     /// The tokens of the checks that wait for the request or the joint take in flight.
     pub(super) joined: u64,
@@ -117,6 +120,7 @@ impl Ledger {
             emptied_at: None,
             is_blocked: false,
             slow_until: 0,
+            joint_seq: 0,
             joint: None,
             set_aside: SetAside::default(),
             joined: 0,

@@ -103,6 +103,7 @@ pub(super) enum Kind {
     },
     /// For all checks that wait.
     JointTake {
+        seq: u64,
         cost: u32,
     },
     Lease {

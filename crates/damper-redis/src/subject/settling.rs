@@ -41,7 +41,7 @@ impl<C: Clock> Subject<C> {
                 }
                 self.taken(cost, reply, now)
             }
-            Kind::JointTake { cost } => {
+            Kind::JointTake { cost, .. } => {
                 self.see(&mut ledger, reply, now);
                 self.taken_jointly(&mut ledger, &ticket, cost, reply.status, now);
                 ledger.unmet = joined.saturating_sub(if reply.status == Status::Done { cost.into() } else { 0 });
@@ -118,23 +118,13 @@ impl<C: Clock> Subject<C> {
         {
             ledger.in_flight = None;
         }
-        if self.is_joint_in_flight(&ledger, &ticket) {
-            ledger.joint = None;
-        }
-    }
-
-    /// Whether this is the joint take in flight. It may have been given up.
-    fn is_joint_in_flight(&self, ledger: &Ledger, ticket: &Ticket) -> bool {
-        let made = self.instants.micros(ticket.sent);
-        matches!(ticket.kind, Kind::JointTake { .. }) && ledger.joint == Some(made)
+        end_joint_take(&mut ledger, &ticket);
     }
 
     /// Sets the tokens aside for the checks that wait.
     fn taken_jointly(&self, ledger: &mut Ledger, ticket: &Ticket, cost: u32, status: Status, now: u64) {
         ledger.is_failing = false;
-        if self.is_joint_in_flight(ledger, ticket) {
-            ledger.joint = None;
-        }
+        end_joint_take(ledger, ticket);
         if status == Status::Done {
             let until = self.instants.micros(ticket.sent).saturating_add(SET_ASIDE);
             ledger.set_aside.put(cost, until);
@@ -159,8 +149,7 @@ impl<C: Clock> Subject<C> {
                 }
             }
             Kind::JointTake { .. } => {
-                if self.is_joint_in_flight(ledger, ticket) {
-                    ledger.joint = None;
+                if end_joint_take(ledger, ticket) {
                     ledger.fail(sent, now);
                 }
             }
@@ -251,6 +240,12 @@ impl<C: Clock> Subject<C> {
         self.elsewhere.store(remaining.unwrap_or(0), Ordering::Relaxed);
         self.full_at.store(self.instants.ticks(full_at), Ordering::Relaxed);
     }
+}
+
+/// Notes the outcome of a joint take, and returns whether it was in flight. It may have been given up.
+fn end_joint_take(ledger: &mut Ledger, ticket: &Ticket) -> bool {
+    let Kind::JointTake { seq, .. } = ticket.kind else { return false };
+    ledger.joint.take_if(|joint| joint.seq == seq).is_some()
 }
 
 fn micros(duration: Duration) -> u64 {

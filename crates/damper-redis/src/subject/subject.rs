@@ -226,7 +226,7 @@ impl<C: Clock> Subject<C> {
         let now = self.now();
         self.give_up_overdue(&mut ledger, now);
         ledger.give_back_ended(now);
-        if let Some(since) = ledger.in_flight.map(|in_flight| in_flight.since).or(ledger.joint) {
+        if let Some(InFlight { since, .. }) = ledger.in_flight.or(ledger.joint) {
             return self.at(since.saturating_add(self.plan.lease_micros()));
         }
         if let Some(until) = ledger.set_aside.until() {
@@ -359,8 +359,10 @@ impl<C: Clock> Subject<C> {
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
         self.elsewhere.store(elsewhere.saturating_sub(cost), Ordering::Relaxed);
         let mut outgoing = self.take(ledger, cost);
-        outgoing.ticket.kind = Kind::JointTake { cost };
-        (ledger.joint, ledger.joined, ledger.unmet) = (Some(now), 0, 0);
+        ledger.joint_seq += 1;
+        outgoing.ticket.kind = Kind::JointTake { seq: ledger.joint_seq, cost };
+        ledger.joint = Some(InFlight { seq: ledger.joint_seq, since: now });
+        (ledger.joined, ledger.unmet) = (0, 0);
         outgoing
     }
 
@@ -414,7 +416,7 @@ impl<C: Clock> Subject<C> {
             ledger.fail(in_flight.since, now);
             ledger.give_up_leasing(now);
         }
-        if let Some(since) = ledger.joint
+        if let Some(InFlight { since, .. }) = ledger.joint
             && now.saturating_sub(since) >= self.plan.lease_micros()
         {
             ledger.joint = None;

@@ -1,9 +1,9 @@
-//! Processes, the server and the network, on one clock that is moved by hand.
+//! Processes, the server and the network, in one simulated time.
 
 use super::server::Server;
 use crate::script::{Reply, Terms};
 use crate::subject::{Answer, Due, Outcome, Outgoing, Plan, Subject};
-use damper_core::ManualClock;
+use damper_core::{Clock, ManualClock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +68,8 @@ impl Tally {
 }
 
 struct Process {
+    /// Each reading moves it a little, so that no two readings are taken for one.
+    clock: Arc<ManualClock>,
     subject: Subject<Arc<ManualClock>>,
     traffic: Traffic,
     tally: Tally,
@@ -75,6 +77,16 @@ struct Process {
     due: u64,
     /// The costs of checks that joined a command in flight, and their deadlines.
     joined: Vec<(u32, u64)>,
+}
+
+impl Process {
+    /// Sets the clock to the simulated time, unless its readings have moved it further.
+    fn catch_up(&self, micros: u64) {
+        let nanos = micros * 1_000;
+        if self.clock.now() < nanos {
+            self.clock.set_ticks(nanos);
+        }
+    }
 }
 
 enum Event {
@@ -85,7 +97,6 @@ enum Event {
 }
 
 pub(super) struct Fleet {
-    clock: Arc<ManualClock>,
     now: u64,
     pub(super) server: Server,
     processes: Vec<Process>,
@@ -107,10 +118,8 @@ impl Fleet {
     }
 
     pub(super) fn with_plan(plan: Plan, terms: Terms, traffic: Vec<Traffic>) -> Self {
-        let clock = Arc::new(ManualClock::new());
         let plan = Arc::new(plan);
         let mut fleet = Self {
-            clock: Arc::clone(&clock),
             now: 0,
             server: Server::new(terms, SECOND),
             processes: Vec::new(),
@@ -123,9 +132,10 @@ impl Fleet {
             logs: true,
         };
         for (index, traffic) in traffic.into_iter().enumerate() {
+            let clock = Arc::new(ManualClock::new().moving(50));
             let subject = Subject::new(Arc::clone(&plan), index as u64, Arc::clone(&clock));
             let (tally, due) = (Tally::default(), u64::MAX);
-            fleet.processes.push(Process { subject, traffic, tally, due, joined: Vec::new() });
+            fleet.processes.push(Process { clock, subject, traffic, tally, due, joined: Vec::new() });
             let first = fleet.chance.below(SECOND);
             fleet.schedule(first, Event::Check(index));
         }
@@ -149,8 +159,10 @@ impl Fleet {
             && next.key().0 <= end
         {
             let ((time, _), event) = next.remove_entry();
-            self.clock.advance(Duration::from_micros(time - self.now));
             self.now = time;
+            if let Event::Check(index) | Event::Due(index) | Event::Return(index, ..) = event {
+                self.processes[index].catch_up(time);
+            }
             match event {
                 Event::Check(index) => {
                     let (cost, pause) = (self.processes[index].traffic)(&mut self.chance, time);
@@ -173,7 +185,6 @@ impl Fleet {
                 self.server.taken.clear();
             }
         }
-        self.clock.advance(Duration::from_micros(end - self.now));
         self.now = end;
     }
 
