@@ -312,6 +312,16 @@ fn limit_of_all_keys_replaces_that_of_one_key_and_applies_to_new_keys() {
     drop(permits);
 }
 
+/// A service that is switched off for all keys refuses new ones too.
+#[test]
+fn limit_of_zero_applies_to_new_keys() {
+    let tenants = KeyedBulkhead::<u32>::new(1, 16).unwrap();
+    tenants.set_limit(0);
+    let full = tenants.try_acquire(&1).unwrap_err();
+    assert_eq!((full.limit(), full.cause()), (0, FullCause::NoSlot));
+    assert!(KeyedBulkhead::<u32>::new(0, 16).unwrap().try_acquire(&1).is_err());
+}
+
 #[test]
 fn bounds_of_all_keys_hold_for_later_ones() {
     let hosts = KeyedAdaptiveLimit::<u32>::new(LimitBounds::DEFAULT, 16).unwrap();

@@ -192,7 +192,7 @@
 //! After a refusal the quota is unchanged. The error names the requested value and the limiter's maximum.
 //!
 //! A limiter counts in steps that suit the fastest quota it was built for. After a change waits are exact to the
-//! clock's tick, and no token is late by a tick or more. If the quota is `k` times slower than the fastest one, a token
+//! clock's tick, and a token is late by less than two ticks. If the quota is `k` times slower than the fastest one, a token
 //! may be early by less than `k` ticks: a millisecond after a change from 1,000,000/s to 1/s, on a clock of
 //! nanoseconds.
 //!

@@ -283,9 +283,9 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// stays missing, and is repaid at the new rate. Across the change at most the larger burst and what both quotas
     /// bring are allowed.
     ///
-    /// Waits stay exact to the clock's tick, and no token is late by a tick or more. Where the quota is `k` times slower
-    /// than the one that the limiter was built with (or [`up_to`](Self::up_to)), a token may come early by less than `k`
-    /// ticks: built for 1,000,000/s and set to 1/s, by less than a millisecond on a clock of nanoseconds.
+    /// Waits stay exact to the clock's tick. A token is late by less than two ticks: it comes at the tick in which it is due,
+    /// or at the next one. Where the quota is `k` times slower than the one that the limiter was built with (or
+    /// [`up_to`](Self::up_to)), a token may come early by less than `k` ticks: built for 1,000,000/s and set to 1/s, by less than a millisecond on a clock of nanoseconds.
     ///
     /// # Errors
     ///
