@@ -368,6 +368,25 @@ fn refusal_says_why_a_call_does_not_wait() {
     assert!(first.starts_with("limit 2"), "of a call that nobody holds up: {first}");
 }
 
+/// A call behind others is refused when its time is over, although nothing has changed for it.
+#[test]
+fn waiter_behind_others_is_refused_in_its_time() {
+    let clock = ManualClock::new();
+    let llm = llm(&clock);
+    drop(llm.reserve([1, 6_000]).unwrap());
+    let _first = Task::waiting(&llm, [1, 6_000]);
+    let acquire = llm.acquire([1, 1]).within(Duration::from_secs(1));
+    let mut second = Box::pin(acquire.sleeping_by(|_| pending::<()>()));
+    let mut poll = || second.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll().is_pending());
+    clock.advance(Duration::from_millis(999));
+    assert!(poll().is_pending());
+    clock.advance(Duration::from_millis(1));
+    let Poll::Ready(Err(refusal)) = poll() else { panic!("its time is over") };
+    assert!(matches!(refusal, LimitSetRefusal::Queue(SetQueueRefusal::TimedOut)));
+    assert_eq!(llm.bulkhead().waiting(), 1);
+}
+
 #[test]
 fn threads_wait_for_a_settlement() {
     let limits = LimitSet::new([Quota::per_hour(60), Quota::per_hour(100)]).queue(8);

@@ -2,6 +2,7 @@
 
 use super::SetAcquire;
 use super::SetQueueRefusal;
+use crate::concurrency::bulkhead::patience::Patience;
 use crate::concurrency::bulkhead::permit::sealed::Slotted;
 use crate::concurrency::bulkhead::queue::{Entry, Place};
 use crate::concurrency::{Bulkhead, LimitSetRefusal};
@@ -66,7 +67,7 @@ impl<P> SetQueue<P> {
         if self.turn.take().is_ok() {
             return Ok(None);
         }
-        match self.turn.join(Default::default(), waker.clone()) {
+        match self.turn.join(Patience::default(), waker.clone()) {
             Ok(Entry::Entered) => Ok(None),
             // The oldest comes first, so none was displaced.
             Ok(Entry::Queued(queued)) => Ok(Some(queued.place)),
@@ -212,10 +213,10 @@ pub trait QueuedSetRef: LimitSetRef + Deref<Target: sealed::QueuedSet> {}
 impl<S: LimitSetRef + Deref<Target: sealed::QueuedSet>> QueuedSetRef for S {}
 
 pub(super) mod sealed {
-    use super::{Clock, InFlight, LimitSet, LimitSetRef, LimitSetRefusal, Limits, SetQueue};
+    use super::{Clock, InFlight, LimitSet, LimitSetRef, LimitSetRefusal, Limits, Patience, SetQueue};
     use crate::concurrency::bulkhead::expiry::Expiry;
-    use crate::concurrency::bulkhead::patience::Patience;
-    use crate::limit::SetReservation;
+
+    use crate::limit::{LimitSetDenied, SetReservation};
     use core::ops::Deref;
     use core::time::Duration;
 
@@ -270,7 +271,7 @@ pub(super) mod sealed {
         }
 
         fn final_refusal(&self, costs: &Self::Costs) -> Option<LimitSetRefusal> {
-            self.refusal_of(costs).filter(|denied| denied.is_final()).map(LimitSetRefusal::Limit)
+            self.refusal_of(costs).filter(LimitSetDenied::is_final).map(LimitSetRefusal::Limit)
         }
 
         fn reservation<S>(set: S, taken: Self::Costs, is_first: bool) -> SetReservation<S>
