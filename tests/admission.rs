@@ -681,9 +681,9 @@ impl LimitRule for ByFullness {
     }
 }
 
-/// A window begins with the end of a call, whose slot goes to a queued one. It ends with that of another call.
+/// Returns the limit after a window that was full or not.
 ///
-/// Returns the limit after it. Meanwhile a newcomer may be refused, and the queued call may be polled.
+/// It begins with the end of a call, whose slot goes to a queued one, and ends with that of another call. Meanwhile a newcomer may be refused, and the queued call may be polled.
 fn limit_after_a_window(is_refused: bool, is_polled: bool) -> u32 {
     let clock = Arc::new(ManualClock::new());
     let gate = Arc::new(Admission::with_rule(ByFullness, Arc::clone(&clock)));
@@ -716,7 +716,7 @@ fn window_is_full_if_a_call_was_refused_or_had_to_wait() {
 fn queued_call_sleeps_until_it_is_too_late_to_begin() {
     let (gate, clock) = gate(1, 4);
     teach(&gate, &clock, 50 * MS);
-    let median = gate.median_service_time().unwrap();
+    let until_late = (200 * MS).checked_sub(gate.median_service_time().unwrap()).unwrap();
     let _permit = gate.try_admit(REQUEST).unwrap();
     let slept = Arc::new(Mutex::new(Vec::new()));
     let sleep = {
@@ -728,8 +728,8 @@ fn queued_call_sleeps_until_it_is_too_late_to_begin() {
     };
     let mut call = Box::pin(gate.admit(within(200 * MS, &clock)).sleeping_by(sleep));
     assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    assert_eq!(*slept.lock().unwrap(), [200 * MS - median]);
-    clock.advance(200 * MS - median);
+    assert_eq!(*slept.lock().unwrap(), [until_late]);
+    clock.advance(until_late);
     let Poll::Ready(Err(late)) = call.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("it is too late")
     };

@@ -332,7 +332,7 @@ fn fixed_window_survives_a_wrap_of_its_number() {
     }
 }
 
-/// The tokens of the call count in the sum that is compared with the limit, as well as those that were taken before.
+/// The tokens of the call itself count in the sum that is compared with the limit.
 ///
 /// By the published form, which compares the sum without them, a tenth call would be allowed here.
 #[test]

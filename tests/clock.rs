@@ -52,7 +52,9 @@ fn tokens_arrive_in_steps_of_the_resolution() {
     }
 }
 
-/// A ticker that runs late by 11 of its resolutions: the calls before its refresh and after it are of one moment.
+/// A ticker runs late by 11 of its resolutions.
+///
+/// The calls before its refresh and after it are of one moment.
 #[test]
 fn late_refresh_allows_what_the_pause_brings() {
     let clock = CoarseClock::new();

@@ -47,7 +47,9 @@ impl Timer {
         let next = self.alarms.lock().unwrap().iter().map(|&(due, _)| due).min().unwrap_or(target);
         self.clock.advance_ticks(next.clamp(self.now(), target) - self.now());
         let due = self.alarms.lock().unwrap().extract_if(.., |&mut (due, _)| due <= self.now()).collect::<Vec<_>>();
-        due.into_iter().for_each(|(_, waker)| waker.wake());
+        for (_, waker) in due {
+            waker.wake();
+        }
     }
 }
 
@@ -132,7 +134,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// The set beside its model: two buckets, some slots, and the calls that wait in the order of their arrival.
+/// The set beside its model: two buckets, some slots, and the calls that wait in their order.
 struct Comparison {
     set: Arc<Set<Clocked>>,
     timer: Timer,

@@ -9,7 +9,7 @@ use std::time::Duration;
 const CALLS: u32 = 120;
 const SEEDS: u64 = 10;
 
-/// Returns how many thousandths of the quota `clients` used until `CALLS` calls were accepted, and the rejections.
+/// Returns how many thousandths of the quota the clients used for all calls, and the rejections.
 ///
 /// Each client makes one call after the other. The service reports the remaining calls, and may ask for a pause.
 fn run(quota: Quota, clients: u64, retry_after: Option<Duration>) -> (u64, u32) {
@@ -42,7 +42,9 @@ fn as_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap()
 }
 
-/// The longest sleep starts no longer than the burst takes to fill, since tokens beyond a full bucket are lost.
+/// The longest sleep starts no longer than the burst takes to fill.
+///
+/// Tokens beyond a full bucket are lost.
 #[test]
 fn short_run_uses_most_of_a_small_burst() {
     for (burst, least) in [(1, 800), (2, 880), (5, 960), (10, 950), (20, 900)] {
@@ -52,7 +54,9 @@ fn short_run_uses_most_of_a_small_burst() {
     }
 }
 
-/// Clients that share a quota find one another by rejections, and the longest sleep falls again when it was too long.
+/// Clients that share a quota find one another by rejections.
+///
+/// The longest sleep falls again when it was too long.
 #[test]
 fn clients_share_a_small_burst() {
     for (burst, clients, least) in [(1, 2, 700), (2, 2, 600), (5, 2, 950), (1, 10, 450), (5, 10, 950), (20, 10, 950)] {

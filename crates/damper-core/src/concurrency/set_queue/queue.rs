@@ -26,7 +26,9 @@ pub struct SetQueue<P> {
     first: Guarded<Option<Waker>>,
 }
 
-/// A clock that stands still: calls wait for their turn without a time, because they time their waits themselves.
+/// A clock that stands still.
+///
+/// Calls wait for their turn without a time, because they time their waits themselves.
 #[derive(Debug)]
 struct Timeless;
 
@@ -148,7 +150,7 @@ impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> LimitSet<
     /// Calls are served in the order in which they came, whatever they cost: small ones never overtake a large one.
     /// [`reserve`](LimitSet::reserve) is refused while calls wait, so it overtakes none either.
     ///
-    /// # What a large call costs the others
+    /// # The cost of a large call for others
     ///
     /// The first call holds up all others until its own costs are there. That takes at most as long as an empty limit
     /// needs to fill, plus the time until a slot is free. Callers that estimate whole bursts make others wait for that long
@@ -170,8 +172,8 @@ impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> LimitSet<
     /// Nothing is taken before all of it is there. So each limit allows its envelope, as for calls that do not wait.
     ///
     /// The first call asks again when its tokens are due. A reservation that is settled or dropped wakes it earlier, and so
-    /// does a change of a quota. What changes elsewhere, such as the limit of the bulkhead or a slot that is freed by a user
-    /// outside of the set, is noticed within a second.
+    /// does a change of a quota. A change elsewhere, such as of the limit of the bulkhead or of a slot that a user outside of the
+    /// set frees, is noticed within a second.
     ///
     /// # Examples
     ///

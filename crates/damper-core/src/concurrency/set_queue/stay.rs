@@ -10,7 +10,9 @@ use crate::limit::SetReservation;
 use core::task::Waker;
 use core::time::Duration;
 
-/// The longest time after which the first call asks again: what changes outside of the set wakes nothing.
+/// The longest time after which the first call asks again.
+///
+/// A change outside of the set wakes no call.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// A call that is to be served, until it is or has left.
@@ -32,7 +34,7 @@ enum Stage {
     First,
 }
 
-/// What a call has to do next.
+/// The next thing for a call to do.
 pub(super) enum Step<S: QueuedSetRef> {
     /// It has its reservation, or is refused.
     Over(Result<SetReservation<S>, LimitSetRefusal>),

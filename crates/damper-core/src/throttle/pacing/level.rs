@@ -48,7 +48,9 @@ const PARTS_OF_LIMIT: u64 = 8;
 /// The parts of a call in which a reach is counted.
 const CALL: u64 = 64;
 
-/// The remaining calls with which a round without rejections lowers the longest sleep; at most half of the burst.
+/// The remaining calls with which a round without rejections lowers the longest sleep.
+///
+/// It is at most half of the burst.
 const PLENTY: u64 = 12;
 
 /// The least length of such a round, in first longest sleeps.
