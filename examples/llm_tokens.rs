@@ -1,84 +1,76 @@
-//! A queue of calls to a language model, kept within three limits.
+//! Calls to a language model, kept within three limits.
 //!
-//! Requests a minute, tokens a minute and calls in flight are one decision. Before a call, its worker reserves an
+//! Requests a minute, tokens a minute and calls in flight are one decision. Before a call, its worker waits for an
 //! estimate: the prompt plus the longest answer allowed. When the bill comes it settles, and what was not used goes to
-//! the next call. Only the first call of the queue asks, so small calls never overtake a large one for ever.
+//! the next call. The calls are served in the order in which they came, so small calls never overtake a large one.
 
-use damper::{Bulkhead, Clock, LimitSet, ManualClock, Quota, SetReservation, TokenBucket};
-use std::sync::Arc;
+use damper::time::TokioClock;
+use damper::{Bulkhead, Clock, LimitSet, Quota};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 const REQUESTS: Quota = Quota::per_minute(60).burst(20);
 const TOKENS: Quota = Quota::per_minute(60_000).burst(20_000);
 const IN_FLIGHT: u32 = 6;
-const WORKERS: usize = 8;
+const WORKERS: u16 = 8;
 const AN_HOUR: Duration = Duration::from_hours(1);
 
-type Limits = LimitSet<[TokenBucket; 2], Arc<ManualClock>, Bulkhead>;
-
-/// A call that a worker makes.
-struct Call {
-    reservation: SetReservation<Arc<Limits>>,
-    bill: u32,
-    ends: u64,
-}
-
-/// The calls of the queue: how many tokens each uses, and for how long it takes.
+/// The calls to be made: how many tokens each uses, and for how long it takes.
 fn calls() -> impl Iterator<Item = (u32, Duration)> {
     let bills = [300, 2_200, 700, 1_200, 1_100];
     let seconds = [2, 9, 4, 6, 5, 3, 7];
     (0..).map(move |call| (bills[call % bills.len()], Duration::from_secs(seconds[call % seconds.len()])))
 }
 
-fn main() {
-    let clock = Arc::new(ManualClock::new()); // leave it out, use `LimitSet::new`, and real time passes
-    let limits = LimitSet::with_clock([REQUESTS, TOKENS], Arc::clone(&clock)).with_bulkhead(Bulkhead::new(IN_FLIGHT));
-    let limits = Arc::new(limits);
-    let mut workers: [Option<Call>; WORKERS] = Default::default();
-    let mut queue = calls().peekable();
-    let (mut requests, mut tokens) = (Vec::new(), Vec::new());
-    let (mut most_in_flight, mut refused_in_flight) = (0, 0);
+/// The calls that were made: when each began, and its bill.
+#[derive(Debug, Default)]
+struct Journal {
+    requests: Vec<(u64, u32)>,
+    tokens: Vec<(u64, u32)>,
+    most_in_flight: u32,
+}
 
-    while clock.now() < nanos(AN_HOUR) {
-        // Each idle worker asks for the call at the head of the queue, until one is refused.
-        let mut wait = None;
-        for idle in workers.iter_mut().filter(|worker| worker.is_none()) {
-            let Some(&(bill, takes)) = queue.peek() else { break };
-            match limits.reserve_owned([1, 2 * bill]) {
-                Ok(reservation) => {
-                    queue.next();
-                    *idle = Some(Call { reservation, bill, ends: clock.now() + nanos(takes) });
-                    requests.push((clock.now(), 1));
-                    tokens.push((clock.now(), bill));
-                }
-                Err(refusal) => {
-                    wait = refusal.retry_after(); // none while the slots are taken: then a call has to end first
-                    refused_in_flight += u32::from(wait.is_none());
-                    break;
-                }
-            }
-        }
-        most_in_flight = most_in_flight.max(limits.bulkhead().in_flight());
+#[tokio::main(flavor = "current_thread", start_paused = true)] // an hour passes in a moment
+async fn main() {
+    let clock = TokioClock::new(); // leave it out, use `LimitSet::new`, and real time passes
+    let limits = LimitSet::with_clock([REQUESTS, TOKENS], clock).with_bulkhead(Bulkhead::with_clock(IN_FLIGHT, clock));
+    let limits = Arc::new(limits.queue(WORKERS));
+    let calls = Arc::new(Mutex::new(calls()));
+    let journal = Arc::new(Mutex::new(Journal::default()));
 
-        // Until the head of the queue may go, or a call ends and is settled.
-        let retry = wait.map(|wait| clock.now() + nanos(wait));
-        let next = workers.iter().flatten().map(|call| call.ends).chain(retry).min();
-        clock.advance(Duration::from_nanos(next.expect("a call is in flight, or waits") - clock.now()));
-        for worker in &mut workers {
-            if let Some(call) = worker.take_if(|call| call.ends <= clock.now()) {
-                call.reservation.settle([1, call.bill]);
+    let mut workers = JoinSet::new();
+    for _ in 0..WORKERS {
+        let (limits, calls, journal) = (Arc::clone(&limits), Arc::clone(&calls), Arc::clone(&journal));
+        workers.spawn(async move {
+            while clock.now() < nanos(AN_HOUR) {
+                let (bill, takes) = calls.lock().unwrap().next().expect("there are always more calls");
+                let call = limits.acquire([1, 2 * bill]).await.expect("no estimate exceeds the burst");
+                journal.lock().unwrap().note(clock.now(), bill, limits.bulkhead().get_ref().in_flight());
+                sleep(takes).await; // the call
+                call.settle([1, bill]);
             }
-        }
+        });
     }
+    workers.join_all().await;
 
+    let Journal { requests, tokens, most_in_flight } = &*journal.lock().unwrap();
     let used: u64 = tokens.iter().map(|&(_, bill)| u64::from(bill)).sum();
     let budget = 20_000 + 60 * 60_000;
-    println!("{} calls, {used} of {budget} tokens", requests.len());
-    println!("at most {most_in_flight} in flight, {refused_in_flight} times the next call had to wait for a slot");
+    println!("{} calls, {used} of {budget} tokens, at most {most_in_flight} in flight", requests.len());
     assert!(used * 100 >= budget * 98, "estimates are twice the bill, and still the budget is used");
-    assert!(is_within(REQUESTS, &requests), "no stretch of time has more requests than the limit");
-    assert!(is_within(TOKENS, &tokens), "no stretch of time has more tokens than the limit");
-    assert_eq!(most_in_flight, IN_FLIGHT, "all slots were used, and no more");
+    assert!(is_within(REQUESTS, requests), "no stretch of time has more requests than the limit");
+    assert!(is_within(TOKENS, tokens), "no stretch of time has more tokens than the limit");
+    assert_eq!(*most_in_flight, IN_FLIGHT, "all slots were used, and no more");
+}
+
+impl Journal {
+    fn note(&mut self, now: u64, bill: u32, in_flight: u32) {
+        self.requests.push((now, 1));
+        self.tokens.push((now, bill));
+        self.most_in_flight = self.most_in_flight.max(in_flight);
+    }
 }
 
 /// Whether each stretch of time has at most the burst and what is refilled in it.

@@ -6,8 +6,8 @@ mod models {
 }
 
 use damper::concurrency::{
-    Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, LimitBounds, NotAdmitted,
-    RefusalCause,
+    Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, LimitBounds, LimitRule,
+    NotAdmitted, RefusalCause, WindowPlan, WindowSummary,
 };
 use damper::time::Seed;
 use damper::{Clock, Deadline, DeadlineExceeded, ManualClock};
@@ -665,6 +665,75 @@ fn calls_from_the_queue_count_towards_reaching_the_limit() {
         }
     }
     assert!(gate.limit() < 20, "all calls were overloaded: {gate:?}");
+}
+
+/// A limit of 2, then of 200 if the window was full, else of 100.
+#[derive(Clone, Copy, Debug)]
+struct ByFullness;
+
+impl LimitRule for ByFullness {
+    fn first(&self) -> WindowPlan {
+        WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(2) }
+    }
+
+    fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+        WindowPlan::new(if window.is_full(2) { 200 } else { 100 })
+    }
+}
+
+/// Returns the limit after a window that was full or not.
+///
+/// It begins with the end of a call, whose slot goes to a queued one, and ends with that of another call. Meanwhile a newcomer may be refused, and the queued call may be polled.
+fn limit_after_a_window(is_refused: bool, is_polled: bool) -> u32 {
+    let clock = Arc::new(ManualClock::new());
+    let gate = Arc::new(Admission::with_rule(ByFullness, Arc::clone(&clock)));
+    let [first, second] = [(); 2].map(|()| gate.try_admit(REQUEST).unwrap());
+    let mut queued = Box::pin(gate.admit(REQUEST).sleeping_by(|_| pending::<()>()));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(queued.as_mut().poll(&mut context).is_pending());
+    clock.advance(MS);
+    first.success();
+    assert_eq!((gate.in_flight(), gate.queued()), (2, 0), "the slot was granted");
+    if is_refused {
+        assert!(gate.try_admit(REQUEST).is_err());
+    }
+    let polled = is_polled.then(|| queued.as_mut().poll(&mut context));
+    clock.advance(MS);
+    second.success();
+    drop(polled);
+    gate.limit()
+}
+
+#[test]
+fn window_is_full_if_a_call_was_refused_or_had_to_wait() {
+    assert_eq!(limit_after_a_window(false, false), 100, "nothing has found the limit reached");
+    assert_eq!(limit_after_a_window(true, false), 200, "a call was refused");
+    assert_eq!(limit_after_a_window(false, true), 200, "a call had to wait");
+}
+
+/// A call that can't end in time any more is refused then, not at its deadline.
+#[test]
+fn queued_call_sleeps_until_it_is_too_late_to_begin() {
+    let (gate, clock) = gate(1, 4);
+    teach(&gate, &clock, 50 * MS);
+    let until_late = (200 * MS).checked_sub(gate.median_service_time().unwrap()).unwrap();
+    let _permit = gate.try_admit(REQUEST).unwrap();
+    let slept = Arc::new(Mutex::new(Vec::new()));
+    let sleep = {
+        let slept = Arc::clone(&slept);
+        move |time| {
+            slept.lock().unwrap().push(time);
+            pending::<()>()
+        }
+    };
+    let mut call = Box::pin(gate.admit(within(200 * MS, &clock)).sleeping_by(sleep));
+    assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(*slept.lock().unwrap(), [until_late]);
+    clock.advance(until_late);
+    let Poll::Ready(Err(late)) = call.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+        panic!("it is too late")
+    };
+    assert_eq!(late.cause(), RefusalCause::Late);
 }
 
 /// A waker that panics loses no slot, and the others are woken.

@@ -332,6 +332,19 @@ fn fixed_window_survives_a_wrap_of_its_number() {
     }
 }
 
+/// The tokens of the call itself count in the sum that is compared with the limit.
+///
+/// By the published form, which compares the sum without them, a tenth call would be allowed here.
+#[test]
+fn sliding_counter_counts_the_call_itself() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_algorithm(SlidingCounter::new(Quota::per_second(10)).unwrap(), &clock);
+    limiter.check_n(1).unwrap();
+    clock.advance(Duration::from_millis(1_500)); // half of that one still counts
+    limiter.check_n(9).unwrap();
+    assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_millis(500)));
+}
+
 #[test]
 fn sliding_counter_weighs_the_previous_window() {
     let clock = ManualClock::new();

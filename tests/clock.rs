@@ -52,6 +52,19 @@ fn tokens_arrive_in_steps_of_the_resolution() {
     }
 }
 
+/// A ticker runs late by 11 of its resolutions.
+///
+/// The calls before its refresh and after it are of one moment.
+#[test]
+fn late_refresh_allows_what_the_pause_brings() {
+    let clock = CoarseClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(1_000).burst(20), &clock);
+    let allowed = || (0..100).filter(|_| limiter.check().is_ok()).count();
+    let before = allowed();
+    clock.advance(11 * MILLI);
+    assert_eq!((before, allowed()), (20, 11));
+}
+
 proptest! {
     /// Readings match the definition, and none is smaller than the one before it.
     #[test]

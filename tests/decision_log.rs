@@ -130,6 +130,18 @@ fn keys_are_told_apart_by_their_hashes() {
     assert_eq!(answers, [DecisionAnswer::Allowed, DecisionAnswer::Allowed, DecisionAnswer::Refused]);
 }
 
+/// A count from another log, or from before a restart, is no reason to skip decisions.
+#[test]
+fn reader_after_more_decisions_than_there_are_reads_the_next_one() {
+    let log = DecisionLog::with_clock(8, ManualClock::new());
+    log.record(0, 1, &Ok::<_, ()>(()));
+    let mut reader = log.reader_after(100);
+    assert_eq!(reader.next(), None);
+    log.record(0, 2, &Ok::<_, ()>(()));
+    assert_eq!(reader.next().map(|decision| decision.cost), Some(2));
+    assert_eq!(reader.lost(), 0);
+}
+
 #[test]
 fn file_has_a_line_for_the_lost_decisions() {
     let log = DecisionLog::with_clock(2, ManualClock::new());

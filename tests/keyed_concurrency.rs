@@ -61,6 +61,20 @@ fn idle_bulkhead_makes_room_after_fewer_refusals_than_keys() {
     assert!(refusals.is_some(), "{CAPACITY} keys were refused");
 }
 
+/// As documented: three quarters of the capacity can be in use.
+#[test]
+fn no_new_key_is_refused_while_a_quarter_is_idle() {
+    for capacity in [1_024, 10_000] {
+        let tenants =
+            KeyedBulkhead::<u64, _, _>::with_clock_and_hasher(1, capacity, Monotonic, Seed::new(1, 2)).unwrap();
+        // Idle keys first, which are evicted for those in use.
+        (0..3 * capacity as u64).for_each(|key| drop(tenants.try_acquire(&key)));
+        let in_use = (1 << 32..).take(capacity * 3 / 4).map(|key| tenants.try_acquire(&key).unwrap());
+        let _permits: Vec<_> = in_use.collect();
+        assert!((1 << 40..).take(1_000).all(|key| tenants.try_acquire(&key).is_ok()), "capacity {capacity}");
+    }
+}
+
 /// A bulkhead that a `Weak` can revive stays, or its key would have two.
 #[test]
 fn bulkhead_behind_a_weak_is_never_evicted() {
@@ -310,6 +324,16 @@ fn limit_of_all_keys_replaces_that_of_one_key_and_applies_to_new_keys() {
     assert_eq!([1, 2, 3].map(|tenant| tenants.get_or_create(&tenant).unwrap().limit()), [2; 3]);
     assert!(format!("{tenants:?}").starts_with("KeyedBulkhead {"));
     drop(permits);
+}
+
+/// A service that is switched off for all keys refuses new ones too.
+#[test]
+fn limit_of_zero_applies_to_new_keys() {
+    let tenants = KeyedBulkhead::<u32>::new(1, 16).unwrap();
+    tenants.set_limit(0);
+    let full = tenants.try_acquire(&1).unwrap_err();
+    assert_eq!((full.limit(), full.cause()), (0, FullCause::NoSlot));
+    assert!(KeyedBulkhead::<u32>::new(0, 16).unwrap().try_acquire(&1).is_err());
 }
 
 #[test]

@@ -2,9 +2,14 @@
 
 #![cfg(feature = "std")]
 
+mod models {
+    pub(crate) mod tick_bucket;
+}
+
 use damper::{
     Bulkhead, FixedWindow, LimitSet, LimitSetDenied, LimitSetRefusal, ManualClock, Quota, SetReservation, TokenBucket,
 };
+use models::tick_bucket::{Bucket, bucket};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::thread;
@@ -12,51 +17,6 @@ use std::time::Duration;
 
 /// Ticks per second.
 const FREQUENCY: u64 = 1_000;
-
-/// A bucket of which a token is a whole number of ticks.
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    /// The ticks in which a token is refilled.
-    token: i64,
-    burst: i64,
-    max_debt: i64,
-    /// In ticks.
-    level: i64,
-}
-
-impl Bucket {
-    fn new(token: i64, burst: i64, max_debt: i64) -> Self {
-        Self { token, burst, max_debt, level: token * burst }
-    }
-
-    fn quota(&self) -> Quota {
-        let token = Duration::from_millis(self.token.unsigned_abs());
-        Quota::every(token).unwrap().burst(self.burst as u32).max_debt(self.max_debt as u32)
-    }
-
-    fn pass(&mut self, ticks: i64) {
-        self.level = (self.level + ticks).min(self.token * self.burst);
-    }
-
-    /// The ticks until `n` tokens are there; `None` if they never are.
-    fn wait(&self, n: u32) -> Option<i64> {
-        (i64::from(n) <= self.burst || n == 0).then_some((i64::from(n) * self.token - self.level).max(0))
-    }
-
-    fn allows(&self, n: u32) -> bool {
-        n == 0 || self.wait(n) == Some(0)
-    }
-
-    fn take(&mut self, n: u32) {
-        self.level -= i64::from(n) * self.token;
-    }
-
-    fn settle(&mut self, taken: u32, used: u32) {
-        let excess = i64::from(used) - i64::from(taken);
-        let booked = excess.min(((self.level + self.max_debt * self.token) / self.token).max(0));
-        self.level = (self.level - booked * self.token).min(self.token * self.burst);
-    }
-}
 
 /// The next act of a caller.
 #[derive(Clone, Debug)]
@@ -78,11 +38,6 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (any::<usize>(), costs()).prop_map(|(which, used)| Act::Settle(which, used)),
         1 => any::<usize>().prop_map(Act::Drop),
     ]
-}
-
-fn bucket() -> impl Strategy<Value = Bucket> {
-    (prop_oneof![Just(1i64), Just(10), Just(100)], 1..9i64, 0..9i64)
-        .prop_map(|(token, burst, debt)| Bucket::new(token, burst, debt))
 }
 
 /// The refusal of the model: of the limit with the longest wait. A wait that never ends is the longest.

@@ -209,6 +209,8 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
 fn types_of_concurrency_limits_have_the_traits_users_expect() {
     use damper::concurrency::*;
 
+    type QueuedSet = damper::LimitSet<[damper::TokenBucket; 2], damper::Monotonic, SetQueue<Bulkhead>>;
+
     table! {
         Bulkhead: shared,
         KeyedBulkhead<String>: shared,
@@ -219,6 +221,10 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         AcquirePermit<&'static Bulkhead>: shared,
         BulkheadFull: key error,
         LimitSetRefusal: key error,
+        SetQueue<Bulkhead>: shared,
+        SetQueueRefusal: key error,
+        SetAcquire<&'static QueuedSet>: shared,
+        SetAcquireFuture<&'static QueuedSet, fn(Duration) -> Ready<()>>: shared,
         Admission: shared defaulted,
         Admission<FixedLimit>: shared,
         FixedLimit: value,

@@ -296,10 +296,26 @@ fn changes() -> impl Strategy<Value = Vec<(Step, Option<usize>, u32)>> {
     proptest::collection::vec((step, proptest::option::weighted(0.3, 0..4usize), 1..20u32), 1..100)
 }
 
+/// At 10 ticks a second: seven tenths of a token are there when the quota becomes 3 a second.
+///
+/// The rest is due a tick later. The new line starts a whole number of its ticks before the change, so it comes two ticks later.
+#[test]
+fn token_after_a_change_is_late_by_less_than_two_ticks() {
+    let clock = ManualClock::with_frequency(10);
+    let limiter = RateLimiter::with_clock(Quota::per_second(7).burst(1), &clock);
+    limiter.check().unwrap();
+    clock.advance_ticks(1);
+    limiter.set_quota(Quota::per_second(3).burst(1)).unwrap();
+    clock.advance_ticks(1);
+    assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_millis(100)));
+    clock.advance_ticks(1);
+    assert!(limiter.check().is_ok());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// After any changes of the quota a token is late by less than a tick.
+    /// After any changes of the quota a token comes at the tick in which it is due, or at the next one.
     ///
     /// It is early by at most the tokens of a tick, under the quota in force or the one that the limiter was built
     /// with. Waits are exact.

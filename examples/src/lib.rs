@@ -6,7 +6,7 @@
 //! | `overload` | a server at three times its capacity, with and without admission, measured by turns |
 //! | `rate_limiter` | a limiter in a `static` |
 //! | `login_attempts`, `bytes_with_charge`, `two_limits`, `live_quota` | what else a limiter does |
-//! | `llm_tokens` | a queue of calls within three limits, settled when their bills come, checking itself |
+//! | `llm_tokens` | calls that wait in order for three limits, settled when their bills come, checking itself |
 //! | `worker_pool` | a lease for each worker |
 //! | `admission` | classes of calls before a pool of workers |
 //! | `async_client` | tasks that wait their turn |

@@ -26,6 +26,9 @@
 //! count. The rest of a window and its end are easy to explain. The price is the boundary: the whole limit just before
 //! it, and again just after.
 //!
+//! The windows of either algorithm begin with the first request. Counters that are to agree with a vendor's, which mostly begin at
+//! the full minute or hour, are [aligned](crate::Alignment).
+//!
 //! **The sliding counter if a number per window was agreed on, but not the boundary.** It allows the whole limit at
 //! once, like a fixed window, and then counts the remaining part of the previous window. It assumes that the calls of
 //! that window were evenly spaced. If they were not, it is too strict or too lenient.

@@ -125,10 +125,12 @@
 //! | [`RateLimiter::reserve`](crate::RateLimiter::reserve), `reserve_owned` in an `Arc` | a caller that can wait | takes in advance; `ready_in` says when the tokens are there |
 //! | [`KeyedLimiter::reserve`](crate::KeyedLimiter::reserve) | the same, of a key | the same |
 //! | [`LimitSet::reserve`](crate::LimitSet::reserve), `reserve_owned` | a call with a cost of each limit, and a slot of a bulkhead | takes all now, or none |
+//! | [`LimitSet::acquire`](crate::LimitSet::acquire), `acquire_owned`, of a set with a [`queue`](crate::LimitSet::queue) | the same call, which waits first come, first served | takes nothing before all is there |
 //! | [`Lease::reserve`](crate::Lease::reserve) | a worker with a lease | spends tokens that no other thread looks at |
 //! | `RateLimitLayer::charge_by_response` of [`http`](crate::guide::http) | a request over HTTP | corrects its cost by the head of its response |
 //!
 //! The example `llm_tokens` keeps calls to a language model within requests a minute, tokens a minute and calls in flight.
+//! `ready_in` of a limiter or a set says how long it takes until tokens are there, and takes none.
 //!
 //! ```
 //! # use damper::{ManualClock, Quota, RateLimiter};
@@ -190,7 +192,7 @@
 //! After a refusal the quota is unchanged. The error names the requested value and the limiter's maximum.
 //!
 //! A limiter counts in steps that suit the fastest quota it was built for. After a change waits are exact to the
-//! clock's tick, and no token is late by a tick or more. If the quota is `k` times slower than the fastest one, a token
+//! clock's tick, and a token is late by less than two ticks. If the quota is `k` times slower than the fastest one, a token
 //! may be early by less than `k` ticks: a millisecond after a change from 1,000,000/s to 1/s, on a clock of
 //! nanoseconds.
 //!

@@ -40,7 +40,7 @@
 //! waste the rate: bound the wait with [`within`](crate::Acquire::within), which refuses at once, instead of a timeout
 //! around the future. In a loop of `select!` create the future once, and pin it outside.
 //!
-//! Only the token bucket has an order, so only it supports waiting. In tests, sleep by advancing the clock:
+//! Only the token bucket has an order of its own, so only it supports this kind of waiting. In tests, sleep by advancing the clock:
 //! `sleeping_by(|wait| { clock.advance(wait); core::future::ready(()) })`. Blocking waits sleep in real time, whatever
 //! the clock.
 //!
@@ -48,6 +48,30 @@
 //! future is not registered anywhere: it checks again at its time, and at least once a second.
 //!
 //! `pace` and `pace_sink` (feature `futures`) make the items of a stream or sink wait.
+//!
+//! # Waiting for several limits
+//!
+//! A call that needs requests, tokens and a slot waits for all of them at once. A [`LimitSet`](crate::LimitSet) with a
+//! [`queue`](crate::LimitSet::queue) serves its waiters first come, first served:
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use core::time::Duration;
+//! use damper::{Bulkhead, LimitSet, Quota};
+//!
+//! let limits = [Quota::per_minute(60), Quota::per_minute(90_000)];
+//! let llm = LimitSet::new(limits).with_bulkhead(Bulkhead::new(8)).queue(1_024);
+//! let call = llm.acquire([1, 2_000]).within(Duration::from_secs(30)).wait()?; // or `.await`
+//! call.settle([1, 700]);
+//! # }
+//! # Ok::<(), damper::LimitSetRefusal>(())
+//! ```
+//!
+//! Nothing is taken in advance, because tokens of one limit would be used late where another one holds the call up. So
+//! a cancelled waiter loses nothing, and those behind it keep their order. Only the first call asks; a reservation that is
+//! settled wakes it. A large call holds up those behind it until its costs are there. A tenth of the callers that
+//! estimate a whole burst, and use none of it, delay the others by the time to fill the burst for each such call before
+//! them. No call waits for one that came later.
 //!
 //! # Waiting for each host's tokens
 //!

@@ -127,7 +127,7 @@ pub use call_error::CallError;
 pub use capacity::CapacityError;
 pub use concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull, LimitSetRefusal};
 #[cfg(feature = "alloc")]
-pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted};
+pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted, SetQueueRefusal};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 pub use deadline::{Deadline, DeadlineExceeded};

@@ -74,7 +74,7 @@ pub(crate) fn gave_up_message<E>(error: &RetryError<E>) -> String {
 ///
 /// | refusal | status | `RetryInfo` |
 /// |---|---|---|
-/// | [`LimitSetRefusal`] | as the limit's [`LimitSetDenied`], or as the [`BulkheadFull`] | |
+/// | [`LimitSetRefusal`] | as the limit's [`LimitSetDenied`], or as the [`BulkheadFull`]; a queue's is `UNAVAILABLE` | a second for a queue |
 /// | [`Denied`], [`LimitSetDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
 /// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
 /// | [`BulkheadFull`], which is the source of the status | `UNAVAILABLE` | a second |
@@ -129,6 +129,7 @@ impl IntoStatus for LimitSetRefusal {
         match self {
             Self::Limit(denied) => denied.into_status(),
             Self::InFlight(full) => full.into_status(),
+            Self::Queue(_) => status(Code::Unavailable, &self, Some(A_SECOND)),
         }
     }
 }

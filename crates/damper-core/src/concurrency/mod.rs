@@ -12,6 +12,7 @@
 // | `bulkhead` | `Bulkhead`: a limit that you choose; its permits and its queue |
 // | `adaptive` | `AdaptiveLimit`: a limit that follows the latency of calls; rules |
 // | `keyed` | `KeyedBulkhead` and `KeyedAdaptiveLimit`: a limit of either kind per key |
+// | `set_queue` | `SetQueue`: the calls that wait for a `LimitSet`, first come, first served |
 // | `admission` | `Admission`: a limit, classes, tenants and deadlines in one decision |
 
 mod adaptive;
@@ -20,6 +21,8 @@ mod admission;
 mod bulkhead;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed;
+#[cfg(feature = "alloc")]
+mod set_queue;
 mod slots;
 
 pub use adaptive::{
@@ -36,3 +39,5 @@ pub use bulkhead::{AcquirePermit, AcquirePermitFuture};
 pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, BulkheadStatus, FullCause, LimitSetRefusal};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed::{KeyedAdaptiveLimit, KeyedBulkhead, KeyedConcurrencyLimit};
+#[cfg(feature = "alloc")]
+pub use set_queue::{QueuedSetRef, SetAcquire, SetAcquireFuture, SetQueue, SetQueueRefusal};

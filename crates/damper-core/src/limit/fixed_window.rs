@@ -42,7 +42,8 @@ const WORD: FixedWindowFields = FixedWindowFields::of_bits(u64::BITS);
 /// [`SlidingCounter`](super::SlidingCounter) or a [`TokenBucket`](super::TokenBucket) has no such bursts.
 ///
 /// The quota's limit counts. Its burst is ignored, and a refusal with "more than the burst" means more than the limit.
-/// [`aligned_to`](FixedWindow::aligned_to) sets where windows begin. `resets_in` is the time until the window ends, or
+/// The first window begins with the first request, not at a full minute or hour, unless [`aligned_to`](FixedWindow::aligned_to)
+/// says otherwise. `resets_in` is the time until the window ends, or
 /// zero while nothing is taken.
 ///
 /// Beside the quota its whole state is one word of 8 bytes: 32 bits for the number of the window, and 32 for the count.

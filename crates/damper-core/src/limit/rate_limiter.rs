@@ -202,6 +202,31 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         self.algorithm.usage(&self.clock)
     }
 
+    /// Returns the time until `n` tokens are there, rounded up to the clock's tick; takes none.
+    ///
+    /// Zero if they are there now. `None` if no wait helps: `n` exceeds the burst, or the quota never refills.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::with_clock(Quota::per_second(10), ManualClock::new());
+    /// limiter.check_n(7)?;
+    /// assert_eq!(limiter.ready_in(3), Some(Duration::ZERO));
+    /// assert_eq!(limiter.ready_in(5), Some(Duration::from_millis(200)));
+    /// assert_eq!(limiter.ready_in(11), None);
+    /// # Ok::<(), damper::Denied>(())
+    /// ```
+    pub fn ready_in(&self, n: u32) -> Option<Duration> {
+        match self.refusal(n) {
+            None => Some(Duration::ZERO),
+            Some(denied) => denied.retry_after(),
+        }
+    }
+
     /// Forgets what was taken: the limit is full again, as for a customer whom a fault has refused.
     ///
     /// Callers that wait for tokens get them now, besides. Tokens that another call takes meanwhile may be forgotten or not. Of
@@ -258,9 +283,9 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// stays missing, and is repaid at the new rate. Across the change at most the larger burst and what both quotas
     /// bring are allowed.
     ///
-    /// Waits stay exact to the clock's tick, and no token is late by a tick or more. Where the quota is `k` times slower
-    /// than the one that the limiter was built with (or [`up_to`](Self::up_to)), a token may come early by less than `k`
-    /// ticks: built for 1,000,000/s and set to 1/s, by less than a millisecond on a clock of nanoseconds.
+    /// Waits stay exact to the clock's tick. A token is late by less than two ticks: it comes at the tick in which it is due,
+    /// or at the next one. Where the quota is `k` times slower than the one that the limiter was built with (or
+    /// [`up_to`](Self::up_to)), a token may come early by less than `k` ticks: built for 1,000,000/s and set to 1/s, by less than a millisecond on a clock of nanoseconds.
     ///
     /// # Errors
     ///

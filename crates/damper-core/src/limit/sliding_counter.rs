@@ -36,6 +36,13 @@ const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
 /// tokens of the previous window were taken at its end, a caller that takes each token as soon as it is there may get
 /// almost twice the limit in the time of one window.
 ///
+/// The tokens of the call itself are part of the sum: `n` tokens are allowed if `current + previous · (1 - elapsed) + n` is no more
+/// than the limit. Implementations that allow a call while the sum *without* it is below the limit, as the published
+/// descriptions do, allow it earlier while a part of a token of the previous window still counts: up to one token more.
+///
+/// The first window begins with the first request, unless [`aligned_to`](Self::aligned_to) says otherwise. Servers that count by
+/// the clock's minutes, as most published implementations do, have other boundaries.
+///
 /// The quota's limit counts, at most 2^24 - 1. Its burst is ignored, and a refusal with "more than the burst" means more
 /// than the limit.
 ///

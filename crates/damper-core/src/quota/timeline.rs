@@ -17,7 +17,7 @@
 //! | what | is | because |
 //! |---|---|---|
 //! | a wait | exact to the tick | it is counted from the reading, with the *part* of a unit that has passed since its position |
-//! | a token | late by less than a tick after a change, and never otherwise | a line that is bent goes on from the part of a unit where the last one was, in whole ticks; what is less than a tick is kept in `behind` for the next change |
+//! | a token | late by less than two ticks after a change, of which the rounding of its time up to a tick is one, and never otherwise | a line that is bent goes on from the part of a unit where the last one was, in whole ticks; what is less than a tick is kept in `behind` for the next change |
 //! | a token | early by less than a unit, and by less than a tick of the old line more where the quota changes in between | a full bucket is taken from at a position, which is rounded down; a changed line catches up on what is in `behind` |
 
 use super::live::{Record, Rest};

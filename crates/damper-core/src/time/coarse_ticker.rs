@@ -16,6 +16,9 @@ use std::time::Instant;
 /// refresh; the clock then stands still where it is. The next ticker goes on from there, so that the pause between
 /// the two is not counted.
 ///
+/// If the system runs the thread late, the time of all limits on the clock stands still until then, and catches up at once.
+/// [`CoarseClock`] says what that allows. Give the thread a core or a priority where that matters.
+///
 /// Several tickers on one clock are harmless: it follows the one that is furthest ahead, and never runs faster than
 /// one alone would make it.
 #[must_use = "the clock stops when its ticker is dropped"]

@@ -75,26 +75,22 @@ impl<A: AdmissionRef, S: Sleep> AdmitFuture<A, S> {
                 },
             },
         };
-        let mut is_begun_again = false;
-        loop {
-            if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
-                ready!(sleeping.poll(context));
-                // The timer may be ahead of the gate's clock, and the median may have become shorter.
-                if let Some(fate) = gate.look(place, entrant, context.waker().clone()) {
-                    *this.place = None;
-                    return Poll::Ready(fate);
-                }
-                if is_begun_again {
-                    // A sleep that is ready at once would keep the thread here until the time is over.
-                    this.sleeping.set(None);
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-            }
+        if this.sleeping.is_none() {
             let Some(patience) = gate.patience(entrant) else { return Poll::Pending };
             this.sleeping.set(Some(this.sleep.sleep(patience)));
-            is_begun_again = true;
         }
+        if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
+            ready!(sleeping.poll(context));
+            // The timer may be ahead of the gate's clock, and the median may have become shorter.
+            if let Some(fate) = gate.look(place, entrant, context.waker().clone()) {
+                *this.place = None;
+                return Poll::Ready(fate);
+            }
+            // The next poll begins another sleep. One that is ready at once would else keep the thread here until the time is over.
+            this.sleeping.set(None);
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 }
 

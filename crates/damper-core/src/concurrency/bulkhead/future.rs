@@ -82,25 +82,21 @@ impl<B: BulkheadRef, S: Sleep> AcquirePermitFuture<B, S> {
             },
         };
         let Some(expiry) = *this.expiry else { return Poll::Pending };
-        let mut is_begun_again = false;
-        loop {
-            if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
-                ready!(sleeping.poll(context));
-                // The timer may be ahead of the bulkhead's clock.
-                if let Some(fate) = bulkhead.look(place, *this.expiry, context.waker().clone()) {
-                    *this.place = None;
-                    return Poll::Ready(fate);
-                }
-                if is_begun_again {
-                    // A sleep that is ready at once would keep the thread here until the time is over.
-                    this.sleeping.set(None);
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-            }
+        if this.sleeping.is_none() {
             this.sleeping.set(Some(this.sleep.sleep(bulkhead.remaining(expiry))));
-            is_begun_again = true;
         }
+        if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
+            ready!(sleeping.poll(context));
+            // The timer may be ahead of the bulkhead's clock.
+            if let Some(fate) = bulkhead.look(place, *this.expiry, context.waker().clone()) {
+                *this.place = None;
+                return Poll::Ready(fate);
+            }
+            // The next poll begins another sleep. One that is ready at once would else keep the thread here until the time is over.
+            this.sleeping.set(None);
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 }
 

@@ -2,11 +2,13 @@
 
 use super::permit::sealed::{QueueClock, Slotted};
 use super::{Bulkhead, BulkheadFull};
+#[cfg(feature = "alloc")]
+use crate::concurrency::SetQueueRefusal;
 use crate::limit::{InFlight, LimitSetDenied, Sealed};
 use core::fmt;
 use core::time::Duration;
 
-/// The refusal of a [`LimitSet`](crate::LimitSet) with a bulkhead: nothing was taken, and no slot.
+/// The refusal of a [`LimitSet`](crate::LimitSet) with a bulkhead or a queue: nothing was taken, and no slot.
 ///
 /// # Examples
 ///
@@ -32,17 +34,29 @@ pub enum LimitSetRefusal {
     Limit(LimitSetDenied),
     /// The limits would have allowed the call, but all slots were taken.
     InFlight(BulkheadFull),
+    /// The queue of the set refused the call: other calls wait, and it does not, or not for long enough.
+    #[cfg(feature = "alloc")]
+    Queue(SetQueueRefusal),
 }
 
 impl LimitSetRefusal {
+    /// Returns whether the call can't be allowed by any wait, refund or change of the level.
+    #[cfg(feature = "alloc")]
+    pub(in crate::concurrency) fn is_final(&self) -> bool {
+        matches!(self, Self::Limit(denied) if denied.is_final())
+    }
+
     /// Returns the shortest wait after which all limits allow the same call.
     ///
-    /// `None` if no wait helps. A full bulkhead has no wait either, because the end of a call cannot be predicted.
+    /// `None` if no wait helps. A full bulkhead and a queue have no wait either, because the end of a call cannot be
+    /// predicted.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Limit(denied) => denied.retry_after(),
             Self::InFlight(_) => None,
+            #[cfg(feature = "alloc")]
+            Self::Queue(_) => None,
         }
     }
 }
@@ -58,6 +72,8 @@ impl fmt::Display for LimitSetRefusal {
         match self {
             Self::Limit(denied) => denied.fmt(f),
             Self::InFlight(full) => full.fmt(f),
+            #[cfg(feature = "alloc")]
+            Self::Queue(refusal) => refusal.fmt(f),
         }
     }
 }

@@ -7,13 +7,13 @@ use core::time::Duration;
 /// The longest wait of a call: a time from its arrival in the queue, an instant, both or neither.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Patience {
-    pub(super) longest: Option<Duration>,
-    pub(super) until: Option<Expiry>,
+    pub(in crate::concurrency) longest: Option<Duration>,
+    pub(in crate::concurrency) until: Option<Expiry>,
 }
 
 impl Patience {
     /// Returns the end of a wait that begins now; `None` if it has none.
-    pub(super) fn expiry(self, clock: &impl QueueClock) -> Option<Expiry> {
+    pub(in crate::concurrency) fn expiry(self, clock: &impl QueueClock) -> Option<Expiry> {
         let longest = self.longest.map(|longest| Expiry::after(longest, clock));
         match (longest, self.until) {
             (Some(longest), Some(until)) => Some(longest.earlier(until)),

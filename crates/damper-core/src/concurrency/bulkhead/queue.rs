@@ -67,7 +67,7 @@ pub enum Entry {
 /// A call that has just joined the queue.
 #[derive(Debug)]
 pub struct Queued {
-    pub(super) place: Place,
+    pub(in crate::concurrency) place: Place,
     /// The end of its wait.
     pub(super) expiry: Option<Expiry>,
     /// The waker of the call that lost its place to this one.

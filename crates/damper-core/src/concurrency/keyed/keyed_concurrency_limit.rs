@@ -47,8 +47,10 @@ use sealed::PerKey;
 /// starts over with the key's next call.
 ///
 /// The search for a victim covers a part of one shard only, and the next search goes on from there. So a large store that is
-/// almost all in use may refuse a new key, although it has an idle limit. Choose a capacity well above the number of calls that
-/// can be in flight at once.
+/// almost all in use may refuse a new key, although it has an idle limit. Measured on two cores: no new key was refused with up to
+/// 75 % of a capacity of 1,024 in use, 13 % of them at 90 % and 38 % at 95 %. With a capacity of 10,000 or 100,000 none was
+/// refused up to 95 %, and 43 % or 15 % at 99 %. With more cores the shards are smaller, at least 64 limits each. Choose a
+/// capacity of at least four thirds of the keys that can be in use at once, and of twice as many below 1,000.
 ///
 /// [`status`](Self::status) and [`iter`](Self::iter) are for dashboards: they copy the counts, hold no limit, and do not count as
 /// a use.

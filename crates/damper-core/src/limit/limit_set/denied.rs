@@ -39,6 +39,12 @@ impl LimitSetDenied {
         Self { denied, index: given.min(limits), cause: Cause::Costs { given, limits } }
     }
 
+    /// Returns whether the call can't be allowed by any wait, refund or change of the level.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self.cause, Cause::Costs { .. }) || self.denied.exceeds_burst()
+    }
+
     /// Returns which limit the caller waits for, counted from 0 in their order.
     ///
     /// Of the limits that refuse it is the one with the longest wait, and the first of those whose waits are equal. Where

@@ -7,7 +7,8 @@ use alloc::sync::Arc;
 
 /// A bound on the calls in flight of a [`LimitSet`](super::LimitSet): a [`Bulkhead`](crate::Bulkhead), or `()` for none.
 ///
-/// A reference to a bulkhead and an `Arc` of one are bounds too.
+/// A reference to a bulkhead and an `Arc` of one are bounds too, and so is the
+/// [queue](crate::concurrency::SetQueue) of a set around either.
 ///
 /// It is damper's own. It is public because the type of a set names it.
 pub trait InFlight: Sealed {
@@ -25,6 +26,10 @@ pub trait InFlight: Sealed {
     /// Frees a slot.
     #[doc(hidden)]
     fn leave(&self);
+
+    /// Wakes the first waiter, after a change of a quota.
+    #[doc(hidden)]
+    fn quota_changed(&self) {}
 }
 
 impl Sealed for () {}
@@ -70,6 +75,10 @@ macro_rules! in_flight_by_pointer {
             #[inline]
             fn leave(&self) {
                 (**self).leave();
+            }
+
+            fn quota_changed(&self) {
+                (**self).quota_changed();
             }
         }
     };

@@ -34,7 +34,7 @@ pub trait Limits: Sealed {
 
     /// Something for each limit, in an array that may be longer.
     #[doc(hidden)]
-    type PerLimit<T: Copy>: AsRef<[T]> + AsMut<[T]>;
+    type PerLimit<T: Copy>: AsRef<[T]> + AsMut<[T]> + Copy;
 
     #[doc(hidden)]
     fn filled<T: Copy>(value: T) -> Self::PerLimit<T>;

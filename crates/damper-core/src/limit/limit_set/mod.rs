@@ -31,6 +31,7 @@ use crate::time::{Clock, DefaultClock};
 use alloc::boxed::Box;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
+use core::time::Duration;
 
 /// Several limits that a call has to pass together: ten a second *and* a thousand an hour, say.
 ///
@@ -51,10 +52,9 @@ use alloc::sync::Arc;
 ///
 /// # Order
 ///
-/// A set decides at once, and keeps no queue. Callers that retry after their refusals are served in no order: in a
-/// simulation of a saturated set the largest calls were never served, because cheaper ones always came first. Where that
-/// matters keep the calls in a queue, and let only its first call ask. Then none waited longer than 13 seconds. The
-/// example `llm_tokens` has such a queue.
+/// A set decides at once. Callers that retry after their refusals are served in no order: in a simulation of a saturated
+/// set the largest calls were never served, because cheaper ones always came first. Where that matters give the set a
+/// [`queue`](Self::queue): then [`acquire`](Self::acquire) waits, first come, first served.
 ///
 /// # Examples
 ///
@@ -233,8 +233,53 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     }
 
     /// Returns how much of each limit is used, in their order, and takes nothing.
+    ///
+    /// [`ready_in`](Self::ready_in) says how long it takes until costs are there.
     pub fn peek(&self) -> L::Usages {
         self.limits.usages(&self.clock)
+    }
+
+    /// Returns the time until these costs are there, rounded up to the clock's tick; takes nothing.
+    ///
+    /// Zero if they are there now. `None` if no wait helps, as for [`LimitSetDenied::retry_after`], or if there are not as
+    /// many costs as limits. It looks at the limits
+    /// only, not at the calls in flight, and does not know of the calls that wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{LimitSet, ManualClock, Quota};
+    ///
+    /// let llm = LimitSet::with_clock([Quota::per_minute(60), Quota::per_minute(6_000)], ManualClock::new());
+    /// assert_eq!(llm.ready_in([1, 5_000]), Some(Duration::ZERO));
+    /// llm.reserve([1, 5_000])?.settle([1, 4_000]);
+    /// assert_eq!(llm.ready_in([1, 5_000]), Some(Duration::from_secs(30)));
+    /// assert_eq!(llm.ready_in([1, 7_000]), None); // more than the burst
+    /// # Ok::<(), damper::LimitSetDenied>(())
+    /// ```
+    pub fn ready_in(&self, costs: L::Costs<'_>) -> Option<Duration> {
+        let costs = costs.as_ref();
+        if costs.len() != self.limits.as_slice().len() {
+            return None;
+        }
+        match self.refusal(&|index| costs[index]) {
+            None => Some(Duration::ZERO),
+            Some(denied) => denied.retry_after(),
+        }
+    }
+
+    /// Returns the clock.
+    #[cfg(feature = "alloc")]
+    pub(crate) const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Returns the set with what `change` makes of its bound.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn with_bound<Q>(self, change: impl FnOnce(P) -> Q) -> LimitSet<L, C, Q> {
+        LimitSet { limits: self.limits, clock: self.clock, bulkhead: change(self.bulkhead) }
     }
 
     /// Puts another quota in force for one of the limits, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota)
@@ -260,7 +305,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         let limits = self.limits.as_slice();
         let missing = LimitSetQuotaError::NoSuchLimit { index, limits: limits.len() };
         let limit = limits.get(index).ok_or(missing)?;
-        limit.set_quota(quota, &self.clock).map_err(|error| LimitSetQuotaError::Refused { index, error })
+        limit.set_quota(quota, &self.clock).map_err(|error| LimitSetQuotaError::Refused { index, error })?;
+        self.bulkhead.quota_changed();
+        Ok(())
     }
 
     /// Puts a quota in force for each of the limits, for all or for none.
@@ -291,7 +338,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         if limits.len() != quotas.len() {
             return Err(LimitSetQuotaError::WrongNumber { quotas: quotas.len(), limits: limits.len() });
         }
-        self.put_in_force(0, limits, quotas)
+        self.put_in_force(0, limits, quotas)?;
+        self.bulkhead.quota_changed();
+        Ok(())
     }
 
     /// Puts the quotas of these limits in force, the first of which has this index.

@@ -49,21 +49,56 @@ pub struct SetReservation<S: LimitSetRef> {
 impl<S: Deref<Target = LimitSet<L, C, P>>, L: Limits, C: Clock, P: InFlight> SetReservation<S> {
     /// Takes the costs of all limits and enters, or does neither.
     pub(super) fn new(set: S, costs: L::Costs<'_>) -> Result<Self, P::Refusal> {
-        let (costs, limits) = (costs.as_ref(), set.limits.as_slice().len());
-        if costs.len() != limits {
-            return Err(LimitSetDenied::of_costs(costs.len(), limits).into());
-        }
-        let cost = |index: usize| costs[index];
-        // Before the limits, so that they are not written to while the bulkhead is full.
-        if let Some(refusal) = set.bulkhead.refusal() {
-            return Err(set.refusal(&cost).map_or(refusal, Into::into));
-        }
-        set.take(cost, || set.bulkhead.enter())?;
-        let mut taken = L::filled(0);
-        for (taken, &n) in taken.as_mut().iter_mut().zip(costs) {
-            *taken = n;
-        }
+        let taken = set.take_costs(&set.copy_of_costs(costs.as_ref())?, &set.bulkhead)?;
         Ok(Self { set, taken })
+    }
+
+    /// Returns the reservation of costs that [`LimitSet::take_costs`] took.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn of(set: S, taken: L::PerLimit<u32>) -> Self {
+        Self { set, taken }
+    }
+
+    /// Returns the set.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn set(&self) -> &LimitSet<L, C, P> {
+        &self.set
+    }
+}
+
+impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
+    /// Returns a copy of the costs, if there is one for each limit.
+    pub(crate) fn copy_of_costs(&self, costs: &[u32]) -> Result<L::PerLimit<u32>, LimitSetDenied> {
+        let limits = self.limits.as_slice().len();
+        if costs.len() != limits {
+            return Err(LimitSetDenied::of_costs(costs.len(), limits));
+        }
+        let mut copy = L::filled(0);
+        for (copy, &n) in copy.as_mut().iter_mut().zip(costs) {
+            *copy = n;
+        }
+        Ok(copy)
+    }
+
+    /// Takes the costs of all limits and enters `bound`, or does neither. Returns the costs.
+    pub(crate) fn take_costs<B: InFlight>(
+        &self,
+        costs: &L::PerLimit<u32>,
+        bound: &B,
+    ) -> Result<L::PerLimit<u32>, B::Refusal> {
+        let cost = |index: usize| costs.as_ref()[index];
+        // Before the limits, so that they are not written to while the bulkhead is full.
+        if let Some(refusal) = bound.refusal() {
+            return Err(self.refusal(&cost).map_or(refusal, Into::into));
+        }
+        self.take(cost, || bound.enter())?;
+        Ok(*costs)
+    }
+
+    /// Returns the refusal that a call with these costs would get now from the limits; writes nothing.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn refusal_of(&self, costs: &L::PerLimit<u32>) -> Option<LimitSetDenied> {
+        self.refusal(&|index| costs.as_ref()[index])
     }
 }
 

@@ -49,6 +49,26 @@ impl TokenBucket {
         }
 
         /// A bucket with this many tokens; more than the burst are the burst.
+        ///
+        /// It begins to fill at the first check, because nothing reads a clock at construction. A check of no tokens,
+        /// `limiter.check_n(0)`, begins it at once. Until then [`peek`](crate::RateLimiter::peek) shows the level of the start.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// # extern crate damper_core as damper;
+        /// use core::time::Duration;
+        /// use damper::{ManualClock, Quota, RateLimiter, TokenBucket};
+        ///
+        /// let clock = ManualClock::new();
+        /// let empty = || RateLimiter::with_algorithm(TokenBucket::with_level(Quota::per_second(10), 0), &clock);
+        /// let (idle, begun) = (empty(), empty());
+        /// begun.check_n(0)?;
+        /// clock.advance(Duration::from_secs(1));
+        /// assert!(idle.check().is_err());
+        /// assert!(begun.check().is_ok());
+        /// # Ok::<(), damper::Denied>(())
+        /// ```
         #[must_use]
         pub const fn with_level(quota: Quota, tokens: u32) -> Self {
             Self::starting(quota, quota.burst_size().saturating_sub(tokens))

@@ -33,9 +33,10 @@ const _: () = assert!(KIND.end() == u64::BITS, "fields must tile the word");
 /// The parts of the shortest sleep that LONGEST counts.
 const LONGEST_PARTS: u64 = 32;
 
-/// The first longest sleep, in those parts: 13 shortest sleeps.
+/// The first longest sleep, in those parts: 13 shortest sleeps, or the burst if that is smaller.
 ///
-/// No later one falls below it. So up to a dozen clients always have the same one.
+/// No later one falls below it. So up to a dozen clients always have the same one. A longer sleep than the burst takes to
+/// fill would lose tokens to a full bucket: with a burst of 1, a client used 8 % of its quota.
 const FIRST: u64 = 13 * LONGEST_PARTS;
 
 /// The calls over which the sleep falls to 1/e, at the first longest sleep.
@@ -48,6 +49,8 @@ const PARTS_OF_LIMIT: u64 = 8;
 const CALL: u64 = 64;
 
 /// The remaining calls with which a round without rejections lowers the longest sleep.
+///
+/// It is at most half of the burst.
 const PLENTY: u64 = 12;
 
 /// The least length of such a round, in first longest sleeps.
@@ -87,17 +90,26 @@ const RETRY: Range<u64> = 60..100;
 /// far from the limit no client sleeps. The strategy learns the longest sleep:
 ///
 /// - There is none before the first rejection. The first rejection sets it to 13 times the time in which the quota brings one
-///   token.
+///   token, or to the time in which it brings the burst, if that is shorter.
 /// - A round is as long as the longest sleep. After a round with rejections the longest sleep grows by
 ///   `(requests + 4) / (accepted + 4)`, at most by 3.
-/// - A round without rejections that lasted four first longest sleeps and left 12 calls lowers it by a tenth. It never falls
-///   below its first value.
+/// - A round without rejections that lasted four first longest sleeps and left 12 calls, or half of the burst if that is fewer,
+///   lowers it by a tenth. It never falls below its first value.
 ///
 /// The reach grows with the root of the longest sleep, up to an eighth of the limit, because many clients take many calls between
 /// two responses. A rejected call sleeps for three fifths of the longest sleep to all of it. The first one sleeps for 65 to 77
 /// hundredths.
 ///
 /// If the service does not report the remaining calls, a rejection counts as 0, and each eighth success as one call more.
+///
+/// # Short runs
+///
+/// The strategy is for the long run. In a run of some seconds each rejection costs a sleep: in a simulation of 120 calls at 20 a
+/// second by one client, it used 84 % of the quota with a burst of 1, 92 % with 2 and 93 to 99 % with 5 to 20. Where the
+/// rejection asked for a pause of a second, which is the least that HTTP's `Retry-After` can say, it was 27 %, 80 % and 86 to 88 %.
+/// The time of each call comes on top if calls are made one after the other. If the service reports nothing, one client
+/// alone uses as little as a sixth to a third of the quota, however long it runs, and ten clients use four fifths or more
+/// (from a burst of 5 on): then give a client that is alone a [`RateLimiter`](crate::RateLimiter) of its own to wait for.
 ///
 /// # Hints of the service
 ///
@@ -201,9 +213,14 @@ impl Level {
         if parts > LONGEST.max() as u128 { LONGEST.max() } else { parts as u64 }
     }
 
+    /// Returns the remaining calls with which a round without rejections lowers the longest sleep.
+    fn plenty(&self) -> u64 {
+        PLENTY.min(u64::from(self.burst) / 2)
+    }
+
     /// Returns the parts of the longest sleep after the first rejection.
     fn first(&self) -> u64 {
-        FIRST.min(self.parts(self.cap)).max(1)
+        FIRST.min(u64::from(self.burst) * LONGEST_PARTS).min(self.parts(self.cap)).max(1)
     }
 
     /// Returns the sleep by the remaining calls, without jitter.
@@ -245,7 +262,7 @@ impl Level {
         learned.requests += 1;
         learned.refused += u64::from(hints.is_rejected());
         let first = self.first();
-        if learned.refused == 0 && learned.remains >= PLENTY && learned.longest > first {
+        if learned.refused == 0 && learned.remains >= self.plenty() && learned.longest > first {
             if age >= self.sleep(*learned).micros().max(self.length(CALM * first).micros()) {
                 learned.longest = (learned.longest - learned.longest.div_ceil(10)).max(first);
                 self.begin_round(learned, moment);
