@@ -95,7 +95,7 @@ impl RateLimitStatus {
     /// |---|---|
     /// | `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) | of several limits the one with the fewest requests left, and of these the one that resets last. Limits whose policy counts something else than requests are left out |
     /// | else `RateLimit-Remaining`, `-Limit` and `-Reset` (older drafts), else `X-RateLimit-*` (GitHub and many others), else `X-Rate-Limit-*` | the reset is seconds from now, or from 1,000,000,000 on a date in seconds of Unix time, as of the header `Date` or else of the system's clock |
-    /// | else `x-ratelimit-remaining-requests`, `-limit-` and `-reset-` (OpenAI) | the reset is a duration such as `6m0s`. A limit of `-tokens` counts where none are left |
+    /// | else `x-ratelimit-remaining-requests`, `-limit-` and `-reset-` (`OpenAI`) | the reset is a duration such as `6m0s`. A limit of `-tokens` counts where none are left |
     /// | else `anthropic-ratelimit-requests-remaining`, `-limit` and `-reset` (Anthropic) | the reset is a date of RFC 3339. A limit of `tokens`, `input-tokens` or `output-tokens` counts where none are left |
     ///
     /// Each of these forms of a reset is read in each of the headers but `RateLimit`. Stripe has no header with what remains, so it is
@@ -136,7 +136,9 @@ impl RateLimitStatus {
         })
     }
 
-    /// A limit of tokens counts only where none are left, as the number of tokens says nothing of that of requests.
+    /// Reads a limit of requests, and one of tokens where none are left.
+    ///
+    /// Otherwise the number of tokens says nothing of that of requests.
     fn of_requests_and_tokens(headers: &HeaderMap) -> Option<Self> {
         OF_REQUESTS_AND_TOKENS.iter().find_map(|(of_requests, of_others)| {
             let empty = of_others.iter().filter_map(|names| Self::of_names(headers, names));
