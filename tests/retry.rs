@@ -209,6 +209,18 @@ fn hints_are_kept_and_spread() {
     assert!(*last >= *first + Duration::from_secs(5), "from {first:?} to {last:?}");
 }
 
+/// The server knows better than the client's longer backoff for calls over a limit.
+#[test]
+fn hint_replaces_the_base_of_throttled_calls() {
+    let hint = Duration::from_millis(200);
+    for client in 0..100 {
+        let clock = ManualClock::new();
+        let retry = Retry::with_clock(2, &clock, client);
+        let wait = retry.begin().failed(&retry, Failure::THROTTLED.retry_after(Some(hint))).expect("the wait fits");
+        assert!((hint..hint + Backoff::DEFAULT.base()).contains(&wait), "{wait:?}");
+    }
+}
+
 #[test]
 fn hint_beyond_the_longest_ends_the_call() {
     let clock = ManualClock::new();

@@ -6,18 +6,20 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{Head, Headers, PerClient, RateLimitLayer};
-use damper::tonic::{IntoStatus, RateLimitInterceptor};
+use damper::http::{Head, Headers, PerClient, RateLimitLayer, RetryLayer};
+use damper::tonic::{GrpcRetries, IntoStatus, RateLimitInterceptor};
 use damper::{
     Bulkhead, CircuitBreaker, CircuitOpen, ClientAddress, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter,
+    Retry,
 };
 use http::{HeaderName, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::echo::echo_client::EchoClient;
 use support::echo::echo_server::EchoServer;
@@ -358,6 +360,33 @@ async fn concurrent_calls_stay_within_the_burst() {
     let results = futures_util::future::join_all(calls).await;
     assert_eq!(results.into_iter().filter(|result| result.as_ref().unwrap().is_ok()).count(), 10);
     assert_eq!(upstream.hits(), 10);
+}
+
+/// The client waits as long as the server asks for, in the details and in the pushback.
+#[tokio::test]
+async fn refused_call_is_retried_after_the_servers_wait() {
+    let (clock, limit) = clocked(Quota::per_second(5).burst(1));
+    let upstream = Upstream::default();
+    let server = serve(Server::builder().layer(limit).add_service(upstream.echo()));
+    let mut plain = client(server);
+    call(&mut plain).await.unwrap();
+    let refusal = call(&mut plain).await.unwrap_err();
+    assert_eq!(retry_after(&refusal), Some(Duration::from_millis(200)));
+    assert_eq!(refusal.metadata().get("grpc-retry-pushback-ms").unwrap(), "200");
+
+    let waits = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&waits);
+    let retry = RetryLayer::sleeping_by(Retry::new(2), move |wait: Duration| {
+        log.lock().unwrap().push(wait);
+        clock.advance(wait);
+        ready(())
+    });
+    let mut retrying = EchoClient::new(retry.protocol(GrpcRetries::new()).layer(channel(server)));
+    retrying.unary(message("hello")).await.unwrap();
+    let waits = waits.lock().unwrap().clone();
+    let [wait] = waits[..] else { panic!("{waits:?}") };
+    assert!((200..=300).contains(&wait.as_millis()), "the wait and its jitter, not a base of a second: {wait:?}");
+    assert_eq!(upstream.hits(), 2);
 }
 
 /// Refusals become statuses, so handlers may use `map_err(IntoStatus::into_status)?`.

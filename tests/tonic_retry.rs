@@ -257,6 +257,28 @@ async fn retries_of_exhausted_resources_wait_longer() {
     assert_eq!(script.millis(), [0, 1_000, 3_000]);
 }
 
+/// Without jitter of the backoff, the wait is the hint and up to a base more.
+#[tokio::test(start_paused = true)]
+async fn refusals_of_a_limiter_are_retried_whatever_the_codes_are() {
+    let refusal = |values: &[&str]| {
+        let mut status = retry_info(Code::ResourceExhausted, SHORT);
+        for value in values {
+            status.metadata_mut().append("grpc-retry-pushback-ms", AsciiMetadataValue::try_from(*value).unwrap());
+        }
+        status
+    };
+    for (values, least) in [(&[][..], 300), (&["300"], 300), (&["400"], 400), (&["0"], 300)] {
+        let script = Script::new(move |attempt| if attempt == 1 { Err(refusal(values)) } else { Ok(()) });
+        assert_eq!(script.call(retry(), GrpcRetries::new()).await.unwrap(), Code::Ok);
+        assert!((least..=least + 101).contains(&script.millis()[1]), "{values:?}: {:?}", script.millis());
+    }
+    for values in [&["-1"][..], &["soon"], &["300", "300"]] {
+        let script = Script::new(move |_| Err(refusal(values)));
+        assert_eq!(script.call(retry(), GrpcRetries::new()).await.unwrap(), Code::ResourceExhausted);
+        assert_eq!(script.attempts(), 1, "{values:?}");
+    }
+}
+
 /// A proxy responds without a gRPC status.
 #[test]
 fn http_status_is_mapped_to_its_grpc_code() {

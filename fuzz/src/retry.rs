@@ -330,7 +330,7 @@ impl Model {
             return if is_too_long(wait) { Outcome::GaveUp(no_time) } else { Outcome::Again(wait, wait) };
         }
         let mut backoff = self.backoff;
-        if failure.kind == KindInput::Throttled {
+        if failure.kind == KindInput::Throttled && hint.is_none() {
             backoff.base = backoff.base.max(self.throttled_base);
         }
         let base = backoff.base_nanos();

@@ -97,7 +97,7 @@ fn custom_headers_are_read() {
     for (remaining, reset, limit, expected) in [
         ("7", "30", "60", Some((7, Some(30), Some(60), None))),
         (" 7 ", "0", "x", Some((7, Some(0), None, None))),
-        ("7", "-1", "60, 60;w=1", Some((7, None, None, None))),
+        ("7", "-1", "60, 60;w=1", Some((7, None, Some(60), None))),
         ("7", "999999999", "60", Some((7, Some(999_999_999), Some(60), None))),
         // A date in the past: 2001.
         ("7", "1000000000", "60", Some((7, Some(0), Some(60), None))),
@@ -164,5 +164,90 @@ proptest! {
         }
         let status = RateLimitStatus::in_headers(&all);
         prop_assert!(status.is_none_or(|status| status.pace().is_none_or(|pace| Some(pace) <= status.resets_in)));
+    }
+}
+
+/// The headers of services, each with a response's `Date` of 2024-03-01 00:00:00.
+#[test]
+fn headers_of_older_drafts_and_of_services_are_read() {
+    let cases: [(&[(&str, &str)], _); 9] = [
+        (
+            &[("ratelimit-remaining", "7"), ("ratelimit-limit", "10, 10;w=60"), ("ratelimit-reset", "30")],
+            (7, Some(30_000), Some(10)),
+        ),
+        (&[("ratelimit-remaining", "3")], (3, None, None)),
+        (
+            &[("x-rate-limit-remaining", "7"), ("x-rate-limit-limit", "15"), ("x-rate-limit-reset", "1709251230")],
+            (7, Some(30_000), Some(15)),
+        ),
+        (
+            &[("x-ratelimit-remaining", "7"), ("x-ratelimit-limit", "60"), ("x-ratelimit-reset", "1709251230")],
+            (7, Some(30_000), Some(60)),
+        ),
+        (
+            &[
+                ("x-ratelimit-remaining-requests", "59"),
+                ("x-ratelimit-limit-requests", "60"),
+                ("x-ratelimit-reset-requests", "6m0s"),
+                ("x-ratelimit-remaining-tokens", "5"),
+            ],
+            (59, Some(360_000), Some(60)),
+        ),
+        (
+            &[
+                ("x-ratelimit-remaining-requests", "59"),
+                ("x-ratelimit-remaining-tokens", "0"),
+                ("x-ratelimit-reset-tokens", "20ms"),
+            ],
+            (0, Some(20), None),
+        ),
+        (
+            &[
+                ("anthropic-ratelimit-requests-remaining", "9"),
+                ("anthropic-ratelimit-requests-limit", "50"),
+                ("anthropic-ratelimit-requests-reset", "2024-03-01T00:00:30Z"),
+            ],
+            (9, Some(30_000), Some(50)),
+        ),
+        (
+            &[
+                ("anthropic-ratelimit-output-tokens-remaining", "0"),
+                ("anthropic-ratelimit-output-tokens-reset", "2024-03-01T00:00:05Z"),
+            ],
+            (0, Some(5_000), None),
+        ),
+        (
+            &[("ratelimit-remaining", "-1"), ("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "soon")],
+            (7, None, None),
+        ),
+    ];
+    for (fields, expected) in cases {
+        let mut all = HeaderMap::new();
+        all.insert("date", HeaderValue::from_static("Fri, 01 Mar 2024 00:00:00 GMT"));
+        for (name, value) in fields {
+            all.insert(*name, HeaderValue::from_static(value));
+        }
+        let status = RateLimitStatus::in_headers(&all).unwrap_or_else(|| panic!("{fields:?}"));
+        let millis = status.resets_in.map(|time| time.as_millis());
+        assert_eq!((status.remaining, millis, status.limit), expected, "{fields:?}");
+    }
+}
+
+proptest! {
+    /// Nothing in the place of a reset panics or hides what remains.
+    #[test]
+    fn malformed_resets_are_ignored(text in "\\PC*", like in "[0-9TZ:.+hmsµ -]{0,30}", seconds in 0..1_000_000_000u64) {
+        let read = |reset: &str| {
+            let mut all = HeaderMap::new();
+            all.insert("ratelimit-remaining", HeaderValue::from_static("7"));
+            all.insert("ratelimit-reset", HeaderValue::from_bytes(reset.as_bytes()).ok()?);
+            RateLimitStatus::in_headers(&all)
+        };
+        for reset in [&text, &like] {
+            prop_assert!(read(reset).is_none_or(|status| status.remaining == 7));
+        }
+        for reset in [seconds.to_string(), format!("{seconds}s")] {
+            prop_assert_eq!(read(&reset).unwrap().resets_in, Some(Duration::from_secs(seconds)));
+        }
     }
 }

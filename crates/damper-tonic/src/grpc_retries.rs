@@ -33,9 +33,9 @@ const BUFFER: usize = 64 * 1024;
 /// | question | answer |
 /// |---|---|
 /// | which calls? | all, unary calls and streams. A client says by the codes which failures may be repeated |
-/// | after which outcomes? | a response without messages (Trailers-Only) whose code is one of [these](Self::on), `UNAVAILABLE` by default, and an error of the transport that gRPC maps to one of them |
+/// | after which outcomes? | a response without messages (Trailers-Only) whose code is one of [these](Self::on), `UNAVAILABLE` by default, and an error of the transport that gRPC maps to one of them. Also a limiter's refusal, whatever the codes are: `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo`, as HTTP's 429 with `Retry-After` |
 /// | never | once a response has begun, whatever its trailers say; after an error of damper's own, such as an open breaker |
-/// | when? | after the backoff; exactly after `grpc-retry-pushback-ms` if the server sent it; else not before the `google.rpc.RetryInfo` of the status |
+/// | when? | after the backoff; exactly after `grpc-retry-pushback-ms` if the server sent it; else not before the `google.rpc.RetryInfo` of the status. A limiter's refusal is retried not before its `RetryInfo` and its pushback, with jitter added, so that refused clients do not return together |
 /// | the server refuses retries | a pushback that is negative, unreadable or repeated ends the call |
 /// | transparent retries | once per call, at once, outside of the policy's attempts and of the budget, whatever the codes are: after `REFUSED_STREAM`, a `GOAWAY` that came before the call, or a connection that had closed before the call was written |
 /// | other calls that no server processed | no connection could be made, or a transparent retry was refused too: after the backoff, as one of the policy's attempts, whatever the codes are. The first one takes nothing from the budget |
@@ -44,8 +44,8 @@ const BUFFER: usize = 64 * 1024;
 /// | headers | `grpc-previous-rpc-attempts`, from the second attempt on that a server may have processed. It counts on from that of the request |
 ///
 /// `UNAVAILABLE` is the default because gRPC defines it so: "most likely a transient condition, which can be corrected by
-/// retrying with a backoff". With `RESOURCE_EXHAUSTED` among the codes, calls that are over a limit are retried too, with
-/// the longer backoff for [throttled](damper_core::Retry::throttled_base) calls.
+/// retrying with a backoff". With `RESOURCE_EXHAUSTED` among the codes, calls that are over a limit which does not say how long
+/// to wait are retried too, with the longer backoff for [throttled](damper_core::Retry::throttled_base) calls.
 ///
 /// Only errors of HTTP/2 say what the application of a server has seen. A connection that ends without a `GOAWAY` may have
 /// carried the call to it, and a proxy that answers `UNAVAILABLE` for a call which it did not pass on does not say so: both are retried by
@@ -137,7 +137,8 @@ impl GrpcRetries {
         match response {
             Ok(head) => {
                 let code = code_in(head)?;
-                Some(hinted(self.failure_of(code), head.headers))
+                let pushback = head.headers.get_all(PUSHBACK).into_iter().map(HeaderValue::as_bytes);
+                Some(self.failure_with_hints(code, pushback, || retry_after_in(head.headers)))
             }
             Err(error) => Some(self.judge_error(error)),
         }
@@ -148,6 +149,36 @@ impl GrpcRetries {
             _ if self.codes & bit(code) == 0 => Failure::FATAL,
             Code::ResourceExhausted => Failure::THROTTLED,
             _ => Failure::TRANSIENT,
+        }
+    }
+
+    /// Returns the failure of a status, with the wait that the server asks for.
+    #[cold]
+    fn failure_with_hints<'a>(
+        &self,
+        code: Code,
+        mut pushback: impl Iterator<Item = &'a [u8]>,
+        retry_after: impl FnOnce() -> Option<Duration>,
+    ) -> Failure {
+        let failure = self.failure_of(code);
+        let pushback = pushback.next().map(|value| {
+            let millis = str::from_utf8(value).ok().and_then(|value| value.parse::<i32>().ok());
+            // A repeated one refuses retries, as a negative one does.
+            let millis = millis.filter(|_| pushback.next().is_none()).and_then(|millis| u64::try_from(millis).ok());
+            millis.map(Duration::from_millis)
+        });
+        match pushback {
+            Some(None) => failure.declined(),
+            // A limiter's refusal, as HTTP's 429 with `Retry-After` is. Its pushback is the same wait for clients that
+            // do not read the details; an exact one would let all refused clients return at once.
+            pushback if code == Code::ResourceExhausted => match (retry_after(), pushback.flatten()) {
+                (Some(wait), pushback) => Failure::THROTTLED.retry_after(Some(wait.max(pushback.unwrap_or_default()))),
+                (None, Some(pushback)) => failure.pushback(pushback),
+                (None, None) => failure,
+            },
+            Some(Some(pushback)) => failure.pushback(pushback),
+            None if failure.may_retry() => failure.retry_after(retry_after()),
+            None => failure,
         }
     }
 
@@ -165,9 +196,8 @@ impl GrpcRetries {
         for error in successors(Some(error), |&error| source_of(error)) {
             if let Some(status) = error.downcast_ref::<Status>().filter(|status| !is_of_transport(status)) {
                 let values = status.metadata().get_all(PUSHBACK.as_str());
-                let failure = self.failure_of(status.code());
-                return with_pushback(failure, values.iter().map(MetadataValue::as_encoded_bytes))
-                    .unwrap_or_else(|| with_retry_info(failure, || retry_after(status)));
+                let pushback = values.iter().map(MetadataValue::as_encoded_bytes);
+                return self.failure_with_hints(status.code(), pushback, || retry_after(status));
             }
             if error.is::<TimeoutExpired>() {
                 return self.failure_of(Code::DeadlineExceeded);
@@ -211,29 +241,6 @@ fn code_of_reset(reason: Reason) -> Code {
         Reason::STREAM_CLOSED => Code::Unknown,
         _ => Code::Internal,
     }
-}
-
-/// Adds what the server says of when to come back.
-#[cold]
-fn hinted(failure: Failure, headers: &HeaderMap) -> Failure {
-    let values = headers.get_all(PUSHBACK).into_iter();
-    with_pushback(failure, values.map(HeaderValue::as_bytes))
-        .unwrap_or_else(|| with_retry_info(failure, || retry_after_in(headers)))
-}
-
-/// Adds the server's pushback; `None` without one.
-fn with_pushback<'a>(failure: Failure, mut values: impl Iterator<Item = &'a [u8]>) -> Option<Failure> {
-    let value = values.next()?;
-    let millis = str::from_utf8(value).ok().and_then(|value| value.parse::<i32>().ok());
-    Some(match (millis.map(u64::try_from), values.next()) {
-        (Some(Ok(millis)), None) => failure.pushback(Duration::from_millis(millis)),
-        _ => failure.declined(),
-    })
-}
-
-/// Adds the `RetryInfo` of a status, which is a hint: the retry comes no earlier.
-fn with_retry_info(failure: Failure, retry_after: impl FnOnce() -> Option<Duration>) -> Failure {
-    if failure.may_retry() { failure.retry_after(retry_after()) } else { failure }
 }
 
 impl<Q> RetryProtocol<Q> for GrpcRetries

@@ -212,8 +212,9 @@ impl<C: Clock + Clone> Attempts<C> {
             return if is_too_long(wait) { Err(no_time) } else { Ok(wait) };
         }
         let backoff = match failure.kind {
-            FailureKind::Throttled => retry.throttled_backoff(),
-            FailureKind::Transient | FailureKind::Fatal => *retry.backoff_ref(),
+            FailureKind::Throttled if hint.is_none() => retry.throttled_backoff(),
+            // The server's wait takes the place of the longer backoff.
+            FailureKind::Throttled | FailureKind::Transient | FailureKind::Fatal => *retry.backoff_ref(),
         };
         self.retries = self.retries.saturating_add(1);
         let previous = if self.previous == 0 { backoff.base().as_nanos() as u64 } else { self.previous };

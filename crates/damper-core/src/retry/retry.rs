@@ -121,7 +121,7 @@ impl<C, B, V> Retry<C, B, V> {
 
     /// Sets the backoff's first delay after a server reports that it is [over a limit](super::Failure::THROTTLED).
     ///
-    /// Default: 1 s, or the backoff's own if it is longer.
+    /// Default: 1 s, or the backoff's own if it is longer. It does not apply where the server says how long to wait.
     pub const fn throttled_base(mut self, delay: Duration) -> Self {
         self.throttled_base = delay;
         self

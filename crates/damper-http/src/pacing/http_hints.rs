@@ -13,7 +13,7 @@ use http::StatusCode;
 /// | the status 5xx, without headers of rate limits | no sign that the limit has seen the call |
 /// | any other status | a call that the limit accepted |
 /// | `Retry-After`, as seconds or as a date, with the status 429 | the time after which the server wants the call again |
-/// | `RateLimit` and `RateLimit-Policy`, or else `X-RateLimit-Limit`, `-Remaining` and `-Reset` | what remains, of how many, and when the limit is reset: see [`RateLimitStatus`] |
+/// | `RateLimit` and `RateLimit-Policy`, or else `RateLimit-*` of older drafts, `X-RateLimit-*` and those of some services | what remains, of how many, and when the limit is reset: see [`RateLimitStatus`] |
 ///
 /// The remaining calls are the most useful hint, because a pacer slows down by them before the server rejects anything. A server of
 /// damper sends them with [`RateLimitLayer::headers`](crate::RateLimitLayer::headers).

@@ -16,6 +16,9 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 const GRPC: &[u8] = b"application/grpc";
 
+/// The metadata that tells gRPC's own clients, which do not read the details of a status, when to retry.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
 /// Returns whether a request is one of gRPC or gRPC-Web.
 ///
 /// Such a request is a POST with a content type such as `application/grpc+proto`.
@@ -81,16 +84,29 @@ fn status_of(refusal: &Refusal) -> Status {
     }
 }
 
+/// Returns a wait as the value of [`PUSHBACK`], rounded up; `None` if it is too long for one.
+fn pushback_millis(wait: Duration) -> Option<i32> {
+    i32::try_from(wait.as_nanos().div_ceil(1_000_000)).ok()
+}
+
 /// Returns a refusal as a status, with the wait as a `google.rpc.RetryInfo`.
+///
+/// A limit's wait is also its pushback, which gRPC's own clients read if `RESOURCE_EXHAUSTED` is among the codes that they retry.
 pub fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>) -> Status {
     // Most messages fit, so that it does not grow while it is written.
     let mut message = String::with_capacity(64);
     // Writing to a string cannot fail.
     _ = write!(message, "{refusal}");
-    uncached(match retry_after {
+    let mut status = match retry_after {
         Some(wait) => Status::with_error_details(code, message, ErrorDetails::with_retry_info(Some(wait))),
         None => Status::new(code, message),
-    })
+    };
+    if code == Code::ResourceExhausted
+        && let Some(millis) = retry_after.and_then(pushback_millis)
+    {
+        status.metadata_mut().insert(PUSHBACK, millis.into());
+    }
+    uncached(status)
 }
 
 /// Adds `Cache-Control: no-store`: to HTTP the status is a `200 OK`, which a cache might store.

@@ -31,6 +31,7 @@ mod node;
 mod policies;
 mod rate_limit;
 mod rate_limit_status;
+mod reset;
 mod retry_after;
 mod string_items;
 mod trusted_proxies;

@@ -1,14 +1,12 @@
 //! A server's limit as a client reads it, to pace itself.
 
 use super::rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY};
-use super::retry_after::date_of;
+use super::reset::{digits, time_until_reset};
 use super::string_items::{Malformed, StringItem, read_all};
-use super::x_rate_limit::{X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET};
 use core::cmp::Reverse;
 use core::time::Duration;
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use sfv::{BareItemFromInput, KeyRef, key_ref};
-use std::time::UNIX_EPOCH;
 
 const REMAINING: &KeyRef = key_ref("r");
 const RESET: &KeyRef = key_ref("t");
@@ -17,10 +15,44 @@ const WINDOW: &KeyRef = key_ref("w");
 const UNIT: &KeyRef = key_ref("qu");
 const PARTITION: &KeyRef = key_ref("pk");
 
-/// The smallest `X-RateLimit-Reset` that is a date: 2001, in seconds of Unix time.
-///
-/// A smaller number means seconds from now.
-const EARLIEST_DATE: u64 = 1_000_000_000;
+/// The headers of a limit of requests: the requests left, the limit and the reset.
+type Names = [&'static str; 3];
+
+const OLDER_DRAFTS: Names = ["ratelimit-remaining", "ratelimit-limit", "ratelimit-reset"];
+const CUSTOM: Names = ["x-ratelimit-remaining", "x-ratelimit-limit", "x-ratelimit-reset"];
+const CUSTOM_SPELLED_APART: Names = ["x-rate-limit-remaining", "x-rate-limit-limit", "x-rate-limit-reset"];
+
+/// The headers of services that count requests and other units, each with those of its other units.
+const OF_REQUESTS_AND_TOKENS: [(Names, &[Names]); 2] = [
+    (
+        ["x-ratelimit-remaining-requests", "x-ratelimit-limit-requests", "x-ratelimit-reset-requests"],
+        &[["x-ratelimit-remaining-tokens", "x-ratelimit-limit-tokens", "x-ratelimit-reset-tokens"]],
+    ),
+    (
+        [
+            "anthropic-ratelimit-requests-remaining",
+            "anthropic-ratelimit-requests-limit",
+            "anthropic-ratelimit-requests-reset",
+        ],
+        &[
+            [
+                "anthropic-ratelimit-tokens-remaining",
+                "anthropic-ratelimit-tokens-limit",
+                "anthropic-ratelimit-tokens-reset",
+            ],
+            [
+                "anthropic-ratelimit-input-tokens-remaining",
+                "anthropic-ratelimit-input-tokens-limit",
+                "anthropic-ratelimit-input-tokens-reset",
+            ],
+            [
+                "anthropic-ratelimit-output-tokens-remaining",
+                "anthropic-ratelimit-output-tokens-limit",
+                "anthropic-ratelimit-output-tokens-reset",
+            ],
+        ],
+    ),
+];
 
 /// A server's limit in a response: the tokens left, and how long they have to do.
 ///
@@ -48,7 +80,7 @@ const EARLIEST_DATE: u64 = 1_000_000_000;
 pub struct RateLimitStatus {
     /// The requests that are left.
     pub remaining: u64,
-    /// The time until there are more, in whole seconds; `None` if the server does not say.
+    /// The time until there are more; `None` if the server does not say.
     pub resets_in: Option<Duration>,
     /// The requests that are allowed in each window; `None` if the server does not say.
     pub limit: Option<u64>,
@@ -62,13 +94,20 @@ impl RateLimitStatus {
     /// | headers | read as |
     /// |---|---|
     /// | `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) | of several limits the one with the fewest requests left, and of these the one that resets last. Limits whose policy counts something else than requests are left out |
-    /// | else `X-RateLimit-Remaining`, `-Limit` and `-Reset` | the reset is seconds from now, or from 1,000,000,000 on a date in seconds of Unix time, as of the header `Date` or else of the system's clock |
+    /// | else `RateLimit-Remaining`, `-Limit` and `-Reset` (older drafts), else `X-RateLimit-*` (GitHub and many others), else `X-Rate-Limit-*` | the reset is seconds from now, or from 1,000,000,000 on a date in seconds of Unix time, as of the header `Date` or else of the system's clock |
+    /// | else `x-ratelimit-remaining-requests`, `-limit-` and `-reset-` (`OpenAI`) | the reset is a duration such as `6m0s`. A limit of `-tokens` counts where none are left |
+    /// | else `anthropic-ratelimit-requests-remaining`, `-limit` and `-reset` (Anthropic) | the reset is a date of RFC 3339. A limit of `tokens`, `input-tokens` or `output-tokens` counts where none are left |
+    ///
+    /// Each of these forms of a reset is read in each of the headers but `RateLimit`. Stripe has no header with what remains, so it is
+    /// paced by its 429.
     ///
     /// A header that is malformed anywhere, or has more than 32 members, is ignored as a whole. A malformed `RateLimit-Policy` leaves the limit unknown, a
     /// malformed `RateLimit` counts as absent.
     #[must_use]
     pub fn in_headers(headers: &HeaderMap) -> Option<Self> {
-        Self::of_draft(headers).or_else(|| Self::of_custom(headers))
+        let custom =
+            || [OLDER_DRAFTS, CUSTOM, CUSTOM_SPELLED_APART].iter().find_map(|names| Self::of_names(headers, names));
+        Self::of_draft(headers).or_else(custom).or_else(|| Self::of_requests_and_tokens(headers))
     }
 
     fn of_draft(headers: &HeaderMap) -> Option<Self> {
@@ -87,19 +126,25 @@ impl RateLimitStatus {
         })
     }
 
-    fn of_custom(headers: &HeaderMap) -> Option<Self> {
-        let number = |name: &HeaderName| number(headers, name);
+    fn of_names(headers: &HeaderMap, [remaining, limit, reset]: &Names) -> Option<Self> {
         Some(Self {
-            remaining: number(&X_RATE_LIMIT_REMAINING)?,
-            resets_in: number(&X_RATE_LIMIT_RESET).map(|reset| match reset {
-                ..EARLIEST_DATE => Duration::from_secs(reset),
-                date => {
-                    let now = date_of(headers).duration_since(UNIX_EPOCH).unwrap_or_default();
-                    Duration::from_secs(date.saturating_sub(now.as_secs()))
-                }
-            }),
-            limit: number(&X_RATE_LIMIT_LIMIT),
+            remaining: text(headers, remaining).and_then(digits)?,
+            resets_in: text(headers, reset).and_then(|value| time_until_reset(value, headers)),
+            // Some of the older drafts list the windows after the limit: `10, 10;w=1, 50;w=60`.
+            limit: text(headers, limit).and_then(|value| digits(value.split([',', ';']).next()?.trim_ascii())),
             window: None,
+        })
+    }
+
+    /// Reads a limit of requests, and one of tokens where none are left.
+    ///
+    /// Otherwise the number of tokens says nothing of that of requests.
+    fn of_requests_and_tokens(headers: &HeaderMap) -> Option<Self> {
+        OF_REQUESTS_AND_TOKENS.iter().find_map(|(of_requests, of_others)| {
+            let empty = of_others.iter().filter_map(|names| Self::of_names(headers, names));
+            let empty = empty.filter(|status| status.remaining == 0).map(|status| Self { limit: None, ..status });
+            let requests = Self::of_names(headers, of_requests);
+            requests.into_iter().chain(empty).min_by_key(|status| (status.remaining, Reverse(status.resets_in)))
         })
     }
 
@@ -113,12 +158,11 @@ impl RateLimitStatus {
     }
 }
 
-/// The number that is the only value of a header: digits only.
-fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
+/// Returns the only value of a header.
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
-    let digits = value.to_str().ok()?.trim_ascii();
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+    Some(value.to_str().ok()?.trim_ascii())
 }
 
 /// A member of `RateLimit`.
