@@ -22,6 +22,8 @@ pub struct Crowd {
     pub when_full: WhenFull,
     /// How many shared buckets the limiter has, if not as many as it has by default.
     pub shared_buckets: Option<usize>,
+    /// How many tiers the limiter has. All clients are in the first.
+    pub tiers: usize,
     /// Which keys the clients have: another seed, other clients.
     pub seed: u64,
 }
@@ -62,6 +64,10 @@ impl Run {
         let builder = match crowd.shared_buckets {
             Some(buckets) => builder.shared_buckets(buckets),
             None => builder,
+        };
+        let builder = match crowd.tiers {
+            0 | 1 => builder,
+            tiers => builder.tiers(vec![crowd.quota; tiers - 1], |_| 0),
         };
         Self { crowd, clock, limits: builder.build().expect("sizes are in their ranges"), clients: 0 }
     }

@@ -4,7 +4,7 @@ use damper::{Quota, WhenFull};
 use damper_sim::crowd::{Crowd, Percent};
 
 fn crowd(quota: Quota, calls: u32, capacity: usize) -> Crowd {
-    Crowd { quota, calls, capacity, when_full: WhenFull::default(), shared_buckets: None, seed: 1 }
+    Crowd { quota, calls, capacity, when_full: WhenFull::default(), shared_buckets: None, tiers: 1, seed: 1 }
 }
 
 fn assert_refused(crowd: Crowd, load: f64, refills: u32, most: f64) {
