@@ -130,6 +130,17 @@ impl Crowd {
         Percent(100.0 * (run.limits.overflows() - overflows) as f64 / (run.clients - clients) as f64)
     }
 
+    /// Returns the busy share of the shared words that newcomers see while clients fill this part of the capacity.
+    #[must_use]
+    pub fn crowding_at_load(self, load: f64) -> f64 {
+        let mut run = Run::new(self);
+        let (rate, busy) = (self.clients_per_second(load), self.refill(self.calls));
+        run.stream(rate, busy, &mut Tally::default());
+        let before = run.limits.crowding();
+        run.stream(rate, busy, &mut Tally::default());
+        run.limits.crowding().since(before).share()
+    }
+
     /// Returns the share of innocent first calls that are refused during a flood of new keys.
     ///
     /// The attacker sends calls with this many new keys a second. Innocent clients come at a hundredth of that rate. The flood lasts for

@@ -61,6 +61,10 @@ impl TierFlood {
     /// Returns the refused shares once the flood has lasted for two refills of its clients' calls.
     ///
     /// The calls of as many seconds are counted, and at least of 300.
+    ///
+    /// # Panics
+    ///
+    /// If the capacity is out of its range.
     #[must_use]
     pub fn refused(self) -> RefusedInTiers {
         let clock = Arc::new(ManualClock::new());
@@ -80,7 +84,7 @@ impl TierFlood {
         let (mut due, mut next) = (0.0, 0);
         for second in 0..end {
             let is_counted = second >= filled;
-            let mut refuses = |key: u64, tally: &mut Tally| {
+            let refuses = |key: u64, tally: &mut Tally| {
                 let is_refused = limits.check(&key).is_err();
                 if is_counted {
                     tally.count(is_refused);
