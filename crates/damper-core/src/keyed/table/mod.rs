@@ -8,6 +8,7 @@
 // | `slots` | the sets of slots: where a key's slot can be, and how a slot changes its owner |
 // | `fingerprint` | what the table knows of a key, and the numbers that follow from it |
 // | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
+// | `tests` | random histories of full tables against a list of calls |
 // | `demand` | what a call asks of a bucket, and what it took |
 // | `waiting` | waiting for a key's tokens, in order |
 // | `lines` | the memory of keys without a slot |
