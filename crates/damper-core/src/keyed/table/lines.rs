@@ -295,9 +295,9 @@ impl SharedLine<'_> {
         }
     }
 
-    /// Whether a key may have a word of its own in this line, by the header alone, and the word at its home.
+    /// Whether a key may have a word of its own in this line, and the word at its home.
     ///
-    /// The key has none, if this is false.
+    /// It goes by the header alone. If this is false, the key has none.
     #[inline]
     pub(super) fn glance(self, tag: u64) -> (bool, SharedWord) {
         let header = self.header();

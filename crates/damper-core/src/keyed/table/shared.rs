@@ -1,4 +1,4 @@
-//! What keys without a slot owe: in which word of its line a key spends, and what it starts from.
+//! The debts of keys without a slot: in which word of its line a key spends, and what it starts from.
 //!
 //! There are many words, because a newcomer inherits what its word owes. With a single one, one key in a thousand that finds no
 //! slot was seen to refuse nine of ten innocent clients: each newcomer started with the word's debt, so that its slot stayed
@@ -6,7 +6,7 @@
 //! and, by the tag, its home in the line. A word is *busy* while it owes something, and *at home* if its tag's home is where it
 //! stands; a word of several keys always is.
 //!
-//! # What a key owes in a tier
+//! # The debt of a key in a tier
 //!
 //! 1. A busy word of its tag and tier covers all that it owes in this tier.
 //! 2. Without one, it is the greater of the word at its home, if that is one of several keys and of its tier, and the fixed word of
@@ -53,14 +53,16 @@ use crate::sync::Signal;
 use crate::sync::{Guarded, SpinWait};
 use crate::time::Clock;
 
-/// What a key without a slot owes, seen with the lock held.
+/// The debt of a key without a slot, seen with the lock held.
 #[derive(Clone, Copy)]
 pub(super) struct SharedDebt {
     /// The bucket's word on the tier's line from which a newcomer with a slot starts.
     pub(super) of_key: u64,
     /// The bucket's word from which a call without a slot starts.
     pub(super) start: u64,
-    /// The part of what it owes that is in words of several keys or in the fixed word, unless its own word covers that.
+    /// The part of its debt that is in words of several keys, unless its own word covers that.
+    ///
+    /// The fixed word counts as one of these.
     of_several: u64,
     tier: usize,
     place: Place,
@@ -97,7 +99,7 @@ pub(super) struct SharedOrigin {
 /// Read before the clock is read for the key's own line.
 #[derive(Clone, Copy)]
 pub(super) struct Elsewhere {
-    /// What is owed under the key's own tag.
+    /// The longest debt under the key's own tag.
     of_key: Owed,
     /// The busy words, a bit each.
     busy: u8,
@@ -168,7 +170,7 @@ impl SharedLines {
         may_have_word || home.is_used && home.tag == SEVERAL || counts.has_fixed
     }
 
-    /// What is owed in a word of another tier.
+    /// The debt in a word of another tier.
     #[inline(never)]
     fn owed_in_tier<A: KeyedAlgorithm>(word: SharedWord, tiers: &Tiers, clock: &impl Clock) -> Owed {
         // Nothing was taken in a tier that was not used yet, and this is no use of it.
@@ -220,7 +222,7 @@ impl SharedLines {
         elsewhere
     }
 
-    /// What a key without a slot owes.
+    /// The debt of a key without a slot.
     pub(super) fn debt<A: KeyedAlgorithm>(
         &self,
         share: Share,
@@ -458,7 +460,9 @@ impl SharedLines {
         (word.is_used && word.tier == tier && (word.tag == tag || word.tag == SEVERAL)).then_some(word)
     }
 
-    /// Changes the word that a receipt names, with the line's lock held; `None` if that cannot be changed any more.
+    /// Changes the word that a receipt names; `None` if that cannot be changed any more.
+    ///
+    /// Called with the line's lock held.
     ///
     /// `change` gets the tier's line, the position of now and the bucket's word, and returns the new one.
     pub(super) fn revise<A: KeyedAlgorithm>(
@@ -488,7 +492,9 @@ impl SharedLines {
         Some(())
     }
 
-    /// What a key owes in words of several keys and in the fixed word of a tier, with the line's lock held.
+    /// The debt of a key in words of several keys and in the fixed word of a tier.
+    ///
+    /// Called with the line's lock held.
     ///
     /// A key with a slot has counted its own words there, and not those: they are of this tier.
     pub(super) fn owed_with_others<A: KeyedAlgorithm>(

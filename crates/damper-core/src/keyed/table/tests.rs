@@ -1,5 +1,6 @@
-//! Random histories of tables that are too small for their keys: each key stays in the envelope of each of its tiers.
+//! Random histories of tables that are too small for their keys.
 //!
+//! Each key stays in the envelope of each of its tiers.
 //! The lines have one to seven words, and the tags one to thirteen bits, so that keys displace and inherit from one another all the
 //! time. The model is a list of the calls that were admitted and not rolled back. After each call it adds up all of the
 //! key's calls in the tier, from each of them on.
@@ -39,13 +40,13 @@ impl Random {
 struct Admitted {
     call: usize,
     n: u32,
-    /// What the tier had produced by then, in tokens times `SECOND`.
+    /// The tokens that the tier had produced by then, times `SECOND`.
     produced: i128,
     /// How often the tier's quota had changed.
     quota: usize,
 }
 
-/// What a tier produced, and all of its quotas.
+/// The tokens that a tier produced, and all of its quotas.
 #[derive(Debug)]
 struct TierModel {
     produced: i128,
@@ -84,7 +85,7 @@ struct History {
     calls: usize,
 }
 
-/// What happened in some histories.
+/// The events of some histories.
 #[derive(Debug, Default)]
 struct Sum {
     calls: usize,
