@@ -428,7 +428,9 @@ fn key_without_a_slot_waits_in_its_shared_bucket() {
     assert!(!second.cancel(), "the waiter is ready");
 }
 
-/// A key of another tier does not wait behind those of a full line. The same key does, once it is moved to that tier.
+/// A key of another tier does not wait behind those of a full line.
+///
+/// The same key does, once it is moved to that tier.
 ///
 /// The earlier waiter's tokens then stay used.
 #[test]
