@@ -224,7 +224,7 @@ fn histories(seeds: impl Iterator<Item = u64>) -> Sum {
 #[test]
 fn keys_without_a_slot_stay_in_their_envelope() {
     // More of them: `DAMPER_HISTORIES=2000000 cargo test --release -p damper-core --lib keyed::table`.
-    let count = std::env::var("DAMPER_HISTORIES").map_or(20_000, |count| count.parse().unwrap());
+    let count = std::env::var("DAMPER_HISTORIES").map_or(25_000, |count| count.parse().unwrap());
     let sum = histories(0..count);
     std::println!("{sum:?}");
     assert!(sum.overflows > sum.calls as u64 / 4 && sum.generations > sum.calls as u64 / 200, "{sum:?}");
