@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use damper::{Allowed, Denied, KeyedLimiter, ManualClock, WhenFull};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// So few keys that each certainly has a slot, and a different tag in a shared bucket.
+/// So few keys that each certainly has a slot, and room in its line of shared words.
 const KEYS: u64 = 13;
 
 /// Hashes a `u64` to itself.
@@ -83,7 +83,6 @@ pub fn keyed(input: KeyedInput) {
     let limits = KeyedLimiter::<u64>::builder(tiers[0].quota())
         .tiers(tiers[1..].iter().map(|tier| tier.quota()), |key| Keys::own_tier(*key))
         .capacity(1_000)
-        .shared_buckets(1)
         .when_full(if input.shares { WhenFull::SharedOverflow } else { WhenFull::DenyNew })
         .clock(&clock)
         .hasher(BuildHasherDefault::<Identity>::default())

@@ -52,7 +52,7 @@ pub fn check_flawed(flaw: Flaw, model: impl Fn() + Send + Sync + 'static) {
 
 pub type Limits = Arc<KeyedLimiter<u64, Stopped, BuildHasherDefault<Identity>>>;
 
-/// Keys with a lock each, where there are three shared buckets, and with different tags.
+/// Keys with a lock each, where there are three groups of shared words.
 pub const A: u64 = 1;
 pub const B: u64 = 2;
 pub const C: u64 = 3;
@@ -62,18 +62,21 @@ pub fn quota(burst: u32) -> Quota {
     Quota::per_hour(1).burst(burst).max_debt(0)
 }
 
+/// The words of three groups of shared words, with their fixed words for two tiers.
+const THREE_GROUPS: usize = 3 * (32 + 2);
+
 /// A table with a set of so many ways; all have `quota`, but those in tier 1 twice as much.
 pub fn ways(ways: u64, when_full: WhenFull, quota: Quota) -> Limits {
-    sharing(3, ways, when_full, quota)
+    sharing(THREE_GROUPS, ways, when_full, quota)
 }
 
-/// The same with so many shared buckets.
-pub fn sharing(buckets: usize, ways: u64, when_full: WhenFull, quota: Quota) -> Limits {
+/// The same with so many shared words.
+pub fn sharing(words: usize, ways: u64, when_full: WhenFull, quota: Quota) -> Limits {
     let twice = Quota::per_hour(2).burst(2 * quota.burst_size()).max_debt(0);
     let limits = KeyedLimiter::<u64>::builder(quota)
         .tiers([twice], |_| 0)
         .capacity(1)
-        .shared_buckets(2 * buckets)
+        .shared_buckets(words)
         .when_full(when_full)
         .clock(Stopped(7))
         .hasher(BuildHasherDefault::default())

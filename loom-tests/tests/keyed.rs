@@ -379,29 +379,22 @@ fn key_is_in_the_remembered_tier() {
     });
 }
 
-/// A key spends from its shared bucket in a tier that was just added, beside a key of another tier.
+/// A key without a slot spends in a tier that was just added, while it is moved back to its own.
 ///
-/// Together they take one burst.
+/// What it spent there counts in its own tier: it takes one burst.
 ///
-/// [`debt_in_other_tiers` of the tiers that the limiter was built with.]
+/// [`elsewhere` in the tiers that the limiter was built with.]
 #[test]
 fn spend_in_an_added_tier_counts_in_the_others() {
-    check_preemptions(2, spend_in_an_added_tier_counts_in_the_others_model);
-}
-
-#[test]
-#[should_panic = "Causality violation"]
-fn spend_in_an_added_tier_counts_in_the_others_unless_flawed() {
-    check_flawed(Flaw::NothingOrdered, spend_in_an_added_tier_counts_in_the_others_model);
-}
-
-fn spend_in_an_added_tier_counts_in_the_others_model() {
-    let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(2));
-    let rival = beside(&limits, |limits| u32::from(limits.check(&B).is_ok()));
-    let added = limits.add_tier(quota(2)).unwrap();
-    limits.set_tier(&A, added).unwrap();
-    let taken = u32::from(limits.check(&A).is_ok()) + rival.join().unwrap();
-    assert_eq!(taken + drain(&limits, B) + drain(&limits, A), 2, "one burst");
+    check_preemptions(2, || {
+        let limits = sharing(8 + 2, 0, WhenFull::SharedOverflow, quota(2));
+        let rival = beside(&limits, |limits| u32::from(limits.check(&A).is_ok()));
+        let added = limits.add_tier(quota(2)).unwrap();
+        limits.set_tier(&A, added).unwrap();
+        let taken = u32::from(limits.check(&A).is_ok()) + rival.join().unwrap();
+        limits.set_tier(&A, 0).unwrap();
+        assert_eq!(taken + drain(&limits, A), 2, "one burst");
+    });
 }
 
 /// Two threads add a tier each: each gets a number of its own, with its own quota.
@@ -623,6 +616,56 @@ fn indebted_key_keeps_its_slot_under_a_stale_quota() {
         let taken = 1 + 8 * u32::from(limits.check_n(&A, 8).is_ok());
         assert!(rival.join().unwrap());
         assert_eq!(taken + drain(&limits, A), 9, "one burst");
+    });
+}
+
+/// Two keys whose home is the first word of a line of two, and two whose home is the second.
+///
+/// The tag of a key follows from its hash.
+const FIRST: [u64; 2] = [1, 2];
+const SECOND: [u64; 2] = [16, 19];
+
+/// A table without room, whose only line has two words beside its header.
+fn two_words(burst: u32) -> Limits {
+    sharing(4, 0, WhenFull::SharedOverflow, quota(burst))
+}
+
+/// Keys without a slot displace one another's debts while one of them is looked at.
+///
+/// A look shows at least what the key owed when it began.
+///
+/// [`peek` without the lock.]
+#[test]
+fn peek_beside_a_displacement_finds_the_debt() {
+    check_preemptions(2, || {
+        let limits = two_words(4);
+        FIRST.iter().for_each(|key| assert!(limits.check_n(key, 2).is_ok()));
+        // The second of these keys stands at the home of this one, and goes home.
+        let rival = beside(&limits, |limits| limits.check(&SECOND[0]).is_ok());
+        for key in &FIRST {
+            assert_eq!(limits.peek(key).remaining(), 2, "the debt");
+        }
+        assert!(rival.join().unwrap());
+    });
+}
+
+/// A key rolls back a spend while other keys displace its debt: each key takes at most one burst.
+///
+/// [A roll-back that does not compare the generation.]
+#[test]
+fn roll_back_beside_a_displacement_keeps_other_debts() {
+    check_preemptions(2, || {
+        let limits = two_words(4);
+        let none = RateLimiter::with_clock(quota(1), Stopped(7));
+        none.check().unwrap();
+        assert!(limits.check_n(&FIRST[0], 2).is_ok());
+        let rival = beside(&limits, move |limits| limits.check_n_with(&FIRST[1], 2, &none).is_ok());
+        let taken = [3, 1].map(|n| n * u32::from(limits.check_n(&SECOND[usize::from(n == 1)], n).is_ok()));
+        assert!(!rival.join().unwrap());
+        assert!(2 + drain(&limits, FIRST[0]) <= 4, "one burst");
+        for (key, taken) in SECOND.iter().zip(taken) {
+            assert!(taken + drain(&limits, *key) <= 4, "one burst");
+        }
     });
 }
 

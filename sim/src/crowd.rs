@@ -22,6 +22,8 @@ pub struct Crowd {
     pub when_full: WhenFull,
     /// How many shared buckets the limiter has, if not as many as it has by default.
     pub shared_buckets: Option<usize>,
+    /// How many tiers the limiter has. All clients are in the first.
+    pub tiers: usize,
     /// Which keys the clients have: another seed, other clients.
     pub seed: u64,
 }
@@ -62,6 +64,10 @@ impl Run {
         let builder = match crowd.shared_buckets {
             Some(buckets) => builder.shared_buckets(buckets),
             None => builder,
+        };
+        let builder = match crowd.tiers {
+            0 | 1 => builder,
+            tiers => builder.tiers(vec![crowd.quota; tiers - 1], |_| 0),
         };
         Self { crowd, clock, limits: builder.build().expect("sizes are in their ranges"), clients: 0 }
     }
@@ -122,6 +128,17 @@ impl Crowd {
         let (clients, overflows) = (run.clients, run.limits.overflows());
         run.stream(rate, busy * 4, &mut Tally::default());
         Percent(100.0 * (run.limits.overflows() - overflows) as f64 / (run.clients - clients) as f64)
+    }
+
+    /// Returns the busy share of the shared words that newcomers see while clients fill this part of the capacity.
+    #[must_use]
+    pub fn crowding_at_load(self, load: f64) -> f64 {
+        let mut run = Run::new(self);
+        let (rate, busy) = (self.clients_per_second(load), self.refill(self.calls));
+        run.stream(rate, busy, &mut Tally::default());
+        let before = run.limits.crowding();
+        run.stream(rate, busy, &mut Tally::default());
+        run.limits.crowding().since(before).share()
     }
 
     /// Returns the share of innocent first calls that are refused during a flood of new keys.

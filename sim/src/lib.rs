@@ -2,7 +2,7 @@
 //!
 //! An envelope says what a limiter never exceeds. It does not say which clients are refused, or how long the others wait. These simulations
 //! do, and their bounds are tests (`cargo test -p damper-sim`). `cargo run --release -p damper-sim` prints the table of client-side
-//! throttling, `-- crowd` those of keyed limiters, `-- concurrency` those of concurrency limits. `-- replay LOGFILE` finds a quota for the calls in a log
+//! throttling, `-- crowd` and `-- tiers` those of keyed limiters, `-- concurrency` those of concurrency limits. `-- replay LOGFILE` finds a quota for the calls in a log
 //! of decisions.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
@@ -15,3 +15,4 @@ pub mod random;
 pub mod replay;
 pub mod table;
 pub mod throttling;
+pub mod tier_flood;

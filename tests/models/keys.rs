@@ -58,20 +58,6 @@ impl Debt {
     }
 }
 
-/// A tier's part of the shared bucket.
-#[derive(Clone, Copy, Debug, Default)]
-struct ModelBucket {
-    debt: Debt,
-    /// The only key whose debt this is, or `None` if several keys owe it.
-    owner: Option<u64>,
-}
-
-impl ModelBucket {
-    fn may_be_of(&self, key: u64) -> bool {
-        self.owner.is_none_or(|owner| owner == key)
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Key {
     tier: usize,
@@ -100,20 +86,15 @@ pub(crate) struct Keys {
     tiers: Vec<Settings>,
     known: HashMap<u64, Key>,
     given: HashMap<u64, usize>,
-    /// The debts of keys without a slot in the only shared bucket, by tier.
+    /// The debts of keys without a slot, by key and tier.
     ///
-    /// `None` if keys never share one.
-    shared: Option<[ModelBucket; TIERS]>,
+    /// `None` if those cannot be charged.
+    unseen: Option<HashMap<(u64, usize), Debt>>,
 }
 
 impl Keys {
     pub(crate) fn new(tiers: Vec<Settings>, shares: bool) -> Self {
-        Self {
-            tiers,
-            known: HashMap::new(),
-            given: HashMap::new(),
-            shared: shares.then(<[ModelBucket; TIERS]>::default),
-        }
+        Self { tiers, known: HashMap::new(), given: HashMap::new(), unseen: shares.then(HashMap::new) }
     }
 
     pub(crate) fn own_tier(key: u64) -> usize {
@@ -132,8 +113,8 @@ impl Keys {
         for key in self.known.values_mut() {
             key.debt = key.debt.less(ticks * self.tiers[key.tier].rate());
         }
-        for (shared, tier) in self.shared.iter_mut().flatten().zip(&self.tiers) {
-            shared.debt = shared.debt.less(ticks * tier.rate());
+        for ((_, tier), debt) in self.unseen.iter_mut().flatten() {
+            *debt = debt.less(ticks * self.tiers[*tier].rate());
         }
     }
 
@@ -162,30 +143,31 @@ impl Keys {
         }
     }
 
-    /// Returns a newcomer's debt.
-    ///
-    /// It is the longest of all tiers' debts in the shared bucket that may be the key's own.
+    /// What a key owes without a slot in a tier.
+    fn unseen(&self, key: u64, tier: usize) -> Debt {
+        self.unseen.as_ref().and_then(|unseen| unseen.get(&(key, tier)).copied()).unwrap_or_default()
+    }
+
+    /// Returns a newcomer's debt, which is the longest of its own in all tiers.
     fn inherited(&self, key: u64, tier: usize) -> Debt {
-        let Some(shared) = self.shared else { return Debt::default() };
-        let debt = |other: usize| if shared[other].may_be_of(key) { shared[other].debt } else { Debt::default() };
         // Compares the times to repay: a / b < c / d is a · d < c · b.
         let longer = |one: &usize, other: &usize| {
-            (debt(*one).0 * self.tiers[*other].rate()).cmp(&(debt(*other).0 * self.tiers[*one].rate()))
+            let [one_debt, other_debt] = [one, other].map(|tier| self.unseen(key, *tier).0);
+            (one_debt * self.tiers[*other].rate()).cmp(&(other_debt * self.tiers[*one].rate()))
         };
         match (0..self.tiers.len()).max_by(longer).unwrap() {
-            longest if longest == tier || debt(longest).0 == 0 => debt(tier),
-            longest => debt(longest).moved(self.tiers[longest], self.tiers[tier]),
+            longest if longest == tier || self.unseen(key, longest).0 == 0 => self.unseen(key, tier),
+            longest => self.unseen(key, longest).moved(self.tiers[longest], self.tiers[tier]),
         }
     }
 
-    /// Whether a key would use the shared bucket beside a debt of another tier.
+    /// Whether a key without a slot owes something in another tier.
     ///
     /// After repeated moves, debts might not be whole numbers of parts.
     pub(crate) fn mixes_tiers(&self, key: u64) -> bool {
         let tier = self.tier(key);
-        let owes =
-            |shared: [ModelBucket; TIERS]| (0..self.tiers.len()).any(|other| other != tier && shared[other].debt.0 > 0);
-        !self.known.contains_key(&key) && self.shared.is_some_and(owes)
+        !self.known.contains_key(&key)
+            && (0..self.tiers.len()).any(|other| other != tier && self.unseen(key, other).0 > 0)
     }
 
     /// The limit, and the tokens left of it.
@@ -198,16 +180,9 @@ impl Keys {
 
     pub(crate) fn charge(&mut self, key: u64, n: u32) -> u32 {
         let tier = self.tier(key);
-        let debt = match (self.known.get_mut(&key), &mut self.shared) {
+        let debt = match (self.known.get_mut(&key), &mut self.unseen) {
             (Some(known), _) => &mut known.debt,
-            (None, Some(shared)) => {
-                let shared = &mut shared[tier];
-                if n > 0 && shared.debt.0 + TOKEN <= self.tiers[tier].deepest() {
-                    let is_alone = shared.debt.0 == 0 || shared.owner == Some(key);
-                    shared.owner = is_alone.then_some(key);
-                }
-                &mut shared.debt
-            }
+            (None, Some(unseen)) => unseen.entry((key, tier)).or_default(),
             (None, None) => return 0,
         };
         let room = (self.tiers[tier].deepest() - debt.0).max(0).div_euclid(TOKEN);
@@ -231,7 +206,7 @@ impl Keys {
 
     pub(crate) fn clear(&mut self) {
         self.known.clear();
-        self.shared = self.shared.map(|_| <[ModelBucket; TIERS]>::default());
+        self.unseen.iter_mut().for_each(HashMap::clear);
     }
 
     pub(crate) fn len(&self) -> usize {

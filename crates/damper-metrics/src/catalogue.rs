@@ -36,7 +36,9 @@ catalogue! {
     LIMIT_KEYS_EXHAUSTED: Gauge "damper_limit_keys_exhausted" ["limit", "tier", "prefix"] Count "Keys that have no token left.";
     LIMIT_KEYS_CAPACITY: Gauge "damper_limit_keys_capacity" ["limit", "prefix"] Count "Keys that the table was built for.";
     LIMIT_EVICTIONS: Counter "damper_limit_evictions_total" ["limit", "prefix"] Count "Keys that lost their slot while they owed something.";
-    LIMIT_OVERFLOWS: Counter "damper_limit_overflows_total" ["limit", "prefix"] Count "Calls decided by a bucket that keys without a slot share.";
+    LIMIT_OVERFLOWS: Counter "damper_limit_overflows_total" ["limit", "prefix"] Count "Calls decided by a word that keys without a slot share.";
+    LIMIT_SHARED_WORDS_SEEN: Counter "damper_limit_shared_words_seen_total" ["limit", "prefix"] Count "Words for keys without a slot that newcomers saw.";
+    LIMIT_SHARED_WORDS_BUSY: Counter "damper_limit_shared_words_busy_total" ["limit", "prefix"] Count "Those that owed something. Their share warns at 0.4 that the table becomes too small.";
     LIMIT_REFUSED_NEWCOMERS: Counter "damper_limit_refused_newcomers_total" ["limit", "prefix"] Count "Calls refused to keys without a slot.";
 
     REDIS_DECISIONS: Counter "damper_redis_decisions_total" ["limit", "by", "verdict"] Count "Checks of a limit across machines that the server, the policy or this process decided, but for those that leased tokens allowed.";

@@ -1,7 +1,7 @@
 //! How a keyed limiter is built.
 
 use super::KeyedLimiter;
-use super::table::{BUCKETS_PER_KEY, MOST_TIERS, Table, WhenFull, is_kept_by};
+use super::table::{MOST_TIERS, Table, WORDS_PER_KEY, WhenFull, is_kept_by};
 use super::tiers::{TierChoice, TierOf};
 use crate::capacity::{CapacityError, MAX_CAPACITY, capacity_within};
 use crate::limit::{KeyedAlgorithm, TokenBucket};
@@ -118,12 +118,12 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
     }
 
-    /// Sets how many buckets there are for the keys without a slot; 1 to 2^29 (2^25 on targets of 32 bits).
+    /// Sets how many words there are for the keys without a slot; 1 to 2^29 (2^25 on targets of 32 bits).
     ///
     /// Default: two for each key of the capacity.
     ///
-    /// They take 8 bytes each. More of them keep more clients apart when the table is full. With several
-    /// [tiers](Self::tiers), which have a bucket each, the keys share as many fewer.
+    /// They take 8 bytes each. Seven of eight are buckets, in which keys of all [tiers](Self::tiers) spend, and one is their header.
+    /// Each tier takes another one of 32. More words keep more clients apart when the table is full.
     pub fn shared_buckets(self, buckets: usize) -> Self {
         Self { sizes: Sizes { shared_buckets: Some(buckets), ..self.sizes }, ..self }
     }
@@ -190,20 +190,22 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: _ } = self;
         let Sizes { capacity, shared_buckets } = sizes;
         let capacity = capacity_within(MAX_CAPACITY, capacity).map_err(KeyedLimiterError::Capacity)?;
-        let words = shared_buckets.unwrap_or(capacity * BUCKETS_PER_KEY);
+        let words = shared_buckets.unwrap_or(capacity * WORDS_PER_KEY);
         if !(1..=MAX_SHARED_BUCKETS).contains(&words) {
             return Err(KeyedLimiterError::SharedBuckets(words));
         }
         let (others, tier_of) = tiers.unzip();
-        let others = others.unwrap_or_default();
-        if others.len() >= MOST_TIERS {
-            return Err(KeyedLimiterError::Tiers(1 + others.len()));
+        let count = 1 + others.as_ref().map_or(0, Vec::len);
+        if count > MOST_TIERS {
+            return Err(KeyedLimiterError::Tiers(count));
         }
-        if let Some(quota) = core::iter::once(&quota).chain(&others).find(|quota| !is_kept_by::<A>(**quota)) {
+        if let Some(quota) =
+            core::iter::once(&quota).chain(others.iter().flatten()).find(|quota| !is_kept_by::<A>(**quota))
+        {
             return Err(KeyedLimiterError::Limit(quota.limit()));
         }
         let start = A::line_start(alignment);
-        let table = Table::new(quota, &others, start, capacity, words, when_full);
+        let table = Table::new(quota, others.as_deref(), start, capacity, words, when_full);
         let tiers = match tier_of {
             None => TierChoice::One(PhantomData),
             Some(tier_of) => TierChoice::new(tier_of),

@@ -3,6 +3,7 @@
 #[cfg(feature = "std")]
 use super::builder::KeyedLimiterBuilder;
 use super::census::KeyCensus;
+use super::crowding::Crowding;
 use super::table::{
     Fingerprint, KeyedSlots, MOST_TIERS, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull,
     is_kept_by,
@@ -221,7 +222,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Returns how much of this key's limit is used, and takes nothing.
     ///
-    /// A key without a slot owes what it may have spent of its shared bucket.
+    /// A key without a slot owes what it may have spent in shared words, and a look at those takes the lock of first sights.
     pub fn peek(&self, key: &K) -> Usage {
         let fingerprint = self.fingerprint(key);
         let quota = self.quota_of(fingerprint, key);
@@ -286,6 +287,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// Moves this key to a tier, in place of the one it has.
     ///
     /// Its bucket takes as long to be full as before, even if that is longer than the deepest debt of the new tier.
+    /// (In the new tier it also owes what it may have spent there without a slot.)
     /// Where one of the two tiers refills nothing, as many tokens are missing as before. A stay in an unlimited tier
     /// forgives everything. (No debt is kept that lasts longer than a quarter of the circle of positions: 52 days of
     /// nanoseconds, or less where a quota was made much faster.)
@@ -608,8 +610,8 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// [function](crate::keyed::KeyedLimiterBuilder::tiers) returns its number, which meant the last tier before: a key that is known
     /// then stays where it is until [`retier`](Self::retier) is called.
     ///
-    /// The tier has a word of its own in each shared bucket, for keys without a slot. So it takes 8 bytes for each of them: by default
-    /// 16 bytes for each key of the capacity, divided by the number of tiers that the limiter was built with.
+    /// It takes 8 bytes for every 32 [shared words](crate::keyed::KeyedLimiterBuilder::shared_buckets): by default half a byte for each
+    /// key of the capacity.
     ///
     /// # Errors
     ///
@@ -665,7 +667,16 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.table.sum(|counts| counts.evictions)
     }
 
-    /// How many calls were decided by the bucket that keys without a slot share.
+    /// Returns how many shared words newcomers saw, and how many of them were busy.
+    ///
+    /// Its growth warns that the table becomes too small: [`Crowding`].
+    pub fn crowding(&self) -> Crowding {
+        // In this order: words that are seen meanwhile count as free.
+        let busy = self.table.sum(|counts| counts.busy);
+        Crowding { looked: self.table.sum(|counts| counts.looked), busy }
+    }
+
+    /// How many calls were decided by words that keys without a slot share.
     pub fn overflows(&self) -> u64 {
         self.table.sum(|counts| counts.overflows)
     }

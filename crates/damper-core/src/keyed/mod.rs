@@ -6,6 +6,7 @@
 // | `check_many` | checks of many keys, whose slots are fetched together |
 // | `tiers` | which tier each key is in |
 // | `census` | how many keys of each tier there are, and are limited |
+// | `crowding` | how full the words are that keys without a slot share |
 // | `queue` | waiting for a key's tokens |
 // | `table` | the buckets of all keys, under the quotas of the tiers |
 // | `client_address` | addresses as keys |
@@ -15,6 +16,7 @@ mod builder;
 mod census;
 mod check_many;
 mod client_address;
+mod crowding;
 mod keyed_limiter;
 mod queue;
 pub(crate) mod table;
@@ -24,6 +26,7 @@ mod tiers;
 pub use builder::{KeyedLimiterBuilder, KeyedLimiterError};
 pub use census::{KeyCensus, TierCensus};
 pub use client_address::ClientAddress;
+pub use crowding::Crowding;
 pub use keyed_limiter::KeyedLimiter;
 pub use queue::{KeyQueue, KeyedReservation};
 pub use table::{KeyedSlots, WhenFull};

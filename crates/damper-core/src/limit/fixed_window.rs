@@ -108,6 +108,14 @@ impl windows::WindowCounts for FixedWindowCount {
         self.window
     }
 
+    fn and_of(self, other: Self) -> Self {
+        if self.window.number == other.window.number {
+            Self { count: self.count.max(other.count), ..self }
+        } else {
+            self
+        }
+    }
+
     #[inline]
     fn and(self, n: u32) -> Self {
         Self { count: self.count + u64::from(n), ..self }

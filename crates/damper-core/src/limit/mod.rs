@@ -55,7 +55,7 @@ pub use limiter::Limiter;
 pub use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
-pub(crate) use per_key::{LEVEL_BITS, Owed, SHARED_LEVEL_BITS};
+pub(crate) use per_key::{LEVEL_BITS, Owed};
 pub(crate) use rate_limiter::sealed::Sealed;
 pub use rate_limiter::{Algorithm, RateLimiter};
 pub use sliding_counter::{SlidingCounter, SlidingCounterError};

@@ -9,9 +9,6 @@ use crate::time::{Clock, Ticks};
 /// The bits of a level, which is the part of a word that is stored.
 pub(crate) const LEVEL_BITS: u32 = 56;
 
-/// The bits of a level in a bucket that keys without a slot share.
-pub(crate) const SHARED_LEVEL_BITS: u32 = 60;
-
 /// A quarter of the circle of levels, in units.
 ///
 /// A level further ahead could be taken for one that lies behind.
@@ -52,9 +49,6 @@ pub trait PerKey {
     /// The word of a level. A level out of range counts as that of an idle bucket.
     fn word(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
 
-    /// As `word`, of a level that is kept in `SHARED_LEVEL_BITS`.
-    fn shared(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
-
     /// The word after taking `n` tokens; the same if nothing has to be written.
     fn take(line: &Self::Line, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied>;
 
@@ -85,6 +79,9 @@ pub trait PerKey {
     fn owes(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> bool {
         Self::weight(line, Self::word(line, level, at, clock), at, clock) > 0
     }
+
+    /// The word of a bucket that owes whatever one of these two does.
+    fn greater(line: &Self::Line, one: u64, other: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// The word of a bucket that owes nothing.
     fn idle(line: &Self::Line, at: u64) -> u64;
@@ -131,10 +128,6 @@ impl PerKey for TokenBucket {
     #[inline]
     fn word(line: &TokenLine, level: u64, at: u64, clock: &impl Clock) -> u64 {
         line.word_ahead(ahead(level, at), at, clock)
-    }
-
-    fn shared(line: &TokenLine, level: u64, at: u64, clock: &impl Clock) -> u64 {
-        line.word_ahead(signed(level.wrapping_sub(at), SHARED_LEVEL_BITS), at, clock)
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
@@ -186,6 +179,11 @@ impl PerKey for TokenBucket {
     }
 
     #[inline]
+    fn greater(_: &TokenLine, one: u64, other: u64, at: u64, _: &impl Clock) -> u64 {
+        if TokenLine::debt(one, at) >= TokenLine::debt(other, at) { one } else { other }
+    }
+
+    #[inline]
     fn idle(_: &TokenLine, at: u64) -> u64 {
         at
     }
@@ -223,6 +221,12 @@ impl Owed {
     /// The debt of a successor on its own line: everything, if it would never be repaid.
     pub(crate) fn inherited(self) -> Self {
         if self.wait == Ticks::NEVER { Self::EVERYTHING } else { self }
+    }
+
+    /// Both debts, one after the other.
+    pub(crate) const fn plus(self, Self { wait, tokens }: Self) -> Self {
+        let wait = Ticks::of_count(self.wait.count().saturating_add(wait.count()));
+        Self { wait, tokens: self.tokens.saturating_add(tokens) }
     }
 
     /// A debt in windows, which end even if their limit is 0.

@@ -169,6 +169,15 @@ impl windows::WindowCounts for SlidingCounts {
         self.window
     }
 
+    fn and_of(self, other: Self) -> Self {
+        let (previous, current) = if self.window.number == other.window.number {
+            (other.previous, other.current)
+        } else {
+            (other.current, 0)
+        };
+        Self { previous: self.previous.max(previous), current: self.current.max(current), ..self }
+    }
+
     /// A count within the limit fits the field.
     #[inline]
     fn and(self, n: u32) -> Self {

@@ -13,6 +13,11 @@ impl Field {
         Self { offset: 0, bits }
     }
 
+    /// The `bits` from this offset on.
+    pub(crate) const fn at(offset: u32, bits: u32) -> Self {
+        Self { offset, bits }
+    }
+
     /// The `bits` above this field.
     pub(crate) const fn then(self, bits: u32) -> Self {
         Self { offset: self.end(), bits }

@@ -47,6 +47,7 @@ const ROWS: &[Row] = &[
                 Sum,
             ),
             panel("Full tables", &[&of::LIMIT_EVICTIONS, &of::LIMIT_OVERFLOWS, &of::LIMIT_REFUSED_NEWCOMERS], Sum),
+            panel("Crowded tables", &[&of::LIMIT_SHARED_WORDS_SEEN, &of::LIMIT_SHARED_WORDS_BUSY], Sum),
         ],
     },
     Row {

@@ -3,7 +3,7 @@
 use super::limits::record_quota;
 use crate::catalogue::{
     LIMIT_EVICTIONS, LIMIT_KEYS, LIMIT_KEYS_CAPACITY, LIMIT_KEYS_EXHAUSTED, LIMIT_KEYS_OWING, LIMIT_OVERFLOWS,
-    LIMIT_REFUSED_NEWCOMERS,
+    LIMIT_REFUSED_NEWCOMERS, LIMIT_SHARED_WORDS_BUSY, LIMIT_SHARED_WORDS_SEEN,
 };
 use crate::{Readings, Source};
 use damper_core::keyed::KeyedLimiter;
@@ -25,6 +25,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> Source for KeyedLimiter<K, C, S,
         readings.record_number(&LIMIT_KEYS_CAPACITY, self.capacity() as u64);
         readings.record_number(&LIMIT_EVICTIONS, self.evictions());
         readings.record_number(&LIMIT_OVERFLOWS, self.overflows());
+        let crowding = self.crowding();
+        readings.record_number(&LIMIT_SHARED_WORDS_SEEN, crowding.looked());
+        readings.record_number(&LIMIT_SHARED_WORDS_BUSY, crowding.busy());
         readings.record_number(&LIMIT_REFUSED_NEWCOMERS, self.refused_newcomers());
     }
 }

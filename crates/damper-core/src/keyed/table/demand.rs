@@ -1,5 +1,6 @@
 //! The demand of a call on a bucket, and its result.
 
+use super::shared::SharedOrigin;
 use super::slots::{Slot, SlotWord};
 use super::{Receipt, Source};
 use crate::limit::{Allowed, Denied, KeyedAlgorithm, TokenBucket, TokenLine};
@@ -70,7 +71,7 @@ impl<A: KeyedAlgorithm> Demand<A> for Check {
         let source = match origin {
             Origin::Nothing => Source::Nothing,
             Origin::Slot(..) => Source::Slot,
-            Origin::Shared { clears } => Source::Shared { clears },
+            Origin::Shared(origin) => Source::Shared(origin),
         };
         // There are at most 15 tiers.
         (allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })
@@ -124,6 +125,6 @@ pub(super) enum Origin<'a> {
     Nothing,
     /// Those of the key's slot, which had this word afterwards.
     Slot(&'a Slot, SlotWord),
-    /// Those of the key's shared bucket, which had been cleared so many times.
-    Shared { clears: u32 },
+    /// Those of one of the key's shared words.
+    Shared(SharedOrigin),
 }

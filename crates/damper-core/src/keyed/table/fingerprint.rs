@@ -12,7 +12,7 @@ const MIXER: NonZeroU64 = NonZeroU64::new(0x9E37_79B9_7F4A_7C15).expect("it is n
 /// 2^64 divided by the plastic number: with the golden ratio's it spreads pairs of sets evenly, too.
 const SECOND_MIXER: u64 = 0xC13F_A9A9_02A6_328F;
 
-/// Another odd multiplier, so that a key's shared bucket says nothing about its sets.
+/// Another odd multiplier, so that a key's line of shared words says nothing about its sets.
 ///
 /// Any odd number of 64 random bits would do.
 const OTHER_MIXER: u64 = 0xAF25_1AF3_B0F0_25B5;
@@ -48,14 +48,14 @@ impl Fingerprint {
         scaled(self.get().wrapping_mul(SECOND_MIXER), sets)
     }
 
-    /// The number of the key's shared bucket, of `buckets`, which are fewer than 2^32.
+    /// The number of the key's line of shared words, of `lines`, which are fewer than 2^32.
     ///
     /// Independent of the key's sets.
-    pub(super) fn shared_bucket(self, buckets: usize) -> usize {
-        scaled(self.get().wrapping_mul(OTHER_MIXER), buckets)
+    pub(super) fn shared_line(self, lines: usize) -> usize {
+        scaled(self.get().wrapping_mul(OTHER_MIXER), lines)
     }
 
-    /// A number of 1 to `most`, which is small. Independent of the key's sets and of its shared bucket.
+    /// A number of 1 to `most`, which is below 2^16. Independent of the key's sets and of its line.
     pub(super) fn tag(self, most: u64) -> u64 {
         let bits = self.get().wrapping_mul(OTHER_MIXER) >> 16 & 0xFFFF;
         1 + ((bits * most) >> 16)

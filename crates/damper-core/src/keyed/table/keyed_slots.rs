@@ -1,34 +1,34 @@
-//! Slots and shared buckets in memory that the caller lends.
+//! Slots and shared words in memory that the caller lends.
 
-use super::shared::BUCKETS_PER_KEY;
+use super::lines::WORDS_PER_KEY;
 use super::slots::{SLOTS_PER_KEY, Set, WAYS};
 use crate::sync::{AtomicU64, array_of, const_unless_loom};
 
 /// The memory of a [`KeyedLimiter`](crate::KeyedLimiter) that allocates none.
 ///
-/// It has `SETS` sets of four slots, for two keys each, and `SHARED` buckets a set for keys without a slot. It takes
+/// It has `SETS` sets of four slots, for two keys each, and `SHARED` words a set for keys without a slot. It takes
 /// `SETS * (64 + 8 * SHARED)` bytes.
 ///
-/// `SHARED` is 4 unless given: two buckets a key, 48 bytes a key in all.
+/// `SHARED` is 4 unless given: two words a key, 48 bytes a key in all.
 ///
 /// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](crate::KeyedLimiter::in_slots), to one limiter only:
-/// others would count in one another's buckets.
+/// others would count in one another's words.
 #[derive(Debug)]
 pub struct KeyedSlots<const SETS: usize, const SHARED: usize = { SLOTS_IN_SET }> {
     pub(super) sets: [Set; SETS],
     pub(super) shared: [[AtomicU64; SHARED]; SETS],
 }
 
-/// `SLOTS_PER_KEY` and `BUCKETS_PER_KEY` are alike, so a set has as many shared buckets as slots.
-const SLOTS_IN_SET: usize = WAYS * BUCKETS_PER_KEY / SLOTS_PER_KEY;
+/// `SLOTS_PER_KEY` and `WORDS_PER_KEY` are alike, so a set has as many shared words as slots.
+const SLOTS_IN_SET: usize = WAYS * WORDS_PER_KEY / SLOTS_PER_KEY;
 
 impl<const SETS: usize, const SHARED: usize> KeyedSlots<SETS, SHARED> {
     const_unless_loom! {
-        /// Creates vacant slots: 1 to 2^28 - 1 sets, and 1 to 64 shared buckets a set.
+        /// Creates vacant slots: 1 to 2^28 - 1 sets, and 1 to 64 shared words a set.
         #[must_use]
         pub const fn new() -> Self {
             const { assert!(SETS > 0 && SETS < 1 << 28, "there are 1 to 2^28 - 1 sets of slots") };
-            const { assert!(SHARED > 0 && SHARED <= 64, "there are 1 to 64 shared buckets for each set of slots") };
+            const { assert!(SHARED > 0 && SHARED <= 64, "there are 1 to 64 shared words for each set of slots") };
             Self { sets: array_of!(SETS, Set::vacant()), shared: array_of!(SETS, array_of!(SHARED, AtomicU64::new(0))) }
         }
     }

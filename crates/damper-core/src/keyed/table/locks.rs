@@ -1,4 +1,4 @@
-//! The locks of first sights and shared buckets, their counts, and the signals to waiting threads.
+//! The locks of first sights and shared words, their counts, and the signals to waiting threads.
 
 #[cfg(feature = "std")]
 use crate::sync::Signal;
@@ -11,7 +11,7 @@ use {
     crossbeam_utils::CachePadded,
 };
 
-/// How many locks there are. A power of two, so that no division finds a bucket's.
+/// How many locks there are. A power of two, so that no division finds a group's.
 #[cfg(feature = "alloc")]
 const LOCKS: usize = 64;
 
@@ -25,12 +25,30 @@ pub(in crate::keyed) struct Counts {
     pub(in crate::keyed) evictions: u64,
     pub(in crate::keyed) overflows: u64,
     pub(in crate::keyed) refused_newcomers: u64,
-    /// How often a shared bucket of this lock was cleared; wraps.
+    /// How often the shared words of this lock were cleared; wraps.
     pub(super) clears: u32,
+    /// How often a copy of a debt was made among the shared words of this lock, or one was moved; wraps.
+    pub(super) generation: u32,
+    /// Whether a fixed word of this lock was ever used.
+    pub(super) has_fixed: bool,
+    /// How many shared words newcomers of this lock looked at.
+    pub(in crate::keyed) looked: u64,
+    /// How many of those owed something.
+    pub(in crate::keyed) busy: u64,
 }
 
 impl Counts {
-    const NONE: Self = Self { keys: 0, evictions: 0, overflows: 0, refused_newcomers: 0, clears: 0 };
+    pub(super) const NONE: Self = Self {
+        keys: 0,
+        evictions: 0,
+        overflows: 0,
+        refused_newcomers: 0,
+        clears: 0,
+        generation: 0,
+        has_fixed: false,
+        looked: 0,
+        busy: 0,
+    };
 }
 
 /// A lock and its part of the keys.
@@ -60,9 +78,9 @@ impl Part {
     }
 }
 
-/// A lock for each part of the shared buckets, and so of the keys.
+/// A lock for each part of the shared groups, and so of the keys.
 ///
-/// It is held while a key is given a slot, so that a key never gets two, and while its shared bucket changes.
+/// It is held while a key is given a slot, so that a key never gets two, and while its shared group changes.
 pub(super) enum Locks {
     One(Part),
     #[cfg(feature = "alloc")]
@@ -81,40 +99,40 @@ impl Locks {
         Self::Many(Box::new(array::from_fn(|_| CachePadded::new(Part::new()))))
     }
 
-    /// The lock of a shared bucket, and of the keys that would share it.
+    /// The lock of a shared group, and of the keys that would share it.
     #[inline]
-    pub(super) fn of(&self, bucket: usize) -> &Guarded<Counts> {
-        &self.part(bucket).counts
+    pub(super) fn of(&self, group: usize) -> &Guarded<Counts> {
+        &self.part(group).counts
     }
 
-    /// The signal to raise when tokens of a key that would share this bucket may come earlier.
+    /// The signal to raise when tokens of a key that would share this group may come earlier.
     #[cfg(feature = "std")]
-    pub(super) fn changes(&self, bucket: usize) -> &Signal {
-        &self.part(bucket).changes
+    pub(super) fn changes(&self, group: usize) -> &Signal {
+        &self.part(group).changes
     }
 
-    /// How often the tiers of keys that would share this bucket were asked for again.
+    /// How often the tiers of keys that would share this group were asked for again.
     #[cfg(feature = "alloc")]
-    pub(super) fn retiers(&self, bucket: usize) -> u32 {
+    pub(super) fn retiers(&self, group: usize) -> u32 {
         // ORDERING: Acquire pairs with the Release in `count_retier`: a thread that sees the count asks for a tier with all that the
         // caller of `retier` wrote before. loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
-        self.part(bucket).retiers.load(Ordering::Acquire)
+        self.part(group).retiers.load(Ordering::Acquire)
     }
 
-    /// Counts that the tier of a key that would share this bucket is asked for again.
+    /// Counts that the tier of a key that would share this group is asked for again.
     #[cfg(feature = "alloc")]
-    pub(super) fn count_retier(&self, bucket: usize) {
+    pub(super) fn count_retier(&self, group: usize) {
         // ORDERING: Release, as in `retiers`.
-        self.part(bucket).retiers.fetch_add(1, Ordering::Release);
+        self.part(group).retiers.fetch_add(1, Ordering::Release);
     }
 
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one lock only"))]
     #[inline]
-    fn part(&self, bucket: usize) -> &Part {
+    fn part(&self, group: usize) -> &Part {
         match self {
             Self::One(part) => part,
             #[cfg(feature = "alloc")]
-            Self::Many(parts) => &parts[bucket % LOCKS],
+            Self::Many(parts) => &parts[group % LOCKS],
         }
     }
 

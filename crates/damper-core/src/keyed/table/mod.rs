@@ -8,29 +8,34 @@
 // | `slots` | the sets of slots: where a key's slot can be, and how a slot changes its owner |
 // | `fingerprint` | what the table knows of a key, and the numbers that follow from it |
 // | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
+// | `tests` | random histories of full tables against a list of calls |
 // | `demand` | what a call asks of a bucket, and what it took |
 // | `waiting` | waiting for a key's tokens, in order |
-// | `shared` | the buckets that keys without a slot share |
+// | `lines` | the memory of keys without a slot |
+// | `shared` | what keys without a slot owe, and where they spend |
 // | `tier_quotas` | the live quotas of the tiers |
-// | `locks` | the locks of first sights and shared buckets, with their counters |
+// | `locks` | the locks of first sights and shared words, with their counters |
 // | `keyed_slots` | the memory of a table that allocates none |
 
 mod demand;
 mod fingerprint;
 mod keyed_slots;
+mod lines;
 mod locks;
 mod newcomer;
 mod shared;
 mod slots;
+#[cfg(test)]
+mod tests;
 mod tier_quotas;
 mod waiting;
 
 pub(super) use fingerprint::Fingerprint;
 pub use keyed_slots::KeyedSlots;
+#[cfg(feature = "alloc")]
+pub(super) use lines::WORDS_PER_KEY;
 pub(super) use locks::Counts;
 pub use newcomer::WhenFull;
-#[cfg(feature = "alloc")]
-pub(super) use shared::BUCKETS_PER_KEY;
 pub(super) use slots::{MOST_TIERS, SLOTS_PER_KEY, Slot, SlotWord, WAYS};
 pub(super) use waiting::Reserved;
 
@@ -41,7 +46,8 @@ use crate::sync::{Guarded, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
 use demand::{Check, Debtor, Demand, Origin, Taken};
-use shared::{SharedBuckets, SharedWord};
+use lines::SharedLines;
+use shared::SharedOrigin;
 use slots::{Found, Slots};
 use tier_quotas::{Tier, Tiers};
 
@@ -49,7 +55,7 @@ use tier_quotas::{Tier, Tiers};
 pub(super) struct Table<A> {
     tiers: Tiers,
     slots: Slots,
-    shared: SharedBuckets,
+    shared: SharedLines,
     pub(super) when_full: WhenFull,
     algorithm: PhantomData<fn() -> A>,
 }
@@ -71,8 +77,8 @@ enum Source {
     Nothing,
     /// Those of the key's slot.
     Slot,
-    /// Those of the key's shared bucket, which had been cleared so many times.
-    Shared { clears: u32 },
+    /// Those of one of the key's shared words.
+    Shared(SharedOrigin),
 }
 
 impl Source {
@@ -96,7 +102,7 @@ impl<A> Table<A> {
             Self {
                 tiers: Tiers::one(quota, start),
                 slots: Slots::Lent(&slots.sets),
-                shared: SharedBuckets::lent(slots.shared.as_flattened()),
+                shared: SharedLines::lent(slots.shared.as_flattened()),
                 when_full: WhenFull::SharedOverflow,
                 algorithm: PhantomData,
             }
@@ -104,17 +110,20 @@ impl<A> Table<A> {
     }
 
     /// A table for so many keys, with so many words for those without a slot.
+    ///
+    /// `others` are the quotas of further tiers; `None` if all keys will always be in one.
     #[cfg(feature = "alloc")]
     pub(super) fn new(
         first: Quota,
-        others: &[Quota],
+        others: Option<&[Quota]>,
         start: LineStart,
         capacity: usize,
         shared_words: usize,
         when_full: WhenFull,
     ) -> Self {
-        let tiers = Tiers::new(first, others, start);
-        let (slots, shared) = (Slots::new(capacity), SharedBuckets::new(shared_words, tiers.len()));
+        let tiers = Tiers::new(first, others.unwrap_or_default(), start);
+        let fixed = others.map_or(0, |_| tiers.len());
+        let (slots, shared) = (Slots::new(capacity), SharedLines::new(shared_words, fixed));
         Self { tiers, slots, shared, when_full, algorithm: PhantomData }
     }
 
@@ -139,7 +148,7 @@ impl<A> Table<A> {
     /// Adds a tier after the last one, and returns its number; `None` if there are as many as there can be.
     #[cfg(feature = "alloc")]
     pub(super) fn add_tier(&self, quota: Quota) -> Option<usize> {
-        self.tiers.add(quota, self.shared.buckets())
+        self.tiers.add(quota, self.shared.groups())
     }
 
     /// How often the tier of this key, or of another one with the same lock, was asked for again.
@@ -169,7 +178,7 @@ impl<A> Table<A> {
         self.tiers.at(self.slots.slot_of(key).map_or_else(newcomer_tier, |(_, word)| word.tier())).1.quota.quota()
     }
 
-    /// The lock under which a key is first seen, and its shared bucket changes.
+    /// The lock under which a key is first seen, and its shared words change.
     fn lock_of(&self, key: Fingerprint) -> &Guarded<Counts> {
         self.shared.lock(self.shared.share_of(key))
     }
@@ -179,7 +188,7 @@ impl<A> Table<A> {
         self.shared.sum(of)
     }
 
-    /// Vacates all slots and makes all shared buckets full.
+    /// Vacates all slots and forgets what is owed in shared words.
     pub(super) fn clear(&self) {
         for slot in self.slots.iter() {
             let spin_wait = SpinWait::new();
@@ -200,7 +209,7 @@ impl<A> Table<A> {
                 spin_wait.spin();
             }
         }
-        self.shared.clear(&self.tiers);
+        self.shared.clear_all(&self.tiers);
     }
 }
 
@@ -286,13 +295,11 @@ impl<A: KeyedAlgorithm> Table<A> {
         let taken_in = usize::from(taken_in);
         match source {
             Source::Nothing => {}
-            Source::Shared { clears } => {
+            Source::Shared(origin) => {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
-                    // After a clear the tokens are no longer missing: what is owed may be another key's.
-                    if counts.clears == clears {
-                        self.shared.roll_back::<A>(share, taken_in, &self.tiers, n, taken_at, clock);
-                    }
+                    let less = |line: &A::Line, word, at| Some(A::roll_back(line, word, at, n, taken_at));
+                    self.shared.revise::<A>(share, &self.tiers, origin, counts, clock, less);
                 });
             }
             Source::Slot => {
@@ -359,7 +366,8 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Answers from the bucket of a key, and changes nothing.
     ///
-    /// A key without a slot owes what it may have spent of its shared bucket, in the tier that it would be in.
+    /// A key without a slot owes what it may have spent in shared words, in the tier that it would be in. Those are read with the
+    /// lock held, because they change their places.
     pub(super) fn peek<T>(
         &self,
         key: Fingerprint,
@@ -370,14 +378,16 @@ impl<A: KeyedAlgorithm> Table<A> {
         self.visit(key, clock, |line, word, at| (word, look(line, word, at))).unwrap_or_else(|| {
             let (tier, of_key) = self.tiers.at(newcomer_tier());
             let share = self.shared.share_of(key);
-            // A tier that was not used yet; looking is no use of it. The key may have spent in others, before this one was added.
-            if let Some(mut line) = of_key.quota.unsettled_line::<A::Line>(clock) {
-                let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
-                let at = line.reading(clock.now());
-                return look(&line, share.debt_of_key::<A>(&line, at, SharedWord::UNUSED, others, clock), at);
-            }
-            self.shared
-                .visit::<A, _>(share, tier, &self.tiers, clock, |line, at, debt| (None, look(line, debt.of_key, at)))
+            self.shared.lock(share).read(|_| {
+                // A tier that was not used yet; looking is no use of it. The key may have spent in others, before this one was added.
+                if let Some(mut line) = of_key.quota.unsettled_line::<A::Line>(clock) {
+                    let elsewhere = self.shared.elsewhere::<A>(share, tier, &self.tiers, clock);
+                    let at = line.reading(clock.now());
+                    let debt = self.shared.debt::<A>(share, tier, &self.tiers, (&line, at), elsewhere, clock);
+                    return look(&line, debt.of_key, at);
+                }
+                self.shared.visit::<A, _>(share, tier, &self.tiers, clock, |line, at, debt| look(line, debt.of_key, at))
+            })
         })
     }
 
@@ -421,9 +431,9 @@ impl<A: KeyedAlgorithm> Table<A> {
         census
     }
 
-    /// Books tokens of a key without a slot in its shared bucket, and returns how many.
+    /// Books tokens of a key without a slot in shared words, and returns how many.
     ///
-    /// 0 if there are no such buckets, `None` if the key has a slot by now, or if its tier has to be asked for again. `tier`
+    /// 0 if they are not used, `None` if the key has a slot by now, or if its tier has to be asked for again. `tier`
     /// is called with the key's lock held.
     pub(super) fn charge_shared(
         &self,
@@ -433,11 +443,11 @@ impl<A: KeyedAlgorithm> Table<A> {
         tier: impl FnOnce() -> Option<usize>,
     ) -> Option<u32> {
         let share = self.shared.share_of(key);
-        self.shared.lock(share).write(|_| match self.slots.slot_of(key) {
+        self.shared.lock(share).write(|counts| match self.slots.slot_of(key) {
             // Another thread saw the key meanwhile.
             Some(_) => None,
             None if self.when_full != WhenFull::SharedOverflow => Some(0),
-            None => Some(self.shared.charge::<A>(share, tier()?, &self.tiers, n, clock)),
+            None => Some(self.shared.charge::<A>(share, tier()?, &self.tiers, n, counts, clock)),
         })
     }
 
@@ -445,7 +455,8 @@ impl<A: KeyedAlgorithm> Table<A> {
     ///
     /// `tier` is called with the key's lock held, so a first sight of the key cannot use the old tier meanwhile.
     pub(super) fn move_to(&self, key: Fingerprint, clock: &impl Clock, tier: impl FnOnce() -> Option<usize>) -> bool {
-        let is_known = self.lock_of(key).write(|_| {
+        let share = self.shared.share_of(key);
+        let is_known = self.shared.lock(share).write(|counts| {
             let Some(tier) = tier() else { return false };
             let spin_wait = SpinWait::new();
             while let Some((slot, word)) = self.slots.slot_of(key) {
@@ -453,7 +464,14 @@ impl<A: KeyedAlgorithm> Table<A> {
                     return true;
                 }
                 let Some((old, at, full)) = self.look(word, clock) else { continue };
-                let owed = A::owed(&old, full, at, clock);
+                // The sum, not the greater: then what is given back of earlier calls takes nothing off the other debt.
+                let owed = A::owed(&old, full, at, clock).plus(self.shared.owed_with_others::<A>(
+                    share,
+                    tier,
+                    &self.tiers,
+                    counts,
+                    clock,
+                ));
                 let (new, (epoch, mut line)) = self.tiers.read::<A::Line>(tier, clock);
                 self.tiers.at(tier).1.expect_debt_of(A::reach(&line, owed));
                 let at = line.reading(clock.now());

@@ -4,8 +4,9 @@
 //! keys of every part: what is read of them counts only if the swap that claims one of them succeeds.
 
 use super::fingerprint::Fingerprint;
+use super::lines::{Share, SharedLines};
 use super::locks::Counts;
-use super::shared::{Share, SharedDebt};
+use super::shared::Elsewhere;
 use super::slots::{Set, Slot, SlotWord, WAYS};
 use super::{Debtor, Demand, Origin, Table, Taken};
 use crate::limit::{Denied, KeyedAlgorithm, Owed};
@@ -21,9 +22,9 @@ use core::hint::black_box;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// It spends from a shared bucket with the quota of one key, which its hash chooses.
+    /// It spends from one of a few shared words, which its hash chooses, with the quota of one key.
     ///
-    /// Known keys keep their slots, and each key stays in its envelope. By default there are two such buckets for each
+    /// Known keys keep their slots, and each key stays in its envelope. By default there are two such words for each
     /// key of the capacity.
     #[default]
     SharedOverflow,
@@ -31,9 +32,10 @@ pub enum WhenFull {
     ///
     /// Known keys keep their slots, and each key stays in its envelope.
     DenyNew,
-    /// It takes over the slot of the key that is full soonest, with that key's debt.
+    /// It takes over the slot of the key of its own tier that is full soonest, with that key's debt.
     ///
-    /// It does so only if that leaves enough tokens.
+    /// It does so only if that leaves enough tokens. If only keys of other tiers owe something there, it spends as with
+    /// `SharedOverflow`.
     ///
     /// All slots together admit no more than they hold. A single key may exceed its quota: evicted before it has used up its
     /// burst, and back through the other of its two sets in a slot that owes nothing, it has a burst again.
@@ -63,6 +65,9 @@ impl Rank {
 
     /// Its owner owes nothing.
     const IDLE: Self = Self(1);
+
+    /// The slot cannot be taken: its owner is of another tier and owes something.
+    const OF_OTHER_TIER: Self = Self(u64::MAX - 1);
 
     /// The slot cannot be taken now.
     const BUSY: Self = Self(u64::MAX);
@@ -222,9 +227,12 @@ impl<A: KeyedAlgorithm> Table<A> {
         counts: &mut Counts,
     ) -> Attempt<Result<D::Answer<'_>, Denied>> {
         let (tier, under) = self.tiers.at(tier);
-        let others = self.shared.debt_in_other_tiers::<A>(share, tier, &self.tiers, clock);
+        // Mostly it never spent without a slot.
+        let (may_have_word, home) = self.shared.line(share).glance(share.tag);
+        let may_owe = SharedLines::may_owe(may_have_word, home, counts);
+        let elsewhere =
+            if may_owe { self.shared.elsewhere::<A>(share, tier, &self.tiers, clock) } else { Elsewhere::NOTHING };
         let (epoch, line) = under.quota.read::<A::Line>(clock);
-        let shared = self.shared.word(share, tier, &self.tiers);
         let [first, second] = self.slots.candidates(key);
         let words = [first.words(), second.words()];
         // After the words: this knows the debt of every key whose word says that it was moved to this tier.
@@ -240,17 +248,27 @@ impl<A: KeyedAlgorithm> Table<A> {
         }
         let is_shared = self.when_full == WhenFull::SharedOverflow;
         let inherited = if is_shared { Some(A::idle(&line, at)) } else { self.inherited_by(candidate, &now) };
+        let Some(mut before) = inherited else { return Attempt::Disturbed };
+        if may_owe {
+            // The key takes along what it spent without a slot.
+            before = self.with_shared_debt(share, before, elsewhere, &now);
+        }
+        let is_home_busy = SharedLines::is_busy::<A>(home, tier, &self.tiers, (&line, at), clock);
         // After everything that the decision depends on was read.
-        let Some(inherited) = inherited.filter(|_| under.quota.is_current(epoch)) else { return Attempt::Disturbed };
-        let taken = if !is_shared {
-            self.take_with_debt(candidate, inherited, key, demand, &now, counts)
-        } else if candidate.is_idle() {
-            // The key may have spent of its shared bucket, and takes that debt along; the slot's owner owes nothing.
-            let debt = share.debt_of_key::<A>(&line, at, shared, others, clock);
-            candidate.take_over::<A, D>(key, demand, &now, debt, Debtor::Itself, counts)
+        if !under.quota.is_current(epoch) {
+            return Attempt::Disturbed;
+        }
+        // Only the first call of a key without a slot: it fills a word itself.
+        if !may_have_word {
+            counts.looked += 1;
+            counts.busy += u64::from(is_home_busy);
+        }
+        let taken = if candidate.is_idle() {
+            candidate.take_over::<A, D>(key, demand, &now, before, Debtor::Itself, counts)
+        } else if is_shared || candidate.rank == Rank::OF_OTHER_TIER {
+            Some(self.take_shared(share, tier, demand, counts, clock))
         } else {
-            let debt = share.debt::<A>(&line, at, shared, others, clock);
-            Some(self.take_shared(share, demand, &now, debt, counts))
+            self.take_with_debt(candidate, before, key, demand, &now, counts)
         };
         taken.map_or(Attempt::Disturbed, Attempt::Decided)
     }
@@ -268,9 +286,6 @@ impl<A: KeyedAlgorithm> Table<A> {
         counts: &mut Counts,
     ) -> Option<Result<D::Answer<'a>, Denied>> {
         let &Reading { line, at, clock, .. } = now;
-        if candidate.is_idle() {
-            return candidate.take_over::<A, D>(key, demand, now, inherited, Debtor::Itself, counts);
-        }
         if self.when_full == WhenFull::EvictLeastIndebted {
             return candidate.take_over::<A, D>(key, demand, now, inherited, Debtor::Another, counts);
         }
@@ -315,6 +330,13 @@ impl<A: KeyedAlgorithm> Table<A> {
                 Rank::VACANT
             } else if word.tier() == now.tier && !compares_debts {
                 Rank::of_debt(A::owes(now.line, word.level(), now.at, now.clock).into())
+            } else if word.tier() != now.tier && self.when_full == WhenFull::EvictLeastIndebted {
+                // Its debt would shut the newcomer out for a time that is usual in the other tier only.
+                match self.look(word, now.clock) {
+                    None => Rank::BUSY,
+                    Some((line, at, full)) if A::weight(&line, full, at, now.clock) == 0 => Rank::IDLE,
+                    Some(_) => Rank::OF_OTHER_TIER,
+                }
             } else {
                 let inherited = self.inherited(word, now);
                 inherited.map_or(Rank::BUSY, |word| Rank::of_debt(A::weight(now.line, word, now.at, now.clock)))
@@ -353,21 +375,37 @@ impl<A: KeyedAlgorithm> Table<A> {
         Some(A::owing(now.line, now.at, A::owed(&line, full, at, now.clock).inherited()))
     }
 
-    /// Takes tokens from the shared bucket of a key that gets no slot.
+    /// The word `before`, or one that owes more if the key spent more without a slot.
+    #[cold]
+    fn with_shared_debt(
+        &self,
+        share: Share,
+        before: u64,
+        elsewhere: Elsewhere,
+        &Reading { tier, line, at, clock }: &Reading<'_, A::Line, impl Clock>,
+    ) -> u64 {
+        let debt = self.shared.debt::<A>(share, tier, &self.tiers, (line, at), elsewhere, clock);
+        A::greater(line, before, debt.of_key, at, clock)
+    }
+
+    /// Takes tokens of a key that gets no slot.
+    #[inline(never)]
     fn take_shared<D: Demand<A>>(
         &self,
         share: Share,
+        tier: usize,
         demand: D,
-        &Reading { tier, line, at, clock }: &Reading<'_, A::Line, impl Clock>,
-        debt: SharedDebt,
         counts: &mut Counts,
+        clock: &impl Clock,
     ) -> Result<D::Answer<'_>, Denied> {
         counts.overflows += 1;
-        let (after, allowed) = demand.decide(line, debt.all, at, Debtor::Itself, clock)?;
+        let (taken, at, debt) = self.shared.visit::<A, _>(share, tier, &self.tiers, clock, |line, at, debt| {
+            (demand.decide(line, debt.start, at, Debtor::Itself, clock), at, *debt)
+        });
+        let (after, allowed) = taken?;
         let mut origin = Origin::Nothing;
-        if after != debt.all {
-            self.shared.store(share, tier, &self.tiers, debt.spent(after));
-            origin = Origin::Shared { clears: counts.clears };
+        if after != debt.start {
+            origin = Origin::Shared(self.shared.spend::<A>(share, &self.tiers, &debt, after, counts, clock));
         }
         Ok(D::answer(allowed, Taken { after, at, tier, origin }))
     }

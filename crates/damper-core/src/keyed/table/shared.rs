@@ -1,279 +1,162 @@
-//! The buckets that keys without a slot share.
+//! The debts of keys without a slot: in which word of its line a key spends, and what it starts from.
 //!
-//! There are many of them, because a newcomer inherits the debt of its shared bucket. With a single bucket, one key in a
-//! thousand that finds no slot was seen to refuse nine of ten innocent clients: each newcomer started with the bucket's
-//! debt, so that its slot stayed busy longer, so that more keys found no slot. A key's hash chooses its bucket, so a key has
-//! one only, and takes the debt that it left there along when it gets a slot.
+//! There are many words, because a newcomer inherits what its word owes. With a single one, one key in a thousand that finds no
+//! slot was seen to refuse nine of ten innocent clients: each newcomer started with the word's debt, so that its slot stayed
+//! busy longer, so that more keys found no slot. [`lines`](super::lines) is the memory. A key's hash chooses its line, its tag
+//! and, by the tag, its home in the line. A word is *busy* while it owes something, and *at home* if its tag's home is where it
+//! stands; a word of several keys always is.
 //!
-//! ```text
-//! word  63 60 59                                       0
-//!      | TAG |  LEVEL                                   |
-//! ```
+//! # The debt of a key in a tier
 //!
-//! | field | bits | |
+//! 1. A busy word of its tag and tier covers all that it owes in this tier.
+//! 2. Without one, it is the greater of the word at its home, if that is one of several keys and of its tier, and the fixed word of
+//!    its tier, if that is one of several keys or has its tag.
+//! 3. Also busy words of its tag in other tiers count, by the time that they take to be repaid.
+//!
+//! A newcomer with a slot starts from that. Its word in the line stays, and runs out by itself.
+//!
+//! # Where a key without a slot spends
+//!
+//! In the first of these that there is:
+//!
+//! | word | starts from | tag afterwards |
 //! |---|---|---|
-//! | LEVEL | 60 | what the algorithm keeps, as in a slot |
-//! | TAG | 4 | a part of the hash of the key that spent all that is owed; 0 if several keys did |
+//! | the busy word of its tag and tier | what the key owes | its own |
+//! | the busy word of several keys of its tier at its home | what the key owes | several |
+//! | an idle word, that at its home first | what the key owes | its own |
+//! | the word at its home, if that is of its tier and at home | the greater of both | several |
+//! | the fixed word of its tier, if the word at its home is at home | the greater of both | its own, or several |
+//! | the word at its home, which is *displaced* | what the key owes | its own |
 //!
-//! A word of 0 is that of a bucket from which no key ever spent.
+//! A displaced word goes to its own home, and displaces a word there that is away from its home, and so on. Each step brings a
+//! word home, so there are as many steps as words at most, in one cache line. The last word finds one that is at home, and the two
+//! become one of several keys that owes the greater of both; if the other is of another tier, the fixed word takes it. A refusal
+//! writes nothing.
 //!
-//! **The level** of a token bucket circles after nine years of nanoseconds, not after 208 days as that of a slot: a slot is read by
-//! its owner only, while a phantom debt here would refuse every newcomer of the bucket.
+//! So the debt of a key is always found: under its own tag anywhere in the line, or under several keys at its home, or in the
+//! fixed word of its tier.
 //!
-//! **The tag** spares newcomers the debt of others: a key with another tag has spent nothing here, and inherits nothing. At 150 %
-//! of the capacity that is the difference between 2.6 % and 0.5 % of whole bursts refused. Only a bucket that owes nothing gets
-//! a new tag, so that the debt of a key is always under its own tag or under 0.
+//! **Roll-backs.** A receipt names the word and the *generation* of the lock. The generation moves on when a word is displaced,
+//! and when a spend counts a debt that another word has too. A receipt of an older generation gives nothing back: taking its
+//! tokens off one of the copies would lose debts of other keys, or of other calls.
 //!
-//! **A bucket has a word for each tier**, side by side in memory. A call starts from the word that takes longest to be full, and
-//! writes the word of its own tier only. (One word with the tier in it was seen to hand out fresh bursts across changes of the
-//! quota.)
-//!
-//! **An added tier** brings its words along, one for each bucket, in memory of its own. So there are as many buckets as before, and
-//! each key keeps its bucket and its lock. The new words owe nothing, which is right: no key of that tier has spent yet. A call
-//! counts the tiers under the bucket's lock, so it sees the tier of every spend that went before.
-//!
-//! **A lock** of first sights guards each bucket: a spend, an inheritance, a charge, a roll-back and a clear of one bucket
-//! exclude one another. `peek` reads without it.
+//! **Tiers.** A flood of one tier cannot push out or inherit into another: words of another tier count only under the key's own
+//! tag. All tiers share all lines, so a tier that no key is in takes nothing but its fixed words.
 
-use super::fingerprint::Fingerprint;
-use super::locks::{Counts, Locks};
+use super::lines::{MOST_WAYS, SEVERAL, Share, SharedLine, SharedLines, SharedWord};
+use super::locks::Counts;
 use super::tier_quotas::Tiers;
-use crate::limit::{KeyedAlgorithm, Owed, SHARED_LEVEL_BITS, TokenBucket};
+use crate::limit::{KeyedAlgorithm, Owed};
 use crate::quota::Line;
 #[cfg(feature = "std")]
 use crate::sync::Signal;
-use crate::sync::{AtomicU64, Field, Guarded, Ordering, SpinWait, const_unless_loom};
-use crate::time::{Clock, Ticks};
-#[cfg(feature = "alloc")]
-use alloc::boxed::Box;
+use crate::sync::{Guarded, SpinWait};
+use crate::time::Clock;
 
-/// Shared buckets per key of capacity.
-pub(in crate::keyed) const BUCKETS_PER_KEY: usize = 2;
-
-/// The shared buckets and their locks.
-pub(super) struct SharedBuckets {
-    /// Those of a bucket stand side by side: one for each tier that the limiter was built with.
-    words: Words,
-    /// How many tiers that are.
-    tiers: usize,
-    locks: Locks,
-}
-
-enum Words {
-    Lent(&'static [AtomicU64]),
-    #[cfg(feature = "alloc")]
-    Allocated(Box<[AtomicU64]>),
-}
-
-/// A key's part of a shared bucket.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
-    /// The number of the bucket.
-    bucket: usize,
-    /// Of the key; never `SEVERAL`.
-    tag: u64,
-}
-
-/// A word, as it is stored.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SharedWord(u64);
-
-const LEVEL: Field = Field::lowest(SHARED_LEVEL_BITS);
-const TAG: Field = LEVEL.then(4);
-const _: () = assert!(TAG.end() == u64::BITS, "fields must tile the word");
-
-/// The tag of a bucket from which several keys spent.
-const SEVERAL: u64 = 0;
-
-/// The debt in the words of all tiers but one.
-#[derive(Clone, Copy)]
-pub(super) struct OtherTiersDebt {
-    /// The debt that takes longest to be repaid.
-    longest: Owed,
-    /// The same of those that the key may have spent of.
-    of_key: Owed,
-    /// Whether another key spent of what is owed.
-    has_others: bool,
-}
-
-impl OtherTiersDebt {
-    const NONE: Self = Self { longest: Owed::NOTHING, of_key: Owed::NOTHING, has_others: false };
-}
-
-/// The debt of a shared bucket at a reading of the clock, seen by a key of one tier.
+/// The debt of a key without a slot, seen with the lock held.
 #[derive(Clone, Copy)]
 pub(super) struct SharedDebt {
-    /// The word of the tier on its line, and its tag.
-    own: u64,
-    own_tag: u64,
-    /// The word where a call without a slot starts.
-    ///
-    /// It takes as long to be full as the slowest of all tiers' words.
-    pub(super) all: u64,
-    /// The same of those words that the key may have spent of: where it starts with a slot of its own.
+    /// The bucket's word on the tier's line from which a newcomer with a slot starts.
     pub(super) of_key: u64,
-    /// The tag of the bucket after the key has spent of it.
+    /// The bucket's word from which a call without a slot starts.
+    pub(super) start: u64,
+    /// The part of its debt that is in words of several keys, unless its own word covers that.
+    ///
+    /// The fixed word counts as one of these.
+    of_several: u64,
+    tier: usize,
+    place: Place,
+    /// The tag of the word after the key has spent of it.
     tag_after: u64,
+    /// Whether what the key owes is in another word than the one it spends in.
+    is_copied: bool,
 }
 
-impl SharedWord {
-    /// The word of a bucket from which no key ever spent.
-    pub(super) const UNUSED: Self = Self(0);
-
-    /// A word with the lowest bits of a bucket's word. Where that would be `UNUSED`, one unit more.
-    fn new(tag: u64, word: u64) -> Self {
-        match TAG.put(tag) | LEVEL.get(word) {
-            0 => Self(1),
-            word => Self(word),
-        }
-    }
-
-    fn tag(self) -> u64 {
-        TAG.get(self.0)
-    }
-
-    /// The bucket's word at a reading of the clock.
-    fn full<A: KeyedAlgorithm>(self, line: &A::Line, at: u64, clock: &impl Clock) -> u64 {
-        if self.0 == Self::UNUSED.0 { A::idle(line, at) } else { A::shared(line, LEVEL.get(self.0), at, clock) }
-    }
+/// The word in which a key without a slot spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// This one of its line.
+    Way(u8),
+    /// This one, whose debt goes to its own home.
+    Displaced(u8),
+    /// The fixed word of its tier.
+    Fixed,
 }
 
-impl SharedDebt {
-    /// The word to store after a call without a slot, which left this word.
-    pub(super) fn spent(&self, after: u64) -> SharedWord {
-        SharedWord::new(self.tag_after, after)
-    }
-
-    /// The word to store where less is owed.
-    fn less(&self, after: u64) -> SharedWord {
-        SharedWord::new(self.own_tag, after)
-    }
+/// Which word of a key's shared words tokens were taken from, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SharedOrigin {
+    tier: u8,
+    place: Place,
+    /// The generation before.
+    generation: u32,
+    /// How often the words had been cleared.
+    pub(super) clears: u32,
 }
 
-impl Share {
-    /// Whether the key may have spent of what is under this tag.
-    fn has(self, tag: u64) -> bool {
-        tag == self.tag || tag == SEVERAL
+/// The words of a line that are of other tiers than the key's.
+///
+/// Read before the clock is read for the key's own line.
+#[derive(Clone, Copy)]
+pub(super) struct Elsewhere {
+    /// The longest debt under the key's own tag.
+    of_key: Owed,
+    /// The busy words, a bit each.
+    busy: u8,
+}
+
+impl Elsewhere {
+    pub(super) const NOTHING: Self = Self { of_key: Owed::NOTHING, busy: 0 };
+}
+
+/// A tier's line, and a reading of the clock on it.
+struct Reading<'a, L, C> {
+    line: &'a L,
+    at: u64,
+    clock: &'a C,
+}
+
+impl<L, C: Clock> Reading<'_, L, C> {
+    /// A word's bucket, of the same tier.
+    fn full<A: KeyedAlgorithm<Line = L>>(&self, word: SharedWord) -> u64 {
+        if word.is_used { A::word(self.line, word.level, self.at, self.clock) } else { A::idle(self.line, self.at) }
     }
 
-    /// The word where the key starts with a slot of its own: [`SharedDebt::of_key`].
-    #[inline]
-    pub(super) fn debt_of_key<A: KeyedAlgorithm>(
-        self,
-        line: &A::Line,
-        at: u64,
-        word: SharedWord,
-        others: OtherTiersDebt,
-        clock: &impl Clock,
-    ) -> u64 {
-        // Mostly no key ever spent of it.
-        if word.0 == SharedWord::UNUSED.0 && others.of_key == Owed::NOTHING {
-            return A::idle(line, at);
-        }
-        self.debt::<A>(line, at, word, others, clock).of_key
-    }
-
-    /// The debt of the bucket by the word of a tier and those of the others.
-    pub(super) fn debt<A: KeyedAlgorithm>(
-        self,
-        line: &A::Line,
-        at: u64,
-        word: SharedWord,
-        others: OtherTiersDebt,
-        clock: &impl Clock,
-    ) -> SharedDebt {
-        let (own, own_tag) = (word.full::<A>(line, at, clock), word.tag());
-        let is_owed = A::weight(line, own, at, clock) > 0;
-        let longer = |here: u64, other: Owed| {
-            let is_longer = other > Owed::NOTHING && other > A::owed(line, here, at, clock);
-            if is_longer { A::owing(line, at, other) } else { here }
-        };
-        let of_key = if self.has(own_tag) { own } else { A::idle(line, at) };
-        let has_others = others.has_others || is_owed && own_tag != self.tag;
-        SharedDebt {
-            own,
-            own_tag,
-            all: longer(own, others.longest),
-            of_key: longer(of_key, others.of_key),
-            tag_after: if has_others { SEVERAL } else { self.tag },
-        }
+    fn owes<A: KeyedAlgorithm<Line = L>>(&self, full: u64) -> bool {
+        A::weight(self.line, full, self.at, self.clock) > 0
     }
 }
 
-impl SharedBuckets {
-    const_unless_loom! {
-        /// Buckets of one tier, in memory that the caller lends.
-        pub(super) const fn lent(words: &'static [AtomicU64]) -> Self {
-            Self { words: Words::Lent(words), tiers: 1, locks: Locks::one() }
-        }
-    }
-
-    /// Buckets of so many words, at least one for each tier.
-    #[cfg(feature = "alloc")]
-    pub(super) fn new(words: usize, tiers: usize) -> Self {
-        let words = Words::Allocated((0..words.max(tiers)).map(|_| AtomicU64::new(0)).collect());
-        Self { words, tiers, locks: Locks::many() }
-    }
-
-    #[inline]
-    fn words(&self) -> &[AtomicU64] {
-        match &self.words {
-            Words::Lent(words) => words,
-            #[cfg(feature = "alloc")]
-            Words::Allocated(words) => words,
-        }
-    }
-
-    #[inline]
-    pub(super) fn buckets(&self) -> usize {
-        self.words().len() / self.tiers
-    }
-
-    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
-    #[inline]
-    fn word_of<'a>(&'a self, bucket: usize, tier: usize, tiers: &'a Tiers) -> &'a AtomicU64 {
-        #[cfg(feature = "alloc")]
-        if tier >= self.tiers {
-            return &tiers.added_words(tier)[bucket];
-        }
-        &self.words()[bucket * self.tiers + tier]
-    }
-
-    /// The bucket that a key would share, and its part of it.
-    #[inline]
-    pub(super) fn share_of(&self, key: Fingerprint) -> Share {
-        Share { bucket: key.shared_bucket(self.buckets()), tag: key.tag(TAG.max()) }
-    }
-
-    /// The lock of a bucket, and of the first sights of the keys that would share it.
+impl SharedLines {
+    /// The lock of a key's line, and of the first sights of the keys that would share it.
     #[inline]
     pub(super) fn lock(&self, share: Share) -> &Guarded<Counts> {
-        self.locks.of(share.bucket)
+        self.locks.of(Self::group(share))
     }
 
-    /// The signal to raise when tokens of a key that shares this bucket may come earlier.
+    /// The signal to raise when tokens of a key that shares this line may come earlier.
     #[cfg(feature = "std")]
     #[inline]
     pub(super) fn changes(&self, share: Share) -> &Signal {
-        self.locks.changes(share.bucket)
+        self.locks.changes(Self::group(share))
     }
 
-    /// Raises what [`changes`](Self::changes) returns for all buckets.
+    /// Raises what [`changes`](Self::changes) returns for all lines.
     #[cfg(feature = "std")]
     pub(super) fn raise_all(&self) {
         self.locks.raise_all();
     }
 
-    /// How often the tiers of the keys under this bucket's lock were asked for again.
+    /// How often the tiers of the keys under this line's lock were asked for again.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, share: Share) -> u32 {
-        self.locks.retiers(share.bucket)
+        self.locks.retiers(Self::group(share))
     }
 
     /// Adds one to [`retiers`](Self::retiers).
     #[cfg(feature = "alloc")]
     pub(super) fn count_retier(&self, share: Share) {
-        self.locks.count_retier(share.bucket);
+        self.locks.count_retier(Self::group(share));
     }
 
     /// Adds up what each lock counted.
@@ -281,181 +164,379 @@ impl SharedBuckets {
         self.locks.sum(of)
     }
 
-    /// The word of a bucket in a tier.
-    ///
-    /// The decision that follows has to be validated by `LiveQuota::is_current`.
+    /// Whether a key may owe something, by what [`glance`](SharedLine::glance) returned.
     #[inline]
-    pub(super) fn word(&self, share: Share, tier: usize, tiers: &Tiers) -> SharedWord {
-        // ORDERING: Relaxed. A thread that decides holds the lock, which orders the words and their quotas. A `peek` has no
-        // lock: it reports one instant or the next. loom-tests: keyed::shared_debt_survives_a_stale_quota.
-        SharedWord(self.word_of(share.bucket, tier, tiers).load(Ordering::Relaxed))
+    pub(super) fn may_owe(may_have_word: bool, home: SharedWord, counts: &Counts) -> bool {
+        may_have_word || home.is_used && home.tag == SEVERAL || counts.has_fixed
     }
 
-    /// Called with the bucket's lock held.
-    #[inline]
-    pub(super) fn store(&self, share: Share, tier: usize, tiers: &Tiers, word: SharedWord) {
-        // ORDERING: Relaxed, as in `word`.
-        self.word_of(share.bucket, tier, tiers).store(word.0, Ordering::Relaxed);
-    }
-
-    /// The debt in all tiers' words but one. Read before the clock is read for that one's line.
-    ///
-    /// A thread that decides holds the lock, so it counts every tier in which tokens of the bucket were taken.
-    #[inline]
-    pub(super) fn debt_in_other_tiers<A: KeyedAlgorithm>(
-        &self,
-        share: Share,
-        tier: usize,
-        tiers: &Tiers,
-        clock: &impl Clock,
-    ) -> OtherTiersDebt {
-        if tiers.is_one() { OtherTiersDebt::NONE } else { self.debt_of_others::<A>(share, tier, tiers, clock) }
-    }
-
+    /// The debt in a word of another tier.
     #[inline(never)]
-    fn debt_of_others<A: KeyedAlgorithm>(
-        &self,
-        share: Share,
-        tier: usize,
-        tiers: &Tiers,
-        clock: &impl Clock,
-    ) -> OtherTiersDebt {
-        let mut debt = OtherTiersDebt::NONE;
-        // loom-tests: keyed::spend_in_an_added_tier_counts_in_the_others.
-        for other in (0..tiers.len()).filter(|&other| other != tier) {
-            let (owed, tag) = self.owed_in_tier::<A>(share, other, tiers, clock);
-            debt.longest = debt.longest.max(owed);
-            if share.has(tag) {
-                debt.of_key = debt.of_key.max(owed);
-            }
-            debt.has_others |= owed > Owed::NOTHING && tag != share.tag;
-        }
-        debt
-    }
-
-    /// The debt in one tier's word of a bucket, and its tag.
-    fn owed_in_tier<A: KeyedAlgorithm>(
-        &self,
-        share: Share,
-        tier: usize,
-        tiers: &Tiers,
-        clock: &impl Clock,
-    ) -> (Owed, u64) {
+    fn owed_in_tier<A: KeyedAlgorithm>(word: SharedWord, tiers: &Tiers, clock: &impl Clock) -> Owed {
         // Nothing was taken in a tier that was not used yet, and this is no use of it.
-        if tiers.at(tier).1.quota.unsettled_line::<A::Line>(clock).is_some() {
-            return (Owed::NOTHING, SEVERAL);
+        if !word.is_used || tiers.at(word.tier).1.quota.unsettled_line::<A::Line>(clock).is_some() {
+            return Owed::NOTHING;
         }
         let spin_wait = SpinWait::new();
         loop {
-            let (quota, (epoch, mut line)) = tiers.read::<A::Line>(tier, clock);
-            let word = self.word(share, tier, tiers);
+            let (quota, (epoch, mut line)) = tiers.read::<A::Line>(word.tier, clock);
             let at = line.reading(clock.now());
             if quota.is_current(epoch) {
-                let full = word.full::<A>(&line, at, clock);
-                return (A::owed(&line, full, at, clock), word.tag());
+                return A::owed(&line, A::word(&line, word.level, at, clock), at, clock);
             }
             spin_wait.spin();
         }
     }
 
-    /// Decides about a key's shared bucket in a tier.
+    /// The words of other tiers in a key's line.
+    #[inline]
+    pub(super) fn elsewhere<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        clock: &impl Clock,
+    ) -> Elsewhere {
+        if tiers.is_one() { Elsewhere::NOTHING } else { self.elsewhere_in_line::<A>(share, tier, tiers, clock) }
+    }
+
+    #[inline(never)]
+    fn elsewhere_in_line<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        clock: &impl Clock,
+    ) -> Elsewhere {
+        let (line, mut elsewhere) = (self.line(share), Elsewhere::NOTHING);
+        for way in 0..line.ways() {
+            let word = line.word(way);
+            if word.tier != tier {
+                let owed = Self::owed_in_tier::<A>(word, tiers, clock);
+                elsewhere.busy |= u8::from(owed > Owed::NOTHING) << way;
+                if word.tag == share.tag {
+                    elsewhere.of_key = elsewhere.of_key.max(owed);
+                }
+            }
+        }
+        elsewhere
+    }
+
+    /// The debt of a key without a slot.
+    pub(super) fn debt<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tier: usize,
+        tiers: &Tiers,
+        (line, at): (&A::Line, u64),
+        elsewhere: Elsewhere,
+        clock: &impl Clock,
+    ) -> SharedDebt {
+        let now = Reading { line, at, clock };
+        let idle = A::idle(line, at);
+        let shared = self.line(share);
+        let ways = shared.ways();
+        let home = shared.home(share.tag);
+        // The key's own word, the first idle one from its home on, and the word at its home.
+        let (mut own, mut vacant) = (None, None);
+        for way in (home..ways).chain(0..home) {
+            let word = shared.word(way);
+            if word.tier != tier && word.is_used {
+                if vacant.is_none() && elsewhere.busy >> way & 1 == 0 {
+                    vacant = Some(way);
+                }
+                continue;
+            }
+            let full = now.full::<A>(word);
+            if !now.owes::<A>(full) {
+                vacant = vacant.or(Some(way));
+            } else if word.tag == share.tag {
+                own = Some((way, full));
+            }
+        }
+        let at_home = shared.word(home);
+        let full_at_home = if at_home.tier == tier { now.full::<A>(at_home) } else { idle };
+        let full_of_several = if at_home.tag == SEVERAL { full_at_home } else { idle };
+        let fixed = self.fixed_word(share, tier, tiers);
+        let full_fixed = now.full::<A>(fixed);
+        let fixed_tag = Self::fixed_tag(share.tag);
+        let fixed_of_key = if fixed.tag == fixed_tag || fixed.tag == SEVERAL { full_fixed } else { idle };
+
+        let greater = |one, other| A::greater(line, one, other, at, clock);
+        let with_elsewhere = |full| {
+            let is_longer = elsewhere.of_key > Owed::NOTHING && elsewhere.of_key > A::owed(line, full, at, clock);
+            if is_longer { greater(full, A::owing(line, at, elsewhere.of_key)) } else { full }
+        };
+        let owes_elsewhere = elsewhere.of_key > Owed::NOTHING;
+        if let Some((way, full)) = own {
+            let of_key = with_elsewhere(full);
+            let (place, tag_after) = (Place::Way(way as u8), share.tag);
+            return SharedDebt {
+                of_key,
+                start: of_key,
+                of_several: idle,
+                tier,
+                place,
+                tag_after,
+                is_copied: owes_elsewhere,
+            };
+        }
+        let of_several = greater(full_of_several, fixed_of_key);
+        let of_key = with_elsewhere(of_several);
+        let owes_in_fixed = owes_elsewhere || now.owes::<A>(fixed_of_key);
+        if now.owes::<A>(full_of_several) {
+            let (place, tag_after) = (Place::Way(home as u8), SEVERAL);
+            return SharedDebt { of_key, start: of_key, of_several, tier, place, tag_after, is_copied: owes_in_fixed };
+        }
+        if let Some(way) = vacant {
+            let (place, tag_after) = (Place::Way(way as u8), share.tag);
+            return SharedDebt { of_key, start: of_key, of_several, tier, place, tag_after, is_copied: owes_in_fixed };
+        }
+        if !Self::is_at_home(shared, at_home.tag, home) {
+            let (place, tag_after) = (Place::Displaced(home as u8), share.tag);
+            return SharedDebt { of_key, start: of_key, of_several, tier, place, tag_after, is_copied: true };
+        }
+        if at_home.tier == tier {
+            let (place, start) = (Place::Way(home as u8), greater(of_key, full_at_home));
+            return SharedDebt { of_key, start, of_several, tier, place, tag_after: SEVERAL, is_copied: owes_in_fixed };
+        }
+        let has_others = now.owes::<A>(full_fixed) && fixed.tag != fixed_tag;
+        SharedDebt {
+            of_key,
+            start: greater(of_key, full_fixed),
+            of_several,
+            tier,
+            place: Place::Fixed,
+            tag_after: if has_others { SEVERAL } else { fixed_tag },
+            is_copied: owes_elsewhere,
+        }
+    }
+
+    /// Whether a word with this tag stands at its home, which is `way` then.
+    const fn is_at_home(line: SharedLine<'_>, tag: u64, way: usize) -> bool {
+        tag == SEVERAL || line.home(tag) == way
+    }
+
+    /// Stores the word that a call without a slot left, and returns where.
     ///
-    /// `decide` gets the tier's line, the position of now and the debt, and returns the new word of the tier, if that
-    /// is to change.
-    ///
-    /// The bucket's lock has to be held if anything changes.
+    /// Called with the line's lock held.
+    pub(super) fn spend<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tiers: &Tiers,
+        debt: &SharedDebt,
+        after: u64,
+        counts: &mut Counts,
+        clock: &impl Clock,
+    ) -> SharedOrigin {
+        let &SharedDebt { tier, place, tag_after, .. } = debt;
+        // There are at most 15 tiers.
+        let origin = SharedOrigin { tier: tier as u8, place, generation: counts.generation, clears: counts.clears };
+        if debt.is_copied {
+            counts.generation = counts.generation.wrapping_add(1);
+        }
+        let word = SharedWord { tag: tag_after, tier, level: after, is_used: true };
+        match place {
+            Place::Way(way) => self.line(share).put(way.into(), word),
+            Place::Displaced(way) => {
+                let displaced = self.line(share).word(way.into());
+                self.line(share).put(way.into(), word);
+                self.bring_home::<A>(share, displaced, tiers, counts, clock);
+            }
+            Place::Fixed => self.spend_fixed(share, tiers, word, counts),
+        }
+        origin
+    }
+
+    fn spend_fixed(&self, share: Share, tiers: &Tiers, word: SharedWord, counts: &mut Counts) {
+        counts.has_fixed = true;
+        self.put_fixed(share, tiers, word);
+    }
+
+    /// Puts a displaced word at its home.
+    fn bring_home<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        mut displaced: SharedWord,
+        tiers: &Tiers,
+        counts: &mut Counts,
+        clock: &impl Clock,
+    ) {
+        let line = self.line(share);
+        // Each step brings one word home.
+        for _ in 0..=MOST_WAYS {
+            let home = line.home(displaced.tag);
+            let there = line.word(home);
+            if !Self::is_at_home(line, there.tag, home) {
+                line.put(home, displaced);
+                displaced = there;
+            } else if there.tier == displaced.tier {
+                let level = Self::greater_level::<A>(displaced, there, tiers, clock);
+                return line.put(home, SharedWord { tag: SEVERAL, level, ..there });
+            } else {
+                let tag = Self::fixed_tag(displaced.tag);
+                let fixed = self.fixed_word(share, displaced.tier, tiers);
+                let level = Self::greater_level::<A>(displaced, fixed, tiers, clock);
+                let is_of_key = !fixed.is_used || fixed.tag == tag;
+                let tag = if is_of_key { tag } else { SEVERAL };
+                return self.spend_fixed(share, tiers, SharedWord { tag, level, ..displaced }, counts);
+            }
+        }
+    }
+
+    /// The level that owes what both words of a tier owe.
+    fn greater_level<A: KeyedAlgorithm>(one: SharedWord, other: SharedWord, tiers: &Tiers, clock: &impl Clock) -> u64 {
+        let spin_wait = SpinWait::new();
+        loop {
+            let (quota, (epoch, mut line)) = tiers.read::<A::Line>(one.tier, clock);
+            let at = line.reading(clock.now());
+            if quota.is_current(epoch) {
+                let now = Reading { line: &line, at, clock };
+                return A::greater(&line, now.full::<A>(one), now.full::<A>(other), at, clock);
+            }
+            spin_wait.spin();
+        }
+    }
+
+    /// Decides about what a key without a slot owes, with the line's lock held.
     pub(super) fn visit<A: KeyedAlgorithm, T>(
         &self,
         share: Share,
         tier: usize,
         tiers: &Tiers,
         clock: &impl Clock,
-        decide: impl Fn(&A::Line, u64, SharedDebt) -> (Option<SharedWord>, T),
+        decide: impl Fn(&A::Line, u64, &SharedDebt) -> T,
     ) -> T {
         let spin_wait = SpinWait::new();
         loop {
-            let others = self.debt_in_other_tiers::<A>(share, tier, tiers, clock);
+            let elsewhere = self.elsewhere::<A>(share, tier, tiers, clock);
             let (quota, (epoch, mut line)) = tiers.read::<A::Line>(tier, clock);
-            let word = self.word(share, tier, tiers);
-            // After the word, as in `OneWord::read`.
             let at = line.reading(clock.now());
             if quota.is_current(epoch) {
-                let debt = share.debt::<A>(&line, at, word, others, clock);
-                let (after, answer) = decide(&line, at, debt);
-                if let Some(after) = after {
-                    self.store(share, tier, tiers, after);
-                }
-                return answer;
+                let debt = self.debt::<A>(share, tier, tiers, (&line, at), elsewhere, clock);
+                return decide(&line, at, &debt);
             }
             spin_wait.spin();
         }
     }
 
-    /// Books `n` tokens in the shared bucket of a key, whose lock is held, and returns how many it booked.
+    /// Books `n` tokens of a key without a slot, whose lock is held, and returns how many it booked.
     pub(super) fn charge<A: KeyedAlgorithm>(
         &self,
         share: Share,
         tier: usize,
         tiers: &Tiers,
         n: u32,
+        counts: &mut Counts,
         clock: &impl Clock,
     ) -> u32 {
-        self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| {
-            let (booked, after) = A::charge(line, debt.all, at, n);
-            ((booked > 0).then(|| debt.spent(after)), booked)
-        })
-    }
-
-    /// Gives back to its shared bucket what a key took there, less what has been refilled since.
-    ///
-    /// Called with the bucket's lock held.
-    pub(super) fn roll_back<A: KeyedAlgorithm>(
-        &self,
-        share: Share,
-        tier: usize,
-        tiers: &Tiers,
-        n: u32,
-        taken_at: u64,
-        clock: &impl Clock,
-    ) {
-        self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| {
-            (Some(debt.less(A::roll_back(line, debt.own, at, n, taken_at))), ())
+        let (booked, after, debt) = self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| {
+            let (booked, after) = A::charge(line, debt.start, at, n);
+            (booked, after, *debt)
         });
+        if booked > 0 {
+            self.spend::<A>(share, tiers, &debt, after, counts, clock);
+        }
+        booked
     }
 
-    /// Gives back `n` tokens of a reservation, and returns whether it did.
+    /// The word that a receipt names, if it can still be changed.
+    fn word_of(
+        &self,
+        share: Share,
+        tiers: &Tiers,
+        SharedOrigin { tier, place, generation, clears }: SharedOrigin,
+        counts: &Counts,
+    ) -> Option<SharedWord> {
+        let tier = usize::from(tier);
+        // After a clear the tokens are no longer missing: what is owed may be another key's.
+        if counts.generation != generation || counts.clears != clears {
+            return None;
+        }
+        let (word, tag) = match place {
+            Place::Way(way) | Place::Displaced(way) => (self.line(share).word(way.into()), share.tag),
+            Place::Fixed => (self.fixed_word(share, tier, tiers), Self::fixed_tag(share.tag)),
+        };
+        (word.is_used && word.tier == tier && (word.tag == tag || word.tag == SEVERAL)).then_some(word)
+    }
+
+    /// Changes the word that a receipt names; `None` if that cannot be changed any more.
     ///
-    /// It does so if the tier's word is still the one of that reservation, its time has not come, and no other tier
-    /// owes for longer. Called with the bucket's lock held.
-    pub(super) fn cancel(
+    /// Called with the line's lock held.
+    ///
+    /// `change` gets the tier's line, the position of now and the bucket's word, and returns the new one.
+    pub(super) fn revise<A: KeyedAlgorithm>(
+        &self,
+        share: Share,
+        tiers: &Tiers,
+        origin: SharedOrigin,
+        counts: &Counts,
+        clock: &impl Clock,
+        change: impl Fn(&A::Line, u64, u64) -> Option<u64>,
+    ) -> Option<()> {
+        let word = self.word_of(share, tiers, origin, counts)?;
+        let spin_wait = SpinWait::new();
+        let after = loop {
+            let (quota, (epoch, mut line)) = tiers.read::<A::Line>(word.tier, clock);
+            let at = line.reading(clock.now());
+            if quota.is_current(epoch) {
+                break change(&line, A::word(&line, word.level, at, clock), at)?;
+            }
+            spin_wait.spin();
+        };
+        let word = SharedWord { level: after, ..word };
+        match origin.place {
+            Place::Way(way) | Place::Displaced(way) => self.line(share).put(way.into(), word),
+            Place::Fixed => self.put_fixed(share, tiers, word),
+        }
+        Some(())
+    }
+
+    /// The debt of a key in words of several keys and in the fixed word of a tier.
+    ///
+    /// Called with the line's lock held.
+    ///
+    /// A key with a slot has counted its own words there, and not those: they are of this tier.
+    pub(super) fn owed_with_others<A: KeyedAlgorithm>(
         &self,
         share: Share,
         tier: usize,
         tiers: &Tiers,
-        n: u32,
-        reserved: u64,
+        counts: &Counts,
+        clock: &impl Clock,
+    ) -> Owed {
+        let (may_have_word, home) = self.line(share).glance(share.tag);
+        if !Self::may_owe(may_have_word, home, counts) {
+            return Owed::NOTHING;
+        }
+        self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| A::owed(line, debt.of_several, at, clock))
+    }
+
+    /// Whether a word owes something, seen by a key of this tier.
+    #[inline]
+    pub(super) fn is_busy<A: KeyedAlgorithm>(
+        word: SharedWord,
+        tier: usize,
+        tiers: &Tiers,
+        (line, at): (&A::Line, u64),
         clock: &impl Clock,
     ) -> bool {
-        self.visit::<TokenBucket, _>(share, tier, tiers, clock, |line, at, debt| {
-            // A key of another tier that came later started from a debt that takes longer.
-            let is_last = debt.own == reserved && debt.all == reserved;
-            if is_last && line.ready_in(reserved, at) > Ticks::ZERO {
-                (Some(debt.less(line.without(reserved, n))), true)
-            } else {
-                (None, false)
-            }
-        })
+        if !word.is_used {
+            false
+        } else if word.tier == tier {
+            A::owes(line, word.level, at, clock)
+        } else {
+            Self::owed_in_tier::<A>(word, tiers, clock) > Owed::NOTHING
+        }
     }
 
-    /// Forgets what is owed in all buckets.
-    pub(super) fn clear(&self, tiers: &Tiers) {
-        for bucket in 0..self.buckets() {
-            self.locks.of(bucket).write(|counts| {
+    /// Forgets what is owed in all words.
+    pub(super) fn clear_all(&self, tiers: &Tiers) {
+        for group in 0..self.groups() {
+            self.locks.of(group).write(|counts| {
                 counts.clears = counts.clears.wrapping_add(1);
-                for tier in 0..tiers.len() {
-                    // ORDERING: Relaxed, as in `word`.
-                    self.word_of(bucket, tier, tiers).store(SharedWord::UNUSED.0, Ordering::Relaxed);
-                }
+                counts.has_fixed = false;
+                self.clear(group, tiers);
             });
         }
     }

@@ -1,4 +1,4 @@
-//! The live quotas of the tiers, and the words that an added tier has in each shared bucket.
+//! The live quotas of the tiers, and the fixed words of an added tier.
 
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
@@ -35,8 +35,8 @@ pub(super) struct Tier {
 #[cfg(feature = "alloc")]
 struct AddedTier {
     tier: Tier,
-    /// Its word of each shared bucket.
-    shared: Box<[AtomicU64]>,
+    /// Its fixed word of each group of shared words.
+    fixed: Box<[AtomicU64]>,
 }
 
 impl Tiers {
@@ -121,18 +121,18 @@ impl Tiers {
         self.added.get(tier.checked_sub(1 + self.others.len())?)?.get()
     }
 
-    /// The words that an added tier has of the shared buckets, in their order.
+    /// The fixed words of an added tier, in the order of the groups.
     pub(super) fn added_words(&self, tier: usize) -> &[AtomicU64] {
-        self.added(tier).map_or(&[], |added| &added.shared)
+        self.added(tier).map_or(&[], |added| &added.fixed)
     }
 
     /// Adds a tier after the last one, and returns its number.
     ///
-    /// It has a word of each of so many shared buckets. `None` if there are as many as there can be.
-    pub(super) fn add(&self, quota: Quota, buckets: usize) -> Option<usize> {
+    /// It has a fixed word in each of so many groups. `None` if there are as many as there can be.
+    pub(super) fn add(&self, quota: Quota, groups: usize) -> Option<usize> {
         let built = 1 + self.others.len();
-        let shared = (0..buckets).map(|_| AtomicU64::new(0)).collect();
-        let mut tier = Box::new(AddedTier { tier: Tier::new(quota, self.first.quota.line_start()), shared });
+        let fixed = (0..groups).map(|_| AtomicU64::new(0)).collect();
+        let mut tier = Box::new(AddedTier { tier: Tier::new(quota, self.first.quota.line_start()), fixed });
         for (index, place) in self.added.iter().take(MOST_TIERS - built).enumerate() {
             // Another thread may be adding a tier too: each place is set once.
             match place.set(tier) {

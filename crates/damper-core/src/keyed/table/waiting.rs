@@ -155,8 +155,8 @@ impl Table<TokenBucket> {
             // A claim is not over yet.
             Origin::Slot(slot, _) if slot.word().is_claimed() => false,
             Origin::Slot(slot, taken) => slot.word_of(key).is_none_or(|word| !word.has_owner_of(taken)),
-            Origin::Shared { clears } => {
-                self.shared.lock(self.shared.share_of(key)).read(|counts| counts.clears != clears)
+            Origin::Shared(origin) => {
+                self.shared.lock(self.shared.share_of(key)).read(|counts| counts.clears != origin.clears)
             }
         }
     }
@@ -193,7 +193,7 @@ impl Table<TokenBucket> {
                 });
                 self.wake(key);
             }
-            (None, Origin::Shared { .. } | Origin::Nothing) => _ = self.withdraw(reserved, n - used, clock),
+            (None, Origin::Shared(_) | Origin::Nothing) => _ = self.withdraw(reserved, n - used, clock),
         }
     }
 
@@ -201,7 +201,7 @@ impl Table<TokenBucket> {
     ///
     /// Returns whether it did.
     fn withdraw(&self, reserved: &Reserved<'_>, unused: u32, clock: &impl Clock) -> bool {
-        let &Reserved { key, position, tier, origin, .. } = reserved;
+        let &Reserved { key, position, origin, .. } = reserved;
         let is_withdrawn = match origin {
             Origin::Nothing => false,
             Origin::Slot(slot, taken) => {
@@ -222,10 +222,15 @@ impl Table<TokenBucket> {
                     spin_wait.spin();
                 }
             }
-            Origin::Shared { clears } => {
+            Origin::Shared(origin) => {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
-                    counts.clears == clears && self.shared.cancel(share, tier, &self.tiers, unused, position, clock)
+                    let withdrawn = |line: &TokenLine, word, at| {
+                        // A call that came later, or one that started from this debt elsewhere, would lose what it took.
+                        let is_last = word == position && line.ready_in(position, at) > Ticks::ZERO;
+                        is_last.then(|| line.without(position, unused))
+                    };
+                    self.shared.revise::<TokenBucket>(share, &self.tiers, origin, counts, clock, withdrawn).is_some()
                 })
             }
         };

@@ -41,6 +41,10 @@ pub(super) trait WindowCounts: Sized {
     /// The window that counts.
     fn window(&self) -> CountedWindow;
 
+    /// With at least the counts of another word, whose window is no later.
+    #[must_use]
+    fn and_of(self, other: Self) -> Self;
+
     /// With `n` more, which the limit allows.
     #[must_use]
     fn and(self, n: u32) -> Self;
@@ -227,10 +231,6 @@ impl<W: Windowed> PerKey for W {
         W::LEVEL.put(&W::LEVEL.counts(line, level, at, clock))
     }
 
-    fn shared(line: &WindowLine, level: u64, at: u64, clock: &impl Clock) -> u64 {
-        Self::word(line, level, at, clock)
-    }
-
     #[inline]
     fn take(line: &WindowLine, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied> {
         let counts = W::LEVEL.counts(line, word, at, clock);
@@ -274,6 +274,12 @@ impl<W: Windowed> PerKey for W {
 
     fn weight(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> u64 {
         W::weight(&W::LEVEL.counts(line, word, at, clock), line)
+    }
+
+    fn greater(line: &WindowLine, one: u64, other: u64, at: u64, clock: &impl Clock) -> u64 {
+        let [one, other] = [one, other].map(|word| W::LEVEL.counts(line, word, at, clock));
+        let is_later = one.window().ends_in >= other.window().ends_in;
+        W::LEVEL.put(&if is_later { one.and_of(other) } else { other.and_of(one) })
     }
 
     fn idle(line: &WindowLine, at: u64) -> u64 {

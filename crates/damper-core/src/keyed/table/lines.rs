@@ -1,0 +1,315 @@
+//! The memory of keys without a slot: lines of eight words, which keys of all tiers share.
+//!
+//! ```text
+//! line     0        1 to 7
+//!         | HEADER | words |
+//!
+//! HEADER  63  62                                   0
+//!         | - | HIGH of word 7 | ... | HIGH of word 1 |      9 bits each
+//!
+//! word    63                           8 7     4 3   0
+//!         | LEVEL                       | TIER  | LOW |
+//! ```
+//!
+//! | field | bits | |
+//! |---|---|---|
+//! | LEVEL | 56 | what the algorithm keeps, as in a slot |
+//! | TIER | 4 | the tier on whose line the level is |
+//! | HIGH, LOW | 9 and 4 | the tag: a part of the hash of the key that spent all that is owed; 0 if several keys did |
+//!
+//! A word of 0 is one of which no key ever spent. A line is as long as a line of the processor's cache. Memory for fewer than
+//! eight words is one shorter line; a line of one word has no header, and its tags have four bits.
+//!
+//! **The home** of a tag is one of the words: the tag modulo their number. [`shared`](super::shared) says what it is for.
+//!
+//! **A group** is four lines. Where keys can be in several tiers, a group has one *fixed word* for each of them. Tiers that no key
+//! is in cost no more than that. A fixed word is `[LEVEL 56 | TAG 8]`. An added tier brings its fixed words along, in memory of
+//! its own.
+//!
+//! Every group has a lock of first sights, so a line and the fixed words of its keys are under one lock. All reads and writes
+//! hold it.
+
+use super::fingerprint::Fingerprint;
+use super::locks::Locks;
+use super::tier_quotas::Tiers;
+use crate::limit::LEVEL_BITS;
+use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
+
+/// Shared words per key of capacity, those for headers and fixed words included.
+pub(in crate::keyed) const WORDS_PER_KEY: usize = 2;
+
+/// The words of a line, its header included.
+const LINE: usize = 8;
+
+/// The lines of a group.
+const LINES_IN_GROUP: usize = 4;
+
+/// The most words in which keys of a line can spend.
+pub(super) const MOST_WAYS: usize = LINE - 1;
+
+const LOW: Field = Field::lowest(4);
+const TIER: Field = LOW.then(4);
+const LEVEL: Field = TIER.then(LEVEL_BITS);
+const _: () = assert!(LEVEL.end() == u64::BITS, "fields must tile the word");
+
+const HIGH_BITS: u32 = 9;
+const _: () = assert!(HIGH_BITS * MOST_WAYS as u32 <= u64::BITS, "a header has the tags of all words");
+
+/// A one in each field of a header, and the highest bit of each.
+const EACH: u64 = 0x0040_2010_0804_0201;
+const EACH_HIGHEST: u64 = EACH << (HIGH_BITS - 1);
+
+/// The tag of a word of which several keys spent.
+pub(super) const SEVERAL: u64 = 0;
+
+/// The largest tag.
+const MOST_TAG: u64 = (1 << (HIGH_BITS + LOW.bits())) - 1;
+
+const FIXED_TAG: Field = Field::lowest(8);
+
+/// The lines, the fixed words and their locks.
+pub(super) struct SharedLines {
+    memory: Memory,
+    pub(super) locks: Locks,
+    /// Fewer tags, so that a test sees equal ones.
+    #[cfg(test)]
+    pub(super) most_tag: u64,
+}
+
+enum Memory {
+    /// Lines, for keys of one tier.
+    Lent(&'static [AtomicU64]),
+    #[cfg(feature = "alloc")]
+    Allocated {
+        lines: Box<[AtomicU64]>,
+        /// The fixed words of a group side by side: one for each tier that the limiter was built with.
+        fixed: Box<[AtomicU64]>,
+        /// How many tiers that are; 0 if all keys are in one.
+        built_tiers: usize,
+    },
+}
+
+/// A key's part of the shared words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    /// The number of its line.
+    line: usize,
+    /// Never `SEVERAL`.
+    pub(super) tag: u64,
+}
+
+/// A shared word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SharedWord {
+    pub(super) tag: u64,
+    pub(super) tier: usize,
+    pub(super) level: u64,
+    /// Whether a key ever spent of it.
+    pub(super) is_used: bool,
+}
+
+/// A line, whose lock is held.
+#[derive(Clone, Copy)]
+pub(super) struct SharedLine<'a> {
+    /// A line of a single word has none.
+    header: Option<&'a AtomicU64>,
+    words: &'a [AtomicU64],
+}
+
+impl SharedLines {
+    const_unless_loom! {
+        /// Lines in memory that the caller lends, for keys of one tier.
+        pub(super) const fn lent(words: &'static [AtomicU64]) -> Self {
+            Self {
+                memory: Memory::Lent(words),
+                locks: Locks::one(),
+                #[cfg(test)]
+                most_tag: MOST_TAG,
+            }
+        }
+    }
+
+    /// Lines and fixed words in so many words, at least one of each.
+    ///
+    /// `tiers` is 0 if all keys are in one.
+    #[cfg(feature = "alloc")]
+    pub(super) fn new(words: usize, tiers: usize) -> Self {
+        let in_group = LINE * LINES_IN_GROUP;
+        // There are fewer than 2^30 words.
+        let in_lines = (words as u64 * in_group as u64 / (in_group + tiers) as u64).max(1) as usize;
+        let in_lines = if in_lines < LINE { in_lines } else { in_lines / LINE * LINE };
+        let zeroes = |words| (0..words).map(|_| AtomicU64::new(0)).collect();
+        let memory = Memory::Allocated {
+            lines: zeroes(in_lines),
+            fixed: zeroes(in_lines.div_ceil(in_group) * tiers),
+            built_tiers: tiers,
+        };
+        Self {
+            memory,
+            locks: Locks::many(),
+            #[cfg(test)]
+            most_tag: MOST_TAG,
+        }
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        match &self.memory {
+            Memory::Lent(words) => words,
+            #[cfg(feature = "alloc")]
+            Memory::Allocated { lines, .. } => lines,
+        }
+    }
+
+    #[inline]
+    fn lines(&self) -> usize {
+        (self.words().len() / LINE).max(1)
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        self.lines().div_ceil(LINES_IN_GROUP)
+    }
+
+    #[inline]
+    fn most_tag(&self) -> u64 {
+        #[cfg(test)]
+        let most = self.most_tag;
+        #[cfg(not(test))]
+        let most = MOST_TAG;
+        if self.words().len() == 1 { most.min(LOW.max()) } else { most }
+    }
+
+    /// The line that a key would spend in, and its tag.
+    #[inline]
+    pub(super) fn share_of(&self, key: Fingerprint) -> Share {
+        Share { line: key.shared_line(self.lines()), tag: key.tag(self.most_tag()) }
+    }
+
+    /// The group of the key's line, which is the number of its lock.
+    #[inline]
+    pub(super) const fn group(share: Share) -> usize {
+        share.line / LINES_IN_GROUP
+    }
+
+    #[inline]
+    pub(super) fn line(&self, share: Share) -> SharedLine<'_> {
+        let words = self.words();
+        let line = if words.len() < LINE { words } else { &words[share.line * LINE..][..LINE] };
+        match line {
+            [header, words @ ..] if !words.is_empty() => SharedLine { header: Some(header), words },
+            words => SharedLine { header: None, words },
+        }
+    }
+
+    /// The fixed word of a tier in a group; `None` if all keys are in one tier.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
+    fn fixed<'a>(&'a self, group: usize, tier: usize, tiers: &'a Tiers) -> Option<&'a AtomicU64> {
+        match &self.memory {
+            Memory::Lent(_) => None,
+            #[cfg(feature = "alloc")]
+            Memory::Allocated { built_tiers: 0, .. } => None,
+            #[cfg(feature = "alloc")]
+            Memory::Allocated { fixed, built_tiers, .. } if tier < *built_tiers => {
+                fixed.get(group * built_tiers + tier)
+            }
+            #[cfg(feature = "alloc")]
+            Memory::Allocated { .. } => tiers.added_words(tier).get(group),
+        }
+    }
+
+    /// The fixed word of a tier, with its own kind of tag.
+    pub(super) fn fixed_word(&self, share: Share, tier: usize, tiers: &Tiers) -> SharedWord {
+        // ORDERING: Relaxed: the lock orders it.
+        let word = self.fixed(Self::group(share), tier, tiers).map_or(0, |word| word.load(Ordering::Relaxed));
+        SharedWord { tag: FIXED_TAG.get(word), tier, level: LEVEL.get(word), is_used: word != 0 }
+    }
+
+    /// The tag of a key in a fixed word, by the key's own.
+    pub(super) const fn fixed_tag(tag: u64) -> u64 {
+        if tag == SEVERAL { SEVERAL } else { 1 + tag % FIXED_TAG.max() }
+    }
+
+    pub(super) fn put_fixed(&self, share: Share, tiers: &Tiers, word: SharedWord) {
+        if let Some(fixed) = self.fixed(Self::group(share), word.tier, tiers) {
+            let stored = LEVEL.put(word.level) | FIXED_TAG.put(word.tag);
+            // ORDERING: Relaxed: the lock orders it.
+            fixed.store(stored.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Makes all words of a group unused, with its lock held.
+    pub(super) fn clear(&self, group: usize, tiers: &Tiers) {
+        let words = self.words();
+        let first = group * LINES_IN_GROUP * LINE;
+        let end = words.len().min(first + LINES_IN_GROUP * LINE);
+        let fixed = (0..tiers.len()).filter_map(|tier| self.fixed(group, tier, tiers));
+        // ORDERING: Relaxed: the lock orders it.
+        words[first..end].iter().chain(fixed).for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+}
+
+impl SharedLine<'_> {
+    /// How many words keys can spend in.
+    #[inline]
+    pub(super) const fn ways(self) -> usize {
+        self.words.len()
+    }
+
+    /// The number of a tag's home.
+    #[inline]
+    pub(super) const fn home(self, tag: u64) -> usize {
+        // A tag has 13 bits.
+        tag as usize % self.words.len()
+    }
+
+    #[inline]
+    fn header(self) -> u64 {
+        // ORDERING: Relaxed: the lock orders it.
+        self.header.map_or(0, |header| header.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) fn word(self, way: usize) -> SharedWord {
+        self.word_under(self.header(), way)
+    }
+
+    #[inline]
+    fn word_under(self, header: u64, way: usize) -> SharedWord {
+        // ORDERING: Relaxed: the lock orders it. loom-tests: keyed::shared_debt_survives_a_stale_quota.
+        let word = self.words[way].load(Ordering::Relaxed);
+        let tag = high(way).get(header) << LOW.bits() | LOW.get(word);
+        SharedWord { tag, tier: TIER.get(word) as usize, level: LEVEL.get(word), is_used: word != 0 }
+    }
+
+    pub(super) fn put(self, way: usize, word: SharedWord) {
+        let stored = LEVEL.put(word.level) | TIER.put(word.tier as u64) | LOW.put(word.tag);
+        // ORDERING: Relaxed: the lock orders it. A word of 0 would be unused, and one unit more is stricter.
+        self.words[way].store(if stored == 0 { LEVEL.put(1) } else { stored }, Ordering::Relaxed);
+        if let Some(header) = self.header {
+            let high = high(way);
+            let tags = self.header() & !high.put(high.max()) | high.put(word.tag >> LOW.bits());
+            // ORDERING: Relaxed: the lock orders it.
+            header.store(tags, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a key may have a word of its own in this line, and the word at its home.
+    ///
+    /// It goes by the header alone. If this is false, the key has none.
+    #[inline]
+    pub(super) fn glance(self, tag: u64) -> (bool, SharedWord) {
+        let header = self.header();
+        let home = self.word_under(header, self.home(tag));
+        let differs = header ^ EACH.wrapping_mul(tag >> LOW.bits());
+        // A field of 0 borrows from its highest bit. (So may one above it: then this is true for nothing.)
+        let has_equal = differs.wrapping_sub(EACH) & !differs & EACH_HIGHEST != 0;
+        (if self.header.is_some() { has_equal } else { home.tag == tag }, home)
+    }
+}
+
+/// The field of a word's tag in the header.
+const fn high(way: usize) -> Field {
+    Field::at(way as u32 * HIGH_BITS, HIGH_BITS)
+}

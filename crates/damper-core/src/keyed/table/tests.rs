@@ -1,0 +1,231 @@
+//! Random histories of tables that are too small for their keys.
+//!
+//! Each key stays in the envelope of each of its tiers.
+//! The lines have one to seven words, and the tags one to thirteen bits, so that keys displace and inherit from one another all the
+//! time. The model is a list of the calls that were admitted and not rolled back. After each call it adds up all of the
+//! key's calls in the tier, from each of them on.
+
+use super::{Fingerprint, Receipt, Table, WhenFull};
+use crate::ManualClock;
+use crate::limit::{TokenBucket, TokenLine};
+use crate::quota::{LiveQuota, Quota};
+use std::collections::{HashMap, HashSet};
+use std::vec::Vec;
+
+const SECOND: i128 = 1_000_000_000;
+
+/// Numbers at random: `SplitMix64`.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn quota(&mut self) -> Quota {
+        let rate = [1, 2, 5, 50][self.below(4) as usize];
+        Quota::per_second(rate).burst(1 + self.below(6) as u32)
+    }
+}
+
+/// A call that was admitted and not rolled back.
+#[derive(Clone, Copy, Debug)]
+struct Admitted {
+    call: usize,
+    n: u32,
+    /// The tokens that the tier had produced by then, times `SECOND`.
+    produced: i128,
+    /// How often the tier's quota had changed.
+    quota: usize,
+}
+
+/// The tokens that a tier produced, and all of its quotas.
+#[derive(Debug)]
+struct TierModel {
+    produced: i128,
+    quotas: Vec<Quota>,
+}
+
+impl TierModel {
+    fn rate(&self) -> i128 {
+        self.quotas.last().unwrap().limit().into()
+    }
+}
+
+#[derive(Debug)]
+struct Held {
+    key: u64,
+    tier: usize,
+    call: usize,
+    n: u32,
+    receipt: Receipt,
+}
+
+struct History {
+    random: Random,
+    seed: u64,
+    keys: u64,
+    changes_quotas: bool,
+    clock: ManualClock,
+    table: Table<TokenBucket>,
+    tiers: Vec<TierModel>,
+    /// The tier that each key has or will have.
+    tier_of: HashMap<u64, usize>,
+    moved: HashSet<u64>,
+    has_new_quota: bool,
+    admitted: HashMap<(u64, usize), Vec<Admitted>>,
+    held: Vec<Held>,
+    calls: usize,
+}
+
+/// The events of some histories.
+#[derive(Debug, Default)]
+struct Sum {
+    calls: usize,
+    overflows: u64,
+    generations: u64,
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let tiers = 1 + random.below(3) as usize;
+        let quotas: Vec<Quota> = (0..tiers).map(|_| random.quota()).collect();
+        let words = [1, 2, 3, 4, 8, 8, 9, 16][random.below(8) as usize];
+        let when_full =
+            if random.below(4) == 0 && tiers > 1 { WhenFull::EvictLeastIndebted } else { WhenFull::SharedOverflow };
+        let others = (tiers > 1).then(|| &quotas[1..]);
+        let mut table = Table::new(quotas[0], others, TokenLine::IN_LEVELS, 1, words, when_full);
+        table.shared.most_tag = (1 << (1 + random.below(13))) - 1;
+        let tiers = quotas.into_iter().map(|quota| TierModel { produced: 0, quotas: Vec::from([quota]) }).collect();
+        let (keys, clock) = (8 + random.below(24), ManualClock::new());
+        Self {
+            seed,
+            changes_quotas: random.below(2) == 0,
+            random,
+            keys,
+            clock,
+            table,
+            tiers,
+            tier_of: HashMap::new(),
+            moved: HashSet::new(),
+            has_new_quota: false,
+            admitted: HashMap::new(),
+            held: Vec::new(),
+            calls: 0,
+        }
+    }
+
+    fn fingerprint(key: u64) -> Fingerprint {
+        Fingerprint::of(Random(key).next())
+    }
+
+    fn pass(&mut self, nanos: u64) {
+        self.clock.advance_ticks(nanos);
+        for tier in &mut self.tiers {
+            tier.produced += i128::from(nanos) * tier.rate();
+        }
+    }
+
+    fn check(&mut self, key: u64, n: u32) {
+        let own = *self.tier_of.entry(key).or_insert_with(|| self.random.below(self.tiers.len() as u64) as usize);
+        let fingerprint = Self::fingerprint(key);
+        let taken = loop {
+            let taken = self.table.take(fingerprint, n, &self.clock);
+            if let Some(taken) = taken.or_else(|| self.table.take_first(fingerprint, n, &self.clock, || Some(own))) {
+                break taken;
+            }
+        };
+        self.calls += 1;
+        let Ok((_, receipt)) = taken else { return };
+        let tier = usize::from(receipt.tier);
+        let model = &self.tiers[tier];
+        let quota = model.quotas.len() - 1;
+        let call = self.calls;
+        let admitted = self.admitted.entry((key, tier)).or_default();
+        admitted.push(Admitted { call, n, produced: model.produced, quota });
+        self.held.push(Held { key, tier, call, n, receipt });
+        // Under eviction a key may have a burst in a slot that owes nothing. A debt that was moved is a time: on its way back it is
+        // another number of tokens if a quota has changed meanwhile.
+        if self.table.when_full == WhenFull::EvictLeastIndebted || self.has_new_quota && self.moved.contains(&key) {
+            return;
+        }
+        let mut sum = 0;
+        for since in admitted.iter().rev() {
+            sum += i128::from(since.n) * SECOND;
+            let quotas = &model.quotas[since.quota..];
+            let most = |of: fn(&Quota) -> u32| i128::from(quotas.iter().map(of).max().unwrap());
+            // Each change of the quota, and each source of tokens, is rounded by a few ticks.
+            let early = 8 * quotas.len() as i128 * most(Quota::limit);
+            let allowed = most(Quota::burst_size) * SECOND + model.produced - since.produced + early;
+            assert!(sum <= allowed, "seed {}: key {key} in tier {tier}: {sum} of {allowed}, {admitted:?}", self.seed);
+        }
+    }
+
+    fn step(&mut self) {
+        let key = self.random.below(self.keys);
+        match self.random.below(20) {
+            0..13 => {
+                let n = 1 + self.random.below(3) as u32;
+                self.check(key, n);
+            }
+            13 => {
+                let nanos = self.random.below(300_000_000);
+                self.pass(nanos);
+            }
+            14 => {
+                let nanos = self.random.below(2) * self.random.below(3_000_000_000);
+                self.pass(nanos);
+            }
+            15..18 if !self.held.is_empty() => {
+                let which = self.random.below(self.held.len() as u64) as usize;
+                let Held { key, tier, call, n, receipt } = self.held.swap_remove(which);
+                self.table.roll_back(Self::fingerprint(key), n, receipt, &self.clock);
+                self.admitted.get_mut(&(key, tier)).unwrap().retain(|admitted| admitted.call != call);
+            }
+            18 => {
+                let tier = self.random.below(self.tiers.len() as u64) as usize;
+                self.moved.insert(key);
+                self.tier_of.insert(key, tier);
+                self.table.move_to(Self::fingerprint(key), &self.clock, || Some(tier));
+            }
+            19 if self.changes_quotas && self.random.below(4) == 0 => {
+                let tier = self.random.below(self.tiers.len() as u64) as usize;
+                let quota = self.random.quota();
+                let live: &LiveQuota = self.table.tier(tier).unwrap();
+                live.prepare::<TokenLine>(quota, &self.clock).unwrap().publish::<TokenLine>(&self.clock);
+                self.has_new_quota = true;
+                self.tiers[tier].quotas.push(quota);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn histories(seeds: impl Iterator<Item = u64>) -> Sum {
+    let mut sum = Sum::default();
+    for seed in seeds {
+        let mut history = History::new(seed);
+        (0..120).for_each(|_| history.step());
+        sum.calls += history.calls;
+        sum.overflows += history.table.sum(|counts| counts.overflows);
+        sum.generations += history.table.sum(|counts| counts.generation.into());
+    }
+    sum
+}
+
+#[test]
+fn keys_without_a_slot_stay_in_their_envelope() {
+    // More of them: `DAMPER_HISTORIES=2000000 cargo test --release -p damper-core --lib keyed::table`.
+    let count = std::env::var("DAMPER_HISTORIES").map_or(25_000, |count| count.parse().unwrap());
+    let sum = histories(0..count);
+    std::println!("{sum:?}");
+    assert!(sum.overflows > sum.calls as u64 / 4 && sum.generations > sum.calls as u64 / 200, "{sum:?}");
+}
