@@ -693,7 +693,7 @@ fn with_time_left(left: Duration) -> Request<Empty<Bytes>> {
     request
 }
 
-/// Whether the call had enough time depends on the setting, on the limit's own baseline, or is a second while that is unknown.
+/// Enough is what the setting says, else the limit's own baseline, else 0.9 s.
 ///
 /// A call that began without any time never counts.
 #[tokio::test]

@@ -163,7 +163,7 @@ fn newcomers_get_the_slots_of_keys_that_were_idle_for_months() {
     }
 }
 
-/// By default there are two shared words for each key of the capacity, and one of each line of eight is a header.
+/// Each key of the capacity brings two shared words. One of each line of eight is a header.
 ///
 /// A debt in one leaves the others full.
 #[test]
@@ -426,7 +426,7 @@ fn deny_new_reports_costs_above_the_burst() {
     assert_eq!((limits.len(), limits.refused_newcomers()), (4, 2));
 }
 
-/// Under eviction, permanent debts of one tier leave newcomers of another as many tokens as a shared word has.
+/// Under eviction, permanent debts of one tier leave newcomers of another a burst in a shared word.
 #[test]
 fn permanent_debt_is_not_inherited_in_another_tier() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(0).burst(5))

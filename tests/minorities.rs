@@ -26,7 +26,9 @@ impl Random {
     }
 }
 
-/// Returns the share of polite retries that a shared budget allows in ten minutes of 100 calls a second.
+/// Returns the share of polite retries that a shared budget allows.
+///
+/// There are 100 calls a second for ten minutes.
 ///
 /// Of the polite calls 2 % fail once. The calls of the others fail always, and are tried three times.
 fn polite_retries(failing_thousandths: u64) -> f64 {

@@ -9,7 +9,7 @@ use std::fmt;
 /// The least share of what a fixed limit serves.
 const BAR: f64 = 0.85;
 
-/// What the runs gave: by row, behind the layer that is tried and behind a fixed limit.
+/// The results by row, behind the layer that is tried and behind a fixed limit.
 #[derive(Debug, Default)]
 pub(crate) struct Report(BTreeMap<usize, [Option<Served>; 2]>);
 

@@ -19,7 +19,7 @@ const WARM_UP: Duration = Duration::from_secs(5);
 /// When a stream with [`When::Once`] sends: with what came before it, a server is known.
 const ONCE_AT: Duration = Duration::from_secs(3);
 
-/// What the polite callers of a run got.
+/// The part of the polite work of a run that was served.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
     /// Seconds of work that were asked for, and those that were served.

@@ -381,7 +381,7 @@ fn key_is_in_the_remembered_tier() {
 
 /// A key without a slot spends in a tier that was just added, while it is moved back to its own.
 ///
-/// What it spent there counts in its own tier: it takes one burst.
+/// Tokens that it spent there count in its own tier: it takes one burst.
 ///
 /// [`elsewhere` in the tiers that the limiter was built with.]
 #[test]

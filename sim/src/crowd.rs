@@ -130,7 +130,7 @@ impl Crowd {
         Percent(100.0 * (run.limits.overflows() - overflows) as f64 / (run.clients - clients) as f64)
     }
 
-    /// Returns the busy share of the shared words that newcomers see while clients fill this part of the capacity.
+    /// Returns the busy share of the shared words that newcomers see at this part of the capacity.
     #[must_use]
     pub fn crowding_at_load(self, load: f64) -> f64 {
         let mut run = Run::new(self);

@@ -45,7 +45,7 @@ fn full_table_rarely_refuses_a_whole_burst() {
     assert_refused(crowd(Quota::per_minute(5).burst(5), 5, 100_000), 1.5, 1, 2.0);
 }
 
-/// In a flood of keys, sharing refuses at most two points more innocent clients than the better other policy.
+/// Sharing refuses at most two points more innocent clients than the better other policy.
 #[test]
 fn sharing_refuses_least_in_a_flood() {
     // The last is 10,000/s against a capacity of 8,192, in an eighth of the time.

@@ -143,7 +143,7 @@ impl Keys {
         }
     }
 
-    /// What a key owes without a slot in a tier.
+    /// Returns the debt of a key without a slot in a tier.
     fn unseen(&self, key: u64, tier: usize) -> Debt {
         self.unseen.as_ref().and_then(|unseen| unseen.get(&(key, tier)).copied()).unwrap_or_default()
     }

@@ -16,7 +16,9 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 const GRPC: &[u8] = b"application/grpc";
 
-/// The metadata that tells gRPC's own clients, which do not read the details of a status, when to retry.
+/// The metadata that tells gRPC's own clients when to retry.
+///
+/// They do not read the details of a status.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// Returns whether a request is one of gRPC or gRPC-Web.

@@ -13,9 +13,13 @@ use core::time::Duration;
 pub enum Outcome {
     /// The service did its work: its duration counts.
     Success,
-    /// The service refused the call because it is overloaded (503), or the call timed out though it had time enough.
+    /// The service refused the call because it is overloaded (503), or the call timed out.
+    ///
+    /// A timeout counts only if it left the call as long as one usually takes.
     Overloaded,
-    /// No sign of load: the caller gave up, the request was invalid, its caller is over a quota (429), or an error came fast.
+    /// No sign of load: the caller gave up, the request was invalid, or an error came fast.
+    ///
+    /// A refusal because the caller is over a quota (429) is none either.
     Ignored,
 }
 
