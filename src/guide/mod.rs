@@ -12,6 +12,7 @@
 //! | [`keys`] | one limit per key: the capacity, and the choice of a key |
 //! | [`coming_from`] | the names and programs of other libraries beside damper's |
 //! | [`full_table`] | a full table of a keyed limiter |
+//! | [`minorities`] | the most that a few callers can do to all others, and the settings that help |
 //! | [`guarantees`] | the exact guarantees of each part, and their limits |
 //! | [`costs`] | time, memory, many cores |
 //! | `trying` | what a candidate would refuse, before it refuses anyone; the smallest quota for yesterday's traffic |
@@ -63,6 +64,7 @@ pub mod live;
 pub mod mesh;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+pub mod minorities;
 pub mod rates;
 pub mod retries;
 pub mod testing;
