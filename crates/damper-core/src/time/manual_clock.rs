@@ -4,7 +4,7 @@ use super::Clock;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use core::time::Duration;
 
-/// Stands still until it is moved, unless readings [move](Self::moving) it: for tests and simulations.
+/// Stands still until it is moved: for tests and simulations.
 ///
 /// Starts at tick 0. Shared by reference, or by `Arc` with the feature `alloc`.
 ///
@@ -26,8 +26,6 @@ use core::time::Duration;
 pub struct ManualClock {
     ticks: AtomicU64,
     frequency: u64,
-    /// The ticks by which each reading moves it.
-    step: u64,
 }
 
 impl ManualClock {
@@ -41,26 +39,7 @@ impl ManualClock {
         /// A clock of `frequency` ticks per second. With 0, a limiter on it never refills.
         #[must_use]
         pub const fn with_frequency(frequency: u64) -> Self {
-            Self { ticks: AtomicU64::new(0), frequency, step: 0 }
-        }
-
-        /// Moves the clock by `ticks` after each reading, as real clocks move between two readings. Default: 0.
-        ///
-        /// A clock that stands still hides mistakes of code that reads it twice and takes both readings for one.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        /// # extern crate damper_core as damper;
-        /// use damper::{Clock, ManualClock};
-        ///
-        /// let clock = ManualClock::new().moving(1_000);
-        /// assert_eq!((clock.now(), clock.now()), (0, 1_000));
-        /// ```
-        #[must_use]
-        pub const fn moving(mut self, ticks: u64) -> Self {
-            self.step = ticks;
-            self
+            Self { ticks: AtomicU64::new(0), frequency }
         }
     }
 
@@ -108,11 +87,7 @@ impl Clock for ManualClock {
     #[inline]
     fn now(&self) -> u64 {
         // ORDERING: Relaxed, as in `advance_ticks`.
-        if self.step == 0 {
-            self.ticks.load(Ordering::Relaxed)
-        } else {
-            self.ticks.fetch_add(self.step, Ordering::Relaxed)
-        }
+        self.ticks.load(Ordering::Relaxed)
     }
 
     #[inline]

@@ -67,10 +67,25 @@ impl Tally {
     }
 }
 
+/// A clock that each reading moves a little, so that no two readings are taken for one.
+#[derive(Debug, Default)]
+struct MovingClock(ManualClock);
+
+impl Clock for MovingClock {
+    fn now(&self) -> u64 {
+        let now = self.0.now();
+        self.0.advance_ticks(50);
+        now
+    }
+
+    fn frequency(&self) -> u64 {
+        self.0.frequency()
+    }
+}
+
 struct Process {
-    /// Each reading moves it a little, so that no two readings are taken for one.
-    clock: Arc<ManualClock>,
-    subject: Subject<Arc<ManualClock>>,
+    clock: Arc<MovingClock>,
+    subject: Subject<Arc<MovingClock>>,
     traffic: Traffic,
     tally: Tally,
     /// When `due` is to be called next.
@@ -83,8 +98,8 @@ impl Process {
     /// Sets the clock to the simulated time, unless its readings have moved it further.
     fn catch_up(&self, micros: u64) {
         let nanos = micros * 1_000;
-        if self.clock.now() < nanos {
-            self.clock.set_ticks(nanos);
+        if self.clock.0.now() < nanos {
+            self.clock.0.set_ticks(nanos);
         }
     }
 }
@@ -132,7 +147,7 @@ impl Fleet {
             logs: true,
         };
         for (index, traffic) in traffic.into_iter().enumerate() {
-            let clock = Arc::new(ManualClock::new().moving(50));
+            let clock = Arc::new(MovingClock::default());
             let subject = Subject::new(Arc::clone(&plan), index as u64, Arc::clone(&clock));
             let (tally, due) = (Tally::default(), u64::MAX);
             fleet.processes.push(Process { clock, subject, traffic, tally, due, joined: Vec::new() });
