@@ -202,6 +202,9 @@ fn exporter_reads_every_keyed_table_of_a_layer() {
                 push("evictions_total", "", limits.evictions().to_string());
                 push("overflows_total", "", limits.overflows().to_string());
                 push("refused_newcomers_total", "", limits.refused_newcomers().to_string());
+                let crowding = limits.crowding();
+                push("shared_words_seen_total", "", crowding.looked().to_string());
+                push("shared_words_busy_total", "", crowding.busy().to_string());
             }
             expected.sort();
             assert!(expected.len() >= 10, "{name} has metrics: {expected:?}");
