@@ -73,6 +73,6 @@ async fn run(
     seed: u64,
 ) -> Result<traffic::Served, Box<dyn Error + Send + Sync>> {
     let address = server::start(row, guard).await?;
-    let client = client::client(guard)?;
+    let client = client::client(guard);
     traffic::send(row, &client, address, length, seed).await
 }

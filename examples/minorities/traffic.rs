@@ -22,9 +22,9 @@ const ONCE_AT: Duration = Duration::from_secs(3);
 /// The part of the polite work of a run that was served.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Served {
-    /// Seconds of work that were asked for, and those that were served.
+    /// Seconds of work that were asked for, and those that were done.
     asked: f64,
-    served: f64,
+    done: f64,
     /// The latest call of the generators.
     pub(crate) latest: Duration,
 }
@@ -32,12 +32,12 @@ pub(crate) struct Served {
 impl Served {
     /// The share of the polite work that was served.
     pub(crate) fn share(&self) -> f64 {
-        self.served / self.asked
+        self.done / self.asked
     }
 
     fn add(&mut self, other: Self) {
         self.asked += other.asked;
-        self.served += other.served;
+        self.done += other.done;
         self.latest = self.latest.max(other.latest);
     }
 }
@@ -99,7 +99,7 @@ impl Caller {
         };
         for (counts, is_served) in calls.join_all().await {
             served.asked += if counts { work } else { 0.0 };
-            served.served += if counts && is_served { work } else { 0.0 };
+            served.done += if counts && is_served { work } else { 0.0 };
         }
         Ok(served)
     }
