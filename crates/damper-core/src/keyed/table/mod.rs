@@ -25,7 +25,7 @@ mod locks;
 mod newcomer;
 mod shared;
 mod slots;
-#[cfg(test)]
+#[cfg(all(test, feature = "alloc"))]
 mod tests;
 mod tier_quotas;
 mod waiting;
