@@ -16,7 +16,7 @@
 /// let before = limits.crowding();
 /// (0..1_000).for_each(|key| _ = limits.check(&key));
 /// let since = limits.crowding().since(before);
-/// assert_eq!(since.looked(), 1_000);
+/// assert!(since.looked() > 900, "a few find a tag like their own, and look no further");
 /// assert!(since.share() > 0.9, "a table for 8 keys is too small for a thousand");
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
