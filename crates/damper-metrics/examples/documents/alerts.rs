@@ -106,6 +106,18 @@ fn of_limits() -> Vec<Alert> {
             summary: "The table of the limit {{ $labels.limit }} is {{ $value | humanizePercentage }} full of busy keys.",
             description: "Raise the capacity before keys find no slot.",
         },
+        Alert {
+            name: "DamperLimitTableCrowded",
+            expression: format!(
+                "rate({busy}[15m]) / rate({seen}[15m]) > 0.4",
+                busy = of::LIMIT_SHARED_WORDS_BUSY.name(),
+                seen = of::LIMIT_SHARED_WORDS_SEEN.name()
+            ),
+            lasts: "5m",
+            severity: "warning",
+            summary: "{{ $value | humanizePercentage }} of the words that keys without a slot of the limit {{ $labels.limit }} share owe something.",
+            description: "The table has more than twice as many busy keys as slots. Raise the capacity: from about a half on, first calls of polite clients are refused.",
+        },
     ]
 }
 
