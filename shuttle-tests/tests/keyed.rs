@@ -61,8 +61,9 @@ impl Keyed {
             .build()
             .unwrap();
         let all = RateLimiter::with_clock(Quota::per_second(2).burst(4), Arc::clone(&time));
-        // The first use runs alone, and one thread at a time changes the quota.
-        _ = (limits.peek(&0), all.peek());
+        // The first use runs alone, and one thread at a time changes the quota. A look is no use.
+        limits.set_quota(QUOTAS[0]).unwrap();
+        all.set_quota(all.quota()).unwrap();
         let history =
             History::new(if when_full == WhenFull::EvictLeastIndebted { all_slots(QUOTAS[0]) } else { QUOTAS[0] });
         Arc::new(Self { limits, all, time, history, when_full })
