@@ -70,7 +70,7 @@ impl<A: KeyedAlgorithm> Demand<A> for Check {
     fn answer(allowed: Allowed, Taken { after, at, tier, origin }: Taken<'_>) -> (Allowed, Receipt) {
         let source = match origin {
             Origin::Nothing => Source::Nothing,
-            Origin::Slot(..) => Source::Slot,
+            Origin::Slot(slot, word) => Source::Slot(slot.ownership(word)),
             Origin::Shared(origin) => Source::Shared(origin),
         };
         // There are at most 15 tiers.

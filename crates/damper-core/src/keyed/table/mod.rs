@@ -48,7 +48,7 @@ use core::marker::PhantomData;
 use demand::{Check, Debtor, Demand, Origin, Taken};
 use lines::SharedLines;
 use shared::SharedOrigin;
-use slots::{Found, Slots};
+use slots::{Found, Ownership, Slots};
 use tier_quotas::{Tier, Tiers};
 
 /// A bucket for every key, under the quota of the key's tier.
@@ -75,8 +75,8 @@ pub struct Receipt {
 enum Source {
     /// No bucket's: the call cost nothing, under a quota without a limit or for no tokens.
     Nothing,
-    /// Those of the key's slot.
-    Slot,
+    /// Those of a slot, while it has the same owner.
+    Slot(Ownership),
     /// Those of one of the key's shared words.
     Shared(SharedOrigin),
 }
@@ -252,7 +252,11 @@ impl<A: KeyedAlgorithm> Table<A> {
         match taken {
             Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => Some(Ok((
                 allowed,
-                Receipt { at: A::receipt(after, at), tier: word.tier() as u8, source: Source::Slot },
+                Receipt {
+                    at: A::receipt(after, at),
+                    tier: word.tier() as u8,
+                    source: Source::Slot(slot.ownership(word)),
+                },
             ))),
             Err(denied) if slot.still_has(word) => Some(Err(denied)),
             _ => None,
@@ -261,9 +265,9 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Takes tokens of a key that has a slot; `None` if it has none.
     pub(super) fn take(&self, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<TakeResult> {
-        self.visit_slot(key, clock, |_, seen, line, word, at| match A::take(line, word, at, n, clock) {
+        self.visit_slot(key, clock, |slot, seen, line, word, at| match A::take(line, word, at, n, clock) {
             Ok((after, allowed)) => {
-                let source = Source::Slot.unless_same(word, after);
+                let source = Source::Slot(slot.ownership(seen)).unless_same(word, after);
                 (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier: seen.tier() as u8, source })))
             }
             Err(denied) => (word, Err(denied)),
@@ -302,10 +306,11 @@ impl<A: KeyedAlgorithm> Table<A> {
                     self.shared.revise::<A>(share, &self.tiers, origin, counts, clock, less);
                 });
             }
-            Source::Slot => {
-                self.visit_slot(key, clock, |_, seen, line, word, at| {
-                    // The position is on the line of the receipt's tier, and means nothing on another.
-                    let is_same = seen.tier() == taken_in;
+            Source::Slot(ownership) => {
+                self.visit_slot(key, clock, |slot, seen, line, word, at| {
+                    // The position is on the line of the receipt's tier, and means nothing on another. A key that lost its slot and
+                    // came back does not miss these tokens: they were forgotten.
+                    let is_same = seen.tier() == taken_in && slot.ownership(seen) == ownership;
                     (if is_same { A::roll_back(line, word, at, n, taken_at) } else { word }, ())
                 });
                 self.wake(key);

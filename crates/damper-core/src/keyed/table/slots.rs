@@ -38,6 +38,7 @@ use crate::sync::{AtomicU64, Field, Ordering, array_of, const_unless_loom};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 use core::hint::select_unpredictable;
+use core::ptr;
 
 /// The slots of a set: a cache line of them.
 pub(in crate::keyed) const WAYS: usize = 4;
@@ -63,6 +64,15 @@ const CLAIMED: u64 = TIER.max();
 pub(in crate::keyed) struct Slot {
     fingerprint: AtomicU64,
     word: AtomicU64,
+}
+
+/// The time for which a slot has one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ownership {
+    /// The lowest bits of the slot's address, without those that are always 0.
+    slot: u32,
+    /// How often the slot had changed its owner, modulo 16.
+    version: u8,
 }
 
 /// A slot's word, as it was read.
@@ -137,6 +147,13 @@ impl Slot {
     pub(super) fn is_of(&self, fingerprint: Fingerprint) -> bool {
         // ORDERING: Relaxed, as in `owner`.
         self.fingerprint.load(Ordering::Relaxed) == fingerprint.get()
+    }
+
+    /// The time for which the slot has the owner of this word.
+    #[inline]
+    pub(super) fn ownership(&self, word: SlotWord) -> Ownership {
+        let slot = (ptr::from_ref(self).addr() / size_of::<Self>()) as u32;
+        Ownership { slot, version: VERSION.get(word.0) as u8 }
     }
 
     /// The slot's word if this key owns the slot, and no other key is taking it.

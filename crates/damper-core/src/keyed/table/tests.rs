@@ -2,13 +2,14 @@
 //!
 //! Each key stays in the envelope of each of its tiers.
 //! The lines have one to seven words, and the tags one to thirteen bits, so that keys displace and inherit from one another all the
-//! time. The model is a list of the calls that were admitted and not rolled back. After each call it adds up all of the
-//! key's calls in the tier, from each of them on.
+//! time. The model is a list of the calls that were admitted and neither rolled back nor cleared. After each call it adds up all of
+//! the key's calls in the tier, from each of them on.
 
 use super::{Fingerprint, Receipt, Table, WhenFull};
+use crate::FixedWindow;
 use crate::ManualClock;
-use crate::limit::{TokenBucket, TokenLine};
-use crate::quota::{LiveQuota, Quota};
+use crate::limit::{KeyedAlgorithm, TokenBucket};
+use crate::quota::{Alignment, LiveQuota, Quota};
 use std::collections::{HashMap, HashSet};
 use std::vec::Vec;
 
@@ -28,10 +29,46 @@ impl Random {
     fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
+}
 
-    fn quota(&mut self) -> Quota {
-        let rate = [1, 2, 5, 50][self.below(4) as usize];
-        Quota::per_second(rate).burst(1 + self.below(6) as u32)
+/// What an algorithm promises to a key.
+trait Envelope: KeyedAlgorithm {
+    /// Whether the promise is simple where quotas change.
+    const HOLDS_FOR_CHANGES: bool;
+
+    fn quota(random: &mut Random) -> Quota;
+
+    /// The most tokens, times `SECOND`, from a call on until now.
+    fn most(tier: &TierModel, since: &Admitted, now: i128) -> i128;
+}
+
+impl Envelope for TokenBucket {
+    const HOLDS_FOR_CHANGES: bool = true;
+
+    fn quota(random: &mut Random) -> Quota {
+        let rate = [1, 2, 5, 50][random.below(4) as usize];
+        Quota::per_second(rate).burst(1 + random.below(6) as u32)
+    }
+
+    fn most(tier: &TierModel, since: &Admitted, _: i128) -> i128 {
+        let quotas = &tier.quotas[since.quota..];
+        let most = |of: fn(&Quota) -> u32| i128::from(quotas.iter().map(of).max().unwrap());
+        // Each change of the quota, and each source of tokens, is rounded by a few ticks.
+        let early = 8 * quotas.len() as i128 * most(Quota::limit);
+        most(Quota::burst_size) * SECOND + tier.produced - since.produced + early
+    }
+}
+
+/// The limit in each window of a second.
+impl Envelope for FixedWindow {
+    const HOLDS_FOR_CHANGES: bool = false;
+
+    fn quota(random: &mut Random) -> Quota {
+        Quota::per_second(1 + random.below(6) as u32)
+    }
+
+    fn most(tier: &TierModel, since: &Admitted, now: i128) -> i128 {
+        (now / SECOND - since.at / SECOND + 1) * tier.rate() * SECOND
     }
 }
 
@@ -40,6 +77,7 @@ impl Random {
 struct Admitted {
     call: usize,
     n: u32,
+    at: i128,
     /// The tokens that the tier had produced by then, times `SECOND`.
     produced: i128,
     /// How often the tier's quota had changed.
@@ -68,13 +106,14 @@ struct Held {
     receipt: Receipt,
 }
 
-struct History {
+struct History<A: Envelope> {
     random: Random,
     seed: u64,
     keys: u64,
     changes_quotas: bool,
+    now: i128,
     clock: ManualClock,
-    table: Table<TokenBucket>,
+    table: Table<A>,
     tiers: Vec<TierModel>,
     /// The tier that each key has or will have.
     tier_of: HashMap<u64, usize>,
@@ -93,22 +132,28 @@ struct Sum {
     generations: u64,
 }
 
-impl History {
+impl<A: Envelope> History<A> {
     fn new(seed: u64) -> Self {
         let mut random = Random(seed);
         let tiers = 1 + random.below(3) as usize;
-        let quotas: Vec<Quota> = (0..tiers).map(|_| random.quota()).collect();
+        let quotas: Vec<Quota> = (0..tiers).map(|_| A::quota(&mut random)).collect();
         let words = [1, 2, 3, 4, 8, 8, 9, 16][random.below(8) as usize];
         let when_full =
             if random.below(4) == 0 && tiers > 1 { WhenFull::EvictLeastIndebted } else { WhenFull::SharedOverflow };
         let others = (tiers > 1).then(|| &quotas[1..]);
-        let mut table = Table::new(quotas[0], others, TokenLine::IN_LEVELS, 1, words, when_full);
+        let mut table = Table::new(quotas[0], others, A::line_start(Alignment::default()), 1, words, when_full);
         table.shared.most_tag = (1 << (1 + random.below(13))) - 1;
-        let tiers = quotas.into_iter().map(|quota| TierModel { produced: 0, quotas: Vec::from([quota]) }).collect();
         let (keys, clock) = (8 + random.below(24), ManualClock::new());
+        let changes_quotas = A::HOLDS_FOR_CHANGES && random.below(2) == 0;
+        if !changes_quotas {
+            // So that all windows begin now.
+            (0..tiers).for_each(|tier| put_in_force::<A>(&table, tier, quotas[tier], &clock));
+        }
+        let tiers = quotas.into_iter().map(|quota| TierModel { produced: 0, quotas: Vec::from([quota]) }).collect();
         Self {
             seed,
-            changes_quotas: random.below(2) == 0,
+            changes_quotas,
+            now: 0,
             random,
             keys,
             clock,
@@ -129,6 +174,7 @@ impl History {
 
     fn pass(&mut self, nanos: u64) {
         self.clock.advance_ticks(nanos);
+        self.now += i128::from(nanos);
         for tier in &mut self.tiers {
             tier.produced += i128::from(nanos) * tier.rate();
         }
@@ -150,7 +196,7 @@ impl History {
         let quota = model.quotas.len() - 1;
         let call = self.calls;
         let admitted = self.admitted.entry((key, tier)).or_default();
-        admitted.push(Admitted { call, n, produced: model.produced, quota });
+        admitted.push(Admitted { call, n, at: self.now, produced: model.produced, quota });
         self.held.push(Held { key, tier, call, n, receipt });
         // Under eviction a key may have a burst in a slot that owes nothing. A debt that was moved is a time: on its way back it is
         // another number of tokens if a quota has changed meanwhile.
@@ -160,11 +206,7 @@ impl History {
         let mut sum = 0;
         for since in admitted.iter().rev() {
             sum += i128::from(since.n) * SECOND;
-            let quotas = &model.quotas[since.quota..];
-            let most = |of: fn(&Quota) -> u32| i128::from(quotas.iter().map(of).max().unwrap());
-            // Each change of the quota, and each source of tokens, is rounded by a few ticks.
-            let early = 8 * quotas.len() as i128 * most(Quota::limit);
-            let allowed = most(Quota::burst_size) * SECOND + model.produced - since.produced + early;
+            let allowed = A::most(model, since, self.now);
             assert!(sum <= allowed, "seed {}: key {key} in tier {tier}: {sum} of {allowed}, {admitted:?}", self.seed);
         }
     }
@@ -188,7 +230,9 @@ impl History {
                 let which = self.random.below(self.held.len() as u64) as usize;
                 let Held { key, tier, call, n, receipt } = self.held.swap_remove(which);
                 self.table.roll_back(Self::fingerprint(key), n, receipt, &self.clock);
-                self.admitted.get_mut(&(key, tier)).unwrap().retain(|admitted| admitted.call != call);
+                if let Some(admitted) = self.admitted.get_mut(&(key, tier)) {
+                    admitted.retain(|admitted| admitted.call != call);
+                }
             }
             18 => {
                 let tier = self.random.below(self.tiers.len() as u64) as usize;
@@ -198,21 +242,29 @@ impl History {
             }
             19 if self.changes_quotas && self.random.below(4) == 0 => {
                 let tier = self.random.below(self.tiers.len() as u64) as usize;
-                let quota = self.random.quota();
-                let live: &LiveQuota = self.table.tier(tier).unwrap();
-                live.prepare::<TokenLine>(quota, &self.clock).unwrap().publish::<TokenLine>(&self.clock);
+                let quota = A::quota(&mut self.random);
+                put_in_force::<A>(&self.table, tier, quota, &self.clock);
                 self.has_new_quota = true;
                 self.tiers[tier].quotas.push(quota);
+            }
+            19 if self.random.below(10) == 0 => {
+                self.table.clear();
+                self.admitted.clear();
             }
             _ => {}
         }
     }
 }
 
-fn histories(seeds: impl Iterator<Item = u64>) -> Sum {
+fn put_in_force<A: KeyedAlgorithm>(table: &Table<A>, tier: usize, quota: Quota, clock: &ManualClock) {
+    let live: &LiveQuota = table.tier(tier).unwrap();
+    live.prepare::<A::Line>(quota, clock).unwrap().publish::<A::Line>(clock);
+}
+
+fn histories<A: Envelope>(seeds: impl Iterator<Item = u64>) -> Sum {
     let mut sum = Sum::default();
     for seed in seeds {
-        let mut history = History::new(seed);
+        let mut history = History::<A>::new(seed);
         (0..120).for_each(|_| history.step());
         sum.calls += history.calls;
         sum.overflows += history.table.sum(|counts| counts.overflows);
@@ -221,11 +273,20 @@ fn histories(seeds: impl Iterator<Item = u64>) -> Sum {
     sum
 }
 
-#[test]
-fn keys_without_a_slot_stay_in_their_envelope() {
-    // More of them: `DAMPER_HISTORIES=2000000 cargo test --release -p damper-core --lib keyed::table`.
+/// Runs the histories that are asked for: `DAMPER_HISTORIES=2000000 cargo test --release -p damper-core --lib keyed::table`.
+fn run<A: Envelope>() {
     let count = std::env::var("DAMPER_HISTORIES").map_or(25_000, |count| count.parse().unwrap());
-    let sum = histories(0..count);
+    let sum = histories::<A>(0..count);
     std::println!("{sum:?}");
     assert!(sum.overflows > sum.calls as u64 / 4 && sum.generations > sum.calls as u64 / 200, "{sum:?}");
+}
+
+#[test]
+fn keys_without_a_slot_stay_in_their_envelope() {
+    run::<TokenBucket>();
+}
+
+#[test]
+fn keys_without_a_slot_stay_within_the_limit_of_each_window() {
+    run::<FixedWindow>();
 }
