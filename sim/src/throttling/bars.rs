@@ -3,7 +3,7 @@
 //! `cargo run --release -p damper-sim -- throttling --bars`.
 
 use super::contender::{Contender, Options};
-use super::experiment::{End, Experiment};
+use super::experiment::Experiment;
 use super::published::{self, APART};
 use super::record::Figures;
 use super::run::run;
@@ -98,8 +98,7 @@ pub fn published(seeds: &[u64]) -> Vec<Bar> {
     let three = Contender::proportional(quota, &from_8).expect("in range");
     let four = Contender::remaining(quota, &from_8).expect("in range");
     // 10 clients that sleep for 8 s take as much as a server of 1.25 tokens a second gains.
-    let end = End::Cleared { remaining: 10, within: 36_000.0, refill: true };
-    let refilled = Experiment { end, ..experiment.clearing() };
+    let refilled = Experiment { refilled: true, ..experiment.clone() }.clearing();
     let hours = |contender: &Contender| run(&refilled, contender, seeds[0]).ended / 3_600.0;
     bars.push(Bar::at_least("3 from 8 s, server refilled", "hours to clear", 2.0, &[hours(&three)]));
     bars.push(Bar::at_most("4 from 8 s, server refilled", "hours to clear", 0.2, &[hours(&four)]));

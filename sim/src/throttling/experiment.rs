@@ -30,6 +30,8 @@ pub struct Experiment {
     pub join_gap: f64,
     /// From when until when the server refuses every call, in seconds.
     pub outage: Option<(f64, f64)>,
+    /// Whether the server gains tokens while the clients clear a full quota.
+    pub refilled: bool,
     /// When the run ends.
     pub end: End,
 }
@@ -69,6 +71,7 @@ impl Default for Experiment {
             latency_spread: 0.2,
             join_gap: 0.0,
             outage: None,
+            refilled: false,
             end: End::After(1_800.0),
         }
     }
@@ -80,12 +83,12 @@ impl Experiment {
         self.told.unwrap_or(self.quota)
     }
 
-    /// Returns the same clients at a full server that gains no tokens, until ten or fewer remain.
+    /// Returns the same clients at a full server, until ten or fewer tokens remain.
     #[must_use]
     pub fn clearing(&self) -> Self {
         Self {
             level: Level::Full,
-            end: End::Cleared { remaining: 10, within: 36_000.0, refill: false },
+            end: End::Cleared { remaining: 10, within: 36_000.0, refill: self.refilled },
             ..self.clone()
         }
     }

@@ -31,6 +31,7 @@ throttling [OPTION VALUE]...
   --bare SHARE         of answers without hints and without what remains, from 0 to 1 (0)
   --latency SECONDS    of a call, on average (0.165)
   --minutes N          simulated time (30)
+  --refill yes|no      the server gains tokens while clients clear a full quota (no)
   --outage FROM-UNTIL  minutes in which every call is refused (none)
   --join-gap SECONDS   between the first calls of two clients (0)
   --multiplier X       of a sleep at a refusal (1.2, and 2.0 for the first row)
@@ -89,6 +90,7 @@ impl Arguments {
                     experiment.level = one_of(name, value, &[("empty", Level::Empty), ("full", Level::Full)])?;
                 }
                 "--hints" => experiment.hints = one_of(name, value, &[("yes", true), ("no", false)])?,
+                "--refill" => experiment.refilled = one_of(name, value, &[("yes", true), ("no", false)])?,
                 "--bare" => experiment.bare = number(name, value)?,
                 "--latency" => experiment.latency = seconds(name, value)?.as_secs_f64(),
                 "--minutes" => experiment.end = End::After(60.0 * number::<f64>(name, value)?),

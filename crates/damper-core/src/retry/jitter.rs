@@ -28,6 +28,8 @@ pub enum Jitter {
     #[default]
     Full,
     /// From half of the delay to all of it.
+    ///
+    /// The formula of textbooks, `base + random(0, base)`, is this one with twice the base.
     Equal,
     /// From the first delay to three times the previous wait, independent of the backoff's growth.
     Decorrelated,

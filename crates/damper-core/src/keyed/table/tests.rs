@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// What an algorithm promises to a key.
+/// An algorithm's promise to a key.
 trait Envelope: KeyedAlgorithm {
     /// Whether the promise is simple where quotas change.
     const HOLDS_FOR_CHANGES: bool;
@@ -273,7 +273,9 @@ fn histories<A: Envelope>(seeds: impl Iterator<Item = u64>) -> Sum {
     sum
 }
 
-/// Runs the histories that are asked for: `DAMPER_HISTORIES=2000000 cargo test --release -p damper-core --lib keyed::table`.
+/// Runs so many histories as are asked for.
+///
+/// `DAMPER_HISTORIES=2000000 cargo test --release -p damper-core --lib keyed::table` runs more of them.
 fn run<A: Envelope>() {
     let count = std::env::var("DAMPER_HISTORIES").map_or(25_000, |count| count.parse().unwrap());
     let sum = histories::<A>(0..count);
