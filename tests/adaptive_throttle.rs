@@ -1,7 +1,7 @@
 //! The adaptive throttle in outages, recoveries and ordinary traffic, and against a slow model.
 #![cfg(feature = "alloc")]
 
-use damper::throttle::{AdaptiveThrottle, MultiplierError, Throttled};
+use damper::throttle::{AdaptiveThrottle, MaxRefusedError, MultiplierError, Throttled};
 use damper::{CallError, Clock, ManualClock, Verdict};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,10 +25,12 @@ impl Random {
     }
 }
 
+type Throttle = AdaptiveThrottle<Arc<ManualClock>>;
+
 /// A client that makes a call each `interval`, whose verdicts come 40 ms later.
 struct Client {
     clock: Arc<ManualClock>,
-    throttle: Arc<AdaptiveThrottle<Arc<ManualClock>>>,
+    throttle: Arc<Throttle>,
     interval: Duration,
     random: Random,
 }
@@ -43,8 +45,13 @@ struct Calls {
 
 impl Client {
     fn new(calls_per_second: u32, seed: u64) -> Self {
+        Self::with(calls_per_second, seed, |throttle| throttle)
+    }
+
+    /// A client whose throttle has other settings.
+    fn with(calls_per_second: u32, seed: u64, set: impl FnOnce(Throttle) -> Throttle) -> Self {
         let clock = Arc::new(ManualClock::new());
-        let throttle = Arc::new(AdaptiveThrottle::with_clock(Arc::clone(&clock), seed));
+        let throttle = Arc::new(set(AdaptiveThrottle::with_clock(Arc::clone(&clock), seed)));
         Self { clock, throttle, interval: Duration::from_secs(1) / calls_per_second, random: Random(seed) }
     }
 
@@ -171,6 +178,71 @@ fn service_with_a_limit_gets_twice_the_calls_it_accepts() {
     }
     assert!(calls.accepted >= 60 * 98, "{calls:?}");
     assert!((60 * 180..60 * 220).contains(&calls.sent), "{calls:?}");
+}
+
+/// Returns the share that is sent of 100 calls a second, in the last eight of ten minutes, to a service that accepts a share at random.
+fn sent_to_a_service_that_accepts(percent: u64, client: &Client) -> f64 {
+    let mut random = Random(percent);
+    let mut sent = 0.0;
+    for call in 0..60_000 {
+        client.clock.advance(client.interval);
+        let Ok(permit) = client.throttle.try_acquire() else { continue };
+        sent += f64::from(u8::from(call >= 12_000));
+        if random.is_within(percent) { permit.accepted() } else { permit.rejected() }
+    }
+    sent / 48_000.0
+}
+
+/// One of two replicas is dead, or a validation refuses most calls.
+///
+/// Fewer calls do not have fewer rejected. By the formula alone 3 to 6 % were sent.
+#[test]
+fn service_that_rejects_a_share_for_its_own_reasons_gets_what_it_accepts_less_a_fifth() {
+    for (accepted, least, most) in [(50, 0.45, 1.0), (45, 0.20, 0.32), (40, 0.16, 0.27), (30, 0.07, 0.16)] {
+        let sent = sent_to_a_service_that_accepts(accepted, &Client::new(100, 1));
+        println!("{accepted} % accepted: {sent:.3} sent");
+        assert!((least..most).contains(&sent), "{accepted} % accepted: {sent} sent");
+    }
+}
+
+#[test]
+fn largest_refused_share_is_a_setting() {
+    let client = Client::with(100, 1, |throttle| throttle.max_refused(0.3).unwrap());
+    let sent = sent_to_a_service_that_accepts(20, &client);
+    assert!((0.67..0.73).contains(&sent), "{sent}");
+    for share in [-0.01, 0.991, f64::NAN] {
+        let error: MaxRefusedError =
+            AdaptiveThrottle::with_clock(ManualClock::new(), 7).max_refused(share).unwrap_err();
+        assert!(error.to_string().ends_with("it must be 0.0 to 0.99"), "{error}");
+    }
+}
+
+/// Services that accept 100 calls a second, and clients that want to make some times as many.
+///
+/// What they send, in calls that the service accepts: the formula alone has 2.0. The margin adds to it from seven times on.
+#[test]
+fn overloaded_service_gets_few_more_calls_than_by_the_formula() {
+    for (times, most) in [(3, 2.2), (5, 2.2), (10, 2.7), (20, 3.3), (40, 4.1)] {
+        let client = Client::new(100 * times, 1);
+        let mut sent = 0.0;
+        for second in 0..120 {
+            let mut left = 100;
+            for _ in 0..100 * times {
+                client.clock.advance(client.interval);
+                let Ok(permit) = client.throttle.try_acquire() else { continue };
+                sent += f64::from(u8::from(second >= 60));
+                if left > 0 {
+                    left -= 1;
+                    permit.accepted();
+                } else {
+                    permit.rejected();
+                }
+            }
+        }
+        let sent = sent / 6_000.0;
+        println!("{times} times: {sent:.2}");
+        assert!((1.8..most).contains(&sent), "{times} times: {sent}");
+    }
 }
 
 /// A service never answers, so each call ends by its timeout.
@@ -333,7 +405,9 @@ impl Model {
             (count(24, &|is_sent, verdict| !is_sent || verdict.is_some()), count(24, &is_accepted));
         let (verdicts, recent) = (count(4, &|_, verdict| verdict.is_some()), count(4, &is_accepted));
         let formula = if requests < 10.0 { 0.0 } else { (requests - 2.0 * accepted) / (requests + 1.0) };
-        let formula = formula.clamp(0.0, 0.99);
+        let ended = count(24, &|_, verdict| verdict.is_some());
+        let most = if ended < 10.0 { 0.99 } else { (1.0 - accepted / ended + 0.2).min(0.99) };
+        let formula = formula.clamp(0.0, most);
         let share = |phase: ModelPhase| match phase {
             ModelPhase::Formula => formula,
             ModelPhase::Outage => 0.99,

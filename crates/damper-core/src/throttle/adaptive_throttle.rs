@@ -2,8 +2,8 @@
 
 use super::call_counts::{BucketNumber, CallCounts, CallOutcome, CallSums};
 use super::permit::sealed::Throttle;
-use super::phase::{Phase, WHOLE};
-use super::{MultiplierError, ThrottlePermit, ThrottleStatus, Throttled};
+use super::phase::{Phase, Rule, WHOLE};
+use super::{MaxRefusedError, MultiplierError, ThrottlePermit, ThrottleStatus, Throttled};
 use crate::CallError;
 use crate::breaker::Verdict;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
@@ -14,9 +14,6 @@ use core::fmt;
 
 /// The time without a sent call after which one is sent, in microseconds.
 const PROBE_INTERVAL: u64 = 1_000_000;
-
-/// The default multiplier, in thousandths.
-pub(super) const DEFAULT_MULTIPLIER: u32 = 2_000;
 
 /// The most that another thread's clock is ahead, in microseconds: an hour.
 ///
@@ -37,6 +34,11 @@ const FURTHEST_AHEAD: u64 = 3_600_000_000;
 /// So with the default multiplier of 2 about one rejected call is sent for each accepted one, and a client whose calls are mostly
 /// accepted refuses none. In addition to the formula:
 ///
+/// - Below ten calls in 30 s it refuses nothing.
+/// - The refused share is at most 0.2 above the share that the service **rejects** of the calls that it gets. The formula alone refuses
+///   nearly all calls of a service that rejects more than half of them for reasons of its own, such as one dead replica of two: the
+///   fewer are sent, the fewer are accepted. Such a service gets at least a fifth of them less than it accepts: of 45 % it gets 25 %. For
+///   more, set a multiplier above 1 / 0.45, or [`max_refused`](Self::max_refused).
 /// - In an **outage**, at least 10 verdicts on the calls of the last 5 s and none accepted, the throttle sends only 1 % at once.
 /// - In a **recovery**, at least 3 such verdicts and 90 % accepted, it doubles the share that it sends each second.
 /// - It sends a call whenever none was sent for a second, and 1 % always. So it detects a recovery.
@@ -81,8 +83,7 @@ pub struct AdaptiveThrottle<C = DefaultClock> {
     sent: AtomicU64,
     /// The state of the generator that draws the calls to refuse; 0 before it has a seed.
     random: AtomicU64,
-    /// The multiplier, in thousandths.
-    multiplier: u32,
+    rule: Rule,
     micros: LazyMicros,
     clock: C,
 }
@@ -125,7 +126,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
                 phase: AtomicU64::new(Phase::Formula.word()),
                 sent: AtomicU64::new(0),
                 random: AtomicU64::new(seed),
-                multiplier: DEFAULT_MULTIPLIER,
+                rule: Rule::DEFAULT,
                 micros: LazyMicros::new(),
                 clock,
             }
@@ -157,12 +158,41 @@ impl<C: Clock> AdaptiveThrottle<C> {
     /// # Ok::<(), damper::throttle::MultiplierError>(())
     /// ```
     pub fn multiplier(self, calls: f64) -> Result<Self, MultiplierError> {
-        thousandths(calls).map(|thousandths| self.with_thousandths(thousandths))
+        Ok(Self { rule: self.rule.with_multiplier(calls)?, ..self })
     }
 
-    /// Sets the multiplier, in thousandths.
-    pub(super) fn with_thousandths(self, multiplier: u32) -> Self {
-        Self { multiplier, ..self }
+    /// Sets the largest share of the calls that is refused, rounded to ten-thousandths. Default: 0.99.
+    ///
+    /// From 0.0, which only counts, to 0.99. It holds in an outage too.
+    ///
+    /// # Errors
+    ///
+    /// [`MaxRefusedError`] if it is out of range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::ManualClock;
+    /// use damper::throttle::AdaptiveThrottle;
+    ///
+    /// let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7).max_refused(0.5)?;
+    /// for _ in 0..10 {
+    ///     throttle.try_acquire().unwrap().rejected();
+    /// }
+    /// assert_eq!(throttle.status().share_refused(), 0.5);
+    ///
+    /// let error = AdaptiveThrottle::with_clock(ManualClock::new(), 7).max_refused(1.0).unwrap_err();
+    /// assert_eq!(error.to_string(), "max_refused is 1.0, it must be 0.0 to 0.99");
+    /// # Ok::<(), damper::throttle::MaxRefusedError>(())
+    /// ```
+    pub fn max_refused(self, share: f64) -> Result<Self, MaxRefusedError> {
+        Ok(Self { rule: self.rule.with_max_refused(share)?, ..self })
+    }
+
+    /// Sets all of the rule.
+    pub(super) fn with_rule(self, rule: Rule) -> Self {
+        Self { rule, ..self }
     }
 
     /// Makes one call if the throttle lets it pass. `Err` is a rejection. A panic is no verdict.
@@ -295,9 +325,8 @@ impl<C: Clock> AdaptiveThrottle<C> {
 
     /// Returns the word of the next phase, and the share that it refuses.
     fn judge(&self, phase: u64, sums: &CallSums, now: u64) -> (u64, u64) {
-        let multiplier = u64::from(self.multiplier);
-        let phase = Phase::from_word(phase).after(sums, multiplier, now);
-        (phase.word(), phase.refused(sums, multiplier, now))
+        let phase = Phase::from_word(phase).after(sums, self.rule, now);
+        (phase.word(), phase.refused(sums, self.rule, now))
     }
 
     /// Sends a call although a share is refused, or returns the microseconds until a probe is sent.
@@ -331,15 +360,6 @@ impl<C: Clock> AdaptiveThrottle<C> {
     }
 }
 
-/// Returns a multiplier in thousandths, if it is in range.
-pub(super) fn thousandths(multiplier: f64) -> Result<u32, MultiplierError> {
-    if (1.0..=10.0).contains(&multiplier) {
-        Ok((multiplier * 1_000.0 + 0.5) as u32)
-    } else {
-        Err(MultiplierError(multiplier))
-    }
-}
-
 impl<C: Clock> Throttle for AdaptiveThrottle<C> {
     #[allow(private_interfaces, reason = "the trait is sealed")]
     #[inline]
@@ -352,6 +372,6 @@ impl<C: Clock> Throttle for AdaptiveThrottle<C> {
 /// Shows only what does not change, without reading the clock.
 impl<C> fmt::Debug for AdaptiveThrottle<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdaptiveThrottle").field("multiplier", &self.multiplier).finish_non_exhaustive()
+        f.debug_struct("AdaptiveThrottle").field("rule", &self.rule).finish_non_exhaustive()
     }
 }

@@ -76,6 +76,8 @@ pub(super) enum CallOutcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CallSums {
     pub(super) requests: u64,
+    /// The accepted and rejected ones.
+    pub(super) verdicts: u64,
     pub(super) accepted: u64,
     /// The accepted and rejected calls of the last 5 s.
     pub(super) recent_verdicts: u64,
@@ -125,6 +127,7 @@ impl CallCounts {
             }
             let (accepted, ended) = (ACCEPTED.get(word), ACCEPTED.get(word) + REJECTED.get(word));
             sums.requests += ended + REFUSED.get(word);
+            sums.verdicts += ended;
             sums.accepted += accepted;
             if (age as u64) < RECENT {
                 sums.recent_verdicts += ended;
@@ -171,7 +174,7 @@ mod tests {
         let counts = CallCounts::new();
         let at = |bucket: u64| BucketNumber::at(bucket * LENGTH);
         counts.count(at(100), at(100), CallOutcome::Accepted);
-        let whole = CallSums { requests: 1, accepted: 1, recent_verdicts: 1, recent_accepted: 1 };
+        let whole = CallSums { requests: 1, verdicts: 1, accepted: 1, recent_verdicts: 1, recent_accepted: 1 };
         assert_eq!(counts.sums(at(103)), whole);
         assert_eq!(counts.sums(at(104)), CallSums { recent_verdicts: 0, recent_accepted: 0, ..whole });
         assert_eq!(counts.sums(at(123)).requests, 1);
@@ -198,7 +201,7 @@ mod tests {
         for age in [23, 24, 25, 1_000] {
             counts.count(at(2_000 - age), at(2_000), CallOutcome::Rejected);
         }
-        assert_eq!(counts.sums(at(2_000)), CallSums { requests: 4, ..CallSums::default() });
+        assert_eq!(counts.sums(at(2_000)), CallSums { requests: 4, verdicts: 4, ..CallSums::default() });
         assert_eq!(counts.sums(at(2_001)), CallSums::default());
         counts.count(at(2_002), at(2_000), CallOutcome::Rejected);
         assert_eq!(counts.sums(at(2_000)).requests, 4, "one of the future is none of the past");
@@ -210,7 +213,10 @@ mod tests {
         let at = |bucket: u64| BucketNumber::at(bucket * LENGTH);
         counts.count(at(24), at(24), CallOutcome::Rejected);
         counts.count(at(0), at(23), CallOutcome::Accepted);
-        assert_eq!(counts.sums(at(24)), CallSums { requests: 1, recent_verdicts: 1, ..CallSums::default() });
+        assert_eq!(
+            counts.sums(at(24)),
+            CallSums { requests: 1, verdicts: 1, recent_verdicts: 1, ..CallSums::default() }
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Why a call was not made, and why a multiplier was refused.
+//! Why a call was not made, and why a setting was refused.
 
 use crate::breaker::source_of;
 use core::fmt;
@@ -86,3 +86,16 @@ impl fmt::Display for MultiplierError {
 }
 
 impl core::error::Error for MultiplierError {}
+
+/// The largest share that a throttle refuses was refused, because it is not in 0.0..=0.99.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct MaxRefusedError(pub(super) f64);
+
+impl fmt::Display for MaxRefusedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "max_refused is {:?}, it must be 0.0 to 0.99", self.0)
+    }
+}
+
+impl core::error::Error for MaxRefusedError {}

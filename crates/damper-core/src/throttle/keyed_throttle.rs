@@ -1,6 +1,7 @@
 //! A throttle for every key.
 
-use super::{AdaptiveThrottle, MultiplierError, Throttled};
+use super::phase::Rule;
+use super::{AdaptiveThrottle, MaxRefusedError, MultiplierError, Throttled};
 use crate::CallError;
 use crate::breaker::Verdict;
 use crate::capacity::CapacityError;
@@ -49,8 +50,7 @@ use core::hash::{BuildHasher, Hash};
 #[cfg(feature = "alloc")]
 pub struct KeyedThrottle<K, C = DefaultClock, S = Seed> {
     store: LruStore<K, AdaptiveThrottle<C>, S>,
-    /// The multiplier, in thousandths.
-    multiplier: u32,
+    rule: Rule,
     seed: u64,
     clock: C,
 }
@@ -109,7 +109,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         // An eviction runs this on some entries under a lock. It reads the clock and 24 words of the entry, some tens of
         // nanoseconds.
         let store = store.keep_if(|throttle| throttle.status().is_worth_keeping());
-        Self { store, multiplier: super::adaptive_throttle::DEFAULT_MULTIPLIER, seed, clock }
+        Self { store, rule: Rule::DEFAULT, seed, clock }
     }
 
     /// Sets how many calls may be made for each accepted one. Default: 2.0.
@@ -120,7 +120,18 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// [`MultiplierError`] if it is not 1.0 to 10.0.
     pub fn multiplier(self, calls: f64) -> Result<Self, MultiplierError> {
-        Ok(Self { multiplier: super::adaptive_throttle::thousandths(calls)?, ..self })
+        Ok(Self { rule: self.rule.with_multiplier(calls)?, ..self })
+    }
+
+    /// Sets the largest share of the calls that is refused. Default: 0.99.
+    ///
+    /// As [`AdaptiveThrottle::max_refused`]. Call it before the first use.
+    ///
+    /// # Errors
+    ///
+    /// [`MaxRefusedError`] if it is not 0.0 to 0.99.
+    pub fn max_refused(self, share: f64) -> Result<Self, MaxRefusedError> {
+        Ok(Self { rule: self.rule.with_max_refused(share)?, ..self })
     }
 
     /// Returns the throttle of this key, and creates it if there is none.
@@ -135,7 +146,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         self.store.get_or_insert_with(key, || {
             // Otherwise all throttles would refuse the same calls, first, second, and so on.
             let seed = self.seed ^ self.store.hash_of(key);
-            AdaptiveThrottle::with_clock(self.clock.clone(), seed).with_thousandths(self.multiplier)
+            AdaptiveThrottle::with_clock(self.clock.clone(), seed).with_rule(self.rule)
         })
     }
 
@@ -231,7 +242,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
 impl<K, C: fmt::Debug, S> fmt::Debug for KeyedThrottle<K, C, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyedThrottle")
-            .field("multiplier", &self.multiplier)
+            .field("rule", &self.rule)
             .field("capacity", &self.store.capacity())
             .field("clock", &self.clock)
             .finish_non_exhaustive()
