@@ -180,7 +180,9 @@ fn service_with_a_limit_gets_twice_the_calls_it_accepts() {
     assert!((60 * 180..60 * 220).contains(&calls.sent), "{calls:?}");
 }
 
-/// Returns the share that is sent of 100 calls a second, in the last eight of ten minutes, to a service that accepts a share at random.
+/// Returns the share of the calls that is sent to a service that accepts some at random.
+///
+/// There are 100 calls a second. The last eight of ten minutes count.
 fn sent_to_a_service_that_accepts(percent: u64, client: &Client) -> f64 {
     let mut random = Random(percent);
     let mut sent = 0.0;
@@ -219,7 +221,7 @@ fn largest_refused_share_is_a_setting() {
 
 /// Services that accept 100 calls a second, and clients that want to make some times as many.
 ///
-/// What they send, in calls that the service accepts: the formula alone has 2.0. The margin adds to it from seven times on.
+/// For each call that the service accepts they send two by the formula alone. The margin adds to it from seven times on.
 #[test]
 fn overloaded_service_gets_few_more_calls_than_by_the_formula() {
     for (times, most) in [(3, 2.2), (5, 2.2), (10, 2.7), (20, 3.3), (40, 4.1)] {

@@ -42,7 +42,6 @@ async fn statuses_of_an_overloaded_server_are_rejections() {
     for (code, accepted) in [
         (Code::Ok, 1),
         (Code::Unavailable, 0),
-        (Code::ResourceExhausted, 0),
         (Code::DeadlineExceeded, 0),
         (Code::Internal, 1),
         (Code::NotFound, 1),
@@ -79,11 +78,9 @@ async fn stream_without_messages_is_judged_by_its_trailers() {
     assert_eq!(counted(&throttle), (2, 1));
 }
 
-/// For a breaker this is a success, because the limiter is alive.
-///
-/// A throttle saves the limiter the calls that it would refuse.
+/// It is about one quota, which the other callers of this client need not share.
 #[tokio::test]
-async fn refusal_of_the_servers_limiter_is_a_rejection() {
+async fn refusal_of_the_servers_limiter_is_ignored() {
     let upstream = Upstream::default();
     let limit = RateLimitLayer::global(Quota::per_hour(1));
     let server = serve(Server::builder().layer(limit).add_service(upstream.echo()));
@@ -93,7 +90,7 @@ async fn refusal_of_the_servers_limiter_is_a_rejection() {
     let status = client.unary(message("hello")).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert!(status.get_details_retry_info().is_some());
-    assert_eq!(counted(&throttle), (2, 1));
+    assert_eq!(counted(&throttle), (1, 1));
     // A proxy's limiter responds with an HTTP status.
     let proxied = |retry_after: bool| {
         let mut response = http::Response::builder().status(429);
@@ -103,7 +100,7 @@ async fn refusal_of_the_servers_limiter_is_a_rejection() {
         let response = response.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
         damper::http::Completion::<_, Status, Throttled>::verdict(&AtTrailers::rejections(), &response)
     };
-    assert_eq!(proxied(true), Some(Verdict::RetryAfter(Duration::ZERO)));
+    assert_eq!(proxied(true), Some(Verdict::Ignored));
     assert_eq!(proxied(false), Some(Verdict::Failure), "UNAVAILABLE, by gRPC's mapping");
     assert_eq!(rejection(Code::Internal), Verdict::Success);
 }

@@ -44,8 +44,17 @@
 //! A host that hangs from the start of the process opens its breaker only by deadlines of a second or more, because nothing is
 //! known of it. `CircuitBreakerLayer::min_budget` sets another time.
 //!
-//! An [adaptive throttle](super::throttles) refuses calls of all callers alike. Where a service rejects most calls of one
-//! tenant, the others lose theirs too: use one throttle per tenant, or judge a 429 as accepted.
+//! An [adaptive throttle](super::throttles) refuses calls of all callers alike. It ignores 429, which is about one tenant's quota. Where a
+//! service rejects a part of the calls by 503 for reasons of its own, it refuses at most a fifth more than that part:
+//!
+//! | the service accepts | calls that are sent |
+//! |---|---|
+//! | 50 % | 98 % |
+//! | 45 % | 25 %; by the formula alone 3 to 6 % |
+//! | 30 % | 10 % |
+//!
+//! A larger [`multiplier`](crate::throttle::AdaptiveThrottle::multiplier) or
+//! [`max_refused`](crate::throttle::AdaptiveThrottle::max_refused) helps where such a part is usual.
 //!
 //! # Retry budgets
 //!

@@ -9,7 +9,7 @@
 //!
 //! | the service | take | because |
 //! |---|---|---|
-//! | rejects a part of the calls with 429 or 503 | a throttle | it refuses as large a part as the service rejects, and no more |
+//! | rejects a part of the calls with 503 | a throttle | it refuses at most as large a part as the service rejects, and a fifth |
 //! | is down, or answers none in time | a [breaker](super::breakers) | it refuses all calls for a set time, and then sends a probe |
 //! | says how many calls it allows | a [rate limit](super::rates) at the client | no call has to be rejected to find out |
 //! | becomes slow instead of rejecting | an [adaptive limit](super::concurrency) at the client | latency rises before calls fail |
@@ -53,7 +53,7 @@
 //!     let permit = SEARCH.try_acquire()?; // Err: not sent, and `retry_after()` says when to try again
 //!     let status = ask();
 //!     match status {
-//!         429 | 502..=504 => permit.rejected(),
+//!         502..=504 => permit.rejected(),
 //!         _ => permit.accepted(), // 404 and 500 too: the service did the work
 //!     }
 //!     Ok(status)
@@ -62,7 +62,8 @@
 //! # }
 //! ```
 //!
-//! Record as rejected what overload causes: 429, 503, a timeout, no connection. An answer that says no is accepted. A dropped
+//! Record as rejected what overload causes: 503, a timeout, no connection. An answer that says no is accepted. A 429 is about one quota:
+//! record it only if all calls of the client share that quota. A dropped
 //! permit says nothing. Calls in flight are not counted, so put a timeout on them: a service that never answers looks healthy
 //! until they end.
 //!

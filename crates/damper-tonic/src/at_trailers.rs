@@ -104,7 +104,7 @@ impl AtTrailers {
     ///
     /// It is not for a breaker, which would count `RESOURCE_EXHAUSTED` as a failure: use [`new`](Self::new) there.
     ///
-    /// `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED` are rejections, that of a limiter included.
+    /// `UNAVAILABLE` and `DEADLINE_EXCEEDED` are rejections. `RESOURCE_EXHAUSTED` is ignored: it is about one quota or one message.
     ///
     /// # Examples
     ///

@@ -29,17 +29,15 @@ pub fn unavailability(code: Code) -> Verdict {
     }
 }
 
-/// Returns the failures of [`unavailability`], and one for each `RESOURCE_EXHAUSTED`.
+/// Returns the failures of [`unavailability`], but ignores `RESOURCE_EXHAUSTED`.
 ///
-/// Also for one with a `google.rpc.RetryInfo`: a rejection is a call that the server did no work for, whatever the
-/// reason.
+/// That is about one quota or one message: one tenant beyond its quota would have the calls of all others refused.
 ///
 /// This is the rule of [`AtTrailers::rejections`](crate::AtTrailers::rejections).
 #[must_use]
 pub fn rejection(code: Code) -> Verdict {
     match code {
-        // `AtTrailers` takes a plain failure with a `RetryInfo` for the success of a limiter.
-        Code::ResourceExhausted => Verdict::RetryAfter(Duration::ZERO),
+        Code::ResourceExhausted => Verdict::Ignored,
         code => unavailability(code),
     }
 }

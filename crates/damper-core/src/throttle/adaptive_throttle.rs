@@ -44,7 +44,8 @@ const FURTHEST_AHEAD: u64 = 3_600_000_000;
 /// - It sends a call whenever none was sent for a second, and 1 % always. So it detects a recovery.
 ///
 /// A breaker refuses all calls for a configured time; a throttle refuses as many as the service rejects, which fits a service
-/// that is overloaded but not gone. Count failures caused by overload as rejected: 429, 503, a timeout, no connection.
+/// that is overloaded but not gone. Count failures caused by overload as rejected: 503, a timeout, no connection. A 429 counts only where all
+/// calls share the quota.
 ///
 /// Put it in a `static` or an `Arc`, one for each service. It never locks or allocates.
 ///

@@ -16,7 +16,9 @@ const LEAST_SENT: u64 = WHOLE / 100;
 /// The fewest calls by which the formula judges.
 const FEWEST_REQUESTS: u64 = 10;
 
-/// The most by which the refused share may exceed the share that the service rejects of the calls that it gets.
+/// The most by which the refused share may exceed the share that the service rejects.
+///
+/// That is a share of the calls that it gets.
 const MARGIN: u64 = WHOLE / 5;
 
 /// The fewest verdicts that show an outage if the service accepted no call.

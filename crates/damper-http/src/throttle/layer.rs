@@ -13,8 +13,8 @@ use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 ///
 /// The layer refuses most calls that an overloaded server would reject.
 ///
-/// With 429, 502, 503, 504 and errors a server rejects a call; every other answer is that of a server that did the work, 500
-/// included: see [`Rejections`]. An error that is a [refusal](damper_core::is_refusal) of a layer of damper inside is not
+/// With 502, 503, 504 and errors a server rejects a call; 429 is ignored, and every other answer is that of a server that did the work,
+/// 500 included: see [`Rejections`]. An error that is a [refusal](damper_core::is_refusal) of a layer of damper inside is not
 /// counted. All reach the caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError).
 /// A call that is not sent is [`CallError::Refused`](damper_core::CallError), which
 /// [`Throttled::find_in`](damper_core::throttle::Throttled::find_in) finds in whatever it is wrapped; no answer is invented.

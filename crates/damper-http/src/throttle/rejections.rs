@@ -8,13 +8,15 @@ use damper_core::breaker::Verdict;
 use damper_core::is_refusal;
 use http::StatusCode;
 
-/// Counts 429, 502, 503, 504 and errors as rejections.
+/// Counts 502, 503, 504 and errors as rejections, and ignores 429.
 ///
 /// All other responses are accepted calls, 500 included.
 ///
-/// A throttle asks whether the server did the work, not whether it did it well. With 429 and 503 the server rejects the call, and
-/// with 502 and 504 a gateway says that the server behind it did not answer. They are the four that gRPC maps to
-/// `UNAVAILABLE`. A 500 is an answer that cost the server its work.
+/// A throttle asks whether the server did the work, not whether it did it well. With 503 the server rejects the call, and
+/// with 502 and 504 a gateway says that the server behind it did not answer. A 500 is an answer that cost the server its work.
+///
+/// A 429 is about one quota. Where the calls of several tenants go through one throttle, a tenant beyond its quota would have the
+/// calls of all others refused. If all calls of the client share one quota, count it: the example of [`judge`](Self::judge) does.
 ///
 /// Errors are those of the transport, and timeouts. One that is a [refusal](is_refusal) of damper's own is ignored: a limiter
 /// or a bulkhead behind the throttle refused the call, and the server has not seen it.
@@ -26,7 +28,7 @@ impl Rejections {
     ///
     /// # Examples
     ///
-    /// A server that rejects calls with a 529:
+    /// A client whose calls all share one quota of the server:
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
@@ -35,7 +37,7 @@ impl Rejections {
     /// # type MyError = std::io::Error;
     ///
     /// let layer = ThrottleLayer::per_host().classify(|response: Result<&ResponseHead, &MyError>| match response {
-    ///     Ok(head) if head.status.as_u16() == 529 => Verdict::Failure,
+    ///     Ok(head) if head.status == http::StatusCode::TOO_MANY_REQUESTS => Verdict::Failure,
     ///     other => Rejections::judge(other.map_err(|error| error as _)),
     /// });
     /// # let _ = layer;
@@ -45,9 +47,8 @@ impl Rejections {
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
         match response {
             Ok(head) => match head.status {
-                StatusCode::TOO_MANY_REQUESTS | StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => {
-                    Verdict::Failure
-                }
+                StatusCode::TOO_MANY_REQUESTS => Verdict::Ignored,
+                StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => Verdict::Failure,
                 StatusCode::GATEWAY_TIMEOUT => Verdict::DeadlineExceeded,
                 _ => Verdict::Success,
             },
