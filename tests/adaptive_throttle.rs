@@ -307,6 +307,61 @@ fn clock_reading_just_before_the_last_sent_call_sends_no_extra_call() {
     assert!(sent <= 5, "{sent} of 100 although about one is drawn");
 }
 
+/// The same where no call is drawn: a call in the future is no call of long ago.
+///
+/// An hour ahead the clock has stepped back.
+#[test]
+fn call_that_lies_in_the_future_is_no_reason_for_a_probe() {
+    for (behind, is_sent) in [(1, false), (1_000, false), (3_599_000_000, false), (3_601_000_000, true)] {
+        let clock = SetClock(AtomicU64::new(0));
+        let throttle = AdaptiveThrottle::with_clock(&clock, 1);
+        for _ in 0..10 {
+            throttle.try_acquire().unwrap().rejected();
+        }
+        // A probe, after a second without a call.
+        clock.0.store(4_000_000_000, Relaxed);
+        for _ in 0..10 {
+            throttle.try_acquire().unwrap().rejected();
+        }
+        let sent = loop {
+            clock.0.store(clock.now() + 1_000_001, Relaxed);
+            if throttle.try_acquire().is_ok() {
+                break clock.now();
+            }
+        };
+        clock.0.store(sent - behind, Relaxed);
+        let first = throttle.try_acquire();
+
+        assert_eq!(first.is_ok(), is_sent, "{behind} µs behind");
+    }
+}
+
+/// A call that is drawn counts as sent: the next probe comes a second after it.
+#[test]
+fn drawn_call_puts_off_the_probe() {
+    let clock = ManualClock::new();
+    let throttle = AdaptiveThrottle::with_clock(&clock, 3);
+    clock.advance(seconds(10));
+    for _ in 0..10 {
+        throttle.try_acquire().unwrap().rejected();
+    }
+    throttle.try_acquire().expect("none was sent since the outage began").rejected();
+    let mut drawn = 0;
+    for _ in 0..900 {
+        clock.advance(MILLISECOND);
+        let Ok(permit) = throttle.try_acquire() else { continue };
+        permit.rejected();
+        let refusal = loop {
+            if let Err(refusal) = throttle.try_acquire() {
+                break refusal;
+            }
+        };
+        assert_eq!(refusal.retry_after(), seconds(1), "counted from the drawn call");
+        drawn += 1;
+    }
+    assert!(drawn > 0);
+}
+
 #[test]
 fn dropped_permit_leaves_no_trace() {
     let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);

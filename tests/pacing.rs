@@ -54,6 +54,52 @@ fn pacer<S: Strategy>(strategy: S, clock: &ManualClock) -> Pacer<S, &ManualClock
     Pacer::with_clock(strategy, clock, 7)
 }
 
+/// A 500, or no answer, says nothing about the quota.
+#[test]
+fn answer_that_neither_accepts_nor_rejects_teaches_nothing() {
+    fn assert_unchanged(strategy: impl Strategy) {
+        let clock = ManualClock::new();
+        let pacer = pacer(strategy, &clock);
+        for _ in 0..3 {
+            assert!(pacer.answered(&Hints::REJECTED.remaining(Some(0))).is_some());
+        }
+        let before = pacer.peek();
+        for _ in 0..100 {
+            assert_eq!(pacer.answered(&Hints::UNKNOWN), None);
+            assert_eq!(pacer.answered(&Hints::UNKNOWN.remaining(Some(4_000))), None);
+        }
+        assert_eq!(pacer.peek(), before);
+        // An accepted one teaches something.
+        pacer.answered(&Hints::ACCEPTED.remaining(Some(4_000)));
+        assert_ne!(pacer.peek(), before);
+    }
+    assert_unchanged(GradualDecrease::new(QUOTA));
+    assert_unchanged(RemainingDecrease::new(QUOTA));
+    assert_unchanged(Level::new(QUOTA));
+}
+
+/// A round of more than 63 calls keeps the share of those that were rejected.
+#[test]
+fn busy_round_of_level_keeps_its_rejections() {
+    let clock = ManualClock::new();
+    let pacer = pacer(Level::new(QUOTA), &clock);
+    let learn = |accepts: bool| {
+        let hints = if accepts { Hints::ACCEPTED } else { Hints::REJECTED };
+        pacer.answered(&hints.remaining(Some(0)));
+    };
+    learn(false);
+    let before = pacer.peek();
+    // A twentieth of the round counts for the one before.
+    clock.advance(before / 10);
+    (0..40).for_each(|_| learn(false));
+    (0..40).for_each(|_| learn(true));
+    clock.advance(before);
+    learn(true);
+    let grown = pacer.peek().as_secs_f64() / before.as_secs_f64();
+    // 40 of 63 and then none of 18, with the first halved: (50 + 4) / (30 + 4) if no share is lost.
+    assert!((1.4..1.9).contains(&grown), "{grown}");
+}
+
 /// Makes a call, and returns the result with the sleeps.
 fn call<S: Strategy, B: Budget>(
     clock: &ManualClock,

@@ -60,7 +60,7 @@ const FURTHEST: i64 = (24 * 60 * 60 * SECOND * PLACES) as i64;
 /// call a second, or the rate of the quota if that is lower. Before the first rejection it is unlimited. After a pause up to a
 /// second's calls are made at once.
 ///
-/// Rates are kept with 3 significant digits.
+/// Rates are kept with 3 significant digits, and times to the nearest sixteenth of a second, at most 512 s ago.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CubicRate {
@@ -183,8 +183,9 @@ impl Strategy for CubicRate {
     }
 }
 
+/// Returns a time in units of LOWERED, to the nearest.
 const fn units(moment: Moment) -> u64 {
-    (moment.micros / (SECOND / UNITS)) & LOWERED.max()
+    (moment.micros.wrapping_add(SECOND / UNITS / 2) / (SECOND / UNITS)) & LOWERED.max()
 }
 
 /// The number of low bits of an `f32` that a short number leaves out.
@@ -297,7 +298,7 @@ mod tests {
 
     impl Model {
         fn rate(&self, now: f64) -> Option<f64> {
-            let t = (now * 16.0).floor() / 16.0 - self.lowered;
+            let t = (now * 16.0).round() / 16.0 - self.lowered;
             let cubic = 0.4 * (t - (0.75 * self.w_max).cbrt()).powi(3) + self.w_max;
             (self.w_max > 0.0).then(|| cubic.min(2.0 * self.measured).max(0.5))
         }
@@ -311,7 +312,7 @@ mod tests {
             }
             if is_rejected {
                 let rate = self.rate(now).map_or(self.measured, |rate| rate.min(self.measured));
-                (self.w_max, self.lowered) = (rate.max(0.5), (now * 16.0).floor() / 16.0);
+                (self.w_max, self.lowered) = (rate.max(0.5), (now * 16.0).round() / 16.0);
             }
         }
     }
