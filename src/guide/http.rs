@@ -143,7 +143,9 @@
 //!
 //! The server responds with `503 Service Unavailable` and `Retry-After`, or `UNAVAILABLE` in gRPC. The client gets a
 //! [`CallError`](crate::CallError) without a call. A slot is held until the response has *ended*, including its body
-//! and its trailers. A client that disconnects, a deadline that passes and a handler that panics free it at once.
+//! and its trailers. A client that disconnects, a deadline that passes and a handler that panics free it at once. A client
+//! that stays and reads nothing keeps it until its deadline, or until the layer's `stall_limit`, which is 30 s in
+//! `server_stack`. Then the handler's body is dropped, although nobody polls it.
 //!
 //! An adaptive limit measures the time until a response begins, so a slowly reading client does not count as a slow
 //! server. Signs of overload are 503, 504 and calls that their deadlines ended although they had time enough

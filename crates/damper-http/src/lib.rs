@@ -186,6 +186,7 @@ mod retry;
 mod stack;
 mod telemetry;
 mod throttle;
+mod timed_body;
 pub mod wire;
 
 pub use circuit_breaker::{
@@ -233,3 +234,4 @@ pub use stack::{
     ToStackError, client_stack, server_stack,
 };
 pub use throttle::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleObserver, ThrottleService, Throttles};
+pub use timed_body::{ReaderStalled, STALL_LIMIT, TimedBody};
