@@ -30,12 +30,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tower::{Service, ServiceExt, service_fn};
 
-/// What the calls may take, over sockets.
+/// The time that calls over sockets may take.
 const DEADLINE: Duration = Duration::from_millis(300);
 
 const SLOTS: u32 = 20;
 
-/// What counts as "95 % of the slots".
+/// The least number of slots that have to be usable: 95 %.
 const USABLE: usize = 19;
 
 /// Waits until the condition holds.
@@ -153,7 +153,9 @@ async fn served_at_once(server: SocketAddr) -> usize {
     served
 }
 
-/// Clients that read nothing take all slots. Once their deadlines have passed, others are served, though all connections are still open.
+/// Clients that read nothing take all slots, and others are served once their deadlines have passed.
+///
+/// All connections are still open then.
 async fn slots_are_usable_after_the_deadline<L>(layer: ConcurrencyLayer<L>, in_flight: impl Fn() -> u32)
 where
     L: ConcurrencyLimit<Permit: Send, Future: Send> + Send + Sync + 'static,

@@ -32,6 +32,13 @@ impl LiveBody {
     }
 }
 
+/// An empty body. Middleware outside, such as tower-http's, answers in place of the service with it.
+impl Default for LiveBody {
+    fn default() -> Self {
+        Self(Content::Text(None))
+    }
+}
+
 impl http_body::Body for LiveBody {
     type Data = Bytes;
     type Error = SlowReader;
@@ -80,6 +87,13 @@ impl<B> BesideBody<B> {
 
     pub(super) fn service(body: B) -> Self {
         Self { origin: Origin::Service { body } }
+    }
+}
+
+/// An empty body. Middleware outside, such as tower-http's, answers in place of the service with it.
+impl<B> Default for BesideBody<B> {
+    fn default() -> Self {
+        Self::page(LiveBody::default())
     }
 }
 

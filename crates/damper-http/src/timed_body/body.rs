@@ -10,9 +10,9 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// A response body that is dropped at its deadline, or when its reader stalls, even if it is never polled.
+    /// A response body that a timer drops at its deadline, or when its reader stalls.
     ///
-    /// What the body holds, such as the slot of a call, is dropped with it. The reader that comes back gets an error with a
+    /// That needs no poll. The slot of a call, which the body holds, is dropped with it. The reader that comes back gets an error with a
     /// [`DeadlineExceeded`](damper_core::DeadlineExceeded) or a [`ReaderStalled`](super::ReaderStalled) among its sources. It needs tokio:
     /// without the feature `tokio`, or outside of a runtime, nothing drops it before its reader does.
     ///
@@ -43,6 +43,13 @@ impl<B: Body> TimedBody<B> {
             return Self { source: Source::Untimed { body } };
         };
         Self { source: timed::source(body, limits) }
+    }
+}
+
+/// The default body of the service. Middleware outside, such as tower-http's, answers in place of the service with it.
+impl<B: Default> Default for TimedBody<B> {
+    fn default() -> Self {
+        Self { source: Source::Untimed { body: B::default() } }
     }
 }
 
@@ -127,7 +134,9 @@ mod timed {
         /// In a box, because it has to be pinned behind the lock.
         body: Option<Pin<Box<B>>>,
         limits: BodyLimits,
-        /// Since when a frame, or the head at first, waits for its reader; `None` while the reader waits for a frame.
+        /// When the last frame, or the head, was ready for the reader.
+        ///
+        /// It is `None` while the reader waits for a frame.
         offered: Option<Instant>,
         end: End,
     }
