@@ -277,7 +277,7 @@ where
     service.oneshot(of_another_origin("GET")).await.unwrap()
 }
 
-/// A browser shows the status and the headers of a response to a page of another origin only if CORS allows it.
+/// A browser hides a response from a page of another origin unless CORS allows it.
 #[tokio::test]
 async fn limit_inside_of_cors_is_seen_by_browsers_and_leaves_preflights_alone() {
     let cors = || CorsLayer::permissive().expose_headers([RETRY_AFTER]);

@@ -63,7 +63,9 @@ impl<B, S: Sleep> DeadlineBody<B, S> {
     }
 }
 
-/// An empty body. Middleware outside, such as tower-http's, answers in place of the service with it.
+/// An empty body.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
 impl<B, S: Sleep + Default> Default for DeadlineBody<B, S> {
     fn default() -> Self {
         Self {

@@ -35,7 +35,9 @@ impl<R> HedgedBody<R> {
     }
 }
 
-/// An empty body. Middleware outside, such as tower-http's, answers in place of the service with it.
+/// An empty body.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
 impl<R> Default for HedgedBody<R> {
     fn default() -> Self {
         Self { body: None }

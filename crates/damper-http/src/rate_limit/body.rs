@@ -36,7 +36,9 @@ impl<B> Body<B> {
     }
 }
 
-/// An empty body. Middleware outside, such as tower-http's, answers in place of the service with it.
+/// An empty body.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
 impl<B> Default for Body<B> {
     fn default() -> Self {
         Self::refusal(Bytes::new())

@@ -105,7 +105,9 @@ impl BoxedBody {
     }
 }
 
-/// An empty body. Middleware outside, such as tower-http's, answers in place of the service with it.
+/// An empty body.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
 impl Default for BoxedBody {
     fn default() -> Self {
         Self::new(crate::Body::<Self>::default())

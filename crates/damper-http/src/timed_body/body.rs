@@ -46,7 +46,9 @@ impl<B: Body> TimedBody<B> {
     }
 }
 
-/// The default body of the service. Middleware outside, such as tower-http's, answers in place of the service with it.
+/// The default body of the service.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
 impl<B: Default> Default for TimedBody<B> {
     fn default() -> Self {
         Self { source: Source::Untimed { body: B::default() } }
