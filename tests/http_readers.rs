@@ -226,6 +226,10 @@ fn request() -> Request<Empty<Bytes>> {
 const STALL: Duration = Duration::from_secs(10);
 const LATE: Duration = Duration::from_millis(10);
 
+fn just_before(limit: Duration) -> Duration {
+    limit.saturating_sub(LATE)
+}
+
 /// Returns a handler whose responses have these frames.
 fn handler<const FRAMES: usize>(
     live: &Live,
@@ -247,7 +251,7 @@ async fn stalled_reader_frees_the_slot_after_the_limit_and_gets_an_error() {
             tokio::time::sleep(STALL / 2).await;
             body.frame().await.unwrap().unwrap();
         }
-        tokio::time::sleep(STALL - LATE).await;
+        tokio::time::sleep(just_before(STALL)).await;
         assert_eq!((pool.in_flight(), live.count()), (1, 1), "{frames} frames: too early");
         tokio::time::sleep(LATE * 2).await;
         assert_eq!((pool.in_flight(), live.count()), (0, 0), "{frames} frames: too late");
@@ -273,7 +277,7 @@ async fn silent_service_is_no_stalled_reader() {
     assert_eq!((pool.in_flight(), live.count()), (1, 1));
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "second");
     // The limit begins with the frame, whatever the time of the last sweep.
-    tokio::time::sleep(STALL - LATE).await;
+    tokio::time::sleep(just_before(STALL)).await;
     assert_eq!(live.count(), 1);
     tokio::time::sleep(LATE * 2).await;
     assert_eq!(live.count(), 0);
@@ -307,7 +311,7 @@ async fn server_stack_has_a_stall_limit() {
     let bulkhead = respond(server_stack().bulkhead(1).service(handler()), request()).await;
     let adaptive = respond(server_stack().adaptive(LimitBounds::DEFAULT).service(handler()), request()).await;
     let admission = respond(server_stack().admission(Admission::fixed(1)).service(handler()), request()).await;
-    tokio::time::sleep(STALL_LIMIT - LATE).await;
+    tokio::time::sleep(just_before(STALL_LIMIT)).await;
     assert_eq!(live.count(), 3);
     tokio::time::sleep(LATE * 2).await;
     assert_eq!(live.count(), 0);

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, StatusCode, Version};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The beginnings of the names of headers that proxies, load balancers and networks of servers add to a request.
+/// The beginnings of the names of headers that proxies and load balancers add to requests.
 const OF_PROXIES: &[&str] = &[
     "akamai-",
     "cdn-loop",

@@ -36,8 +36,8 @@
 //! Nothing is locked or allocated on the path of a request. While a page is open, everything is read once in an
 //! [interval](LivePage::interval), however many pages are open. A stream keeps at most one sample on its way. A browser that does not read it
 //! within [the patience](LivePage::patience) is dropped: its stream ends and its place is free, whether or not the server polls the stream.
-//! What the transport has taken counts as read: the buffers of the sockets, hyper's own of 400 KB where it copies, as over TLS, and the window
-//! of a stream of HTTP/2. No more than that is kept.
+//! Data that the transport has taken count as read: those in the buffers of the sockets, in hyper's own of 400 KB where it copies, as over TLS,
+//! and in the window of a stream of HTTP/2. No more than that is kept.
 
 // | file | idea |
 // |---|---|

@@ -244,16 +244,16 @@ impl LivePage {
         self
     }
 
-    /// Sets how many streams one address may have open at once. Default: 8. Further ones get `429 Too Many Requests`.
+    /// Sets how many streams one address may have open at once. Default: 8.
     ///
-    /// IPv6 addresses are grouped by their first 64 bits. Behind a proxy all browsers have its address, unless
+    /// Further ones get `429 Too Many Requests`. IPv6 addresses are grouped by their first 64 bits. Behind a proxy all browsers have its address, unless
     /// [`behind`](Self::behind) names it.
     pub fn most_open_per_address(mut self, streams: usize) -> Self {
         self.most_open.per_address = streams;
         self
     }
 
-    /// Names the proxies before the page, which write the addresses of browsers into a header. Default: none.
+    /// Names the proxies that write the addresses of browsers into a header. Default: none.
     ///
     /// Then streams and wrong tokens are counted for the address of the browser, not for that of the proxy. It lets no request pass that would
     /// be refused without it: see [`open_to`](Self::open_to).
@@ -271,9 +271,9 @@ impl LivePage {
         self
     }
 
-    /// Sets a token that is needed to look. Default: none, and every browser that reaches the page may look.
+    /// Sets a token that is needed to look. Default: none.
     ///
-    /// A browser asks its user for a name and a password: the password is the token, and any name will do. Other clients may send
+    /// Without one, every browser that reaches the page may look. A browser asks its user for a name and a password: the password is the token, and any name will do. Other clients may send
     /// `Authorization: Bearer TOKEN`. The token of [controls](Self::token) is enough too. Wrong ones are counted as those of controls are.
     ///
     /// Set it for each page that a proxy might reach. A proxy on the same machine makes all its requests look local. The page refuses those in

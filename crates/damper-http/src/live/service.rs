@@ -176,7 +176,9 @@ impl LiveService {
         path.trim_start_matches('/')
     }
 
-    /// Returns whether a request has to have the token to look, which one that has to have the other need not have.
+    /// Returns whether a request needs the token to look.
+    ///
+    /// A control needs another one.
     fn is_to_look(&self, head: &Head<'_>) -> bool {
         self.shared.look_token.is_some() && self.file_of(head) != "control"
     }
@@ -222,12 +224,14 @@ impl LiveService {
 
     /// Lets a request look whose page has a token for that, or says why not.
     fn admit_look(&self, head: &Head<'_>) -> Result<(), Refusal> {
-        // Who may change something may look.
+        // The token of controls lets look, too.
         let tokens = || [&self.shared.look_token, &self.shared.token].into_iter().flatten();
         self.admit_token(head, || tokens().any(|token| token.is_in(head.headers) || token.is_password_in(head.headers)))
     }
 
-    /// Lets a request pass whose token is right, or says why not. An address that has sent too many wrong ones waits.
+    /// Lets a request pass whose token is right, or says why not.
+    ///
+    /// An address that has sent too many wrong ones waits.
     fn admit_token(&self, head: &Head<'_>, is_right: impl FnOnce() -> bool) -> Result<(), Refusal> {
         let refused = (StatusCode::UNAUTHORIZED, "the token is missing or wrong\n".to_owned());
         if !head.headers.contains_key(AUTHORIZATION) {

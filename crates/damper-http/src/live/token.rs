@@ -79,9 +79,9 @@ impl LiveToken {
         &self.0
     }
 
-    /// Returns whether a request carries this token as the password of `Authorization: Basic`, as browsers send it.
+    /// Returns whether a request carries this token as the password of `Authorization: Basic`.
     ///
-    /// The case of the scheme does not matter (RFC 9110, 11.1).
+    /// Browsers send it so, once they have asked their users. The case of the scheme does not matter (RFC 9110, 11.1).
     ///
     /// The time that this takes depends on the length of the header only.
     pub(super) fn is_password_in(&self, headers: &HeaderMap) -> bool {
