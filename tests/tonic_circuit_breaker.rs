@@ -98,7 +98,7 @@ impl std::io::Write for Log {
     }
 }
 
-/// Without `AtTrailers` the breaker sees `200 OK` for each call. An operator who logs warnings learns of it.
+/// Without `AtTrailers` the breaker sees `200 OK` for each call, so it warns.
 #[cfg(feature = "tracing")]
 #[tokio::test]
 async fn breaker_without_at_trailers_never_trips_and_warns_once() {

@@ -5,7 +5,9 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use http::Response;
 
-/// Logs a gRPC response whose call is judged by HTTP: the first of the process at the level warn, others at debug.
+/// Logs a gRPC response whose call is judged by HTTP.
+///
+/// The first of the process is logged at the level warn, others at debug.
 ///
 /// Such a breaker never trips on a gRPC status, and nothing else shows that. It is no error, because a proxy may pass gRPC on beside HTTP. Once
 /// the warning is logged, the header is looked up only while the level debug is enabled.
