@@ -401,6 +401,24 @@ fn limit_outlives_the_runtime_of_its_timer() {
     drop(kept);
 }
 
+/// Such a runtime cannot drop bodies, and serves them all the same. The timer panics once, in a task of its own.
+#[test]
+fn runtime_without_a_timer_serves_bodies() {
+    let (live, pool) = (Live::default(), Arc::new(Bulkhead::new(2)));
+    let layer = ConcurrencyLayer::new(Arc::clone(&pool)).stall_limit(STALL);
+    let service = layer.layer(service_fn(handler(&live, [Some("first")])));
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+        for _ in 0..3 {
+            let mut body = respond(service.clone(), request()).await;
+            tokio::task::yield_now().await;
+            assert_eq!((pool.in_flight(), live.count()), (1, 1));
+            assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "first");
+            assert!(body.frame().await.is_none());
+            assert_eq!((pool.in_flight(), live.count()), (0, 0));
+        }
+    });
+}
+
 /// Without a runtime no timer runs, and the body is its reader's.
 #[test]
 fn body_outside_of_a_runtime_is_dropped_by_its_reader() {

@@ -198,11 +198,13 @@ impl Future for Sweep {
 }
 
 /// A task that its runtime drops leaves the list to the next one.
+///
+/// One that panics does not: the runtime has no timer, so each further one would panic, too.
 impl Drop for Sweep {
     fn drop(&mut self) {
         if !self.has_ended {
             let mut bodies = self.list.lock();
-            bodies.is_swept = false;
+            bodies.is_swept = std::thread::panicking();
             bodies.task = None;
         }
     }
