@@ -793,7 +793,7 @@ fn typical_latency_of_an_adaptive_limit_is_its_baseline() {
 async fn outcome_of<S, R>(inner: S) -> (u16, bool, Vec<Event>)
 where
     S: Service<Request<Empty<Bytes>>, Response = Response<R>, Error = Infallible> + Clone,
-    R: http_body::Body<Data = Bytes>,
+    R: http_body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
     let limit = Watched::default();
     let response = ConcurrencyLayer::new(limit.clone()).layer(inner).oneshot(with_time_left(LONG)).await.unwrap();

@@ -26,7 +26,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -545,6 +545,202 @@ async fn other_machines_are_refused_with_a_plain_answer() {
     assert_eq!(answer_to(&open, Some("192.0.2.1:5000"), &[("host", "[2001:db8::1]:80")]).await.0, 200);
     assert_eq!(answer_to(&open, Some("192.0.2.1:5000"), &[("host", "ops.example.com")]).await.0, 200);
     assert_eq!(answer_to(&open, Some("192.0.2.1:5000"), &[("host", "evil.example")]).await.0, 421);
+}
+
+/// The peer and the host of such a request are those of the proxy, which is on the same machine.
+#[tokio::test]
+async fn request_that_a_proxy_forwarded_is_refused() {
+    let page = quick().build().unwrap();
+    let from = async |name, value| {
+        let headers = [("host", "127.0.0.1:8080"), (name, value)];
+        answer_to(&page, Some("127.0.0.1:5000"), &headers).await
+    };
+    for name in [
+        "Forwarded",
+        "Via",
+        "X-Real-IP",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Server",
+        "CF-Ray",
+        "CF-Connecting-IP",
+        "CDN-Loop",
+        "True-Client-IP",
+        "Client-IP",
+        "X-Client-IP",
+        "X-Cluster-Client-IP",
+        "X-Envoy-External-Address",
+        "X-Amzn-Trace-Id",
+        "X-Original-For",
+        "X-Original-URI",
+        "X-Azure-ClientIP",
+        "Fly-Client-IP",
+        "Fastly-Client-IP",
+        "X-Cloud-Trace-Context",
+        "Tailscale-User-Login",
+        "X-ProxyUser-Ip",
+    ] {
+        let (status, why) = from(name, "192.0.2.1").await;
+        assert_eq!(status, 403, "{name}");
+        let sign = format!("a proxy forwarded the request: see `LivePage::open_to` ({})", name.to_ascii_lowercase());
+        assert!(why.contains(&sign), "{why}");
+    }
+    for name in ["Accept", "User-Agent", "Sec-Fetch-Site", "X-Requested-With", "DNT", "Priority", "Cache-Control"] {
+        assert_eq!(from(name, "none").await.0, 200, "{name}");
+    }
+    let open = quick().open_to(["ops.example.com"]).build().unwrap();
+    let headers = [("host", "ops.example.com"), ("via", "1.1 proxy")];
+    assert_eq!(answer_to(&open, Some("127.0.0.1:5000"), &headers).await.0, 200);
+}
+
+/// `proxy_pass http://127.0.0.1:8080;` and nothing else. nginx adds no header, and speaks HTTP/1.0.
+#[tokio::test]
+async fn plain_proxy_of_nginx_is_refused() {
+    let address = serve(quick().build().unwrap()).await;
+    for (version, connection, status) in [("1.0", "close", "403"), ("1.1", "close", "200")] {
+        let mut proxy = TcpStream::connect(address).await.unwrap();
+        let head =
+            format!("GET /damper HTTP/{version}\r\nHost: {address}\r\nConnection: {connection}\r\nAccept: */*\r\n\r\n");
+        proxy.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        proxy.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{answer}");
+        assert_eq!(answer.contains("(it speaks HTTP/1.0)"), status == "403", "{answer}");
+    }
+}
+
+const LOOK_TOKEN: &str = "0123456789abcdef";
+/// The header of a browser whose user was asked for a name and a password: `ops` and the token.
+const PASSWORD: &str = "Basic b3BzOjAxMjM0NTY3ODlhYmNkZWY=";
+
+#[tokio::test]
+async fn token_to_look_is_asked_for_by_the_browser() {
+    let page = quick().look_token(LiveToken::new(LOOK_TOKEN).unwrap()).build().unwrap();
+    let address = serve(page).await;
+    let get = |path: &str, authorization: Option<&str>| {
+        let mut request = request("GET", address, path, "");
+        if let Some(authorization) = authorization {
+            request.headers_mut().insert("authorization", authorization.parse().unwrap());
+        }
+        request
+    };
+    for path in ["/damper", "/damper/live.js", "/damper/events", "/damper/nothing"] {
+        for authorization in [None, Some("Basic b3BzOjAxMjM0NTY3ODlhYmNkZWU="), Some("Bearer 0123456789abcdee")] {
+            let response = send(address, get(path, authorization)).await;
+            assert_eq!(response.status(), 401, "{path} {authorization:?}");
+            assert_eq!(response.headers()["www-authenticate"], "Basic realm=\"damper\"");
+        }
+    }
+    assert_eq!(status_and_text(address, get("/", None)).await.1, "hello", "the service beside it needs no token");
+}
+
+#[tokio::test]
+async fn token_to_look_lets_look_and_changes_nothing() {
+    let limiter = Arc::new(RateLimiter::new(Quota::per_second(5)));
+    let page = quick().look_token(LiveToken::new(LOOK_TOKEN).unwrap()).limit("one", Arc::clone(&limiter));
+    let address = serve(page.build().unwrap()).await;
+    let with = |mut request: Request<Full<Bytes>>, authorization: &str| {
+        request.headers_mut().insert("authorization", authorization.parse().unwrap());
+        request
+    };
+    let bearer = format!("Bearer {LOOK_TOKEN}");
+    // More often than wrong tokens may be sent. The token of controls lets look, too.
+    for authorization in [PASSWORD, &bearer, &format!("Bearer {TOKEN}")].into_iter().cycle().take(30) {
+        let request = with(request("GET", address, "/damper/live.css", ""), authorization);
+        assert_eq!(status_and_text(address, request).await.0, 200, "{authorization}");
+    }
+    let mut events = Events::of(send(address, with(request("GET", address, "/damper/events", ""), PASSWORD)).await);
+    assert_eq!(events.next().await.0, "hello");
+
+    let quota = r#"{"action":"quota","name":"one","quota":"9/s"}"#;
+    for authorization in [PASSWORD, &bearer] {
+        let response = send(address, with(control(address, quota), authorization)).await;
+        assert_eq!(response.status(), 401);
+        assert_eq!(response.headers()["www-authenticate"], "Bearer", "the browser must not ask for a password");
+    }
+    assert_eq!(limiter.quota(), Quota::per_second(5));
+    assert_eq!(status_and_text(address, control(address, quota)).await.0, 200);
+}
+
+/// An address that has sent too many wrong tokens is not listened to for a while. Others are.
+#[tokio::test]
+async fn wrong_tokens_are_slowed_for_their_address() {
+    let proxies = damper::wire::TrustedProxies::new(["192.0.2.9"]).unwrap();
+    let page = quick().open_to(["ops.example.com"]).look_token(LiveToken::new(LOOK_TOKEN).unwrap()).behind(proxies);
+    let page = page.build().unwrap();
+    let ask = async |peer: &str, client: &str, authorization: &str| {
+        let headers = [("host", "ops.example.com"), ("authorization", authorization), ("x-forwarded-for", client)];
+        answer_to(&page, Some(peer), &headers).await.0
+    };
+    let (mut wrong, mut status) = (0, 401);
+    while status == 401 {
+        status = ask("192.0.2.1:5000", "198.51.100.1", "Bearer 0123456789abcdee").await;
+        wrong += 1;
+        assert!(wrong < 100, "nothing slows them");
+    }
+    assert_eq!(status, 429);
+    assert!(wrong > 10, "a typing error or two are no attack: {wrong}");
+    assert_eq!(ask("192.0.2.1:5000", "198.51.100.2", PASSWORD).await, 429, "or guessing would cost nothing");
+    assert_eq!(ask("192.0.2.2:5000", "198.51.100.1", PASSWORD).await, 200);
+    // Behind the proxy, each browser has its own address.
+    while ask("192.0.2.9:5000", "198.51.100.1", "Bearer 0123456789abcdee").await == 401 {}
+    assert_eq!(ask("192.0.2.9:5000", "198.51.100.1", PASSWORD).await, 429);
+    assert_eq!(ask("192.0.2.9:5000", "198.51.100.2", PASSWORD).await, 200);
+}
+
+#[tokio::test]
+async fn one_address_has_only_so_many_streams() {
+    let address = serve(quick().most_open(3).most_open_per_address(2).build().unwrap()).await;
+    let (_first, second) = (Events::open(address).await, Events::open(address).await);
+    for method in ["GET", "HEAD"] {
+        let refused = send(address, request(method, address, "/damper/events", "")).await;
+        assert_eq!(refused.status(), 429, "{method}");
+    }
+    let (_, why) = status_and_text(address, request("GET", address, "/damper/events", "")).await;
+    assert!(why.contains("`LivePage::most_open_per_address`"), "{why}");
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).unwrap();
+    let stream = TokioIo::new(socket.connect(address).await.unwrap());
+    let (mut sender, connection) = http1::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let neighbour = sender.send_request(request("GET", address, "/damper/events", "")).await.unwrap();
+    assert_eq!(Events::of(neighbour).next().await.0, "hello");
+    drop(second);
+    let began = Instant::now();
+    while send(address, request("HEAD", address, "/damper/events", "")).await.status() != StatusCode::OK {
+        assert!(began.elapsed() < LONG, "the place of a closed page is free again");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A client of HTTP/2 whose window is 0 keeps its connection open, and takes nothing.
+#[tokio::test]
+async fn streams_whose_client_takes_no_bytes_are_ended() {
+    let page = quick().open_to(["ops.example.com"]).most_open(4).patience(Duration::from_millis(300));
+    let address = serve(page.build().unwrap()).await;
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(0)
+        .handshake::<_, Empty<Bytes>>(stream)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let mut unread = Vec::new();
+    for _ in 0..4 {
+        let request = Request::get("http://ops.example.com/damper/events").body(Empty::new()).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!(response.status(), 200);
+        unread.push(response);
+    }
+    let began = Instant::now();
+    while send(address, request("HEAD", address, "/damper/events", "")).await.status() != StatusCode::OK {
+        assert!(began.elapsed() < LONG, "streams that nobody reads hold all places");
+        sleep(Duration::from_millis(20)).await;
+    }
+    let mut events = Events::open(address).await;
+    assert_eq!(events.next().await.0, "hello");
+    drop(unread);
 }
 
 #[tokio::test]

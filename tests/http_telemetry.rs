@@ -353,7 +353,7 @@ fn call_refused_for_missing_readiness_is_counted_as_refused() {
     });
 }
 
-/// A breaker that judges gRPC by the HTTP status never trips on a gRPC status, so it logs a hint.
+/// A breaker that judges gRPC by the HTTP status never trips on a gRPC status, so it warns, once.
 #[test]
 fn grpc_judged_by_http_is_logged() {
     let _lock = lock_recorders();
@@ -374,6 +374,9 @@ fn grpc_judged_by_http_is_logged() {
         }
     };
     let line = "DEBUG damper: gRPC response judged by its HTTP status; `AtTrailers` judges by its gRPC status";
+    let warned = logged(tracing::Level::WARN, work);
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert!(warned[0].starts_with("WARN damper: gRPC response judged by its HTTP status"), "{warned:?}");
     assert_eq!(logged(tracing::Level::DEBUG, work), [line, line]);
     assert!(logged(tracing::Level::INFO, work).is_empty());
 }

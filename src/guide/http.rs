@@ -122,6 +122,42 @@
 //! read. The same layer refuses a gRPC call, which is a POST with gRPC's content type, with `RESOURCE_EXHAUSTED` and a
 //! `RetryInfo`. Every refusal carries `Cache-Control: no-store`.
 //!
+//! # Inside of CORS
+//!
+//! Our layers go into one `ServiceBuilder` with those of tower-http, around them and inside of them. Put CORS outside of
+//! the limits:
+//!
+//! - A browser hides a response without CORS headers from a page of another origin. A 429 from outside of CORS looks like a
+//!   broken network there, so the page retries at once and never sees `Retry-After`.
+//! - CORS answers the preflights of browsers itself. Outside of it, a limit takes a token for each of them, and refuses a
+//!   preflight as it refuses a request.
+//! - A page reads only the headers that CORS exposes, so name `Retry-After` and the `RateLimit` headers.
+//!
+//! Logs and request ids stand outside of both, because they see refusals too. Limits of bodies and timeouts of tower-http
+//! stand inside, next to the handler.
+//!
+//! ```
+//! # #[cfg(all(feature = "axum", feature = "tokio"))] {
+//! use axum::http::{HeaderName, header::RETRY_AFTER};
+//! use axum::{Router, routing::get};
+//! use damper::Quota;
+//! use damper::http::server_stack;
+//! use std::time::Duration;
+//! use tower::ServiceBuilder;
+//! use tower_http::{cors::CorsLayer, limit::RequestBodyLimitLayer, trace::TraceLayer};
+//!
+//! const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+//!
+//! let layers = ServiceBuilder::new()
+//!     .layer(TraceLayer::new_for_http())
+//!     .layer(CorsLayer::permissive().expose_headers([RETRY_AFTER, RATE_LIMIT]))
+//!     .layer(server_stack().deadline(Duration::from_secs(5)).limit(Quota::per_second(1_000)).bulkhead(256))
+//!     .layer(RequestBodyLimitLayer::new(1 << 20));
+//! let app: Router = Router::new().route("/", get(|| async { "hello" })).layer(layers);
+//! # let _ = app;
+//! # }
+//! ```
+//!
 //! # Calls in flight
 //!
 //! A rate limit is an estimate of a server's capacity, and wrong as soon as the work changes. A limit on the calls in
@@ -143,7 +179,9 @@
 //!
 //! The server responds with `503 Service Unavailable` and `Retry-After`, or `UNAVAILABLE` in gRPC. The client gets a
 //! [`CallError`](crate::CallError) without a call. A slot is held until the response has *ended*, including its body
-//! and its trailers. A client that disconnects, a deadline that passes and a handler that panics free it at once.
+//! and its trailers. A client that disconnects, a deadline that passes and a handler that panics free it at once. A client
+//! that stays and reads nothing keeps it until its deadline, or until the layer's `stall_limit`, which is 30 s in
+//! `server_stack`. Then the handler's body is dropped, although nobody polls it.
 //!
 //! An adaptive limit measures the time until a response begins, so a slowly reading client does not count as a slow
 //! server. Signs of overload are 503, 504 and calls that their deadlines ended although they had time enough

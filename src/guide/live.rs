@@ -84,7 +84,8 @@
 //! | a proxy passes the page on, and not the paths below it | a page without styles that names the missing files |
 //! | a proxy buffers responses | `no event comes: does a proxy hold the stream back?` |
 //! | a proxy rewrites `Host` | a change is refused, with both hosts |
-//! | a proxy adds `X-Forwarded-For`, or a browser of another machine asks | 403, and [`open_to`](crate::http::live::LivePage::open_to) |
+//! | a proxy adds `X-Forwarded-For`, `Via`, `X-Real-IP` or a like header, or speaks HTTP/1.0; or a browser of another machine asks | 403, and [`open_to`](crate::http::live::LivePage::open_to) |
+//! | a ninth page of one address is opened, as all are behind a proxy | 429, and [`behind`](crate::http::live::LivePage::behind) |
 //! | axum without `into_make_service_with_connect_info` | 500, with what is missing |
 //! | two sources of one kind and name | a line at the top of the page |
 //!
@@ -117,5 +118,12 @@
 //! # Safety
 //!
 //! Only browsers of the same machine may look, unless [`open_to`](crate::http::live::LivePage::open_to) names the hosts under which others
-//! may. Through a tunnel, `ssh -L 8080:localhost:8080 server`, nothing has to be opened. Without a token the page can only be looked at.
+//! may. **A reverse proxy on the same machine publishes what it passes on**: its requests come from this machine, under whatever host it writes.
+//! The page refuses requests in which a proxy shows, such as those of nginx's plain `proxy_pass`, which speaks HTTP/1.0. A proxy that adds no
+//! header and speaks HTTP/1.1 (`proxy_http_version 1.1`, the default of new versions) does not show. So where a proxy stands before the server,
+//! leave the page's path out of what it passes on, or set a [`look_token`](crate::http::live::LivePage::look_token), for which browsers ask
+//! their users.
+//!
+//! With `open_to`, clients that read nothing lose their places after the [`patience`](crate::http::live::LivePage::patience), one address has at
+//! most eight of them, and ten wrong tokens make an address wait. Through a tunnel, `ssh -L 8080:localhost:8080 server`, nothing has to be opened. Without a token the page can only be looked at.
 //! Looking changes nothing. See [`http::live`](crate::http::live) for the rest.

@@ -24,8 +24,22 @@
 //! ([`LimitBounds`](crate::concurrency::LimitBounds)). A 429, another 4xx and a deadline that was too short are no signs of
 //! overload, so they take nothing from others.
 //!
-//! A slot is held until the body of its response has been read. Readers that take no data hold their slots: put a deadline
-//! layer outside, and a limit of connections per client before it.
+//! # Readers that take no data
+//!
+//! The HTTP layers hold a slot until the body of its response has been read. Twenty connections that read nothing, or one of
+//! HTTP/2 with a window of 0, took all of 20 slots:
+//!
+//! | the layers | slots usable while the connections stay open |
+//! |---|---|
+//! | a deadline outside, until it has passed | 0 of 20 |
+//! | a deadline outside, after it has passed | 20 of 20, over HTTP/1 and HTTP/2, `ConcurrencyLayer` and `AdmissionLayer` |
+//! | no deadline, a stall limit, once it has passed | 20 of 20 |
+//! | neither | 0 of 20, for as long as the connections live |
+//!
+//! A slot is freed at the deadline of its call, whether or not anyone reads, and the handler's body is dropped with it. A stall
+//! limit (`ConcurrencyLayer::stall_limit`) bounds how long one frame may wait for its reader; `server_stack` has one of
+//! 30 s. Both need tokio. The connection itself stays until the server or the client closes it, so set the server's own limits
+//! of connections and streams too.
 //!
 //! # Admission
 //!

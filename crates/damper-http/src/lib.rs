@@ -140,7 +140,7 @@
 //! | debug | a refusal by a throttle | `throttle`, `share_refused`, `retry_after_ms` |
 //! | debug | a paced call that was not made, or an attempt that the server's limit rejected | `pacing`, `retry_after_ms` or `sleep_ms` |
 //! | debug | a call that a deadline ended | `deadline`, `side`, `stage`, `specified_ms`, `elapsed_ms` |
-//! | debug | a gRPC response that a breaker judges by HTTP, because its layer has no `AtTrailers` | |
+//! | warn, then debug | a gRPC response that a breaker or a throttle judges by HTTP, because its layer has no `AtTrailers`: the first of the process, then each | |
 //! | warn | requests served though they arrived expired: the first, the second, the fourth, and so on | `requests` |
 //! | info | a state change of a breaker | `breaker`, `host`, `from`, `to`, `why` |
 //! | error | a request that a limit cannot decide on | `limit`, `error` |
@@ -186,6 +186,7 @@ mod retry;
 mod stack;
 mod telemetry;
 mod throttle;
+mod timed_body;
 pub mod wire;
 
 pub use circuit_breaker::{
@@ -233,3 +234,4 @@ pub use stack::{
     ToStackError, client_stack, server_stack,
 };
 pub use throttle::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleObserver, ThrottleService, Throttles};
+pub use timed_body::{ReaderStalled, STALL_LIMIT, TimedBody};

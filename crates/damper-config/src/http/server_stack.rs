@@ -5,8 +5,8 @@ use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::ServerLayers;
 use damper_core::time::TokioSleep;
 use damper_http::{
-    Answer, ConcurrencyLayer, DeadlineLayer, Decision, Detail, Head, Limit, NoPart, RateLimitLayer, ServerStack,
-    server_stack,
+    Answer, ConcurrencyLayer, DeadlineLayer, Decision, Detail, Head, Limit, NoPart, RateLimitLayer, STALL_LIMIT,
+    ServerStack, server_stack,
 };
 use std::fmt;
 use std::future::Ready;
@@ -84,8 +84,8 @@ impl ConfiguredServerStack {
 
     /// Returns the stack of damper-http, to replace a part of it.
     pub fn parts(&self) -> ConfiguredServerParts {
-        let (mut limit, mut concurrency) =
-            (RateLimitLayer::new(self.limit.clone()), ConcurrencyLayer::new(self.concurrency.clone()));
+        let mut limit = RateLimitLayer::new(self.limit.clone());
+        let mut concurrency = ConcurrencyLayer::new(self.concurrency.clone()).stall_limit(STALL_LIMIT);
         if let Some(exempt) = &self.exempt {
             let (of_limit, of_concurrency) = (Arc::clone(exempt), Arc::clone(exempt));
             limit = limit.exempt(move |head| of_limit(head));

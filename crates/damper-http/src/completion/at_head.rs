@@ -11,8 +11,8 @@ use http::Response;
 /// Ends a call when the head of its response arrives. The caller gets the service's own bodies.
 ///
 /// It is not for gRPC, whose status follows the last message. Nearly every head is a `200 OK` there, so a failing service would count as
-/// healthy. Use `damper::tonic::AtTrailers`. With the feature `tracing`, the layer logs every gRPC response that it judges by its head, at
-/// the level debug.
+/// healthy. Use `damper::tonic::AtTrailers`. With the feature `tracing`, the first gRPC response in a process that is judged by its head
+/// is logged as a warning, and each further one at the level debug.
 #[derive(Clone, Copy, Default)]
 pub struct AtHead<V = ServerErrors> {
     pub(super) classify: V,

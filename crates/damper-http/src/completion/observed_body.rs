@@ -83,6 +83,15 @@ fn record_end<O: CallObserver, V: ClassifyEnd>(pending: &mut Option<(O, V)>, end
     }
 }
 
+/// The default body of the service, which nothing observes.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
+impl<R: Default, O: CallObserver, V> Default for ObservedBody<R, O, V> {
+    fn default() -> Self {
+        Self { body: R::default(), pending: None, has_data: false, is_pending: false }
+    }
+}
+
 impl<R: Body, O: CallObserver, V: ClassifyEnd> Body for ObservedBody<R, O, V> {
     type Data = R::Data;
     type Error = R::Error;

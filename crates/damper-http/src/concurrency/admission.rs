@@ -189,6 +189,15 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
         Self(self.0.min_budget(min_budget))
     }
 
+    /// Sets the longest time for which a frame of a response may wait until its client takes it.
+    ///
+    /// Default: none here. See [`ConcurrencyLayer::stall_limit`].
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn stall_limit(self, longest: Duration) -> Self {
+        Self(self.0.stall_limit(longest))
+    }
+
     /// Sets the name of the limit in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(self, name: &str) -> Self {

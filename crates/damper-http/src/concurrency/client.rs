@@ -287,6 +287,12 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ClientConcurrencyLayer<L, V> {
         self.shared.settings.min_budget
     }
 
+    /// The caller reads the body itself.
+    #[inline]
+    fn stall_limit(&self) -> Option<Duration> {
+        None
+    }
+
     #[inline]
     fn exempts(&self, _: &Head<'_>) -> bool {
         false

@@ -122,7 +122,7 @@ impl<W: CallOnce<Request<B>>, B, Y: Side> WaitingCall<W, B, Y> {
         Poll::Ready(match acquired {
             Ok(permit) => {
                 this.side.record_allowed();
-                let permit = Held::new(permit, this.side.classify().clone(), &head, this.side.min_budget());
+                let permit = Held::new(permit, &head, &*this.side);
                 LimitedCall::Called { future: service.call_once(request), held: Some(permit) }
             }
             Err(refusal) => LimitedCall::Refused { refused: Some(this.side.refuse(&head, refusal)) },

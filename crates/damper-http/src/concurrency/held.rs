@@ -1,9 +1,10 @@
 //! The permit of a call, until the response begins, and then until it ends.
 
 use super::classify::{has_deadline_status, verdict_on_trailers};
-use super::{ClassifyLoad, ConcurrencyPermit, TimeGiven};
+use super::{ClassifyLoad, ConcurrencyPermit, Side, TimeGiven};
 use crate::Head;
 use crate::completion::{BodyEnd, CallObserver, ClassifyEnd, ResponseHead};
+use crate::timed_body::BodyLimits;
 use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -20,14 +21,19 @@ pub(super) struct Held<P: ConcurrencyPermit, V> {
     permit: Option<P>,
     classify: V,
     given: TimeGiven,
+    stall_limit: Option<Duration>,
 }
 
 impl<P: ConcurrencyPermit, V> Held<P, V> {
-    /// Holds the permit of a request from now on.
+    /// Holds the permit of a request of this side from now on.
     #[inline]
-    pub(super) fn new(permit: P, classify: V, head: &Head<'_>, min_budget: Option<Duration>) -> Self {
-        let given = if permit.learns() { TimeGiven::new(head, min_budget) } else { TimeGiven::UNKNOWN };
-        Self { permit: Some(permit), classify, given }
+    pub(super) fn new<Y>(permit: P, head: &Head<'_>, side: &Y) -> Self
+    where
+        Y: Side<Classify = V>,
+        V: Clone,
+    {
+        let given = if permit.learns() { TimeGiven::new(head, side.min_budget()) } else { TimeGiven::unjudged(head) };
+        Self { permit: Some(permit), classify: side.classify().clone(), given, stall_limit: side.stall_limit() }
     }
 
     /// Records what the response, or the error in its place, says. Returns what holds the slot from now on.
@@ -37,8 +43,9 @@ impl<P: ConcurrencyPermit, V> Held<P, V> {
         V: ClassifyLoad<E>,
     {
         let mut permit = self.permit.take()?;
+        let (given, stall_limit) = (self.given, self.stall_limit);
         if !permit.learns() {
-            return Some(PermitObserver { permit, is_overload_recorded: true, given: self.given });
+            return Some(PermitObserver { permit, is_overload_recorded: true, given, stall_limit });
         }
         let outcome = self.classify.outcome(response);
         let is_overload = outcome == Outcome::Overloaded;
@@ -47,7 +54,7 @@ impl<P: ConcurrencyPermit, V> Held<P, V> {
         } else {
             permit.record(outcome);
         }
-        Some(PermitObserver { permit, is_overload_recorded: is_overload, given: self.given })
+        Some(PermitObserver { permit, is_overload_recorded: is_overload, given, stall_limit })
     }
 }
 
@@ -83,6 +90,15 @@ pub struct PermitObserver<P> {
     permit: P,
     is_overload_recorded: bool,
     given: TimeGiven,
+    stall_limit: Option<Duration>,
+}
+
+impl<P> PermitObserver<P> {
+    /// Returns the times after which the body of the call is dropped, and its slot is free.
+    #[inline]
+    pub(super) fn body_limits(&self) -> BodyLimits {
+        BodyLimits { deadline: self.given.deadline(), stall: self.stall_limit }
+    }
 }
 
 impl<P: ConcurrencyPermit> CallObserver for PermitObserver<P> {

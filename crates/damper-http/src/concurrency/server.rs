@@ -12,6 +12,7 @@ use crate::rate_limit::Refused;
 use crate::rate_limit::grpc;
 use crate::rate_limit::refusal_body::RefusalBody;
 use crate::telemetry::ConcurrencyTelemetry;
+use crate::timed_body::TimedBody;
 use crate::{Body, Head, wire};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -47,6 +48,10 @@ use http::{Response, StatusCode};
 ///
 /// A call is in flight until its response has *ended*, trailers included: until the server took the last data of the body, or the client went away, or
 /// the handler panicked. A connection that was upgraded, to a WebSocket say, is not in flight any more.
+///
+/// A client that does not read its response keeps its slot until the [`Deadline`](damper_core::Deadline) of the request passes. Then the slot is
+/// free and the handler's body is dropped, whether or not the client reads, with the feature `tokio` and on a runtime of tokio. A
+/// `stall_limit` does that earlier, and for requests without a deadline. So the body of the service has to be `Send + 'static`.
 ///
 /// An [adaptive](Self::adaptive) limit measures the latency of a call until its response *begins*. A client that is slow to read keeps its
 /// slot, and does not count as a slow server.
@@ -97,8 +102,12 @@ struct ServerSettings<R> {
     body: RefusalBody<R>,
     /// The time a call must be given before its end by the deadline is a sign of overload, if that was set.
     min_budget: Option<Duration>,
+    /// The longest time for which a frame of a response may wait for its reader, if there is one.
+    stall_limit: Option<Duration>,
     telemetry: ConcurrencyTelemetry,
 }
+
+type BoxError = Box<dyn core::error::Error + Send + Sync>;
 
 type RequestPredicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 
@@ -225,6 +234,7 @@ impl<L: ConcurrencyLimit> ConcurrencyLayer<L> {
             retry_after: Duration::from_secs(1),
             body: RefusalBody::Text,
             min_budget: None,
+            stall_limit: None,
             telemetry: ConcurrencyTelemetry::of_server("default"),
         };
         Self { shared: Arc::new(Shared { limit: Arc::new(limit), settings }), classify: LoadSigns }
@@ -314,6 +324,34 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     #[must_use]
     pub fn min_budget(self, min_budget: Duration) -> Self {
         self.with(|settings| settings.min_budget = Some(min_budget))
+    }
+
+    /// Sets the longest time for which a frame of a response may wait until its client takes it.
+    ///
+    /// Default: none here, and [`STALL_LIMIT`](crate::STALL_LIMIT), 30 s, in [`server_stack`](crate::server_stack).
+    ///
+    /// A server asks a response for its next frame once it could write the last one, so a client that reads nothing would keep its slot for
+    /// as long as its connection lives. After this time the body of the service is dropped, which frees the slot, and a client that reads on
+    /// then finds its connection, or its stream of HTTP/2, broken off by a [`ReaderStalled`](crate::ReaderStalled). Time in which the
+    /// service has no data does not count, so event streams may be silent for as long as they like.
+    ///
+    /// A client has to take one frame in this time, beyond what the server's buffers hold: frames of 64 KiB in 30 s are 2 KiB/s. It needs a
+    /// runtime of tokio whose timer is enabled. A body is dropped at most some milliseconds late.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::http::ConcurrencyLayer;
+    /// use std::time::Duration;
+    ///
+    /// let layer = ConcurrencyLayer::bulkhead(64).stall_limit(Duration::from_secs(10));
+    /// # let _ = layer;
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn stall_limit(self, longest: Duration) -> Self {
+        self.with(|settings| settings.stall_limit = Some(longest))
     }
 
     /// Sets the name of the limit in logs and metrics. Default: `default`.
@@ -467,6 +505,11 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ConcurrencyLayer<L, V> {
     }
 
     #[inline]
+    fn stall_limit(&self) -> Option<Duration> {
+        self.shared.settings.stall_limit
+    }
+
+    #[inline]
     fn exempts(&self, head: &Head<'_>) -> bool {
         self.shared.settings.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head))
     }
@@ -495,14 +538,18 @@ impl<L, V, R, E> Answer<R, E> for ConcurrencyLayer<L, V>
 where
     L: ConcurrencyLimit,
     V: ClassifyLoad<E> + Clone,
-    R: http_body::Body<Data = Bytes>,
+    L::Permit: Send + 'static,
+    R: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    type Body = Body<ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers<L::Permit>>>;
+    type Body = Body<TimedBody<ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers<L::Permit>>>>;
     type Error = E;
 
     #[inline]
     fn answered(response: Response<R>, observer: Option<PermitObserver<PermitOf<Self>>>) -> Response<Self::Body> {
-        response.map(|body| Body::service(ObservedBody::new(body, observer, OverloadInTrailers::new())))
+        let limits = observer.as_ref().map(PermitObserver::body_limits);
+        response.map(|body| {
+            Body::service(TimedBody::new(ObservedBody::new(body, observer, OverloadInTrailers::new()), limits))
+        })
     }
 
     fn failed(error: E) -> E {
@@ -530,12 +577,13 @@ impl<L: ConcurrencyLimit> Clone for Shared<L> {
 
 impl<R> Clone for ServerSettings<R> {
     fn clone(&self) -> Self {
-        let Self { exempt, retry_after, body, min_budget, telemetry } = self;
+        let Self { exempt, retry_after, body, min_budget, stall_limit, telemetry } = self;
         Self {
             exempt: exempt.clone(),
             retry_after: *retry_after,
             body: body.clone(),
             min_budget: *min_budget,
+            stall_limit: *stall_limit,
             telemetry: telemetry.clone(),
         }
     }

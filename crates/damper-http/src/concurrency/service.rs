@@ -66,7 +66,7 @@ fn call<Y: Side, S: Callee<Request<B>>, B>(
         Acquisition::Now(Ok(permit)) => {
             side.record_allowed();
             // On the stack, so that a panic of the service frees the slot.
-            let permit = Held::new(permit, side.classify().clone(), &head, side.min_budget());
+            let permit = Held::new(permit, &head, side);
             ConcurrencyFuture::call(service.call(request), Some(permit))
         }
         Acquisition::Now(Err(refusal)) => ConcurrencyFuture::refuse(side.refuse(&head, refusal)),

@@ -31,6 +31,10 @@ pub trait Side: Clone {
     #[doc(hidden)]
     fn min_budget(&self) -> Option<Duration>;
 
+    /// Returns the longest time for which a frame of a response may wait for its reader, if there is one.
+    #[doc(hidden)]
+    fn stall_limit(&self) -> Option<Duration>;
+
     /// Returns whether a request needs no permit.
     #[doc(hidden)]
     fn exempts(&self, head: &Head<'_>) -> bool;

@@ -21,8 +21,17 @@ pub(super) struct TimeGiven {
 const ENOUGH: u64 = u64::MAX;
 
 impl TimeGiven {
-    /// For a permit that learns nothing.
-    pub(super) const UNKNOWN: Self = Self { deadline: Deadline::NEVER, left: ENOUGH };
+    /// For a call without a deadline.
+    const UNKNOWN: Self = Self { deadline: Deadline::NEVER, left: ENOUGH };
+
+    /// Reads the deadline of this request for a permit that learns nothing.
+    #[inline]
+    pub(super) fn unjudged(head: &Head<'_>) -> Self {
+        match head.extensions.get::<Deadline>() {
+            None => Self::UNKNOWN,
+            Some(deadline) => Self { deadline: *deadline, left: ENOUGH },
+        }
+    }
 
     /// Reads what the deadline of this request leaves now.
     ///
@@ -33,6 +42,12 @@ impl TimeGiven {
             None => Self::UNKNOWN,
             Some(deadline) => Self { deadline: *deadline, left: left_of(deadline, min_budget) },
         }
+    }
+
+    /// Returns the deadline of the call.
+    #[inline]
+    pub(super) fn deadline(&self) -> Deadline {
+        self.deadline
     }
 
     /// Returns whether the deadline has passed.

@@ -6,7 +6,7 @@ use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use damper_core::deadline::DeadlineExceeded;
+use damper_core::deadline::{Deadline, DeadlineExceeded};
 use damper_core::time::Sleep;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -16,7 +16,7 @@ pin_project! {
     ///
     /// The service's body is dropped then. The last item is an error with a [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its
     /// sources, or trailers with `DEADLINE_EXCEEDED` from a gRPC server. While the peer does not read, the body is not polled, so it is not
-    /// cut off.
+    /// cut off. A slot of a [`ConcurrencyLayer`](crate::ConcurrencyLayer) inside is freed all the same.
     ///
     /// It allocates when it first waits for data, and when it is cut off.
     pub struct DeadlineBody<B, S: Sleep> {
@@ -60,6 +60,20 @@ impl<B, S: Sleep> DeadlineBody<B, S> {
     pub(super) fn new(body: B, bounds: Bounds<S>, end: impl FnOnce(Protocol) -> End) -> Self {
         let Bounds { deadline, sleep, protocol, telemetry } = bounds;
         Self { body: Some(body), expiry: Expiry::new(deadline, BoxedSleep(sleep)), end: end(protocol), telemetry }
+    }
+}
+
+/// An empty body.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
+impl<B, S: Sleep + Default> Default for DeadlineBody<B, S> {
+    fn default() -> Self {
+        Self {
+            body: None,
+            expiry: Expiry::new(Deadline::NEVER, BoxedSleep(S::default())),
+            end: End::Called(Protocol::Http),
+            telemetry: DeadlineTelemetry::of_client("default"),
+        }
     }
 }
 

@@ -35,6 +35,15 @@ impl<R> HedgedBody<R> {
     }
 }
 
+/// An empty body.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
+impl<R> Default for HedgedBody<R> {
+    fn default() -> Self {
+        Self { body: None }
+    }
+}
+
 impl<R: Body> Body for HedgedBody<R> {
     type Data = R::Data;
     type Error = R::Error;

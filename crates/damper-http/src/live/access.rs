@@ -6,12 +6,52 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use http::header::{FORWARDED, HOST, ORIGIN};
+use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
-use http::{HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode, Version};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The beginnings of the names of headers that proxies and load balancers add to requests.
+const OF_PROXIES: &[&str] = &[
+    "akamai-",
+    "cdn-loop",
+    "cf-",
+    "client-ip",
+    "fastly-",
+    "fly-",
+    "forwarded",
+    "ngrok-",
+    "proxy-client-ip",
+    "tailscale-",
+    "true-client-ip",
+    "via",
+    "wl-proxy-client-ip",
+    "x-akamai-",
+    "x-amz-cf-",
+    "x-amzn-",
+    "x-appengine-",
+    "x-arr-",
+    "x-azure-",
+    "x-client-ip",
+    "x-cloud-trace-context",
+    "x-cluster-client-ip",
+    "x-coming-from",
+    "x-envoy-",
+    "x-forwarded",
+    "x-forwarder-for",
+    "x-google-",
+    "x-host",
+    "x-nf-",
+    "x-original-",
+    "x-originating-ip",
+    "x-proxy",
+    "x-proxied",
+    "x-real-ip",
+    "x-remote-",
+    "x-sendfile-type",
+    "x-vercel-",
+];
 
 /// The answer of a server that does not tell the address of a request's peer.
 const MISSING_PEER: &str = "the request does not tell its peer's address: with axum, serve \
@@ -53,9 +93,10 @@ impl Access {
             if !peer.ip().to_canonical().is_loopback() {
                 return Err(forbidden("this page is for peers of the same machine: see `LivePage::open_to`"));
             }
-            if head.headers.contains_key(FORWARDED) || head.headers.contains_key(X_FORWARDED_FOR) {
-                let why = "this page is for peers of the same machine, and a proxy forwarded the request: see `LivePage::open_to`";
-                return Err(forbidden(why));
+            if let Some(sign) = sign_of_a_proxy(head.version, head.headers) {
+                return Err(forbidden(&format!(
+                    "this page is for peers of the same machine, and a proxy forwarded the request: see `LivePage::open_to` ({sign})"
+                )));
             }
         }
         let authority =
@@ -81,6 +122,18 @@ impl Access {
         let name = bare.strip_suffix('.').unwrap_or(bare).to_ascii_lowercase();
         name == "localhost" || self.hosts.contains(&name)
     }
+}
+
+/// Returns a sign that a request came through a proxy, if it has one.
+///
+/// The peer and the host of such a request are those of the proxy, so they say nothing about the browser. nginx's plain `proxy_pass` adds no
+/// header, but speaks HTTP/1.0 unless it is told otherwise, and no browser does.
+fn sign_of_a_proxy(version: Version, headers: &HeaderMap) -> Option<&str> {
+    if version < Version::HTTP_11 {
+        return Some("it speaks HTTP/1.0");
+    }
+    let is_of_proxies = |name: &&str| OF_PROXIES.iter().any(|start| name.starts_with(start));
+    headers.keys().map(HeaderName::as_str).find(is_of_proxies)
 }
 
 /// Lets a request that may look change something, or says why not, whatever its token.

@@ -1,11 +1,14 @@
 //! The bodies of the page's responses, and of those of the services beside it.
 
 use super::stream::EventStream;
+use crate::timed_body::{BodyLimits, ReaderStalled, TimedBody};
 use alloc::boxed::Box;
 use bytes::Bytes;
 use core::error::Error;
 use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll};
+use core::time::Duration;
+use damper_core::deadline::Deadline;
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
@@ -18,7 +21,8 @@ pub struct LiveBody(Content);
 #[derive(Debug)]
 enum Content {
     Text(Option<Bytes>),
-    Events(Box<EventStream>),
+    /// Dropped by a timer if its browser takes nothing, because a server does not poll it then.
+    Events(Pin<Box<TimedBody<EventStream>>>),
 }
 
 impl LiveBody {
@@ -27,9 +31,25 @@ impl LiveBody {
         Self(Content::Text((!text.is_empty()).then_some(text)))
     }
 
-    pub(super) fn events(stream: EventStream) -> Self {
-        Self(Content::Events(Box::new(stream)))
+    pub(super) fn events(stream: EventStream, patience: Duration) -> Self {
+        let limits = BodyLimits { deadline: Deadline::NEVER, stall: Some(patience) };
+        Self(Content::Events(Box::pin(TimedBody::new(stream, Some(limits)))))
     }
+}
+
+/// An empty body.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
+impl Default for LiveBody {
+    fn default() -> Self {
+        Self(Content::Text(None))
+    }
+}
+
+/// Returns the error of a stream of events, which its timer may have dropped.
+fn slow_reader(error: &(dyn Error + Send + Sync + 'static)) -> SlowReader {
+    let stalled = || error.downcast_ref::<ReaderStalled>().map(ReaderStalled::limit).unwrap_or_default();
+    error.downcast_ref().copied().unwrap_or_else(|| SlowReader::new(stalled()))
 }
 
 impl http_body::Body for LiveBody {
@@ -39,7 +59,10 @@ impl http_body::Body for LiveBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, SlowReader>>> {
         match &mut self.0 {
             Content::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
-            Content::Events(stream) => Poll::Ready(Some(ready!(stream.poll_frame(cx)).map(Frame::data))),
+            Content::Events(stream) => stream
+                .as_mut()
+                .poll_frame(cx)
+                .map(|frame| frame.map(|frame| frame.map_err(|error| slow_reader(&*error)))),
         }
     }
 
@@ -80,6 +103,15 @@ impl<B> BesideBody<B> {
 
     pub(super) fn service(body: B) -> Self {
         Self { origin: Origin::Service { body } }
+    }
+}
+
+/// An empty body.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
+impl<B> Default for BesideBody<B> {
+    fn default() -> Self {
+        Self::page(LiveBody::default())
     }
 }
 

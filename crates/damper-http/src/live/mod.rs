@@ -24,17 +24,20 @@
 //!
 //! - Peers of the same machine may look. [`LivePage::open_to`] lets others look too, under the names that it is given. Requests for other
 //!   hosts are refused, so that no site can bind its name to the server's address and read from it.
+//! - A proxy on the same machine makes the requests of the whole world look local. Those in which it shows are refused. A proxy that adds no
+//!   header and speaks HTTP/1.1 does not show: give each page that a proxy might reach a [token to look](LivePage::look_token).
 //! - The holder of the [`LiveToken`] may change something: by `POST` only, with `application/json`, and from the page's own origin. There
-//!   are no headers of CORS.
+//!   are no headers of CORS. An address that sends ten wrong tokens waits.
+//! - One address may have eight streams open, of 32 in all: [`LivePage::most_open_per_address`].
 //! - The page loads nothing from elsewhere. Its `Content-Security-Policy` allows its own files only.
 //!
 //! # Cost
 //!
 //! Nothing is locked or allocated on the path of a request. While a page is open, everything is read once in an
 //! [interval](LivePage::interval), however many pages are open. A stream keeps at most one sample on its way. A browser that does not read it
-//! within [the patience](LivePage::patience) is dropped: its connection is closed. Where the transport copies what it has not written, as
-//! hyper does over TLS, that happens once hyper's buffer of 400 KB is full, or not before the peer is gone; no more than that is kept. Over
-//! HTTP/2 it is the window of the stream.
+//! within [the patience](LivePage::patience) is dropped: its stream ends and its place is free, whether or not the server polls the stream.
+//! Data that the transport has taken count as read: those in the buffers of the sockets, in hyper's own of 400 KB where it copies, as over TLS,
+//! and in the window of a stream of HTTP/2. No more than that is kept.
 
 // | file | idea |
 // |---|---|

@@ -5,8 +5,11 @@ use super::control::{Button, Controls};
 use super::hot_keys::WatchedLog;
 use super::primitives::{ChangeQuota, SwitchBreaker};
 use super::sampler::{Sampler, Watched, WatchedLatencies};
+use super::stream::{MostOpen, OpenStreams};
 use super::text::{escaped, event};
 use super::{Latencies, LiveRecorder, LiveService, LiveToken};
+use crate::limit::limits_for_each;
+use crate::wire::TrustedProxies;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -15,9 +18,10 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::fmt;
 use core::ops::Deref;
-use core::sync::atomic::AtomicUsize;
 use core::time::Duration;
 use damper_core::decision_log::DecisionLog;
+use damper_core::keyed::{ClientAddress, KeyedLimiter};
+use damper_core::quota::Quota;
 use damper_core::time::Clock;
 use damper_metrics::{NamedSource, Source};
 use serde_json::{Value, json};
@@ -82,9 +86,11 @@ pub struct LivePage {
     path: String,
     interval: Duration,
     patience: Duration,
-    most_open: usize,
+    most_open: MostOpen,
     access: Access,
+    proxies: Option<TrustedProxies>,
     token: Option<LiveToken>,
+    look_token: Option<LiveToken>,
     watched: Watched,
     controls: Controls,
 }
@@ -96,9 +102,11 @@ impl Default for LivePage {
             path: "/damper".to_owned(),
             interval: Duration::from_secs(1),
             patience: Duration::from_secs(10),
-            most_open: 32,
+            most_open: MostOpen { streams: 32, per_address: 8 },
             access: Access::default(),
+            proxies: None,
             token: None,
+            look_token: None,
             watched: Watched::default(),
             controls: Controls::default(),
         }
@@ -229,15 +237,66 @@ impl LivePage {
     ///
     /// The place of a browser that is gone is free when the server drops the body of its response. hyper does so at once, also while nothing
     /// is written. Behind a proxy it is when the proxy closes its own connection. A browser that vanished without a word, such as a laptop
-    /// that sleeps, keeps its place for the [patience](Self::patience) at least, as the notes on [cost](super#cost) say.
+    /// that sleeps, keeps its place for the [patience](Self::patience) at least, as the notes on [cost](super#cost) say. A client that reads
+    /// nothing on purpose does too, so one address has only [some](Self::most_open_per_address) of the places.
     pub fn most_open(mut self, streams: usize) -> Self {
-        self.most_open = streams;
+        self.most_open.streams = streams;
+        self
+    }
+
+    /// Sets how many streams one address may have open at once. Default: 8.
+    ///
+    /// Further ones get `429 Too Many Requests`. IPv6 addresses are grouped by their first 64 bits. Behind a proxy all browsers have its address, unless
+    /// [`behind`](Self::behind) names it.
+    pub fn most_open_per_address(mut self, streams: usize) -> Self {
+        self.most_open.per_address = streams;
+        self
+    }
+
+    /// Names the proxies that write the addresses of browsers into a header. Default: none.
+    ///
+    /// Then streams and wrong tokens are counted for the address of the browser, not for that of the proxy. It lets no request pass that would
+    /// be refused without it: see [`open_to`](Self::open_to).
+    pub fn behind(mut self, proxies: TrustedProxies) -> Self {
+        self.proxies = Some(proxies);
         self
     }
 
     /// Sets the token that controls ask for. Default: none, and nothing can be changed.
+    ///
+    /// An address that sends ten wrong tokens waits: it gets `429 Too Many Requests`, whatever it sends, and has one more attempt every six
+    /// seconds.
     pub fn token(mut self, token: LiveToken) -> Self {
         self.token = Some(token);
+        self
+    }
+
+    /// Sets a token that is needed to look. Default: none.
+    ///
+    /// Without one, every browser that reaches the page may look. A browser asks its user for a name and a password: the password is the token, and any name will do. Other clients may send
+    /// `Authorization: Bearer TOKEN`. The token of [controls](Self::token) is enough too. Wrong ones are counted as those of controls are.
+    ///
+    /// Set it for each page that a proxy might reach. A proxy on the same machine makes all its requests look local. The page refuses those in
+    /// which the proxy shows: by a header such as `Via`, `X-Forwarded-For`, `X-Real-IP` or `CF-Ray`, or by HTTP/1.0, which nginx's plain
+    /// `proxy_pass` speaks by default. A proxy that adds no header and speaks HTTP/1.1 does not show, and publishes a page without this token.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::http::live::{LivePage, LiveToken};
+    /// use damper::wire::TrustedProxies;
+    ///
+    /// let page = LivePage::new()
+    ///     .open_to(["ops.example.com"])
+    ///     .look_token(LiveToken::generate()?) // print what it reveals
+    ///     .behind(TrustedProxies::new(["127.0.0.1"])?) // nginx, which writes X-Forwarded-For
+    ///     .build()?;
+    /// # let _ = page;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn look_token(mut self, token: LiveToken) -> Self {
+        self.look_token = Some(token);
         self
     }
 
@@ -245,6 +304,8 @@ impl LivePage {
     ///
     /// A name has no scheme, no port and no path: `ops.example.com`. [`build`](Self::build) refuses others. Requests for other hosts are refused, so that no page whose name is bound to the server's
     /// address can read from it. Serve it over TLS, because the token is sent with each control.
+    ///
+    /// Everyone who reaches the server under such a name may look then, unless there is a [`look_token`](Self::look_token).
     pub fn open_to<H: AsRef<str>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.access.peers = Peers::Anywhere;
         self.access.hosts.extend(hosts.into_iter().map(|host| host.as_ref().to_owned()));
@@ -261,7 +322,8 @@ impl LivePage {
         for host in &mut self.access.hosts {
             *host = host_name(host).ok_or_else(|| LivePageError::Host { host: host.clone() })?;
         }
-        let Self { title, path, interval, patience, most_open, access, token, watched, controls } = self;
+        let Self { title, path, interval, patience, most_open, access, proxies, token, look_token, watched, controls } =
+            self;
         let page = include_str!("assets/page.html").replace("{title}", &escaped(&title));
         Ok(LiveService::new(Arc::new(Shared {
             page: page.into(),
@@ -271,7 +333,10 @@ impl LivePage {
             most_open,
             open: Arc::default(),
             access,
+            proxies,
+            attempts: (token.is_some() || look_token.is_some()).then(|| limits_for_each(ATTEMPTS)),
             token,
+            look_token,
             has_recorder: watched.recorder.is_some(),
             sampler: Sampler::new(interval, watched),
             controls,
@@ -354,17 +419,23 @@ impl fmt::Display for LivePageError {
 
 impl core::error::Error for LivePageError {}
 
+/// The wrong tokens of an address: ten at once, and one every six seconds.
+const ATTEMPTS: Quota = Quota::per_minute(10);
+
 /// The page as it is served, shared by all its services.
 pub(super) struct Shared {
     pub(super) page: Bytes,
     title: String,
     pub(super) path: String,
     pub(super) patience: Duration,
-    pub(super) most_open: usize,
-    /// How many streams are open.
-    pub(super) open: Arc<AtomicUsize>,
+    pub(super) most_open: MostOpen,
+    pub(super) open: Arc<OpenStreams>,
     pub(super) access: Access,
+    pub(super) proxies: Option<TrustedProxies>,
     pub(super) token: Option<LiveToken>,
+    pub(super) look_token: Option<LiveToken>,
+    /// The wrong tokens that each address may send, if there is a token.
+    pub(super) attempts: Option<Arc<KeyedLimiter<ClientAddress>>>,
     has_recorder: bool,
     pub(super) sampler: Sampler,
     pub(super) controls: Controls,

@@ -5,7 +5,7 @@ use super::access::{self, Refusal};
 use super::body::LiveBody;
 use super::control::{Command, ControlError, LONGEST};
 use super::page::Shared;
-use super::stream::{EventStream, Place};
+use super::stream::{EventStream, Full};
 use crate::Head;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -16,12 +16,13 @@ use alloc::vec::Vec;
 use bytes::{Buf, Bytes};
 use core::convert::Infallible;
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use damper_core::keyed::ClientAddress;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, RETRY_AFTER,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+    RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
@@ -125,17 +126,24 @@ impl LiveService {
                     shared: Arc::clone(&self.shared),
                 },
             },
-            Err((status, why)) => LiveFuture::respond(text(status, why)),
+            Err((status, why)) => {
+                let mut response = text(status, why);
+                if status == StatusCode::UNAUTHORIZED && self.is_to_look(&head) {
+                    // A browser asks its user then, and sends what it is told with each later request.
+                    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"damper\""));
+                }
+                LiveFuture::respond(response)
+            }
         }
     }
 
     fn respond(&self, head: &Head<'_>) -> Result<Answer, Refusal> {
         let shared = &*self.shared;
         shared.access.look(head)?;
-        let path = head.uri.path();
-        // Routers may have removed the path.
-        let path = if self.is_for(head.uri) { &path[shared.path.len()..] } else { path };
-        let file = path.trim_start_matches('/');
+        let file = self.file_of(head);
+        if self.is_to_look(head) {
+            self.admit_look(head)?;
+        }
         let method = if file == "control" { &Method::POST } else { &Method::GET };
         if head.method != method && !(head.method == Method::HEAD && method == Method::GET) {
             let allowed = if file == "control" { "POST" } else { "GET" };
@@ -149,8 +157,8 @@ impl LiveService {
             "" => content("text/html; charset=utf-8", shared.page.clone()),
             "live.css" => content("text/css; charset=utf-8", Bytes::from_static(STYLE.as_bytes())),
             "icon.svg" => content("image/svg+xml", Bytes::from_static(ICON.as_bytes())),
-            "events" if is_head => return Ok(Answer::Now(self.would_open_stream())),
-            "events" => return Ok(Answer::Now(self.open_stream())),
+            "events" if is_head => return Ok(Answer::Now(self.would_open_stream(head))),
+            "events" => return Ok(Answer::Now(self.open_stream(head))),
             "control" => return self.admit_control(head).map(|()| Answer::AfterBody),
             name => match SCRIPTS.iter().find(|(script, _)| *script == name) {
                 Some((_, script)) => content("text/javascript; charset=utf-8", Bytes::from_static(script.as_bytes())),
@@ -160,24 +168,86 @@ impl LiveService {
         Ok(Answer::Now(file))
     }
 
-    /// Answers a page that could not open its stream and asks why.
-    fn would_open_stream(&self) -> Response<LiveBody> {
-        let is_full = !Place::is_free(&self.shared.open, self.shared.most_open);
-        text(if is_full { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK }, String::new())
+    /// Returns the file that a request is for.
+    fn file_of<'a>(&self, head: &Head<'a>) -> &'a str {
+        let path = head.uri.path();
+        // Routers may have removed the path.
+        let path = if self.is_for(head.uri) { &path[self.shared.path.len()..] } else { path };
+        path.trim_start_matches('/')
     }
 
-    fn open_stream(&self) -> Response<LiveBody> {
-        let Some(place) = Place::take(&self.shared.open, self.shared.most_open) else {
-            let mut response = text(StatusCode::SERVICE_UNAVAILABLE, "too many live pages are open\n".to_owned());
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
-            return response;
+    /// Returns whether a request needs the token to look.
+    ///
+    /// A control needs another one.
+    fn is_to_look(&self, head: &Head<'_>) -> bool {
+        self.shared.look_token.is_some() && self.file_of(head) != "control"
+    }
+
+    /// Returns the address of the browser, or the same one for all if their addresses are not known.
+    fn address_of(&self, head: &Head<'_>) -> ClientAddress {
+        let peer = head.peer().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+        ClientAddress::from(match &self.shared.proxies {
+            Some(proxies) => proxies.client_of(peer, head.headers),
+            None => peer,
+        })
+    }
+
+    /// Answers a page that could not open its stream and asks why.
+    fn would_open_stream(&self, head: &Head<'_>) -> Response<LiveBody> {
+        let would = self.shared.open.check(self.address_of(head), self.shared.most_open);
+        text(would.map_or_else(status_of, |()| StatusCode::OK), String::new())
+    }
+
+    fn open_stream(&self, head: &Head<'_>) -> Response<LiveBody> {
+        let place = match self.shared.open.take(self.address_of(head), self.shared.most_open) {
+            Ok(place) => place,
+            Err(full) => {
+                let why = match full {
+                    Full::Page => "too many live pages are open\n",
+                    Full::Address => {
+                        "too many live pages of one address are open: see `LivePage::most_open_per_address`, and \
+                         `LivePage::behind` if a proxy has this address\n"
+                    }
+                };
+                let mut response = text(status_of(full), why.to_owned());
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
+                return response;
+            }
         };
         let stream = EventStream::new(Arc::clone(&self.shared), place);
-        let mut response = with_headers(LiveBody::events(stream), "text/event-stream");
+        let mut response = with_headers(LiveBody::events(stream, self.shared.patience), "text/event-stream");
         // nginx would collect the stream otherwise.
         let buffering = HeaderName::from_static("x-accel-buffering");
         response.headers_mut().insert(buffering, HeaderValue::from_static("no"));
         response
+    }
+
+    /// Lets a request look whose page has a token for that, or says why not.
+    fn admit_look(&self, head: &Head<'_>) -> Result<(), Refusal> {
+        // The token of controls lets look, too.
+        let tokens = || [&self.shared.look_token, &self.shared.token].into_iter().flatten();
+        self.admit_token(head, || tokens().any(|token| token.is_in(head.headers) || token.is_password_in(head.headers)))
+    }
+
+    /// Lets a request pass whose token is right, or says why not.
+    ///
+    /// An address that has sent too many wrong ones waits.
+    fn admit_token(&self, head: &Head<'_>, is_right: impl FnOnce() -> bool) -> Result<(), Refusal> {
+        let refused = (StatusCode::UNAUTHORIZED, "the token is missing or wrong\n".to_owned());
+        if !head.headers.contains_key(AUTHORIZATION) {
+            return Err(refused);
+        }
+        let Some(attempts) = &self.shared.attempts else { return Err(refused) };
+        let address = self.address_of(head);
+        // Taken before the look, so that many requests at once do not share a token of the limit.
+        if attempts.check(&address).is_err() {
+            return Err((StatusCode::TOO_MANY_REQUESTS, "too many wrong tokens of this address\n".to_owned()));
+        }
+        if !is_right() {
+            return Err(refused);
+        }
+        attempts.refund(&address, 1);
+        Ok(())
     }
 
     /// Lets a control be read, or says why not.
@@ -186,9 +256,7 @@ impl LiveService {
         let Some(token) = &self.shared.token else {
             return Err((StatusCode::FORBIDDEN, "this page has no token, so nothing can be changed\n".to_owned()));
         };
-        if !token.is_in(head.headers) {
-            return Err((StatusCode::UNAUTHORIZED, "the token is missing or wrong\n".to_owned()));
-        }
+        self.admit_token(head, || token.is_in(head.headers))?;
         // A form of another site cannot send this type without asking first.
         if !is_json(head.headers) {
             let why = match head.headers.get(CONTENT_TYPE) {
@@ -198,6 +266,14 @@ impl LiveService {
             return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
         }
         Ok(())
+    }
+}
+
+/// Returns the status for a stream that may not be open.
+const fn status_of(full: Full) -> StatusCode {
+    match full {
+        Full::Page => StatusCode::SERVICE_UNAVAILABLE,
+        Full::Address => StatusCode::TOO_MANY_REQUESTS,
     }
 }
 
@@ -233,6 +309,9 @@ fn text(status: StatusCode, text: String) -> Response<LiveBody> {
     *response.status_mut() = status;
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("6"));
     }
     response
 }

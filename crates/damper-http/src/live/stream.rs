@@ -4,13 +4,16 @@ use super::page::Shared;
 use super::sampler::Sample;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use bytes::Bytes;
 use core::fmt;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
-use std::sync::{Mutex, PoisonError};
+use damper_core::keyed::ClientAddress;
+use http_body::Body;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::{Instant, Sleep};
 
 /// The most bytes of a frame. hyper asks for nothing more while it has 400 KB to write.
@@ -60,30 +63,67 @@ impl FrameState {
     }
 }
 
-/// One of the streams that may be open.
+/// The streams that are open.
+#[derive(Debug, Default)]
+pub(super) struct OpenStreams(Mutex<Vec<ClientAddress>>);
+
+/// How many streams may be open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MostOpen {
+    pub(super) streams: usize,
+    pub(super) per_address: usize,
+}
+
+/// Why no further stream may be open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Full {
+    /// There are as many as there may be.
+    Page,
+    /// The address has as many as it may have.
+    Address,
+}
+
+impl OpenStreams {
+    fn lock(&self) -> MutexGuard<'_, Vec<ClientAddress>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether one more stream of this address may be open.
+    pub(super) fn check(&self, address: ClientAddress, most: MostOpen) -> Result<(), Full> {
+        most.check(&self.lock(), address)
+    }
+
+    /// Takes the place of one more stream of this address.
+    pub(super) fn take(self: &Arc<Self>, address: ClientAddress, most: MostOpen) -> Result<Place, Full> {
+        let mut open = self.lock();
+        most.check(&open, address)?;
+        open.push(address);
+        Ok(Place { open: Arc::clone(self), address })
+    }
+}
+
+impl MostOpen {
+    fn check(self, open: &[ClientAddress], address: ClientAddress) -> Result<(), Full> {
+        if open.iter().filter(|&&taken| taken == address).count() >= self.per_address {
+            return Err(Full::Address);
+        }
+        if open.len() >= self.streams { Err(Full::Page) } else { Ok(()) }
+    }
+}
+
+/// The place of a stream among those that may be open.
 #[derive(Debug)]
-pub(super) struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    /// Takes a place, if fewer than `most` are taken.
-    pub(super) fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
-        // ORDERING: Relaxed, here and below: a count, through which nothing is published.
-        let take = |taken: usize| (taken < most).then_some(taken + 1);
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        Some(Self(Arc::clone(taken)))
-    }
-
-    /// Returns whether a place is free.
-    pub(super) fn is_free(taken: &AtomicUsize, most: usize) -> bool {
-        // ORDERING: Relaxed, as in `take`.
-        taken.load(Ordering::Relaxed) < most
-    }
+pub(super) struct Place {
+    open: Arc<OpenStreams>,
+    address: ClientAddress,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // ORDERING: Relaxed, as in `take`.
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        let mut open = self.open.lock();
+        if let Some(at) = open.iter().position(|taken| *taken == self.address) {
+            open.swap_remove(at);
+        }
     }
 }
 
@@ -112,6 +152,11 @@ pub struct SlowReader {
 }
 
 impl SlowReader {
+    /// Creates the error of a stream that was dropped because its browser took nothing for so long.
+    pub(super) const fn new(unread_for: Duration) -> Self {
+        Self { unread_for }
+    }
+
     /// Returns how long the last sample was on its way.
     #[must_use]
     pub const fn unread_for(&self) -> Duration {
@@ -151,8 +196,8 @@ impl EventStream {
         Bytes::from_owner(Frame { part, state: Arc::clone(&self.frame) })
     }
 
-    /// Returns the next frame.
-    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, SlowReader>> {
+    /// Returns the next part of an event, once it is there and the last one is written.
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, SlowReader>> {
         let interval = self.shared.sampler.interval();
         loop {
             if self.frame.is_unwritten(cx) {
@@ -178,5 +223,17 @@ impl EventStream {
                 self.rest = event;
             }
         }
+    }
+}
+
+impl Body for EventStream {
+    type Data = Bytes;
+    type Error = SlowReader;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, SlowReader>>> {
+        self.get_mut().poll_part(cx).map(|part| Some(part.map(http_body::Frame::data)))
     }
 }

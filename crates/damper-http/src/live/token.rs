@@ -1,12 +1,13 @@
 //! The token that controls ask for.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
-/// The secret that a browser has to send with each control.
+/// A secret that a browser has to send: with each control, or to look.
 ///
 /// It is compared in constant time, and its `Debug` hides it.
 ///
@@ -30,6 +31,9 @@ const SHORTEST: usize = 16;
 
 /// The most bytes of a token.
 const LONGEST: usize = 256;
+
+/// The most bytes of the name that a browser sends with it.
+const LONGEST_NAME: usize = 256;
 
 impl LiveToken {
     /// Takes a token of 16 to 256 visible ASCII characters and spaces.
@@ -75,6 +79,20 @@ impl LiveToken {
         &self.0
     }
 
+    /// Returns whether a request carries this token as the password of `Authorization: Basic`.
+    ///
+    /// Browsers send it so, once they have asked their users. The case of the scheme does not matter (RFC 9110, 11.1).
+    ///
+    /// The time that this takes depends on the length of the header only.
+    pub(super) fn is_password_in(&self, headers: &HeaderMap) -> bool {
+        let Some(sent) = headers.get(AUTHORIZATION) else { return false };
+        let Some((scheme, sent)) = sent.as_bytes().split_at_checked(b"Basic ".len()) else { return false };
+        let decoded = decoded(sent).unwrap_or_default();
+        // A name has no colon (RFC 7617, 2), and every name will do.
+        let password = decoded.splitn(2, |&byte| byte == b':').nth(1).unwrap_or_default();
+        scheme.eq_ignore_ascii_case(b"Basic ") && self.0.as_bytes().ct_eq(password).into()
+    }
+
     /// Returns whether a request carries this token, as `Authorization: Bearer TOKEN`.
     ///
     /// The case of the scheme does not matter (RFC 9110, 11.1).
@@ -85,6 +103,34 @@ impl LiveToken {
         let Some((scheme, sent)) = sent.as_bytes().split_at_checked(b"Bearer ".len()) else { return false };
         scheme.eq_ignore_ascii_case(b"Bearer ") && self.0.as_bytes().ct_eq(sent).into()
     }
+}
+
+/// Decodes base64 with its padding (RFC 4648, 4), or returns `None` for another text.
+fn decoded(text: &[u8]) -> Option<Vec<u8>> {
+    let text = text.trim_ascii();
+    let digits = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    if !text.len().is_multiple_of(4) || text.len() > 4 * (LONGEST + LONGEST_NAME) / 3 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(3 * text.len() / 4);
+    for part in digits.chunks(4) {
+        let mut bits = 0_u32;
+        for &digit in part {
+            let value = match digit {
+                b'A'..=b'Z' => digit - b'A',
+                b'a'..=b'z' => digit - b'a' + 26,
+                b'0'..=b'9' => digit - b'0' + 52,
+                b'+' => 62,
+                b'/' => 63,
+                _ => return None,
+            };
+            bits = bits << 6 | u32::from(value);
+        }
+        // Three bytes of four digits, two of three and one of two.
+        let [_, whole @ ..] = (bits << (6 * (4 - part.len()))).to_be_bytes();
+        bytes.extend_from_slice(whole.get(..part.len() - 1)?);
+    }
+    Some(bytes)
 }
 
 impl fmt::Debug for LiveToken {
@@ -144,6 +190,28 @@ mod tests {
             assert!(!token.is_in(&headers(other)), "{other}");
         }
         assert!(!token.is_in(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn password_of_any_name_is_the_token() {
+        let token = LiveToken::new("0123456789abcdef").unwrap();
+        let named = LiveToken::new("a:b:c:d:e:f:g:h:i").unwrap();
+        // "ops:0123456789abcdef", ":0123456789abcdef", "damper:0123456789abcdef"
+        for sent in ["b3BzOjAxMjM0NTY3ODlhYmNkZWY=", "OjAxMjM0NTY3ODlhYmNkZWY=", "ZGFtcGVyOjAxMjM0NTY3ODlhYmNkZWY="] {
+            assert!(token.is_password_in(&headers(&format!("Basic {sent}"))), "{sent}");
+            assert!(token.is_password_in(&headers(&format!("bAsIC {sent}"))), "{sent}");
+            assert!(!token.is_password_in(&headers(&format!("Bearer {sent}"))), "{sent}");
+            assert!(!named.is_password_in(&headers(&format!("Basic {sent}"))), "{sent}");
+        }
+        // "x:a:b:c:d:e:f:g:h:i"
+        assert!(named.is_password_in(&headers("Basic eDphOmI6YzpkOmU6ZjpnOmg6aQ==")));
+        let not_even_base64 =
+            ["", "=", "====", "b3Bz", "b3BzOjAxMjM0NTY3ODlhYmNkZWY", "b3BzOjAx!jM0", "A===", "0123456789abcdef"];
+        for sent in not_even_base64 {
+            assert!(!token.is_password_in(&headers(&format!("Basic {sent}"))), "{sent}");
+        }
+        assert!(!token.is_password_in(&headers(&format!("Basic {}", "A".repeat(4_096)))));
+        assert!(!token.is_password_in(&HeaderMap::new()));
     }
 
     #[test]

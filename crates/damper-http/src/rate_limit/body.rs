@@ -36,6 +36,15 @@ impl<B> Body<B> {
     }
 }
 
+/// An empty body.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
+impl<B> Default for Body<B> {
+    fn default() -> Self {
+        Self::refusal(Bytes::new())
+    }
+}
+
 impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
     type Data = Bytes;
     type Error = B::Error;

@@ -105,6 +105,15 @@ impl BoxedBody {
     }
 }
 
+/// An empty body.
+///
+/// Middleware outside, such as tower-http's, answers in place of the service with it.
+impl Default for BoxedBody {
+    fn default() -> Self {
+        Self::new(crate::Body::<Self>::default())
+    }
+}
+
 impl Body for BoxedBody {
     type Data = Bytes;
     type Error = BoxError;

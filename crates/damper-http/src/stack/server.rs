@@ -3,11 +3,13 @@
 use super::NoPart;
 #[cfg(feature = "tokio")]
 use crate::concurrency::AdmissionLayer;
-use crate::concurrency::ConcurrencyLayer;
+use crate::concurrency::{ConcurrencyLayer, ConcurrencyLimit};
 #[cfg(feature = "tokio")]
 use crate::deadline::DeadlineLayer;
 use crate::limit::{Limit, PerClient};
 use crate::rate_limit::RateLimitLayer;
+#[cfg(feature = "tokio")]
+use crate::timed_body::STALL_LIMIT;
 use alloc::sync::Arc;
 use core::net::SocketAddr;
 #[cfg(feature = "tokio")]
@@ -47,6 +49,10 @@ pub const fn server_stack() -> ServerStack {
 /// **Waits.** Only admission, and parts that are set to wait, let a request wait. Each wait ends at the request's deadline. Without a
 /// deadline it ends after 30 s ([`AdmissionLayer::longest_wait`](crate::AdmissionLayer::longest_wait)), or after the time passed to
 /// `waiting` and `wait`.
+///
+/// **Readers.** A request holds its slot of admission until the client has its response, but no longer than its deadline, and not while a frame
+/// waits for more than [`STALL_LIMIT`](crate::STALL_LIMIT), 30 s, for the client to take it. The handler's body is dropped then. For another
+/// limit: `.admission_layer(ConcurrencyLayer::bulkhead(64).stall_limit(longest))`.
 ///
 /// A refusal is a response: 504, 429 or 503, or a gRPC status for gRPC requests. So the error of the service is the handler's. In metrics
 /// and logs, the plain limits have the names `client` and `server`.
@@ -111,7 +117,7 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
         self,
         gate: G,
     ) -> ServerStack<D, K, L, AdmissionLayer<TokioSleep, G::Rule, G::Clock>> {
-        self.admission_layer(AdmissionLayer::new(gate.into_shared()))
+        self.admission_layer(AdmissionLayer::new(gate.into_shared()).stall_limit(STALL_LIMIT))
     }
 }
 
@@ -135,14 +141,14 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
     ///
     /// To wait for a slot: `.admission_layer(ConcurrencyLayer::bulkhead(64).waiting(longest))`.
     pub fn bulkhead(self, limit: u32) -> ServerStack<D, K, L, ConcurrencyLayer<Arc<Bulkhead>>> {
-        self.admission_layer(ConcurrencyLayer::bulkhead(limit))
+        self.admission_layer(watched(ConcurrencyLayer::bulkhead(limit)))
     }
 
     /// Limits the requests in flight by a limit within these bounds that follows the latency.
     ///
     /// Apart from that it does the same as [`bulkhead`](Self::bulkhead). The latency is that of the responses.
     pub fn adaptive(self, bounds: LimitBounds) -> ServerStack<D, K, L, ConcurrencyLayer<Arc<AdaptiveLimit>>> {
-        self.admission_layer(ConcurrencyLayer::adaptive(bounds))
+        self.admission_layer(watched(ConcurrencyLayer::adaptive(bounds)))
     }
 
     /// Sets the layer of deadlines, for example a [`DeadlineLayer`] that reads a header.
@@ -238,6 +244,13 @@ impl<R: LimitRule, C: Clock> SharedAdmission for Arc<Admission<R, C>> {
     fn into_shared(self) -> Self {
         self
     }
+}
+
+/// Sets the stall limit, where there is a timer.
+fn watched<L: ConcurrencyLimit>(layer: ConcurrencyLayer<L>) -> ConcurrencyLayer<L> {
+    #[cfg(feature = "tokio")]
+    let layer = layer.stall_limit(STALL_LIMIT);
+    layer
 }
 
 /// Gives a limit its name in metrics, logs and headers. The names used here are valid.

@@ -172,7 +172,12 @@ function lose() {
 
 /** Says why a stream has not even begun, because an `EventSource` does not. */
 async function explain(lost, next) {
-  const reasons = { 503: "too many pages are open", 200: "no event comes: does a proxy hold the stream back?" };
+  const reasons = {
+    503: "too many pages are open",
+    429: "too many pages of this address are open, or too many wrong tokens came from it",
+    401: "the token to look is missing or wrong",
+    200: "no event comes: does a proxy hold the stream back?",
+  };
   try {
     const { status } = await fetch(new URL("events", import.meta.url), { method: "HEAD" });
     const reason = reasons[status] ?? `the server refuses with status ${status}`;

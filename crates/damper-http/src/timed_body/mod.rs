@@ -1,0 +1,25 @@
+//! Bodies that end whether or not their reader polls them.
+//!
+//! A server polls the body of a response only while the client takes its data. A client that reads nothing keeps the body, and the slot that
+//! it holds, for as long as the connection lives. A [`TimedBody`] can be dropped by a timer instead: once the deadline of its call has passed,
+//! or once a frame has waited for too long to be written.
+
+// | file | idea |
+// |---|---|
+// | `body` | `TimedBody`: a body that its reader polls and that a timer may drop |
+// | `limits` | `BodyLimits`: the deadline of a body, and the longest time for which its reader may stall |
+// | `sweeper` | the timer: one task for each thread that serves such bodies |
+// | `reader_stalled` | `ReaderStalled`: the error of a body that was dropped because of its reader |
+
+mod body;
+mod limits;
+mod reader_stalled;
+#[cfg(feature = "tokio")]
+mod sweeper;
+
+pub use body::TimedBody;
+pub(crate) use limits::BodyLimits;
+pub use limits::STALL_LIMIT;
+pub use reader_stalled::ReaderStalled;
+
+type BoxError = alloc::boxed::Box<dyn core::error::Error + Send + Sync>;
