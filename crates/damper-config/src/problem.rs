@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt;
 
 /// A mistake in the settings: its place, its cause and the allowed values.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Problem {
     pub(crate) origin: Origin,
     pub(crate) key: String,
@@ -109,10 +109,12 @@ impl fmt::Display for Problem {
     }
 }
 
+damper_core::internal::debug_by_display!(Problem);
+
 impl Error for Problem {}
 
 /// All mistakes in the settings of a program.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct ConfigError {
     problems: Vec<Problem>,
 }
@@ -145,5 +147,7 @@ impl fmt::Display for ConfigError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ConfigError);
 
 impl Error for ConfigError {}

@@ -142,7 +142,7 @@ macro_rules! live_limit_per_key {
 live_limit_per_key!(PerClient, PerText);
 
 /// The reason why a limit cannot be built from its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg(feature = "http")]
 pub enum ConfiguredLimitError {
@@ -187,6 +187,8 @@ impl fmt::Display for ConfiguredLimitError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ConfiguredLimitError);
 
 impl Error for ConfiguredLimitError {}
 

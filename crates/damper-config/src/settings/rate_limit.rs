@@ -177,7 +177,7 @@ fn quota_of(per_second: f64, burst: u32) -> Result<Quota, QuotaError> {
 }
 
 /// The algorithm does not support the limit, because its window has too many requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AlgorithmError {
     /// The sliding counter cannot be built.
@@ -206,6 +206,8 @@ impl fmt::Display for AlgorithmError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(AlgorithmError);
 
 impl Error for AlgorithmError {}
 

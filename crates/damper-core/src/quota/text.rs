@@ -27,7 +27,7 @@ const UNITS: [(&str, u64); 8] = [
 /// Why a text is no [`Quota`].
 ///
 /// `at` is the position of the offending part, in bytes from the start of the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum ParseQuotaError {
@@ -85,6 +85,8 @@ impl fmt::Display for ParseQuotaError {
         write!(f, "at byte {at}: {expected}")
     }
 }
+
+crate::internal::debug_by_display!(ParseQuotaError);
 
 impl core::error::Error for ParseQuotaError {}
 

@@ -44,7 +44,7 @@ impl ScopesAllowed<'_> {
 ///
 /// If several limits refuse, it is that of the limit with the longest wait. Displayed as `function orders.create: rate
 /// limit exceeded, retry in 23 s`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ScopesDenied {
     pub(super) scope: Scope,
     pub(super) function: Option<String>,
@@ -111,6 +111,8 @@ impl fmt::Display for ScopesDenied {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ScopesDenied);
 
 impl Error for ScopesDenied {
     fn source(&self) -> Option<&(dyn Error + 'static)> {

@@ -160,7 +160,7 @@ impl<C: fmt::Debug, A> fmt::Debug for ScopesBuilder<C, A> {
 }
 
 /// Why [`Scopes`] could not be built: the limit, and its mistake.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ScopesError {
     scope: Scope,
     function: Option<String>,
@@ -198,6 +198,8 @@ impl fmt::Display for ScopesError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ScopesError);
 
 /// `Display` includes the mistake, so `source` omits it. A report repeats nothing.
 impl Error for ScopesError {
