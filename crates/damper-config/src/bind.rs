@@ -87,6 +87,9 @@ impl KnownNames {
         let last = unknown.rsplit('.').next().unwrap_or_default();
         let farthest = (last.chars().count() / 3).max(2);
         let same = || self.0.iter().find(|known| known.letters == unknown_letters);
+        // `retries` is three changes away from `retry`.
+        let unknown_stem = singular(&unknown_letters);
+        let other_number = || self.0.iter().find(|known| singular(&known.letters) == unknown_stem);
         let near = || {
             (self.0.iter())
                 .filter(|known| known.name.len().abs_diff(unknown.len()) <= farthest)
@@ -96,9 +99,18 @@ impl KnownNames {
                 .map(|(_, known)| known)
         };
         // Otherwise its section may be wrong or missing. The user means a section rather than a key of the same name.
-        let has_name = |known: &&KnownName| known.name.rsplit('.').next() == Some(last);
+        let last = singular(last);
+        let has_name = |known: &&KnownName| known.name.rsplit('.').next().is_some_and(|name| singular(name) == last);
         let elsewhere = || self.0.iter().filter(has_name).min_by_key(|known| known.name.matches('.').count());
-        same().or_else(near).or_else(elsewhere).map(|known| known.name.clone())
+        same().or_else(other_number).or_else(near).or_else(elsewhere).map(|known| known.name.clone())
+    }
+}
+
+/// Returns a name without the ending of its plural, so that `retries` and `retry` compare equal.
+fn singular(name: &str) -> String {
+    match (name.strip_suffix("ies"), name.strip_suffix('s')) {
+        (Some(stem), _) => format!("{stem}y"),
+        (None, stem) => stem.unwrap_or(name).to_owned(),
     }
 }
 

@@ -92,7 +92,10 @@ impl fmt::Display for Problem {
         write!(f, "{origin}: ")?;
         match cause {
             ProblemCause::Unreadable { why } | ProblemCause::Syntax { why } => f.write_str(why)?,
-            ProblemCause::Unknown { nearest: None } => write!(f, "{key} is no known key")?,
+            // It may be meant for another part of the program.
+            ProblemCause::Unknown { nearest: None } => {
+                write!(f, "{key} is no known key; one of your program's own is for Sources::foreign")?;
+            }
             ProblemCause::Unknown { nearest: Some(nearest) } => {
                 write!(f, "{key} is no known key, did you mean {nearest}?")?;
             }

@@ -7,15 +7,21 @@ use crate::settings::Settings;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-const QUOTA_PATTERN: &str = r"^\s*[0-9]+/[0-9.]*(ns|us|µs|ms|s|min|h|day)(\s+burst\s+[0-9]+)?\s*$";
+/// The units of durations and of quotas: those of humantime, except months and years.
+macro_rules! units {
+    () => {
+        concat!(
+            r"(nanos|nsec|ns|usec|us|µs|millis|msec|ms|seconds|second|secs|sec|s|",
+            r"minutes|minute|mins|min|m|hours|hour|hrs|hr|h|days|day|d|weeks|week|wks|wk|w)"
+        )
+    };
+}
 
-const FUNCTION_QUOTA_PATTERN: &str = r"^\s*\S+\s+[0-9]+/[0-9.]*(ns|us|µs|ms|s|min|h|day)(\s+burst\s+[0-9]+)?\s*$";
+const QUOTA_PATTERN: &str = concat!(r"^\s*[0-9]+/[0-9.]*", units!(), r"(\s+burst\s+[0-9]+)?\s*$");
 
-/// Matches durations with the units of humantime, except months and years.
-const DURATION_PATTERN: &str = concat!(
-    r"^\s*([0-9]+(\.[0-9]+)?\s*(nanos|nsec|ns|usec|us|µs|millis|msec|ms|seconds|second|secs|sec|s|",
-    r"minutes|minute|mins|min|m|hours|hour|hrs|hr|h|days|day|d|weeks|week|wks|wk|w)\s*)+$"
-);
+const FUNCTION_QUOTA_PATTERN: &str = concat!(r"^\s*\S+\s+[0-9]+/[0-9.]*", units!(), r"(\s+burst\s+[0-9]+)?\s*$");
+
+const DURATION_PATTERN: &str = concat!(r"^\s*([0-9]+(\.[0-9]+)?\s*", units!(), r"\s*)+$");
 
 /// Writes the reference of all keys, in Markdown.
 #[must_use]
