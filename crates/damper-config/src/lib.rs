@@ -140,6 +140,7 @@
 //! | `tokio` | layers that wait by tokio's timer: deadlines, retries, hedges, pacing, limits of calls in flight |
 //! | `tower` | with `tokio`, stacks of all parts: `settings.server.http.server_stack()`, `settings.client.http.client_stack()` |
 //! | `mesh` | scopes of Mesh: `settings.server.mesh.scopes()` |
+//! | `tracing` | a log line at `warn` for each value that `normalized` leaves out |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // | file | what |
@@ -190,9 +191,10 @@ pub use section::{Change, Key};
 pub use settings::{
     AdaptiveLimitSettings, AdmissionSettings, AlgorithmError, BulkheadSettings, CircuitBreakerSettings,
     ClientConcurrency, ClientDeadlineSettings, ClientLayers, ClientRateLimitSettings, ClientSettings,
-    ClientStackSettings, ConfiguredStrategy, HedgeSettings, KeyDescription, LimitAlgorithm, LimitKey, MeshSettings,
-    PacingSettings, PacingStrategy, RateLimitSettings, RetryBudgetSettings, RetrySettings, ServerConcurrency,
-    ServerDeadlineSettings, ServerLayers, ServerSettings, ServerStackSettings, Settings, ThrottleSettings,
+    ClientStackSettings, ConfiguredStrategy, HedgeSettings, KeyDescription, LimitAlgorithm, LimitHeaders, LimitKey,
+    MeshSettings, PacingSettings, PacingStrategy, ProxyHeader, RateLimitSettings, RetryBudgetSettings, RetrySettings,
+    ServerConcurrency, ServerDeadlineSettings, ServerLayers, ServerSettings, ServerStackSettings, Settings,
+    ThrottleSettings, Tiers,
 };
 pub use sources::Sources;
 pub use value::Origin;

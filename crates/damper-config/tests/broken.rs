@@ -139,7 +139,7 @@ const BROKEN: [(&str, &[&str]); 43] = [
         &[
             "app.toml:2:17: client.http.circuit_breaker.failure_threshold is 1001, it must be a whole number from 1 to 1000",
             "app.toml:3:17: client.http.circuit_breaker.cooldown is \"1us\", it must be a duration from 1ms to 100days, such as \"30s\"",
-            "app.toml:4:17: client.http.circuit_breaker.cooldown_jitter is 100, it must be a whole number from 0 to 90",
+            "app.toml:4:17: client.http.circuit_breaker.cooldown_jitter is 100, it must be a percentage from 0% to 90%, such as \"50%\"",
             "app.toml:5:14: client.http.retry_budget.floor is 1000000, it must be a whole number from 0 to 10000",
         ],
     ),
@@ -200,7 +200,7 @@ const BROKEN: [(&str, &[&str]); 43] = [
         "client.http.throttle.multiplier = true\nclient.http.hedge.max_extra = 0",
         &[
             "app.toml:1:22: client.http.throttle.multiplier is true, it must be a number from 1 to 10",
-            "app.toml:2:19: client.http.hedge.max_extra is 0, it must be a number from 0.001 to 1",
+            "app.toml:2:19: client.http.hedge.max_extra is 0, it must be a percentage from 0.1% to 100%, such as \"20%\", or the fraction 0.2",
         ],
     ),
     (
@@ -224,7 +224,7 @@ const BROKEN: [(&str, &[&str]); 43] = [
     (
         "[server.http.ratelimit]\ntiers = [\n    '5/s',\n    '0/s',\n]\ntrusted_proxies = ['10.0.0.0/8', 5]",
         &[
-            "app.toml:4:5: server.http.ratelimit.tiers is [\"5/s\", \"0/s\"], it must be a list of at most 15 quotas such as \"100/s burst 200\" (\"0/s\": at most 10000000 a second, burst 1 to 10000000)",
+            "app.toml:4:5: server.http.ratelimit.tiers is [\"5/s\", \"0/s\"], it must be at most 15 quotas such as \"100/s burst 200\", by the names of tiers or in a list (\"0/s\": at most 10000000 a second, burst 1 to 10000000)",
             "app.toml:6:34: server.http.ratelimit.trusted_proxies is [\"10.0.0.0/8\", 5], it must be a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6",
         ],
     ),

@@ -4,6 +4,7 @@
 // |---|---|
 // | `mod` | `Settings`: the tree |
 // | `rate_limit` | `ratelimit`, of servers and of clients |
+// | `tiers` | the quotas of tiers, by name |
 // | `circuit_breaker` | `circuit_breaker` |
 // | `retry` | `retry`, `retry_budget`, `hedge` |
 // | `deadline` | `deadline`, of servers and of clients |
@@ -24,16 +25,20 @@ mod rate_limit;
 mod retry;
 mod stack;
 mod throttle;
+mod tiers;
 
 pub use circuit_breaker::CircuitBreakerSettings;
 pub use concurrency::{AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings};
 pub use deadline::{ClientDeadlineSettings, ServerDeadlineSettings};
 pub use mesh::MeshSettings;
 pub use pacing::{ConfiguredStrategy, PacingSettings, PacingStrategy};
-pub use rate_limit::{AlgorithmError, ClientRateLimitSettings, LimitAlgorithm, LimitKey, RateLimitSettings};
+pub use rate_limit::{
+    AlgorithmError, ClientRateLimitSettings, LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings,
+};
 pub use retry::{HedgeSettings, RetryBudgetSettings, RetrySettings};
 pub use stack::{ClientConcurrency, ClientStackSettings, ServerConcurrency, ServerStackSettings};
 pub use throttle::ThrottleSettings;
+pub use tiers::Tiers;
 
 use crate::section::{Key, Section, Tree, group};
 use crate::setting::Written;
