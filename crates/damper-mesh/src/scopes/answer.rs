@@ -98,7 +98,12 @@ impl ScopesDenied {
         let exhausted = |(scope, usage): (Scope, RateLimitUsage)| {
             (scope, if scope == self.scope { usage.exhausted() } else { usage })
         };
-        Meta::reporting(reports(&self.usages.all).map(exhausted))
+        let mut usages: Vec<_> = reports(&self.usages.all).map(exhausted).collect();
+        match usages.len() {
+            // The error beside it names the scope.
+            1 => usages.pop().map_or_else(Meta::default, |(_, usage)| Meta::of(usage)),
+            _ => Meta::reporting(usages),
+        }
     }
 }
 
