@@ -108,7 +108,8 @@
 //! | `throttle` | `throttle()`, `per_host()` | `layer()` |
 //! | `pacing` | `pacer()`, `retry(budget)` | `pacers()`, `layer(budget)`, which repeats rejected calls |
 //! | `deadline` | `timeout()` | `layer()` |
-//! | `server.mesh` | `scopes()` (feature `mesh`) | |
+//! | `server.mesh` | `configured_scopes()`, by `algorithm`; `scopes()`, of token buckets (feature `mesh`) | |
+//! | `client.mesh` | `builder(http, uri)` (features `mesh` and `tokio`) | |
 //!
 //! A primitive does not apply `max_wait`: call `acquire(1).within(settings.max_wait())`.
 //!

@@ -139,7 +139,7 @@
 //! | `http` | layers of HTTP from settings: `RateLimitSettings::layer`, `CircuitBreakerSettings::layer` |
 //! | `tokio` | layers that wait by tokio's timer: deadlines, retries, hedges, pacing, limits of calls in flight |
 //! | `tower` | with `tokio`, stacks of all parts: `settings.server.http.server_stack()`, `settings.client.http.client_stack()` |
-//! | `mesh` | scopes of Mesh: `settings.server.mesh.scopes()` |
+//! | `mesh` | scopes of Mesh: `settings.server.mesh.scopes()`; with `tokio`, clients: `settings.client.mesh.builder(http, uri)` |
 //! | `tracing` | a log line at `warn` for each value that `normalized` leaves out |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -185,6 +185,8 @@ pub use crate::http::{ConfiguredLimit, ConfiguredLimitError, ConfiguredPacers};
 pub use document::Format;
 pub use kind::Kind;
 pub use live::{Reload, ReloadError, Reloader, SettingChange, Watch};
+#[cfg(feature = "mesh")]
+pub use mesh::ConfiguredScopes;
 pub use problem::{ConfigError, Problem, ProblemCause};
 pub use reference::{json_schema, reference, sample};
 pub use section::{Change, Key};
@@ -192,9 +194,9 @@ pub use settings::{
     AdaptiveLimitSettings, AdmissionSettings, AlgorithmError, BulkheadSettings, CircuitBreakerSettings,
     ClientConcurrency, ClientDeadlineSettings, ClientLayers, ClientRateLimitSettings, ClientSettings,
     ClientStackSettings, ConfiguredStrategy, HedgeSettings, KeyDescription, LimitAlgorithm, LimitHeaders, LimitKey,
-    MeshSettings, PacingSettings, PacingStrategy, ProxyHeader, RateLimitSettings, RetryBudgetSettings, RetrySettings,
-    ServerConcurrency, ServerDeadlineSettings, ServerLayers, ServerSettings, ServerStackSettings, Settings,
-    ThrottleSettings, Tiers,
+    MeshAlgorithm, MeshClientSettings, MeshSettings, PacingSettings, PacingStrategy, ProxyHeader, RateLimitSettings,
+    RetryBudgetSettings, RetrySettings, ServerConcurrency, ServerDeadlineSettings, ServerLayers, ServerSettings,
+    ServerStackSettings, Settings, ThrottleSettings, Tiers,
 };
 pub use sources::Sources;
 pub use value::Origin;

@@ -12,7 +12,7 @@
 // | `throttle` | `throttle` |
 // | `pacing` | `pacing` |
 // | `stack` | `stack`, of servers and of clients |
-// | `mesh` | `mesh` |
+// | `mesh` | `mesh`, of servers and of clients |
 // | `buildable` | a check that everything the settings describe can be built |
 
 mod buildable;
@@ -30,7 +30,7 @@ mod tiers;
 pub use circuit_breaker::CircuitBreakerSettings;
 pub use concurrency::{AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings};
 pub use deadline::{ClientDeadlineSettings, ServerDeadlineSettings};
-pub use mesh::MeshSettings;
+pub use mesh::{MeshAlgorithm, MeshClientSettings, MeshSettings};
 pub use pacing::{ConfiguredStrategy, PacingSettings, PacingStrategy};
 pub use rate_limit::{
     AlgorithmError, ClientRateLimitSettings, LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings,
@@ -90,6 +90,8 @@ group! {
         http: ClientLayers,
         /// Of gRPC: `client.grpc`.
         grpc: ClientLayers,
+        /// Of Mesh: `client.mesh`.
+        mesh: MeshClientSettings,
     }
 }
 
