@@ -3,17 +3,20 @@
 use damper::limit::{BudgetError, LeaseError};
 use damper::time::Seed;
 use damper::word32::Word32Error;
+use damper::{
+    BreakerConfig, CircuitBreaker, Deadline, LeasingBucket, LimitSet, ManualClock, Quota, QuotaError, Retry,
+    SetQuotaError, SlidingCounter, TierError, TokenBucket,
+};
 #[cfg(feature = "alloc")]
 use damper::{KeyedLimiterError, SlidingLog};
-use damper::{
-    LeasingBucket, LimitSet, ManualClock, Quota, QuotaError, SetQuotaError, SlidingCounter, TierError, TokenBucket,
-};
 use std::error::Error;
 use std::time::Duration;
 
 #[track_caller]
 fn says(error: &dyn Error, message: &str) {
     assert_eq!(error.to_string(), message);
+    // This is what `main` and `unwrap` print.
+    assert_eq!(format!("{error:?}"), message);
     assert!(!message.ends_with('.') && !message.starts_with(char::is_uppercase));
     assert!(error.source().is_none());
 }
@@ -138,6 +141,119 @@ fn quota_display() {
     ] {
         assert_eq!(quota.to_string(), text);
     }
+}
+
+/// What `main` prints when it returns an error, after `Error: `.
+fn printed_by_main<E: Error>(result: Result<(), E>) -> String {
+    format!("{:?}", result.unwrap_err())
+}
+
+#[test]
+fn main_prints_the_message_of_an_error_and_its_sources() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), &clock);
+    let call = || breaker.call(|| "x".parse::<u32>().map(drop)).map_err(|error| Box::new(error) as Box<dyn Error>);
+    assert_eq!(format!("{:?}", call().unwrap_err()), "call failed: ParseIntError { kind: InvalidDigit }");
+    breaker.force_open();
+    assert_eq!(format!("{:?}", call().unwrap_err()), "call refused: circuit forced open");
+
+    let retry = Retry::with_clock(2, &clock, 7);
+    let refused = || breaker.call(|| "42".parse::<u32>().map(drop));
+    let error = retry.call_sleeping_by(|wait| clock.advance(wait), |_| refused());
+    assert_eq!(
+        printed_by_main(error),
+        "gave up after 1 attempt in 0 ns: not retryable: call refused: circuit forced open"
+    );
+    let late = retry.deadline(Deadline::with_clock(Duration::ZERO, &clock));
+    assert_eq!(
+        printed_by_main(late.call_sleeping_by(drop, |_| refused())),
+        "gave up after 0 attempts in 0 ns: no time left"
+    );
+}
+
+/// Every `Error` of the crates writes its `Debug` by itself, so that no `main` prints the fields of a struct.
+#[cfg(feature = "std")]
+#[test]
+fn no_error_derives_its_debug() {
+    let mut sources = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/crates"))];
+    let mut errors = 0;
+    while let Some(path) = sources.pop() {
+        if path.is_dir() {
+            sources.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        if path.extension().is_none_or(|extension| extension != "rs")
+            || !path.components().any(|part| part.as_os_str() == "src")
+        {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let implemented = text.lines().filter(|line| line.starts_with("impl"));
+        for name in implemented.filter_map(|line| line.split_once("Error for ")).map(|(_, name)| name) {
+            let name = name.split(|letter: char| !letter.is_alphanumeric()).next().unwrap();
+            let mut attributes: Vec<&str> = Vec::new();
+            for line in text.lines() {
+                let is_defined = ["pub struct ", "pub enum "].iter().any(|start| {
+                    line.strip_prefix(start)
+                        .and_then(|rest| rest.strip_prefix(name))
+                        .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+                });
+                if is_defined {
+                    errors += 1;
+                    assert!(
+                        !attributes.iter().any(|line| line.starts_with("#[derive(") && line.contains("Debug")),
+                        "{name} in {} derives Debug",
+                        path.display()
+                    );
+                }
+                if line.starts_with("#[") || line.starts_with("//") {
+                    attributes.push(line)
+                } else {
+                    attributes.clear()
+                }
+            }
+        }
+    }
+    assert!(errors > 60, "found only {errors} errors");
+}
+
+/// Returns what the compiler says about a `main` with this body, beside a damper without features.
+#[cfg(feature = "std")]
+fn compiler_output(body: &str) -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let package = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiler-messages");
+    std::fs::create_dir_all(package.join("src")).unwrap();
+    let manifest = format!(
+        "[package]\nname = 'compiler-messages'\nedition = '2024'\n[workspace]\n\
+         [dependencies]\ndamper-core = {{ path = '{}', default-features = false }}\n",
+        root.join("crates/damper-core").display()
+    );
+    std::fs::write(package.join("Cargo.toml"), manifest).unwrap();
+    std::fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
+    std::fs::write(package.join("src/main.rs"), format!("fn main() {{ {body} }}\n")).unwrap();
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    cargo.args(["check", "--quiet", "--offline"]).current_dir(&package).env("CARGO_TARGET_DIR", package.join("target"));
+    // Flags such as those of a coverage build concern the test, not the program that it compiles.
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    String::from_utf8_lossy(&cargo.output().unwrap().stderr).into_owned()
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn compiler_names_when_for_retries_of_errors_without_error() {
+    let retry =
+        "let clock = damper_core::ManualClock::new(); let retry = damper_core::Retry::with_clock(3, &clock, 7);";
+    for call in [
+        "let _ = retry.run(|_| async { Err::<(), &str>(\"no\") });",
+        "let _ = retry.call_sleeping_by(drop, |_| Err::<(), &str>(\"no\"));",
+    ] {
+        let output = compiler_output(&format!("{retry} {call}"));
+        for part in ["error[E0277]", "outcomes of type `Result<(), &str>` to retry", ".when(|result| result.is_err()"] {
+            assert!(output.contains(part), "{call}: {output}");
+        }
+    }
+    let call = "let _ = retry.run(|_| async { Err::<(), _>(core::fmt::Error) });";
+    assert_eq!(compiler_output(&format!("{retry} {call}")), "", "an error that implements `Error` is retried");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn model_window(number: &str, unit: u128) -> Option<u64> {
     if nanos % places != 0 { None } else { u64::try_from(nanos / places).ok() }
 }
 
-const UNITS: [(&str, u128); 8] = [
+const UNITS: [(&str, u128); 11] = [
     ("ns", 1),
     ("us", 1_000),
     ("\u{b5}s", 1_000),
@@ -24,6 +24,9 @@ const UNITS: [(&str, u128); 8] = [
     ("min", 60_000_000_000),
     ("h", 3_600_000_000_000),
     ("day", 86_400_000_000_000),
+    ("minute", 60_000_000_000),
+    ("hrs", 3_600_000_000_000),
+    ("week", 604_800_000_000_000),
 ];
 
 #[test]
@@ -33,6 +36,17 @@ fn documented_forms_are_parsed() {
         ("5000/h burst 100", Quota::per_hour(5_000).burst(100)),
         ("30/min burst 5 max_debt 50", Quota::per_minute(30).burst(5).max_debt(50)),
         ("30/min max_debt 50 burst 5", Quota::per_minute(30).burst(5).max_debt(50)),
+        // The units of durations in configuration files.
+        ("600/minute", Quota::per_minute(600)),
+        ("600/m", Quota::per_minute(600)),
+        ("50/sec", Quota::per_second(50)),
+        ("50/5seconds burst 9", Quota::per(50, Duration::from_secs(5)).unwrap().burst(9)),
+        ("5000/hour", Quota::per_hour(5_000)),
+        ("7/d", Quota::per(7, Duration::from_hours(24)).unwrap()),
+        ("7/0.5week", Quota::per(7, Duration::from_hours(84)).unwrap()),
+        ("1/5msec", Quota::per(1, Duration::from_millis(5)).unwrap()),
+        ("1/5usec", Quota::per(1, Duration::from_micros(5)).unwrap()),
+        ("1/5nanos", Quota::per(1, Duration::from_nanos(5)).unwrap()),
         ("1000/day", Quota::per(1_000, Duration::from_secs(86_400)).unwrap()),
         ("10/250ms", Quota::per(10, Duration::from_millis(250)).unwrap()),
         ("1/1.5s", Quota::every(Duration::from_millis(1_500)).unwrap()),
@@ -61,7 +75,9 @@ fn errors_name_the_place_and_what_was_expected() {
         ("1/", E::UnknownUnit { at: 2 }),
         ("1/ s", E::UnknownUnit { at: 2 }),
         ("1/5", E::UnknownUnit { at: 3 }),
-        ("1/week", E::UnknownUnit { at: 2 }),
+        ("1/month", E::UnknownUnit { at: 2 }),
+        ("1/M", E::UnknownUnit { at: 2 }),
+        ("1/minutely", E::UnknownUnit { at: 2 }),
         ("1/S", E::UnknownUnit { at: 2 }),
         ("1/.5s", E::InexactWindow { at: 2 }),
         ("1/1.s", E::InexactWindow { at: 2 }),

@@ -54,7 +54,7 @@ pub enum AnySetting<'a> {
     List(Vec<AnySetting<'a>>),
 }
 
-const CHOICES: [&str; 20] = [
+const CHOICES: [&str; 28] = [
     "global",
     "client",
     "path",
@@ -75,6 +75,14 @@ const CHOICES: [&str; 20] = [
     "gradual_decrease",
     "exponential_backoff",
     "cubic_rate",
+    "utc",
+    "forwarded",
+    "deny_new",
+    "on_all_responses_with_x",
+    "50%",
+    "2.5 %",
+    "/healthz",
+    "/health/*",
 ];
 
 const DAY: Duration = Duration::from_hours(24);
@@ -111,7 +119,10 @@ impl AnySetting<'_> {
     }
 }
 
-static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| Settings::keys().into_iter().map(|key| key.path).collect());
+static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let tiers = ["free", "pro.quota"].map(|tier| format!("server.http.ratelimit.tiers.{tier}"));
+    Settings::keys().into_iter().map(|key| key.path).chain(tiers).collect()
+});
 
 fn key(number: u16) -> &'static str {
     &KEYS[usize::from(number) % KEYS.len()]

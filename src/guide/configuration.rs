@@ -9,12 +9,21 @@
 //! [server.http.ratelimit]
 //! quota = "5000/h burst 100"        # or requests_per_second and burst
 //! key = "client"                    # global, client, path, or header:NAME
-//! trusted_proxies = ["10.0.0.0/8"]
+//! trusted_proxies = ["10.0.0.0/8"]  # they write X-Forwarded-For; with proxy_header = "forwarded", RFC 7239's
+//! headers = "on_all_responses"      # on_refusals by default
+//!
+//! [server.http.ratelimit.tiers]     # the program says which client is in which tier
+//! free = "60/minute"
+//! pro = "600/minute"
 //!
 //! [client.http.circuit_breaker]
 //! failure_threshold = 5
 //! cooldown = "30s"
 //! ```
+//!
+//! A quota and a duration have the same units: `ms`, `s`, `min`, `h`, `day`, or `minute` and the like. Shares are written
+//! in percent: `failure_rate = "50%"`, `retry_budget.ratio = "20%"`. Without the sign a number has the meaning of the
+//! setter in code: 50 percent for `failure_rate`, the fraction 0.2 for `ratio`. A `failure_rate` of 0.5 is refused.
 //!
 //! An environment variable has two underscores for each dot, because keys contain single ones:
 //! `APP__SERVER__HTTP__RATELIMIT__BURST=20`. A later `quota` overrides an earlier rate and burst. A later rate or burst
@@ -48,7 +57,7 @@
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let reloader = Reloader::new(Sources::new().toml("app.toml", "server.http.ratelimit.burst = 20"))?;
 //! let settings = reloader.settings();
-//! let server = settings.server.http.server_stack()?.exempt(|head| head.uri.path() == "/healthz");
+//! let server = settings.server.http.server_stack()?.exempt(|head| head.uri.path() == "/metrics");
 //! let client = settings.client.grpc.client_stack()?.protocol(Grpc::new());
 //! let reloader = reloader
 //!     .bind(|settings| &settings.server.http, server.clone())
@@ -63,7 +72,9 @@
 //! ```
 //!
 //! Deadline, rate limit, circuit breaker and retries are on by default. Hedge, throttle, pacing and limits of calls in
-//! flight are off. Calls wait up to `max_wait` for a slot or a token. A part that settings cannot describe, such as a
+//! flight are off. The limits of a server never apply to health checks: `/health`, `/healthz`, `/livez`, `/readyz` and
+//! the methods of `grpc.health.v1.Health`. The key `stack.exempt_paths` replaces this list, and an empty list turns it
+//! off. Calls wait up to `max_wait` for a slot or a token. A part that settings cannot describe, such as a
 //! limit per user, is added to `stack.parts()` with its setter.
 //!
 //! # Sections by themselves
@@ -97,7 +108,8 @@
 //! | `throttle` | `throttle()`, `per_host()` | `layer()` |
 //! | `pacing` | `pacer()`, `retry(budget)` | `pacers()`, `layer(budget)`, which repeats rejected calls |
 //! | `deadline` | `timeout()` | `layer()` |
-//! | `server.mesh` | `scopes()` (feature `mesh`) | |
+//! | `server.mesh` | `configured_scopes()`, by `algorithm`; `scopes()`, of token buckets (feature `mesh`) | |
+//! | `client.mesh` | `builder(http, uri)` (features `mesh` and `tokio`) | |
 //!
 //! A primitive does not apply `max_wait`: call `acquire(1).within(settings.max_wait())`.
 //!
@@ -122,6 +134,7 @@
 //!
 //! [`normalized`](crate::config::Sources::normalized) is for a program that must start. It omits each bad value, so
 //! that the value of an earlier source or the default applies, and returns the mistakes for the log. If values
+//! With the feature `tracing` it logs each of them at `warn`, too. If values
 //! contradict each other, those of the last source are omitted, or within one source the one that allows more. Zero,
 //! negative numbers, NaN and infinity are out of every range that a limit is built from, and so are rates that no
 //! server reaches. A quota of `unlimited` is refused.

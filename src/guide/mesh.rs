@@ -172,7 +172,10 @@
 //!
 //! A response reports the usage of one limit as `rate_limit`, and of several as `rate_limits`. By default it warns at
 //! 10 % and at 2 % left. [`Warnings`](crate::mesh::Warnings) sets other thresholds. Token buckets report the burst and
-//! its refill time. For whole windows, choose the algorithm [`FixedWindow`](crate::FixedWindow).
+//! its refill time. They are full at the start, so 100 per minute admit up to 199 requests in the first minute. For whole
+//! windows, choose the algorithm [`FixedWindow`](crate::FixedWindow), in files `server.mesh.algorithm = "fixed_window"`.
+//! The usage of a function keeps its scope even if it is the only one, because clients take a limit without a scope for
+//! one of all functions.
 //!
 //! # A client
 //!

@@ -262,6 +262,44 @@ async fn limit_of_a_function_slows_down_no_other() {
 }
 
 #[tokio::test]
+async fn only_limit_of_a_service_slows_down_its_function_alone() {
+    let skip = Skip::new();
+    let quota = Quota::per_minute(10).burst(1);
+    let scopes = Scopes::with_clock(Arc::clone(&skip.clock)).function("f", quota).build().unwrap();
+    let address = serve_mesh(scopes, ok).await;
+    let client = builder(address, &skip).build();
+    client.call(call("f")).await.unwrap();
+    client.call(call("g")).await.unwrap();
+    assert_eq!(skip.take(), [], "g has no limit");
+    client.call(call("f")).await.unwrap();
+    assert_eq!(skip.take(), [Duration::from_secs(6)]);
+}
+
+#[tokio::test]
+async fn refusals_without_a_wait_are_retried_after_a_tenth_of_a_second_at_least() {
+    let (address, _) = answering(vec![refusal(Value::Null)]).await;
+    let skip = Skip::new();
+    for seed in 0..20 {
+        let retry = Retry::with_clock(5, Arc::clone(&skip.clock), seed);
+        let answer = builder(address, &skip).retry(retry).build().call(call("f")).await.unwrap();
+        assert_eq!(answer.errors[0].code, MeshError::RATE_LIMITED);
+        let waits = skip.take();
+        assert!(waits.len() == 4 && waits.iter().all(|wait| *wait >= Duration::from_millis(100)), "{waits:?}");
+    }
+    // The clock stands still, so a call that waited would not end.
+    let clock: SharedClock = Arc::new(ManualClock::new());
+    for seed in 0..20 {
+        let uri = format!("http://{address}/").parse().unwrap();
+        let client = ClientBuilder::sleeping_by(http(), uri, look_again as Timer);
+        let retry = Retry::with_clock(5, Arc::clone(&clock), seed);
+        let client = client.retry(retry).timeout(Duration::from_millis(90)).build();
+        let answer = tokio::time::timeout(Duration::from_secs(30), client.call(call("f"))).await;
+        let answer = answer.expect("a wait beyond the deadline ends the call").unwrap();
+        assert_eq!(answer.errors[0].code, MeshError::RATE_LIMITED);
+    }
+}
+
+#[tokio::test]
 async fn limit_of_all_slows_every_function_down_until_more_is_left() {
     let (address, _) =
         answering(vec![paced(&json!({ "service": usage(5, 30) })), paced(&json!({ "service": usage(90, 30) }))]).await;

@@ -180,3 +180,19 @@ fn threads_never_get_more_than_each_limit() {
         .sum();
     assert_eq!(allowed.iter().sum::<usize>() + left, 300);
 }
+
+/// What the docs of `ScopesBuilder::algorithm` and of the key `server.mesh.algorithm` say.
+#[test]
+fn token_bucket_admits_199_of_100_per_minute_in_the_first_minute() {
+    fn admitted<A: KeyedAlgorithm>() -> usize {
+        let clock = ManualClock::new();
+        let scopes = Scopes::with_clock(&clock).algorithm::<A>().global(Quota::per_minute(100)).build().unwrap();
+        let calls = (0..6_000).filter(|_| {
+            let is_allowed = scopes.check(Caller::of("f")).is_ok();
+            clock.advance(Duration::from_millis(10));
+            is_allowed
+        });
+        calls.count()
+    }
+    assert_eq!((admitted::<TokenBucket>(), admitted::<FixedWindow>()), (199, 100));
+}

@@ -135,7 +135,7 @@ async fn refusal_names_its_scope_and_reports_the_limits_that_it_met() {
         assert_eq!(details.get("function"), (scope == "function").then_some(&json!("f")));
         let meta = &refusal["meta"];
         match &*met {
-            [_] => assert_eq!(meta["rate_limit"]["remaining"], 0, "one limit has no scope in `meta`"),
+            [_] => assert_eq!(meta["rate_limit"]["remaining"], 0, "one limit of all functions has no scope in `meta`"),
             met => {
                 let reported: Vec<_> = meta["rate_limits"].as_object().unwrap().keys().collect();
                 assert_eq!(reported, met);
@@ -271,6 +271,64 @@ async fn request_without_a_deadline_gets_no_report_and_expired_ones_take_no_toke
     assert_eq!(status.as_u16(), 504);
     let (_, _, document) = post(address, request("req_3", "f").to_json()).await;
     assert_eq!(document["meta"]["rate_limit"]["used"], 2);
+}
+
+/// A clock that each reading moves by a millisecond.
+#[derive(Clone)]
+struct Moving(Arc<AtomicUsize>);
+
+impl damper::Clock for Moving {
+    fn now(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) as u64
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+#[tokio::test]
+async fn deadline_that_passes_before_the_function_is_called_reports_no_usage() {
+    let (mut unbegun, mut begun) = (0, 0);
+    for millis in 1..=40 {
+        let clock = Moving(Arc::default());
+        let scopes = Scopes::with_clock(clock).global(Quota::per_hour(5)).build().unwrap();
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let service = MeshLayer::sleeping_by("orders-api", scopes, look_again as Timer).layer(service_fn(
+            move |_: IncomingCall<Moving>| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                async { Ok::<_, MeshError>(json!("done")) }
+            },
+        ));
+        let deadline = SpecifiedDeadline::after(Duration::from_millis(millis));
+        let body = Full::new(request("req_1", "f").with_deadline(&deadline).to_json());
+        let request = http::Request::post("/").body(body).unwrap();
+        let response = tower::ServiceExt::oneshot(service, request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+        let document: Value = serde_json::from_slice(&body).unwrap();
+        let is_called = calls.load(Ordering::Relaxed) > 0;
+        assert_eq!(document["meta"].get("rate_limit").is_some(), is_called, "{millis} ms: {document}");
+        assert!(is_called || status == 504, "{millis} ms: {document}");
+        *(if is_called { &mut begun } else { &mut unbegun }) += 1;
+    }
+    assert!(unbegun > 3 && begun > 3, "{unbegun} not called, {begun} called");
+}
+
+#[tokio::test]
+async fn only_limit_of_a_service_is_reported_with_its_function() {
+    let scopes = Scopes::with_clock(clock()).function("f", Quota::per_minute(1)).build().unwrap();
+    let address = serve_mesh(scopes, echo).await;
+    let (_, _, document) = post(address, request("req_1", "f").to_json()).await;
+    assert_eq!(document["meta"]["rate_limits"]["function"]["remaining"], 0);
+    assert!(document["meta"].get("rate_limit").is_none());
+    // The error of a refusal names the scope.
+    let (_, _, document) = post(address, request("req_1", "f").to_json()).await;
+    assert_eq!(document["errors"][0]["details"]["scope"], "function");
+    assert_eq!(document["meta"]["rate_limit"]["remaining"], 0);
+    let (_, _, document) = post(address, request("req_2", "g").to_json()).await;
+    assert!(document["meta"].get("rate_limits").is_none() && document["meta"].get("rate_limit").is_none());
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Puts the members of sources into settings, and collects the mistakes.
 
 use crate::document::letters;
+use crate::kind::Kind;
 use crate::problem::{ConfigError, Problem, ProblemCause};
 use crate::section::{Conflict, Instead, Key, Section, Tree, joined};
 use crate::setting::{Refusal, Written};
@@ -87,6 +88,9 @@ impl KnownNames {
         let last = unknown.rsplit('.').next().unwrap_or_default();
         let farthest = (last.chars().count() / 3).max(2);
         let same = || self.0.iter().find(|known| known.letters == unknown_letters);
+        // `retries` is three changes away from `retry`.
+        let unknown_stem = singular(&unknown_letters);
+        let other_number = || self.0.iter().find(|known| singular(&known.letters) == unknown_stem);
         let near = || {
             (self.0.iter())
                 .filter(|known| known.name.len().abs_diff(unknown.len()) <= farthest)
@@ -96,9 +100,18 @@ impl KnownNames {
                 .map(|(_, known)| known)
         };
         // Otherwise its section may be wrong or missing. The user means a section rather than a key of the same name.
-        let has_name = |known: &&KnownName| known.name.rsplit('.').next() == Some(last);
+        let last = singular(last);
+        let has_name = |known: &&KnownName| known.name.rsplit('.').next().is_some_and(|name| singular(name) == last);
         let elsewhere = || self.0.iter().filter(has_name).min_by_key(|known| known.name.matches('.').count());
-        same().or_else(near).or_else(elsewhere).map(|known| known.name.clone())
+        same().or_else(other_number).or_else(near).or_else(elsewhere).map(|known| known.name.clone())
+    }
+}
+
+/// Returns a name without the ending of its plural, so that `retries` and `retry` compare equal.
+fn singular(name: &str) -> String {
+    match (name.strip_suffix("ies"), name.strip_suffix('s')) {
+        (Some(stem), _) => format!("{stem}y"),
+        (None, stem) => stem.unwrap_or(name).to_owned(),
     }
 }
 
@@ -190,6 +203,13 @@ struct Binder<'a, T> {
     problems: Vec<Problem>,
 }
 
+/// A value as a message shows it.
+struct Given {
+    path: String,
+    value: Value,
+    expected: String,
+}
+
 /// The key by which a JSON file names its schema.
 const SCHEMA: &str = "$schema";
 
@@ -198,8 +218,11 @@ impl<T: Tree> Binder<'_, T> {
         for Member { key, value, origin } in members {
             let path = joined(path, &key);
             if let Some(key) = self.key(&path) {
-                if seen.insert(path.clone()) {
-                    self.set(key, path, value, origin);
+                if let (Kind::Tiers { .. }, Value::Table(_) | Value::Null) = (key.kind, &value) {
+                    self.tiers(key, &path, "", value, &origin, seen);
+                } else if seen.insert(path.clone()) {
+                    let given = Given { path: path.clone(), value: value.clone(), expected: key.kind.to_string() };
+                    self.set(key, &path, value, origin, given);
                 } else {
                     self.problems.push(Problem::new(origin, path, ProblemCause::Repeated));
                 }
@@ -210,9 +233,60 @@ impl<T: Tree> Binder<'_, T> {
                     Value::Null => {}
                     other => self.invalid(origin, path, &other, "a table of settings".to_owned(), None),
                 }
+            } else if let Some((key, section_and_key, name)) = self.key_above(&path) {
+                self.tiers(key, section_and_key, name, value, &origin, seen);
             } else if !is_foreign(&path, self.foreign) && path != SCHEMA {
                 let nearest = self.known.get_or_insert_with(|| KnownNames::of(&self.settings)).nearest(&path);
                 self.problems.push(Problem::new(origin, shortened_path(&path), ProblemCause::Unknown { nearest }));
+            }
+        }
+    }
+
+    /// Returns the key of named values that a path lies below, its path, and the rest.
+    fn key_above<'p>(&mut self, path: &'p str) -> Option<(&'static Key, &'p str, &'p str)> {
+        let ends = path.match_indices('.').map(|(end, _)| end);
+        let above = |end: usize| {
+            let key = self.key(&path[..end]).filter(|key| matches!(key.kind, Kind::Tiers { .. }))?;
+            Some((key, &path[..end], &path[end + 1..]))
+        };
+        { ends }.find_map(above)
+    }
+
+    /// Reads quotas by the names of tiers: a quota, or a table with the key `quota`.
+    ///
+    /// `path` is that of the key, and `name` the part below it, which is empty at the key itself.
+    fn tiers(
+        &mut self,
+        key: &'static Key,
+        path: &str,
+        name: &str,
+        value: Value,
+        origin: &Origin,
+        seen: &mut BTreeSet<String>,
+    ) {
+        let full = if name.is_empty() { path.to_owned() } else { joined(path, name) };
+        match value {
+            Value::Table(members) => {
+                for Member { key: next, value, origin } in members {
+                    self.tiers(key, path, &joined(name, &next), value, &origin, seen);
+                }
+            }
+            // An empty table of YAML.
+            Value::Null if name.is_empty() => {}
+            value => {
+                let tier = name.strip_suffix(".quota").unwrap_or(name);
+                if tier.contains('.') {
+                    let first = tier.split('.').next().unwrap_or_default();
+                    let nearest = Some(shortened_path(&format!("{path}.{first}.quota")));
+                    let cause = ProblemCause::Unknown { nearest };
+                    self.problems.push(Problem::new(origin.clone(), shortened_path(&full), cause));
+                } else if seen.insert(joined(path, tier)) {
+                    let named = Member { key: tier.to_owned(), value: value.clone(), origin: origin.clone() };
+                    let given = Given { path: shortened_path(&full), value, expected: Kind::Quota.to_string() };
+                    self.set(key, path, Value::Table(vec![named]), origin.clone(), given);
+                } else {
+                    self.problems.push(Problem::new(origin.clone(), shortened_path(&full), ProblemCause::Repeated));
+                }
             }
         }
     }
@@ -225,8 +299,9 @@ impl<T: Tree> Binder<'_, T> {
         self.settings.section_mut(section)?.keys().iter().find(|key| key.name == name)
     }
 
-    fn set(&mut self, key: &'static Key, path: String, value: Value, origin: Origin) {
-        let (table, _) = parts(&path);
+    /// Sets a key. `given` is what a message shows.
+    fn set(&mut self, key: &'static Key, path: &str, value: Value, origin: Origin, given: Given) {
+        let (table, _) = parts(path);
         let Some(section) = self.settings.section_mut(table) else { return };
         let in_force = self.in_force.entry(table.to_owned()).or_default();
         match put(section, in_force, key, &value, self.source) {
@@ -236,7 +311,7 @@ impl<T: Tree> Binder<'_, T> {
             }
             Err(Refusal { why, position }) => {
                 let origin = if position.is_some() { origin.at(position) } else { origin };
-                self.invalid(origin, path, &value, key.kind.to_string(), why);
+                self.invalid(origin, given.path, &given.value, given.expected, why);
             }
         }
     }

@@ -21,6 +21,20 @@ pub enum Kind {
         /// The largest.
         max: f64,
     },
+    /// A whole percentage: `"50%"`, or 50.
+    Percent {
+        /// The smallest, in percent.
+        min: u32,
+        /// The largest, in percent.
+        max: u32,
+    },
+    /// A share: `"2%"`, or the fraction 0.02.
+    Fraction {
+        /// The smallest, as a fraction.
+        min: f64,
+        /// The largest, as a fraction.
+        max: f64,
+    },
     /// A length of time: `30s`, `1m 30s`, `250ms`.
     Duration {
         /// The shortest.
@@ -30,8 +44,8 @@ pub enum Kind {
     },
     /// A limit per window and a burst: `100/s burst 200`.
     Quota,
-    /// A list of quotas.
-    Quotas {
+    /// Quotas by the names of tiers: `tiers.free = "100/min"`, or a list of quotas.
+    Tiers {
         /// The most quotas.
         max: usize,
     },
@@ -45,6 +59,8 @@ pub enum Kind {
     LimitKey,
     /// A list of networks: `10.0.0.0/8`.
     Networks,
+    /// A list of paths: `/healthz`, or `/health/*` for all below a path.
+    Paths,
 }
 
 impl Kind {
@@ -59,10 +75,13 @@ impl Kind {
             Self::Number { .. } => "number",
             Self::Duration { .. } => "duration",
             Self::Quota => "quota",
-            Self::Quotas { .. } | Self::FunctionQuotas => "list of quotas",
+            Self::Percent { .. } | Self::Fraction { .. } => "percentage",
+            Self::Tiers { .. } => "table of quotas",
+            Self::FunctionQuotas => "list of quotas",
             Self::Flag => "flag",
             Self::Choice(_) | Self::LimitKey => "text",
             Self::Networks => "list of networks",
+            Self::Paths => "list of paths",
         }
     }
 
@@ -74,12 +93,15 @@ impl Kind {
             Self::Number { min, max } => format!("{min} to {max}"),
             Self::Duration { min, max } => format!("{} to {}", in_words(*min), in_words(*max)),
             Self::Quota => format!("at most {} a second, burst 1 to {}", Self::MAX_RATE, Self::MAX_RATE),
-            Self::Quotas { max } => format!("0 to {max} quotas"),
+            Self::Percent { min, max } => format!("{min}% to {max}%"),
+            Self::Fraction { min, max } => format!("{} to {}", in_percent(*min), in_percent(*max)),
+            Self::Tiers { max } => format!("0 to {max} quotas, by name or in a list"),
             Self::FunctionQuotas => "each the name of a function, a space and a quota".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::Choice(choices) => choices.join(", "),
             Self::LimitKey => "global, client, path, or header:NAME".to_owned(),
             Self::Networks => "prefixes of 8 bits or more of IPv4, 7 of IPv6".to_owned(),
+            Self::Paths => "each begins with /, and may end with /*".to_owned(),
         }
     }
 }
@@ -93,7 +115,11 @@ impl fmt::Display for Kind {
             Self::Number { .. } => write!(f, "a number from {range}"),
             Self::Duration { .. } => write!(f, "a duration from {range}, such as \"30s\""),
             Self::Quota => write!(f, "a quota such as \"100/s burst 200\", {range}"),
-            Self::Quotas { max } => write!(f, "a list of at most {max} quotas such as \"100/s burst 200\""),
+            Self::Percent { .. } => write!(f, "a percentage from {range}, such as \"50%\""),
+            Self::Fraction { .. } => write!(f, "a percentage from {range}, such as \"20%\", or the fraction 0.2"),
+            Self::Tiers { max } => {
+                write!(f, "at most {max} quotas such as \"100/s burst 200\", by the names of tiers or in a list")
+            }
             Self::FunctionQuotas => {
                 f.write_str("a list of functions with quotas such as \"orders.create 100/min burst 20\"")
             }
@@ -102,8 +128,26 @@ impl fmt::Display for Kind {
             Self::Networks => {
                 f.write_str("a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6")
             }
+            Self::Paths => f.write_str("a list of paths such as \"/healthz\", or \"/health/*\" for all below one"),
         }
     }
+}
+
+/// Writes a fraction as the percentage that is read as the same fraction: 0.07 is `7%`.
+///
+/// `None` if no short percentage is.
+pub(crate) fn exact_percentage(fraction: f64) -> Option<String> {
+    let percent = fraction * 100.0;
+    // 0.07 * 100 is 7.000000000000001, so the shortest text is searched that stands for the fraction.
+    let mut texts = (0..=17).map(|places| format!("{percent:.places$}"));
+    let is_exact =
+        |text: &String| text.parse().is_ok_and(|percent: f64| (percent / 100.0).to_bits() == fraction.to_bits());
+    texts.find(is_exact).map(|text| format!("{text}%"))
+}
+
+/// Writes a fraction as a percentage.
+pub(crate) fn in_percent(fraction: f64) -> String {
+    exact_percentage(fraction).unwrap_or_else(|| format!("{}%", fraction * 100.0))
 }
 
 /// Units of durations with their nanoseconds, the largest first.

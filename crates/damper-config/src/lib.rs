@@ -139,7 +139,8 @@
 //! | `http` | layers of HTTP from settings: `RateLimitSettings::layer`, `CircuitBreakerSettings::layer` |
 //! | `tokio` | layers that wait by tokio's timer: deadlines, retries, hedges, pacing, limits of calls in flight |
 //! | `tower` | with `tokio`, stacks of all parts: `settings.server.http.server_stack()`, `settings.client.http.client_stack()` |
-//! | `mesh` | scopes of Mesh: `settings.server.mesh.scopes()` |
+//! | `mesh` | scopes of Mesh: `settings.server.mesh.scopes()`; with `tokio`, clients: `settings.client.mesh.builder(http, uri)` |
+//! | `tracing` | a log line at `warn` for each value that `normalized` leaves out |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // | file | what |
@@ -184,15 +185,18 @@ pub use crate::http::{ConfiguredLimit, ConfiguredLimitError, ConfiguredPacers};
 pub use document::Format;
 pub use kind::Kind;
 pub use live::{Reload, ReloadError, Reloader, SettingChange, Watch};
+#[cfg(feature = "mesh")]
+pub use mesh::ConfiguredScopes;
 pub use problem::{ConfigError, Problem, ProblemCause};
 pub use reference::{json_schema, reference, sample};
 pub use section::{Change, Key};
 pub use settings::{
     AdaptiveLimitSettings, AdmissionSettings, AlgorithmError, BulkheadSettings, CircuitBreakerSettings,
     ClientConcurrency, ClientDeadlineSettings, ClientLayers, ClientRateLimitSettings, ClientSettings,
-    ClientStackSettings, ConfiguredStrategy, HedgeSettings, KeyDescription, LimitAlgorithm, LimitKey, MeshSettings,
-    PacingSettings, PacingStrategy, RateLimitSettings, RetryBudgetSettings, RetrySettings, ServerConcurrency,
-    ServerDeadlineSettings, ServerLayers, ServerSettings, ServerStackSettings, Settings, ThrottleSettings,
+    ClientStackSettings, ConfiguredStrategy, HedgeSettings, KeyDescription, LimitAlgorithm, LimitHeaders, LimitKey,
+    MeshAlgorithm, MeshClientSettings, MeshSettings, PacingSettings, PacingStrategy, ProxyHeader, RateLimitSettings,
+    RetryBudgetSettings, RetrySettings, ServerConcurrency, ServerDeadlineSettings, ServerLayers, ServerSettings,
+    ServerStackSettings, Settings, ThrottleSettings, Tiers,
 };
 pub use sources::Sources;
 pub use value::Origin;

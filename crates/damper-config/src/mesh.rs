@@ -1,20 +1,31 @@
 //! The limits of Mesh, built from settings.
 
 use crate::live::{Reload, set_quota};
-use crate::settings::MeshSettings;
+#[cfg(feature = "tokio")]
+use crate::settings::MeshClientSettings;
+use crate::settings::{MeshAlgorithm, MeshSettings};
 use damper_core::Clock;
 use damper_core::Quota;
 use damper_core::keyed::KeyedLimiter;
-use damper_core::limit::KeyedAlgorithm;
-use damper_core::time::Seed;
-use damper_mesh::{Scope, Scopes, ScopesBuilder, ScopesError};
+use damper_core::limit::{FixedWindow, KeyedAlgorithm, SlidingCounter};
+#[cfg(feature = "tokio")]
+use damper_core::retry::{Retry, RetryBudget};
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+use damper_core::time::{DefaultClock, Seed};
+#[cfg(feature = "tokio")]
+use damper_mesh::MeshBackoff;
+use damper_mesh::{Scope, Scopes, ScopesBuilder, ScopesError, Warnings};
 use std::sync::Arc;
 
 #[cfg(feature = "mesh")]
 impl MeshSettings {
-    /// Creates a builder with the scopes that are set. The program may add warnings or another algorithm.
+    /// Creates a builder with the scopes that are set, their warnings and their alignment.
+    ///
+    /// It makes token buckets, whatever the [`algorithm`](Self::algorithm) is. The program may choose another one.
     pub fn scopes_builder(&self) -> ScopesBuilder {
-        let mut builder = Scopes::builder().capacity(self.max_keys() as usize);
+        let mut builder =
+            Scopes::builder().capacity(self.max_keys() as usize).aligned_to(self.alignment()).warnings(self.warnings());
         if let Some(quota) = self.global() {
             builder = builder.global(quota);
         }
@@ -27,15 +38,140 @@ impl MeshSettings {
         self.functions().into_iter().fold(builder, |builder, (function, quota)| builder.function(function, quota))
     }
 
-    /// Builds the limits of the scopes that are set.
+    /// Returns the thresholds of warnings, without those of 0%.
+    #[must_use]
+    pub fn warnings(&self) -> Warnings {
+        let [approaching, exhausted] = [self.warn_approaching(), self.warn_nearly_exhausted()];
+        let thresholds = [(approaching, "Approaching rate limit"), (exhausted, "Rate limit nearly exhausted")];
+        let thresholds = thresholds.into_iter().filter(|(percent, _)| *percent > 0);
+        thresholds.fold(Warnings::none(), |warnings, (percent, text)| warnings.at(percent, text))
+    }
+
+    /// Builds token buckets of the scopes that are set, whatever the [`algorithm`](Self::algorithm) is.
     ///
-    /// They are for `MeshLayer::new` and for [`Reloader::bind`](crate::Reloader::bind).
+    /// They are for `MeshLayer::new` and for [`Reloader::bind`](crate::Reloader::bind). A token bucket is full at the start:
+    /// `100/min` admits up to 199 requests in the first minute. Pass [`max_request`](Self::max_request) to the layer.
     ///
     /// # Errors
     ///
     /// [`ScopesError`], never with settings in their ranges.
     pub fn scopes(&self) -> Result<Scopes, ScopesError> {
         self.scopes_builder().build()
+    }
+
+    /// Builds the limits of the scopes that are set, which count by the [`algorithm`](Self::algorithm).
+    ///
+    /// # Errors
+    ///
+    /// [`ScopesError`], never with settings in their ranges.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; pub extern crate damper_mesh as mesh; }
+    /// use damper::config::{ConfiguredScopes, MeshSettings, Sources};
+    /// use damper::mesh::{MeshLayer, Scopes};
+    /// use damper::{Clock, KeyedAlgorithm};
+    /// use std::sync::Arc;
+    ///
+    /// /// Serves a connection, by any algorithm.
+    /// fn serve<C: Clock, A: KeyedAlgorithm>(settings: &MeshSettings, scopes: Arc<Scopes<C, A>>) {
+    ///     # #[cfg(feature = "tokio")] {
+    ///     let layer = MeshLayer::new("orders-api", scopes).max_request(settings.max_request() as usize);
+    ///     # let _ = layer;
+    ///     # }
+    ///     # #[cfg(not(feature = "tokio"))] let _ = (settings, scopes);
+    /// }
+    ///
+    /// let text = "[server.mesh]\nglobal = '100/min'\nalgorithm = 'fixed_window'";
+    /// let mesh = Sources::new().toml("app.toml", text).load()?.server.mesh;
+    /// match mesh.configured_scopes()? {
+    ///     ConfiguredScopes::TokenBucket(scopes) => serve(&mesh, scopes),
+    ///     ConfiguredScopes::FixedWindow(scopes) => serve(&mesh, scopes),
+    ///     ConfiguredScopes::SlidingCounter(scopes) => serve(&mesh, scopes),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn configured_scopes(&self) -> Result<ConfiguredScopes, ScopesError> {
+        let builder = self.scopes_builder();
+        Ok(match self.algorithm() {
+            MeshAlgorithm::TokenBucket => ConfiguredScopes::TokenBucket(Arc::new(builder.build()?)),
+            MeshAlgorithm::FixedWindow => ConfiguredScopes::FixedWindow(Arc::new(builder.algorithm().build()?)),
+            MeshAlgorithm::SlidingCounter => ConfiguredScopes::SlidingCounter(Arc::new(builder.algorithm().build()?)),
+        })
+    }
+}
+
+/// The limits of a Mesh service, which count by the algorithm of the settings.
+///
+/// Clones share their state. [Bind](crate::Reloader::bind) a clone to the section that it was built from.
+#[derive(Clone, Debug)]
+#[cfg(feature = "mesh")]
+pub enum ConfiguredScopes {
+    /// Tokens that are refilled at the rate.
+    TokenBucket(Arc<Scopes>),
+    /// A count for each window.
+    FixedWindow(Arc<Scopes<DefaultClock, FixedWindow>>),
+    /// A count for the last window.
+    SlidingCounter(Arc<Scopes<DefaultClock, SlidingCounter>>),
+}
+
+#[cfg(feature = "mesh")]
+impl Reload<MeshSettings> for ConfiguredScopes {
+    fn can_apply(&self, start: &MeshSettings, new: &MeshSettings) -> Result<(), String> {
+        match self {
+            Self::TokenBucket(scopes) => scopes.can_apply(start, new),
+            Self::FixedWindow(scopes) => scopes.can_apply(start, new),
+            Self::SlidingCounter(scopes) => scopes.can_apply(start, new),
+        }
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, old: &MeshSettings, new: &MeshSettings) -> Result<(), String> {
+        match self {
+            Self::TokenBucket(scopes) => scopes.apply(old, new),
+            Self::FixedWindow(scopes) => scopes.apply(old, new),
+            Self::SlidingCounter(scopes) => scopes.apply(old, new),
+        }
+    }
+}
+
+#[cfg(all(feature = "mesh", feature = "tokio"))]
+impl MeshClientSettings {
+    /// Sets up a client of the service at `uri`, which sends through an HTTP client. It sleeps by tokio's timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; pub extern crate damper_mesh as mesh; }
+    /// use damper::config::Sources;
+    ///
+    /// let text = "client.mesh = { pace_below = '20%', max_wait = '30s', timeout = '2s' }";
+    /// let settings = Sources::new().toml("app.toml", text).load()?.client.mesh;
+    /// # let http = ();
+    /// // let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build_http();
+    /// let client = settings.builder(http, "http://inventory.example.com/mesh".parse()?).build();
+    /// # let _ = client;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn builder<S>(&self, http: S, uri: http::Uri) -> damper_mesh::ClientBuilder<S, TokioSleep> {
+        let retry = Retry::new(self.max_attempts()).budget(RetryBudget::DEFAULT);
+        let backoff = MeshBackoff::default().max_wait(self.max_wait()).jitter(self.jitter());
+        let mut builder = damper_mesh::ClientBuilder::sleeping_by(http, uri, TokioSleep)
+            .retry(retry)
+            .backoff(backoff)
+            .pace_below(self.pace_below())
+            .max_response(self.max_response() as usize);
+        if let Some(wait) = self.max_pacing_wait() {
+            builder = builder.max_pacing_wait(wait);
+        }
+        if let Some(timeout) = self.timeout() {
+            builder = builder.timeout(timeout);
+        }
+        builder
     }
 }
 
@@ -50,11 +186,11 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> Reload<MeshSettings> for Arc<Scopes<C,
             (start.service(), new.service(), "service"),
             (start.user(), new.user(), "user"),
         ] {
-            check(before, after, name)?;
+            check::<A>(before, after, name)?;
         }
         let (before, after) = (start.functions(), new.functions());
         let mut names = before.keys().chain(after.keys());
-        names.try_for_each(|name| check(before.get(name).copied(), after.get(name).copied(), name))
+        names.try_for_each(|name| check::<A>(before.get(name).copied(), after.get(name).copied(), name))
     }
 
     fn may_refuse(&self) -> bool {
@@ -77,11 +213,12 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> Reload<MeshSettings> for Arc<Scopes<C,
     }
 }
 
-fn check(before: Option<Quota>, after: Option<Quota>, name: &str) -> Result<(), String> {
+fn check<A: KeyedAlgorithm>(before: Option<Quota>, after: Option<Quota>, name: &str) -> Result<(), String> {
     match (before, after) {
         (None, None) => Ok(()),
         (Some(before), Some(after)) => {
-            let probe = KeyedLimiter::<str>::builder(before).capacity(1).build().map_err(|error| error.to_string())?;
+            let probe = KeyedLimiter::<str>::builder(before).algorithm::<A>().capacity(1).build();
+            let probe = probe.map_err(|error| error.to_string())?;
             probe.set_quota(after).map_err(|error| format!("{name}: {error}"))
         }
         (None, Some(_)) => Err(format!("{name} had no quota, so this needs a restart")),

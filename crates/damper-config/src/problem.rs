@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt;
 
 /// A mistake in the settings: its place, its cause and the allowed values.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Problem {
     pub(crate) origin: Origin,
     pub(crate) key: String,
@@ -92,7 +92,10 @@ impl fmt::Display for Problem {
         write!(f, "{origin}: ")?;
         match cause {
             ProblemCause::Unreadable { why } | ProblemCause::Syntax { why } => f.write_str(why)?,
-            ProblemCause::Unknown { nearest: None } => write!(f, "{key} is no known key")?,
+            // It may be meant for another part of the program.
+            ProblemCause::Unknown { nearest: None } => {
+                write!(f, "{key} is no known key; one of your program's own is for Sources::foreign")?;
+            }
             ProblemCause::Unknown { nearest: Some(nearest) } => {
                 write!(f, "{key} is no known key, did you mean {nearest}?")?;
             }
@@ -109,10 +112,12 @@ impl fmt::Display for Problem {
     }
 }
 
+damper_core::internal::debug_by_display!(Problem);
+
 impl Error for Problem {}
 
 /// All mistakes in the settings of a program.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct ConfigError {
     problems: Vec<Problem>,
 }
@@ -145,5 +150,7 @@ impl fmt::Display for ConfigError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ConfigError);
 
 impl Error for ConfigError {}

@@ -7,15 +7,21 @@ use crate::settings::Settings;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-const QUOTA_PATTERN: &str = r"^\s*[0-9]+/[0-9.]*(ns|us|µs|ms|s|min|h|day)(\s+burst\s+[0-9]+)?\s*$";
+/// The units of durations and of quotas: those of humantime, except months and years.
+macro_rules! units {
+    () => {
+        concat!(
+            r"(nanos|nsec|ns|usec|us|µs|millis|msec|ms|seconds|second|secs|sec|s|",
+            r"minutes|minute|mins|min|m|hours|hour|hrs|hr|h|days|day|d|weeks|week|wks|wk|w)"
+        )
+    };
+}
 
-const FUNCTION_QUOTA_PATTERN: &str = r"^\s*\S+\s+[0-9]+/[0-9.]*(ns|us|µs|ms|s|min|h|day)(\s+burst\s+[0-9]+)?\s*$";
+const QUOTA_PATTERN: &str = concat!(r"^\s*[0-9]+/[0-9.]*", units!(), r"(\s+burst\s+[0-9]+)?\s*$");
 
-/// Matches durations with the units of humantime, except months and years.
-const DURATION_PATTERN: &str = concat!(
-    r"^\s*([0-9]+(\.[0-9]+)?\s*(nanos|nsec|ns|usec|us|µs|millis|msec|ms|seconds|second|secs|sec|s|",
-    r"minutes|minute|mins|min|m|hours|hour|hrs|hr|h|days|day|d|weeks|week|wks|wk|w)\s*)+$"
-);
+const FUNCTION_QUOTA_PATTERN: &str = concat!(r"^\s*\S+\s+[0-9]+/[0-9.]*", units!(), r"(\s+burst\s+[0-9]+)?\s*$");
+
+const DURATION_PATTERN: &str = concat!(r"^\s*([0-9]+(\.[0-9]+)?\s*", units!(), r"\s*)+$");
 
 /// Writes the reference of all keys, in Markdown.
 #[must_use]
@@ -80,6 +86,7 @@ fn example(kind: Kind) -> String {
         Kind::Count { min, max } => (min.max(50)).min(max).to_string(),
         Kind::Duration { .. } => "\"5s\"".to_owned(),
         Kind::Quota => "\"5000/h burst 100\"".to_owned(),
+        Kind::Percent { min, max } => format!("\"{}%\"", min.max(50).min(max)),
         _ => "…".to_owned(),
     }
 }
@@ -128,8 +135,28 @@ fn property(section: &dyn Section, key: &Key) -> Value {
             object(json!({ "type": "string", "pattern": DURATION_PATTERN, "$comment": range }))
         }
         Kind::Quota => object(json!({ "type": "string", "pattern": QUOTA_PATTERN })),
-        Kind::Quotas { max } => {
-            object(json!({ "type": "array", "maxItems": max, "items": { "type": "string", "pattern": QUOTA_PATTERN } }))
+        Kind::Percent { min, max } => object(json!({ "anyOf": [
+            { "type": "integer", "minimum": min, "maximum": max },
+            { "type": "string", "pattern": r"^\s*[0-9]+(\.0*)?\s*%\s*$" },
+        ], "$comment": key.kind.range() })),
+        Kind::Fraction { min, max } => object(json!({ "anyOf": [
+            { "type": "number", "minimum": min, "maximum": max },
+            { "type": "string", "pattern": r"^\s*([0-9]+(\.[0-9]*)?|\.[0-9]+)\s*%\s*$" },
+        ], "$comment": key.kind.range() })),
+        Kind::Tiers { max } => {
+            let quota = json!({ "type": "string", "pattern": QUOTA_PATTERN });
+            let table = json!({
+                "type": "object", "additionalProperties": false, "required": ["quota"], "properties": { "quota": quota }
+            });
+            object(json!({ "anyOf": [
+                { "type": "array", "maxItems": max, "items": quota },
+                {
+                    "type": "object",
+                    "maxProperties": max,
+                    "propertyNames": { "pattern": "^[A-Za-z0-9_-]{1,64}$" },
+                    "additionalProperties": { "anyOf": [quota, table] },
+                },
+            ] }))
         }
         Kind::FunctionQuotas => {
             object(json!({ "type": "array", "items": { "type": "string", "pattern": FUNCTION_QUOTA_PATTERN } }))
@@ -138,6 +165,9 @@ fn property(section: &dyn Section, key: &Key) -> Value {
         Kind::Choice(choices) => object(json!({ "enum": choices })),
         Kind::LimitKey => object(json!({ "type": "string", "pattern": "^(global|client|path|header:.+)$" })),
         Kind::Networks => object(json!({ "type": "array", "items": { "type": "string" } })),
+        Kind::Paths => object(
+            json!({ "type": "array", "items": { "type": "string", "pattern": r"^\s*/([^*?#\s]*|[^*?#\s]+/\*)\s*$" } }),
+        ),
     };
     property.insert("description".to_owned(), json!(key.doc()));
     if let Some(default) = section.written(key.name).literal() {

@@ -166,7 +166,7 @@ macro_rules! section {
                 value: &$crate::value::Value,
             ) -> Result<(), $crate::setting::Refusal> {
                 match key.name {
-                    $(stringify!($key) => self.$key = $crate::setting::Setting::read(value, &key.kind)?,)+
+                    $(stringify!($key) => $crate::setting::Setting::update(&mut self.$key, value, &key.kind)?,)+
                     _ => return Err($crate::setting::Refusal::OTHER_KIND),
                 }
                 Ok(())
@@ -174,7 +174,7 @@ macro_rules! section {
 
             fn written(&self, key: &str) -> $crate::setting::Written {
                 match key {
-                    $(stringify!($key) => $crate::setting::Setting::write(&self.$key),)+
+                    $(stringify!($key) => $crate::setting::Setting::write(&self.$key, &$kind),)+
                     _ => $crate::setting::Written::Unset,
                 }
             }

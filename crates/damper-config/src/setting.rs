@@ -1,6 +1,6 @@
 //! The types of settings, and how each is read from a value and written.
 
-use crate::kind::{Kind, in_words};
+use crate::kind::{Kind, exact_percentage, in_percent, in_words};
 use crate::value::{Position, Value};
 use damper_core::Quota;
 use damper_core::retry::Jitter;
@@ -25,7 +25,7 @@ impl Refusal {
         Self { why: Some(why.into()), position: None }
     }
 
-    fn at(self, position: Option<Position>) -> Self {
+    pub(crate) fn at(self, position: Option<Position>) -> Self {
         Self { position, ..self }
     }
 }
@@ -39,7 +39,17 @@ pub(crate) trait Setting: Sized {
     /// [`Refusal`] if the value is not of this kind.
     fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal>;
 
-    fn write(&self) -> Written;
+    /// Reads a value over this one. Default: it replaces it.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    fn update(&mut self, value: &Value, kind: &Kind) -> Result<(), Refusal> {
+        *self = Self::read(value, kind)?;
+        Ok(())
+    }
+
+    fn write(&self, kind: &Kind) -> Written;
 }
 
 /// A value as TOML and JSON write it.
@@ -49,18 +59,25 @@ pub(crate) enum Written {
     Text(String),
     Flag(bool),
     List(Vec<String>),
+    /// Names with texts.
+    Table(Vec<(String, String)>),
     /// The key has no value.
     Unset,
 }
 
 impl Written {
-    /// Writes the value as TOML and JSON do; `None` if there is none.
+    /// Writes the value as TOML does, and JSON too except for a table; `None` if there is none.
     pub(crate) fn literal(&self) -> Option<String> {
         Some(match self {
             Self::Number(number) => number.clone(),
             Self::Text(text) => quoted(text),
             Self::Flag(flag) => flag.to_string(),
             Self::List(texts) => format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")),
+            // An inline table of TOML.
+            Self::Table(members) => {
+                let members: Vec<_> = members.iter().map(|(name, text)| format!("{name} = {}", quoted(text))).collect();
+                format!("{{ {} }}", members.join(", "))
+            }
             Self::Unset => return None,
         })
     }
@@ -87,6 +104,28 @@ fn whole(value: &Value) -> Option<i128> {
     (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0).then_some(number as i128)
 }
 
+/// Reads a number with the sign of percent.
+fn percent(value: &Value) -> Option<f64> {
+    let digits = text(value)?.strip_suffix('%')?.trim_end();
+    // No exponent, no infinity.
+    let is_plain = !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit() || c == b'.');
+    if is_plain { digits.parse().ok() } else { None }
+}
+
+/// Reads a whole percentage, with or without its sign.
+fn whole_percent(value: &Value) -> Result<Option<i128>, Refusal> {
+    if let Some(percent) = percent(value) {
+        return Ok((percent.fract() == 0.0 && percent <= 9_007_199_254_740_992.0).then_some(percent as i128));
+    }
+    let fraction = number(value).and_then(|text| text.parse::<f64>().ok());
+    match fraction.filter(|fraction| *fraction > 0.0 && *fraction < 1.0) {
+        Some(fraction) => {
+            Err(Refusal::because(format!("a part of {fraction} is written \"{}\"", in_percent(fraction))))
+        }
+        None => Ok(whole(value)),
+    }
+}
+
 fn number(value: &Value) -> Option<&str> {
     match value {
         Value::Number(text) => Some(text),
@@ -104,26 +143,45 @@ pub(crate) fn text(value: &Value) -> Option<&str> {
 
 impl Setting for u32 {
     fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal> {
-        let &Kind::Count { min, max } = kind else { return Err(Refusal::OTHER_KIND) };
-        let whole = whole(value).ok_or(Refusal::OTHER_KIND)?;
+        let (min, max, whole) = match *kind {
+            Kind::Count { min, max } => (min, max, whole(value)),
+            Kind::Percent { min, max } => (min, max, whole_percent(value)?),
+            _ => return Err(Refusal::OTHER_KIND),
+        };
+        let whole = whole.ok_or(Refusal::OTHER_KIND)?;
         Self::try_from(whole).ok().filter(|whole| (min..=max).contains(whole)).ok_or(Refusal::OTHER_KIND)
     }
 
-    fn write(&self) -> Written {
-        Written::Number(self.to_string())
+    fn write(&self, kind: &Kind) -> Written {
+        match kind {
+            Kind::Percent { .. } => Written::Text(format!("{self}%")),
+            _ => Written::Number(self.to_string()),
+        }
     }
 }
 
 impl Setting for f64 {
     fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal> {
-        let &Kind::Number { min, max } = kind else { return Err(Refusal::OTHER_KIND) };
-        let number: f64 = number(value).and_then(|text| text.parse().ok()).ok_or(Refusal::OTHER_KIND)?;
+        let is_fraction = matches!(kind, Kind::Fraction { .. });
+        let (Kind::Number { min, max } | Kind::Fraction { min, max }) = *kind else { return Err(Refusal::OTHER_KIND) };
+        let percent = if is_fraction { percent(value).map(|percent| percent / 100.0) } else { None };
+        let plain = || number(value).and_then(|text| text.parse().ok());
+        let number: f64 = percent.or_else(plain).ok_or(Refusal::OTHER_KIND)?;
         // Neither NaN nor the infinities are in the range.
-        if number >= min && number <= max { Ok(number) } else { Err(Refusal::OTHER_KIND) }
+        if number >= min && number <= max {
+            return Ok(number);
+        }
+        if is_fraction && percent.is_none() && (min..=max).contains(&(number / 100.0)) {
+            return Err(Refusal::because(format!("{number} percent are written \"{number}%\"")));
+        }
+        Err(Refusal::OTHER_KIND)
     }
 
-    fn write(&self) -> Written {
-        Written::Number(format!("{self:?}"))
+    fn write(&self, kind: &Kind) -> Written {
+        match (kind, exact_percentage(*self)) {
+            (Kind::Fraction { .. }, Some(percentage)) => Written::Text(percentage),
+            _ => Written::Number(format!("{self:?}")),
+        }
     }
 }
 
@@ -144,7 +202,7 @@ impl Setting for Duration {
         if (min..=max).contains(&duration) { Ok(duration) } else { Err(Refusal::OTHER_KIND) }
     }
 
-    fn write(&self) -> Written {
+    fn write(&self, _: &Kind) -> Written {
         Written::Text(in_words(*self))
     }
 }
@@ -173,7 +231,7 @@ impl Setting for Quota {
         }
     }
 
-    fn write(&self) -> Written {
+    fn write(&self, _: &Kind) -> Written {
         Written::Text(self.to_string())
     }
 }
@@ -187,7 +245,7 @@ impl Setting for bool {
         }
     }
 
-    fn write(&self) -> Written {
+    fn write(&self, _: &Kind) -> Written {
         Written::Flag(*self)
     }
 }
@@ -198,8 +256,8 @@ impl<T: Setting> Setting for Option<T> {
         T::read(value, kind).map(Some)
     }
 
-    fn write(&self) -> Written {
-        self.as_ref().map_or(Written::Unset, T::write)
+    fn write(&self, kind: &Kind) -> Written {
+        self.as_ref().map_or(Written::Unset, |value| value.write(kind))
     }
 }
 
@@ -224,7 +282,7 @@ macro_rules! choice {
                 }
             }
 
-            fn write(&self) -> $crate::setting::Written {
+            fn write(&self, _: &$crate::kind::Kind) -> $crate::setting::Written {
                 let name = [$(($name, $value)),+].into_iter().find_map(|(name, value)| (value == *self).then_some(name));
                 $crate::setting::Written::Text(name.unwrap_or_default().to_owned())
             }
@@ -243,7 +301,7 @@ choice! { Jitter {
 } }
 
 /// Returns the texts of a list with their positions. A variable separates them with commas.
-fn texts(value: &Value) -> Result<Vec<(&str, Option<Position>)>, Refusal> {
+pub(crate) fn texts(value: &Value) -> Result<Vec<(&str, Option<Position>)>, Refusal> {
     match value {
         Value::List(elements) => {
             let texts = elements.iter().map(|element| {
@@ -260,27 +318,11 @@ fn texts(value: &Value) -> Result<Vec<(&str, Option<Position>)>, Refusal> {
 }
 
 /// Reads the quota of an element. The refusal shows the element.
-fn quota_in(element: &str, quota: &str) -> Result<Quota, Refusal> {
+pub(crate) fn quota_in(element: &str, quota: &str) -> Result<Quota, Refusal> {
     Quota::read(&Value::Text(quota.to_owned()), &Kind::Quota).map_err(|Refusal { why, .. }| {
         let why = why.unwrap_or_else(|| Kind::Quota.range());
         Refusal::because(format!("{element:?}: {why}"))
     })
-}
-
-impl Setting for Vec<Quota> {
-    fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal> {
-        let &Kind::Quotas { max } = kind else { return Err(Refusal::OTHER_KIND) };
-        let texts = texts(value)?;
-        if let Some((_, first_too_many)) = texts.get(max) {
-            return Err(Refusal::OTHER_KIND.at(*first_too_many));
-        }
-        let quotas = texts.into_iter().map(|(text, at)| quota_in(text, text).map_err(|refusal| refusal.at(at)));
-        quotas.collect()
-    }
-
-    fn write(&self) -> Written {
-        Written::List(self.iter().map(Quota::to_string).collect())
-    }
 }
 
 /// Reads a name, a space, and a quota.
@@ -304,7 +346,7 @@ impl Setting for BTreeMap<String, Quota> {
         Ok(quotas)
     }
 
-    fn write(&self) -> Written {
+    fn write(&self, _: &Kind) -> Written {
         Written::List(self.iter().map(|(name, quota)| format!("{name} {quota}")).collect())
     }
 }
@@ -351,7 +393,36 @@ impl Setting for Vec<ipnet::IpNet> {
         networks.map(|(text, at)| trusted_network(text).map_err(|refusal| refusal.at(at))).collect()
     }
 
-    fn write(&self) -> Written {
+    fn write(&self, _: &Kind) -> Written {
         Written::List(self.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// Reads a path, or one that ends with `/*`.
+fn path_pattern(text: &str) -> Result<String, Refusal> {
+    let refusal = |why| Err(Refusal::because(format!("{text:?} {why}")));
+    let exact = text.strip_suffix('*').unwrap_or(text);
+    if !text.starts_with('/') {
+        refusal("does not begin with /")
+    } else if text == "/*" {
+        refusal("would exempt every request")
+    } else if exact.len() < text.len() && !exact.ends_with('/') || exact.contains('*') {
+        refusal("has a * elsewhere than at the end, after a /")
+    } else if exact.contains(|c: char| c.is_whitespace() || c.is_control() || c == '?' || c == '#') {
+        refusal("is no path: it has a space, a query or a fragment")
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+/// Paths.
+impl Setting for Vec<String> {
+    fn read(value: &Value, _: &Kind) -> Result<Self, Refusal> {
+        let texts = texts(value)?.into_iter();
+        texts.map(|(text, at)| path_pattern(text).map_err(|refusal| refusal.at(at))).collect()
+    }
+
+    fn write(&self, _: &Kind) -> Written {
+        Written::List(self.clone())
     }
 }

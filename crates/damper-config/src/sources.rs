@@ -165,6 +165,8 @@ impl Sources {
     /// In place of a bad value, the value of an earlier source stays in force, or the default. If values contradict each other, those of
     /// the last source are left out. If one source gave them, the one that allows more is left out.
     ///
+    /// The feature `tracing` logs each mistake at `warn`, under the target `damper`.
+    ///
     /// Every value in force is then in its range. It may still be looser than intended: a misspelled key, or a file that cannot be read,
     /// leaves the default.
     ///
@@ -205,6 +207,10 @@ impl Sources {
                     }
                 }
             });
+        }
+        #[cfg(feature = "tracing")]
+        for problem in &problems {
+            tracing::warn!(target: "damper", key = problem.key(), "{problem}");
         }
         (settings, problems)
     }

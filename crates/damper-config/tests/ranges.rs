@@ -23,6 +23,14 @@ fn ends() -> Vec<(String, [String; 2], Vec<String>)> {
             Kind::Number { min, max } => {
                 ([min.to_string(), max.to_string()], vec![(min - 1e-4).to_string(), (max + 1e-4).to_string()])
             }
+            Kind::Percent { min, max } => (
+                [format!("{min}%"), max.to_string()],
+                vec![format!("{}%", i64::from(min) - 1), format!("{}%", max + 1)],
+            ),
+            Kind::Fraction { min, max } => (
+                [format!("{}%", min * 100.0), max.to_string()],
+                vec![(min - 1e-4).to_string(), (max + 1e-4).to_string()],
+            ),
             Kind::Duration { min, max } => (
                 [words(min), words(max)],
                 min.checked_sub(tick).map(words).into_iter().chain([words(max + tick)]).collect(),
@@ -187,8 +195,13 @@ fn each_choice_is_read_and_written() {
     for key in Settings::keys() {
         let Kind::Choice(choices) = key.key.kind() else { continue };
         for choice in choices {
-            let settings = Sources::new().value("--option", &key.path, choice).load().unwrap();
-            let (_, name) = key.path.rsplit_once('.').unwrap();
+            let (section, name) = key.path.rsplit_once('.').unwrap();
+            // An algorithm that fits each alignment.
+            let sources = match name {
+                "alignment" => Sources::new().value("--option", &format!("{section}.algorithm"), "fixed_window"),
+                _ => Sources::new(),
+            };
+            let settings = sources.value("--option", &key.path, choice).load().unwrap();
             assert!(settings.to_toml().contains(&format!("{name} = \"{choice}\"")), "{} = {choice}", key.path);
             count += 1;
         }

@@ -55,9 +55,34 @@ fn values(kind: Kind) -> Vec<(Value, bool)> {
             (json!("unlimited"), false),
             (json!("fast"), false),
         ],
-        Kind::Quotas { max } => {
-            vec![(json!([]), true), (json!(["1/s"]), true), (json!(vec!["1/s"; max + 1]), false), (json!(["x"]), false)]
-        }
+        Kind::Percent { min, max } => vec![
+            (json!(min), true),
+            (json!(format!("{max}%")), true),
+            (json!("50.0 %"), true),
+            (json!(i64::from(max) + 1), false),
+            (json!(0.5), false),
+            (json!("50"), false),
+        ],
+        Kind::Fraction { min, max } => vec![
+            (json!(min), true),
+            (json!(max), true),
+            (json!("2.5%"), true),
+            (json!(min - 1e-4), false),
+            (json!(max + 1e-4), false),
+            (json!("0.2"), false),
+        ],
+        Kind::Tiers { max } => vec![
+            (json!([]), true),
+            (json!(["1/s"]), true),
+            (json!({ "free": "1/s", "pro": { "quota": "5/minute" } }), true),
+            (json!({}), true),
+            (json!(vec!["1/s"; max + 1]), false),
+            (json!((0..=max).map(|tier| (tier.to_string(), json!("1/s"))).collect::<Map<_, _>>()), false),
+            (json!(["x"]), false),
+            (json!({ "free": 5 }), false),
+            (json!({ "free": { "rate": "1/s" } }), false),
+            (json!({ "two words": "1/s" }), false),
+        ],
         Kind::FunctionQuotas => {
             vec![(json!(["orders.create 1/s burst 5"]), true), (json!(["orders.create"]), false), (json!([5]), false)]
         }
@@ -72,9 +97,20 @@ fn values(kind: Kind) -> Vec<(Value, bool)> {
             (json!("header:"), false),
         ],
         Kind::Networks => vec![(json!(["10.0.0.0/8"]), true), (json!([5]), false)],
+        Kind::Paths => vec![
+            (json!([]), true),
+            (json!(["/", "/healthz", "/health/*"]), true),
+            (json!(["healthz"]), false),
+            (json!(["/*"]), false),
+            (json!(["/a*"]), false),
+            (json!(["/a?b"]), false),
+        ],
         other => panic!("no values of {other:?}"),
     };
-    values.extend([(json!({}), false), (json!("no such value"), false)]);
+    if !matches!(kind, Kind::Tiers { .. }) {
+        values.push((json!({}), false));
+    }
+    values.push((json!("no such value"), false));
     values
 }
 

@@ -12,7 +12,8 @@ use core::fmt;
 ///
 /// Displayed, it says which of the two it was; its `source()` says why, and is the refusal or the call's own error. So
 /// a chain of sources, as `{:#}` of `anyhow` prints it, says everything once (`call refused: circuit open, next probe in 28 s`),
-/// and the refusal is found in it, whatever the error is wrapped in.
+/// and the refusal is found in it, whatever the error is wrapped in. Its `Debug` adds that of the source, so that `?` in
+/// `main` prints both.
 ///
 /// # Examples
 ///
@@ -26,7 +27,7 @@ use core::fmt;
 /// assert_eq!(error.refusal().unwrap().to_string(), "circuit forced open");
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CallError<E, R = CircuitOpen> {
     /// The call was not made.
@@ -84,6 +85,15 @@ impl<E, R> fmt::Display for CallError<E, R> {
             Self::Refused(_) => "call refused",
             Self::Failed(_) => "call failed",
         })
+    }
+}
+
+impl<E: fmt::Debug, R: fmt::Debug> fmt::Debug for CallError<E, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => write!(f, "{self}: {refusal:?}"),
+            Self::Failed(error) => write!(f, "{self}: {error:?}"),
+        }
     }
 }
 

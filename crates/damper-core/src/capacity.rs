@@ -24,7 +24,7 @@ pub(crate) const fn capacity_within(max: usize, capacity: usize) -> Result<usize
 /// assert_eq!(error.to_string(), "capacity is 0, it must be 1 to 268435456");
 /// # }
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg(feature = "alloc")]
 pub struct CapacityError {
@@ -51,5 +51,7 @@ impl fmt::Display for CapacityError {
         write!(f, "capacity is {}, it must be 1 to {}", self.capacity, self.max)
     }
 }
+
+crate::internal::debug_by_display!(CapacityError);
 
 impl core::error::Error for CapacityError {}

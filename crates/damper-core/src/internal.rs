@@ -30,8 +30,45 @@ use crate::store::LruStore;
 use crate::throttle::PacedRetry;
 use crate::time::{Clock, Frequency, Ticks};
 use core::error::Error;
+use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
+
+/// Implements `Debug` of errors as their message.
+///
+/// `main` prints the `Debug` of the error that it returns, and so do `unwrap` and `expect`. A user who meets an error there
+/// reads what went wrong, not the fields of a struct. `with sources` adds the messages of an error's sources, for errors whose
+/// own message leaves them to a report of the chain.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __debug_by_display {
+    ($error:ty) => {
+        impl core::fmt::Debug for $error {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                core::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+    ($error:ty, with sources) => {
+        impl core::fmt::Debug for $error {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                $crate::internal::write_chain(self, f)
+            }
+        }
+    };
+}
+
+pub use crate::__debug_by_display as debug_by_display;
+
+/// Writes the messages of an error and of its sources.
+///
+/// # Errors
+///
+/// The formatter's.
+pub fn write_chain(error: &(dyn Error + 'static), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "{error}")?;
+    core::iter::successors(source_of(error), |error| source_of(*error)).try_for_each(|source| write!(f, ": {source}"))
+}
 
 /// Returns the error that an error wraps.
 ///

@@ -21,7 +21,7 @@ use core::net::SocketAddr;
 pub struct PeerAddress(pub SocketAddr);
 
 /// The error of a limit per client address on a request without a peer address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MissingPeer;
 
 impl fmt::Display for MissingPeer {
@@ -34,5 +34,7 @@ impl fmt::Display for MissingPeer {
         )
     }
 }
+
+damper_core::internal::debug_by_display!(MissingPeer);
 
 impl core::error::Error for MissingPeer {}

@@ -2,13 +2,13 @@
 
 use crate::live::{Reload, SettingChange, set_quota};
 use crate::section::Change;
-use crate::settings::{AlgorithmError, LimitAlgorithm, LimitKey, RateLimitSettings};
+use crate::settings::{AlgorithmError, LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings};
 use damper_core::keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError};
 use damper_core::limit::{Algorithm, FixedWindow, KeyedAlgorithm, RateLimiter, SlidingCounter, TokenBucket};
 use damper_core::time::{DefaultClock, Seed};
 use damper_core::{Quota, SetQuotaError};
 use damper_http::wire::{TrustedProxies, TrustedProxiesError};
-use damper_http::{Answer, Decision, Detail, Head, KeyedLimit, Limit, MissingPeer, RateLimitLayer};
+use damper_http::{Answer, Decision, Detail, Head, Headers, KeyedLimit, Limit, MissingPeer, RateLimitLayer};
 use http::HeaderName;
 use std::error::Error;
 use std::fmt;
@@ -142,7 +142,7 @@ macro_rules! live_limit_per_key {
 live_limit_per_key!(PerClient, PerText);
 
 /// The reason why a limit cannot be built from its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg(feature = "http")]
 pub enum ConfiguredLimitError {
@@ -188,13 +188,16 @@ impl fmt::Display for ConfiguredLimitError {
     }
 }
 
+damper_core::internal::debug_by_display!(ConfiguredLimitError);
+
 impl Error for ConfiguredLimitError {}
 
 #[cfg(feature = "http")]
 impl RateLimitSettings {
     /// Builds a layer for an HTTP or gRPC server.
     ///
-    /// The layer ignores tiers, which are for limiters of your own: see [`keyed_builder`](Self::keyed_builder).
+    /// It exempts no path: pass `settings.stack.exempts(path)` to `RateLimitLayer::exempt`, as stacks do. It ignores tiers, which are
+    /// for limiters of your own: see [`keyed_builder`](Self::keyed_builder).
     ///
     /// To be able to reload it, build the [limit](Self::limit), and give clones of it to `RateLimitLayer::new` and to
     /// [`Reloader::bind`](crate::Reloader::bind).
@@ -203,7 +206,18 @@ impl RateLimitSettings {
     ///
     /// [`ConfiguredLimitError`], never with settings in their ranges.
     pub fn layer(&self) -> Result<RateLimitLayer<ConfiguredLimit>, ConfiguredLimitError> {
-        self.limit().map(RateLimitLayer::new)
+        Ok(RateLimitLayer::new(self.limit()?).headers(self.layer_headers()))
+    }
+
+    /// Returns which responses carry headers, for `RateLimitLayer::headers` of a layer of your own.
+    #[must_use]
+    pub fn layer_headers(&self) -> Headers {
+        match self.headers {
+            LimitHeaders::OnRefusals => Headers::OnRefusals,
+            LimitHeaders::OnAllResponses => Headers::OnAllResponses,
+            LimitHeaders::OnRefusalsWithX => Headers::OnRefusalsWithX,
+            LimitHeaders::OnAllResponsesWithX => Headers::OnAllResponsesWithX,
+        }
     }
 
     /// Builds the limit of a layer.
@@ -235,6 +249,10 @@ impl RateLimitSettings {
         let part = match &self.key {
             LimitKey::Global | LimitKey::Client => {
                 let proxies = TrustedProxies::new(self.trusted_proxies.iter().map(ToString::to_string))?;
+                let proxies = match self.proxy_header {
+                    ProxyHeader::XForwardedFor => proxies,
+                    ProxyHeader::Forwarded => proxies.forwarded(),
+                };
                 let (limits, ipv6_prefix) = (self.limits::<_, A>()?, self.ipv6_prefix);
                 return Ok(ConfiguredLimit(Arc::new(PerClient { limits, proxies, ipv6_prefix })));
             }

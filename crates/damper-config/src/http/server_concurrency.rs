@@ -131,7 +131,7 @@ impl ConcurrencyPermit for ServerConcurrencyPermit {
 }
 
 /// The reason why a request got no slot.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub enum ServerConcurrencyRefusal {
@@ -149,6 +149,8 @@ impl fmt::Display for ServerConcurrencyRefusal {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ServerConcurrencyRefusal);
 
 /// Displays the inner refusal and has the same source.
 impl Error for ServerConcurrencyRefusal {

@@ -5,8 +5,8 @@ use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::ServerLayers;
 use damper_core::time::TokioSleep;
 use damper_http::{
-    Answer, ConcurrencyLayer, DeadlineLayer, Decision, Detail, Head, Limit, NoPart, RateLimitLayer, STALL_LIMIT,
-    ServerStack, server_stack,
+    Answer, ConcurrencyLayer, DeadlineLayer, Decision, Detail, Head, Headers, Limit, NoPart, RateLimitLayer,
+    STALL_LIMIT, ServerStack, server_stack,
 };
 use std::fmt;
 use std::future::Ready;
@@ -36,6 +36,7 @@ type Predicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 pub struct ConfiguredServerStack {
     deadline: DeadlineLayer<TokioSleep>,
     limit: OptionalLimit,
+    headers: Headers,
     concurrency: ServerConcurrencyLimit,
     exempt: Option<Predicate>,
 }
@@ -56,35 +57,46 @@ impl ServerLayers {
     ///
     /// let text = "[server.http]\nratelimit.quota = '100/s'\nstack.concurrency = 'adaptive_limit'";
     /// let reloader = Reloader::new(Sources::new().toml("app.toml", text))?;
-    /// let stack = reloader.settings().server.http.server_stack()?.exempt(|head| head.uri.path() == "/healthz");
+    /// let stack = reloader.settings().server.http.server_stack()?; // health checks are exempt
     /// let reloader = reloader.bind(|settings| &settings.server.http, stack.clone());
     /// // Router::new().route("/", get(home)).layer(stack), or stack.for_peer(address).service(service) with hyper
     /// # let _ = reloader;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn server_stack(&self) -> Result<ConfiguredServerStack, ConfiguredLimitError> {
+        let settings = self.stack.clone();
+        let exempt: Option<Predicate> = if settings.exempt_paths().is_empty() {
+            None
+        } else {
+            Some(Arc::new(move |head| settings.exempts(head.uri.path())))
+        };
         let limit = if self.stack.ratelimit() { Some(self.ratelimit.limit()?) } else { None };
         Ok(ConfiguredServerStack {
             deadline: if self.stack.deadline() { self.deadline.layer() } else { DeadlineLayer::propagating() },
             limit: OptionalLimit(limit),
+            headers: self.ratelimit.layer_headers(),
             concurrency: ServerConcurrencyLimit::of(self),
-            exempt: None,
+            exempt,
         })
     }
 }
 
 impl ConfiguredServerStack {
-    /// Exempts the requests for which the predicate is true, such as health checks. Default: none.
+    /// Exempts the requests for which the predicate is true, beside those of the key `stack.exempt_paths`.
     ///
     /// The rate limit and the concurrency limit do not apply to them.
     #[must_use]
     pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        Self { exempt: Some(Arc::new(predicate)), ..self }
+        let exempt: Predicate = match self.exempt {
+            Some(earlier) => Arc::new(move |head| earlier(head) || predicate(head)),
+            None => Arc::new(predicate),
+        };
+        Self { exempt: Some(exempt), ..self }
     }
 
     /// Returns the stack of damper-http, to replace a part of it.
     pub fn parts(&self) -> ConfiguredServerParts {
-        let mut limit = RateLimitLayer::new(self.limit.clone());
+        let mut limit = RateLimitLayer::new(self.limit.clone()).headers(self.headers);
         let mut concurrency = ConcurrencyLayer::new(self.concurrency.clone()).stall_limit(STALL_LIMIT);
         if let Some(exempt) = &self.exempt {
             let (of_limit, of_concurrency) = (Arc::clone(exempt), Arc::clone(exempt));
@@ -170,10 +182,11 @@ impl damper_metrics::Source for OptionalLimit {
 
 impl fmt::Debug for ConfiguredServerStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { deadline, limit, concurrency, exempt: _ } = self;
+        let Self { deadline, limit, headers, concurrency, exempt: _ } = self;
         f.debug_struct("ConfiguredServerStack")
             .field("deadline", deadline)
             .field("limit", limit)
+            .field("headers", headers)
             .field("concurrency", concurrency)
             .finish_non_exhaustive()
     }

@@ -57,7 +57,7 @@ impl fmt::Display for SettingChange {
 }
 
 /// The reason why a reload changed nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// The settings are wrong.
@@ -107,6 +107,8 @@ impl fmt::Display for ReloadError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ReloadError);
 
 /// Has no source: invalid settings are displayed in full already, and a chain would repeat them.
 impl Error for ReloadError {

@@ -160,6 +160,10 @@ fn check_keyed<A: KeyedAlgorithm>(start: &RateLimitSettings, new: &RateLimitSett
     if before.len() != after.len() {
         return Err(format!("{} tiers instead of {} need a restart", after.len(), before.len()));
     }
+    if !before.names().eq(after.names()) {
+        // The number of a tier would stand for another name.
+        return Err("other names of tiers need a restart".to_owned());
+    }
     before.into_iter().zip(after).try_for_each(|(before, after)| check(before, after))
 }
 

@@ -6,7 +6,7 @@ use crate::section::{Conflict, Instead, section};
 use damper_core::breaker::{BreakerConfig, BreakerConfigError, Window};
 use std::time::Duration;
 
-const PERCENT: Kind = Kind::Count { min: 1, max: 100 };
+const PERCENT: Kind = Kind::Percent { min: 1, max: 100 };
 const COOLDOWN: Kind = Kind::Duration { min: Duration::from_millis(1), max: Duration::from_hours(100 * 24) };
 const PROBES: Kind = Kind::Count { min: 1, max: 1023 };
 
@@ -15,11 +15,11 @@ section! {
     CircuitBreakerSettings {
         /// How many consecutive failures trip the breaker.
         failure_threshold: u32 = 5, Kind::Count { min: 1, max: 1_000 }, Live;
-        /// Which part of the calls in the window trips the breaker if they fail, in percent.
+        /// Which part of the calls in the window trips the breaker if they fail.
         ///
         /// Unset: none does.
         failure_rate: Option<u32> = None, PERCENT, Live;
-        /// Which part of the calls in the window trips the breaker if they are slow, in percent.
+        /// Which part of the calls in the window trips the breaker if they are slow.
         ///
         /// Unset: none does.
         slow_rate: Option<u32> = None, PERCENT, Live;
@@ -39,15 +39,15 @@ section! {
         cooldown_factor: f64 = 1.0, Kind::Number { min: 1.0, max: 10.0 }, Live;
         /// The most that the cooldown grows to. Unset: one hour, or the cooldown if that is longer.
         max_cooldown: Option<Duration> = None, COOLDOWN, Live;
-        /// By what part the cooldown may be shorter, by chance, in percent.
-        cooldown_jitter: u32 = 0, Kind::Count { min: 0, max: 90 }, Live;
+        /// By what part the cooldown may be shorter, by chance.
+        cooldown_jitter: u32 = 0, Kind::Percent { min: 0, max: 90 }, Live;
         /// The most that a server's `Retry-After` extends the cooldown to.
         max_retry_after: Duration = Duration::from_mins(5), Kind::Duration { min: Duration::ZERO, max: DAY }, Live;
         /// How many probes may be in flight while the breaker is half-open.
         half_open_max_requests: u32 = 1, PROBES, Live;
         /// How many probes must succeed to close the breaker.
         successes_to_close: u32 = 1, PROBES, Live;
-        /// Which part of the probes opens the breaker again if they fail, in percent. Unset: any failure does.
+        /// Which part of the probes opens the breaker again if they fail. Unset: any failure does.
         probe_failure_rate: Option<u32> = None, PERCENT, Live;
         /// How long the breaker may be half-open before it opens again. Unset: for ever.
         max_half_open: Option<Duration> = None, COOLDOWN, Live;

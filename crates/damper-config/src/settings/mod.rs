@@ -4,6 +4,7 @@
 // |---|---|
 // | `mod` | `Settings`: the tree |
 // | `rate_limit` | `ratelimit`, of servers and of clients |
+// | `tiers` | the quotas of tiers, by name |
 // | `circuit_breaker` | `circuit_breaker` |
 // | `retry` | `retry`, `retry_budget`, `hedge` |
 // | `deadline` | `deadline`, of servers and of clients |
@@ -11,7 +12,7 @@
 // | `throttle` | `throttle` |
 // | `pacing` | `pacing` |
 // | `stack` | `stack`, of servers and of clients |
-// | `mesh` | `mesh` |
+// | `mesh` | `mesh`, of servers and of clients |
 // | `buildable` | a check that everything the settings describe can be built |
 
 mod buildable;
@@ -24,16 +25,20 @@ mod rate_limit;
 mod retry;
 mod stack;
 mod throttle;
+mod tiers;
 
 pub use circuit_breaker::CircuitBreakerSettings;
 pub use concurrency::{AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings};
 pub use deadline::{ClientDeadlineSettings, ServerDeadlineSettings};
-pub use mesh::MeshSettings;
+pub use mesh::{MeshAlgorithm, MeshClientSettings, MeshSettings};
 pub use pacing::{ConfiguredStrategy, PacingSettings, PacingStrategy};
-pub use rate_limit::{AlgorithmError, ClientRateLimitSettings, LimitAlgorithm, LimitKey, RateLimitSettings};
+pub use rate_limit::{
+    AlgorithmError, ClientRateLimitSettings, LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings,
+};
 pub use retry::{HedgeSettings, RetryBudgetSettings, RetrySettings};
 pub use stack::{ClientConcurrency, ClientStackSettings, ServerConcurrency, ServerStackSettings};
 pub use throttle::ThrottleSettings;
+pub use tiers::Tiers;
 
 use crate::section::{Key, Section, Tree, group};
 use crate::setting::Written;
@@ -85,6 +90,8 @@ group! {
         http: ClientLayers,
         /// Of gRPC: `client.grpc`.
         grpc: ClientLayers,
+        /// Of Mesh: `client.mesh`.
+        mesh: MeshClientSettings,
     }
 }
 

@@ -1,11 +1,14 @@
 //! Limits of requests per second.
 
+use super::Tiers;
 use crate::kind::Kind;
 use crate::section::{Conflict, Instead, section};
 use crate::setting::{Choice, Refusal, Setting, Written, choice};
 use crate::value::Value;
+use damper_core::keyed::WhenFull;
 use damper_core::limit::{
-    FixedWindow, LeakyBucket, Limiter, RateLimiter, SlidingCounter, SlidingCounterError, SlidingLog, SlidingLogError,
+    Alignment, FixedWindow, LeakyBucket, Limiter, RateLimiter, SlidingCounter, SlidingCounterError, SlidingLog,
+    SlidingLogError,
 };
 use damper_core::{Monotonic, Quota, QuotaError};
 use std::error::Error;
@@ -48,7 +51,7 @@ impl Setting for LimitKey {
         }
     }
 
-    fn write(&self) -> Written {
+    fn write(&self, _: &Kind) -> Written {
         Written::Text(match self {
             Self::Global => "global".to_owned(),
             Self::Client => "client".to_owned(),
@@ -83,7 +86,61 @@ choice! { LimitAlgorithm {
     "sliding_log" => LimitAlgorithm::SlidingLog,
 } }
 
+/// Which responses carry the headers of a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LimitHeaders {
+    /// Refusals carry `RateLimit` and `RateLimit-Policy`.
+    #[default]
+    OnRefusals,
+    /// All responses carry `RateLimit` and `RateLimit-Policy`.
+    OnAllResponses,
+    /// Refusals carry these and the `X-RateLimit` headers.
+    OnRefusalsWithX,
+    /// All responses carry these and the `X-RateLimit` headers.
+    OnAllResponsesWithX,
+}
+
+choice! { LimitHeaders {
+    "on_refusals" => LimitHeaders::OnRefusals,
+    "on_all_responses" => LimitHeaders::OnAllResponses,
+    "on_refusals_with_x" => LimitHeaders::OnRefusalsWithX,
+    "on_all_responses_with_x" => LimitHeaders::OnAllResponsesWithX,
+} }
+
+/// The header in which trusted proxies write the address of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ProxyHeader {
+    /// `X-Forwarded-For`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded`, of RFC 7239.
+    Forwarded,
+}
+
+choice! { ProxyHeader {
+    "x_forwarded_for" => ProxyHeader::XForwardedFor,
+    "forwarded" => ProxyHeader::Forwarded,
+} }
+
+choice! { Alignment {
+    "first_request" => Alignment::FirstRequest,
+    "utc" => Alignment::WallClock,
+} }
+
+choice! { WhenFull {
+    "shared_overflow" => WhenFull::SharedOverflow,
+    "deny_new" => WhenFull::DenyNew,
+    "evict_least_indebted" => WhenFull::EvictLeastIndebted,
+} }
+
 impl LimitAlgorithm {
+    /// Returns whether the algorithm has windows that can be aligned.
+    pub(crate) fn has_windows(self) -> bool {
+        matches!(self, Self::FixedWindow | Self::SlidingCounter)
+    }
+
     /// Returns whether the algorithm can have a limit per key.
     fn is_keyed(self) -> bool {
         matches!(self, Self::TokenBucket | Self::FixedWindow | Self::SlidingCounter)
@@ -119,16 +176,32 @@ section! {
         ///
         /// Windows take as many as the rate says in each, without a burst. Leaky buckets and sliding logs are for the key `global`.
         algorithm: LimitAlgorithm = LimitAlgorithm::TokenBucket, LimitAlgorithm::KIND, Restart;
+        /// Where windows begin: with the first request, or at multiples of the window since the Unix epoch.
+        ///
+        /// With `utc`, a minute begins at a full minute and a day at midnight UTC. Only with `fixed_window` and `sliding_counter`.
+        alignment: Alignment = Alignment::FirstRequest, Alignment::KIND, Restart;
+        /// Which responses carry the headers of the limit.
+        ///
+        /// `on_refusals_with_x` and `on_all_responses_with_x` add those that begin with `X-RateLimit`.
+        headers: LimitHeaders = LimitHeaders::OnRefusals, LimitHeaders::KIND, Restart;
         /// The key of the limit.
         key: LimitKey = LimitKey::Global, Kind::LimitKey, Restart;
         /// For how many busy keys the table of a limit per client or header is sized.
         max_keys: u32 = 8192, Kind::Count { min: 1, max: 1 << 24 }, Restart;
+        /// What becomes of a new key when the table is full. Only with another key than `global`.
+        ///
+        /// It shares a quota with others, or is refused, or takes the slot of the key that is full soonest.
+        when_full: WhenFull = WhenFull::SharedOverflow, WhenFull::KIND, Restart;
         /// How many bits of an IPv6 address are one client.
         ipv6_prefix: u32 = 64, Kind::Count { min: 1, max: 128 }, Restart;
-        /// The proxies whose `X-Forwarded-For` is believed. Only with the key `client`.
+        /// The proxies whose `proxy_header` is believed. Only with the key `client`.
         trusted_proxies: Vec<ipnet::IpNet> = Vec::new(), Kind::Networks, Restart;
-        /// The quotas of further tiers of a limiter per key. The program says which key is in which tier.
-        tiers: Vec<Quota> = Vec::new(), Kind::Quotas { max: MAX_TIERS }, Live;
+        /// The header in which the trusted proxies write the address of a client. The other one is not read.
+        proxy_header: ProxyHeader = ProxyHeader::XForwardedFor, ProxyHeader::KIND, Restart;
+        /// The quotas of further tiers of a limiter per key, by name: `free` in a table `tiers`.
+        ///
+        /// A list of quotas is accepted too. The program says which key is in which tier.
+        tiers: Tiers = Tiers::default(), Kind::Tiers { max: MAX_TIERS }, Live;
     }
     instead |settings| quota_instead(settings.quota, settings.requests_per_second);
     check |settings| settings.algorithm_contradiction();
@@ -177,7 +250,7 @@ fn quota_of(per_second: f64, burst: u32) -> Result<Quota, QuotaError> {
 }
 
 /// The algorithm does not support the limit, because its window has too many requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AlgorithmError {
     /// The sliding counter cannot be built.
@@ -207,6 +280,8 @@ impl fmt::Display for AlgorithmError {
     }
 }
 
+damper_core::internal::debug_by_display!(AlgorithmError);
+
 impl Error for AlgorithmError {}
 
 impl RateLimitSettings {
@@ -216,6 +291,13 @@ impl RateLimitSettings {
                 keys: &["algorithm", "key"],
                 looser: &[],
                 expected: "with another key than global, algorithm must be token_bucket, fixed_window or sliding_counter",
+            });
+        }
+        if self.alignment != Alignment::FirstRequest && !self.algorithm.has_windows() {
+            return Some(Conflict {
+                keys: &["alignment", "algorithm"],
+                looser: &[],
+                expected: "alignment is for the algorithms fixed_window and sliding_counter",
             });
         }
         (self.effective_quota().limit() > self.algorithm.largest_limit()).then_some(Conflict {
@@ -237,7 +319,7 @@ impl RateLimitSettings {
 
     /// Builds a token bucket for all requests together.
     ///
-    /// It ignores `key`, `ipv6_prefix` and `trusted_proxies`, which only `layer` and `limit` (feature `http`) apply, and the
+    /// It ignores `key`, `ipv6_prefix`, `trusted_proxies` and `headers`, which only `layer` and `limit` (feature `http`) apply, and the
     /// [`algorithm`](Self::algorithm), which [`any_limiter`](Self::any_limiter) applies too.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
@@ -268,7 +350,7 @@ impl RateLimitSettings {
     /// Builds a fixed window for all requests together, whatever the [`algorithm`](Self::algorithm) is.
     #[must_use]
     pub fn fixed_window(&self) -> RateLimiter<FixedWindow> {
-        RateLimiter::with_algorithm(FixedWindow::new(self.effective_quota()), Monotonic)
+        RateLimiter::with_algorithm(FixedWindow::new(self.effective_quota()).aligned_to(self.alignment), Monotonic)
     }
 
     /// Builds a sliding counter for all requests together, whatever the [`algorithm`](Self::algorithm) is.
@@ -277,7 +359,8 @@ impl RateLimitSettings {
     ///
     /// [`SlidingCounterError`], never if the algorithm is `sliding_counter`.
     pub fn sliding_counter(&self) -> Result<RateLimiter<SlidingCounter>, SlidingCounterError> {
-        Ok(RateLimiter::with_algorithm(SlidingCounter::new(self.effective_quota())?, Monotonic))
+        let counter = SlidingCounter::new(self.effective_quota())?.aligned_to(self.alignment);
+        Ok(RateLimiter::with_algorithm(counter, Monotonic))
     }
 
     /// Builds a sliding log for all requests together, whatever the [`algorithm`](Self::algorithm) is.
@@ -296,7 +379,10 @@ impl RateLimitSettings {
     /// The program chooses the keys, whatever [`key`](Self::key) says. Use it for [tiers](damper_core::keyed::KeyedLimiterBuilder::tiers)
     /// and other settings of the program.
     pub fn keyed_builder<K: ?Sized>(&self) -> damper_core::keyed::KeyedLimiterBuilder<K> {
-        damper_core::keyed::KeyedLimiter::builder(self.effective_quota()).capacity(self.max_keys as usize)
+        damper_core::keyed::KeyedLimiter::builder(self.effective_quota())
+            .capacity(self.max_keys as usize)
+            .when_full(self.when_full)
+            .aligned_to(self.alignment)
     }
 }
 

@@ -63,8 +63,8 @@ impl RetrySettings {
 section! {
     /// How many retries the calls of a client may have, so that retries do not multiply an overload.
     RetryBudgetSettings {
-        /// How many retries a call brings.
-        ratio: f64 = 0.2, Kind::Number { min: 0.0, max: 1.0 }, Restart;
+        /// How many retries a call brings: with 20%, each five calls bring one.
+        ratio: f64 = 0.2, Kind::Fraction { min: 0.0, max: 1.0 }, Restart;
         /// For how long the retries that a call brings can be used.
         ttl: Duration = Duration::from_secs(10), Kind::Duration { min: Duration::from_millis(1), max: DAY }, Restart;
         /// How many retries a second there are beside those.
@@ -96,8 +96,8 @@ impl RetryBudgetSettings {
 section! {
     /// Attempts that begin beside a slow one.
     HedgeSettings {
-        /// How many extra requests there may be per call.
-        max_extra: f64 = 0.02, Kind::Number { min: 0.001, max: 1.0 }, Restart;
+        /// How many extra requests there may be per call: with 2%, two for each hundred.
+        max_extra: f64 = 0.02, Kind::Fraction { min: 0.001, max: 1.0 }, Restart;
         /// How many attempts a call may have, the first included.
         max_attempts: u32 = 2, Kind::Count { min: 2, max: 5 }, Restart;
         /// The shortest delay before another attempt, where the delay follows the latency.

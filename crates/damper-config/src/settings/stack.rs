@@ -60,6 +60,34 @@ section! {
         ratelimit: bool = true, Kind::Flag, Restart;
         /// The limit of the requests in flight. `fixed_admission` is the fixed gate of `admission`.
         concurrency: ServerConcurrency = ServerConcurrency::None, ServerConcurrency::KIND, Restart;
+        /// The paths of health checks, which no limit of the stack counts or refuses. An empty list turns this off.
+        ///
+        /// A path is compared as it is, without its query. One that ends with `/*` stands for all below it. Any client may send as
+        /// many requests to these paths as it likes, so list none that cost something.
+        exempt_paths: Vec<String> = HEALTH_PATHS.map(str::to_owned).to_vec(), Kind::Paths, Restart;
+    }
+}
+
+/// The paths that are exempt by default: of health checks, and the methods of gRPC's.
+const HEALTH_PATHS: [&str; 5] = ["/health", "/healthz", "/livez", "/readyz", "/grpc.health.v1.Health/*"];
+
+impl ServerStackSettings {
+    /// Returns whether the limits of a stack do not apply to a path, because it is one of `exempt_paths`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+    /// let stack = damper::config::Settings::default().server.http.stack;
+    /// assert!(stack.exempts("/healthz") && stack.exempts("/grpc.health.v1.Health/Check"));
+    /// assert!(!stack.exempts("/healthz/") && !stack.exempts("/orders"));
+    /// ```
+    #[must_use]
+    pub fn exempts(&self, path: &str) -> bool {
+        self.exempt_paths.iter().any(|exempt| match exempt.strip_suffix('*') {
+            Some(start) => path.starts_with(start),
+            None => path == exempt,
+        })
     }
 }
 

@@ -445,7 +445,7 @@ const fn is_duration(duration: Duration) -> bool {
 }
 
 /// The setting of a [`BreakerConfig`](super::BreakerConfig) that was refused, with its value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum BreakerConfigError {
@@ -518,5 +518,7 @@ impl fmt::Display for BreakerConfigError {
         }
     }
 }
+
+crate::internal::debug_by_display!(BreakerConfigError);
 
 impl core::error::Error for BreakerConfigError {}

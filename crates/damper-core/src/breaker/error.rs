@@ -8,7 +8,7 @@ use core::time::Duration;
 ///
 /// Displayed as a sentence: `circuit open, next probe in 28 s`, `circuit half-open, probe in progress` or
 /// `circuit forced open`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CircuitOpen(OpenReason);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,5 +105,7 @@ impl defmt::Format for CircuitOpen {
         }
     }
 }
+
+crate::internal::debug_by_display!(CircuitOpen);
 
 impl core::error::Error for CircuitOpen {}

@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// Why a breaker keeps its configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SetConfigError {
@@ -18,5 +18,7 @@ impl fmt::Display for SetConfigError {
         }
     }
 }
+
+crate::internal::debug_by_display!(SetConfigError);
 
 impl core::error::Error for SetConfigError {}

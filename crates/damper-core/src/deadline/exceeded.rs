@@ -6,7 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// The error of work whose [`Deadline`](super::Deadline) has passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DeadlineExceeded {
     specified: Duration,
@@ -56,5 +56,7 @@ impl fmt::Display for DeadlineExceeded {
         write!(f, "deadline of {} exceeded, {} elapsed", Human(self.specified), Human(self.elapsed))
     }
 }
+
+crate::internal::debug_by_display!(DeadlineExceeded);
 
 impl core::error::Error for DeadlineExceeded {}

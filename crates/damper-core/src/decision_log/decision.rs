@@ -109,7 +109,7 @@ fn hexadecimal(digits: &str) -> Option<u64> {
 }
 
 /// Why a text is no [`Decision`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParseDecisionError {
     /// The text has not four fields.
@@ -154,5 +154,7 @@ impl fmt::Display for ParseDecisionError {
         }
     }
 }
+
+crate::internal::debug_by_display!(ParseDecisionError);
 
 impl core::error::Error for ParseDecisionError {}

@@ -227,7 +227,7 @@ impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiterBuilder<K, C, S,
 }
 
 /// Which setting of a [`KeyedLimiter`](super::KeyedLimiter) was refused, with its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 #[cfg(feature = "alloc")]
@@ -258,5 +258,7 @@ impl fmt::Display for KeyedLimiterError {
         }
     }
 }
+
+crate::internal::debug_by_display!(KeyedLimiterError);
 
 impl core::error::Error for KeyedLimiterError {}

@@ -145,7 +145,7 @@ impl<K: ?Sized> TierChoice<K> {
 }
 
 /// Why a tier of a [`KeyedLimiter`](super::KeyedLimiter) was not changed, or not given to a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum TierError {
@@ -180,5 +180,7 @@ impl fmt::Display for TierError {
         }
     }
 }
+
+crate::internal::debug_by_display!(TierError);
 
 impl core::error::Error for TierError {}

@@ -296,16 +296,7 @@ impl Hash for Denied {
     }
 }
 
-impl fmt::Debug for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Denied")
-            .field("retry_after", &self.retry_after())
-            .field("exceeds_burst", &self.exceeds_burst())
-            .field("remaining", &self.remaining())
-            .field("resets_in", &self.resets_in())
-            .finish()
-    }
-}
+crate::internal::debug_by_display!(Denied);
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

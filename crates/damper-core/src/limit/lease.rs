@@ -313,7 +313,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Drop for Lease<L> {
 }
 
 /// Why there is no lease of that size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LeaseError {
@@ -339,10 +339,12 @@ impl fmt::Display for LeaseError {
     }
 }
 
+crate::internal::debug_by_display!(LeaseError);
+
 impl core::error::Error for LeaseError {}
 
 /// Why a budget cannot be set aside of a burst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum BudgetError {
@@ -380,6 +382,8 @@ impl fmt::Display for BudgetError {
         }
     }
 }
+
+crate::internal::debug_by_display!(BudgetError);
 
 impl core::error::Error for BudgetError {}
 

@@ -78,7 +78,7 @@ pub struct SlidingCounter {
 }
 
 /// Why there is no sliding counter of a quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SlidingCounterError {
@@ -95,6 +95,8 @@ impl fmt::Display for SlidingCounterError {
         }
     }
 }
+
+crate::internal::debug_by_display!(SlidingCounterError);
 
 impl core::error::Error for SlidingCounterError {}
 

@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// Why a [`Quota`](super::Quota) was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum QuotaError {
@@ -24,10 +24,12 @@ impl fmt::Display for QuotaError {
     }
 }
 
+crate::internal::debug_by_display!(QuotaError);
+
 impl core::error::Error for QuotaError {}
 
 /// Why a quota was not put in force; the one before stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SetQuotaError {
@@ -105,5 +107,7 @@ impl fmt::Display for SetQuotaError {
         }
     }
 }
+
+crate::internal::debug_by_display!(SetQuotaError);
 
 impl core::error::Error for SetQuotaError {}

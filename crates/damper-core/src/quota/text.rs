@@ -3,8 +3,10 @@
 //! ```text
 //! quota   = "unlimited" | limit "/" window [" burst " number] [" max_debt " number]
 //! window  = [number ["." digits]] unit
-//! unit    = "ns" | "us" | "µs" | "ms" | "s" | "min" | "h" | "day"
+//! unit    = "ns" | "us" | "µs" | "ms" | "s" | "min" | "h" | "day" | "week", or another name of these
 //! ```
+//!
+//! The other names are those that durations in configuration files have: `sec`, `seconds`, `m`, `minute`, `hours`, `d`.
 //!
 //! Parts are separated by white space, and nothing else may contain any. The settings may stand in either order.
 
@@ -24,10 +26,36 @@ const UNITS: [(&str, u64); 8] = [
     ("day", 86_400 * 1_000_000_000),
 ];
 
+/// Other names of units, each with the one in [`UNITS`] that is written.
+///
+/// With these a quota has the units of durations in configuration files.
+const OTHER_NAMES: [(&str, &[&str]); 8] = [
+    ("ns", &["nsec", "nanos"]),
+    ("us", &["usec"]),
+    ("ms", &["msec", "millis"]),
+    ("s", &["sec", "secs", "second", "seconds"]),
+    ("min", &["m", "mins", "minute", "minutes"]),
+    ("h", &["hr", "hrs", "hour", "hours"]),
+    ("day", &["d", "days"]),
+    ("week", &["w", "wk", "wks", "weeks"]),
+];
+
+const WEEK: u64 = 7 * 86_400 * 1_000_000_000;
+
+/// Returns the nanoseconds of a unit, by any of its names.
+fn nanos_of(unit: &str) -> Option<u64> {
+    let other = OTHER_NAMES.iter().find(|(_, names)| names.contains(&unit));
+    let unit = other.map_or(unit, |(name, _)| name);
+    if unit == "week" {
+        return Some(WEEK);
+    }
+    UNITS.iter().find(|(name, _)| *name == unit).map(|(_, nanos)| *nanos)
+}
+
 /// Why a text is no [`Quota`].
 ///
 /// `at` is the position of the offending part, in bytes from the start of the text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum ParseQuotaError {
@@ -76,7 +104,9 @@ impl fmt::Display for ParseQuotaError {
             Self::ExpectedNumber { at } => (at, "expected a whole number"),
             Self::NumberTooLarge { at } => (at, "the number exceeds the maximum 4294967295"),
             Self::ExpectedSlash { at } => (at, "expected a slash between limit and window, as in 100/s"),
-            Self::UnknownUnit { at } => (at, "expected a unit of time: ns, us, ms, s, min, h or day"),
+            Self::UnknownUnit { at } => {
+                (at, "expected a unit of time: ns, us, ms, s, min, h, day, or a name such as minute")
+            }
             Self::InexactWindow { at } => (at, "expected a window such as 250ms or 1.5s, in whole nanoseconds"),
             Self::UnknownSetting { at } => (at, "expected burst or max_debt, as in 100/s burst 200"),
             Self::RepeatedSetting { at } => (at, "the setting is there already"),
@@ -86,12 +116,15 @@ impl fmt::Display for ParseQuotaError {
     }
 }
 
+crate::internal::debug_by_display!(ParseQuotaError);
+
 impl core::error::Error for ParseQuotaError {}
 
 /// Reads the text form that `Display` writes, such as `100/s`, `5000/h burst 100` or `unlimited`.
 ///
 /// Without `burst` it is the limit, without `max_debt` ten bursts. Windows are `s`, `min`, `h`, `day`, or any length in
-/// `ns`, `us`, `ms`, `s`, `min`, `h` and `day`, such as `250ms` or `1.5s`.
+/// `ns`, `us`, `ms`, `s`, `min`, `h` and `day`, such as `250ms` or `1.5s`. Units have the other names that durations in
+/// configuration files have: `600/minute`, `600/m`, `5000/hour`.
 ///
 /// # Errors
 ///
@@ -160,7 +193,7 @@ fn parse_rate(at: usize, rate: &str) -> Result<Quota, ParseQuotaError> {
 fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     let number = &text[..text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len())];
     let unit = &text[number.len()..];
-    let Some(&(_, nanos)) = UNITS.iter().find(|(name, _)| *name == unit) else {
+    let Some(nanos) = nanos_of(unit) else {
         return Err(ParseQuotaError::UnknownUnit { at: at + number.len() });
     };
     if number.is_empty() {
@@ -169,7 +202,7 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     let inexact = ParseQuotaError::InexactWindow { at };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
-    // A fraction of a unit that is a whole number of nanoseconds has at most 13 digits: a day is 8.64 * 10^13 of them.
+    // A fraction of a unit that is a whole number of nanoseconds has at most 14 digits: a week is 6.048 * 10^14 of them.
     if number.starts_with('.') || number.ends_with('.') || fraction.contains('.') || fraction.len() > 14 {
         return Err(inexact);
     }
@@ -185,7 +218,7 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     if part % scale != 0 {
         return Err(inexact);
     }
-    // Below 10^20 * 2^47: fits.
+    // Below 10^20 * 2^50: fits.
     let nanos = value(whole) * u128::from(nanos) + part / scale;
     u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| too_long)
 }

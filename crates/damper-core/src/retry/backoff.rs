@@ -222,7 +222,7 @@ const fn nanos(duration: Duration) -> u64 {
 }
 
 /// The factor of a [`Backoff`] was refused.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct BackoffError {
     factor: f64,
@@ -233,5 +233,7 @@ impl fmt::Display for BackoffError {
         write!(f, "factor is {:?}, it must be 1.0 to 1000.0", self.factor)
     }
 }
+
+crate::internal::debug_by_display!(BackoffError);
 
 impl core::error::Error for BackoffError {}

@@ -10,7 +10,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// Why a call gets no further attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum GaveUp {
@@ -58,6 +58,8 @@ impl fmt::Display for GaveUp {
     }
 }
 
+crate::internal::debug_by_display!(GaveUp, with sources);
+
 impl core::error::Error for GaveUp {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
@@ -73,8 +75,9 @@ impl core::error::Error for GaveUp {
 /// Without such an error, the source is the [reason](GaveUp).
 ///
 /// Displayed as `gave up after 3 attempts in 1.2 s: retry budget exhausted`. Without an attempt's error the reason is
-/// omitted, so that a chain of sources repeats nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// omitted, so that a chain of sources repeats nothing. Its `Debug` adds that of the last error, so that `?` in `main` prints
+/// all of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RetryError<E> {
     reason: GaveUp,
@@ -183,7 +186,6 @@ impl<E: Into<Box<dyn core::error::Error + Send + Sync>>> RetryError<E> {
 
 /// A [`RetryError`] whose error is boxed, and so does not implement `Error`.
 #[cfg(feature = "alloc")]
-#[derive(Debug)]
 struct Boxed {
     gave_up: RetryError<Infallible>,
     error: Option<Box<dyn core::error::Error + Send + Sync>>,
@@ -195,6 +197,9 @@ impl fmt::Display for Boxed {
         self.gave_up.write(f, self.error.is_some())
     }
 }
+
+#[cfg(feature = "alloc")]
+crate::internal::debug_by_display!(Boxed, with sources);
 
 #[cfg(feature = "alloc")]
 impl core::error::Error for Boxed {
@@ -221,6 +226,16 @@ impl<E> RetryError<E> {
 impl<E> fmt::Display for RetryError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, self.error.is_some())
+    }
+}
+
+impl<E: fmt::Debug> fmt::Debug for RetryError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.error {
+            // Not every error has a message, but each that `main` returns has a `Debug`.
+            Some(error) => write!(f, "{self}: {error:?}"),
+            None => write!(f, "{self}: {:?}", self.reason),
+        }
     }
 }
 

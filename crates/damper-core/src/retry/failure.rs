@@ -202,6 +202,8 @@ impl AnyError {
     }
 }
 
+// Otherwise the compiler reports a missing `Error` of the user's type, and not the note of `Retryable`.
+#[diagnostic::do_not_recommend]
 impl<T, E: Error + 'static> Retryable<T, E> for AnyError {
     fn failure(&self, outcome: &Result<T, E>) -> Option<Failure> {
         outcome.as_ref().err().map(|error| Self::judge(error))

@@ -7,7 +7,7 @@ use core::time::Duration;
 /// The refusal of a throttle: the call was not made, because the service rejects most calls.
 ///
 /// Displayed as a sentence: `throttled, 87 % of the calls are not sent`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Throttled {
     /// The refused share, in ten-thousandths.
@@ -72,10 +72,12 @@ impl fmt::Display for Throttled {
     }
 }
 
+crate::internal::debug_by_display!(Throttled);
+
 impl core::error::Error for Throttled {}
 
 /// The multiplier of a throttle was refused, because it is not in 1.0..=10.0.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct MultiplierError(pub(super) f64);
 
@@ -84,6 +86,8 @@ impl fmt::Display for MultiplierError {
         write!(f, "multiplier is {:?}, it must be 1.0 to 10.0", self.0)
     }
 }
+
+crate::internal::debug_by_display!(MultiplierError);
 
 impl core::error::Error for MultiplierError {}
 

@@ -10,7 +10,7 @@ use core::time::Duration;
 /// The call was not made.
 ///
 /// Displayed as `pacing sleep of 12 s exceeds the 2 s until the deadline`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PaceTooSlow {
     sleep: Duration,
@@ -63,5 +63,7 @@ impl fmt::Display for PaceTooSlow {
         write!(f, "pacing sleep of {} exceeds the {} until the deadline", Human(self.sleep), Human(self.left))
     }
 }
+
+crate::internal::debug_by_display!(PaceTooSlow);
 
 impl core::error::Error for PaceTooSlow {}

@@ -99,7 +99,6 @@ impl Drop for CoarseTicker {
 }
 
 /// Why a [`CoarseTicker`] was not started.
-#[derive(Debug)]
 #[non_exhaustive]
 #[cfg(feature = "std")]
 pub enum CoarseTickerError {
@@ -117,6 +116,8 @@ impl fmt::Display for CoarseTickerError {
         })
     }
 }
+
+crate::internal::debug_by_display!(CoarseTickerError, with sources);
 
 impl core::error::Error for CoarseTickerError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {

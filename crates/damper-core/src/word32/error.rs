@@ -6,7 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// Why there is no limiter or breaker of such settings in 32 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Word32Error {
@@ -45,5 +45,7 @@ impl fmt::Display for Word32Error {
         }
     }
 }
+
+crate::internal::debug_by_display!(Word32Error);
 
 impl core::error::Error for Word32Error {}

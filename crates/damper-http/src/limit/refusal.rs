@@ -75,7 +75,6 @@ impl fmt::Display for Limited {
 ///
 /// The client learns no more than that. The reason is the error's `source`: it goes to the layer's
 /// [`on_error`](crate::RateLimitLayer::on_error), and to metrics and logs as the docs of [`damper::http`](crate) say.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum LimitError {
     /// The request has no peer address.
@@ -102,6 +101,8 @@ impl fmt::Display for LimitError {
         f.write_str("the rate limit could not decide")
     }
 }
+
+damper_core::internal::debug_by_display!(LimitError, with sources);
 
 impl Error for LimitError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {

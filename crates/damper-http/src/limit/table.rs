@@ -38,7 +38,7 @@ pub(crate) fn resize<K: ?Sized>(limits: &mut Arc<KeyedLimiter<K>>, keys: usize) 
 }
 
 /// The error of [`RateLimitLayer::capacity`](crate::RateLimitLayer::capacity).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RateLimitCapacityError {
     /// The capacity is out of range.
@@ -68,5 +68,7 @@ impl fmt::Display for RateLimitCapacityError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(RateLimitCapacityError);
 
 impl core::error::Error for RateLimitCapacityError {}

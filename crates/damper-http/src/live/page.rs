@@ -373,7 +373,7 @@ impl fmt::Debug for LivePage {
 }
 
 /// Why there can be no such page.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LivePageError {
     /// The path does not begin with a slash, or has a character that is not allowed.
@@ -416,6 +416,8 @@ impl fmt::Display for LivePageError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(LivePageError);
 
 impl core::error::Error for LivePageError {}
 

@@ -146,7 +146,7 @@ impl Drop for Frame {
 }
 
 /// The browser has not read what was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SlowReader {
     unread_for: Duration,
 }
@@ -169,6 +169,8 @@ impl fmt::Display for SlowReader {
         write!(f, "a browser has not read a sample of the live page for {:?}", self.unread_for)
     }
 }
+
+damper_core::internal::debug_by_display!(SlowReader);
 
 impl core::error::Error for SlowReader {}
 

@@ -140,7 +140,7 @@ impl fmt::Debug for LiveToken {
 }
 
 /// Why a text cannot be a token, or none could be drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveTokenError {
     /// It has too few or too many bytes.
@@ -169,6 +169,8 @@ impl fmt::Display for LiveTokenError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(LiveTokenError);
 
 impl core::error::Error for LiveTokenError {}
 

@@ -167,7 +167,7 @@ impl<F, Z: Sleep> fmt::Debug for AttemptTimeoutFuture<F, Z> {
 /// Another attempt may be faster, so retries treat it as transient, and breakers as a failure.
 ///
 /// It is displayed as `attempt timed out after 500 ms`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg(feature = "tower")]
 pub struct AttemptTimedOut {
     timeout: Duration,
@@ -192,5 +192,7 @@ impl fmt::Display for AttemptTimedOut {
         write!(f, "attempt timed out after {}", Human(self.timeout))
     }
 }
+
+damper_core::internal::debug_by_display!(AttemptTimedOut);
 
 impl Error for AttemptTimedOut {}

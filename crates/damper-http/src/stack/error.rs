@@ -61,11 +61,9 @@ use damper_core::throttle::{PaceTooSlow, Throttled};
 ///     assert_eq!(error.part() == StackPart::Breaker, CircuitOpen::find_in(error).is_some());
 /// }
 /// ```
-#[derive(Debug)]
 #[cfg(feature = "tower")]
 pub struct StackError(Box<Ended>);
 
-#[derive(Debug)]
 struct Ended {
     part: StackPart,
     retry_after: Option<Duration>,
@@ -244,6 +242,13 @@ fn text_of(error: &(dyn Error + 'static)) -> String {
         return String::from(status.message());
     }
     error.to_string()
+}
+
+/// Writes the message with all reasons, because `main` and `unwrap` print nothing else.
+impl fmt::Debug for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
+    }
 }
 
 impl Error for StackError {

@@ -14,7 +14,6 @@ use damper_core::internal::source_of;
 /// adaptive limits ignore it.
 ///
 /// It is displayed as `request could not be made`. Its source is the error of the conversion.
-#[derive(Debug)]
 #[cfg(feature = "tower")]
 pub struct RequestNotMade {
     source: BoxError,
@@ -37,6 +36,8 @@ impl fmt::Display for RequestNotMade {
         f.write_str("request could not be made")
     }
 }
+
+damper_core::internal::debug_by_display!(RequestNotMade, with sources);
 
 impl Error for RequestNotMade {
     fn source(&self) -> Option<&(dyn Error + 'static)> {

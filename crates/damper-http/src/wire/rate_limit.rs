@@ -207,7 +207,7 @@ impl Default for RateLimitHeaders {
 }
 
 /// The name of a limit which has characters that a header cannot carry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RateLimitNameError(String);
 
 impl RateLimitNameError {
@@ -223,5 +223,7 @@ impl fmt::Display for RateLimitNameError {
         write!(f, "the name of a limit is {:?}, it must be of printable ASCII only", self.0)
     }
 }
+
+damper_core::internal::debug_by_display!(RateLimitNameError);
 
 impl core::error::Error for RateLimitNameError {}

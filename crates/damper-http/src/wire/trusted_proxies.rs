@@ -151,7 +151,7 @@ fn unmapped(network: IpNet) -> IpNet {
 }
 
 /// Which text does not name a network that can be trusted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrustedProxiesError {
     /// It is neither an address nor one with the length of a prefix.
@@ -177,5 +177,7 @@ impl fmt::Display for TrustedProxiesError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(TrustedProxiesError);
 
 impl core::error::Error for TrustedProxiesError {}

@@ -34,6 +34,7 @@ use std::time::Duration;
 /// |---|---|
 /// | less than 10 % of a limit is left | waits `resets_in / remaining` before each call; at 0 it waits `resets_in` |
 /// | the service refuses with `RATE_LIMITED` | waits by [`MeshBackoff`] and retries; other calls under that limit wait too |
+/// | such a refusal has no `retry_after` | retries after the backoff of the [`Retry`], and at least 100 ms |
 /// | a wait is longer than the call's deadline or [`max_pacing_wait`](crate::ClientBuilder::max_pacing_wait) | fails at once with [`CallError::Paced`], without sending |
 /// | it responds with another error that may be retried | retries after the backoff of the [`Retry`] |
 /// | attempts, budget or time are used up | returns the last response |
@@ -76,6 +77,11 @@ pub struct Client<S, Z, B = RetryBudget, C = DefaultClock> {
 
 /// The shortest sleep between two readings of the clock.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+
+/// The shortest wait after a refusal that names none.
+///
+/// The backoff draws its waits from zero on, and the limit has no token yet.
+const SHORTEST_VAGUE_WAIT: Duration = Duration::from_millis(100);
 
 /// The state that clones of a client share.
 pub(super) struct Settings<B, C> {
@@ -175,19 +181,26 @@ where
                 let _ = attempts.failed(retry, Failure::TRANSIENT.declined());
                 return Err(exceeded());
             };
-            let failure = match &outcome {
-                Err(error) => failure_of(error),
+            let (failure, floor) = match &outcome {
+                Err(error) => (failure_of(error), Duration::ZERO),
                 Ok(answer) => {
                     pacer.note(sent, function, answer);
                     let Some(failure) = answer.failure() else {
                         attempts.succeeded(retry);
                         return outcome;
                     };
-                    self.spaced(failure, answer, &mut refusals, &attempts)
+                    let is_vague = matches!(answer.refusal(), Some((_, None)));
+                    let floor = if is_vague { SHORTEST_VAGUE_WAIT } else { Duration::ZERO };
+                    (self.spaced(failure, answer, &mut refusals, &attempts), floor)
                 }
             };
             // The service's own response is returned, whatever ended the call.
             let Ok(wait) = attempts.failed(retry, failure) else { return outcome };
+            let wait = wait.max(floor);
+            // Without the floor, `failed` has compared the wait with the deadline.
+            if !floor.is_zero() && wait >= rest.remaining() {
+                return outcome;
+            }
             self.sleep_for(wait).await;
             sent = match self.paced(function, &rest).await {
                 Ok(sent) => sent,

@@ -10,7 +10,6 @@ use std::fmt;
 use std::time::Duration;
 
 /// Why a call has no Mesh response.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum CallError {
     /// The HTTP client failed.
@@ -64,6 +63,8 @@ impl fmt::Display for CallError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(CallError, with sources);
 
 impl Error for CallError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {

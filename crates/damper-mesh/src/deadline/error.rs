@@ -6,7 +6,7 @@ use std::fmt;
 /// Why a deadline could not be read.
 ///
 /// Displayed as `deadline: value is -5, it must be a whole number of at least 1`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeadlineError {
     /// The options are no object with these members.
@@ -57,5 +57,7 @@ impl fmt::Display for DeadlineError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(DeadlineError);
 
 impl Error for DeadlineError {}

@@ -53,7 +53,11 @@ impl<C: Clock + Clone> ReceivedDeadline<C> {
     /// Both are decided by one reading of the clock.
     pub(crate) fn check(&self) -> Result<Duration, Expired> {
         let elapsed = self.elapsed();
-        if elapsed < self.budget { Ok(elapsed) } else { Err(Expired { report: self.report_after(elapsed), elapsed }) }
+        if elapsed < self.budget {
+            Ok(elapsed)
+        } else {
+            Err(Expired { report: self.report_after(elapsed), elapsed, is_begun: false })
+        }
     }
 
     /// Returns the remaining time as a damper deadline, set now.

@@ -12,6 +12,8 @@ pub(crate) struct Expired {
     pub(crate) report: DeadlineReport,
     /// The time since the receipt.
     pub(crate) elapsed: Duration,
+    /// Whether the work was begun.
+    pub(crate) is_begun: bool,
 }
 
 /// Runs work until the deadline passes, after which there is no result.
@@ -26,11 +28,14 @@ pub(crate) async fn run_until<F: Future, C: Clock + Clone>(
     let mut work = pin!(work);
     // Created on the first pending poll, so that work that is ready at once needs no timer.
     let mut sleeping = pin!(None);
+    let mut is_begun = false;
     poll_fn(|context| {
         loop {
-            deadline.check()?;
+            deadline.check().map_err(|over| Expired { is_begun, ..over })?;
+            is_begun = true;
             if let Poll::Ready(output) = work.as_mut().poll(context) {
-                return Poll::Ready(deadline.check().map(|elapsed| (output, Some(elapsed))));
+                let checked = deadline.check().map_err(|over| Expired { is_begun, ..over });
+                return Poll::Ready(checked.map(|elapsed| (output, Some(elapsed))));
             }
             if sleeping.is_none() {
                 sleeping.set(Some(sleep.sleep(deadline.remaining())));

@@ -23,7 +23,7 @@ use std::fmt;
 /// assert!(!error.retryable);
 /// assert_eq!(error.to_string(), "ORDER_NOT_FOUND: Order 456 does not exist");
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MeshError {
     /// The kind of error, for programs.
@@ -156,5 +156,7 @@ impl fmt::Display for MeshError {
         write!(f, "{}: {}", self.code, self.message)
     }
 }
+
+damper_core::internal::debug_by_display!(MeshError);
 
 impl Error for MeshError {}

@@ -11,7 +11,7 @@ pub struct Meta {
     /// The duration of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<MeshDuration>,
-    /// The usage of the only limit in force.
+    /// The usage of the only limit in force, unless that is a function's.
     #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimitUsage>,
     /// The usage of each of several limits.
@@ -56,11 +56,14 @@ impl Meta {
     /// Reports the usage of limits.
     ///
     /// A single usage becomes `rate_limit`, and several become `rate_limits` by scope.
+    ///
+    /// That of a function keeps its scope even if it is the only one. A client takes a limit without a scope for one of all
+    /// functions, and would slow down those that have no limit.
     #[must_use]
     pub fn reporting(usages: impl IntoIterator<Item = (Scope, RateLimitUsage)>) -> Self {
         let mut usages: Vec<_> = usages.into_iter().collect();
         let mut meta = Self::default();
-        if usages.len() == 1 {
+        if let [(Scope::Global | Scope::Service | Scope::User, _)] = usages[..] {
             meta.rate_limit = usages.pop().map(|(_, usage)| usage);
         }
         for (scope, usage) in usages {

@@ -8,7 +8,7 @@ use std::fmt;
 /// Why a document could not be read.
 ///
 /// Displayed as `call.function: invalid type: integer 5, expected a string`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The text is not JSON, or a member has the wrong form.
@@ -86,5 +86,7 @@ impl fmt::Display for ReadError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ReadError);
 
 impl Error for ReadError {}

@@ -44,7 +44,7 @@ impl ScopesAllowed<'_> {
 ///
 /// If several limits refuse, it is that of the limit with the longest wait. Displayed as `function orders.create: rate
 /// limit exceeded, retry in 23 s`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ScopesDenied {
     pub(super) scope: Scope,
     pub(super) function: Option<String>,
@@ -98,7 +98,12 @@ impl ScopesDenied {
         let exhausted = |(scope, usage): (Scope, RateLimitUsage)| {
             (scope, if scope == self.scope { usage.exhausted() } else { usage })
         };
-        Meta::reporting(reports(&self.usages.all).map(exhausted))
+        let mut usages: Vec<_> = reports(&self.usages.all).map(exhausted).collect();
+        match usages.len() {
+            // The error beside it names the scope.
+            1 => usages.pop().map_or_else(Meta::default, |(_, usage)| Meta::of(usage)),
+            _ => Meta::reporting(usages),
+        }
     }
 }
 
@@ -111,6 +116,8 @@ impl fmt::Display for ScopesDenied {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ScopesDenied);
 
 impl Error for ScopesDenied {
     fn source(&self) -> Option<&(dyn Error + 'static)> {

@@ -79,6 +79,10 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
     }
 
     /// Sets the algorithm. Default: [`TokenBucket`].
+    ///
+    /// A token bucket is full at the start, so that [`Quota::per_minute(100)`](Quota::per_minute) admits up to 199 requests in the
+    /// first minute: 100 at once, and 99 that are refilled. A [`FixedWindow`](damper_core::FixedWindow) admits 100 in each of its
+    /// minutes.
     pub fn algorithm<B: KeyedAlgorithm>(self) -> ScopesBuilder<C, B> {
         let Self { global, service, user, functions, capacity, alignment, warnings, clock, .. } = self;
         let algorithm = PhantomData;
@@ -160,7 +164,7 @@ impl<C: fmt::Debug, A> fmt::Debug for ScopesBuilder<C, A> {
 }
 
 /// Why [`Scopes`] could not be built: the limit, and its mistake.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ScopesError {
     scope: Scope,
     function: Option<String>,
@@ -198,6 +202,8 @@ impl fmt::Display for ScopesError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ScopesError);
 
 /// `Display` includes the mistake, so `source` omits it. A report repeats nothing.
 impl Error for ScopesError {

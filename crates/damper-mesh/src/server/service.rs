@@ -164,7 +164,7 @@ where
             (Some(own), Some(found)) => Some(own.clone().earlier(found)),
             (own, found) => own.clone().or(found),
         };
-        let expired = |Expired { report, elapsed }, meta| {
+        let expired = |Expired { report, elapsed, .. }, meta| {
             // The report has the client's deadline as specified, even if the HTTP deadline was earlier.
             let report = own.as_ref().map_or(report, |own| own.report_after(elapsed));
             let answer = Response::error(Some(id.clone()), &report).with_meta(meta);
@@ -186,6 +186,10 @@ where
         let caller = caller.to_owned();
         let call = IncomingCall { request, http, deadline: deadline.clone() };
         let outcome = run_until(called(service, call), deadline.as_ref(), sleep).await;
+        if let Err(over @ Expired { is_begun: false, .. }) = outcome {
+            // It passed between the check above and the call, so the function was not called.
+            return expired(over, Meta::default());
+        }
         // The usage is read now, because the function may have taken a while.
         let usage = settings.scopes.peek(caller.borrowed());
         let (result, elapsed) = match outcome {

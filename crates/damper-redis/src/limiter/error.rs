@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 /// A limiter cannot be built.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum RedisLimiterError {
     /// An address is not a URL of Redis.
@@ -151,6 +151,8 @@ impl fmt::Display for RedisLimiterError {
     }
 }
 
+damper_core::internal::debug_by_display!(RedisLimiterError);
+
 impl Error for RedisLimiterError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
@@ -166,7 +168,7 @@ impl Error for RedisLimiterError {
 /// The server did not answer.
 ///
 /// Checks never return it: the [policy](crate::WhenDown) decides them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum Unavailable {
     /// There is no connection, and one is being made.
@@ -195,6 +197,8 @@ impl fmt::Display for Unavailable {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(Unavailable);
 
 impl Error for Unavailable {
     fn source(&self) -> Option<&(dyn Error + 'static)> {

@@ -51,7 +51,7 @@ impl TryFrom<Quota> for Rate {
 }
 
 /// Why a quota is no rate that the script can count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RateError {
     /// The quota is [`Quota::UNLIMITED`], for which there is nothing to count. Do not ask the server.
@@ -80,6 +80,8 @@ impl fmt::Display for RateError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(RateError);
 
 impl core::error::Error for RateError {}
 

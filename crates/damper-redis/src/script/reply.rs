@@ -118,7 +118,7 @@ impl Fields<'_> {
 }
 
 /// Why a reply means nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyError {
     /// The reply is no array of integers.
@@ -173,5 +173,7 @@ impl fmt::Display for ReplyError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(ReplyError);
 
 impl core::error::Error for ReplyError {}

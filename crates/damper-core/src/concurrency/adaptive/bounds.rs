@@ -103,7 +103,7 @@ impl Default for LimitBounds {
 }
 
 /// The bound of a [`LimitBounds`] that was refused, with its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LimitBoundsError {
@@ -138,5 +138,7 @@ impl fmt::Display for LimitBoundsError {
         }
     }
 }
+
+crate::internal::debug_by_display!(LimitBoundsError);
 
 impl core::error::Error for LimitBoundsError {}

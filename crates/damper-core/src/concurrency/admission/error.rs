@@ -24,7 +24,7 @@ use core::time::Duration;
 /// # }
 /// # Ok::<(), damper::concurrency::NotAdmitted>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg(feature = "alloc")]
 pub struct NotAdmitted {
@@ -125,5 +125,7 @@ impl fmt::Display for NotAdmitted {
         }
     }
 }
+
+crate::internal::debug_by_display!(NotAdmitted);
 
 impl core::error::Error for NotAdmitted {}

@@ -23,7 +23,7 @@ use core::fmt;
 /// # }
 /// # Ok::<(), damper::BulkheadFull>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct BulkheadFull {
     limit: u32,
@@ -99,5 +99,7 @@ impl fmt::Display for BulkheadFull {
         }
     }
 }
+
+crate::internal::debug_by_display!(BulkheadFull);
 
 impl core::error::Error for BulkheadFull {}

@@ -27,7 +27,7 @@ use core::time::Duration;
 /// # }
 /// # Ok::<(), damper::concurrency::LimitSetRefusal>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum LimitSetRefusal {
     /// A limit refused: the one with the longest wait.
@@ -77,6 +77,8 @@ impl fmt::Display for LimitSetRefusal {
         }
     }
 }
+
+crate::internal::debug_by_display!(LimitSetRefusal);
 
 impl core::error::Error for LimitSetRefusal {}
 

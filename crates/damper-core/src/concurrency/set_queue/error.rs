@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// Why the queue of a [`LimitSet`](crate::LimitSet) refused a call: nothing was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SetQueueRefusal {
@@ -24,5 +24,7 @@ impl fmt::Display for SetQueueRefusal {
         })
     }
 }
+
+crate::internal::debug_by_display!(SetQueueRefusal);
 
 impl core::error::Error for SetQueueRefusal {}

@@ -10,7 +10,7 @@ use core::time::Duration;
 ///
 /// Where several limits refuse, it is that of the limit with the longest wait. A limit that can never allow the call
 /// outlasts every wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LimitSetDenied {
     denied: Denied,
@@ -89,5 +89,7 @@ impl fmt::Display for LimitSetDenied {
         }
     }
 }
+
+crate::internal::debug_by_display!(LimitSetDenied);
 
 impl core::error::Error for LimitSetDenied {}

@@ -4,7 +4,7 @@ use crate::quota::SetQuotaError;
 use core::fmt;
 
 /// Why a [`LimitSet`](super::LimitSet) did not put a quota in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LimitSetQuotaError {
@@ -46,10 +46,12 @@ impl fmt::Display for LimitSetQuotaError {
     }
 }
 
+crate::internal::debug_by_display!(LimitSetQuotaError);
+
 impl core::error::Error for LimitSetQuotaError {}
 
 /// A set whose length is known at run time would have more than 16 limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg(feature = "alloc")]
 pub struct TooManyLimits {
@@ -70,6 +72,9 @@ impl fmt::Display for TooManyLimits {
         write!(f, "{} limits exceed the maximum of {} in a set", self.limits, super::limits::MOST)
     }
 }
+
+#[cfg(feature = "alloc")]
+crate::internal::debug_by_display!(TooManyLimits);
 
 #[cfg(feature = "alloc")]
 impl core::error::Error for TooManyLimits {}

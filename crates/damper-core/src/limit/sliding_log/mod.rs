@@ -69,7 +69,7 @@ pub struct SlidingLog {
 }
 
 /// Why there is no sliding log of a quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 #[cfg(feature = "alloc")]
@@ -87,6 +87,8 @@ impl fmt::Display for SlidingLogError {
         }
     }
 }
+
+crate::internal::debug_by_display!(SlidingLogError);
 
 impl core::error::Error for SlidingLogError {}
 

@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// The refused setting of a budget, with its value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum RetryBudgetError {
@@ -28,5 +28,7 @@ impl fmt::Display for RetryBudgetError {
         }
     }
 }
+
+crate::internal::debug_by_display!(RetryBudgetError);
 
 impl core::error::Error for RetryBudgetError {}

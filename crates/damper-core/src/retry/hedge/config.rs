@@ -133,7 +133,7 @@ impl HedgeConfigBuilder {
 }
 
 /// The refused setting of a [`HedgeConfig`], with its value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 #[cfg(feature = "alloc")]
@@ -152,5 +152,7 @@ impl fmt::Display for HedgeConfigError {
         }
     }
 }
+
+crate::internal::debug_by_display!(HedgeConfigError);
 
 impl core::error::Error for HedgeConfigError {}

@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// The option of a strategy that was refused, with its value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum PacingError {
@@ -36,5 +36,7 @@ impl fmt::Display for PacingError {
         }
     }
 }
+
+crate::internal::debug_by_display!(PacingError);
 
 impl core::error::Error for PacingError {}
