@@ -107,9 +107,11 @@ impl<C: Clock> Subject<C> {
         let mut ledger = self.ledger();
         let now = self.now();
         ledger.joined = 0;
-        // Takes are counted only while leasing.
-        if ledger.mode == Mode::Leasing || !matches!(ticket.kind, Kind::Take { .. }) {
-            ledger.budget.uncount();
+        match ticket.kind {
+            Kind::JointTake { is_extra: true, .. } => ledger.budget.uncount_extra(),
+            // Takes are counted only while leasing.
+            Kind::Take { .. } if ledger.mode == Mode::PerCheck => {}
+            _ => ledger.budget.uncount(),
         }
         ledger.owe(ticket.charge, now);
         ledger.give_back(ticket.refund, now);

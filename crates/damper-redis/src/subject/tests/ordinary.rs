@@ -90,3 +90,29 @@ fn whole_burst_at_once_is_mostly_allowed() {
     let (denied, _) = innocent(terms(1_000, 1_000), each(1, |_| lumps(1_000, 10 * SECOND)), 60);
     assert!(denied <= 20, "{denied} of 1,000");
 }
+
+/// Checks of one token in steady steps, each up to a tenth of a step early or late.
+fn paced(per_second: f64) -> Traffic {
+    let step = 1e6 / per_second;
+    Box::new(move |chance, _| (1, (step * (0.9 + 0.2 * (chance.below(1_000) as f64 / 1_000.0))) as u64))
+}
+
+/// A burst of 100 ms is enough for up to 16 processes, at 95 % of the rate.
+///
+/// The checks come on time: the simulated generator is never late. When the budget of commands bound joint takes too, 67 of 1,000 paced
+/// checks were denied with 12 processes, and 35 with 8.
+#[test]
+fn leases_deny_one_percent_at_most_at_95_percent_load() {
+    for (per_second, milliseconds) in [(1_000, 100), (1_000, 200), (5_000, 100), (5_000, 200), (20_000, 100)] {
+        for processes in [2, 4, 8, 12, 16] {
+            let terms = terms(per_second, per_second / 1_000 * milliseconds);
+            let each_rate = 0.95 * f64::from(per_second) / processes as f64;
+            for (name, traffic) in [("paced", paced as fn(f64) -> Traffic), ("random", random)] {
+                let (denied, commands) = innocent(terms, each(processes, |_| traffic(each_rate)), 5);
+                let name = format!("{per_second}/s, burst of {milliseconds} ms, {processes} processes, {name}");
+                println!("{name}: {denied} of 1,000, {commands} commands a second");
+                assert!(denied <= 10 && commands <= 75, "{name}: {denied} of 1,000, {commands} commands a second");
+            }
+        }
+    }
+}
