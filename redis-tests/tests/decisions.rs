@@ -155,6 +155,53 @@ async fn server_that_evicts_is_refused_unless_accepted() {
     assert!(last.message.contains("allkeys-lru"), "{last}");
 }
 
+/// As the docs of the crate list them.
+const PERMISSIONS: [&str; 13] = [
+    "+evalsha",
+    "+eval",
+    "+script|load",
+    "+time",
+    "+get",
+    "+mget",
+    "+set",
+    "+zadd",
+    "+zrem",
+    "+zremrangebyscore",
+    "+zcard",
+    "+pexpire",
+    "+config|get",
+];
+
+#[tokio::test]
+async fn user_needs_the_documented_permissions_and_build_says_if_one_is_missing() {
+    let server = RedisServer::start();
+    let as_user = |name: &str| builder(&format!("redis://{name}:secret@{}/", server.address()));
+    let add = |name: &str, keys: &str, permissions: &[&str]| {
+        let user = ["ACL", "SETUSER", name, "on", ">secret", keys];
+        server.ask::<()>(&[&user[..], permissions].concat());
+    };
+    add("limits", "~damper:*", &PERMISSIONS);
+    let limiter = as_user("limits").after_loss(AfterLoss::Full).build().await.expect("these are enough");
+    assert!(limiter.check().await.is_ok());
+    limiter.reset().await.expect("these are enough");
+    assert_eq!((limiter.status().policy, limiter.status().processes), (None, 1));
+
+    let refused = async |name: &str| {
+        let error = as_user(name).build().await.expect_err("it could not decide");
+        assert!(matches!(error, RedisLimiterError::Refused { .. }), "{name}: {error}");
+        println!("{name}: {error}");
+    };
+    add("others", "~other:*", &PERMISSIONS);
+    refused("others").await;
+    // A user that can run a script by its digest needs its source only where the server has forgotten it.
+    for missing in PERMISSIONS.iter().filter(|one| !["+eval", "+zrem", "+config|get"].contains(one)) {
+        let rest: Vec<_> = PERMISSIONS.iter().filter(|one| *one != missing).copied().collect();
+        add(missing, "~damper:*", &rest);
+        server.flush_all();
+        refused(missing).await;
+    }
+}
+
 #[tokio::test]
 async fn missing_server_is_an_error_in_time_or_a_policy() {
     let mut server = RedisServer::start();

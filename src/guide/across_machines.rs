@@ -76,8 +76,9 @@
 //! | fairness among clients | [`Open`](crate::redis::WhenDown::Open), behind a local limit of the process's capacity |
 //! | something that must never be exceeded | [`Closed`](crate::redis::WhenDown::Closed) |
 //!
-//! Under `LocalShare` each process has the quota divided by the number of processes, which the server counted last. The share is empty when
-//! the server stops, so the switch itself admits no burst. If only some processes are cut off, the others still admit up to the quota:
+//! Under `LocalShare` each process has the quota divided by the number of processes, which the server counted last. A process that starts
+//! without the server does not know that number, and denies until it does: set [`processes`](crate::redis::RedisLimiterBuilder::processes)
+//! where that is too long. The share is empty when the server stops, so the switch itself admits no burst. If only some processes are cut off, the others still admit up to the quota:
 //! `k` of `N` processes add at most `k/N` of the rate. When the server is back, each process charges what it spent, up to its share of the
 //! burst: a bucket that no process reached has filled by no more than that. To charge all of it was seen to lock a limit out for as long as the
 //! server had been away.

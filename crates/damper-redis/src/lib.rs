@@ -82,7 +82,7 @@
 //!
 //! | [`WhenDown`] | a check is | beyond the quota |
 //! |---|---|---|
-//! | `LocalShare` | decided by this process's share: the quota divided by the number of processes, empty when the server stops | nothing while all are cut off; `k` of `N` processes that are cut off add at most `k/N` of the rate to what the others admit |
+//! | `LocalShare` | decided by this process's share: the quota divided by the number of processes, empty when the server stops; denied while that number is not known | nothing while all are cut off; `k` of `N` processes that are cut off add at most `k/N` of the rate to what the others admit |
 //! | `Open` | allowed | anything |
 //! | `Closed` | denied | nothing |
 //!
@@ -91,7 +91,8 @@
 //! use again within a second, also one that lost its memory. A server that has refused the connection, by its password or by TLS, is
 //! asked again after 500 to 1,000 ms. Tokens of a local share are charged to the limit then, up to that share of the burst.
 //!
-//! The number of processes comes from the server: each tells it every second that it is there.
+//! The number of processes comes from the server: each tells it every second that it is there. A process that starts while the server is
+//! gone does not know the number, so under `LocalShare` it denies, unless [`processes`](RedisLimiterBuilder::processes) has set one.
 //!
 //! # Observing it
 //!
@@ -106,6 +107,16 @@
 //! them [`AfterLoss`] applies. A new server looks like one that lost its memory, so the first checks on it are denied, until tokens have dripped
 //! in. To begin with full limits, call [`mark_deployed`](RedisLimiterBuilder::mark_deployed) once when you set it up, before the first
 //! limiter is built on it.
+//!
+//! A user of its own needs no more permissions than these, and [`build`](RedisLimiterBuilder::build) fails if one of them is missing:
+//!
+//! ```text
+//! ACL SETUSER limits on >password ~damper:* +evalsha +eval +script|load +time +get +mget +set
+//!     +zadd +zrem +zremrangebyscore +zcard +pexpire +config|get
+//! ```
+//!
+//! Without `config|get` the server's `maxmemory-policy` is not checked. A cluster also needs `+cluster|slots`, `+asking` and `+ping`, and another
+//! database than 0 `+select`.
 //!
 //! # TLS
 //!
