@@ -81,7 +81,9 @@
 //! where that is too long. The share is empty when the server stops, so the switch itself admits no burst. If only some processes are cut off, the others still admit up to the quota:
 //! `k` of `N` processes add at most `k/N` of the rate. When the server is back, each process charges what it spent, up to its share of the
 //! burst: a bucket that no process reached has filled by no more than that. To charge all of it was seen to lock a limit out for as long as the
-//! server had been away.
+//! server had been away. Processes return one after the other, so for about half a second those that return first may spend what the
+//! others have not charged yet: with `N` processes up to `(N - 1)/N` of a burst. The late charges put the limit in debt by as much, which is
+//! repaid before another token is allowed.
 //!
 //! # Losing the server's memory
 //!

@@ -82,7 +82,7 @@
 //!
 //! | [`WhenDown`] | a check is | beyond the quota |
 //! |---|---|---|
-//! | `LocalShare` | decided by this process's share: the quota divided by the number of processes, empty when the server stops; denied while that number is not known | nothing while all are cut off; `k` of `N` processes that are cut off add at most `k/N` of the rate to what the others admit |
+//! | `LocalShare` | decided by this process's share: the quota divided by the number of processes, empty when the server stops; denied while that number is not known | nothing while all are cut off; when they return, up to `(N - 1)/N` of a burst for half a second, which is repaid; `k` of `N` processes that are cut off add at most `k/N` of the rate to what the others admit |
 //! | `Open` | allowed | anything |
 //! | `Closed` | denied | nothing |
 //!

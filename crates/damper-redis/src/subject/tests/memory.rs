@@ -2,13 +2,34 @@
 
 use super::fleet::{MILLISECOND, SECOND};
 use super::steps::{Pair, carried};
-use crate::script::{Command, Limit, Seen, Terms};
+use crate::script::{Command, Limit, Seen, Take, Terms};
 use crate::subject::{Answer, Due, Outcome};
 use damper_core::Quota;
 
 /// A token in 90 seconds, and a burst of 1,000.
 fn slow() -> Terms {
     Terms::new(Quota::per_hour(40).burst(1_000), 250).expect("a rate that can be counted")
+}
+
+/// As the docs of [`WhenDown`](crate::WhenDown) say of a local share: `(N - 1)/N` of a burst are given twice until all have charged.
+#[test]
+fn late_charges_admit_the_shares_of_the_others_twice_and_are_repaid() {
+    // Four processes have spent their shares of the burst without the server.
+    let terms = Terms::new(Quota::per_second(100), 0).expect("a rate that can be counted");
+    let mut first = Pair::new(terms);
+    let _ = first.subject.charge(25);
+    let taken = (0..200).take_while(|_| first.takes(1)).count();
+    assert_eq!(taken, 75, "its own charge comes with its first command");
+    let limit = Limit { terms, seen: Seen::default() };
+    for process in 1..4 {
+        let late = Take { cost: 0, charge: 25, refund: 0 };
+        first.server.run(&Command::Take(vec![(limit, late)]), process, first.now);
+    }
+    // All 75 are repaid before a token is allowed again.
+    first.wait(750 * MILLISECOND);
+    assert!(!first.takes(1));
+    first.wait(10 * MILLISECOND);
+    assert!(first.takes(1) && !first.takes(1));
 }
 
 /// Fills the limit, as another process does.
