@@ -145,6 +145,10 @@
 //! Every process sends its quota with each command, so a rolling deployment changes it process by process: the quota of the process that asks
 //! holds for its check. Tokens that are taken stay taken.
 //!
+//! Beside a larger burst a smaller one starves: while the processes with the larger one have taken more than the smaller, the others find the
+//! limit empty. A change of the rate alone has no such effect. Deploy another burst under another
+//! [name](crate::redis::RedisLimiterBuilder::name), or to all processes at once.
+//!
 //! # Names of redis-cell
 //!
 //! redis-cell is a module of Redis with one command, `CL.THROTTLE key max_burst count period [quantity]`. Its bucket holds `max_burst + 1`

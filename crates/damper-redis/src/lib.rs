@@ -37,7 +37,7 @@
 //!
 //! | decides | when | a check takes |
 //! |---|---|---|
-//! | a lease of this process | the burst is at least what the rate brings in 100 ms, and this process makes at least 80 checks a second | about 1.3 times a local check |
+//! | a lease of this process | the burst is at least what the rate brings in 100 ms, and this process makes at least 80 checks a second | 1.4 times a local check in a loop (12 ns for 9), up to 1.9 times in a program |
 //! | this process, a denial | the server has said how long nothing is there | no round trip and no lock |
 //! | the server | otherwise | a round trip |
 //! | the policy | the server has not answered by the deadline, 5 ms by default | at most the deadline |

@@ -106,6 +106,20 @@ async fn every_fault_is_decided_by_the_policy_within_one_check() {
 }
 
 #[tokio::test]
+async fn check_that_the_policy_decides_shows_in_the_status_though_the_policy_is_not_in_force() {
+    let fake = Fake::start(1_000);
+    let limiter = builder(&fake.url()).when_down(WhenDown::Closed).build().await.unwrap();
+    assert!(decided_in_time(&limiter).await);
+    let status = limiter.status();
+    assert_eq!((status.decided_by_policy, status.last_decided_by_policy), (0, None));
+    fake.set(Mode::Silent);
+    assert!(!decided_in_time(&limiter).await);
+    let status = limiter.status();
+    assert_eq!((status.policy, status.decided_by_policy), (None, 1), "a single late reply");
+    assert!(status.last_decided_by_policy.is_some_and(|ago| ago < LONG));
+}
+
+#[tokio::test]
 async fn server_that_comes_back_decides_again() {
     for fault in FAULTS {
         let fake = Fake::start(1_000);

@@ -85,6 +85,11 @@ impl RedisLimiterBuilder {
     ///
     /// Limiters with one name, one server and one key share a limit, in whichever processes they are. Give all of them the same
     /// quotas. 1 to 64 bytes.
+    ///
+    /// The server keeps how many tokens are missing, and each check compares that with its own process's burst. So where two quotas
+    /// meet under one name, as in a rolling deployment, the processes with the smaller burst are starved while the others use more than that
+    /// burst: 42 of 48,000 checks were allowed in a trial. Deploy a quota with another burst under another name, and for that time both
+    /// limits admit their own.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -147,6 +152,10 @@ impl RedisLimiterBuilder {
     /// Sets how long a check waits for the server at most. Default: 5 ms; 1 ms to 10 s.
     ///
     /// Later the [policy](WhenDown) decides. Timers of tokio go in steps of a millisecond.
+    ///
+    /// The wait includes this process's own: a check whose task does not run in time is late although the server has answered. On a
+    /// machine whose processors are busy, 5 ms may be less than the time until a task runs again. Where each check is a round trip
+    /// there, take 20 ms or more, and watch [`decided_by_policy`](crate::RedisStatus::decided_by_policy).
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self

@@ -245,6 +245,7 @@ impl Shared {
     /// Decides on `n` tokens by the policy.
     #[cold]
     fn decide_by_policy(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
+        self.authority.decides(self.server.now());
         let decision = match self.when_down {
             _ if n == 0 => Ok(allowed_on(&Micros, 0, 0)),
             WhenDown::Open => Ok(allowed_on(&Micros, self.smallest_burst(), 0)),
@@ -359,6 +360,11 @@ impl Shared {
         RedisStatus {
             policy: self.authority.is_policy().then_some(self.when_down),
             since: Duration::from_micros(now.saturating_sub(self.authority.since())),
+            decided_by_policy: self.counters.allowed_by_policy.get() + self.counters.denied_by_policy.get(),
+            last_decided_by_policy: self
+                .authority
+                .last_decision()
+                .map(|at| Duration::from_micros(now.saturating_sub(at))),
             breaker: self.server.breaker_state(),
             connected: self.server.is_connected(),
             processes: self.processes(),

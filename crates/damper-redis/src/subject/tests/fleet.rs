@@ -69,7 +69,17 @@ impl Tally {
 
 /// A clock that each reading moves a little, so that no two readings are taken for one.
 #[derive(Debug, Default)]
-struct MovingClock(ManualClock);
+pub(super) struct MovingClock(ManualClock);
+
+impl MovingClock {
+    /// Sets the clock to a time in µs, unless its readings have moved it further.
+    pub(super) fn catch_up(&self, micros: u64) {
+        let nanos = micros * 1_000;
+        if self.0.now() < nanos {
+            self.0.set_ticks(nanos);
+        }
+    }
+}
 
 impl Clock for MovingClock {
     fn now(&self) -> u64 {
@@ -92,16 +102,6 @@ struct Process {
     due: u64,
     /// The costs of checks that joined a command in flight, and their deadlines.
     joined: Vec<(u32, u64)>,
-}
-
-impl Process {
-    /// Sets the clock to the simulated time, unless its readings have moved it further.
-    fn catch_up(&self, micros: u64) {
-        let nanos = micros * 1_000;
-        if self.clock.0.now() < nanos {
-            self.clock.0.set_ticks(nanos);
-        }
-    }
 }
 
 enum Event {
@@ -176,7 +176,7 @@ impl Fleet {
             let ((time, _), event) = next.remove_entry();
             self.now = time;
             if let Event::Check(index) | Event::Due(index) | Event::Return(index, ..) = event {
-                self.processes[index].catch_up(time);
+                self.processes[index].clock.catch_up(time);
             }
             match event {
                 Event::Check(index) => {

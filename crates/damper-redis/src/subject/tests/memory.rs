@@ -266,7 +266,7 @@ fn server_takes_the_tokens_of_all_checks_that_wait() {
     assert!(matches!(pair.subject.check(1), Answer::Join), "it has no outcome yet");
     assert_eq!(pair.run(*outgoing), Outcome::Again);
     assert!((0..left - 5).all(|_| matches!(pair.subject.check(1), Answer::Taken(_))));
-    pair.wait(5 * MILLISECOND);
+    pair.wait(6 * MILLISECOND);
     let outgoing = pair.asked(1);
     assert_eq!(carried(&outgoing), (0, 5), "the rest has ended");
 }
