@@ -155,6 +155,43 @@ async fn server_that_evicts_is_refused_unless_accepted() {
     assert!(last.message.contains("allkeys-lru"), "{last}");
 }
 
+/// As the docs of the crate say, section "On the server".
+#[tokio::test]
+async fn key_takes_232_bytes_until_its_limit_is_full() {
+    let server = RedisServer::start();
+    let of_key = |quota| builder(&server.url()).quota(quota).after_loss(AfterLoss::Full).leasing(Leasing::Never);
+    let keyed = of_key(Quota::per_second(10)).build_keyed().await.expect("the server answers");
+    let name = "damper:{tenant-000000042}:decisions:0";
+    assert_eq!(server.ask::<u64>(&["EXISTS", name]), 0);
+    assert!(keyed.check_n("tenant-000000042", 10).await.is_ok());
+    let (bytes, left): (u64, u64) = (server.ask(&["MEMORY", "USAGE", name]), server.ask(&["PTTL", name]));
+    println!("{bytes} bytes for {left} ms");
+    assert!((200..=240).contains(&bytes), "{bytes}");
+    assert!(left <= 1_003, "{left} ms: the limit is full after a second");
+    tokio::time::sleep(Duration::from_millis(1_010)).await;
+    assert_eq!(server.ask::<u64>(&["EXISTS", name]), 0, "a full limit has no key");
+}
+
+/// A server that is full decides nothing, for any limit: the policy does.
+#[tokio::test]
+async fn flood_of_keys_fills_the_server_and_leaves_other_limits_to_the_policy() {
+    let server = RedisServer::with(&["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]);
+    let of_key = |name: &str| builder(&server.url()).name(name).after_loss(AfterLoss::Full).leasing(Leasing::Never);
+    let victim = of_key("victim").quota(Quota::per_second(1_000)).build().await.expect("the server answers");
+    assert!(victim.check().await.is_ok());
+    let flood = of_key("flood").capacity(100).build_keyed().await.expect("the server answers");
+    let mut keys = 0;
+    while flood.check(&format!("key-{keys}")).await.is_ok() {
+        keys += 1;
+        assert!(keys < 100_000, "it has room for all of them");
+    }
+    println!("{keys} keys fill it");
+    assert!(victim.check().await.is_err(), "closed");
+    assert_eq!(victim.status().decided_by_policy, 1);
+    let last = victim.status().last_error.expect("it says why");
+    assert!(last.message.contains("OOM"), "{last}");
+}
+
 /// As the docs of the crate list them.
 const PERMISSIONS: [&str; 13] = [
     "+evalsha",

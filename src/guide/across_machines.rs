@@ -85,6 +85,13 @@
 //! others have not charged yet: with `N` processes up to `(N - 1)/N` of a burst. The late charges put the limit in debt by as much, which is
 //! repaid before another token is allowed.
 //!
+//! # Sizing the server
+//!
+//! A limit takes about 232 bytes of the server from its first check until it is full again. A flood of invented keys takes `232 bytes · keys per second ·
+//! time to full`, and once the server's memory is full, the policy decides for all limits on it. Give the limits a Redis of their own, with
+//! `noeviction` and a `maxmemory` above that figure, keep the time to full short for keys that clients can invent, and put a local
+//! [`KeyedLimiter`](crate::KeyedLimiter) in front.
+//!
 //! # Losing the server's memory
 //!
 //! A limit that is full has no key, so a server that lost its memory looks as if all limits were full. A marker without expiry tells the

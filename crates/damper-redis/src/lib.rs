@@ -108,6 +108,13 @@
 //! in. To begin with full limits, call [`mark_deployed`](RedisLimiterBuilder::mark_deployed) once when you set it up, before the first
 //! limiter is built on it.
 //!
+//! A key takes about 232 bytes, where a subject has 16 bytes and nothing is leased, from the first check until its limit is full again: for
+//! the tokens that are missing, divided by the rate. So a flood of new keys takes 232 bytes times the new keys per second times that time:
+//! 10,000 a second with a limit that is full again after a minute are 140 MB. A server that is full refuses the script, and then
+//! the policy decides for **all** limits on it. So give the limits a server of their own, with `noeviction` and a `maxmemory` above that figure,
+//! and put a local [`KeyedLimiter`](damper_core::KeyedLimiter) before keys that a client can invent. A limit that is full again within
+//! milliseconds takes a key too: without it each check of that time would find a full limit.
+//!
 //! A user of its own needs no more permissions than these, and [`build`](RedisLimiterBuilder::build) fails if one of them is missing:
 //!
 //! ```text

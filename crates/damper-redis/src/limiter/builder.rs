@@ -169,8 +169,9 @@ impl RedisLimiterBuilder {
         self
     }
 
-    /// Sets how many processes share the limit, until the server has counted them. Default: unknown; at least 1.
+    /// Sets how many processes share the limit, until the server has counted them.
     ///
+    /// Default: unknown; at least 1.
     /// [`WhenDown::LocalShare`] divides the quota by this number. While it is unknown, a share has no tokens: without it, four
     /// processes that start while the server is gone would each take the whole rate. So set it where processes must work from
     /// the start without a server, to the most that there can be.

@@ -226,7 +226,7 @@ pub(super) async fn connect(server: &Server, timeout: Duration) -> Result<(), Re
     }
 }
 
-/// Runs the scripts once, so that the builder learns of a missing permission, and of the number of processes.
+/// Runs the scripts once, to learn of a missing permission, and the number of processes.
 pub(super) async fn try_scripts(shared: &Shared, timeout: Duration) -> Result<(), RedisLimiterError> {
     let nothing = Take { cost: 0, charge: 0, refund: 0 };
     let limits = shared.plan.terms().iter().map(|&terms| (Limit { terms, seen: Seen::default() }, nothing));

@@ -24,9 +24,9 @@ pub struct RedisStatus {
     pub breaker: State,
     /// Whether there is a connection.
     pub connected: bool,
-    /// The number of processes that share the limit, by which [`WhenDown::LocalShare`] divides; 0 while it is not known.
+    /// The number of processes that share the limit; 0 while it is not known.
     ///
-    /// The server counts them once a second. [`processes`](crate::RedisLimiterBuilder::processes) sets it before.
+    /// [`WhenDown::LocalShare`] divides by it. The server counts them once a second. [`processes`](crate::RedisLimiterBuilder::processes) sets it before.
     pub processes: u32,
     /// The last error of a call or of a connection.
     ///

@@ -167,8 +167,9 @@ impl Server {
         answer.map(|answer| answer.reply).inspect_err(|error| self.note(error))
     }
 
-    /// Runs a command that takes nothing, and the first beat, so that an error which others would meet too is known at once.
+    /// Runs a command that takes nothing, and the first beat.
     ///
+    /// So an error that all others would meet too is known at once.
     /// No reply within `timeout`, or an error that may be over at another attempt, is `None`.
     ///
     /// # Errors

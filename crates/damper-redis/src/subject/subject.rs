@@ -365,9 +365,9 @@ impl<C: Clock> Subject<C> {
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
         self.elsewhere.store(elsewhere.saturating_sub(cost), Ordering::Relaxed);
         if is_extra {
-            ledger.budget.count_extra(now)
+            ledger.budget.count_extra(now);
         } else {
-            ledger.budget.count(now)
+            ledger.budget.count(now);
         }
         let mut outgoing = self.uncounted_take(ledger, cost);
         ledger.joint_seq += 1;

@@ -11,7 +11,7 @@ fn slow() -> Terms {
     Terms::new(Quota::per_hour(40).burst(1_000), 250).expect("a rate that can be counted")
 }
 
-/// As the docs of [`WhenDown`](crate::WhenDown) say of a local share: `(N - 1)/N` of a burst are given twice until all have charged.
+/// Up to `(N - 1)/N` of a burst are given twice, as the docs of [`WhenDown`](crate::WhenDown) say.
 #[test]
 fn late_charges_admit_the_shares_of_the_others_twice_and_are_repaid() {
     // Four processes have spent their shares of the burst without the server.
