@@ -46,7 +46,8 @@
 //! asks for tokens before it runs out of them, and returns those that it has not used for 100 ms. A lease that runs dry is no reason to
 //! deny: while the limit has tokens, one more command brings some, for all checks that wait. Up to 50 of these a second may be
 //! extra commands, and 20 that were saved. So at 95 % of the rate at most 1 % of the checks are denied, for a burst of
-//! 100 ms or more and up to 16 processes (at most 0.4 % in a simulation in which every check comes on time).
+//! 100 ms or more and up to 16 processes, where the [deadline](RedisLimiterBuilder::deadline) is five round trips or more. (At most 0.5 %
+//! are in a simulation in which every check comes on time.)
 //!
 //! A process that knows a limit to be empty asks again after five seconds at the latest, in case tokens were given back or the limit
 //! was reset.

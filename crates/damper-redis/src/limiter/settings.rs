@@ -71,7 +71,7 @@ impl RedisLimiterBuilder {
         }
         // The first reading of the clock calibrates it, which is not for a check to wait for.
         Monotonic::calibrate();
-        let plan = Arc::new(Plan::new(terms, self.lease_length));
+        let plan = Arc::new(Plan::new(terms, self.lease_length).with_deadline(self.deadline));
         let tags = tags_of(&target);
         let server = self.server(target, plan.lease_micros());
         Ok(Built::Limited(Arc::new(Shared {

@@ -11,11 +11,16 @@ use std::time::Duration;
 pub(super) const MILLISECOND: u64 = 1_000;
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// How long a check waits before the policy decides, which here denies.
-const DEADLINE: u64 = 5 * MILLISECOND;
+/// How long a check waits before the policy decides, which here denies, and how long messages take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Network {
+    pub(super) deadline: u64,
+    /// From the process to the server, and as long back: with up to as much again by chance.
+    pub(super) one_way: u64,
+}
 
-/// From the process to the server, and as long back: with up to as much again by chance.
-const ONE_WAY: u64 = 100;
+/// The default deadline, and a server nearby.
+pub(super) const NEAR: Network = Network { deadline: 5 * MILLISECOND, one_way: 100 };
 
 /// The checks of a process: the cost of the one at hand, and how many µs later the next one comes.
 pub(super) type Traffic = Box<dyn FnMut(&mut Chance, u64) -> (u32, u64)>;
@@ -125,11 +130,18 @@ pub(super) struct Fleet {
     /// When tokens of leases were spent, and how many.
     spent: Vec<(u64, u32)>,
     logs: bool,
+    network: Network,
 }
 
 impl Fleet {
     pub(super) fn new(terms: Terms, traffic: Vec<Traffic>) -> Self {
-        Self::with_plan(Plan::new(vec![terms], Duration::from_secs(1)), terms, traffic)
+        Self::with_network(terms, traffic, NEAR)
+    }
+
+    pub(super) fn with_network(terms: Terms, traffic: Vec<Traffic>, network: Network) -> Self {
+        let plan = Plan::new(vec![terms], Duration::from_secs(1));
+        let plan = plan.with_deadline(Duration::from_micros(network.deadline));
+        Self { network, ..Self::with_plan(plan, terms, traffic) }
     }
 
     pub(super) fn with_plan(plan: Plan, terms: Terms, traffic: Vec<Traffic>) -> Self {
@@ -145,6 +157,7 @@ impl Fleet {
             terms,
             spent: Vec::new(),
             logs: true,
+            network: NEAR,
         };
         for (index, traffic) in traffic.into_iter().enumerate() {
             let clock = Arc::new(MovingClock::default());
@@ -183,7 +196,7 @@ impl Fleet {
                     let (cost, pause) = (self.processes[index].traffic)(&mut self.chance, time);
                     if cost > 0 {
                         self.ask_bucket(index, cost);
-                        self.check(index, cost, time + DEADLINE);
+                        self.check(index, cost, time + self.network.deadline);
                     }
                     self.schedule(time + pause, Event::Check(index));
                 }
@@ -215,7 +228,7 @@ impl Fleet {
     }
 
     fn trip(&mut self) -> u64 {
-        self.now + ONE_WAY + self.chance.below(ONE_WAY)
+        self.now + self.network.one_way + self.chance.below(self.network.one_way)
     }
 
     fn check(&mut self, index: usize, n: u32, deadline: u64) {

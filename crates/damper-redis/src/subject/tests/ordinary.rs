@@ -1,6 +1,6 @@
 //! Traffic below the limit that is uneven: the fleet denies hardly more than one exact bucket would.
 
-use super::fleet::{Fleet, MILLISECOND, SECOND, Tally, Traffic, random, terms};
+use super::fleet::{Fleet, MILLISECOND, NEAR, Network, SECOND, Tally, Traffic, random, terms};
 use crate::script::Terms;
 
 /// So many checks at once, again and again, by chance from half the time to one and a half.
@@ -47,8 +47,12 @@ fn each(processes: u64, traffic: impl Fn(u64) -> Traffic) -> Vec<Traffic> {
 
 /// The thousandths of the tokens that only the fleet denied, and the commands of a process in a second.
 fn innocent(terms: Terms, traffic: Vec<Traffic>, seconds: u64) -> (u64, u64) {
+    innocent_over(terms, traffic, seconds, NEAR)
+}
+
+fn innocent_over(terms: Terms, traffic: Vec<Traffic>, seconds: u64, network: Network) -> (u64, u64) {
     let processes = traffic.len() as u64;
-    let mut fleet = Fleet::new(terms, traffic);
+    let mut fleet = Fleet::with_network(terms, traffic, network);
     fleet.run_until(seconds * SECOND);
     fleet.assert_envelope(&terms);
     let mut all = Tally::default();
@@ -110,6 +114,27 @@ fn leases_deny_one_percent_at_most_at_95_percent_load() {
             for (name, traffic) in [("paced", paced as fn(f64) -> Traffic), ("random", random)] {
                 let (denied, commands) = innocent(terms, each(processes, |_| traffic(each_rate)), 5);
                 let name = format!("{per_second}/s, burst of {milliseconds} ms, {processes} processes, {name}");
+                println!("{name}: {denied} of 1,000, {commands} commands a second");
+                assert!(denied <= 10 && commands <= 75, "{name}: {denied} of 1,000, {commands} commands a second");
+            }
+        }
+    }
+}
+
+/// The same over a network whose round trips take 2 to 4 ms, or 4 to 8 ms, where the deadline is five of these.
+///
+/// A check that waits for a request in flight may need a second one. With the default deadline of 5 ms, up to 18 of 1,000 are
+/// denied with round trips of 2 to 4 ms. And when tokens were set aside for 5 ms whatever the deadline, those of longer
+/// round trips were given back before a check could take them.
+#[test]
+fn deadline_of_five_round_trips_is_enough() {
+    for (one_way, deadline) in [(1_000, 20 * MILLISECOND), (2_000, 40 * MILLISECOND)] {
+        for processes in [2, 8, 16] {
+            for (name, traffic) in [("paced", paced as fn(f64) -> Traffic), ("random", random)] {
+                let (terms, network) = (terms(1_000, 100), Network { deadline, one_way });
+                let traffic = each(processes, |_| traffic(950.0 / processes as f64));
+                let (denied, commands) = innocent_over(terms, traffic, 5, network);
+                let name = format!("{one_way} µs, {processes} processes, {name}");
                 println!("{name}: {denied} of 1,000, {commands} commands a second");
                 assert!(denied <= 10 && commands <= 75, "{name}: {denied} of 1,000, {commands} commands a second");
             }
