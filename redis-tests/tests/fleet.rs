@@ -106,7 +106,8 @@ fn one_percent_at_most_is_denied_at_95_percent_load() {
     for processes in [4, 8, 16] {
         let pace = 950 / processes as u32;
         let deadline = Duration::from_millis(100);
-        let (figures, scripts) = run(processes, |url| Load { threads: 1, pace, deadline, ..Load::new(url, 1_000, 100) });
+        let (figures, scripts) =
+            run(processes, |url| Load { threads: 1, pace, deadline, ..Load::new(url, 1_000, 100) });
         // Checks that the generator made late, and so at once, are not below the limit.
         let late = figures.lateness.as_millis() as u64 * 950 / 1_000;
         println!("{processes} processes: {} of {} denied, {late} may be late", figures.denied, figures.checks);

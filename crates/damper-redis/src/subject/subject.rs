@@ -147,7 +147,7 @@ impl<C: Clock> Subject<C> {
     fn ask_for_more(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
         // ORDERING: Relaxed, as in `allowed`.
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
-        let has_tokens = ledger.may_ask_early(n, elsewhere, now);
+        let has_tokens = ledger.may_ask_early(n, elsewhere, self.plan.largest_cost() / 8, now);
         if ledger.is_joinable() {
             return Answer::Join;
         }

@@ -272,6 +272,18 @@ fn server_takes_the_tokens_of_all_checks_that_wait() {
 }
 
 #[test]
+fn limit_that_has_filled_again_is_not_taken_for_used_up() {
+    let terms = super::fleet::terms(1_000, 1_000);
+    let mut pair = Pair::new(terms);
+    pair.lease();
+    exhaust(&mut pair);
+    reset_elsewhere(&mut pair, terms);
+    pair.wait(900 * MILLISECOND);
+    let allowed = (0..600).take_while(|_| pair.takes(1)).count();
+    assert_eq!(allowed, 600, "more than one lease, though the limit was empty within a second");
+}
+
+#[test]
 fn lost_joint_take_leaves_the_decision_to_the_policy() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
     pair.lease();

@@ -121,7 +121,7 @@ fn leases_deny_one_percent_at_most_at_95_percent_load() {
     }
 }
 
-/// The same over a network whose round trips take 2 to 4 ms, or 4 to 8 ms, where the deadline is five of these.
+/// The same with round trips of 2 to 4 ms, or 4 to 8 ms, where the deadline is five of these.
 ///
 /// A check that waits for a request in flight may need a second one. With the default deadline of 5 ms, up to 18 of 1,000 are
 /// denied with round trips of 2 to 4 ms. And when tokens were set aside for 5 ms whatever the deadline, those of longer
