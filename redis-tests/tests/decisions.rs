@@ -1,7 +1,7 @@
 //! A limit as one process sees it: answers, usage, refunds, charges, several quotas, errors.
 
 use damper_core::Quota;
-use damper_redis::{Leasing, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
+use damper_redis::{AfterLoss, Leasing, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
 use damper_redis_tests::{Fault, Proxy, RedisServer};
 use std::time::{Duration, Instant};
 
@@ -153,6 +153,109 @@ async fn server_that_evicts_is_refused_unless_accepted() {
     assert!(lazy.check().await.is_err());
     let last = lazy.status().last_error.expect("it says why");
     assert!(last.message.contains("allkeys-lru"), "{last}");
+}
+
+/// As the docs of the crate say, section "On the server".
+#[tokio::test]
+async fn key_takes_232_bytes_until_its_limit_is_full() {
+    let server = RedisServer::start();
+    let of_key = |quota| builder(&server.url()).quota(quota).after_loss(AfterLoss::Full).leasing(Leasing::Never);
+    let used = || {
+        let line = server
+            .ask::<String>(&["INFO", "memory"])
+            .lines()
+            .find_map(|line| line.strip_prefix("used_memory:").map(str::to_owned));
+        line.and_then(|number| number.parse::<u64>().ok()).expect("the server says it")
+    };
+    let slow = of_key(TEN).capacity(10).build_keyed().await.expect("the server answers");
+    let before = used();
+    for key in 0..10_000 {
+        assert!(slow.check(&format!("tenant-{key:09}")).await.is_ok());
+    }
+    let bytes = (used() - before) / 10_000;
+    println!("{bytes} bytes with the server's tables");
+    assert!((200..=260).contains(&bytes), "{bytes}");
+    server.flush_all();
+
+    let keyed = of_key(Quota::per_second(10)).build_keyed().await.expect("the server answers");
+    let name = "damper:{tenant-000000042}:decisions:0";
+    assert_eq!(server.ask::<u64>(&["EXISTS", name]), 0);
+    assert!(keyed.check_n("tenant-000000042", 10).await.is_ok());
+    let left: u64 = server.ask(&["PTTL", name]);
+    assert!(left <= 1_003, "{left} ms: the limit is full after a second");
+    tokio::time::sleep(Duration::from_millis(1_010)).await;
+    assert_eq!(server.ask::<u64>(&["EXISTS", name]), 0, "a full limit has no key");
+}
+
+/// A server that is full decides nothing, for any limit: the policy does.
+#[tokio::test]
+async fn flood_of_keys_fills_the_server_and_leaves_other_limits_to_the_policy() {
+    let server = RedisServer::with(&["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]);
+    let of_key = |name: &str| builder(&server.url()).name(name).after_loss(AfterLoss::Full).leasing(Leasing::Never);
+    let victim = of_key("victim").quota(Quota::per_second(1_000)).build().await.expect("the server answers");
+    assert!(victim.check().await.is_ok());
+    let flood = of_key("flood").capacity(100).build_keyed().await.expect("the server answers");
+    let mut keys = 0;
+    while flood.check(&format!("key-{keys}")).await.is_ok() {
+        keys += 1;
+        assert!(keys < 100_000, "it has room for all of them");
+    }
+    println!("{keys} keys fill it");
+    assert!(victim.check().await.is_err(), "closed");
+    assert_eq!(victim.status().decided_by_policy, 1);
+    let last = victim.status().last_error.expect("it says why");
+    assert!(last.message.contains("OOM"), "{last}");
+}
+
+/// As the docs of the crate list them.
+const PERMISSIONS: [&str; 13] = [
+    "+evalsha",
+    "+eval",
+    "+script|load",
+    "+time",
+    "+get",
+    "+mget",
+    "+set",
+    "+zadd",
+    "+zrem",
+    "+zremrangebyscore",
+    "+zcard",
+    "+pexpire",
+    "+config|get",
+];
+
+#[tokio::test]
+async fn user_needs_the_documented_permissions_and_build_says_if_one_is_missing() {
+    let server = RedisServer::start();
+    let as_user = |name: &str| builder(&format!("redis://{name}:secret@{}/", server.address()));
+    let add = |name: &str, keys: &str, permissions: &[&str]| {
+        let user = ["ACL", "SETUSER", name, "on", ">secret", keys];
+        server.ask::<()>(&[&user[..], permissions].concat());
+    };
+    add("limits", "~damper:*", &PERMISSIONS);
+    let limiter = as_user("limits").after_loss(AfterLoss::Full).build().await.expect("these are enough");
+    assert!(limiter.check().await.is_ok());
+    limiter.reset().await.expect("these are enough");
+    assert_eq!((limiter.status().policy, limiter.status().processes), (None, 1));
+
+    let refused = async |name: &str| {
+        let error = as_user(name).build().await.expect_err("it could not decide");
+        assert!(matches!(error, RedisLimiterError::Refused { .. }), "{name}: {error}");
+        println!("{name}: {error}");
+    };
+    add("others", "~other:*", &PERMISSIONS);
+    refused("others").await;
+    // A user that can run a script by its digest needs its source only where the server has forgotten it.
+    for (index, missing) in PERMISSIONS.iter().enumerate() {
+        if ["+eval", "+zrem", "+config|get"].contains(missing) {
+            continue;
+        }
+        let rest: Vec<_> = PERMISSIONS.iter().filter(|one| *one != missing).copied().collect();
+        println!("without {missing}");
+        add(&format!("user-{index}"), "~damper:*", &rest);
+        server.flush_all();
+        refused(&format!("user-{index}")).await;
+    }
 }
 
 #[tokio::test]

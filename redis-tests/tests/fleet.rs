@@ -98,3 +98,20 @@ fn processes_below_the_limit_are_never_denied() {
     // None, but for a moment in which the processor is elsewhere.
     assert!(figures.denied * 200 <= figures.checks, "{} of {} checks were denied", figures.denied, figures.checks);
 }
+
+/// At 95 % of the rate, with the smallest burst that is leased, by up to 16 processes.
+#[test]
+fn one_percent_at_most_is_denied_at_95_percent_load() {
+    let _machine = exclusive();
+    for processes in [4, 8, 16] {
+        let pace = 950 / processes as u32;
+        let deadline = Duration::from_millis(100);
+        let (figures, scripts) =
+            run(processes, |url| Load { threads: 1, pace, deadline, ..Load::new(url, 1_000, 100) });
+        // Checks that the generator made late, and so at once, are not below the limit.
+        let late = figures.lateness.as_millis() as u64 * 950 / 1_000;
+        println!("{processes} processes: {} of {} denied, {late} may be late", figures.denied, figures.checks);
+        assert!(figures.denied <= figures.checks / 100 + late, "{} of {}", figures.denied, figures.checks);
+        assert!(scripts <= 2.0 * COMMANDS, "{scripts:.1} scripts a second of a process");
+    }
+}

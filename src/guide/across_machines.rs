@@ -76,11 +76,21 @@
 //! | fairness among clients | [`Open`](crate::redis::WhenDown::Open), behind a local limit of the process's capacity |
 //! | something that must never be exceeded | [`Closed`](crate::redis::WhenDown::Closed) |
 //!
-//! Under `LocalShare` each process has the quota divided by the number of processes, which the server counted last. The share is empty when
-//! the server stops, so the switch itself admits no burst. If only some processes are cut off, the others still admit up to the quota:
+//! Under `LocalShare` each process has the quota divided by the number of processes, which the server counted last. A process that starts
+//! without the server does not know that number, and denies until it does: set [`processes`](crate::redis::RedisLimiterBuilder::processes)
+//! where that is too long. The share is empty when the server stops, so the switch itself admits no burst. If only some processes are cut off, the others still admit up to the quota:
 //! `k` of `N` processes add at most `k/N` of the rate. When the server is back, each process charges what it spent, up to its share of the
 //! burst: a bucket that no process reached has filled by no more than that. To charge all of it was seen to lock a limit out for as long as the
-//! server had been away.
+//! server had been away. Processes return one after the other, so for about half a second those that return first may spend what the
+//! others have not charged yet: with `N` processes up to `(N - 1)/N` of a burst. The late charges put the limit in debt by as much, which is
+//! repaid before another token is allowed.
+//!
+//! # Sizing the server
+//!
+//! A limit takes about 232 bytes of the server from its first check until it is full again. A flood of invented keys takes `232 bytes · keys per second ·
+//! time to full`, and once the server's memory is full, the policy decides for all limits on it. Give the limits a Redis of their own, with
+//! `noeviction` and a `maxmemory` above that figure, keep the time to full short for keys that clients can invent, and put a local
+//! [`KeyedLimiter`](crate::KeyedLimiter) in front.
 //!
 //! # Losing the server's memory
 //!
@@ -141,6 +151,10 @@
 //!
 //! Every process sends its quota with each command, so a rolling deployment changes it process by process: the quota of the process that asks
 //! holds for its check. Tokens that are taken stay taken.
+//!
+//! Beside a larger burst a smaller one starves: while the processes with the larger one have taken more than the smaller, the others find the
+//! limit empty. A change of the rate alone has no such effect. Deploy another burst under another
+//! [name](crate::redis::RedisLimiterBuilder::name), or to all processes at once.
 //!
 //! # Names of redis-cell
 //!

@@ -37,14 +37,17 @@
 //!
 //! | decides | when | a check takes |
 //! |---|---|---|
-//! | a lease of this process | the burst is at least what the rate brings in 100 ms, and this process makes at least 80 checks a second | about 1.3 times a local check |
+//! | a lease of this process | the burst is at least what the rate brings in 100 ms, and this process makes at least 80 checks a second | 1.4 times a local check in a loop (12 ns for 9), up to 1.9 times in a program |
 //! | this process, a denial | the server has said how long nothing is there | no round trip and no lock |
 //! | the server | otherwise | a round trip |
 //! | the policy | the server has not answered by the deadline, 5 ms by default | at most the deadline |
 //!
 //! While leasing, a process sends at most 50 commands a second, whatever the load; up to 20 that it did not need may be sent later. It
 //! asks for tokens before it runs out of them, and returns those that it has not used for 100 ms. A lease that runs dry is no reason to
-//! deny: while the limit has tokens, one more command brings some, for all checks that wait.
+//! deny: while the limit has tokens, one more command brings some, for all checks that wait. Up to 50 of these a second may be
+//! extra commands, and 20 that were saved. So at 95 % of the rate at most 1 % of the checks are denied, for a burst of
+//! 100 ms or more and up to 16 processes, where the [deadline](RedisLimiterBuilder::deadline) is five round trips or more. (At most 0.5 %
+//! are in a simulation in which every check comes on time.)
 //!
 //! A process that knows a limit to be empty asks again after five seconds at the latest, in case tokens were given back or the limit
 //! was reset.
@@ -80,7 +83,7 @@
 //!
 //! | [`WhenDown`] | a check is | beyond the quota |
 //! |---|---|---|
-//! | `LocalShare` | decided by this process's share: the quota divided by the number of processes, empty when the server stops | nothing while all are cut off; `k` of `N` processes that are cut off add at most `k/N` of the rate to what the others admit |
+//! | `LocalShare` | decided by this process's share: the quota divided by the number of processes, empty when the server stops; denied while that number is not known | nothing while all are cut off; when they return, up to `(N - 1)/N` of a burst for half a second, which is repaid; `k` of `N` processes that are cut off add at most `k/N` of the rate to what the others admit |
 //! | `Open` | allowed | anything |
 //! | `Closed` | denied | nothing |
 //!
@@ -89,7 +92,8 @@
 //! use again within a second, also one that lost its memory. A server that has refused the connection, by its password or by TLS, is
 //! asked again after 500 to 1,000 ms. Tokens of a local share are charged to the limit then, up to that share of the burst.
 //!
-//! The number of processes comes from the server: each tells it every second that it is there.
+//! The number of processes comes from the server: each tells it every second that it is there. A process that starts while the server is
+//! gone does not know the number, so under `LocalShare` it denies, unless [`processes`](RedisLimiterBuilder::processes) has set one.
 //!
 //! # Observing it
 //!
@@ -104,6 +108,23 @@
 //! them [`AfterLoss`] applies. A new server looks like one that lost its memory, so the first checks on it are denied, until tokens have dripped
 //! in. To begin with full limits, call [`mark_deployed`](RedisLimiterBuilder::mark_deployed) once when you set it up, before the first
 //! limiter is built on it.
+//!
+//! A key takes about 232 bytes, where a subject has 16 bytes and nothing is leased, from the first check until its limit is full again: for
+//! the tokens that are missing, divided by the rate. So a flood of new keys takes 232 bytes times the new keys per second times that time:
+//! 10,000 a second with a limit that is full again after a minute are 140 MB. A server that is full refuses the script, and then
+//! the policy decides for **all** limits on it. So give the limits a server of their own, with `noeviction` and a `maxmemory` above that figure,
+//! and put a local [`KeyedLimiter`](damper_core::KeyedLimiter) before keys that a client can invent. A limit that is full again within
+//! milliseconds takes a key too: without it each check of that time would find a full limit.
+//!
+//! A user of its own needs no more permissions than these, and [`build`](RedisLimiterBuilder::build) fails if one of them is missing:
+//!
+//! ```text
+//! ACL SETUSER limits on >password ~damper:* +evalsha +eval +script|load +time +get +mget +set
+//!     +zadd +zrem +zremrangebyscore +zcard +pexpire +config|get
+//! ```
+//!
+//! Without `config|get` the server's `maxmemory-policy` is not checked. A cluster also needs `+cluster|slots`, `+asking` and `+ping`, and another
+//! database than 0 `+select`.
 //!
 //! # TLS
 //!

@@ -50,6 +50,22 @@ async fn unreachable_server_leaves_the_decision_to_the_policy() {
 }
 
 #[tokio::test]
+async fn process_that_starts_without_a_server_has_a_share_only_if_it_knows_the_number_of_processes() {
+    let fast = || builder(&refused()).quota(Quota::per_second(4_000_000)).when_down(WhenDown::LocalShare);
+    let unknown = fast().build_lazy().unwrap();
+    for _ in 0..50 {
+        let denied = unknown.check().await.unwrap_err();
+        assert_eq!(denied.retry_after(), Some(Duration::from_millis(200)), "no share, however long it waits");
+        tokio::time::sleep(Duration::from_micros(100)).await;
+    }
+    assert_eq!((unknown.status().processes, unknown.counts().allowed_by_policy), (0, 0));
+    // One of four: a token in a microsecond.
+    let known = fast().processes(4).build_lazy().unwrap();
+    until("a token of the share", async || known.check().await.is_ok()).await;
+    assert_eq!(known.status().processes, 4);
+}
+
+#[tokio::test]
 async fn cost_above_the_burst_is_named_before_the_level_is_known() {
     let expected = "rate limit exceeded: more tokens asked for than the burst";
     let fake = Fake::start(10);
@@ -87,6 +103,20 @@ async fn every_fault_is_decided_by_the_policy_within_one_check() {
             assert!(limiter.status().last_error.is_some(), "{fault:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn check_that_the_policy_decides_shows_in_the_status_though_the_policy_is_not_in_force() {
+    let fake = Fake::start(1_000);
+    let limiter = builder(&fake.url()).when_down(WhenDown::Closed).build().await.unwrap();
+    assert!(decided_in_time(&limiter).await);
+    let status = limiter.status();
+    assert_eq!((status.decided_by_policy, status.last_decided_by_policy), (0, None));
+    fake.set(Mode::Silent);
+    assert!(!decided_in_time(&limiter).await);
+    let status = limiter.status();
+    assert_eq!((status.policy, status.decided_by_policy), (None, 1), "a single late reply");
+    assert!(status.last_decided_by_policy.is_some_and(|ago| ago < LONG));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 mod fake;
 
 use damper_core::Quota;
-use damper_redis::{KeyedRedisLimiter, Leasing, RedisLimiter, RedisLimiterBuilder, WhenDown};
+use damper_redis::{KeyedRedisLimiter, Leasing, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
 use fake::{Fake, Mode, until};
 use std::net::IpAddr;
 use std::pin::pin;
@@ -34,6 +34,29 @@ async fn leasing(fake: &Fake) -> RedisLimiter {
 
 fn assert_send<T: Send>(value: T) -> T {
     value
+}
+
+#[tokio::test]
+async fn user_without_a_permission_is_an_error_of_build() {
+    let errors = [
+        ("EVALSHA", "NOPERM this user has no permissions to run the 'evalsha' command"),
+        ("SCRIPT", "NOPERM this user has no permissions to run the 'script|load' command"),
+        ("EVALSHA", "ERR Error running script: No permissions to access a key script"),
+    ];
+    for (command, error) in errors {
+        let fake = Fake::start(10);
+        fake.refuse(command, error);
+        let builder = || RedisLimiter::connect(fake.url()).quota(Quota::per_second(10));
+        for built in [builder().build().await.map(drop), builder().build_keyed().await.map(drop)] {
+            let built = built.unwrap_err();
+            assert!(matches!(built, RedisLimiterError::Refused { .. }), "{built:?}");
+            assert!(built.to_string().contains(&error[5..]), "{built}");
+        }
+    }
+    // This one may be over at the next check, which the policy decides until then.
+    let fake = Fake::start(10);
+    fake.refuse("EVALSHA", "OOM command not allowed when used memory > 'maxmemory'");
+    assert!(RedisLimiter::connect(fake.url()).quota(Quota::per_second(10)).build().await.is_ok());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! of lease that it is told, or by messages that are altered on their way.
 
 use crate::world::{Delivery, Random};
-use damper_core::ManualClock;
+use damper_core::{Clock, ManualClock};
 use damper_redis::internal::{Answer, Command, Due, Outcome, Outgoing, Plan, Reply, Status, Subject};
 use std::sync::Arc;
 
@@ -44,8 +44,8 @@ pub struct Waiting {
 #[derive(Debug)]
 pub struct Process {
     pub holder: u64,
-    subject: Subject<Arc<ManualClock>>,
-    clock: Arc<ManualClock>,
+    subject: Subject<Arc<MovingClock>>,
+    clock: Arc<MovingClock>,
     /// When it began, and its clock's ticks of a microsecond each for a million microseconds.
     began: u64,
     pace: u64,
@@ -67,12 +67,44 @@ pub struct Process {
     broken: Broken,
 }
 
+/// The ticks of a process's clock in a µs.
+const TICKS: u64 = 10;
+
+/// A clock that each reading moves by 0.3 µs, as a real one moves between two readings.
+#[derive(Debug)]
+struct MovingClock(ManualClock);
+
+impl MovingClock {
+    fn set(&self, micros: u64) {
+        self.0.set_ticks(micros * TICKS);
+    }
+
+    /// Sets it, unless its readings have moved it further.
+    fn catch_up(&self, micros: u64) {
+        if self.0.now() < micros * TICKS {
+            self.set(micros);
+        }
+    }
+}
+
+impl Clock for MovingClock {
+    fn now(&self) -> u64 {
+        let now = self.0.now();
+        self.0.advance_ticks(3);
+        now
+    }
+
+    fn frequency(&self) -> u64 {
+        self.0.frequency()
+    }
+}
+
 /// The tokens that a check took from the lease, and a command to be sent.
 pub type Done = (u32, Option<Box<Outgoing>>);
 
 impl Process {
     pub fn new(plan: &Arc<Plan>, holder: u64, began: u64, random: &mut Random, broken: Broken) -> Self {
-        let clock = Arc::new(ManualClock::with_frequency(1_000_000));
+        let clock = Arc::new(MovingClock(ManualClock::with_frequency(1_000_000 * TICKS)));
         // Five percent slower or faster than the server's, or anything between.
         let pace = random.one_of(&[950_000, 1_050_000, 1_000_000, 950_000 + random.clone().below(100_000)]);
         let subject = Subject::new(Arc::clone(plan), holder, Arc::clone(&clock));
@@ -104,7 +136,7 @@ impl Process {
 
     pub fn tick(&mut self, now: u64) {
         self.now = now;
-        self.clock.set_ticks(self.reading() - self.lag);
+        self.clock.catch_up(self.reading() - self.lag);
     }
 
     pub fn is_running(&self) -> bool {
@@ -117,10 +149,10 @@ impl Process {
 
     pub fn check(&mut self, n: u32) -> Done {
         if self.broken == Broken::ClockAtEachSpend && self.applied_at > 0 {
-            self.clock.set_ticks(self.applied_at);
+            self.clock.set(self.applied_at);
         }
         let answer = self.subject.check(n);
-        self.clock.set_ticks(self.reading() - self.lag);
+        self.clock.catch_up(self.reading() - self.lag);
         match answer {
             Answer::Allowed(_) => self.spent(n, false),
             Answer::Low(_) => self.spent(n, true),
@@ -219,7 +251,7 @@ impl Process {
             self.applied_at = self.clock_reading();
             if self.broken == Broken::SinceTheRequest {
                 self.lag += self.reading() - self.lag - made_at.min(self.reading() - self.lag);
-                self.clock.set_ticks(self.reading() - self.lag);
+                self.clock.set(self.reading() - self.lag);
             }
         }
     }

@@ -10,6 +10,8 @@ pub(crate) struct Authority {
     silent: AtomicU64,
     /// The local time in µs of the last change between none and some.
     since: AtomicU64,
+    /// The local time in µs of the policy's last decision; 0 before the first.
+    decided: AtomicU64,
 }
 
 /// A change of who decides.
@@ -40,6 +42,18 @@ impl Authority {
             return None;
         }
         Some(Change::ToServer(now.saturating_sub(self.since.swap(now, Ordering::Relaxed))))
+    }
+
+    /// Notes that the policy decides a check at the local time `now`.
+    pub(crate) fn decides(&self, now: u64) {
+        // ORDERING: Relaxed, as in `silent`.
+        self.decided.store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// The local time in µs of the policy's last decision, if it made one.
+    pub(crate) fn last_decision(&self) -> Option<u64> {
+        // ORDERING: Relaxed, as in `silent`.
+        Some(self.decided.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
     /// Whether the policy is in force.
@@ -73,5 +87,8 @@ mod tests {
         assert_eq!(authority.answers(3, 20), None);
         assert_eq!(authority.answers(4, 25), Some(Change::ToServer(15)));
         assert_eq!((authority.is_policy(), authority.since()), (false, 25));
+        assert_eq!(authority.last_decision(), None);
+        authority.decides(0);
+        assert_eq!(authority.last_decision(), Some(1));
     }
 }

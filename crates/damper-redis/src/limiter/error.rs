@@ -79,7 +79,8 @@ pub enum RedisLimiterError {
     },
     /// A server answered with an error that another attempt would meet again.
     ///
-    /// It does not accept the password, it has no such database, or the user lacks a permission.
+    /// It does not accept the password, it has no such database, or the user lacks a permission, for example to run scripts or for
+    /// the keys that begin with `damper:`.
     Refused {
         /// The address of the server, or those of a cluster.
         server: String,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 ///
 /// # Memory
 ///
-/// The server has the limits. This process keeps what it knows of the keys that it used last, as many as the
+/// The server has the limits, each in some 232 bytes until it is full again: see [the server](crate#on-the-server). This process keeps what it knows of the keys that it used last, as many as the
 /// [capacity](crate::RedisLimiterBuilder::capacity) says. With one quota, a key of 16 bytes takes some 630 bytes, and the longest some
 /// 850: of a key with more than 128 bytes, a prefix and the SHA-1 are kept. A key that is evicted loses nothing: its lease is returned,
 /// and what is pending is sent. If the server does not answer then, the pending charges are lost. Keys with a lease, or with something

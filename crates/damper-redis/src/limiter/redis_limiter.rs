@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// A check is decided in one of three ways, always within the [deadline](RedisLimiterBuilder::deadline):
 ///
 /// - **By leased tokens.** Where this process spends much of the limit, it holds tokens that the server has set aside for it. Such a
-///   check takes about 1.3 times as long as a local one: it takes no lock, allocates nothing and does not wait.
+///   check takes 1.4 to 1.9 times as long as a local one: it takes no lock, allocates nothing and does not wait.
 /// - **By the server**, in one round trip.
 /// - **By the [policy](crate::WhenDown)**, if the server does not answer in time.
 ///

@@ -4,7 +4,7 @@ use super::builder::{RedisLimiterBuilder, Topology};
 use super::counters::Counters;
 use super::shared::Shared;
 use super::{AfterLoss, Leasing, RedisLimiterError};
-use crate::script::{Frame, Keys, NEVER, RateError, SlotTags, Terms};
+use crate::script::{Command, Frame, Keys, Limit, NEVER, RateError, Seen, SlotTags, Take, Terms};
 use crate::server::{ConnectError, Heartbeat, Server, ServerSettings, Target};
 use crate::subject::Plan;
 use core::error::Error;
@@ -71,7 +71,7 @@ impl RedisLimiterBuilder {
         }
         // The first reading of the clock calibrates it, which is not for a check to wait for.
         Monotonic::calibrate();
-        let plan = Arc::new(Plan::new(terms, self.lease_length));
+        let plan = Arc::new(Plan::new(terms, self.lease_length).with_deadline(self.deadline));
         let tags = tags_of(&target);
         let server = self.server(target, plan.lease_micros());
         Ok(Built::Limited(Arc::new(Shared {
@@ -82,7 +82,7 @@ impl RedisLimiterBuilder {
             name: self.name,
             tags,
             when_down: self.when_down,
-            processes: AtomicU32::new(self.processes),
+            processes: AtomicU32::new(self.processes.unwrap_or(0)),
             authority: super::authority::Authority::default(),
             counters: Counters::default(),
             listener: self.listener,
@@ -143,7 +143,7 @@ impl RedisLimiterBuilder {
         within("deadline", &self.deadline, &[millis(1), millis(10_000)], "from 1 ms to 10 s")?;
         self.check_connect_timeout()?;
         within("lease_share", &self.lease_share, &[1, u32::MAX], "at least 1")?;
-        within("processes", &self.processes, &[1, u32::MAX], "at least 1")
+        within("processes", &self.processes.unwrap_or(1), &[1, u32::MAX], "at least 1")
     }
 
     fn check_connect_timeout(&self) -> Result<(), RedisLimiterError> {
@@ -224,6 +224,17 @@ pub(super) async fn connect(server: &Server, timeout: Duration) -> Result<(), Re
         }
         tokio::time::sleep((timeout / 10).min(Duration::from_millis(50))).await;
     }
+}
+
+/// Runs the scripts once, to learn of a missing permission, and the number of processes.
+pub(super) async fn try_scripts(shared: &Shared, timeout: Duration) -> Result<(), RedisLimiterError> {
+    let nothing = Take { cost: 0, charge: 0, refund: 0 };
+    let limits = shared.plan.terms().iter().map(|&terms| (Limit { terms, seen: Seen::default() }, nothing));
+    let look = Command::Take(limits.collect());
+    shared.heartbeat.begin(shared, &look, timeout).await.map_err(|error| RedisLimiterError::Refused {
+        server: shared.server.address().to_owned(),
+        source: Arc::new(error),
+    })
 }
 
 #[cfg(test)]

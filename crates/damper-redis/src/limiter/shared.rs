@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
 
-/// How long a check should wait that [`WhenDown::Closed`] denies, in µs.
+/// How long a check should wait that [`WhenDown::Closed`] denies, or that has no share, in µs.
 ///
 /// The longest pause between attempts to reach the server.
 const CLOSED_WAIT: u64 = 200_000;
@@ -36,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) tags: SlotTags,
     pub(crate) when_down: WhenDown,
     pub(crate) heartbeat: Heartbeat,
+    /// The processes that share the limit; 0 while that is not known.
     pub(crate) processes: AtomicU32,
     pub(crate) authority: Authority,
     pub(crate) counters: Counters,
@@ -244,6 +245,7 @@ impl Shared {
     /// Decides on `n` tokens by the policy.
     #[cold]
     fn decide_by_policy(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
+        self.authority.decides(self.server.now());
         let decision = match self.when_down {
             _ if n == 0 => Ok(allowed_on(&Micros, 0, 0)),
             WhenDown::Open => Ok(allowed_on(&Micros, self.smallest_burst(), 0)),
@@ -259,10 +261,15 @@ impl Shared {
 
     /// Takes `n` tokens of this process's share of each quota, or none.
     fn take_share(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
+        let processes = self.processes();
+        if processes == 0 {
+            // A share of an unknown number of processes could be the whole quota in each of them.
+            return Err(denied_on(&Micros, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT)));
+        }
         let outage = Outage {
             now: self.server.now(),
             since: limit.shares_since(self.server.shard(&limit.keys).1.replied_at()),
-            processes: self.processes(),
+            processes,
         };
         let terms = self.plan.terms();
         let mut shares = limit.shares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -342,10 +349,10 @@ impl Shared {
         }
     }
 
-    /// The number of processes that share the limit, at least 1.
+    /// The number of processes that share the limit; 0 while neither the server nor a setting has said it.
     pub(crate) fn processes(&self) -> u32 {
         // ORDERING: Relaxed. A number, which publishes nothing.
-        self.processes.load(Ordering::Relaxed).max(1)
+        self.processes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn status(&self, leased: u64) -> RedisStatus {
@@ -353,6 +360,11 @@ impl Shared {
         RedisStatus {
             policy: self.authority.is_policy().then_some(self.when_down),
             since: Duration::from_micros(now.saturating_sub(self.authority.since())),
+            decided_by_policy: self.counters.allowed_by_policy.get() + self.counters.denied_by_policy.get(),
+            last_decided_by_policy: self
+                .authority
+                .last_decision()
+                .map(|at| Duration::from_micros(now.saturating_sub(at))),
             breaker: self.server.breaker_state(),
             connected: self.server.is_connected(),
             processes: self.processes(),

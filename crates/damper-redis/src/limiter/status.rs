@@ -13,11 +13,20 @@ pub struct RedisStatus {
     pub policy: Option<WhenDown>,
     /// How long this has been so.
     pub since: Duration,
+    /// The checks that the policy has decided since the limiter was built.
+    ///
+    /// It also decides single checks that the server does not answer by the [deadline](crate::RedisLimiterBuilder::deadline), while
+    /// [`policy`](Self::policy) is `None`. A number that grows then says that the deadline is too short, or something is wrong.
+    pub decided_by_policy: u64,
+    /// How long ago the policy decided a check for the last time; `None` if it never did.
+    pub last_decided_by_policy: Option<Duration>,
     /// The state of the breaker before the connection.
     pub breaker: State,
     /// Whether there is a connection.
     pub connected: bool,
-    /// The number of processes that share the limit, by which [`WhenDown::LocalShare`] divides.
+    /// The number of processes that share the limit; 0 while it is not known.
+    ///
+    /// [`WhenDown::LocalShare`] divides by it. The server counts them once a second. [`processes`](crate::RedisLimiterBuilder::processes) sets it before.
     pub processes: u32,
     /// The last error of a call or of a connection.
     ///
@@ -33,6 +42,8 @@ impl RedisStatus {
         Self {
             policy: None,
             since: Duration::ZERO,
+            decided_by_policy: 0,
+            last_decided_by_policy: None,
             breaker: State::Closed,
             connected: false,
             processes: 1,

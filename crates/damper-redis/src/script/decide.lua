@@ -344,6 +344,7 @@ local function finish(status, limits)
     for number = 1, #limits do
         local limit = limits[number]
         local full = full_at(limit)
+        -- However soon it is full again: otherwise each check until then would find a full bucket, and nothing would be limited.
         if limit.changed then
             write(limit, full)
         end

@@ -1,9 +1,9 @@
 //! The task that tells the server that this process is there.
 
 use super::beat::Beat;
-use super::chance;
+use super::{ConnectError, chance};
 use crate::limiter::{RedisEvent, Shared};
-use crate::script::Keys;
+use crate::script::{Command, Keys};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -47,6 +47,18 @@ impl Heartbeat {
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
             *task = Some(runtime.spawn(beat_for_ever(Arc::downgrade(shared))));
         }
+    }
+
+    /// Tries the scripts on the server, and learns how many processes share the limit.
+    ///
+    /// # Errors
+    ///
+    /// The server's refusal of a script.
+    pub(crate) async fn begin(&self, shared: &Shared, look: &Command, timeout: Duration) -> Result<(), ConnectError> {
+        if let Some(beat) = shared.server.try_scripts(&self.keys, look, &self.member, LENGTH, timeout).await? {
+            learn(shared, &mut Memory::default(), beat);
+        }
+        Ok(())
     }
 
     /// Stops the task, and tells the server that this process has left.

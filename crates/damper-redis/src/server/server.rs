@@ -167,6 +167,41 @@ impl Server {
         answer.map(|answer| answer.reply).inspect_err(|error| self.note(error))
     }
 
+    /// Runs a command that takes nothing, and the first beat.
+    ///
+    /// So an error that all others would meet too is known at once.
+    /// No reply within `timeout`, or an error that may be over at another attempt, is `None`.
+    ///
+    /// # Errors
+    ///
+    /// The server's refusal of a script: the user may lack a permission.
+    pub(crate) async fn try_scripts(
+        &self,
+        keys: &Keys,
+        command: &Command,
+        member: &str,
+        length: u64,
+        timeout: Duration,
+    ) -> Result<Option<Beat>, ConnectError> {
+        let Some(connected) = self.link.current() else { return Ok(None) };
+        let until = Instant::now() + timeout;
+        let trial = async |script: &Script, keys: &[String], arguments: &[String]| match timeout_at(
+            until.into(),
+            connected.connection.call(script, keys, arguments),
+        )
+        .await
+        {
+            Ok(Ok(value)) => Ok(Some(value)),
+            Ok(Err(error)) => Some(ConnectError::from(error)).filter(ConnectError::is_final).map_or(Ok(None), Err),
+            Err(_) => Ok(None),
+        };
+        let arguments: Vec<_> = command.args(&self.frame).iter().map(ToString::to_string).collect();
+        trial(&self.script, &keys.of(command, 0), &arguments).await?;
+        let names = [keys.processes(), keys.marker().to_owned()];
+        let beat = trial(&self.beat, &names, &[member.to_owned(), length.to_string()]).await?;
+        Ok(beat.and_then(|value| Beat::parse(value).ok()))
+    }
+
     /// Runs a script behind the breaker of a shard, until the deadline.
     async fn run<A: ToRedisArgs, T, E: Error + Send + Sync + 'static>(
         &self,

@@ -9,13 +9,16 @@ const AT_ONCE: u64 = 20;
 /// So many of these are kept for usual requests.
 const KEPT: u64 = 5;
 
-/// A budget of commands: 50 a second, of which 20 may be saved.
+/// A budget of commands: 50 a second, of which 20 may be saved, and as many extra takes.
 ///
-/// In `t` seconds, both ends included, there are no more than `50 * t + 20` commands.
+/// In `t` seconds, both ends included, there are no more than `50 * t + 20` commands, and no more than `50 * t + 20` extra takes. An
+/// extra take is for checks that would otherwise be denied although the limit has tokens.
 #[derive(Debug, Default)]
 pub(super) struct CommandBudget {
     /// When all that can be saved is there, in µs of the subject's clock.
     full_at: u64,
+    /// When all extra takes that can be saved are there.
+    extra_full_at: u64,
 }
 
 impl CommandBudget {
@@ -27,6 +30,21 @@ impl CommandBudget {
     /// The earliest time of the next command beside the usual requests.
     pub(super) fn next_beside_from(&self) -> u64 {
         self.full_at.saturating_sub((AT_ONCE - 1 - KEPT) * APART)
+    }
+
+    /// The earliest time of the next extra take.
+    pub(super) fn next_extra_from(&self) -> u64 {
+        self.extra_full_at.saturating_sub((AT_ONCE - 1) * APART)
+    }
+
+    /// Counts an extra take that is sent at the time `now`.
+    pub(super) fn count_extra(&mut self, now: u64) {
+        self.extra_full_at = self.extra_full_at.max(now).saturating_add(APART);
+    }
+
+    /// Takes back an extra take that was counted and not sent.
+    pub(super) fn uncount_extra(&mut self) {
+        self.extra_full_at = self.extra_full_at.saturating_sub(APART);
     }
 
     /// Counts a command that is sent at the time `now`.
@@ -63,6 +81,7 @@ mod tests {
                 assert!(count <= 20 + (until - from) / 20_000, "{count} from {from} to {until}");
             }
         }
+        assert_eq!(budget.next_extra_from(), 0, "extra takes have a budget of their own");
         let most = sent.iter().filter(|time| sent[0] == **time).count();
         assert_eq!(most, 20);
     }

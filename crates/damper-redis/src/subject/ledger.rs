@@ -218,10 +218,11 @@ impl Ledger {
 
     /// Whether a check of `n` tokens asks before the usual time, if the bucket has `left`.
     ///
-    /// It must have what this process spends in 5 ms. And it must not have been empty for a second: a limit that is used up denies
-    /// the checks anyway, and would only be asked more often.
-    pub(super) fn may_ask_early(&self, n: u32, left: u32, now: u64) -> bool {
-        let is_used_up = self.emptied_at.is_some_and(|at| now.saturating_sub(at) < USED_UP);
+    /// It must have what this process spends in 5 ms. And it must not have been empty within a second, unless it has `enough` now: a
+    /// limit that is used up denies the checks anyway, and would only be asked more often. One that was empty for a moment, because
+    /// processes that the system had stopped came back together, is not used up.
+    pub(super) fn may_ask_early(&self, n: u32, left: u32, enough: u32, now: u64) -> bool {
+        let is_used_up = left < enough && self.emptied_at.is_some_and(|at| now.saturating_sub(at) < USED_UP);
         !is_used_up && u64::from(left) >= u64::from(n).max(self.tokens.at(now) / EARLY)
     }
 

@@ -105,6 +105,8 @@ pub(super) enum Kind {
     JointTake {
         seq: u64,
         cost: u32,
+        /// Beyond the usual commands: see `CommandBudget`.
+        is_extra: bool,
     },
     Lease {
         seq: u64,

@@ -25,6 +25,12 @@ const WORTHWHILE: u64 = 48;
 /// The longest time between two requests that brought too few tokens, in µs.
 const LONGEST_CYCLE: u64 = 100_000;
 
+/// How long a check may wait unless that is set, in µs, and the least that tokens are set aside for.
+const DEADLINE: u64 = 5_000;
+
+/// The longest time that tokens are set aside for checks that may have gone away, in µs.
+const LONGEST_ASIDE: u64 = 100_000;
+
 /// The settings that all subjects of a limiter have in common.
 ///
 /// A subject with one limit leases tokens of it where the burst is at least what the rate brings in 100 ms, and while this process
@@ -35,6 +41,7 @@ pub struct Plan {
     terms: Box<[Terms]>,
     lease: u64,
     leases: bool,
+    set_aside: u64,
 }
 
 impl Plan {
@@ -54,7 +61,21 @@ impl Plan {
             }
             _ => false,
         };
-        Self { terms: terms.into(), lease, leases }
+        Self { terms: terms.into(), lease, leases, set_aside: DEADLINE }
+    }
+
+    /// Sets how long a check waits for the server at most. Default: 5 ms.
+    ///
+    /// Tokens that the server took for several checks at once are set aside for so long, at least for 5 ms and at most for 100 ms.
+    #[must_use]
+    pub fn with_deadline(self, deadline: Duration) -> Self {
+        let deadline = u64::try_from(deadline.as_micros()).unwrap_or(u64::MAX);
+        Self { set_aside: deadline.clamp(DEADLINE, LONGEST_ASIDE), ..self }
+    }
+
+    /// For how long after a joint take was made its tokens are set aside, in µs.
+    pub(super) fn set_aside(&self) -> u64 {
+        self.set_aside
     }
 
     /// The limits, in the order of the keys.

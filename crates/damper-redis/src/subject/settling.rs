@@ -11,9 +11,6 @@ use core::time::Duration;
 use damper_core::Clock;
 use damper_core::internal::allowed_on;
 
-/// For so many µs after a joint take was made its tokens are set aside: the usual deadline of a check.
-const SET_ASIDE: u64 = 5_000;
-
 /// How long a limit that nothing refills denies without asking, in µs: it may be reset elsewhere.
 const NEVER_FILLED: u64 = 1_000_000;
 
@@ -107,9 +104,11 @@ impl<C: Clock> Subject<C> {
         let mut ledger = self.ledger();
         let now = self.now();
         ledger.joined = 0;
-        // Takes are counted only while leasing.
-        if ledger.mode == Mode::Leasing || !matches!(ticket.kind, Kind::Take { .. }) {
-            ledger.budget.uncount();
+        match ticket.kind {
+            Kind::JointTake { is_extra: true, .. } => ledger.budget.uncount_extra(),
+            // Takes are counted only while leasing.
+            Kind::Take { .. } if ledger.mode == Mode::PerCheck => {}
+            _ => ledger.budget.uncount(),
         }
         ledger.owe(ticket.charge, now);
         ledger.give_back(ticket.refund, now);
@@ -126,7 +125,7 @@ impl<C: Clock> Subject<C> {
         ledger.is_failing = false;
         end_joint_take(ledger, ticket);
         if status == Status::Done {
-            let until = self.instants.micros(ticket.sent).saturating_add(SET_ASIDE);
+            let until = self.instants.micros(ticket.sent).saturating_add(self.plan.set_aside());
             ledger.set_aside.put(cost, until);
             ledger.give_back_ended(now);
             self.gate.reopen();

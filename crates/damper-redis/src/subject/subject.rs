@@ -142,11 +142,12 @@ impl<C: Clock> Subject<C> {
     /// Asks for the tokens of a check that a lease can hold.
     ///
     /// A lease that is dry is no reason to deny. An empty limit is. So while the limit has tokens, as of the last reply, this does not
-    /// wait for the time of the next request. Where a lease cannot hold what all checks that wait need, the server takes it for them.
+    /// wait for the time of the next request. Where a lease cannot hold what all checks that wait need, the server takes it for them. The
+    /// budget of commands does not end that at once either: with many processes and a small burst, a lease brings two or three tokens.
     fn ask_for_more(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
         // ORDERING: Relaxed, as in `allowed`.
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
-        let has_tokens = ledger.may_ask_early(n, elsewhere, now);
+        let has_tokens = ledger.may_ask_early(n, elsewhere, self.plan.largest_cost() / 8, now);
         if ledger.is_joinable() {
             return Answer::Join;
         }
@@ -162,8 +163,9 @@ impl<C: Clock> Subject<C> {
         if ledger.is_failing {
             return Answer::Down;
         }
-        if has_tokens && now >= ledger.budget.next_beside_from() {
-            return Answer::Ask(self.joint_take(ledger, waiting.min(elsewhere).max(n), now));
+        let is_extra = now < ledger.budget.next_beside_from();
+        if has_tokens && (!is_extra || now >= ledger.budget.next_extra_from()) {
+            return Answer::Ask(self.joint_take(ledger, waiting.min(elsewhere).max(n), is_extra, now));
         }
         let held = self.lease.held(&self.clock);
         // The limit may have tokens again only after the next request, and that one may find tokens that were given back.
@@ -341,10 +343,14 @@ impl<C: Clock> Subject<C> {
 
     /// Makes a command that takes `n` tokens of each limit, and carries what is pending.
     fn take(&self, ledger: &mut Ledger, n: u32) -> Box<Outgoing> {
-        let sent = self.clock.now();
         if ledger.mode == Mode::Leasing {
-            ledger.budget.count(self.instants.micros(sent));
+            ledger.budget.count(self.now());
         }
+        self.uncounted_take(ledger, n)
+    }
+
+    fn uncounted_take(&self, ledger: &mut Ledger, n: u32) -> Box<Outgoing> {
+        let sent = self.clock.now();
         let (charge, refund) = ledger.pending.send();
         let take = Take { cost: n, charge, refund };
         Box::new(Outgoing {
@@ -354,13 +360,18 @@ impl<C: Clock> Subject<C> {
     }
 
     /// Makes a command that takes tokens for all checks that wait.
-    fn joint_take(&self, ledger: &mut Ledger, cost: u32, now: u64) -> Box<Outgoing> {
+    fn joint_take(&self, ledger: &mut Ledger, cost: u32, is_extra: bool, now: u64) -> Box<Outgoing> {
         // ORDERING: Relaxed, as in `ask_for_one`.
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
         self.elsewhere.store(elsewhere.saturating_sub(cost), Ordering::Relaxed);
-        let mut outgoing = self.take(ledger, cost);
+        if is_extra {
+            ledger.budget.count_extra(now);
+        } else {
+            ledger.budget.count(now);
+        }
+        let mut outgoing = self.uncounted_take(ledger, cost);
         ledger.joint_seq += 1;
-        outgoing.ticket.kind = Kind::JointTake { seq: ledger.joint_seq, cost };
+        outgoing.ticket.kind = Kind::JointTake { seq: ledger.joint_seq, cost, is_extra };
         ledger.joint = Some(InFlight { seq: ledger.joint_seq, since: now });
         (ledger.joined, ledger.unmet) = (0, 0);
         outgoing

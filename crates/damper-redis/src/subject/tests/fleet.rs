@@ -11,11 +11,16 @@ use std::time::Duration;
 pub(super) const MILLISECOND: u64 = 1_000;
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// How long a check waits before the policy decides, which here denies.
-const DEADLINE: u64 = 5 * MILLISECOND;
+/// How long a check waits before the policy decides, which here denies, and how long messages take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Network {
+    pub(super) deadline: u64,
+    /// From the process to the server, and as long back: with up to as much again by chance.
+    pub(super) one_way: u64,
+}
 
-/// From the process to the server, and as long back: with up to as much again by chance.
-const ONE_WAY: u64 = 100;
+/// The default deadline, and a server nearby.
+pub(super) const NEAR: Network = Network { deadline: 5 * MILLISECOND, one_way: 100 };
 
 /// The checks of a process: the cost of the one at hand, and how many µs later the next one comes.
 pub(super) type Traffic = Box<dyn FnMut(&mut Chance, u64) -> (u32, u64)>;
@@ -69,7 +74,17 @@ impl Tally {
 
 /// A clock that each reading moves a little, so that no two readings are taken for one.
 #[derive(Debug, Default)]
-struct MovingClock(ManualClock);
+pub(super) struct MovingClock(ManualClock);
+
+impl MovingClock {
+    /// Sets the clock to a time in µs, unless its readings have moved it further.
+    pub(super) fn catch_up(&self, micros: u64) {
+        let nanos = micros * 1_000;
+        if self.0.now() < nanos {
+            self.0.set_ticks(nanos);
+        }
+    }
+}
 
 impl Clock for MovingClock {
     fn now(&self) -> u64 {
@@ -94,16 +109,6 @@ struct Process {
     joined: Vec<(u32, u64)>,
 }
 
-impl Process {
-    /// Sets the clock to the simulated time, unless its readings have moved it further.
-    fn catch_up(&self, micros: u64) {
-        let nanos = micros * 1_000;
-        if self.clock.0.now() < nanos {
-            self.clock.0.set_ticks(nanos);
-        }
-    }
-}
-
 enum Event {
     Check(usize),
     Due(usize),
@@ -125,11 +130,18 @@ pub(super) struct Fleet {
     /// When tokens of leases were spent, and how many.
     spent: Vec<(u64, u32)>,
     logs: bool,
+    network: Network,
 }
 
 impl Fleet {
     pub(super) fn new(terms: Terms, traffic: Vec<Traffic>) -> Self {
-        Self::with_plan(Plan::new(vec![terms], Duration::from_secs(1)), terms, traffic)
+        Self::with_network(terms, traffic, NEAR)
+    }
+
+    pub(super) fn with_network(terms: Terms, traffic: Vec<Traffic>, network: Network) -> Self {
+        let plan = Plan::new(vec![terms], Duration::from_secs(1));
+        let plan = plan.with_deadline(Duration::from_micros(network.deadline));
+        Self { network, ..Self::with_plan(plan, terms, traffic) }
     }
 
     pub(super) fn with_plan(plan: Plan, terms: Terms, traffic: Vec<Traffic>) -> Self {
@@ -145,6 +157,7 @@ impl Fleet {
             terms,
             spent: Vec::new(),
             logs: true,
+            network: NEAR,
         };
         for (index, traffic) in traffic.into_iter().enumerate() {
             let clock = Arc::new(MovingClock::default());
@@ -176,14 +189,14 @@ impl Fleet {
             let ((time, _), event) = next.remove_entry();
             self.now = time;
             if let Event::Check(index) | Event::Due(index) | Event::Return(index, ..) = event {
-                self.processes[index].catch_up(time);
+                self.processes[index].clock.catch_up(time);
             }
             match event {
                 Event::Check(index) => {
                     let (cost, pause) = (self.processes[index].traffic)(&mut self.chance, time);
                     if cost > 0 {
                         self.ask_bucket(index, cost);
-                        self.check(index, cost, time + DEADLINE);
+                        self.check(index, cost, time + self.network.deadline);
                     }
                     self.schedule(time + pause, Event::Check(index));
                 }
@@ -215,7 +228,7 @@ impl Fleet {
     }
 
     fn trip(&mut self) -> u64 {
-        self.now + ONE_WAY + self.chance.below(ONE_WAY)
+        self.now + self.network.one_way + self.chance.below(self.network.one_way)
     }
 
     fn check(&mut self, index: usize, n: u32, deadline: u64) {

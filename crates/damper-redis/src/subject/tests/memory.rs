@@ -2,13 +2,34 @@
 
 use super::fleet::{MILLISECOND, SECOND};
 use super::steps::{Pair, carried};
-use crate::script::{Command, Limit, Seen, Terms};
+use crate::script::{Command, Limit, Seen, Take, Terms};
 use crate::subject::{Answer, Due, Outcome};
 use damper_core::Quota;
 
 /// A token in 90 seconds, and a burst of 1,000.
 fn slow() -> Terms {
     Terms::new(Quota::per_hour(40).burst(1_000), 250).expect("a rate that can be counted")
+}
+
+/// Up to `(N - 1)/N` of a burst are given twice, as the docs of [`WhenDown`](crate::WhenDown) say.
+#[test]
+fn late_charges_admit_the_shares_of_the_others_twice_and_are_repaid() {
+    // Four processes have spent their shares of the burst without the server.
+    let terms = Terms::new(Quota::per_second(100), 0).expect("a rate that can be counted");
+    let mut first = Pair::new(terms);
+    let _ = first.subject.charge(25);
+    let taken = (0..200).take_while(|_| first.takes(1)).count();
+    assert_eq!(taken, 75, "its own charge comes with its first command");
+    let limit = Limit { terms, seen: Seen::default() };
+    for process in 1..4 {
+        let late = Take { cost: 0, charge: 25, refund: 0 };
+        first.server.run(&Command::Take(vec![(limit, late)]), process, first.now);
+    }
+    // All 75 are repaid before a token is allowed again.
+    first.wait(750 * MILLISECOND);
+    assert!(!first.takes(1));
+    first.wait(10 * MILLISECOND);
+    assert!(first.takes(1) && !first.takes(1));
 }
 
 /// Fills the limit, as another process does.
@@ -245,9 +266,21 @@ fn server_takes_the_tokens_of_all_checks_that_wait() {
     assert!(matches!(pair.subject.check(1), Answer::Join), "it has no outcome yet");
     assert_eq!(pair.run(*outgoing), Outcome::Again);
     assert!((0..left - 5).all(|_| matches!(pair.subject.check(1), Answer::Taken(_))));
-    pair.wait(5 * MILLISECOND);
+    pair.wait(6 * MILLISECOND);
     let outgoing = pair.asked(1);
     assert_eq!(carried(&outgoing), (0, 5), "the rest has ended");
+}
+
+#[test]
+fn limit_that_has_filled_again_is_not_taken_for_used_up() {
+    let terms = super::fleet::terms(1_000, 1_000);
+    let mut pair = Pair::new(terms);
+    pair.lease();
+    exhaust(&mut pair);
+    reset_elsewhere(&mut pair, terms);
+    pair.wait(900 * MILLISECOND);
+    let allowed = (0..600).take_while(|_| pair.takes(1)).count();
+    assert_eq!(allowed, 600, "more than one lease, though the limit was empty within a second");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Traffic below the limit that is uneven: the fleet denies hardly more than one exact bucket would.
 
-use super::fleet::{Fleet, MILLISECOND, SECOND, Tally, Traffic, random, terms};
+use super::fleet::{Fleet, MILLISECOND, NEAR, Network, SECOND, Tally, Traffic, random, terms};
 use crate::script::Terms;
 
 /// So many checks at once, again and again, by chance from half the time to one and a half.
@@ -47,8 +47,12 @@ fn each(processes: u64, traffic: impl Fn(u64) -> Traffic) -> Vec<Traffic> {
 
 /// The thousandths of the tokens that only the fleet denied, and the commands of a process in a second.
 fn innocent(terms: Terms, traffic: Vec<Traffic>, seconds: u64) -> (u64, u64) {
+    innocent_over(terms, traffic, seconds, NEAR)
+}
+
+fn innocent_over(terms: Terms, traffic: Vec<Traffic>, seconds: u64, network: Network) -> (u64, u64) {
     let processes = traffic.len() as u64;
-    let mut fleet = Fleet::new(terms, traffic);
+    let mut fleet = Fleet::with_network(terms, traffic, network);
     fleet.run_until(seconds * SECOND);
     fleet.assert_envelope(&terms);
     let mut all = Tally::default();
@@ -89,4 +93,51 @@ fn dry_lease_denies_nothing_while_the_limit_has_tokens() {
 fn whole_burst_at_once_is_mostly_allowed() {
     let (denied, _) = innocent(terms(1_000, 1_000), each(1, |_| lumps(1_000, 10 * SECOND)), 60);
     assert!(denied <= 20, "{denied} of 1,000");
+}
+
+/// Checks of one token in steady steps, each up to a tenth of a step early or late.
+fn paced(per_second: f64) -> Traffic {
+    let step = 1e6 / per_second;
+    Box::new(move |chance, _| (1, (step * (0.9 + 0.2 * (chance.below(1_000) as f64 / 1_000.0))) as u64))
+}
+
+/// A burst of 100 ms is enough for up to 16 processes, at 95 % of the rate.
+///
+/// The checks come on time: the simulated generator is never late. When the budget of commands bound joint takes too, 67 of 1,000 paced
+/// checks were denied with 12 processes, and 35 with 8.
+#[test]
+fn leases_deny_one_percent_at_most_at_95_percent_load() {
+    for (per_second, milliseconds) in [(1_000, 100), (1_000, 200), (5_000, 100), (5_000, 200), (20_000, 100)] {
+        for processes in [2, 4, 8, 12, 16] {
+            let terms = terms(per_second, per_second / 1_000 * milliseconds);
+            let each_rate = 0.95 * f64::from(per_second) / processes as f64;
+            for (name, traffic) in [("paced", paced as fn(f64) -> Traffic), ("random", random)] {
+                let (denied, commands) = innocent(terms, each(processes, |_| traffic(each_rate)), 5);
+                let name = format!("{per_second}/s, burst of {milliseconds} ms, {processes} processes, {name}");
+                println!("{name}: {denied} of 1,000, {commands} commands a second");
+                assert!(denied <= 10 && commands <= 75, "{name}: {denied} of 1,000, {commands} commands a second");
+            }
+        }
+    }
+}
+
+/// The same with round trips of 2 to 4 ms, or 4 to 8 ms, where the deadline is five of these.
+///
+/// A check that waits for a request in flight may need a second one. With the default deadline of 5 ms, up to 18 of 1,000 are
+/// denied with round trips of 2 to 4 ms. And when tokens were set aside for 5 ms whatever the deadline, those of longer
+/// round trips were given back before a check could take them.
+#[test]
+fn deadline_of_five_round_trips_is_enough() {
+    for (one_way, deadline) in [(1_000, 20 * MILLISECOND), (2_000, 40 * MILLISECOND)] {
+        for processes in [2, 8, 16] {
+            for (name, traffic) in [("paced", paced as fn(f64) -> Traffic), ("random", random)] {
+                let (terms, network) = (terms(1_000, 100), Network { deadline, one_way });
+                let traffic = each(processes, |_| traffic(950.0 / processes as f64));
+                let (denied, commands) = innocent_over(terms, traffic, 5, network);
+                let name = format!("{one_way} µs, {processes} processes, {name}");
+                println!("{name}: {denied} of 1,000, {commands} commands a second");
+                assert!(denied <= 10 && commands <= 75, "{name}: {denied} of 1,000, {commands} commands a second");
+            }
+        }
+    }
 }

@@ -46,16 +46,17 @@ fn hot_process_admits_30_per_command_with_a_burst_of_a_second() {
     }
 }
 
-/// And 20 that were saved.
+/// And 20 that were saved. While the limit has tokens there may be as many extra takes.
 #[test]
-fn leasing_process_sends_50_commands_a_second_at_any_load() {
+fn leasing_process_sends_50_commands_a_second_at_any_load_and_50_extra_below_the_limit() {
     for (per_second, burst) in [(1_000, 100), (1_000, 1_000), (10_000, 1_000), (50_000, 5_000)] {
         for (processes, factor) in [(1, 0.2), (1, 0.9), (1, 20.0), (3, 0.8), (3, 1.1), (12, 0.9), (12, 1.0), (12, 2.0)]
         {
             let (_, tallies) = saturated(per_second, burst, processes, factor * f64::from(per_second));
             let sent = tallies.iter().map(|tally| tally.commands).max();
             let name = format!("{per_second}/s burst {burst}, {processes} processes, demand {factor}");
-            assert!(sent <= Some(5 * 50 + 20), "{name}: {sent:?} in 5 s");
+            let extra = if factor <= 1.0 { 5 * 50 + 20 } else { 0 };
+            assert!(sent <= Some(5 * 50 + 20 + extra), "{name}: {sent:?} in 5 s");
         }
     }
 }

@@ -1,24 +1,24 @@
 //! Single steps of the state machine, against the model of the script.
 
-use super::fleet::{MILLISECOND, SECOND, terms};
+use super::fleet::{MILLISECOND, MovingClock, SECOND, terms};
 use super::server::Server;
-use crate::script::{Command, Reply, Status, Terms};
+use crate::script::{Command, Grant, Reply, Status, Terms};
 use crate::subject::{Answer, Due, Outcome, Outgoing, Plan, Subject};
-use damper_core::ManualClock;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// One process and the server, whose messages are as quick as can be.
 pub(super) struct Pair {
-    clock: Arc<ManualClock>,
-    pub(super) subject: Subject<Arc<ManualClock>>,
+    /// It moves by each reading, as any real one may.
+    clock: Arc<MovingClock>,
+    pub(super) subject: Subject<Arc<MovingClock>>,
     pub(super) server: Server,
     pub(super) now: u64,
 }
 
 impl Pair {
     pub(super) fn new(terms: Terms) -> Self {
-        let clock = Arc::new(ManualClock::new());
+        let clock = Arc::new(MovingClock::default());
         let plan = Arc::new(Plan::new(vec![terms], Duration::from_secs(1)));
         let subject = Subject::new(plan, 1, Arc::clone(&clock));
         let mut pair = Self { clock, subject, server: Server::new(terms, SECOND), now: 0 };
@@ -27,8 +27,8 @@ impl Pair {
     }
 
     pub(super) fn wait(&mut self, micros: u64) {
-        self.clock.advance(Duration::from_micros(micros));
         self.now += micros;
+        self.clock.catch_up(self.now);
     }
 
     pub(super) fn run(&mut self, outgoing: Outgoing) -> Outcome {
@@ -83,7 +83,7 @@ fn denial_holds_without_a_command_until_the_tokens_are_there() {
     assert!(matches!(pair.subject.check(1), Answer::Ask(_)), "fewer tokens may be there earlier");
     pair.wait(199 * MILLISECOND);
     assert!(matches!(pair.subject.check(2), Answer::Denied(_)));
-    pair.wait(MILLISECOND);
+    pair.wait(2 * MILLISECOND);
     assert!(pair.takes(2));
 }
 
@@ -191,7 +191,7 @@ fn reply_to_a_request_that_was_given_up_is_discarded() {
     }
     let reply = pair.server.run(outgoing.command(), 0, pair.now);
     // Nobody tells an outcome for the length of a lease.
-    pair.wait(SECOND);
+    pair.wait(SECOND + MILLISECOND);
     assert!(!pair.asked(1).is_lease(), "the server decides for a while");
     pair.wait(5 * SECOND);
     let mut next = pair.asked(1);
@@ -216,7 +216,7 @@ fn lost_request_leaves_the_decision_to_the_policy_for_a_while() {
     }
     pair.subject.lost(*outgoing);
     assert!(matches!(pair.subject.check(1), Answer::Down));
-    pair.wait(20 * MILLISECOND);
+    pair.wait(21 * MILLISECOND);
     assert!(pair.takes(1));
 }
 
@@ -306,4 +306,58 @@ fn refund_fills_a_lease_only_as_far_as_the_server_counts() {
     let unspent = pair.subject.holding().tokens;
     let _ = pair.subject.refund(5);
     assert_eq!(pair.subject.holding().tokens, unspent);
+}
+
+#[test]
+fn reply_grants_no_more_than_was_asked_for_whatever_it_says() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.lease();
+    pair.wait(30 * MILLISECOND);
+    let outgoing = loop {
+        assert!(pair.takes(1));
+        if let Some(outgoing) = pair.subject.ask_ahead() {
+            break outgoing;
+        }
+    };
+    let Command::Lease(_, ask) = *outgoing.command() else { panic!("it leases: {outgoing:?}") };
+    assert!(ask.unspent > 0 && ask.want > 0);
+    let mut reply = pair.server.run(outgoing.command(), 0, pair.now);
+    reply.grant = reply.grant.map(|grant| Grant { granted: ask.want + 100, kept: ask.unspent + 100, ..grant });
+    assert_eq!(pair.subject.replied(*outgoing, &reply), Outcome::Again);
+    assert_eq!(pair.subject.holding().tokens, ask.unspent + ask.want);
+    // Nor does a refund fill the lease beyond.
+    let _ = pair.subject.refund(100);
+    assert_eq!(pair.subject.holding().tokens, ask.unspent + ask.want);
+}
+
+#[test]
+fn lease_is_no_longer_than_the_limiter_set_whatever_the_reply_says() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    let mut outgoing = pair.asked(1);
+    while !outgoing.is_lease() {
+        let _ = pair.run(*outgoing);
+        outgoing = pair.asked(1);
+    }
+    let mut reply = pair.server.run(outgoing.command(), 0, pair.now);
+    reply.grant = reply.grant.map(|grant| Grant { length: 60 * SECOND, ..grant });
+    let _ = pair.subject.replied(*outgoing, &reply);
+    pair.wait(870 * MILLISECOND);
+    assert!(pair.subject.holding().tokens > 0);
+    pair.wait(6 * MILLISECOND);
+    assert_eq!(pair.subject.holding().tokens, 0, "7/8 of a second");
+}
+
+#[test]
+fn refund_of_a_command_that_was_never_sent_goes_with_the_next_one() {
+    let mut pair = Pair::new(terms(10, 5));
+    assert!((0..5).all(|_| pair.takes(1)));
+    assert!(matches!(pair.subject.refund(2), Due::At(_)));
+    let outgoing = pair.subject.look();
+    assert_eq!(carried(&outgoing), (0, 2));
+    pair.subject.unsent(*outgoing);
+    let outgoing = pair.subject.look();
+    assert_eq!(carried(&outgoing), (0, 2));
+    let _ = pair.run(*outgoing);
+    assert_eq!(carried(&pair.subject.look()), (0, 0));
+    assert!(pair.takes(2) && !pair.takes(1), "the server has them back");
 }
