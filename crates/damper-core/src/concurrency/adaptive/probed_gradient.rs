@@ -486,3 +486,6 @@ impl BoundedRule for ProbedGradient {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
