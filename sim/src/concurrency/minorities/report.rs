@@ -69,8 +69,8 @@ pub fn beside_fixed(services: &[Service], contenders: &[Contender], seeds: &[u64
 
 /// Tabulates damper's rules under every service whose name contains a text.
 #[must_use]
-pub fn table(contenders: &[Contender], named: &str, seeds: &[u64]) -> Table {
-    let services: Vec<_> = services::all().into_iter().filter(|service| service.name.contains(named)).collect();
+pub fn table(contenders: &[Contender], text: &str, seeds: &[u64]) -> Table {
+    let services: Vec<_> = services::all().into_iter().filter(|service| service.name.contains(text)).collect();
     let names: Vec<String> = contenders.iter().map(|contender| contender.name()).collect();
     let head: Vec<&str> = ["service", "group"].into_iter().chain(names.iter().map(String::as_str)).collect();
     let title = "Minorities, the worst seed: polite work and p90 against the best fixed limit, median limits";

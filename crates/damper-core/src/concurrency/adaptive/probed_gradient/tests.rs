@@ -2,6 +2,9 @@
 //!
 //! The model computes with latencies in microseconds and times in milliseconds, as the rule is described.
 
+#![expect(clippy::cast_precision_loss, reason = "milliseconds of a test are far below 2^52")]
+#![expect(clippy::float_cmp, reason = "whole milliseconds and limits are exact")]
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -28,7 +31,7 @@ struct Model {
     seen: BTreeMap<&'static str, u32>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct ModelProbe {
     limit_before: f64,
     reading_before: f64,
@@ -145,7 +148,7 @@ impl Model {
             let was_in_doubt = self.is_in_doubt;
             if let Some(baseline) = self.baseline {
                 let room = 1.4 * baseline / reading;
-                self.is_in_doubt = room < 1.4 / 2.3 || room > 1.4 * 1.4;
+                self.is_in_doubt = !(1.4 / 2.3..=1.4 * 1.4).contains(&room);
                 if room > 1.4 * 1.4 {
                     self.unsure = 60_000.0;
                 }
