@@ -480,16 +480,17 @@ fn overload_that_does_not_follow_the_limit_becomes_the_background() {
     assert!((rule.background - 0.25).abs() < 0.01, "{rule:?}");
 }
 
-/// The part of the calls that the service refuses is that above a limit of 8.
+/// The service refuses the part of the calls that is above a limit of 6.
 #[test]
 fn overload_that_follows_the_limit_cuts_it() {
     let mut rule = taught();
     let refusing = |limit: u32, _| {
-        let refused = 400 * limit.saturating_sub(8) / limit;
+        let refused = 400 * limit.saturating_sub(6) / limit;
         window(limit, 13.9 * MS, 400 - refused, refused)
     };
     let limits = limits(&mut rule, 40, refusing);
-    assert!(limits[30..].iter().all(|&limit| (4..=10).contains(&limit)), "{limits:?}");
+    assert_eq!(limits[..5], [18, 16, 14, 7, 3], "half of the limit ends most of it, so a quarter is tried: {limits:?}");
+    assert!(limits[30..].iter().all(|&limit| (3..=9).contains(&limit)), "{limits:?}");
     assert!(rule.background < 0.1, "{rule:?}");
 }
 
