@@ -11,8 +11,9 @@
 //! `concurrency [FOLDER]`: concurrency limits; tables and charts are written into the folder. `concurrency --bars [FIRST
 //! LAST]`: the figures that damper's limits have to reach, at these seeds or at three.
 //!
-//! `minorities [--all] [TEXT]`: what polite callers get beside a few others, for the services whose name contains the text; by damper's
-//! other rules too with `--all`. `minorities --bars`: the figures that the adaptive limit has to reach.
+//! `minorities [TEXT [FIRST LAST]]`: what polite callers get beside a few others, for the services whose name contains the text, at
+//! these seeds or at three. `minorities --all [TEXT]`: by damper's other rules too. `minorities --bars`: the figures that the adaptive
+//! limit has to reach.
 //!
 //! `replay LOGFILE [OPTION VALUE]...`: the smallest quota that would have refused at most a share of the calls in a log of decisions.
 //!
@@ -75,14 +76,20 @@ fn main() -> ExitCode {
         ["minorities", "--bars"] => {
             return verdict("Bars beside minorities, at the worst seed", &minorities::report::all_bars());
         }
-        ["minorities"] => minorities(&Contender::OFFERED[..1], ""),
-        ["minorities", "--all"] => minorities(&Contender::OFFERED, ""),
-        ["minorities", "--all", named] => minorities(&Contender::OFFERED, named),
-        ["minorities", named] => minorities(&Contender::OFFERED[..1], named),
+        ["minorities"] => minorities(&Contender::OFFERED[..1], "", &SEEDS),
+        ["minorities", "--all"] => minorities(&Contender::OFFERED, "", &SEEDS),
+        ["minorities", "--all", text] => minorities(&Contender::OFFERED, text, &SEEDS),
+        ["minorities", text] => minorities(&Contender::OFFERED[..1], text, &SEEDS),
+        ["minorities", text, first, last] => match (first.parse::<u64>(), last.parse::<u64>()) {
+            (Ok(first), Ok(last)) if first <= last => {
+                minorities(&Contender::OFFERED[..1], text, &(first..=last).collect::<Vec<_>>());
+            }
+            _ => return failed(&format!("seeds {first} to {last}: must be two numbers in ascending order")),
+        },
         ["replay", ref arguments @ ..] => return replay(arguments),
         _ => {
             return failed(&format!(
-                "usage: damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       damper-sim minorities [--all] [TEXT | --bars]\n       \
+                "usage: damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       damper-sim minorities [TEXT [FIRST LAST] | --all [TEXT] | --bars]\n       \
                  damper-sim throttling --bars [FIRST LAST]\n       damper-sim {USAGE}\n       damper-sim {}",
                 replay::options::USAGE
             ));
@@ -118,8 +125,8 @@ fn verdict(title: &str, bars: &[Bar]) -> ExitCode {
     if missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn minorities(contenders: &[Contender], named: &str) {
-    println!("{}", minorities::report::table(contenders, named, &SEEDS).text());
+fn minorities(contenders: &[Contender], text: &str, seeds: &[u64]) {
+    println!("{}", minorities::report::table(contenders, text, seeds).text());
 }
 
 fn throttling(arguments: &[&str]) -> ExitCode {
