@@ -15,10 +15,8 @@ pub const WARM_UP: f64 = 20.0;
 /// What polite callers got.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// The work that was done for them, in means of their calls.
-    ///
-    /// A call of 200 ms counts as a hundred of 2 ms.
-    pub work: f64,
+    /// Their calls that succeeded in a second.
+    pub goodput: f64,
     /// The p90 of their latency in means of their service times.
     pub p90: f64,
     /// The median of the limit, seen once a second.
@@ -61,7 +59,7 @@ struct Run<'a> {
     in_flight: Vec<u32>,
     running: u32,
     waiting: VecDeque<usize>,
-    work: f64,
+    good: f64,
     latencies: Histogram,
     seen: Vec<f64>,
 }
@@ -81,14 +79,14 @@ pub fn run(service: &Service, limits: &mut [Box<dyn Limit>], seed: u64) -> Serve
         free: Vec::new(),
         running: 0,
         waiting: VecDeque::new(),
-        work: 0.0,
+        good: 0.0,
         latencies: Histogram::new(),
         seen: Vec::new(),
     };
     run.until_the_end();
     run.seen.sort_by(f64::total_cmp);
     Served {
-        work: run.work / (LENGTH - WARM_UP),
+        goodput: run.good / (LENGTH - WARM_UP),
         p90: run.latencies.quantile(0.9),
         limit: run.seen[run.seen.len() / 2],
     }
@@ -209,7 +207,7 @@ impl Run<'_> {
             && outcome == Outcome::Success
             && now >= WARM_UP
         {
-            self.work += time.mean;
+            self.good += 1.0;
             self.latencies.add((now - began) / time.mean);
         }
     }

@@ -91,7 +91,7 @@ pub struct Service {
     pub grain: f64,
     /// The callers.
     pub callers: Vec<Callers>,
-    /// The least polite work, as a share of that under the best fixed limit.
+    /// The least goodput of polite callers, as a share of that under the best fixed limit.
     pub least: f64,
     /// The highest p90 of polite calls, as a multiple of that under the best fixed limit.
     pub most_p90: f64,
