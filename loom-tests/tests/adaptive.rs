@@ -6,7 +6,7 @@
 
 use damper_core::AdaptiveLimit;
 use damper_core::concurrency::{LimitRule, WindowPlan, WindowSummary};
-use damper_loom_tests::{Flaw, Stopped, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::cell::Cell;
@@ -19,6 +19,8 @@ std::thread_local! {
     static CALLS: Cell<u32> = const { Cell::new(0) };
     static PEAK: Cell<u32> = const { Cell::new(0) };
     static WINDOWS: Cell<u32> = const { Cell::new(0) };
+    /// The logarithm of the last window's latency in microseconds.
+    static LATENCY: Cell<Option<f64>> = const { Cell::new(None) };
 }
 
 /// Plans windows of at least so many calls, and looks whether they had them.
@@ -41,6 +43,7 @@ impl LimitRule for Windows {
         CALLS.set(CALLS.get() + calls);
         PEAK.set(window.peak_in_flight);
         WINDOWS.set(WINDOWS.get() + 1);
+        LATENCY.set(window.log2_latency);
         WindowPlan { length: self.length, ..self.first() }
     }
 }
@@ -156,4 +159,32 @@ fn peak_model() {
 #[test]
 fn a_peak_is_the_highest_of_all_threads() {
     check_preemptions(2, peak_model);
+}
+
+/// Calls of one and of three microseconds end at once, on two threads.
+///
+/// From then on a call that takes no tick counts as half of the least latency.
+fn least_model() {
+    let time = Time::at(0);
+    let rule = Windows { fewest: 1, length: Duration::ZERO };
+    let limit = std::sync::Arc::new(AdaptiveLimit::with_rule(rule, time.clone()));
+    let long = limit.try_acquire_owned().unwrap();
+    time.advance(Duration::from_micros(2));
+    let short = limit.try_acquire_owned().unwrap();
+    time.advance(Duration::from_micros(1));
+    let rival = thread::spawn(move || long.success());
+    short.success();
+    rival.join().unwrap();
+    // Samples that came late are in the windows of the first ones.
+    for _ in 0..3 {
+        limit.try_acquire().unwrap().success();
+    }
+    let latency = LATENCY.get().unwrap();
+    assert!((latency + 1.0).abs() < 0.1, "half of the least latency counts: 2^{latency} microseconds");
+}
+
+/// [The least latency that is stored and not swapped.]
+#[test]
+fn least_latency_is_that_of_all_threads() {
+    check_preemptions(2, least_model);
 }

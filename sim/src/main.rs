@@ -11,6 +11,10 @@
 //! `concurrency [FOLDER]`: concurrency limits; tables and charts are written into the folder. `concurrency --bars [FIRST
 //! LAST]`: the figures that damper's limits have to reach, at these seeds or at three.
 //!
+//! `minorities [TEXT [FIRST LAST]]`: what polite callers get beside a few others, for the services whose name contains the text, at
+//! these seeds or at three. `minorities --all [TEXT]`: by damper's other rules too. `minorities --bars`: the figures that the adaptive
+//! limit has to reach.
+//!
 //! `replay LOGFILE [OPTION VALUE]...`: the smallest quota that would have refused at most a share of the calls in a log of decisions.
 //!
 //! With `--bars` the exit code is 1 if a figure is missed.
@@ -19,7 +23,9 @@
 
 use damper::{Quota, WhenFull};
 use damper_sim::concurrency::bars::{self, Bar};
+use damper_sim::concurrency::minorities;
 use damper_sim::concurrency::report::{Report, SEEDS, report};
+use damper_sim::concurrency::rules::Contender;
 use damper_sim::crowd::Crowd;
 use damper_sim::replay;
 use damper_sim::replay::decision_file::DecisionFile;
@@ -67,10 +73,23 @@ fn main() -> ExitCode {
             }
             concurrency(&report);
         }
+        ["minorities", "--bars"] => {
+            return verdict("Bars beside minorities, at the worst seed", &minorities::report::all_bars());
+        }
+        ["minorities"] => minorities(&Contender::OFFERED[..1], "", &SEEDS),
+        ["minorities", "--all"] => minorities(&Contender::OFFERED, "", &SEEDS),
+        ["minorities", "--all", text] => minorities(&Contender::OFFERED, text, &SEEDS),
+        ["minorities", text] => minorities(&Contender::OFFERED[..1], text, &SEEDS),
+        ["minorities", text, first, last] => match (first.parse::<u64>(), last.parse::<u64>()) {
+            (Ok(first), Ok(last)) if first <= last => {
+                minorities(&Contender::OFFERED[..1], text, &(first..=last).collect::<Vec<_>>());
+            }
+            _ => return failed(&format!("seeds {first} to {last}: must be two numbers in ascending order")),
+        },
         ["replay", ref arguments @ ..] => return replay(arguments),
         _ => {
             return failed(&format!(
-                "usage: damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       \
+                "usage: damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       damper-sim minorities [TEXT [FIRST LAST] | --all [TEXT] | --bars]\n       \
                  damper-sim throttling --bars [FIRST LAST]\n       damper-sim {USAGE}\n       damper-sim {}",
                 replay::options::USAGE
             ));
@@ -104,6 +123,10 @@ fn verdict(title: &str, bars: &[Bar]) -> ExitCode {
     let missed = bars.iter().filter(|bar| !bar.is_met()).count();
     println!("{missed} of {} bars missed", bars.len());
     if missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn minorities(contenders: &[Contender], text: &str, seeds: &[u64]) {
+    println!("{}", minorities::report::table(contenders, text, seeds).text());
 }
 
 fn throttling(arguments: &[&str]) -> ExitCode {

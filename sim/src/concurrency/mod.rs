@@ -16,6 +16,7 @@
 // silence.rs       the longest time without an answer
 // worst.rs         the worst of several figures
 // admission/       classes, tenants and deadlines at one gate
+// minorities/      a few callers beside all others, before one limit
 // bars/            the required figures of damper's limits
 // report.rs        the tables and charts, including the guide's
 
@@ -23,6 +24,7 @@ pub mod admission;
 pub mod bars;
 pub mod histogram;
 pub mod limit;
+pub mod minorities;
 pub mod record;
 pub mod report;
 pub mod rules;

@@ -10,22 +10,26 @@ type OnManualClock<R> = AdaptiveLimit<R, Arc<ManualClock>>;
 /// An [`AdaptiveLimit`], and the permits of the calls in flight.
 #[derive(Debug)]
 pub struct Damper<R: LimitRule> {
+    /// The seconds of a tick.
+    grain: f64,
     clock: Arc<ManualClock>,
     limit: Arc<OnManualClock<R>>,
     permits: Vec<Option<BulkheadPermit<Arc<OnManualClock<R>>>>>,
 }
 
 impl<R: LimitRule> Damper<R> {
-    /// Creates a limit with a rule.
-    pub fn new(rule: R) -> Self {
+    /// Creates a limit with a rule, on a clock whose ticks last `grain` seconds.
+    pub fn new(rule: R, grain: f64) -> Self {
         let clock = Arc::new(ManualClock::new());
         let limit = Arc::new(AdaptiveLimit::with_rule(rule, Arc::clone(&clock)));
-        Self { clock, limit, permits: Vec::new() }
+        Self { grain, clock, limit, permits: Vec::new() }
     }
 
     fn set_clock(&self, now: f64) {
         // To whole nanoseconds, of which four hours are far below 2^53.
-        self.clock.set_ticks((now * 1e9) as u64);
+        let nanos = (now * 1e9) as u64;
+        let grain = (self.grain * 1e9).round() as u64;
+        self.clock.set_ticks(nanos - nanos % grain);
     }
 }
 

@@ -95,12 +95,18 @@ impl Contender {
         }
     }
 
-    /// Creates a limit with the rule.
+    /// Creates a limit with the rule, on a clock of nanoseconds.
     #[must_use]
     pub fn limit(self, seed: u64) -> Box<dyn Limit> {
+        self.limit_on(seed, 1e-9)
+    }
+
+    /// Creates a limit with the rule, on a clock whose ticks last `grain` seconds. Only damper's rules have a clock.
+    #[must_use]
+    pub fn limit_on(self, seed: u64, grain: f64) -> Box<dyn Limit> {
         let bounds = LimitBounds::DEFAULT;
         match self {
-            Self::Damper => Box::new(Damper::new(ProbedGradient::new(bounds))),
+            Self::Damper => Box::new(Damper::new(ProbedGradient::new(bounds), grain)),
             Self::Failsafe => Box::new(Gate::new(Failsafe::new())),
             Self::Gradient2 => Box::new(Gate::new(Gradient2::new())),
             Self::Vegas => Box::new(Gate::new(Vegas::new(seed))),
@@ -108,9 +114,9 @@ impl Contender {
             Self::Aimd => Box::new(Gate::new(Aimd::new())),
             Self::None => Box::new(Gate::new(NoLimit)),
             Self::Fixed(limit) => Box::new(Gate::new(Fixed(limit))),
-            Self::DamperGradient2 => Box::new(Damper::new(concurrency::Gradient2::new(bounds))),
-            Self::DamperVegas => Box::new(Damper::new(concurrency::Vegas::new(bounds))),
-            Self::DamperAimd => Box::new(Damper::new(concurrency::Aimd::new(bounds))),
+            Self::DamperGradient2 => Box::new(Damper::new(concurrency::Gradient2::new(bounds), grain)),
+            Self::DamperVegas => Box::new(Damper::new(concurrency::Vegas::new(bounds), grain)),
+            Self::DamperAimd => Box::new(Damper::new(concurrency::Aimd::new(bounds), grain)),
         }
     }
 }

@@ -24,9 +24,34 @@ const MOST_DOWN: f64 = -0.716_207_033_999_408;
 const MOST_UP: f64 = 2.0 * TARGET;
 
 /// The factor on the limit after a failing window.
-///
-/// More than a tenth of its calls were overloaded or timed out.
 const AFTER_OVERLOAD: f64 = 0.9;
+
+/// The share of overloaded calls above the usual one that makes a window fail.
+const TOLERATED: f64 = 0.1;
+
+/// The factor below which a share of overloaded calls has fallen with the limit.
+const FALLEN: f64 = 0.7;
+
+/// The share of the usual share of overloaded calls that is kept when a window of few calls in flight has a higher one.
+const KEPT_BACKGROUND: f64 = 0.8;
+
+/// The time in which the usual share of overloaded calls falls to a lower one.
+const BACKGROUND_FADES: Duration = Duration::from_secs(10);
+
+/// The successes that make a reading even if more calls were overloaded.
+const ENOUGH_SUCCESSES: u32 = 50;
+
+/// The factor by which a queue may become faster when the limit is halved, as a logarithm: 4.
+///
+/// Half of the limit halves the latency at most. The rest is for chance. A greater fall is that of another mix of calls.
+const MOST_FALL: f64 = 2.0;
+
+/// The time after a sign of another mix of calls for which a probe's result is measured again before it cuts the limit.
+const UNSURE: Duration = Duration::from_secs(60);
+
+/// The pauses before a probe that a doubt begins, where probes find contradictory baselines.
+const SHORTEST_DOUBT: Duration = Duration::from_secs(2);
+const LONGEST_DOUBT: Duration = Duration::from_secs(8);
 
 /// The share of the old baseline that is kept when a reading of few calls in flight is learned.
 const KEPT: f64 = 0.8;
@@ -102,6 +127,16 @@ pub struct ProbedGradient {
     is_in_doubt: bool,
     since_learnt: Duration,
     interval: Duration,
+    /// The share of overloaded calls that does not follow the limit.
+    background: f64,
+    /// How long the mix of calls still counts as changing.
+    unsure: Duration,
+    /// The time after the last result before a doubt begins a probe.
+    pause: Duration,
+    /// Whether the last probe found a baseline far from the one before.
+    has_jumped: bool,
+    /// The length of the last probe.
+    last_length: Duration,
     probe: Option<Probe>,
 }
 
@@ -112,9 +147,21 @@ struct Probe {
     reading_before: f64,
     /// The reading at the limit before this one.
     last: f64,
+    /// The share of overloaded calls before the probe, and at the limit before this one.
+    share_before: f64,
+    last_share: f64,
     is_first: bool,
     limit: u32,
     length: Duration,
+    /// The baseline that was found, while the limit before the probe is measured once more.
+    check: Option<f64>,
+}
+
+impl Probe {
+    /// Returns the limit in force.
+    fn limit_in_force(&self) -> u32 {
+        if self.check.is_some() { self.limit_before as u32 } else { self.limit }
+    }
 }
 
 impl ProbedGradient {
@@ -130,6 +177,11 @@ impl ProbedGradient {
             is_in_doubt: false,
             since_learnt: Duration::ZERO,
             interval: FIRST_INTERVAL,
+            background: 0.0,
+            unsure: Duration::ZERO,
+            pause: Duration::ZERO,
+            has_jumped: false,
+            last_length: Duration::ZERO,
             probe: None,
         }
     }
@@ -147,19 +199,40 @@ impl ProbedGradient {
         self.is_in_doubt = false;
     }
 
+    /// Returns whether the share of overloaded calls is above the usual one by more than a tenth of all.
+    fn is_failing(&self, share: f64) -> bool {
+        share > self.background + TOLERATED
+    }
+
+    /// Moves the usual share of overloaded calls down towards a lower one that was seen for this time.
+    fn fade_background(&mut self, share: f64, time: Duration) {
+        if share < self.background {
+            let part = (time.as_secs_f64() / BACKGROUND_FADES.as_secs_f64()).min(1.0);
+            self.background -= (self.background - share) * part;
+        }
+    }
+
     /// Evaluates an ordinary window.
     fn follow(&mut self, window: &WindowSummary) -> WindowPlan {
+        self.unsure = self.unsure.saturating_sub(window.since_plan);
         self.since_learnt = self.since_learnt.saturating_add(window.since_plan);
         let old = self.limit;
-        let reading = reading_of(window);
+        let (reading, share) = (reading_of(window), share_of(window));
         if let Some(reading) = reading
             && f64::from(window.peak_in_flight) <= old / 2.0
         {
             self.learn(self.baseline.map_or(reading, |baseline| baseline * KEPT + reading * (1.0 - KEPT)));
+            // So few calls overload nothing: the service, or a part of it, refuses for reasons of its own.
+            if share > self.background {
+                self.background = self.background * KEPT_BACKGROUND + share * (1.0 - KEPT_BACKGROUND);
+            }
+            self.fade_background(share, window.since_plan);
         }
         if !window.is_full(old as u32) {
             return WindowPlan::new(old as u32);
         }
+        self.fade_background(share, window.since_plan);
+        let is_failing = self.is_failing(share);
         if let Some(reading) = reading {
             if self.baseline.is_none() && !self.has_started {
                 self.has_started = true;
@@ -167,18 +240,22 @@ impl ProbedGradient {
             }
             let was_in_doubt = self.is_in_doubt;
             self.approach_target(reading);
-            if self.since_learnt >= self.interval || was_in_doubt && self.is_in_doubt {
-                return self.begin_probe(old, reading, window.in_flight);
+            let is_due = self.since_learnt >= self.interval;
+            let contradicts = was_in_doubt && self.is_in_doubt && self.since_learnt >= self.pause;
+            // Only a lower limit shows whether the overload follows it.
+            let after_failure = FIRST_INTERVAL.max(self.last_length.saturating_mul(SHORTEST_PAUSE));
+            if is_due || contradicts || is_failing && self.since_learnt >= after_failure {
+                return self.begin_probe(old, reading, window);
             }
         }
-        if window.is_failing() {
+        if is_failing {
             self.limit = self.limit.min(old * AFTER_OVERLOAD);
         }
         self.limit = self.bounds.hold(self.limit);
         if let Some(reading) = reading
             && self.limit < self.highest / 2.0
         {
-            return self.begin_probe(old, reading, window.in_flight);
+            return self.begin_probe(old, reading, window);
         }
         self.highest = self.highest.max(self.limit);
         WindowPlan::new(self.limit as u32).after(old, self.limit, window.in_flight)
@@ -189,6 +266,10 @@ impl ProbedGradient {
         let Some(baseline) = self.baseline else { return };
         let change = TARGET + baseline - reading;
         self.is_in_doubt = !(MOST_DOWN..=MOST_UP).contains(&change);
+        if change > MOST_UP {
+            // A full limit cannot make calls faster than the unloaded service.
+            self.unsure = UNSURE;
+        }
         if !self.is_in_doubt {
             // The root, because a reading is a guess, and latency rises faster than the limit where there is a queue.
             self.limit *= exp2(change / 2.0);
@@ -196,28 +277,64 @@ impl ProbedGradient {
     }
 
     /// Begins a probe at half of the limit that `reading` was measured under.
-    fn begin_probe(&mut self, limit_before: f64, reading: f64, in_flight: u32) -> WindowPlan {
+    fn begin_probe(&mut self, limit_before: f64, reading: f64, window: &WindowSummary) -> WindowPlan {
         self.limit = limit_before;
-        let limit = half_of(limit_before as u32);
+        let (limit, share) = (half_of(limit_before as u32), share_of(window));
         self.probe = Some(Probe {
             limit_before,
             reading_before: reading,
             last: reading,
+            share_before: share,
+            last_share: share,
             is_first: true,
             limit,
             length: Duration::ZERO,
+            check: None,
         });
-        probe_plan(limit, in_flight)
+        probe_plan(limit, window.in_flight)
     }
 
     /// Evaluates a window of a probe: ends the probe, or halves the limit again.
     fn probe(&mut self, mut probe: Probe, window: &WindowSummary) -> WindowPlan {
         probe.length = probe.length.saturating_add(window.since_plan);
-        let samples = WindowPlan::new(probe.limit).samples;
-        let is_whole = window.successes.saturating_add(window.overloaded) >= samples;
-        let Some(reading) = window.log2_latency.filter(|_| is_whole && !window.is_failing()) else {
+        self.last_length = probe.length;
+        let share = share_of(window);
+        let reading = reading_of(window).filter(|_| is_whole(window));
+        if let Some(baseline) = probe.check {
+            return match reading {
+                Some(reading) if reading >= probe.reading_before - TARGET => self.finish_probe(probe, baseline, window),
+                _ => self.reject_probe(probe, window),
+            };
+        }
+        let Some(reading) = reading else {
             return self.drop_probe(probe, window);
         };
+        let fall = probe.last - reading;
+        if fall > MOST_FALL {
+            return self.reject_probe(probe, window);
+        }
+        // A lower limit shortens a queue, but does not speed up a slower release of the service.
+        let lower = Some(half_of(probe.limit)).filter(|&lower| lower < probe.limit);
+        let halved = move |limit| Probe { last: reading, last_share: share, is_first: false, limit, ..probe };
+        if self.is_failing(share) {
+            if !self.is_failing(probe.share_before) {
+                return self.drop_probe(probe, window);
+            }
+            if share < probe.last_share * FALLEN {
+                // It follows the limit, as an overload does.
+                return match lower {
+                    Some(lower) => self.go_on(halved(lower), window),
+                    None => self.drop_probe(probe, window),
+                };
+            }
+            // Half of the limit and the same share: the service has other reasons.
+            self.background = share;
+        } else if self.is_failing(probe.share_before) {
+            // It was overload. The window that began the probe took nothing off.
+            probe.limit_before = (probe.limit_before * AFTER_OVERLOAD).max(f64::from(probe.limit));
+        } else {
+            self.fade_background(share, window.since_plan);
+        }
         let shortest = FIRST_INTERVAL.max(probe.length.saturating_mul(SHORTEST_PAUSE));
         if let Some(baseline) = self.baseline
             && probe.is_first
@@ -227,46 +344,103 @@ impl ProbedGradient {
             let is_confirmed = reading >= baseline - CONFIRMED_BELOW;
             let interval = if is_confirmed { self.interval.saturating_mul(2) } else { FIRST_INTERVAL };
             self.interval = interval.clamp(shortest, longest);
+            self.pause = Duration::ZERO;
+            self.has_jumped = false;
             return self.end_probe(probe, f64::midpoint(baseline, reading), window);
         }
-        // A lower limit shortens a queue, but does not speed up a slower release of the service.
-        let lower = half_of(probe.limit);
-        if probe.last - reading > TARGET && lower < probe.limit {
-            self.probe = Some(Probe { last: reading, is_first: false, limit: lower, ..probe });
-            return probe_plan(lower, window.in_flight);
+        if fall > TARGET
+            && let Some(lower) = lower
+        {
+            return self.go_on(Probe { limit_before: probe.limit_before, ..halved(lower) }, window);
+        }
+        if let Some(baseline) = self.baseline
+            && !(baseline + MOST_DOWN..=baseline - MOST_DOWN).contains(&reading)
+        {
+            if self.has_jumped {
+                self.double_pause();
+            }
+            self.has_jumped = true;
         }
         self.interval = shortest;
         self.end_probe(probe, reading, window)
     }
 
-    /// Ends a probe with the baseline that it found.
+    /// Measures at the probe's next limit.
+    fn go_on(&mut self, probe: Probe, window: &WindowSummary) -> WindowPlan {
+        self.probe = Some(probe);
+        probe_plan(probe.limit_in_force(), window.in_flight)
+    }
+
+    fn double_pause(&mut self) {
+        self.pause = self.pause.saturating_mul(2).clamp(SHORTEST_DOUBT, LONGEST_DOUBT);
+    }
+
+    /// Ends a probe with the baseline that it found, or measures the limit before the probe once more.
+    ///
+    /// It does if the limit would fall by more than 1.4 and the mix of calls seems to change. Then calls may have become faster
+    /// for another reason than the lower limit.
     fn end_probe(&mut self, probe: Probe, baseline: f64, window: &WindowSummary) -> WindowPlan {
+        if self.unsure > Duration::ZERO
+            && probe.reading_before > baseline + 2.0 * TARGET
+            && f64::from(probe.limit) < probe.limit_before
+        {
+            return self.go_on(Probe { check: Some(baseline), ..probe }, window);
+        }
+        self.finish_probe(probe, baseline, window)
+    }
+
+    /// Takes the baseline that a probe found, and cuts the limit in proportion.
+    fn finish_probe(&mut self, probe: Probe, baseline: f64, window: &WindowSummary) -> WindowPlan {
         // By Little's law, the share of calls in flight at the target latency, at the throughput before the probe.
         let share = exp2((TARGET + baseline - probe.reading_before).min(0.0));
         self.limit = self.bounds.hold((probe.limit_before * share).max(f64::from(probe.limit)));
         self.learn(baseline);
-        self.probe = None;
-        WindowPlan::new(self.limit as u32).after(f64::from(probe.limit), self.limit, window.in_flight)
+        self.leave_probe(probe, window)
     }
 
     /// Ends a probe without a result: no call was refused, or too many were overloaded.
     fn drop_probe(&mut self, probe: Probe, window: &WindowSummary) -> WindowPlan {
-        let share = if window.is_failing() { AFTER_OVERLOAD } else { 1.0 };
-        self.limit = self.bounds.hold(probe.limit_before * share);
+        let factor = if self.is_failing(share_of(window)) { AFTER_OVERLOAD } else { 1.0 };
+        self.limit = self.bounds.hold(probe.limit_before * factor);
         // The next one comes after another interval.
         self.since_learnt = Duration::ZERO;
         self.highest = self.limit;
         self.is_in_doubt = false;
+        self.leave_probe(probe, window)
+    }
+
+    /// Ends a probe whose readings are those of another mix of calls, which says nothing about the limit.
+    fn reject_probe(&mut self, probe: Probe, window: &WindowSummary) -> WindowPlan {
+        self.unsure = UNSURE;
+        self.double_pause();
+        self.interval = FIRST_INTERVAL.max(probe.length.saturating_mul(SHORTEST_PAUSE));
+        self.drop_probe(probe, window)
+    }
+
+    fn leave_probe(&mut self, probe: Probe, window: &WindowSummary) -> WindowPlan {
         self.probe = None;
-        WindowPlan::new(self.limit as u32).after(f64::from(probe.limit), self.limit, window.in_flight)
+        let old = f64::from(probe.limit_in_force());
+        WindowPlan::new(self.limit as u32).after(old, self.limit, window.in_flight)
     }
 }
 
-/// Returns the latency of a window in which at least half of the calls succeeded.
+/// Returns the latency of a window in which at least half of the calls succeeded, or at least fifty.
 ///
 /// The few that succeed in an outage may be another kind of calls, such as those served from a cache.
 fn reading_of(window: &WindowSummary) -> Option<f64> {
-    window.log2_latency.filter(|_| window.successes >= window.overloaded)
+    window.log2_latency.filter(|_| window.successes >= window.overloaded.min(ENOUGH_SUCCESSES))
+}
+
+/// Returns the share of a window's calls that were overloaded or timed out.
+fn share_of(window: &WindowSummary) -> f64 {
+    let overloaded = f64::from(window.overloaded);
+    // Without a call there is nothing to divide by.
+    overloaded / (overloaded + f64::from(window.successes)).max(1.0)
+}
+
+/// Returns whether a window of a probe did not end early for want of calls.
+fn is_whole(window: &WindowSummary) -> bool {
+    window.successes.saturating_add(window.overloaded) >= WindowPlan::new(1).samples
 }
 
 /// Returns half of a limit, even below the lowest bound.
@@ -306,9 +480,12 @@ impl BoundedRule for ProbedGradient {
             Some(probe) => {
                 probe.limit_before = bounds.hold(probe.limit_before);
                 probe.limit = probe.limit.min(bounds.max());
-                probe.limit
+                probe.limit_in_force()
             }
             None => self.limit as u32,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

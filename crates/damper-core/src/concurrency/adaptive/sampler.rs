@@ -17,14 +17,17 @@
 //!
 //! ```text
 //!  63    40 39                    0
-//! |  CALLS  |   Σ LOG2 OF TICKS    |
+//! |  CALLS  | Σ LOG2 OF 2 · TICKS  |
 //! ```
+//!
+//! Twice the ticks, so that half a tick has a logarithm of 0. On a coarse clock a call may take no tick. It counts as half of the
+//! least latency of another call, because a logarithm of 0 ticks or of a nanosecond would outweigh all others.
 //!
 //! A call that ends adds a sample to the bank of the header that it has loaded, even if the header has changed since. A thread
 //! that is stopped between the two may add to a bank that was already taken; the sample then counts in the window after next.
 //! Only the thread that has the claim moves the header to the other bank, and then takes the old bank.
 
-use super::log2::{LOG2_BITS, log2_fixed, mean};
+use super::log2::{FRACTION_BITS, LOG2_BITS, log2_fixed, mean};
 use super::rule::is_another;
 use super::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Field, Guarded, Ordering, const_unless_loom};
@@ -40,8 +43,16 @@ const _: () = assert!(super::LimitBounds::HIGHEST as u64 <= PEAK.max(), "a peak 
 const LOG2_SUM: Field = Field::lowest(LOG2_BITS + 24);
 const CALLS: Field = LOG2_SUM.then(24);
 const _: () = assert!(CALLS.end() == u64::BITS, "fields must tile the word");
-const _: () =
-    assert!(log2_fixed(u64::MAX) * CALLS.max() <= LOG2_SUM.max(), "the sum of as many calls as are counted fits");
+const _: () = assert!(
+    (log2_fixed(MOST_LATENCY) + DOUBLED) * CALLS.max() <= LOG2_SUM.max(),
+    "the sum of as many calls as are counted fits"
+);
+
+/// The highest latency in ticks: a later end counts as an earlier one.
+const MOST_LATENCY: u64 = i64::MAX as u64;
+
+/// The logarithm of 2, by [`log2_fixed`].
+const DOUBLED: u64 = 1 << FRACTION_BITS;
 
 /// A bank with half of the calls that it can count: its window ends early.
 ///
@@ -150,6 +161,8 @@ pub(in crate::concurrency) struct Sampler<R> {
     /// 0 while calls are skipped, and before the first.
     span: AtomicU64,
     banks: [Bank; 2],
+    /// The least latency so far that was not 0, in ticks.
+    least: AtomicU64,
     /// The least number of calls in the window; 0 if it may end without any.
     fewest: AtomicU32,
     is_claimed: AtomicBool,
@@ -168,6 +181,7 @@ impl<R> Sampler<R> {
                 header: AtomicU64::new(0),
                 span: AtomicU64::new(0),
                 banks: [Bank::new(), Bank::new()],
+                least: AtomicU64::new(u64::MAX),
                 // The first sample begins the window.
                 fewest: AtomicU32::new(1),
                 is_claimed: AtomicBool::new(false),
@@ -211,14 +225,39 @@ impl<R: LimitRule> Sampler<R> {
         let now = clock.now();
         // If the clock stepped back, no time has passed.
         let ticks = (now.wrapping_sub(began) as i64).max(0) as u64;
+        // ORDERING: Relaxed, as in `lower_least`.
+        let doubled = if ticks < self.least.load(Ordering::Relaxed) {
+            self.lower_least(ticks)
+        } else {
+            log2_fixed(ticks) + DOUBLED
+        };
         // ORDERING: Relaxed: counts publish nothing, and a sample of any bank is counted once. loom-tests:
         // adaptive::every_sample_is_counted_once.
         let header = self.header.load(Ordering::Relaxed);
-        let sample = CALLS.put(1) | LOG2_SUM.put(log2_fixed(ticks));
+        let sample = CALLS.put(1) | LOG2_SUM.put(doubled);
         let before = self.bank(header).successes.fetch_add(sample, Ordering::Relaxed);
         if self.may_end(header, now) || before & HALF_FULL != 0 {
             self.end_if_due(clock, gate);
         }
+    }
+
+    /// Returns the logarithm of twice a latency that is 0 or the least so far.
+    #[cold]
+    fn lower_least(&self, ticks: u64) -> u64 {
+        // ORDERING: Relaxed: the word publishes nothing. Only a swap of the value that was compared keeps the least of all
+        // threads. loom-tests: adaptive::least_latency_is_that_of_all_threads.
+        let mut least = self.least.load(Ordering::Relaxed);
+        if ticks == 0 {
+            // Half of the least, of which twice is the least. Before there is one, a tick.
+            return if least == u64::MAX { DOUBLED } else { log2_fixed(least) };
+        }
+        while ticks < least {
+            match self.least.compare_exchange_weak(least, ticks, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(newer) => least = newer,
+            }
+        }
+        log2_fixed(ticks) + DOUBLED
     }
 
     /// Records a call that the service refused as overloaded, or that timed out.
@@ -385,7 +424,7 @@ impl<R: LimitRule> Sampler<R> {
         let window = WindowSummary {
             successes,
             overloaded,
-            log2_latency: (successes > 0).then(|| mean(log2_sum, successes) - ticks.log2_per_micro()),
+            log2_latency: (successes > 0).then(|| mean(log2_sum, successes) - 1.0 - ticks.log2_per_micro()),
             peak_in_flight: state.peak.max(PEAK.get(header) as u32),
             in_flight: gate.in_flight(),
             length: if state.is_skipping { Duration::ZERO } else { ticks.elapsed(state.began_at, now) },

@@ -1,6 +1,6 @@
 //! Tests of the rules, window by window.
 
-use super::{Aimd, Gradient2, LimitBounds, LimitRule, ProbedGradient, Vegas, WindowPlan, WindowSummary};
+use super::{Aimd, BoundedRule, Gradient2, LimitBounds, LimitRule, ProbedGradient, Vegas, WindowPlan, WindowSummary};
 use core::time::Duration;
 use std::vec::Vec;
 
@@ -297,6 +297,28 @@ fn probe_without_refusals_is_abandoned() {
     let few = WindowSummary { successes: 7, ..window(3, 12.0 * MS) };
     assert_eq!(rule.next(&few).limit, 20);
     assert_close(baseline_ms(&rule), 10.0);
+}
+
+#[test]
+fn next_probe_after_an_abandoned_one_comes_after_another_interval() {
+    let mut rule = taught();
+    until_probe(&mut rule, 14.0 * MS);
+    rule.next(&WindowSummary { successes: 7, ..window(3, 12.0 * MS) });
+    let windows = (1..100).find(|_| is_probe(rule.next(&window(20, 14.0 * MS))));
+    assert_eq!(windows, Some(4), "2 s");
+}
+
+/// Otherwise a lower bound would look like a fall of the limit, which a probe checks.
+#[test]
+fn bounds_move_the_highest_limit_too() {
+    let mut rule = taught();
+    let mut limit = 20;
+    while limit < 200 {
+        limit = rule.next(&WindowSummary { since_plan: Duration::from_millis(1), ..window(limit, 10.0 * MS) }).limit;
+    }
+    assert_eq!(rule.set_bounds(LimitBounds::new(1, 50).unwrap(), limit), 50);
+    let plan = rule.next(&window(50, 13.9 * MS));
+    assert_eq!((plan.limit, is_probe(plan)), (50, false));
 }
 
 /// Checks that limits stay in the bounds for windows of calls of any latency, or none.

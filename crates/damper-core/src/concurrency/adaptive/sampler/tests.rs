@@ -381,3 +381,57 @@ fn calls_in_flight_are_skipped_by_bounds_that_are_set_while_a_window_ends() {
     assert_eq!(windows, [(50, 5_000 * MS), (50, 500 * MS)]);
     assert_eq!(gate.limits.borrow().last(), Some(&5));
 }
+
+/// A clock of 10 ms. Calls of 1 to 5 ms mostly take no tick.
+#[test]
+fn call_without_a_tick_counts_as_half_of_the_least_latency() {
+    let micros = |window: &WindowSummary| window.latency().unwrap().as_secs_f64() * 1e6;
+    let is_close = |one: f64, other: f64| (one / other - 1.0).abs() < 0.01;
+    let all = sampler(plan());
+    // The first begins the window. A nanosecond each, as long as nothing else is known.
+    calls(1 + 50, Duration::ZERO, &all);
+    all.1.advance(500 * MS);
+    calls(1, 30 * MS, &all);
+    // All but one of 51 calls count as one nanosecond.
+    assert!(micros(&seen()[0]) < 0.002);
+    // 40 ms do not raise the least.
+    calls(25, 40 * MS, &all);
+    calls(25, Duration::ZERO, &all);
+    let window = seen()[0];
+    assert!(is_close(micros(&window), (40_000.0_f64 * 15_000.0).sqrt()), "{window:?}");
+    calls(1, 10 * MS, &all);
+    calls(49, Duration::ZERO, &all);
+    all.1.advance(500 * MS);
+    calls(1, 10 * MS, &all);
+    let window = seen()[0];
+    assert!(is_close(micros(&window), 10_000.0 * 0.5_f64.powf(49.0 / 51.0)), "{window:?}");
+}
+
+/// Half of one tick is below the logarithm of a tick, which is 0.
+#[test]
+fn half_of_a_single_tick_counts() {
+    #[derive(Debug)]
+    struct HundredHertz(ManualClock);
+    impl Clock for HundredHertz {
+        fn now(&self) -> u64 {
+            self.0.now() / 10_000_000
+        }
+        fn frequency(&self) -> u64 {
+            100
+        }
+    }
+    SEEN.with_borrow_mut(Vec::clear);
+    let (sampler, clock) = (Sampler::new(Same(plan()), plan()), HundredHertz(ManualClock::new()));
+    let gate = Calls::default();
+    for _ in 0..2 {
+        for ticks in (0..50).map(|call| u64::from(call % 2 == 0)) {
+            let began = clock.now();
+            clock.0.advance(MS * 10 * u32::try_from(ticks).unwrap());
+            sampler.succeeded(began, &clock, &gate);
+        }
+        clock.0.advance(500 * MS);
+    }
+    sampler.succeeded(clock.now(), &clock, &gate);
+    let latency = seen()[0].latency().unwrap().as_secs_f64();
+    assert!((latency / 0.01 / 0.5_f64.sqrt() - 1.0).abs() < 0.03, "the mean of 10 and 5 ms: {latency}");
+}
