@@ -323,6 +323,7 @@ fn types_of_retries_have_the_traits_users_expect() {
         HedgeConfig: key defaulted,
         HedgeConfigBuilder: shared cloned,
         HedgeConfigError: value error,
+        HedgeStatus: key,
     }
 }
 

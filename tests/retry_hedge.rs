@@ -256,14 +256,19 @@ async fn call_without_a_budget_does_not_hang() {
         }
     }
     let hedge = hedge(fixed(MILLISECOND, 5)).budget(Nothing);
-    for _ in 0..100 {
+    // So few that what the calls themselves allow is no extra request.
+    for _ in 0..30 {
         let failed = hedge.run(|_| async { Err::<(), io::Error>(io::ErrorKind::TimedOut.into()) }).await;
         assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
-    // The hedge's own budget keeps the tokens of hedges that the shared budget refuses.
+    let status = hedge.status();
+    assert_eq!((status.made(), status.over_allowance(), status.over_budget()), (0, 0, 30));
+    // The hedge's own allowance keeps the tokens of hedges that the shared budget refuses.
     let hedge = hedge.budget(damper::retry::Unlimited);
-    let winner = hedge.run(|attempt| async move { if attempt == 1 { pending().await } else { Ok::<_, io::Error>(2) } });
-    assert_eq!(winner.await.expect("the second"), 2);
+    let call = hedge.run(|attempt| async move { if attempt == 1 { pending().await } else { Ok::<_, io::Error>(2) } });
+    let winner = tokio::time::timeout(Duration::from_secs(60), call).await;
+    assert_eq!(winner.expect("the allowance is back").expect("the second"), 2);
+    assert_eq!(hedge.status().made(), 1);
 }
 
 /// At first 10 extra requests, then 2 in a hundred calls.
@@ -283,6 +288,145 @@ async fn extra_requests_are_counted() {
         _ = hedge.run(fail).await;
     }
     assert!((10 + 19..=10 + 20).contains(&extra.get()), "{} extra requests", extra.get());
+    let (status, extra) = (hedge.status(), u64::from(extra.get()));
+    assert_eq!((status.made(), status.over_allowance(), status.over_budget()), (extra, 1_010 - extra, 0));
+}
+
+/// Of calls that take 10 ms, these percentages take a second, and fail at once.
+///
+/// Returns the share of the slow calls that had another attempt, and the hedge.
+async fn hedged_share(config: HedgeConfig, slow: u64, failing: u64) -> (f64, Hedge<TokioClock>) {
+    let hedge = hedge(config);
+    let mut random = 1_u64;
+    let mut percent = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % 100
+    };
+    let (mut slow_calls, mut hedged) = (0_u32, 0_u32);
+    for call in 0..20_000 {
+        let (is_slow, is_failing) = (percent() < slow, percent() < failing);
+        let attempts = Cell::new(0);
+        let result = hedge.run(|attempt| {
+            attempts.set(attempt);
+            async move {
+                if is_failing && attempt == 1 {
+                    return Err(io::Error::from(io::ErrorKind::TimedOut));
+                }
+                sleep(if is_slow && attempt == 1 { Duration::from_secs(1) } else { 10 * MILLISECOND }).await;
+                Ok(())
+            }
+        });
+        _ = result.await;
+        // The first calls teach the hedge which latency is slow.
+        if call >= 2_000 && is_slow && !is_failing {
+            slow_calls += 1;
+            hedged += u32::from(attempts.get() > 1);
+        }
+    }
+    (f64::from(hedged) / f64::from(slow_calls), hedge)
+}
+
+/// The table in the documentation of `Hedge`.
+#[tokio::test(start_paused = true)]
+async fn percentile_and_failures_decide_how_many_slow_calls_are_hedged() {
+    let builder = HedgeConfig::builder;
+    let rows = [
+        (1, 0, builder(), 0.95..1.01),
+        (3, 0, builder(), 0.0..0.01),
+        (3, 0, builder().percentile(0.95), 0.6..0.7),
+        (3, 0, builder().max_extra(0.05), 0.95..1.01),
+        (1, 10, builder(), 0.2..0.3),
+        (1, 10, builder().repeat_failures(false), 0.95..1.01),
+    ];
+    for (slow, failing, settings, bounds) in rows {
+        let config = settings.build().expect("in range");
+        let (share, hedge) = hedged_share(config, slow, failing).await;
+        println!("{slow} % slow, {failing} % fail: {share:.2} {:?}", hedge.status());
+        assert!(bounds.contains(&share), "{slow} % slow, {failing} % fail, {config:?}: {share}");
+    }
+}
+
+/// Where more calls are slow than exceed the percentile, the delay shows it.
+#[tokio::test(start_paused = true)]
+async fn status_shows_why_slow_calls_are_not_hedged() {
+    let (_, hedge) = hedged_share(HedgeConfig::DEFAULT, 3, 0).await;
+    let status = hedge.status();
+    assert_eq!((status.made(), status.over_allowance()), (0, 0), "{status:?}");
+    assert!(status.delay().expect("seen") >= Duration::from_secs(1), "{status:?}");
+    assert!(status.median().expect("seen") <= 11 * MILLISECOND, "{status:?}");
+
+    let (_, hedge) = hedged_share(HedgeConfig::DEFAULT, 1, 10).await;
+    let status = hedge.status();
+    assert!((400..=410).contains(&status.made()), "2 % of the calls, and 10: {status:?}");
+    assert!(status.over_allowance() >= 1_500, "{status:?}");
+}
+
+/// Without repeated failures, a failure ends the call unless another attempt is in flight.
+#[tokio::test(start_paused = true)]
+async fn failure_that_a_retry_repeats_starts_no_attempt() {
+    let config = HedgeConfig::builder().fixed_delay(10 * MILLISECOND).max_attempts(3).repeat_failures(false);
+    let hedge = hedge(config.build().expect("in range"));
+    // The attempts fail after these times, and the third answers after 50 ms.
+    for (first, second, expected, millis) in [(1, 1, Err(1), 1), (15, 50, Ok(3), 70), (60, 1, Ok(3), 70)] {
+        let began = Instant::now();
+        let call = hedge.run(|attempt| async move {
+            sleep([first, second, 50][attempt as usize - 1] * MILLISECOND).await;
+            if attempt < 3 { Err(io::Error::other(attempt.to_string())) } else { Ok(attempt) }
+        });
+        let result = call.await.map_err(|error| error.to_string().parse::<u32>().expect("a number"));
+        assert_eq!((result, began.elapsed()), (expected, millis * MILLISECOND), "{first} and {second} ms");
+    }
+}
+
+/// Three quarters of the allowed extra requests exceed the delay, and a quarter is left for chance.
+#[tokio::test(start_paused = true)]
+async fn percentile_leaves_a_quarter_of_the_extra_requests() {
+    let clock = ManualClock::new();
+    let hedge = Hedge::with_clock(HedgeConfig::builder().max_extra(0.2).build().expect("in range"), &clock);
+    // 17 % take 100 ms, 3 % take 50 ms: 15 % may exceed the delay.
+    for call in 0..1_000 {
+        let latency = if call % 100 < 17 {
+            100
+        } else if call % 100 < 20 {
+            50
+        } else {
+            10
+        };
+        let call = hedge.run(|_| {
+            clock.advance(latency * MILLISECOND);
+            async { Ok::<_, io::Error>(()) }
+        });
+        call.await.expect("it succeeds");
+    }
+    clock.advance(250 * MILLISECOND);
+    assert!(hedge.delay().expect("1,000 calls") >= 100 * MILLISECOND, "{:?}", hedge.delay());
+}
+
+/// Neither a call that its caller gives up early nor one that fails early says how long a response takes.
+#[tokio::test(start_paused = true)]
+async fn calls_that_end_early_without_a_response_leave_the_delay() {
+    let median = HedgeConfig::builder().percentile(0.5).build().expect("in range");
+    let hedge = hedge(median).when(|result: &io::Result<()>| result.is_err().then_some(Failure::FATAL));
+    for _ in 0..300 {
+        hedge.run(|_| answer()).await.expect("it succeeds");
+    }
+    sleep(Duration::from_millis(250)).await;
+    let before = hedge.delay().expect("300 calls");
+    for _ in 0..1_000 {
+        let call = hedge.run(|_| pending::<io::Result<()>>());
+        assert!(tokio::time::timeout(MILLISECOND, call).await.is_err());
+    }
+    sleep(Duration::from_millis(250)).await;
+    assert_eq!(hedge.delay(), Some(before), "after calls that were given up");
+    for _ in 0..1_000 {
+        let failed = hedge.run(|_| async {
+            sleep(MILLISECOND).await;
+            Err(io::ErrorKind::TimedOut.into())
+        });
+        failed.await.expect_err("it fails");
+    }
+    sleep(Duration::from_millis(250)).await;
+    assert_eq!(hedge.delay(), Some(before), "after calls that failed");
 }
 
 /// A cancelled call leaves no attempt behind, and the time it waited counts as a latency.

@@ -97,6 +97,11 @@ catalogue! {
     PACING_SLEEP: Histogram "damper_pacing_sleep_seconds" ["pacing"] Seconds "Sleeps before calls.";
     PACING_NEXT_SLEEP: Gauge "damper_pacing_next_sleep_seconds" ["pacing"] Seconds "The least that a call would sleep now.";
 
+    HEDGE_REQUESTS: Counter "damper_hedge_requests_total" ["hedge"] Count "Extra requests beside a slow or after a failed one.";
+    HEDGE_NOT_MADE: Counter "damper_hedge_not_made_total" ["hedge", "reason"] Count "Extra requests that were due, and that the allowance of the hedge or its budget refused.";
+    HEDGE_DELAY: Gauge "damper_hedge_delay_seconds" ["hedge"] Seconds "Delay before another attempt; nothing until enough calls were seen.";
+    HEDGE_MEDIAN_LATENCY: Gauge "damper_hedge_median_latency_seconds" ["hedge"] Seconds "Median latency of first attempts. A delay of many times as much says that more calls are slow than are hedged.";
+
     RETRY_BUDGET_LEFT: Gauge "damper_retry_budget_retries_left" ["budget"] Count "Retries that the budget would allow now.";
 
     DEADLINE_EXCEEDED: Counter "damper_deadline_exceeded_total" ["deadline", "side", "stage"] Count "Calls that ended by their deadline.";

@@ -9,7 +9,7 @@ use damper_core::deadline::UsualLatency;
 use damper_core::keyed::KeyedLimiterBuilder;
 use damper_core::limit::{FixedWindow, LimitSet, Limiter, Pausable, RateLimiter, Striped};
 use damper_core::quota::Quota;
-use damper_core::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
+use damper_core::retry::{Budget, Hedge, HedgeConfig, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
 use damper_core::store::LruStore;
 use damper_core::throttle::{AdaptiveThrottle, Hints, KeyedThrottle, Level, Pacer, ThrottlePermit};
 use damper_core::time::{ManualClock, Seed};
@@ -246,6 +246,35 @@ fn budgets_say_how_many_retries_are_left() {
     }
 }
 
+/// Makes a call whose attempts fail at once.
+fn fail(hedge: &Hedge<Time, impl Budget>) {
+    let call = hedge.run(|_| std::future::ready(Err::<(), _>(std::fmt::Error)));
+    let call = pin!(call.sleeping_by(|_| std::future::pending::<()>()));
+    assert!(call.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+}
+
+#[test]
+fn hedges_say_what_they_did_and_what_they_did_not_do() {
+    let scrape = scraped(|| {
+        let hedge = Hedge::with_clock(HedgeConfig::DEFAULT, time());
+        let used_up = RetryThrottle::new(1, 0.1).unwrap();
+        used_up.failed();
+        let without_budget = Hedge::with_clock(HedgeConfig::DEFAULT, time()).budget(used_up);
+        for _ in 0..12 {
+            fail(&hedge);
+        }
+        fail(&without_budget);
+        Exporter::new().register("search", hedge).register("pages", without_budget)
+    });
+    assert_values! { scrape,
+        HEDGE_REQUESTS "hedge=search" 10;
+        HEDGE_NOT_MADE "hedge=search reason=allowance" 2;
+        HEDGE_NOT_MADE "hedge=search reason=budget" 0;
+        HEDGE_REQUESTS "hedge=pages" 0;
+        HEDGE_NOT_MADE "hedge=pages reason=budget" 1;
+    }
+}
+
 #[test]
 fn throttles_pacers_latencies_and_stores_are_read() {
     let scrape = scraped(|| {
@@ -300,6 +329,14 @@ fn every_level_has_a_source_and_every_sample_is_in_the_catalogue() {
             permits.0.record(Outcome::Success);
             permits.1.success();
         }
+        let hedge = Hedge::with_clock(HedgeConfig::DEFAULT, clock.clone());
+        for _ in 0..200 {
+            let call = hedge.run(|_| std::future::ready(Ok::<_, std::fmt::Error>(())));
+            let call = pin!(call.sleeping_by(|_| std::future::pending::<()>()));
+            assert!(call.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        }
+        // The percentile of the calls before is used for a quarter of a second.
+        clock.advance(Duration::from_secs(1));
         let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), clock.clone());
         let breaker = breaker.with_listener(TransitionCounter::new("one"));
         breaker.trip();
@@ -317,6 +354,7 @@ fn every_level_has_a_source_and_every_sample_is_in_the_catalogue() {
             .register("keys", KeyedThrottle::<u32>::default())
             .register("pacer", Pacer::new(Quota::per_second(1)))
             .register("budget", RetryBudget::default())
+            .register("hedge", hedge)
             .register("latency", UsualLatency::new().starting_with(Duration::from_secs(1)))
             .register("store", LruStore::<u32, u32>::default())
             .record();

@@ -89,7 +89,7 @@ impl ClientLayers {
         let budget = Arc::new(self.retry_budget.budget());
         Ok(ConfiguredClientStack {
             breakers,
-            hedge: Arc::new(self.hedge.hedge().budget(Arc::clone(&budget))),
+            hedge: Arc::new(self.hedge.hedge_beside(stack.retry()).budget(Arc::clone(&budget))),
             budget,
             pacers: if stack.pacing() { Some(self.pacing.pacers()?) } else { None },
             throttles: stack.throttle().then(|| Arc::new(self.throttle.per_host())),

@@ -5,8 +5,8 @@ use crate::kind::Kind;
 use crate::section::{Conflict, section};
 use crate::setting::Choice;
 use damper_core::retry::{
-    Backoff, BackoffError, Hedge, HedgeConfig, HedgeConfigError, Jitter, Retry, RetryBudget, RetryBudgetConfig,
-    RetryBudgetError,
+    Backoff, BackoffError, Hedge, HedgeConfig, HedgeConfigBuilder, HedgeConfigError, Jitter, Retry, RetryBudget,
+    RetryBudgetConfig, RetryBudgetError,
 };
 use std::time::Duration;
 
@@ -122,11 +122,20 @@ impl HedgeSettings {
     }
 
     pub(crate) fn try_config(&self) -> Result<HedgeConfig, HedgeConfigError> {
+        self.builder().build()
+    }
+
+    /// Builds the hedge of a stack, which leaves failures to the retries if there are any.
+    pub(crate) fn hedge_beside(&self, retries: bool) -> Hedge {
+        Hedge::new(self.builder().repeat_failures(!retries).build().unwrap_or_default())
+    }
+
+    fn builder(&self) -> HedgeConfigBuilder {
         let mut builder =
             HedgeConfig::builder().max_extra(self.max_extra).max_attempts(self.max_attempts).min_delay(self.min_delay);
         if let Some(delay) = self.fixed_delay {
             builder = builder.fixed_delay(delay);
         }
-        builder.build()
+        builder
     }
 }

@@ -112,9 +112,11 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
-        title: "Retries, deadlines, candidates and stores",
+        title: "Retries, hedges, deadlines, candidates and stores",
         panels: &[
             panel("Retries left", &[&of::RETRY_BUDGET_LEFT], Sum),
+            panel("Hedges", &[&of::HEDGE_REQUESTS, &of::HEDGE_NOT_MADE], Sum),
+            panel("Delays of hedges, and median latencies", &[&of::HEDGE_DELAY, &of::HEDGE_MEDIAN_LATENCY], Max),
             panel("Calls ended by a deadline", &[&of::DEADLINE_EXCEEDED, &of::DEADLINE_SKEWED], Sum),
             panel("Usual latencies", &[&of::LATENCY_P90], Max),
             panel("Refusals of candidates and in force", &[&of::SHADOW_REFUSALS], Sum),

@@ -1,9 +1,11 @@
-//! Retry budgets, and the latencies from which timeouts follow.
+//! Retry budgets, hedges, and the latencies from which timeouts follow.
 
-use crate::catalogue::{LATENCY_P90, RETRY_BUDGET_LEFT};
+use crate::catalogue::{
+    HEDGE_DELAY, HEDGE_MEDIAN_LATENCY, HEDGE_NOT_MADE, HEDGE_REQUESTS, LATENCY_P90, RETRY_BUDGET_LEFT,
+};
 use crate::{Readings, Source};
 use damper_core::deadline::UsualLatency;
-use damper_core::retry::{RetryBucket, RetryBudget, RetryThrottle};
+use damper_core::retry::{Budget, Hedge, RetryBucket, RetryBudget, RetryThrottle};
 use damper_core::time::Clock;
 
 impl<C: Clock> Source for RetryBudget<C> {
@@ -21,6 +23,22 @@ impl<C: Clock> Source for RetryBucket<C> {
 impl Source for RetryThrottle {
     fn read(&self, readings: &Readings<'_>) {
         readings.record(&RETRY_BUDGET_LEFT, f64::from(self.retries_left()));
+    }
+}
+
+/// No delay until there are enough calls.
+impl<C: Clock, B: Budget, V> Source for Hedge<C, B, V> {
+    fn read(&self, readings: &Readings<'_>) {
+        let status = self.status();
+        readings.record_number(&HEDGE_REQUESTS, status.made());
+        readings.with("reason", "allowance").record_number(&HEDGE_NOT_MADE, status.over_allowance());
+        readings.with("reason", "budget").record_number(&HEDGE_NOT_MADE, status.over_budget());
+        if let Some(delay) = status.delay() {
+            readings.record(&HEDGE_DELAY, delay.as_secs_f64());
+        }
+        if let Some(median) = status.median() {
+            readings.record(&HEDGE_MEDIAN_LATENCY, median.as_secs_f64());
+        }
     }
 }
 

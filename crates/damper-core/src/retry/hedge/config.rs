@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 const THOUSAND: u32 = 1_000;
+const MILLION: u32 = 1_000_000;
 
 /// The settings of a [`Hedge`](super::Hedge).
 ///
@@ -26,19 +27,28 @@ const THOUSAND: u32 = 1_000;
 pub struct HedgeConfig {
     /// In thousandths.
     max_extra: u32,
+    /// The calls that exceed the percentile, in millionths; 0 if they follow `max_extra`.
+    exceeding: u32,
+    repeats_failures: bool,
     max_attempts: u32,
     min_delay: Duration,
     fixed_delay: Option<Duration>,
 }
 
 impl HedgeConfig {
-    /// At most 2 % extra requests, two attempts, after at least 1 ms.
-    pub const DEFAULT: Self =
-        Self { max_extra: 20, max_attempts: 2, min_delay: Duration::from_millis(1), fixed_delay: None };
+    /// At most 2 % extra requests, two attempts, after the percentile 0.985 of the latency and at least 1 ms.
+    pub const DEFAULT: Self = Self {
+        max_extra: 20,
+        exceeding: 0,
+        repeats_failures: true,
+        max_attempts: 2,
+        min_delay: Duration::from_millis(1),
+        fixed_delay: None,
+    };
 
     /// Starts from the default settings.
     pub const fn builder() -> HedgeConfigBuilder {
-        HedgeConfigBuilder { config: Self::DEFAULT, max_extra: 0.02 }
+        HedgeConfigBuilder { config: Self::DEFAULT, max_extra: 0.02, percentile: None }
     }
 
     /// Returns how many extra requests there may be per call, in thousandths.
@@ -50,6 +60,27 @@ impl HedgeConfig {
     #[must_use]
     pub const fn max_extra(&self) -> f64 {
         self.max_extra as f64 / THOUSAND as f64
+    }
+
+    /// Returns the share of the calls that exceed the delay, in millionths.
+    pub(super) const fn exceeding_in_millionths(&self) -> u32 {
+        match self.exceeding {
+            // Three quarters of the allowed extra requests.
+            0 => self.max_extra * 750,
+            exceeding => exceeding,
+        }
+    }
+
+    /// Returns the percentile of the latency after which another attempt starts.
+    #[must_use]
+    pub const fn percentile(&self) -> f64 {
+        (MILLION - self.exceeding_in_millionths()) as f64 / MILLION as f64
+    }
+
+    /// Returns whether a failure starts another attempt at once.
+    #[must_use]
+    pub const fn repeats_failures(&self) -> bool {
+        self.repeats_failures
     }
 
     /// Returns the most attempts of one call, the first included.
@@ -84,6 +115,7 @@ impl Default for HedgeConfig {
 pub struct HedgeConfigBuilder {
     config: HedgeConfig,
     max_extra: f64,
+    percentile: Option<f64>,
 }
 
 impl HedgeConfigBuilder {
@@ -92,6 +124,42 @@ impl HedgeConfigBuilder {
     /// The value is rounded to thousandths.
     pub const fn max_extra(mut self, per_call: f64) -> Self {
         self.max_extra = per_call;
+        self
+    }
+
+    /// Sets the percentile of the latency after which another attempt starts, 0.25 to 0.999.
+    ///
+    /// Default: that which three quarters of the [extra requests](Self::max_extra) exceed, so 0.985. Where more calls than that are
+    /// slow, the percentile is the latency of a slow call, and no attempt is made beside one. A lower percentile lets
+    /// [`max_extra`](Self::max_extra) of the calls have another attempt then, and [`HedgeStatus::over_allowance`](super::HedgeStatus)
+    /// counts the others. It is rounded to millionths.
+    ///
+    /// # Examples
+    ///
+    /// Every tenth call is slow, and half of those get a second attempt:
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::retry::HedgeConfig;
+    ///
+    /// let config = HedgeConfig::builder().percentile(0.85).max_extra(0.05).build()?;
+    /// assert_eq!(config.percentile(), 0.85);
+    ///
+    /// let error = HedgeConfig::builder().percentile(85.0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "percentile is 85.0, it must be 0.25 to 0.999");
+    /// # Ok::<(), damper::retry::HedgeConfigError>(())
+    /// ```
+    pub const fn percentile(mut self, percentile: f64) -> Self {
+        self.percentile = Some(percentile);
+        self
+    }
+
+    /// Sets whether a failure starts another attempt at once. Default: true.
+    ///
+    /// Set it to false inside of a [`Retry`](crate::Retry), which repeats failures after its backoff. Otherwise failures use up the extra
+    /// requests that slow calls need. A failure then ends the call, unless another attempt is in flight.
+    pub const fn repeat_failures(mut self, repeats: bool) -> Self {
+        self.config.repeats_failures = repeats;
         self
     }
 
@@ -125,6 +193,12 @@ impl HedgeConfigBuilder {
             return Err(HedgeConfigError::MaxExtra(self.max_extra));
         }
         config.max_extra = (self.max_extra * THOUSAND as f64 + 0.5) as u32;
+        if let Some(percentile) = self.percentile {
+            if !(percentile >= 0.25 && percentile <= 0.999) {
+                return Err(HedgeConfigError::Percentile(percentile));
+            }
+            config.exceeding = ((1.0 - percentile) * MILLION as f64 + 0.5) as u32;
+        }
         if config.max_attempts < 2 || config.max_attempts > 5 {
             return Err(HedgeConfigError::MaxAttempts(config.max_attempts));
         }
@@ -140,6 +214,8 @@ impl HedgeConfigBuilder {
 pub enum HedgeConfigError {
     /// `max_extra` is not in 0.001..=1.0.
     MaxExtra(f64),
+    /// `percentile` is not in 0.25..=0.999.
+    Percentile(f64),
     /// `max_attempts` is not in 2..=5.
     MaxAttempts(u32),
 }
@@ -148,6 +224,7 @@ impl fmt::Display for HedgeConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MaxExtra(extra) => write!(f, "max_extra is {extra:?}, it must be 0.001 to 1.0"),
+            Self::Percentile(percentile) => write!(f, "percentile is {percentile:?}, it must be 0.25 to 0.999"),
             Self::MaxAttempts(attempts) => write!(f, "max_attempts is {attempts}, it must be 2 to 5"),
         }
     }

@@ -41,7 +41,8 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
     /// Begins a call and its first attempt.
     pub fn begin<C: Clock, B: Budget, V>(hedge: &Hedge<C, B, V>, first: impl FnOnce() -> F) -> Self {
         hedge.began();
-        let (delay, began) = (hedge.delay(), hedge.now());
+        let began = hedge.now();
+        let delay = hedge.delay_at(began);
         let first = Some(first());
         Self { began, delay, attempts: 1, failed: None, first, others: Vec::new(), unslept: delay, sleeping: None }
     }
@@ -51,9 +52,10 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
     /// Call it before dropping the call.
     pub fn abandon<C: Clock, B: Budget, V>(self: Pin<&Self>, hedge: &Hedge<C, B, V>) {
         if self.first.is_some() {
-            let elapsed = elapsed(hedge, self.began);
+            let now = hedge.now();
+            let elapsed = now.saturating_sub(self.began);
             if is_slow(self.delay, elapsed) {
-                hedge.record(elapsed);
+                hedge.record(now, elapsed);
             }
         }
     }
@@ -94,7 +96,7 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
         F: Future<Output = Result<A, E>>,
         G: Future<Output = Result<A, E>>,
     {
-        let most = hedge.config().max_attempts();
+        let (most, repeats) = (hedge.config().max_attempts(), hedge.config().repeats_failures());
         let mut call = self;
         loop {
             let mut this = call.as_mut().project();
@@ -107,14 +109,15 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
             if let Some(Poll::Ready(outcome)) = this.first.as_mut().as_pin_mut().map(|first| first.poll(context)) {
                 this.first.set(None);
                 let failure = failure(&outcome);
-                let elapsed = elapsed(hedge, *this.began);
+                let now = hedge.now();
+                let elapsed = now.saturating_sub(*this.began);
                 // A fast failure says nothing about the latency of responses.
                 if failure.is_none() || is_slow(*this.delay, elapsed) {
-                    hedge.record(elapsed);
+                    hedge.record(now, elapsed);
                 }
                 match failure {
                     Some(failure) if failure.may_retry() => {
-                        is_due |= fail(this.failed, this.attempts, outcome, failure, most);
+                        is_due |= fail(this.failed, this.attempts, outcome, failure, most) && repeats;
                     }
                     _ => end = Some(outcome),
                 }
@@ -129,7 +132,9 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
                             // The server's own verdict on the call.
                             Some(failure) if outcome.is_ok() && !failure.may_retry() => end = Some(outcome),
                             // An error may be a refusal by a limit of this process, so the first attempt continues.
-                            Some(failure) => is_due |= fail(this.failed, this.attempts, outcome, failure, most),
+                            Some(failure) => {
+                                is_due |= fail(this.failed, this.attempts, outcome, failure, most) && repeats;
+                            }
                             None => end = Some(outcome),
                         }
                     }
@@ -146,20 +151,16 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
                 this.sleeping.set(None);
                 is_due = true;
             }
-            if is_due && *this.attempts < most {
-                if !may_start() {
-                    *this.attempts = most;
-                } else if hedge.try_hedge(call_budget) {
-                    *this.attempts += 1;
-                    release_failed(this.failed, &release);
-                    match start(*this.attempts) {
-                        Some(attempt) => {
-                            this.others.push(Box::pin(attempt));
-                            *this.unslept = *this.delay;
-                            continue;
-                        }
-                        None => *this.attempts = most,
+            if is_due && *this.attempts < most && may_start() && hedge.try_hedge(call_budget) {
+                *this.attempts += 1;
+                release_failed(this.failed, &release);
+                match start(*this.attempts) {
+                    Some(attempt) => {
+                        this.others.push(Box::pin(attempt));
+                        *this.unslept = *this.delay;
+                        continue;
                     }
+                    None => *this.attempts = most,
                 }
             }
             if this.first.is_some() || !this.others.is_empty() {
@@ -206,12 +207,9 @@ fn fail<A, E>(
     may_start
 }
 
-fn elapsed<C: Clock, B: Budget, V>(hedge: &Hedge<C, B, V>, began: u64) -> Duration {
-    Duration::from_micros(hedge.now().saturating_sub(began))
-}
-
-fn is_slow(delay: Option<Duration>, elapsed: Duration) -> bool {
-    delay.is_some_and(|delay| elapsed >= delay)
+/// Returns whether an attempt of this age in microseconds took as long as the delay.
+fn is_slow(delay: Option<Duration>, elapsed: u64) -> bool {
+    delay.is_some_and(|delay| Duration::from_micros(elapsed) >= delay)
 }
 
 impl<F, G, T, R> fmt::Debug for HedgedCall<F, G, T, R> {

@@ -11,6 +11,9 @@ const SLICE: u64 = 3_000_000;
 /// How long a percentile is used before it is recomputed, in microseconds.
 const REFRESH: u64 = 250_000;
 
+/// The part of the calls that exceed the median, in millionths.
+const HALF: u64 = 500_000;
+
 /// The cells of an octave. Each is at most 5 % wide.
 const CELLS_PER_OCTAVE: u64 = 20;
 
@@ -36,6 +39,8 @@ pub(super) struct Latencies {
     slices: Box<[LatencySlice; SLICES]>,
     /// The last computed percentile, in microseconds, or 0 before the first.
     percentile: AtomicU64,
+    /// The median computed with it.
+    median: AtomicU64,
     /// The time of that computation: the clock's microseconds divided by `REFRESH`, plus 1.
     refreshed: AtomicU64,
 }
@@ -54,7 +59,12 @@ impl Latencies {
         // The epoch of an unused slice, which matches no time.
         let slice =
             |_| LatencySlice { epoch: AtomicU64::new(u64::MAX - 1), cells: array::from_fn(|_| AtomicU32::new(0)) };
-        Self { slices: Box::new(array::from_fn(slice)), percentile: AtomicU64::new(0), refreshed: AtomicU64::new(0) }
+        Self {
+            slices: Box::new(array::from_fn(slice)),
+            percentile: AtomicU64::new(0),
+            median: AtomicU64::new(0),
+            refreshed: AtomicU64::new(0),
+        }
     }
 
     /// Records a latency at `now`, both in microseconds.
@@ -77,12 +87,19 @@ impl Latencies {
         if refreshed != due
             && self.refreshed.compare_exchange(refreshed, due, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            self.percentile.store(self.compute(now / SLICE, exceeding), Ordering::Relaxed);
+            let [percentile, median] = self.compute(now / SLICE, [exceeding, HALF]);
+            self.percentile.store(percentile, Ordering::Relaxed);
+            self.median.store(median, Ordering::Relaxed);
         }
         self.percentile.load(Ordering::Relaxed)
     }
 
-    fn compute(&self, number: u64, exceeding: u64) -> u64 {
+    /// Returns the median when the percentile was last asked for, in microseconds, or 0 if there were too few calls.
+    pub(super) fn median(&self) -> u64 {
+        self.median.load(Ordering::Relaxed)
+    }
+
+    fn compute<const N: usize>(&self, number: u64, exceeding: [u64; N]) -> [u64; N] {
         let is_recent = |slice: &&LatencySlice| {
             // ORDERING: Acquire pairs with the Release in `is_of`, which hides the counts from before the clearing.
             let epoch = slice.epoch.load(Ordering::Acquire);
@@ -96,17 +113,19 @@ impl Latencies {
         }
         let calls: u64 = counts.iter().sum();
         if calls < FEWEST {
-            return 0;
+            return [0; N];
         }
-        // The number of calls that may be longer, rounded down.
-        let mut longer = calls * exceeding / 1_000_000;
-        for (cell, count) in counts.iter().enumerate().rev() {
-            match longer.checked_sub(*count) {
-                Some(left) => longer = left,
-                None => return upper_edge(cell),
+        exceeding.map(|exceeding| {
+            // The number of calls that may be longer, rounded down.
+            let mut longer = calls * exceeding / 1_000_000;
+            for (cell, count) in counts.iter().enumerate().rev() {
+                match longer.checked_sub(*count) {
+                    Some(left) => longer = left,
+                    None => return upper_edge(cell),
+                }
             }
-        }
-        upper_edge(0)
+            upper_edge(0)
+        })
     }
 }
 

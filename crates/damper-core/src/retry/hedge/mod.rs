@@ -4,6 +4,7 @@
 // |---|---|
 // | `hedge` | `Hedge`: when, how often, and at what cost |
 // | `config` | `HedgeConfig`, its builder and its error |
+// | `status` | `HedgeStatus`: what a hedge did, and what it did not do |
 // | `latencies` | `Latencies`: the latencies of recent calls, and a percentile of them |
 // | `hedged_call` | `HedgedCall`: the concurrent attempts of one call; the rules |
 // | `future` | `HedgeFuture`: makes the attempts of one call |
@@ -15,8 +16,10 @@ mod config;
 mod future;
 mod hedged_call;
 mod latencies;
+mod status;
 
 pub use config::{HedgeConfig, HedgeConfigBuilder, HedgeConfigError};
 pub use future::HedgeFuture;
 pub use hedge::{Hedge, HedgeRun};
 pub use hedged_call::HedgedCall;
+pub use status::HedgeStatus;
