@@ -50,7 +50,7 @@ where
 
     /// Records that the service refused the call because it is overloaded, or that the call timed out.
     ///
-    /// If that happens to more than a tenth of the calls, and the limit is reached, it shrinks.
+    /// If that happens to more than a tenth of the calls beyond the usual share, and the limit is reached, it shrinks.
     #[inline]
     pub fn overloaded(self) {
         self.record(Outcome::Overloaded);
