@@ -4,6 +4,7 @@
 #![allow(clippy::float_cmp, reason = "these are exact: the same computation twice, or whole numbers")]
 
 use damper::Quota;
+use damper::http::{HttpHints, ResponseHead};
 use damper::throttle::{Hints, Moment, Strategy};
 use damper_sim::concurrency::bars::Bar;
 use damper_sim::random::Random;
@@ -343,6 +344,56 @@ fn bare_answers_reach_clients_without_hints() {
     let experiment = Experiment { bare: 1.0, hints: true, end: End::After(60.0), ..Experiment::default() };
     let record = run(&experiment, &Contender::with_throttles("", |_| Box::new(Bare)), 1);
     assert!(record.refused.iter().all(|refused| *refused > 0), "the record is the server's");
+}
+
+/// A client that reads what remains from one header of a response, as HTTP clients do.
+struct ReadingHeader {
+    throttle: Box<dyn Throttle>,
+    name: &'static str,
+}
+
+impl Throttle for ReadingHeader {
+    fn before_call(&mut self, now: f64, chance: f64) -> f64 {
+        self.throttle.before_call(now, chance)
+    }
+
+    fn answered(&mut self, hints: &Hints, now: f64, chance: f64) -> Option<f64> {
+        let mut response = http::Response::new(());
+        *response.status_mut() =
+            if hints.is_rejected() { http::StatusCode::TOO_MANY_REQUESTS } else { http::StatusCode::OK };
+        let remaining = hints.remaining.expect("each response says what remains");
+        response.headers_mut().insert(self.name, remaining.into());
+        self.throttle.answered(&HttpHints::read(&ResponseHead::of(&response)), now, chance)
+    }
+}
+
+fn reading(name: &'static str, contender: Contender) -> Contender {
+    Contender::with_throttles("reading headers", move |seed| {
+        Box::new(ReadingHeader { throttle: contender.throttle(seed), name })
+    })
+}
+
+/// The server of the published experiment says in a header of the older drafts what remains.
+///
+/// If clients do not read it, strategy 4 is strategy 3: it clears in 523 s, and `Level` has 1.3 % retries.
+#[test]
+fn headers_of_the_published_experiment_are_read() {
+    let experiment = Experiment::default();
+    let four = || Contender::remaining(experiment.quota, &starting_at(1)).expect("in range");
+    let retries = |contender: &Contender| {
+        100.0 * mean(&figures(&experiment, contender, &SEEDS).iter().map(|f| f.retries).collect::<Vec<_>>())
+    };
+    for name in ["ratelimit-remaining", "x-ratelimit-remaining", "x-rate-limit-remaining"] {
+        let clear = mean(&clearing(&experiment, &reading(name, four()), &SEEDS));
+        assert!((70.0..80.0).contains(&clear), "{name}: strategy 4 clears in {clear} s");
+        let retries = retries(&reading(name, level(&experiment, &Options::default())));
+        assert!((0.3..0.6).contains(&retries), "{name}: {retries} % of the calls of `Level` are retries");
+    }
+    let unread = "x-remaining";
+    let clear = mean(&clearing(&experiment, &reading(unread, four()), &SEEDS));
+    assert!(clear > 400.0, "without a header that is read, strategy 4 clears in {clear} s");
+    let retries = retries(&reading(unread, level(&experiment, &Options::default())));
+    assert!(retries > 1.0, "without a header that is read, {retries} % of the calls of `Level` are retries");
 }
 
 #[test]
