@@ -141,7 +141,7 @@ impl Reload<MeshSettings> for ConfiguredScopes {
 
 #[cfg(all(feature = "mesh", feature = "tokio"))]
 impl MeshClientSettings {
-    /// Sets up a client of the service at `uri`, which sends through an HTTP client. It sleeps by tokio's timer.
+    /// Sets up a client of the service at `uri`, which sends through `http` and sleeps by tokio's timer.
     ///
     /// # Examples
     ///

@@ -188,7 +188,7 @@ section! {
         key: LimitKey = LimitKey::Global, Kind::LimitKey, Restart;
         /// For how many busy keys the table of a limit per client or header is sized.
         max_keys: u32 = 8192, Kind::Count { min: 1, max: 1 << 24 }, Restart;
-        /// What becomes of a new key when the table is full. Only with another key than `global`.
+        /// The fate of a new key when the table is full. Only with another key than `global`.
         ///
         /// It shares a quota with others, or is refused, or takes the slot of the key that is full soonest.
         when_full: WhenFull = WhenFull::SharedOverflow, WhenFull::KIND, Restart;

@@ -60,9 +60,9 @@ section! {
         ratelimit: bool = true, Kind::Flag, Restart;
         /// The limit of the requests in flight. `fixed_admission` is the fixed gate of `admission`.
         concurrency: ServerConcurrency = ServerConcurrency::None, ServerConcurrency::KIND, Restart;
-        /// The paths of health checks, which no limit of the stack counts or refuses. An empty list turns this off.
+        /// The paths of health checks, which no limit of the stack counts or refuses.
         ///
-        /// A path is compared as it is, without its query. One that ends with `/*` stands for all below it. Any client may send as
+        /// An empty list turns this off. A path is compared as it is, without its query. One that ends with `/*` stands for all below it. Any client may send as
         /// many requests to these paths as it likes, so list none that cost something.
         exempt_paths: Vec<String> = HEALTH_PATHS.map(str::to_owned).to_vec(), Kind::Paths, Restart;
     }
