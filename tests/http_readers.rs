@@ -401,7 +401,9 @@ fn limit_outlives_the_runtime_of_its_timer() {
     drop(kept);
 }
 
-/// Such a runtime cannot drop bodies, and serves them all the same. The timer panics once, in a task of its own.
+/// Such a runtime cannot drop bodies, and serves them all the same.
+///
+/// The timer panics once, in a task of its own.
 #[test]
 fn runtime_without_a_timer_serves_bodies() {
     let (live, pool) = (Live::default(), Arc::new(Bulkhead::new(2)));

@@ -143,7 +143,7 @@ fn quota_display() {
     }
 }
 
-/// What `main` prints when it returns an error, after `Error: `.
+/// Returns the text that `main` prints after `Error: ` when it returns an error.
 fn printed_by_main<E: Error>(result: Result<(), E>) -> String {
     format!("{:?}", result.unwrap_err())
 }

@@ -402,7 +402,9 @@ async fn percentile_leaves_a_quarter_of_the_extra_requests() {
     assert!(hedge.delay().expect("1,000 calls") >= 100 * MILLISECOND, "{:?}", hedge.delay());
 }
 
-/// Neither a call that its caller gives up early nor one that fails early says how long a response takes.
+/// A call that is given up early does not say how long a response takes.
+///
+/// Nor does one that fails early.
 #[tokio::test(start_paused = true)]
 async fn calls_that_end_early_without_a_response_leave_the_delay() {
     let median = HedgeConfig::builder().percentile(0.5).build().expect("in range");

@@ -1,4 +1,6 @@
-//! A few callers beside all others: damper's limit meets its bars, and a rule that cannot tell them apart misses them.
+//! A few callers beside all others.
+//!
+//! damper's limit meets its bars, and a rule that cannot tell them apart misses them.
 
 use damper_sim::concurrency::bars::Bar;
 use damper_sim::concurrency::minorities::report::bars;

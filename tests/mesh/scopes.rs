@@ -181,7 +181,7 @@ fn threads_never_get_more_than_each_limit() {
     assert_eq!(allowed.iter().sum::<usize>() + left, 300);
 }
 
-/// What the docs of `ScopesBuilder::algorithm` and of the key `server.mesh.algorithm` say.
+/// The docs of `ScopesBuilder::algorithm` and of the key `server.mesh.algorithm` say so.
 #[test]
 fn token_bucket_admits_199_of_100_per_minute_in_the_first_minute() {
     fn admitted<A: KeyedAlgorithm>() -> usize {

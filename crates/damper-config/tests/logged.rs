@@ -29,7 +29,7 @@ fn logged(work: impl FnOnce()) -> String {
 }
 
 #[test]
-fn what_normalized_leaves_out_is_logged_at_warn() {
+fn values_that_normalized_leaves_out_are_logged_at_warn() {
     let sources = Sources::new().toml("app.toml", "server.http.ratelimit.burst = -5\nserver.http.ratelimit.brust = 9");
     let expected = " WARN damper: app.toml:1:23: server.http.ratelimit.burst is -5, it must be a whole number from 1 to 10000000; \
         100 is used instead key=\"server.http.ratelimit.burst\"\n \

@@ -1,5 +1,6 @@
-//! The keys of a server's limit: tiers by name, alignment, full tables, percentages; with stacks the headers, the exempt paths
-//! and the header of proxies.
+//! The keys of a server's limit.
+//!
+//! Tiers by name, alignment, full tables and percentages; with stacks the headers, the exempt paths and the header of proxies.
 
 use damper_config::{Format, Reloader, Settings, Sources};
 use damper_core::Quota;

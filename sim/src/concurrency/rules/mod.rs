@@ -101,7 +101,9 @@ impl Contender {
         self.limit_on(seed, 1e-9)
     }
 
-    /// Creates a limit with the rule, on a clock whose ticks last `grain` seconds. Only damper's rules have a clock.
+    /// Creates a limit with the rule, on a clock whose ticks last `grain` seconds.
+    ///
+    /// Only damper's rules have a clock.
     #[must_use]
     pub fn limit_on(self, seed: u64, grain: f64) -> Box<dyn Limit> {
         let bounds = LimitBounds::DEFAULT;

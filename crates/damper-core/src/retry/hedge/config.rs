@@ -36,7 +36,9 @@ pub struct HedgeConfig {
 }
 
 impl HedgeConfig {
-    /// At most 2 % extra requests, two attempts, after the percentile 0.985 of the latency and at least 1 ms.
+    /// At most 2 % extra requests and two attempts.
+    ///
+    /// A hedge starts after the percentile 0.985 of the latency, and after 1 ms at least.
     pub const DEFAULT: Self = Self {
         max_extra: 20,
         exceeding: 0,

@@ -223,7 +223,9 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
         is_allowed
     }
 
-    /// Records the latency of a first attempt that ended at `now`, or its age when it was dropped; in microseconds.
+    /// Records the latency of a first attempt that ended at `now`, in microseconds.
+    ///
+    /// Of one that was dropped it is the age.
     pub(super) fn record(&self, now: u64, latency: u64) {
         if let Some(latencies) = &self.latencies {
             latencies.record(now, latency);

@@ -94,7 +94,9 @@ impl Latencies {
         self.percentile.load(Ordering::Relaxed)
     }
 
-    /// Returns the median when the percentile was last asked for, in microseconds, or 0 if there were too few calls.
+    /// Returns the median, in microseconds, when the percentile was last asked for.
+    ///
+    /// It is 0 if there were too few calls.
     pub(super) fn median(&self) -> u64 {
         self.median.load(Ordering::Relaxed)
     }

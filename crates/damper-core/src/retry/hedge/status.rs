@@ -1,4 +1,4 @@
-//! What a hedge did, and what it did not do.
+//! The counts of a hedge.
 
 use core::time::Duration;
 
