@@ -284,7 +284,10 @@ async fn refusals_without_a_wait_are_retried_after_a_tenth_of_a_second_at_least(
         let answer = builder(address, &skip).retry(retry).build().call(call("f")).await.unwrap();
         assert_eq!(answer.errors[0].code, MeshError::RATE_LIMITED);
         let waits = skip.take();
-        assert!(waits.len() == 4 && waits.iter().all(|wait| *wait >= Duration::from_millis(100)), "{waits:?}");
+        assert!(
+            waits.len() == 4 && waits.iter().all(|wait| *wait >= Duration::from_millis(100)),
+            "too soon: {waits:?}"
+        );
     }
     // The clock stands still, so a call that waited would not end.
     let clock: SharedClock = Arc::new(ManualClock::new());

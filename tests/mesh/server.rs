@@ -321,7 +321,7 @@ async fn only_limit_of_a_service_is_reported_with_its_function() {
     let scopes = Scopes::with_clock(clock()).function("f", Quota::per_minute(1)).build().unwrap();
     let address = serve_mesh(scopes, echo).await;
     let (_, _, document) = post(address, request("req_1", "f").to_json()).await;
-    assert_eq!(document["meta"]["rate_limits"]["function"]["remaining"], 0);
+    assert_eq!(document["meta"]["rate_limits"]["function"]["remaining"], 0, "the usage keeps its scope");
     assert!(document["meta"].get("rate_limit").is_none());
     // The error of a refusal names the scope.
     let (_, _, document) = post(address, request("req_1", "f").to_json()).await;

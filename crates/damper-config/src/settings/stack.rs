@@ -62,8 +62,8 @@ section! {
         concurrency: ServerConcurrency = ServerConcurrency::None, ServerConcurrency::KIND, Restart;
         /// The paths of health checks, which no limit of the stack counts or refuses.
         ///
-        /// An empty list turns this off. A path is compared as it is, without its query. One that ends with `/*` stands for all below it. Any client may send as
-        /// many requests to these paths as it likes, so list none that cost something.
+        /// An empty list turns this off. A path is compared as it is, without its query. One that ends with `/*` stands for all below
+        /// it. Any client may send as many requests to these paths as it likes, so list none that cost something.
         exempt_paths: Vec<String> = HEALTH_PATHS.map(str::to_owned).to_vec(), Kind::Paths, Restart;
     }
 }
