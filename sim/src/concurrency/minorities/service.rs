@@ -7,7 +7,7 @@ pub const WORKERS: u32 = 20;
 /// The mean time of a call in seconds; 20 workers end 1,000 calls a second.
 pub const MEAN: f64 = 0.02;
 
-/// What a group of services shows.
+/// The kinds of services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Overloaded replies that do not depend on the load.
@@ -24,7 +24,7 @@ pub enum Group {
     HeldOut,
 }
 
-/// What a call gets after its time.
+/// The result of a call and its time.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
     /// A worker is busy for a time that is drawn; then the call succeeds.
@@ -42,7 +42,9 @@ pub enum When {
     Always,
     /// In every other turn of so many seconds, from the first or the second one.
     Turns(f64, bool),
-    /// In turns of so many seconds by chance. Callers with `true` call in those in which callers with `false` do not.
+    /// In turns of so many seconds by chance.
+    ///
+    /// Callers with `true` call in those in which callers with `false` do not.
     Chance(f64, bool),
     /// In the first seconds of every so many.
     Part(f64, f64),
@@ -57,7 +59,7 @@ pub struct Callers {
     pub is_polite: bool,
     /// Calls a second while they call.
     pub rate: f64,
-    /// What a call gets.
+    /// The result of a call.
     pub work: Work,
     /// When they call.
     pub when: When,
