@@ -9,7 +9,7 @@
 //! Each row of [`rows`](row::rows) is a minority that is greedy, broken or hostile beside callers that are not. It runs twice at the
 //! same time, each time with a server and a client of its own: behind the layer with its default settings, and behind a fixed limit
 //! that somebody chose who knows the pool. A polite call is served if it gets a 200. The program prints which share of the polite work
-//! was served, and exits with 1 if the default serves less than 0.85 of what the fixed limit does.
+//! was served, and exits with 1 if the default serves less than 0.85 of what the fixed limit does, or than the bar of the row.
 //!
 //! The workers sleep instead of computing, so that two rows fit on two cores at once. How late the generators sent is in the report.
 

@@ -6,9 +6,6 @@ use comfy_table::Table;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The least share of what a fixed limit serves.
-const BAR: f64 = 0.85;
-
 /// The results by row, behind the layer that is tried and behind a fixed limit.
 #[derive(Debug, Default)]
 pub(crate) struct Report(BTreeMap<usize, [Option<Served>; 2]>);
@@ -20,7 +17,11 @@ impl Report {
 
     /// Whether every row ran and meets the bar.
     pub(crate) fn is_met(&self) -> bool {
-        !self.0.is_empty() && self.0.values().all(|runs| ratio(runs).is_some_and(|ratio| ratio >= BAR))
+        let rows = rows();
+        let is_met = |(&row, runs): (&usize, &[Option<Served>; 2])| {
+            ratio(runs).zip(rows.get(row)).is_some_and(|(ratio, row)| ratio >= row.bar)
+        };
+        !self.0.is_empty() && self.0.iter().all(is_met)
     }
 }
 
@@ -34,8 +35,9 @@ impl fmt::Display for Report {
         table.set_header(["a minority does", "polite work served", "behind a fixed limit", "ratio", "bar"]);
         for (&row, runs) in &self.0 {
             let share = |run: Option<Served>| run.map_or_else(String::new, |run| format!("{:.3}", run.share()));
-            let (ratio, name) = (ratio(runs).unwrap_or(0.0), rows.get(row).map_or("", |row| row.name));
-            let verdict = if ratio >= BAR { "met" } else { "MISSED" };
+            let ratio = ratio(runs).unwrap_or(0.0);
+            let (name, bar) = rows.get(row).map_or(("", f64::INFINITY), |row| (row.name, row.bar));
+            let verdict = if ratio >= bar { "met" } else { "MISSED" };
             table.add_row([name.to_owned(), share(runs[0]), share(runs[1]), format!("{ratio:.2}"), verdict.to_owned()]);
         }
         let latest = self.0.values().flatten().flatten().map(|served| served.latest).max().unwrap_or_default();

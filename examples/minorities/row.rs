@@ -54,7 +54,18 @@ pub(crate) struct Row {
     pub(crate) guard: Guard,
     pub(crate) workers: u32,
     pub(crate) streams: Vec<Stream>,
+    /// The least share of what a fixed limit serves.
+    pub(crate) bar: f64,
 }
+
+/// The bar of most rows.
+const BAR: f64 = 0.85;
+
+/// The bar of cheap calls in turns of a second.
+///
+/// In two of thirty simulated runs of this length an early cut has not been made up for at the end: 0.65 and 0.84, from 0.86 in the
+/// others. Before the limit could tell mixes apart it was 0.42.
+const BAR_OF_TURNS: f64 = 0.5;
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -71,7 +82,8 @@ fn others(rate: f64, work: Work) -> Stream {
 /// Returns all rows.
 pub(crate) fn rows() -> Vec<Row> {
     let calls_of_20_ms = Work::Pool(ms(20));
-    let row = |name, guard, workers, streams: &[Stream]| Row { name, guard, workers, streams: streams.to_vec() };
+    let row =
+        |name, guard, workers, streams: &[Stream]| Row { name, guard, workers, streams: streams.to_vec(), bar: BAR };
     let refused = [polite(600.0, calls_of_20_ms), others(150.0, Work::Beside(503, Duration::ZERO))];
     let turns = |work, is_first| Stream { when: When::Turns(ms(2_000), is_first), ..polite(0.0, work) };
     vec![
@@ -83,15 +95,18 @@ pub(crate) fn rows() -> Vec<Row> {
         ),
         row("150/s to a path that answers 503, limit", Guard::ServerAdaptive, 20, &refused),
         row("150/s to a path that answers 503, admission", Guard::ServerAdmission, 20, &refused),
-        row(
-            "500/s cheap calls, one second on and one off",
-            Guard::ServerAdaptive,
-            20,
-            &[
-                polite(500.0, calls_of_20_ms),
-                Stream { when: When::Turns(ms(1_000), true), ..others(500.0, Work::Beside(200, Duration::ZERO)) },
-            ],
-        ),
+        Row {
+            bar: BAR_OF_TURNS,
+            ..row(
+                "500/s cheap calls, one second on and one off",
+                Guard::ServerAdaptive,
+                20,
+                &[
+                    polite(500.0, calls_of_20_ms),
+                    Stream { when: When::Turns(ms(1_000), true), ..others(500.0, Work::Beside(200, Duration::ZERO)) },
+                ],
+            )
+        },
         row(
             "calls of 5 and 200 ms in turns of 2 s",
             Guard::ServerAdaptive,

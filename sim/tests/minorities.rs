@@ -1,6 +1,4 @@
-//! A few callers beside all others.
-//!
-//! damper's limit meets its bars, and a rule that cannot tell them apart misses them.
+//! A few callers beside all others: damper's limit meets its bars, and other rules miss them.
 
 use damper_sim::concurrency::bars::Bar;
 use damper_sim::concurrency::minorities::report::bars;

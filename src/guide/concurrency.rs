@@ -57,7 +57,9 @@
 //!    and up to 30 s.
 //! 8. If the latency falls with the limit, there was a queue, and the limit is halved again until the latency stays.
 //! 9. If the latency stays, it is the service's own, and becomes the baseline: a release may be slower for good.
-//! 10. When more than a tenth of the calls of a full window are overloaded or time out, the limit falls by a tenth.
+//! 10. When the share of overloaded calls and timeouts in a full window exceeds its usual share by more than a tenth of all calls,
+//!     the limit falls by a tenth. A share that stays the same at half of the limit becomes the usual one.
+//! 11. A latency that falls to less than a quarter at half of the limit is that of another mix of calls, not of a queue.
 //!
 //! [`ProbedGradient`](crate::concurrency::ProbedGradient) has the details. [`Aimd`](crate::concurrency::Aimd),
 //! [`Vegas`](crate::concurrency::Vegas) and [`Gradient2`](crate::concurrency::Gradient2) are alternatives if you already

@@ -38,9 +38,7 @@ pub fn served(service: &Service, contender: Contender, seed: u64) -> Served {
     run(service, &mut limits.collect::<Vec<Box<dyn Limit>>>(), seed)
 }
 
-/// Returns what polite callers get under the best fixed limit.
-///
-/// That is the one of the highest goodput with a low p90.
+/// Returns the figures of polite callers under the fixed limit of the highest goodput with a low p90.
 #[must_use]
 pub fn best_fixed(service: &Service, seed: u64) -> Served {
     let p90_unloaded = |served: &Served| served.p90 / 10_f64.ln() <= LATENCY;

@@ -12,7 +12,7 @@ pub const LENGTH: f64 = 200.0;
 /// The seconds at the start that do not count.
 pub const WARM_UP: f64 = 20.0;
 
-/// The share of polite callers.
+/// The figures of polite callers.
 #[derive(Clone, Debug)]
 pub struct Served {
     /// Their calls that succeeded in a second.

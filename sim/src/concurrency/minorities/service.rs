@@ -7,7 +7,7 @@ pub const WORKERS: u32 = 20;
 /// The mean time of a call in seconds; 20 workers end 1,000 calls a second.
 pub const MEAN: f64 = 0.02;
 
-/// A group of services that show the same.
+/// The kinds of services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Overloaded replies that do not depend on the load.
@@ -24,7 +24,7 @@ pub enum Group {
     HeldOut,
 }
 
-/// The answer to a call.
+/// The result of a call and its time.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
     /// A worker is busy for a time that is drawn; then the call succeeds.
@@ -42,7 +42,7 @@ pub enum When {
     Always,
     /// In every other turn of so many seconds, from the first or the second one.
     Turns(f64, bool),
-    /// In turns of so many seconds, by chance.
+    /// In turns of so many seconds by chance.
     ///
     /// Callers with `true` call in those in which callers with `false` do not.
     Chance(f64, bool),
@@ -59,7 +59,7 @@ pub struct Callers {
     pub is_polite: bool,
     /// Calls a second while they call.
     pub rate: f64,
-    /// The answer to a call.
+    /// The result of a call.
     pub work: Work,
     /// When they call.
     pub when: When,
