@@ -1,4 +1,4 @@
-//! `RateLimit` with members and lines chosen by the fuzzer, beside the headers of older drafts and of services.
+//! `RateLimit` with members and lines chosen by the fuzzer, beside other headers.
 //!
 //! Some members and headers are malformed.
 
@@ -38,7 +38,7 @@ enum OtherFault {
     IsEmpty,
 }
 
-/// What names begin and end with, in the order in which they are read.
+/// The beginnings and ends of names, in the order in which they are read.
 const NAMES: [[&str; 2]; 9] = [
     ["ratelimit-", ""],
     ["x-ratelimit-", ""],

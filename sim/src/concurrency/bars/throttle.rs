@@ -1,4 +1,6 @@
-//! The bars of the adaptive throttle: one client with a steady rate, in an outage, after it, and beside rejections that do not follow the load.
+//! The bars of the adaptive throttle: one client with a steady rate.
+//!
+//! It is measured in an outage, after it, and where rejections do not follow the load.
 
 use super::Bar;
 use crate::random::Random;
