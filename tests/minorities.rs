@@ -57,6 +57,48 @@ fn failing_minority_takes_the_retry_budget_once_it_is_above_the_ratio() {
     assert!((0.5..0.7).contains(&shares[4]), "the page says that three tenths do not: {shares:?}");
 }
 
+/// Returns the share of the polite calls that a client's throttle sends.
+///
+/// There are 100 calls a second for ten minutes. One tenant makes a part of them, beyond its quota: they get 429. All others get 200.
+/// `judge` is the verdict on a status.
+#[cfg(feature = "http")]
+fn polite_calls_sent(tenants_thousandths: u64, judge: impl Fn(http::StatusCode) -> damper::Verdict) -> f64 {
+    let clock = ManualClock::new();
+    let throttle = damper::throttle::AdaptiveThrottle::with_clock(&clock, 1);
+    let mut random = Random(1);
+    let (mut polite, mut sent) = (0.0, 0.0);
+    for _ in 0..60_000 {
+        clock.advance(Duration::from_millis(10));
+        let is_polite = !random.is_within(tenants_thousandths);
+        polite += f64::from(u8::from(is_polite));
+        let Ok(permit) = throttle.try_acquire() else { continue };
+        sent += f64::from(u8::from(is_polite));
+        permit.record(judge(if is_polite { http::StatusCode::OK } else { http::StatusCode::TOO_MANY_REQUESTS }));
+    }
+    sent / polite
+}
+
+/// 429 is about the quota of one tenant.
+#[cfg(feature = "http")]
+#[test]
+fn tenant_beyond_its_quota_has_no_calls_of_others_throttled() {
+    use damper::Verdict;
+    use damper::http::{Rejections, ResponseHead};
+    use http::{Response, StatusCode};
+
+    let by_default = |status| {
+        let response = Response::builder().status(status).body(()).expect("a response");
+        Rejections::judge(Ok(&ResponseHead::of(&response)))
+    };
+    let counting = |status| if status == StatusCode::OK { Verdict::Success } else { Verdict::Failure };
+    let rows = [150, 400, 600, 800]
+        .map(|tenants| (polite_calls_sent(tenants, by_default), polite_calls_sent(tenants, counting)));
+    println!("{rows:.3?}");
+    assert!(rows.iter().all(|&(ignored, _)| ignored == 1.0), "429 is ignored: {rows:?}");
+    // The setting that counts it is for clients whose calls share one quota.
+    assert!(rows[0].1 > 0.99 && rows[2].1 < 0.7 && rows[3].1 < 0.2, "the page says what counting it does: {rows:?}");
+}
+
 /// Returns the shares of polite and of expired requests that a server with the guard serves.
 ///
 /// It gets 100 requests a second for ten minutes. The deadlines of the others have passed.

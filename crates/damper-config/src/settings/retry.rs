@@ -126,6 +126,7 @@ impl HedgeSettings {
     }
 
     /// Builds the hedge of a stack, which leaves failures to the retries if there are any.
+    #[cfg(all(feature = "http", feature = "tower", feature = "tokio"))]
     pub(crate) fn hedge_beside(&self, retries: bool) -> Hedge {
         Hedge::new(self.builder().repeat_failures(!retries).build().unwrap_or_default())
     }

@@ -37,8 +37,8 @@ const FURTHEST_AHEAD: u64 = 3_600_000_000;
 /// - Below ten calls in 30 s it refuses nothing.
 /// - The refused share is at most 0.2 above the share that the service **rejects** of the calls that it gets. The formula alone refuses
 ///   nearly all calls of a service that rejects more than half of them for reasons of its own, such as one dead replica of two: the
-///   fewer are sent, the fewer are accepted. Such a service gets at least a fifth of them less than it accepts: of 45 % it gets 25 %. For
-///   more, set a multiplier above 1 / 0.45, or [`max_refused`](Self::max_refused).
+///   fewer are sent, the fewer are accepted. With the bound, a service that accepts 45 % of the calls gets 25 % of them. To send more, set
+///   [`max_refused`](Self::max_refused), or a multiplier above 1 / 0.45.
 /// - In an **outage**, at least 10 verdicts on the calls of the last 5 s and none accepted, the throttle sends only 1 % at once.
 /// - In a **recovery**, at least 3 such verdicts and 90 % accepted, it doubles the share that it sends each second.
 /// - It sends a call whenever none was sent for a second, and 1 % always. So it detects a recovery.
