@@ -232,7 +232,7 @@ fn crowd(capacity: usize) {
         println!("{name:>20} {a:>13.2} {b:>13.2} {c:>15.2}");
     }
 
-    println!("\nOther splits of 48 bytes a key, whole bursts of 20 at 20/h, and the floods");
+    println!("\nOther splits of the memory, whole bursts of 20 at 20/h, and the floods");
     println!(
         "{:>15} {:>7} {:>7} {:>7} {:>13} {:>13} {:>15}",
         "slots, buckets", "100 %", "150 %", "200 %", "100/s", "200/s", "10k/s"

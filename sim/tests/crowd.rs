@@ -45,6 +45,18 @@ fn full_table_rarely_refuses_a_whole_burst() {
     assert_refused(crowd(Quota::per_minute(5).burst(5), 5, 100_000), 1.5, 1, 2.0);
 }
 
+/// A table that is much too small refuses no more than with shared words that had no lines.
+#[test]
+fn overfull_table_refuses_no_more_than_before_lines() {
+    let quota = Quota::per_hour(20);
+    for (calls, load, before) in [(1, 3.0, 2.7), (1, 4.0, 30.0), (20, 2.5, 9.4), (20, 3.0, 16.0), (20, 4.0, 31.0)] {
+        assert_refused(crowd(quota, calls, 8_192), load, 3, before);
+    }
+    let flood = crowd(quota, 1, 8_192).refused_in_flood(200);
+    println!("200 new keys a second: {flood:?}");
+    assert!(flood <= Percent(47.7 + 1.5), "{flood:?}");
+}
+
 /// Sharing refuses at most two points more innocent clients than the better other policy.
 #[test]
 fn sharing_refuses_least_in_a_flood() {

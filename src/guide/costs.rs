@@ -30,7 +30,7 @@
 //!
 //! | value | heap |
 //! |---|---|
-//! | [`KeyedLimiter`](crate::KeyedLimiter) | 48 bytes for each key of its capacity, and 16 more for each further tier |
+//! | [`KeyedLimiter`](crate::KeyedLimiter) | 51 bytes for each key of its capacity |
 //! | a breaker with a window of up to 4,096 calls | a bit or two for each call |
 //! | [`Hedge`](crate::retry::Hedge) | 18 kB for its histogram |
 //! | `DecisionLog` | 24 bytes for each decision that it has room for |

@@ -40,16 +40,16 @@
 //!
 //! | quota | calls of a client | policy | busy: 100 % of the capacity | 150 % | 200 % | 250 % | 300 % | 400 % |
 //! |---|---|---|---|---|---|---|---|---|
-//! | 20/h | 1 | `SharedOverflow` | 0.0 | 0.0 | 0.0 | 0.0 | 12.0 | 37.3 |
+//! | 20/h | 1 | `SharedOverflow` | 0.0 | 0.0 | 0.0 | 0.0 | 2.1 | 28.5 |
 //! | | | `DenyNew` | 0.4 | 7.1 | 20.1 | 31.7 | 40.9 | 53.9 |
 //! | | | `EvictLeastIndebted` | 0.0 | 0.0 | 0.0 | 0.0 | 12.8 | 35.0 |
-//! | 20/h | 20, its burst | `SharedOverflow` | 0.0 | 0.01 | 0.02 | 0.9 | 5.6 | 25.1 |
+//! | 20/h | 20, its burst | `SharedOverflow` | 0.0 | 0.0 | 0.02 | 0.5 | 3.5 | 19.5 |
 //! | | | `DenyNew` | 0.4 | 7.2 | 20.2 | 31.7 | 40.7 | 53.5 |
 //! | | | `EvictLeastIndebted` | 0.05 | 2.0 | 10.2 | 22.5 | 33.9 | 50.0 |
-//! | 5/min burst 5 | 5, its burst | `SharedOverflow` | 0.0 | 0.01 | 0.03 | 0.9 | 5.4 | 22.3 |
+//! | 5/min burst 5 | 5, its burst | `SharedOverflow` | 0.0 | 0.01 | 0.02 | 0.5 | 3.3 | 17.6 |
 //! | | | `DenyNew` | 0.4 | 7.2 | 20.2 | 31.7 | 40.7 | 53.5 |
 //! | | | `EvictLeastIndebted` | 0.1 | 3.0 | 12.5 | 23.9 | 34.5 | 50.1 |
-//! | 50/s burst 100 | 100, its burst | `SharedOverflow` | 0.0 | 0.0 | 0.02 | 0.9 | 5.8 | 26.1 |
+//! | 50/s burst 100 | 100, its burst | `SharedOverflow` | 0.0 | 0.0 | 0.02 | 0.5 | 3.5 | 20.1 |
 //! | | | `DenyNew` | 0.4 | 7.2 | 20.2 | 31.7 | 40.7 | 53.5 |
 //! | | | `EvictLeastIndebted` | 0.04 | 1.7 | 9.6 | 22.1 | 33.8 | 50.0 |
 //!
@@ -57,7 +57,7 @@
 //!
 //! | policy | 100 keys/s at 20/h | 200 keys/s at 20/h | 10,000 keys/s at 30/min |
 //! |---|---|---|---|
-//! | `SharedOverflow` | 0.0 | 57.3 | 0.0 |
+//! | `SharedOverflow` | 0.0 | 49.1 | 0.0 |
 //! | `DenyNew` | 24.8 | 57.6 | 31.9 |
 //! | `EvictLeastIndebted` | 0.0 | 55.4 | 0.0 |
 //! | `SharedOverflow` with one shared word a key | 39.9 | 78.2 | 61.1 |

@@ -88,7 +88,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Each key has a separate queue. Memory stays at 48 bytes a key, however many wait, because a waiter keeps its place
+//! Each key has a separate queue. Memory stays at 51 bytes a key, however many wait, because a waiter keeps its place
 //! in its own future or on its stack. A flood of other hosts moves no waiter. Two things differ from a separate
 //! limiter. A [`refund`](crate::KeyedLimiter::refund) makes waiters ready only when it brings the key out of debt, and
 //! before that a later caller may be served together with earlier ones. And when all slots are busy, a new key waits in

@@ -1,7 +1,7 @@
 //! How a keyed limiter is built.
 
 use super::KeyedLimiter;
-use super::table::{MOST_TIERS, Table, WORDS_PER_KEY, WhenFull, is_kept_by};
+use super::table::{BUCKETS_PER_KEY, MOST_TIERS, Table, WhenFull, is_kept_by, with_headers};
 use super::tiers::{TierChoice, TierOf};
 use crate::capacity::{CapacityError, MAX_CAPACITY, capacity_within};
 use crate::limit::{KeyedAlgorithm, TokenBucket};
@@ -113,14 +113,14 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     ///
     /// Default: 8192.
     ///
-    /// Takes 48 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
+    /// Takes 51 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
     pub fn capacity(self, keys: usize) -> Self {
         Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
     }
 
     /// Sets how many words there are for the keys without a slot; 1 to 2^29 (2^25 on targets of 32 bits).
     ///
-    /// Default: two for each key of the capacity.
+    /// Default: two buckets for each key of the capacity, and their headers.
     ///
     /// They take 8 bytes each. Seven of eight are buckets, in which keys of all [tiers](Self::tiers) spend, and one is their header.
     /// Each tier takes another one of 32. More words keep more clients apart when the table is full.
@@ -190,8 +190,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: _ } = self;
         let Sizes { capacity, shared_buckets } = sizes;
         let capacity = capacity_within(MAX_CAPACITY, capacity).map_err(KeyedLimiterError::Capacity)?;
-        let words = shared_buckets.unwrap_or(capacity * WORDS_PER_KEY);
-        if !(1..=MAX_SHARED_BUCKETS).contains(&words) {
+        let words = shared_buckets.unwrap_or_else(|| with_headers(capacity * BUCKETS_PER_KEY));
+        if shared_buckets.is_some_and(|words| !(1..=MAX_SHARED_BUCKETS).contains(&words)) {
             return Err(KeyedLimiterError::SharedBuckets(words));
         }
         let (others, tier_of) = tiers.unzip();

@@ -32,7 +32,9 @@ const TOLERATED: f64 = 0.1;
 /// The factor below which a share of overloaded calls has fallen with the limit.
 const FALLEN: f64 = 0.7;
 
-/// The part of the background that is kept when few calls in flight have a higher share of overloaded ones.
+/// The part of the background that is kept beside a higher share of overloaded calls.
+///
+/// The higher one is that of a window with few calls in flight.
 const KEPT_BACKGROUND: f64 = 0.8;
 
 /// The time in which the usual share of overloaded calls falls to a lower one.
@@ -46,7 +48,9 @@ const ENOUGH_SUCCESSES: u32 = 50;
 /// Half of the limit halves the latency at most. The rest is for chance. A greater fall is that of another mix of calls.
 const MOST_FALL: f64 = 2.0;
 
-/// The time after a sign of another mix of calls in which a probe measures twice before it cuts the limit.
+/// The time for which a probe measures twice before it cuts the limit.
+///
+/// It begins with a sign of another mix of calls.
 const UNSURE: Duration = Duration::from_secs(60);
 
 /// The pauses before a probe that a doubt begins, where probes find contradictory baselines.

@@ -1,6 +1,6 @@
 //! Slots and shared words in memory that the caller lends.
 
-use super::lines::WORDS_PER_KEY;
+use super::lines::BUCKETS_PER_KEY;
 use super::slots::{SLOTS_PER_KEY, Set, WAYS};
 use crate::sync::{AtomicU64, array_of, const_unless_loom};
 
@@ -19,8 +19,8 @@ pub struct KeyedSlots<const SETS: usize, const SHARED: usize = { SLOTS_IN_SET }>
     pub(super) shared: [[AtomicU64; SHARED]; SETS],
 }
 
-/// `SLOTS_PER_KEY` and `WORDS_PER_KEY` are alike, so a set has as many shared words as slots.
-const SLOTS_IN_SET: usize = WAYS * WORDS_PER_KEY / SLOTS_PER_KEY;
+/// `SLOTS_PER_KEY` and `BUCKETS_PER_KEY` are alike, so a set has as many shared words as slots.
+const SLOTS_IN_SET: usize = WAYS * BUCKETS_PER_KEY / SLOTS_PER_KEY;
 
 impl<const SETS: usize, const SHARED: usize> KeyedSlots<SETS, SHARED> {
     const_unless_loom! {

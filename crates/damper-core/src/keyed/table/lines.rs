@@ -37,11 +37,17 @@ use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 
-/// Shared words per key of capacity, those for headers and fixed words included.
-pub(in crate::keyed) const WORDS_PER_KEY: usize = 2;
+/// Shared words per key of capacity in which keys can spend.
+pub(in crate::keyed) const BUCKETS_PER_KEY: usize = 2;
 
 /// The words of a line, its header included.
 const LINE: usize = 8;
+
+/// The words of lines in which keys can spend in so many words.
+#[cfg(feature = "alloc")]
+pub(in crate::keyed) const fn with_headers(buckets: usize) -> usize {
+    buckets.div_ceil(MOST_WAYS) * LINE
+}
 
 /// The lines of a group.
 const LINES_IN_GROUP: usize = 4;

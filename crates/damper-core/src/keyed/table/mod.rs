@@ -33,7 +33,7 @@ mod waiting;
 pub(super) use fingerprint::Fingerprint;
 pub use keyed_slots::KeyedSlots;
 #[cfg(feature = "alloc")]
-pub(super) use lines::WORDS_PER_KEY;
+pub(super) use lines::{BUCKETS_PER_KEY, with_headers};
 pub(super) use locks::Counts;
 pub use newcomer::WhenFull;
 pub(super) use slots::{MOST_TIERS, SLOTS_PER_KEY, Slot, SlotWord, WAYS};
