@@ -59,8 +59,8 @@
 //! | the layers | slots usable while the connections stay open |
 //! |---|---|
 //! | a deadline outside, until it has passed | 0 of 20 |
-//! | a deadline outside, after it has passed | 20 of 20, over HTTP/1 and HTTP/2, `ConcurrencyLayer` and `AdmissionLayer` |
-//! | no deadline, a stall limit, once it has passed | 20 of 20 |
+//! | a deadline outside, after it has passed | at least 19 of 20, over HTTP/1 and HTTP/2, `ConcurrencyLayer` and `AdmissionLayer` |
+//! | no deadline, a stall limit, once it has passed | at least 19 of 20 |
 //! | neither | 0 of 20, for as long as the connections live |
 //!
 //! A slot is freed at the deadline of its call, whether or not anyone reads, and the handler's body is dropped with it. A stall
