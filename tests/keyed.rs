@@ -163,16 +163,16 @@ fn newcomers_get_the_slots_of_keys_that_were_idle_for_months() {
     }
 }
 
-/// Each key of the capacity brings two shared words. One of each line of eight is a header.
+/// Each key of the capacity brings two shared words, in whole lines. One of each line of eight is a header.
 ///
 /// A debt in one leaves the others full.
 #[test]
-fn shared_buckets_default_to_two_words_per_key() {
+fn shared_buckets_default_to_whole_lines_with_two_per_key() {
     let build = |buckets: Option<usize>| {
         let builder = KeyedLimiter::<u64>::builder(Quota::per_second(1).burst(5)).capacity(2).clock(ManualClock::new());
         if let Some(buckets) = buckets { builder.shared_buckets(buckets) } else { builder }
     };
-    for (buckets, count) in [(None, 3), (Some(1), 1), (Some(7), 6), (Some(8), 7), (Some(16), 14)] {
+    for (buckets, count) in [(None, 7), (Some(1), 1), (Some(7), 6), (Some(8), 7), (Some(16), 14)] {
         let limits = build(buckets).build().unwrap();
         (0..4).for_each(|key| assert!(limits.check_n(&key, 5).is_ok()));
         let admitted: u64 = (4..1_000).map(|key| u64::from(limits.check(&key).is_ok())).sum();

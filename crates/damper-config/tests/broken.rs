@@ -200,7 +200,7 @@ const BROKEN: [(&str, &[&str]); 43] = [
         "client.http.throttle.multiplier = true\nclient.http.throttle.max_refused = 1\nclient.http.hedge.max_extra = 0",
         &[
             "app.toml:1:22: client.http.throttle.multiplier is true, it must be a number from 1 to 10",
-            "app.toml:2:22: client.http.throttle.max_refused is 1, it must be a percentage from 0% to 99%, such as \"20%\", or the fraction 0.2",
+            "app.toml:2:22: client.http.throttle.max_refused is 1, it must be a percentage from 0% to 99%, such as \"20%\", or the fraction 0.2 (1 percent are written \"1%\")",
             "app.toml:3:19: client.http.hedge.max_extra is 0, it must be a percentage from 0.1% to 100%, such as \"20%\", or the fraction 0.2",
         ],
     ),

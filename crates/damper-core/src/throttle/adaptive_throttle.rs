@@ -192,6 +192,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
     }
 
     /// Sets all of the rule.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub(super) fn with_rule(self, rule: Rule) -> Self {
         Self { rule, ..self }
     }

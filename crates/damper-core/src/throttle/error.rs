@@ -92,7 +92,7 @@ crate::internal::debug_by_display!(MultiplierError);
 impl core::error::Error for MultiplierError {}
 
 /// The largest share that a throttle refuses was refused, because it is not in 0.0..=0.99.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct MaxRefusedError(pub(super) f64);
 
@@ -103,3 +103,5 @@ impl fmt::Display for MaxRefusedError {
 }
 
 impl core::error::Error for MaxRefusedError {}
+
+crate::internal::debug_by_display!(MaxRefusedError);
