@@ -8,7 +8,7 @@ use core::time::Duration;
 ///
 /// It is the last item of the body at a server with a [stall limit](crate::ConcurrencyLayer::stall_limit). It ends the connection, or the
 /// stream of HTTP/2, so the client cannot take the body for a whole one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReaderStalled {
     limit: Duration,
 }
@@ -33,3 +33,5 @@ impl fmt::Display for ReaderStalled {
 }
 
 impl Error for ReaderStalled {}
+
+damper_core::internal::debug_by_display!(ReaderStalled);
