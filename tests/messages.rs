@@ -207,9 +207,9 @@ fn no_error_derives_its_debug() {
                     );
                 }
                 if line.starts_with("#[") || line.starts_with("//") {
-                    attributes.push(line)
+                    attributes.push(line);
                 } else {
-                    attributes.clear()
+                    attributes.clear();
                 }
             }
         }

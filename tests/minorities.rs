@@ -94,7 +94,7 @@ fn tenant_beyond_its_quota_has_no_calls_of_others_throttled() {
     let rows = [150, 400, 600, 800]
         .map(|tenants| (polite_calls_sent(tenants, by_default), polite_calls_sent(tenants, counting)));
     println!("{rows:.3?}");
-    assert!(rows.iter().all(|&(ignored, _)| ignored == 1.0), "429 is ignored: {rows:?}");
+    assert!(rows.iter().all(|&(ignored, _)| ignored > 0.999_999), "429 is ignored: {rows:?}");
     // The setting that counts it is for clients whose calls share one quota.
     assert!(rows[0].1 > 0.99 && rows[2].1 < 0.7 && rows[3].1 < 0.2, "the page says what counting it does: {rows:?}");
 }

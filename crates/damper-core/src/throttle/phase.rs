@@ -49,7 +49,7 @@ impl Rule {
 
     pub(super) fn with_max_refused(self, share: f64) -> Result<Self, MaxRefusedError> {
         if (0.0..=0.99).contains(&share) {
-            Ok(Self { max_refused: (share * WHOLE as f64 + 0.5) as u32, ..self })
+            Ok(Self { max_refused: (share * 10_000.0 + 0.5) as u32, ..self })
         } else {
             Err(MaxRefusedError(share))
         }
