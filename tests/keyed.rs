@@ -163,7 +163,9 @@ fn newcomers_get_the_slots_of_keys_that_were_idle_for_months() {
     }
 }
 
-/// Each key of the capacity brings two shared words, in whole lines. One of each line of eight is a header.
+/// Each key of the capacity brings two shared words, in whole lines.
+///
+/// One of each line of eight is a header.
 ///
 /// A debt in one leaves the others full.
 #[test]

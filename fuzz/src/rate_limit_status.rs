@@ -31,11 +31,11 @@ struct Other {
 /// Why the requests that are left are not read.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum OtherFault {
-    IsAbsent,
-    IsTwice,
-    IsNegative,
-    IsText,
-    IsEmpty,
+    Absent,
+    Twice,
+    Negative,
+    Text,
+    Empty,
 }
 
 /// The beginnings and ends of names, in the order in which they are read.
@@ -61,11 +61,11 @@ impl Other {
         let remaining = self.remaining.to_string();
         let values = match self.fault {
             None => vec![remaining],
-            Some(OtherFault::IsAbsent) => vec![],
-            Some(OtherFault::IsTwice) => vec![remaining.clone(), remaining],
-            Some(OtherFault::IsNegative) => vec![format!("-{remaining}")],
-            Some(OtherFault::IsText) => vec![format!("{remaining}x")],
-            Some(OtherFault::IsEmpty) => vec![String::new()],
+            Some(OtherFault::Absent) => vec![],
+            Some(OtherFault::Twice) => vec![remaining.clone(), remaining],
+            Some(OtherFault::Negative) => vec![format!("-{remaining}")],
+            Some(OtherFault::Text) => vec![format!("{remaining}x")],
+            Some(OtherFault::Empty) => vec![String::new()],
         };
         let value = |text: String| HeaderValue::try_from(text).expect("a header can contain digits");
         values.into_iter().for_each(|text| _ = headers.append(name("remaining"), value(text)));
