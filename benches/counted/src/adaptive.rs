@@ -1,6 +1,6 @@
 //! A call under an adaptive limit, and what its sample is of that.
 
-use crate::still::still;
+use crate::still::{self, still};
 use crate::{Call, Row, rows};
 use damper::AdaptiveLimit;
 use damper::concurrency::{BulkheadPermit, LimitBounds};
@@ -12,16 +12,24 @@ pub(crate) const ROWS: &[Row] = rows![
     adaptive_limit_full
 ];
 
-/// A permit, and its success.
+/// A permit, and its success after a nanosecond.
 fn adaptive_limit_call() -> Call {
     let limit = AdaptiveLimit::with_clock(LimitBounds::DEFAULT, still!());
-    Box::new(move || limit.try_acquire().map(BulkheadPermit::success).is_ok())
+    Box::new(move || {
+        let permit = limit.try_acquire();
+        still::pass();
+        permit.map(BulkheadPermit::success).is_ok()
+    })
 }
 
 /// A permit, dropped without a word.
 fn adaptive_limit_ignored() -> Call {
     let limit = AdaptiveLimit::with_clock(LimitBounds::DEFAULT, still!());
-    Box::new(move || limit.try_acquire().map(BulkheadPermit::ignore).is_ok())
+    Box::new(move || {
+        let permit = limit.try_acquire();
+        still::pass();
+        permit.map(BulkheadPermit::ignore).is_ok()
+    })
 }
 
 /// The cost of recording a success, without that of the permit.

@@ -392,7 +392,27 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     #[inline]
     pub(crate) fn check_logged<D: Clock>(&self, key: &K, n: u32, log: &DecisionLog<D>) -> Result<Allowed, Denied> {
         let fingerprint = self.fingerprint(key);
-        let taken = self.take_hashed(fingerprint, key, n);
+        match self.take_at_once(fingerprint, n) {
+            Ok(taken) => {
+                log.record(fingerprint.get(), n, &taken);
+                taken.map(|(allowed, _)| allowed)
+            }
+            Err(found) => self.check_logged_slow(fingerprint, key, n, found, log),
+        }
+    }
+
+    /// Out of line, so that the answer of the fast path stays in registers.
+    #[cfg(feature = "alloc")]
+    #[cold]
+    fn check_logged_slow<D: Clock>(
+        &self,
+        fingerprint: Fingerprint,
+        key: &K,
+        n: u32,
+        found: Option<(&Slot, SlotWord)>,
+        log: &DecisionLog<D>,
+    ) -> Result<Allowed, Denied> {
+        let taken = self.take_slow(fingerprint, key, n, found);
         log.record(fingerprint.get(), n, &taken);
         taken.map(|(allowed, _)| allowed)
     }
@@ -408,14 +428,24 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     pub(super) fn take_hashed(&self, fingerprint: Fingerprint, key: &K, n: u32) -> TakeResult {
+        match self.take_at_once(fingerprint, n) {
+            Ok(taken) => taken,
+            Err(found) => self.take_slow(fingerprint, key, n, found),
+        }
+    }
+
+    /// Takes tokens of a key of the first tier that has a slot, unless another thread uses that just now; else returns what it found.
+    #[expect(clippy::inline_always, reason = "as `check`")]
+    #[inline(always)]
+    fn take_at_once(&self, fingerprint: Fingerprint, n: u32) -> Result<TakeResult, Option<(&Slot, SlotWord)>> {
         let found = self.table.look_for(fingerprint);
         if found.is_of_key
             && found.word.tier() == 0
             && let Some(taken) = self.table.take_fast(found.slot, found.word, n, &self.clock)
         {
-            return taken;
+            return Ok(taken);
         }
-        self.take_slow(fingerprint, key, n, found.slot_and_word())
+        Err(found.slot_and_word())
     }
 
     /// Takes tokens of a key that the fast path could not decide about.

@@ -46,7 +46,8 @@ const fn fraction(f: u64) -> u64 {
 #[inline]
 pub(super) const fn log2_fixed(number: u64) -> u64 {
     let exponent = (number | 1).ilog2();
-    let index = ((number << (u64::BITS - 1 - exponent)) << 1) >> (u64::BITS - INDEX_BITS);
+    // The leading one is the lowest bit then, and the bits after it the highest ones.
+    let index = number.rotate_right(exponent) >> (u64::BITS - INDEX_BITS);
     ((exponent as u64) << FRACTION_BITS) + FRACTIONS[index as usize] as u64
 }
 

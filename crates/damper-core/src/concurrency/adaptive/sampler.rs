@@ -48,8 +48,11 @@ const _: () = assert!(
     "the sum of as many calls as are counted fits"
 );
 
-/// The highest latency in ticks: a later end counts as an earlier one.
+/// The highest latency in ticks. A later end counts as an earlier one.
 const MOST_LATENCY: u64 = i64::MAX as u64;
+
+/// The least latency before there is one: above all others, and so low that a negative one is below it.
+const NO_LEAST: u64 = 1 << 62;
 
 /// The logarithm of 2, by [`log2_fixed`].
 const DOUBLED: u64 = 1 << FRACTION_BITS;
@@ -181,7 +184,7 @@ impl<R> Sampler<R> {
                 header: AtomicU64::new(0),
                 span: AtomicU64::new(0),
                 banks: [Bank::new(), Bank::new()],
-                least: AtomicU64::new(u64::MAX),
+                least: AtomicU64::new(NO_LEAST),
                 // The first sample begins the window.
                 fewest: AtomicU32::new(1),
                 is_claimed: AtomicBool::new(false),
@@ -223,33 +226,33 @@ impl<R: LimitRule> Sampler<R> {
     #[inline]
     pub(in crate::concurrency) fn succeeded(&self, began: u64, clock: &impl Clock, gate: &impl Gate) {
         let now = clock.now();
-        // If the clock stepped back, no time has passed.
-        let ticks = (now.wrapping_sub(began) as i64).max(0) as u64;
+        let ticks = now.wrapping_sub(began);
         // ORDERING: Relaxed, as in `lower_least`.
-        let doubled = if ticks < self.least.load(Ordering::Relaxed) {
-            self.lower_least(ticks)
-        } else {
-            log2_fixed(ticks) + DOUBLED
-        };
+        let least = self.least.load(Ordering::Relaxed);
+        // Below the least, or negative because the clock stepped back.
+        let is_below = (ticks.wrapping_sub(least) as i64) < 0;
+        let doubled = if is_below { self.lower_least(ticks) } else { log2_fixed(ticks) + DOUBLED };
         // ORDERING: Relaxed: counts publish nothing, and a sample of any bank is counted once. loom-tests:
         // adaptive::every_sample_is_counted_once.
         let header = self.header.load(Ordering::Relaxed);
         let sample = CALLS.put(1) | LOG2_SUM.put(doubled);
         let before = self.bank(header).successes.fetch_add(sample, Ordering::Relaxed);
-        if self.may_end(header, now) || before & HALF_FULL != 0 {
+        if before & HALF_FULL != 0 || self.may_end(header, now) {
             self.end_if_due(clock, gate);
         }
     }
 
-    /// Returns the logarithm of twice a latency that is 0 or the least so far.
+    /// Returns the logarithm of twice a latency that is 0, negative or the least so far.
+    ///
+    /// If the clock stepped back, no time has passed.
     #[cold]
     fn lower_least(&self, ticks: u64) -> u64 {
         // ORDERING: Relaxed: the word publishes nothing. Only a swap of the value that was compared keeps the least of all
         // threads. loom-tests: adaptive::least_latency_is_that_of_all_threads.
         let mut least = self.least.load(Ordering::Relaxed);
-        if ticks == 0 {
+        if ticks as i64 <= 0 {
             // Half of the least, of which twice is the least. Before there is one, a tick.
-            return if least == u64::MAX { DOUBLED } else { log2_fixed(least) };
+            return if least == NO_LEAST { DOUBLED } else { log2_fixed(least) };
         }
         while ticks < least {
             match self.least.compare_exchange_weak(least, ticks, Ordering::Relaxed, Ordering::Relaxed) {
