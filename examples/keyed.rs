@@ -26,12 +26,12 @@ fn main() -> Result<(), KeyedLimiterError> {
     println!("alice: allowed again after half a second");
 
     // An attacker with a million addresses gets no memory. There are two slots and two shared buckets for each address of the
-    // capacity: newcomers fill the slots, and the rest share the buckets, each with the quota of one client. Known clients that
-    // have used tokens keep their own bucket; one that owes nothing may lose its slot, and has nothing to lose in it.
+    // capacity: newcomers fill the slots, and the rest share the buckets, each with little more than the quota of one client. Known clients
+    // that have used tokens keep their own bucket; one that owes nothing may lose its slot, and has nothing to lose in it.
     let crowd = (0..1_000_000_u32).map(|address| IpAddr::from(address.to_be_bytes()));
     let allowed = crowd.filter(|address| limits.check(address).is_ok()).count();
     println!("a million addresses at once: {allowed} of their requests allowed, and no memory taken");
-    assert!(allowed <= limits.capacity() * (2 + 2 * 3));
+    assert!(allowed < limits.capacity() * (2 + 2 * 4));
     assert!(limits.check(&alice).is_err(), "alice still owes what she used");
     clock.advance(Duration::from_millis(500));
     assert!(limits.check(&alice).is_ok());

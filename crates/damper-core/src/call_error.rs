@@ -1,6 +1,7 @@
 //! Why a call did not succeed.
 
 use crate::breaker::CircuitOpen;
+use crate::gate::{NotSent, is_refusal};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 use core::fmt;
@@ -12,7 +13,8 @@ use core::fmt;
 ///
 /// Displayed, it says which of the two it was; its `source()` says why, and is the refusal or the call's own error. So
 /// a chain of sources, as `{:#}` of `anyhow` prints it, says everything once (`call refused: circuit open, next probe in 28 s`),
-/// and the refusal is found in it, whatever the error is wrapped in. Its `Debug` adds that of the source, so that `?` in
+/// and the refusal is found in it, whatever the error is wrapped in. The refusal of a gate of your own is in the message, and the source is
+/// [`NotSent`], so that gates around it know that the call was not made. Its `Debug` adds that of the source, so that `?` in
 /// `main` prints both.
 ///
 /// # Examples
@@ -79,20 +81,21 @@ where
     }
 }
 
-impl<E, R> fmt::Display for CallError<E, R> {
+impl<E, R: core::error::Error + 'static> fmt::Display for CallError<E, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Refused(_) => "call refused",
-            Self::Failed(_) => "call failed",
-        })
+        match self {
+            Self::Refused(refusal) if is_refusal(refusal) => f.write_str("call refused"),
+            Self::Refused(refusal) => write!(f, "call refused: {refusal}"),
+            Self::Failed(_) => f.write_str("call failed"),
+        }
     }
 }
 
 impl<E: fmt::Debug, R: fmt::Debug> fmt::Debug for CallError<E, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(refusal) => write!(f, "{self}: {refusal:?}"),
-            Self::Failed(error) => write!(f, "{self}: {error:?}"),
+            Self::Refused(refusal) => write!(f, "call refused: {refusal:?}"),
+            Self::Failed(error) => write!(f, "call failed: {error:?}"),
         }
     }
 }
@@ -100,7 +103,8 @@ impl<E: fmt::Debug, R: fmt::Debug> fmt::Debug for CallError<E, R> {
 impl<E: core::error::Error + 'static, R: core::error::Error + 'static> core::error::Error for CallError<E, R> {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Refused(refusal) => Some(refusal),
+            Self::Refused(refusal) if is_refusal(refusal) => Some(refusal),
+            Self::Refused(_) => Some(&NotSent),
             Self::Failed(error) => Some(error),
         }
     }

@@ -59,6 +59,7 @@
 //! | [`retry`] | [`Retry`]: tries again, with a [`Backoff`] and within a [`RetryBudget`] |
 //! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject; `KeyedThrottle`: per key; [`Pacer`](throttle::Pacer): sleeps before calls to a service with a limit |
 //! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`AdaptiveLimit`]: as the service's latency says; [`KeyedBulkhead`] and [`KeyedAdaptiveLimit`]: per key; `Admission`: and which calls |
+//! | [`gate`] | what all of these share: [`Verdict`](gate::Verdict), how a call went; [`Permit`](gate::Permit) and [`Refusal`](gate::Refusal), what a gate answers |
 //! | [`shadow`] | [`Shadowed`](shadow::Shadowed): a candidate decides beside the limiter or breaker in force, and changes nothing |
 //! | `decision_log` | `DecisionLog`: the last decisions of limiters, to compute what another quota would have refused |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
@@ -99,12 +100,12 @@ pub mod concurrency;
 pub mod deadline;
 #[cfg(feature = "alloc")]
 pub mod decision_log;
+pub mod gate;
 #[doc(hidden)]
 pub mod internal;
 pub mod keyed;
 pub mod limit;
 pub mod quota;
-mod refusal;
 pub mod retry;
 pub mod shadow;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -131,6 +132,7 @@ pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted, Set
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 pub use deadline::{Deadline, DeadlineExceeded};
+pub use gate::is_refusal;
 #[cfg(feature = "alloc")]
 pub use keyed::KeyedLimiterError;
 pub use keyed::{ClientAddress, KeyedLimiter, TierError, WhenFull};
@@ -144,7 +146,6 @@ pub use limit::{
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};
 pub use quota::{ParseQuotaError, Quota, QuotaError, SetQuotaError};
-pub use refusal::is_refusal;
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use store::LruStore;

@@ -195,12 +195,12 @@ pub use circuit_breaker::{
 };
 pub use completion::{
     AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion,
-    DeadlineObserver, MinBudget, ObservedBody, ObservedCall, ResponseHead, ServerErrors,
+    DeadlineObserver, MinBudget, ObservedBody, ObservedCall, ResponseHead, ServerErrors, Statuses,
 };
 pub use concurrency::{
     Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyFuture,
-    ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService, LoadSigns,
-    PermitObserver, PermitOrWait, ShadowedAcquireFuture, ShadowedGate, ShadowedLimit, ShadowedPermit, Waiting,
+    ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns, PermitObserver, PermitOrWait,
+    ShadowedAcquireFuture, ShadowedGate, ShadowedLimit, ShadowedPermit, Waiting,
 };
 #[cfg(feature = "tower")]
 pub use deadline::RequestDeadline;

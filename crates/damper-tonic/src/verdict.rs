@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use damper_core::breaker::Verdict;
+use damper_core::gate::{self, Ending};
 use damper_http::internal::is_grpc_type;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
@@ -24,8 +25,9 @@ const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 #[must_use]
 pub fn unavailability(code: Code) -> Verdict {
     match code {
-        Code::DeadlineExceeded => Verdict::DeadlineExceeded,
-        code => Verdict::failure_if(matches!(code, Code::Unavailable | Code::ResourceExhausted)),
+        // Without a `RetryInfo` it may be the server's own resources that are exhausted.
+        Code::ResourceExhausted => Verdict::Failure,
+        code => Verdict::from(&gate::Verdict::of(Ending::of_grpc_code(code as u32))),
     }
 }
 
@@ -36,9 +38,9 @@ pub fn unavailability(code: Code) -> Verdict {
 /// This is the rule of [`AtTrailers::rejections`](crate::AtTrailers::rejections).
 #[must_use]
 pub fn rejection(code: Code) -> Verdict {
-    match code {
-        Code::ResourceExhausted => Verdict::Ignored,
-        code => unavailability(code),
+    match Ending::of_grpc_code(code as u32) {
+        Ending::Limited => Verdict::Ignored,
+        _ => unavailability(code),
     }
 }
 

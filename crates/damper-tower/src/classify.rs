@@ -2,6 +2,8 @@
 
 use core::error::Error;
 use damper_core::breaker::Verdict;
+use damper_core::gate::{self, Ending};
+#[cfg(doc)]
 use damper_core::is_refusal;
 
 /// Returns the verdict on what a service of the response `T` and the error `E` returned.
@@ -54,7 +56,7 @@ impl EveryErr {
     /// ```
     #[must_use]
     pub fn judge(error: &(dyn Error + 'static)) -> Verdict {
-        if is_refusal(error) { Verdict::Ignored } else { Verdict::Failure }
+        Verdict::from(&gate::Verdict::of(Ending::of_error(error)))
     }
 }
 

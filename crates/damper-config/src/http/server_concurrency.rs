@@ -5,8 +5,9 @@ use crate::settings::{AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings
 use damper_core::concurrency::{
     AdaptiveLimit, Admission, AdmissionPermit, Bulkhead, BulkheadFull, BulkheadPermit, FixedLimit, NotAdmitted, Outcome,
 };
+use damper_core::gate::{Refusal, RefusalKind};
 use damper_core::time::TokioSleep;
-use damper_http::{Acquisition, AdmissionGate, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, Head, Waiting};
+use damper_http::{Acquisition, AdmissionGate, ConcurrencyLimit, ConcurrencyPermit, Head, Waiting};
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
@@ -162,18 +163,25 @@ impl Error for ServerConcurrencyRefusal {
     }
 }
 
-impl ConcurrencyRefusal for ServerConcurrencyRefusal {
-    fn retry_after(&self) -> Option<Duration> {
+impl Refusal for ServerConcurrencyRefusal {
+    fn kind(&self) -> RefusalKind {
         match self {
-            Self::Full(full) => ConcurrencyRefusal::retry_after(full),
-            Self::NotAdmitted(refused) => ConcurrencyRefusal::retry_after(refused),
+            Self::Full(full) => full.kind(),
+            Self::NotAdmitted(refused) => refused.kind(),
         }
     }
 
-    fn cause_label(&self) -> &'static str {
+    fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Full(full) => full.cause_label(),
-            Self::NotAdmitted(refused) => refused.cause_label(),
+            Self::Full(full) => Refusal::retry_after(full),
+            Self::NotAdmitted(refused) => Refusal::retry_after(refused),
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Full(full) => full.label(),
+            Self::NotAdmitted(refused) => refused.label(),
         }
     }
 }

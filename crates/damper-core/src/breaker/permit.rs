@@ -1,6 +1,7 @@
 //! The permit to make one call, and the verdict on how it went.
 
 use super::{CallError, CircuitOpen};
+use crate::gate::{self, Ending};
 use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
@@ -93,6 +94,22 @@ impl Verdict {
     #[must_use]
     pub fn failure_if(failed: bool) -> Self {
         if failed { Self::Failure } else { Self::Success }
+    }
+}
+
+/// How a breaker reads what is known of a call.
+///
+/// A failure with a [`retry_after`](gate::Verdict::retry_after) is [`RetryAfter`](Verdict::RetryAfter).
+impl From<&gate::Verdict> for Verdict {
+    #[inline]
+    fn from(verdict: &gate::Verdict) -> Self {
+        match (verdict.ending, verdict.retry_after) {
+            (Ending::Success | Ending::Declined | Ending::Limited, _) => Self::Success,
+            (Ending::NotSent, _) => Self::Ignored,
+            (_, Some(wait)) => Self::RetryAfter(wait),
+            (Ending::TimedOut, None) => Self::DeadlineExceeded,
+            (Ending::Unavailable | Ending::BadGateway | Ending::Failed | Ending::Broken, None) => Self::Failure,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::GaveUp;
 use crate::breaker::source_of;
 use crate::deadline::DeadlineExceeded;
+use crate::gate::{Ending, Verdict};
 use crate::is_refusal;
 use core::error::Error;
 use core::time::Duration;
@@ -68,6 +69,21 @@ impl Failure {
 
     const fn of(kind: FailureKind) -> Self {
         Self { kind, hint: ServerHint::None, is_unprocessed: false, is_unseen: false }
+    }
+
+    /// Returns the failure that a call ended with; `None` if there is nothing to repeat.
+    ///
+    /// What the server declined, or failed to do, is not repeated. A refusal of a gate in this process is [fatal](Self::FATAL).
+    #[must_use]
+    pub const fn of_verdict(verdict: &Verdict) -> Option<Self> {
+        let failure = match verdict.ending {
+            Ending::Success | Ending::Declined | Ending::Failed => return None,
+            Ending::Limited => Self::THROTTLED,
+            Ending::Unavailable | Ending::BadGateway | Ending::TimedOut | Ending::Broken => Self::TRANSIENT,
+            Ending::NotSent => return Some(Self::FATAL),
+        };
+        let failure = failure.retry_after(verdict.retry_after);
+        Some(if verdict.may_be_processed { failure } else { failure.unprocessed() })
     }
 
     /// Sets the shortest wait that the server asked for, for example by `Retry-After`, or `None`.

@@ -1,6 +1,7 @@
 //! Verdicts on responses.
 
-use super::is_not_sent;
+use super::Statuses;
+#[cfg(doc)]
 use crate::wire;
 use alloc::boxed::Box;
 use core::error::Error;
@@ -43,12 +44,7 @@ impl ServerErrors {
     #[inline]
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
-        match response {
-            Ok(head) if !head.status.is_server_error() => Verdict::Success,
-            Ok(head) => failure(head),
-            Err(error) if is_not_sent(error) => Verdict::Ignored,
-            Err(_) => Verdict::Failure,
-        }
+        Verdict::from(&Statuses::judge(response))
     }
 
     /// Returns the same as [`judge`](Self::judge), for a service with boxed errors.
@@ -77,15 +73,6 @@ impl<E: Error + 'static> Classify<E> for ServerErrors {
     #[inline]
     fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
         Self::judge(response.map_err(|error| error as _))
-    }
-}
-
-#[cold]
-fn failure(head: &ResponseHead<'_>) -> Verdict {
-    match (wire::retry_after_in(head.headers), head.status) {
-        (Some(wait), _) => Verdict::RetryAfter(wait),
-        (None, StatusCode::GATEWAY_TIMEOUT) => Verdict::DeadlineExceeded,
-        (None, _) => Verdict::Failure,
     }
 }
 

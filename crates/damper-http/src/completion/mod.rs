@@ -13,7 +13,7 @@
 // | `completion` | the end of a call and its verdict |
 // | `at_head`, `at_body_end` | the two completions of HTTP |
 // | `classify` | verdicts on responses |
-// | `not_sent` | calls that never left this process |
+// | `statuses` | what is known of a call by its response: the judge of all layers |
 // | `call_observer` | observers of the end of a call |
 // | `deadline_observer` | whether the caller or the server is at fault when a deadline passes |
 // | `min_budget` | the time that a call must be given |
@@ -31,11 +31,11 @@ mod classify;
 mod completion;
 mod deadline_observer;
 mod min_budget;
-mod not_sent;
 mod observed_body;
 mod observed_call;
 mod panic_guard;
 mod refusable_call;
+mod statuses;
 
 pub use at_body_end::{AtBodyEnd, BodyErrors};
 pub use at_head::AtHead;
@@ -45,8 +45,9 @@ pub use classify::{Classify, ResponseHead, ServerErrors};
 pub use completion::Completion;
 pub use deadline_observer::DeadlineObserver;
 pub use min_budget::MinBudget;
-pub(crate) use not_sent::is_not_sent;
 pub use observed_body::{BodyEnd, ClassifyEnd, ObservedBody};
 pub use observed_call::ObservedCall;
 use panic_guard::PanicGuard;
 pub(crate) use refusable_call::RefusableCall;
+pub use statuses::Statuses;
+pub(crate) use statuses::grpc_ending;

@@ -1,8 +1,7 @@
 //! The layer of a server that decides by class, tenant and deadline.
 
 use super::{
-    Acquisition, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
-    LoadSigns, ShadowedLimit,
+    Acquisition, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns, ShadowedLimit,
 };
 use crate::Head;
 use crate::completion::ResponseHead;
@@ -411,22 +410,5 @@ impl<R: LimitRule, C: Clock> ConcurrencyPermit for AdmissionPermit<Arc<Admission
 
     fn typical_latency(&self) -> Option<Duration> {
         self.median_service_time()
-    }
-}
-
-impl ConcurrencyRefusal for NotAdmitted {
-    fn retry_after(&self) -> Option<Duration> {
-        NotAdmitted::retry_after(self)
-    }
-
-    fn cause_label(&self) -> &'static str {
-        match self.cause() {
-            RefusalCause::Late => "late",
-            RefusalCause::NoSlot => "no_slot",
-            RefusalCause::QueueFull => "queue_full",
-            RefusalCause::TimedOut => "timed_out",
-            RefusalCause::Displaced => "displaced",
-            _ => "other",
-        }
     }
 }

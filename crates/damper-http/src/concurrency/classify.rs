@@ -1,21 +1,18 @@
 //! Judges by a response how loaded its server is.
 
-use crate::completion::{ResponseHead, is_not_sent};
+use crate::completion::{ResponseHead, Statuses, grpc_ending};
+#[cfg(doc)]
 use crate::rate_limit::Refused;
 use alloc::boxed::Box;
 use core::error::Error;
-#[cfg(feature = "tonic")]
-use core::iter::successors;
 use damper_core::breaker::Verdict;
 use damper_core::concurrency::Outcome;
+#[cfg(doc)]
 use damper_core::deadline::DeadlineExceeded;
-#[cfg(feature = "tonic")]
-use damper_core::internal::source_of;
+use damper_core::gate::Ending;
 #[cfg(doc)]
 use damper_core::is_refusal;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-#[cfg(feature = "tonic")]
-use tonic::Code;
+use http::HeaderMap;
 
 /// Returns what a response or error says about the load of its server.
 ///
@@ -98,19 +95,7 @@ impl LoadSigns {
     #[inline]
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Outcome {
-        match response {
-            Ok(head) => match (grpc_status(head.headers), head.status) {
-                (None | Some(b"0"), status) if status.is_success() => Outcome::Success,
-                _ if Refused::is_in(head.extensions) => Outcome::Ignored,
-                (Some(status), _) if is_grpc_overload(status) => Outcome::Overloaded,
-                (_, StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) => Outcome::Overloaded,
-                (None, status) if !status.is_client_error() && !status.is_server_error() => Outcome::Success,
-                _ => Outcome::Ignored,
-            },
-            Err(error) if is_not_sent(error) => Outcome::Ignored,
-            Err(error) if has_timed_out(error) => Outcome::Overloaded,
-            Err(_) => Outcome::Ignored,
-        }
+        Outcome::from(&Statuses::judge_with_grpc(response))
     }
 
     /// Returns the same as [`judge`](Self::judge), for a service whose errors are in boxes.
@@ -140,47 +125,12 @@ impl<E: Error + 'static> ClassifyLoad<E> for LoadSigns {
     }
 }
 
-/// Whether the service took longer than it was given, or refused the call with a gRPC status.
-#[cold]
-fn has_timed_out(error: &(dyn Error + 'static)) -> bool {
-    #[cfg(feature = "tower")]
-    if crate::AttemptTimedOut::find_in(error).is_some() {
-        return true;
-    }
-    #[cfg(feature = "tonic")]
-    if let Some(is_overload) = successors(Some(error), |&error| source_of(error)).find_map(is_overload_of_tonic) {
-        return is_overload;
-    }
-    DeadlineExceeded::find_in(error).is_some()
-}
-
-/// Returns whether tonic's timeout or status is one of overload; `None` for another error.
-#[cfg(feature = "tonic")]
-fn is_overload_of_tonic(error: &(dyn Error + 'static)) -> Option<bool> {
-    if error.is::<tonic::TimeoutExpired>() {
-        return Some(true);
-    }
-    let status = error.downcast_ref::<tonic::Status>()?;
-    Some(matches!(status.code(), Code::DeadlineExceeded | Code::Unavailable))
-}
-
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-
-fn grpc_status(headers: &HeaderMap) -> Option<&[u8]> {
-    headers.get(&GRPC_STATUS).map(HeaderValue::as_bytes)
-}
-
-/// Returns whether this is `DEADLINE_EXCEEDED` or `UNAVAILABLE`.
-fn is_grpc_overload(status: &[u8]) -> bool {
-    matches!(status, b"4" | b"14")
-}
-
 /// Returns the verdict on the gRPC status in trailers: on a status of overload, or ignored.
 #[inline]
 pub(super) fn verdict_on_trailers(trailers: &HeaderMap) -> Verdict {
-    match grpc_status(trailers) {
-        Some(b"4") => Verdict::DeadlineExceeded,
-        Some(status) if is_grpc_overload(status) => Verdict::Failure,
+    match grpc_ending(trailers) {
+        Some(Ending::TimedOut) => Verdict::DeadlineExceeded,
+        Some(Ending::Unavailable) => Verdict::Failure,
         _ => Verdict::Ignored,
     }
 }
@@ -188,5 +138,5 @@ pub(super) fn verdict_on_trailers(trailers: &HeaderMap) -> Verdict {
 /// Returns whether these headers have the gRPC status `DEADLINE_EXCEEDED`.
 #[inline]
 pub(super) fn has_deadline_status(headers: &HeaderMap) -> bool {
-    grpc_status(headers) == Some(b"4")
+    grpc_ending(headers) == Some(Ending::TimedOut)
 }

@@ -1,7 +1,8 @@
 //! The source of a request's permit.
 
-use super::{ConcurrencyPermit, ConcurrencyRefusal};
+use super::ConcurrencyPermit;
 use crate::Head;
+use damper_core::gate::Refusal;
 
 /// Limits the calls in flight: what a [`ConcurrencyLayer`](super::ConcurrencyLayer) and a
 /// [`ClientConcurrencyLayer`](super::ClientConcurrencyLayer) are made of.
@@ -57,7 +58,7 @@ pub trait ConcurrencyLimit {
     type Permit: ConcurrencyPermit;
 
     /// Why a request gets no permit.
-    type Refusal: ConcurrencyRefusal;
+    type Refusal: Refusal;
 
     /// The future of a permit that is not there at once; `std::future::Ready<…>` if all are.
     type Future: Future<Output = Result<Self::Permit, Self::Refusal>>;

@@ -4,7 +4,6 @@
 // |---|---|
 // | `limit` | `ConcurrencyLimit`: what gives a request its permit, at once or later |
 // | `permit` | `ConcurrencyPermit`: holds the slot of a call, and learns what the call says about the load |
-// | `refusal` | `ConcurrencyRefusal`: why a request got no permit |
 // | `bulkheads` | `Bulkheads`: which bulkhead or adaptive limit a request has to enter |
 // | `waiting` | `Waiting`: requests that wait in the queues of these |
 // | `shadowed` | `ShadowedLimit`: a limit in force, and a candidate beside it |
@@ -26,7 +25,6 @@ mod future;
 mod held;
 mod limit;
 mod permit;
-mod refusal;
 mod server;
 mod service;
 mod shadowed;
@@ -43,7 +41,6 @@ pub use held::PermitObserver;
 use held::{Held, OverloadInTrailers};
 pub use limit::{Acquisition, ConcurrencyLimit};
 pub use permit::ConcurrencyPermit;
-pub use refusal::ConcurrencyRefusal;
 pub use server::ConcurrencyLayer;
 pub use service::ConcurrencyService;
 pub use shadowed::{ShadowedAcquireFuture, ShadowedLimit, ShadowedPermit};

@@ -2,8 +2,8 @@
 
 use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
 use super::{
-    Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyRefusal, ConcurrencyService,
-    LoadSigns, OverloadInTrailers, PermitObserver, PermitOf, ShadowedLimit, Side, Waiting,
+    Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns,
+    OverloadInTrailers, PermitObserver, PermitOf, ShadowedLimit, Side, Waiting,
 };
 use crate::completion::{ObservedBody, ResponseHead};
 use crate::limit::ByKey;
@@ -23,6 +23,7 @@ use core::time::Duration;
 use damper_core::concurrency::{
     AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds, Outcome,
 };
+use damper_core::gate::Refusal;
 use damper_core::shadow::ShadowReport;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
@@ -282,7 +283,7 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     /// Default: one second.
     ///
     /// It is rounded up to whole seconds, at least one, except in gRPC. All refused clients get the same, so those of a burst come back
-    /// together. To spread them, implement [`ConcurrencyRefusal::retry_after`] for a refusal of your own.
+    /// together. To spread them, implement [`Refusal::retry_after`] for a refusal of your own.
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> Self {
         self.with(|settings| settings.retry_after = wait)

@@ -1,8 +1,7 @@
 //! The decision of a limit.
 
 use super::Refusal;
-use core::time::Duration;
-use damper_core::quota::Quota;
+use damper_core::gate::Standing;
 
 /// The answer of a limit to a request: it may pass, or a refusal.
 ///
@@ -39,25 +38,5 @@ impl Detail {
             Self::None => None,
             Self::Standing => Some(standing()),
         }
-    }
-}
-
-/// The standing of a limit after a decision, which headers report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Standing {
-    /// The quota that decided.
-    pub quota: Quota,
-    /// The tokens that are left, rounded down.
-    pub remaining: u32,
-    /// The time until all tokens are there; `None` if they never will be.
-    pub resets_in: Option<Duration>,
-}
-
-impl Standing {
-    /// Creates the standing of a limit of this quota.
-    #[must_use]
-    pub fn new(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
-        Self { quota, remaining, resets_in }
     }
 }

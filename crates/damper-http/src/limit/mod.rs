@@ -35,7 +35,8 @@ mod wait;
 
 pub use by_header::ByHeader;
 pub use by_key::ByKey;
-pub use decision::{Answer, Decision, Detail, Standing};
+pub use damper_core::gate::Standing;
+pub use decision::{Answer, Decision, Detail};
 pub use keyed_limit::KeyedLimit;
 pub use logged::LoggableLimit;
 pub use per_client::PerClient;

@@ -104,7 +104,7 @@ impl<L> RateLimitSettings<L> {
 
     /// Writes the headers that report this standing.
     pub(super) fn write_headers(&self, headers: &mut HeaderMap, standing: Standing) {
-        let Standing { quota, remaining, resets_in } = standing;
+        let Standing { quota, remaining, resets_in, .. } = standing;
         self.rate_limit_headers.write(headers, quota, remaining, resets_in);
         if self.headers.include_x() {
             wire::x_rate_limit(headers, quota, remaining, resets_in);
@@ -220,7 +220,7 @@ impl<L: Limit> RateLimitSettings<L> {
         let mut response = Refused::mark(self.response_in_protocol(head, refusal));
         if let Refusal::Limited(limited) = refusal {
             // `RateLimit` and a `Retry-After` beside it name the same time.
-            let standing = Standing { resets_in: limited.retry_after, ..limited.standing };
+            let standing = Standing::new(limited.standing.quota, limited.standing.remaining, limited.retry_after);
             self.write_headers(response.headers_mut(), standing);
         }
         Box::new(response)

@@ -6,6 +6,7 @@ use crate::ResponseHead;
 use crate::wire;
 use alloc::boxed::Box;
 use core::error::Error;
+use damper_core::gate::{Ending, Verdict};
 use damper_core::retry::{AnyError, Failure};
 use http::StatusCode;
 
@@ -52,14 +53,14 @@ impl TransientFailures {
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Option<Failure> {
         match response {
-            Ok(head) => match head.status {
-                StatusCode::REQUEST_TIMEOUT
-                | StatusCode::BAD_GATEWAY
-                | StatusCode::SERVICE_UNAVAILABLE
-                | StatusCode::GATEWAY_TIMEOUT => Some(hinted(Failure::TRANSIENT, head)),
-                StatusCode::TOO_MANY_REQUESTS => Some(hinted(Failure::THROTTLED, head)),
-                _ => None,
-            },
+            Ok(head) => {
+                // The server gave up waiting for the request: only for a retry is that another ending than that of a 4xx.
+                let failure = match head.status {
+                    StatusCode::REQUEST_TIMEOUT => Failure::TRANSIENT,
+                    status => Failure::of_verdict(&Verdict::of(Ending::of_status(status.as_u16())))?,
+                };
+                Some(failure.retry_after(wire::retry_after_in(head.headers)))
+            }
             #[cfg(feature = "tower")]
             Err(error) if crate::RequestNotMade::find_in(error).is_some() => Some(Failure::FATAL),
             Err(error) => {
@@ -89,11 +90,6 @@ impl TransientFailures {
     pub fn judge_boxed(response: Result<&ResponseHead<'_>, &Box<dyn Error + Send + Sync>>) -> Option<Failure> {
         Self::judge(response.map_err(|error| &**error as _))
     }
-}
-
-/// Adds the wait that the response asks for.
-fn hinted(failure: Failure, head: &ResponseHead<'_>) -> Failure {
-    failure.retry_after(wire::retry_after_in(head.headers))
 }
 
 impl<E: Error + 'static> ClassifyFailure<E> for TransientFailures {

@@ -4,9 +4,9 @@
 #[cfg(feature = "tracing")]
 use super::log_sampler::{LogSampler, Sample, millis};
 use crate::Head;
-use crate::concurrency::ConcurrencyRefusal;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::{borrow::ToOwned, string::String, sync::Arc};
+use damper_core::gate::Refusal;
 #[cfg(feature = "metrics")]
 use {
     damper_metrics::Readings,
@@ -72,12 +72,12 @@ impl ConcurrencyTelemetry {
 
     /// Records that a request was refused.
     #[cold]
-    pub(crate) fn record_refused(&self, head: &Head<'_>, refusal: &impl ConcurrencyRefusal) {
+    pub(crate) fn record_refused(&self, head: &Head<'_>, refusal: &impl Refusal) {
         #[cfg(any(feature = "metrics", feature = "tracing"))]
         let LimitOfLayer { name, side, .. } = &*self.layer;
         #[cfg(feature = "metrics")]
         {
-            let cause = refusal.cause_label();
+            let cause = refusal.label();
             counter!(CONCURRENCY_REFUSED.name(), "limit" => name.clone(), "side" => *side, "cause" => cause)
                 .increment(1);
         }
@@ -85,7 +85,7 @@ impl ConcurrencyTelemetry {
         if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
             && let Some(Sample { suppressed, .. }) = self.layer.refusals.sample()
         {
-            let (method, path, cause) = (head.method.as_str(), head.uri.path(), refusal.cause_label());
+            let (method, path, cause) = (head.method.as_str(), head.uri.path(), refusal.label());
             let retry_after_ms = refusal.retry_after().map(millis);
             tracing::debug!(
                 target: "damper", limit = name, side, method, path, cause, retry_after_ms, suppressed, "{refusal}"

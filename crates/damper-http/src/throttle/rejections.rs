@@ -1,12 +1,12 @@
 //! Which responses are rejections of an overloaded service.
 
-use crate::completion::{Classify, ResponseHead, is_not_sent};
+use crate::completion::{Classify, ResponseHead, Statuses};
 use alloc::boxed::Box;
 use core::error::Error;
 use damper_core::breaker::Verdict;
+use damper_core::gate::Ending;
 #[cfg(doc)]
 use damper_core::is_refusal;
-use http::StatusCode;
 
 /// Counts 502, 503, 504 and errors as rejections, and ignores 429.
 ///
@@ -45,15 +45,12 @@ impl Rejections {
     #[inline]
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
-        match response {
-            Ok(head) => match head.status {
-                StatusCode::TOO_MANY_REQUESTS => Verdict::Ignored,
-                StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => Verdict::Failure,
-                StatusCode::GATEWAY_TIMEOUT => Verdict::DeadlineExceeded,
-                _ => Verdict::Success,
-            },
-            Err(error) if is_not_sent(error) => Verdict::Ignored,
-            Err(_) => Verdict::Failure,
+        let ending = Statuses::judge(response).ending;
+        match ending.is_accepted() {
+            Some(true) => Verdict::Success,
+            Some(false) if ending == Ending::TimedOut => Verdict::DeadlineExceeded,
+            Some(false) => Verdict::Failure,
+            None => Verdict::Ignored,
         }
     }
 

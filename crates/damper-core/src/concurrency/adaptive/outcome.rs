@@ -2,6 +2,7 @@
 
 use super::{AdaptiveLimit, LimitRule};
 use crate::concurrency::BulkheadPermit;
+use crate::gate::{Ending, Verdict};
 use crate::time::Clock;
 use core::ops::Deref;
 use core::time::Duration;
@@ -31,6 +32,23 @@ impl Outcome {
         match result {
             Ok(_) => Self::Success,
             Err(_) => Self::Ignored,
+        }
+    }
+}
+
+/// What a call says about the load of its server.
+impl From<&Verdict> for Outcome {
+    #[inline]
+    fn from(verdict: &Verdict) -> Self {
+        match verdict.ending {
+            Ending::Success => Self::Success,
+            Ending::Unavailable | Ending::TimedOut => Self::Overloaded,
+            Ending::Declined
+            | Ending::Limited
+            | Ending::BadGateway
+            | Ending::Failed
+            | Ending::Broken
+            | Ending::NotSent => Self::Ignored,
         }
     }
 }

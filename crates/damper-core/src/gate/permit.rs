@@ -1,0 +1,179 @@
+//! What a gate gives to a call that may pass.
+
+use super::{Ending, Standing, Verdict};
+use core::time::Duration;
+
+/// What a gate gives to a call that may pass, and how it learns how the call went.
+///
+/// A permit is dropped without a word if the call was not made, or if its caller went away.
+///
+/// Every method has a default, so the permit of a gate that only counts is an empty type: `()` is a permit.
+///
+/// # Examples
+///
+/// A gate that counts the calls that timed out:
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::sync::atomic::{AtomicU32, Ordering};
+/// use damper::gate::{Ending, Permit, Verdict};
+///
+/// static TIMEOUTS: AtomicU32 = AtomicU32::new(0);
+///
+/// struct Counted;
+///
+/// impl Permit for Counted {
+///     const HOLDS: bool = false;
+///
+///     fn end(self, verdict: &Verdict) {
+///         if verdict.ending == Ending::TimedOut {
+///             TIMEOUTS.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// Counted.end(&Verdict::of(Ending::of_status(504)));
+/// Counted.panicked();
+/// assert_eq!(TIMEOUTS.load(Ordering::Relaxed), 1);
+/// ```
+pub trait Permit: Sized {
+    /// Whether the permit learns from responses. Default: `true`.
+    ///
+    /// If not, no deadline is read and no response is judged for it, which saves the time.
+    const LEARNS: bool = true;
+
+    /// Whether the permit holds something while the response's body streams. Default: `true`.
+    ///
+    /// If not, it ends with the response's head.
+    const HOLDS: bool = true;
+
+    /// Records what the head of the response says. The call goes on, and keeps what it holds. Default: does nothing.
+    ///
+    /// A latency from the permit to now is that of the server, without the time in which the caller reads the body.
+    #[inline]
+    fn answered(&mut self, verdict: &Verdict) {
+        _ = verdict;
+    }
+
+    /// Records that the body has begun. Default: does nothing.
+    #[inline]
+    fn first_data(&mut self) {}
+
+    /// Records how the call ended. Default: drops the permit.
+    #[inline]
+    fn end(self, verdict: &Verdict) {
+        _ = verdict;
+    }
+
+    /// Records that the service panicked. Default: the call has [failed](Ending::Failed).
+    #[inline]
+    fn panicked(self) {
+        self.end(&Verdict::of(Ending::Failed));
+    }
+
+    /// Returns the standing of the limit that gave the permit, if responses report one. Default: `None`.
+    #[inline]
+    fn standing(&self) -> Option<Standing> {
+        None
+    }
+
+    /// Returns how long a call takes while the service is not overloaded, if the gate knows it. Default: `None`.
+    ///
+    /// A call that was given less time and timed out says nothing about the service.
+    #[inline]
+    fn usual_latency(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// The permit of a gate that learns nothing and holds nothing.
+impl Permit for () {
+    const LEARNS: bool = false;
+    const HOLDS: bool = false;
+}
+
+/// The permit of a gate that some calls do not pass through.
+impl<P: Permit> Permit for Option<P> {
+    const LEARNS: bool = P::LEARNS;
+    const HOLDS: bool = P::HOLDS;
+
+    #[inline]
+    fn answered(&mut self, verdict: &Verdict) {
+        if let Some(permit) = self {
+            permit.answered(verdict);
+        }
+    }
+
+    #[inline]
+    fn first_data(&mut self) {
+        if let Some(permit) = self {
+            permit.first_data();
+        }
+    }
+
+    #[inline]
+    fn end(self, verdict: &Verdict) {
+        if let Some(permit) = self {
+            permit.end(verdict);
+        }
+    }
+
+    #[inline]
+    fn panicked(self) {
+        if let Some(permit) = self {
+            permit.panicked();
+        }
+    }
+
+    #[inline]
+    fn standing(&self) -> Option<Standing> {
+        self.as_ref()?.standing()
+    }
+
+    #[inline]
+    fn usual_latency(&self) -> Option<Duration> {
+        self.as_ref()?.usual_latency()
+    }
+}
+
+/// The permit of two gates, of which the first is the outer one.
+///
+/// Both learn everything. The inner one ends first.
+impl<A: Permit, B: Permit> Permit for (A, B) {
+    const LEARNS: bool = A::LEARNS || B::LEARNS;
+    const HOLDS: bool = A::HOLDS || B::HOLDS;
+
+    #[inline]
+    fn answered(&mut self, verdict: &Verdict) {
+        self.1.answered(verdict);
+        self.0.answered(verdict);
+    }
+
+    #[inline]
+    fn first_data(&mut self) {
+        self.1.first_data();
+        self.0.first_data();
+    }
+
+    #[inline]
+    fn end(self, verdict: &Verdict) {
+        self.1.end(verdict);
+        self.0.end(verdict);
+    }
+
+    #[inline]
+    fn panicked(self) {
+        self.1.panicked();
+        self.0.panicked();
+    }
+
+    #[inline]
+    fn standing(&self) -> Option<Standing> {
+        self.0.standing().or_else(|| self.1.standing())
+    }
+
+    #[inline]
+    fn usual_latency(&self) -> Option<Duration> {
+        self.0.usual_latency().or_else(|| self.1.usual_latency())
+    }
+}

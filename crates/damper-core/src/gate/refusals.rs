@@ -1,0 +1,124 @@
+//! The refusals of damper's own gates.
+
+use super::{Refusal, RefusalKind};
+use crate::breaker::CircuitOpen;
+use crate::concurrency::{BulkheadFull, FullCause, LimitSetRefusal};
+#[cfg(feature = "alloc")]
+use crate::concurrency::{NotAdmitted, RefusalCause, SetQueueRefusal};
+use crate::limit::{Denied, LimitSetDenied};
+use crate::throttle::{PaceTooSlow, Throttled};
+use core::time::Duration;
+
+impl Refusal for Denied {
+    fn kind(&self) -> RefusalKind {
+        RefusalKind::OverLimit
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after()
+    }
+}
+
+impl Refusal for LimitSetDenied {
+    fn kind(&self) -> RefusalKind {
+        RefusalKind::OverLimit
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after()
+    }
+}
+
+/// A set that has no slot free cannot take any call.
+impl Refusal for LimitSetRefusal {
+    fn kind(&self) -> RefusalKind {
+        match self {
+            Self::Limit(_) => RefusalKind::OverLimit,
+            Self::InFlight(_) => RefusalKind::Unavailable,
+            #[cfg(feature = "alloc")]
+            Self::Queue(_) => RefusalKind::Unavailable,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Limit(denied) => Refusal::retry_after(denied),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl Refusal for SetQueueRefusal {
+    fn kind(&self) -> RefusalKind {
+        RefusalKind::Unavailable
+    }
+}
+
+impl Refusal for CircuitOpen {
+    fn kind(&self) -> RefusalKind {
+        RefusalKind::Unavailable
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after()
+    }
+}
+
+impl Refusal for Throttled {
+    fn kind(&self) -> RefusalKind {
+        RefusalKind::Unavailable
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Some(self.retry_after())
+    }
+}
+
+impl Refusal for PaceTooSlow {
+    fn kind(&self) -> RefusalKind {
+        RefusalKind::Unavailable
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Some(self.retry_after())
+    }
+}
+
+impl Refusal for BulkheadFull {
+    fn kind(&self) -> RefusalKind {
+        RefusalKind::Unavailable
+    }
+
+    fn label(&self) -> &'static str {
+        match self.cause() {
+            FullCause::NoSlot => "no_slot",
+            FullCause::NoQueue => "no_queue",
+            FullCause::QueueFull => "queue_full",
+            FullCause::TimedOut => "timed_out",
+            FullCause::Displaced => "displaced",
+            FullCause::StoreFull => "store_full",
+        }
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl Refusal for NotAdmitted {
+    fn kind(&self) -> RefusalKind {
+        RefusalKind::Unavailable
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after()
+    }
+
+    fn label(&self) -> &'static str {
+        match self.cause() {
+            RefusalCause::Late => "late",
+            RefusalCause::NoSlot => "no_slot",
+            RefusalCause::QueueFull => "queue_full",
+            RefusalCause::TimedOut => "timed_out",
+            RefusalCause::Displaced => "displaced",
+        }
+    }
+}

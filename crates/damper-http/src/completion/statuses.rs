@@ -1,0 +1,139 @@
+//! What is known of a call by its response.
+
+use super::ResponseHead;
+use crate::rate_limit::Refused;
+use crate::retry::unprocessed::is_unprocessed;
+use crate::wire;
+use core::error::Error;
+#[cfg(feature = "tonic")]
+use core::iter::successors;
+use damper_core::gate::{Ending, Verdict};
+#[cfg(feature = "tonic")]
+use damper_core::internal::source_of;
+#[cfg(doc)]
+use damper_core::{deadline::DeadlineExceeded, is_refusal};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+/// Says how a call ended by its status or its error. All layers judge by it.
+///
+/// | the response | ending |
+/// |---|---|
+/// | a head | that of its [status](Ending::of_status) |
+/// | one of 4xx or 5xx that a layer of damper made in this process: it has a [`Refused`] in its extensions | [`NotSent`](Ending::NotSent) |
+/// | an error that is a [refusal](is_refusal) of damper's own, or a request that could not be made | [`NotSent`](Ending::NotSent) |
+/// | an error with a [`DeadlineExceeded`] or an `AttemptTimedOut` among its sources; with the feature `tonic`, tonic's `TimeoutExpired` or a `Status` of `DEADLINE_EXCEEDED` | [`TimedOut`](Ending::TimedOut) |
+/// | with the feature `tonic`: an error with a `Status` of `UNAVAILABLE` among its sources | [`Unavailable`](Ending::Unavailable) |
+/// | any other error | [`Broken`](Ending::Broken) |
+///
+/// The `Retry-After` of a 429 or a 5xx is the verdict's [`retry_after`](Verdict::retry_after).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Statuses;
+
+impl Statuses {
+    /// Returns what is known of a call with this response, or with the error in its place.
+    #[inline]
+    #[must_use]
+    pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
+        match response {
+            Ok(head) => match Ending::of_status(head.status.as_u16()) {
+                Ending::Success => Verdict::of(Ending::Success),
+                ending => Self::of_failed_head(head, ending),
+            },
+            Err(error) => Self::of_error(error),
+        }
+    }
+
+    /// Judges as [`judge`](Self::judge) does, and reads the status of gRPC in a response without messages.
+    #[inline]
+    pub(crate) fn judge_with_grpc(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
+        match response {
+            Ok(head) => match grpc_status(head.headers) {
+                None | Some(b"0") => Self::judge(response),
+                Some(code) => Self::of_grpc_status(head, code),
+            },
+            Err(error) => Self::of_error(error),
+        }
+    }
+
+    #[cold]
+    fn of_failed_head(head: &ResponseHead<'_>, ending: Ending) -> Verdict {
+        if Refused::is_in(head.extensions) {
+            return Verdict::of(Ending::NotSent);
+        }
+        match ending {
+            Ending::Declined => Verdict::of(ending),
+            ending => Verdict::of(ending).with_retry_after(wire::retry_after_in(head.headers)),
+        }
+    }
+
+    /// Returns the ending by the status of gRPC, unless that of HTTP says more.
+    #[cold]
+    fn of_grpc_status(head: &ResponseHead<'_>, code: &[u8]) -> Verdict {
+        if Refused::is_in(head.extensions) {
+            return Verdict::of(Ending::NotSent);
+        }
+        let by_http = Ending::of_status(head.status.as_u16());
+        let by_grpc = ending_of_grpc_status(code);
+        Verdict::of(if by_grpc.is_overload() || by_http == Ending::Success { by_grpc } else { by_http })
+    }
+
+    #[cold]
+    fn of_error(error: &(dyn Error + 'static)) -> Verdict {
+        let ending = ending_of_error(error);
+        let verdict = Verdict::of(ending);
+        if ending == Ending::Broken && is_unprocessed(error) { verdict.unprocessed() } else { verdict }
+    }
+}
+
+fn ending_of_error(error: &(dyn Error + 'static)) -> Ending {
+    #[cfg(feature = "tower")]
+    if crate::RequestNotMade::find_in(error).is_some() {
+        return Ending::NotSent;
+    }
+    let ending = Ending::of_error(error);
+    if ending == Ending::NotSent {
+        return ending;
+    }
+    #[cfg(feature = "tower")]
+    if crate::AttemptTimedOut::find_in(error).is_some() {
+        return Ending::TimedOut;
+    }
+    #[cfg(feature = "tonic")]
+    if let Some(ending) = successors(Some(error), |&error| source_of(error)).find_map(ending_of_tonic) {
+        return ending;
+    }
+    ending
+}
+
+/// Returns the ending that tonic's timeout or status tells; `None` for another error.
+///
+/// Of the other codes many are those of tonic's own errors of transport.
+#[cfg(feature = "tonic")]
+fn ending_of_tonic(error: &(dyn Error + 'static)) -> Option<Ending> {
+    if error.is::<tonic::TimeoutExpired>() {
+        return Some(Ending::TimedOut);
+    }
+    let status = error.downcast_ref::<tonic::Status>()?;
+    let ending = Ending::of_grpc_code(status.code() as u32);
+    Some(if ending.is_overload() { ending } else { Ending::Broken })
+}
+
+/// Returns the ending that the status of gRPC in these headers or trailers tells; `None` if there is none.
+#[inline]
+pub(crate) fn grpc_ending(headers: &HeaderMap) -> Option<Ending> {
+    grpc_status(headers).map(ending_of_grpc_status)
+}
+
+#[inline]
+fn grpc_status(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(&GRPC_STATUS).map(HeaderValue::as_bytes)
+}
+
+/// An unreadable status is `UNKNOWN`.
+fn ending_of_grpc_status(status: &[u8]) -> Ending {
+    const UNKNOWN: u32 = 2;
+    let code = core::str::from_utf8(status).ok().and_then(|digits| digits.parse().ok());
+    Ending::of_grpc_code(code.unwrap_or(UNKNOWN))
+}
