@@ -1,26 +1,76 @@
-//! What all gates share: how a call went, what a gate gives to a call, and why it refuses one.
+//! Gates: what decides whether a call may pass, and learns from how it went.
 //!
-//! A gate decides whether a call may pass, and most gates learn from how it went. Limiters, breakers, throttles and concurrency limits are
-//! gates. [`Verdict`] says how a call went in facts, and each gate reads from it what it needs.
+//! Limiters, breakers, throttles and concurrency limits are gates, and so is a type of yours that implements [`Gate`] and [`Ask`]. A gate
+//! answers with a [`Permit`] or a [`Refusal`]. How the call went is told to the permit by a [`Verdict`], in facts: each gate reads from it
+//! what it needs.
+//!
+//! Others change the question that a gate is asked:
+//!
+//! | combinator | a call |
+//! |---|---|
+//! | [`PerKey`] | is asked at the gate of its key |
+//! | [`Costs`] | costs as many tokens as a closure says |
+//! | `Waits` | may wait for its turn |
+//! | `Classes` | has a class, a tenant and a deadline, for an admission |
+//! | [`Exempt`] | may be exempt |
+//! | [`Beside`] | is decided on by a candidate too, which changes nothing |
+//! | `Option` | passes where there is no gate |
+//! | a pair `(A, B)` | has to pass both |
+//! | `AnyGate` | is asked at a gate that is chosen at run time |
 
 // | file | type |
 // |---|---|
-// | `ending` | `Ending`: how a call ended, and the tables of HTTP's statuses and gRPC's codes |
-// | `verdict` | `Verdict`: the ending, and what else is known of the call |
+// | `gate` | `Gate` and `Ask`: the question; `Answer`; `Never`: the wait of a gate at which none waits |
 // | `permit` | `Permit`: what a gate gives to a call that may pass |
 // | `refusal` | `Refusal`: why a call may not pass; `is_refusal`: among all errors |
 // | `refusals` | the refusals of damper's own gates |
+// | `ending` | `Ending`: how a call ended, and the tables of HTTP's statuses and gRPC's codes |
+// | `verdict` | `Verdict`: the ending, and what else is known of the call |
 // | `standing` | `Standing`: how much of a quota is left |
+// | `own_gates` | damper's own types as gates |
+// | `keyed_gates` | damper's keyed types as stores of gates |
+// | `measured` | `Measured`: the permit of a gate that measures the load |
+// | `per_key`, `costs`, `waits`, `classes`, `exempt`, `beside`, `pair`, `any_gate` | the combinators |
 
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+mod any_gate;
+mod beside;
+#[cfg(feature = "alloc")]
+mod classes;
+mod costs;
 mod ending;
+mod exempt;
+#[expect(clippy::module_inception, reason = "the file holds the trait that the module is named after")]
+mod gate;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+mod keyed_gates;
+mod measured;
+mod own_gates;
+mod pair;
+mod per_key;
 mod permit;
 mod refusal;
 mod refusals;
 mod standing;
 mod verdict;
+#[cfg(feature = "alloc")]
+mod waits;
 
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use any_gate::{AnyGate, AnyPermit, AnyRefusal};
+pub use beside::Beside;
+#[cfg(feature = "alloc")]
+pub use classes::{AskClass, Classes};
+pub use costs::{AskCost, Costs};
 pub use ending::Ending;
+pub use exempt::{Exempt, WaitOfAsked};
+pub use gate::{Answer, AnswerOf, Ask, AtOnce, Gate, Never};
+pub use measured::{Measured, RecordsEarly};
+pub use pair::{Either, WaitBehind};
+pub use per_key::{AskKey, GateOfKey, GateStore, KeyOf, PerKey};
 pub use permit::Permit;
 pub use refusal::{NotSent, Refusal, RefusalKind, is_refusal};
 pub use standing::Standing;
 pub use verdict::Verdict;
+#[cfg(feature = "alloc")]
+pub use waits::{AskClassPatiently, AskPatient, MeasuredTurn, Patient, TimeLeft, Waits};

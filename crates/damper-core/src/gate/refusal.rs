@@ -181,3 +181,8 @@ pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
             || error.is::<NotSent>()
     })
 }
+
+/// Returns the source of an error that shows a refusal in its own message: the refusal's own source, or else [`NotSent`].
+pub(crate) fn source_of_refusal(refusal: &(impl Error + 'static)) -> Option<&(dyn Error + 'static)> {
+    if is_refusal(refusal) { Some(refusal) } else { Some(&NotSent) }
+}

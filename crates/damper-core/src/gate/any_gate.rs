@@ -1,0 +1,247 @@
+//! A gate whose type is not known before the program runs.
+
+use super::{AnswerOf, Ask, Gate, Permit, Refusal, RefusalKind, Standing, Verdict};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::error::Error;
+use core::fmt;
+use core::pin::Pin;
+use core::time::Duration;
+
+/// Any gate that decides on calls of the type `Q`, as one type.
+///
+/// It is for configuration and for plug-ins. Each call allocates its permit, and each refusal and each wait is allocated too. Clones share the
+/// gate.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::gate::{AnyGate, Ask};
+/// use damper::{Bulkhead, ManualClock, Quota, RateLimiter};
+/// use std::sync::Arc;
+///
+/// let clock = ManualClock::new();
+/// let gates: [AnyGate<str>; 2] = [
+///     AnyGate::new(Arc::new(Bulkhead::with_clock(10, clock.clone()))),
+///     AnyGate::new(Arc::new(RateLimiter::with_clock(Quota::per_second(10), clock))),
+/// ];
+/// assert!(gates.iter().all(|gate| gate.ask("/").is_pass()));
+/// ```
+pub struct AnyGate<Q: ?Sized>(Arc<dyn DynGate<Q> + Send + Sync>);
+
+impl<Q: ?Sized> AnyGate<Q> {
+    /// Puts `gate` behind a pointer.
+    pub fn new<G>(gate: G) -> Self
+    where
+        G: Ask<Q> + Send + Sync + 'static,
+        G::Permit: Send + 'static,
+        G::Wait: Send + 'static,
+    {
+        Self(Arc::new(gate))
+    }
+}
+
+impl<Q: ?Sized> Gate for AnyGate<Q> {
+    type Permit = AnyPermit;
+    type Refusal = AnyRefusal;
+    type Wait = Pin<Box<dyn Future<Output = Result<AnyPermit, AnyRefusal>> + Send>>;
+
+    fn refusal(&self) -> Option<AnyRefusal> {
+        self.0.refusal()
+    }
+}
+
+impl<Q: ?Sized> Ask<Q> for AnyGate<Q> {
+    fn ask(&self, call: &Q) -> AnswerOf<Self> {
+        self.0.ask(call)
+    }
+}
+
+trait DynGate<Q: ?Sized> {
+    fn ask(&self, call: &Q) -> AnswerOf<AnyGate<Q>>;
+    fn refusal(&self) -> Option<AnyRefusal>;
+}
+
+impl<Q: ?Sized, G> DynGate<Q> for G
+where
+    G: Ask<Q>,
+    G::Permit: Send + 'static,
+    G::Wait: Send + 'static,
+{
+    fn ask(&self, call: &Q) -> AnswerOf<AnyGate<Q>> {
+        Ask::ask(self, call).map(
+            AnyPermit::new,
+            |wait| Box::pin(async move { wait.await.map(AnyPermit::new).map_err(AnyRefusal::new) }) as _,
+            AnyRefusal::new,
+        )
+    }
+
+    fn refusal(&self) -> Option<AnyRefusal> {
+        Gate::refusal(self).map(AnyRefusal::new)
+    }
+}
+
+/// The permit of an [`AnyGate`].
+pub struct AnyPermit(Box<dyn DynPermit + Send>);
+
+impl AnyPermit {
+    fn new(permit: impl Permit + Send + 'static) -> Self {
+        Self(Box::new(Some(permit)))
+    }
+}
+
+impl Permit for AnyPermit {
+    fn answered(&mut self, verdict: &Verdict) {
+        self.0.answered(verdict);
+    }
+
+    fn first_data(&mut self) {
+        self.0.first_data();
+    }
+
+    fn end(mut self, verdict: &Verdict) {
+        self.0.end(verdict);
+    }
+
+    fn panicked(mut self) {
+        self.0.panicked();
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        self.0.standing()
+    }
+
+    fn usual_latency(&self) -> Option<Duration> {
+        self.0.usual_latency()
+    }
+}
+
+/// A permit that ends behind a pointer: it takes itself out of the `Option`.
+trait DynPermit {
+    fn answered(&mut self, verdict: &Verdict);
+    fn first_data(&mut self);
+    fn end(&mut self, verdict: &Verdict);
+    fn panicked(&mut self);
+    fn standing(&self) -> Option<Standing>;
+    fn usual_latency(&self) -> Option<Duration>;
+}
+
+impl<P: Permit> DynPermit for Option<P> {
+    fn answered(&mut self, verdict: &Verdict) {
+        Permit::answered(self, verdict);
+    }
+
+    fn first_data(&mut self) {
+        Permit::first_data(self);
+    }
+
+    fn end(&mut self, verdict: &Verdict) {
+        Permit::end(self.take(), verdict);
+    }
+
+    fn panicked(&mut self) {
+        Permit::panicked(self.take());
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        Permit::standing(self)
+    }
+
+    fn usual_latency(&self) -> Option<Duration> {
+        Permit::usual_latency(self)
+    }
+}
+
+/// The refusal of an [`AnyGate`].
+///
+/// Its message is that of the gate's refusal. [`source`](Error::source) is that refusal.
+#[derive(Clone)]
+pub struct AnyRefusal(Arc<dyn DynRefusal + Send + Sync>);
+
+impl AnyRefusal {
+    fn new(refusal: impl Refusal) -> Self {
+        Self(Arc::new(refusal))
+    }
+}
+
+impl Refusal for AnyRefusal {
+    fn kind(&self) -> RefusalKind {
+        self.0.kind()
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after()
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        self.0.standing()
+    }
+
+    fn label(&self) -> &'static str {
+        self.0.label()
+    }
+}
+
+impl fmt::Display for AnyRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+crate::internal::debug_by_display!(AnyRefusal);
+
+impl Error for AnyRefusal {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source_of_refusal()
+    }
+}
+
+/// A [`Refusal`] without `Clone`.
+trait DynRefusal: fmt::Display {
+    fn kind(&self) -> RefusalKind;
+    fn retry_after(&self) -> Option<Duration>;
+    fn standing(&self) -> Option<Standing>;
+    fn label(&self) -> &'static str;
+    fn source_of_refusal(&self) -> Option<&(dyn Error + 'static)>;
+}
+
+impl<R: Refusal> DynRefusal for R {
+    fn kind(&self) -> RefusalKind {
+        Refusal::kind(self)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Refusal::retry_after(self)
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        Refusal::standing(self)
+    }
+
+    fn label(&self) -> &'static str {
+        Refusal::label(self)
+    }
+
+    fn source_of_refusal(&self) -> Option<&(dyn Error + 'static)> {
+        super::refusal::source_of_refusal(self)
+    }
+}
+
+impl<Q: ?Sized> Clone for AnyGate<Q> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<Q: ?Sized> fmt::Debug for AnyGate<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyGate").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AnyPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyPermit").finish_non_exhaustive()
+    }
+}

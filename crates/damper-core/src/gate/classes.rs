@@ -1,0 +1,91 @@
+//! An admission as a gate, which knows the class, the tenant and the deadline of each call.
+
+use super::{AnswerOf, Ask, Gate, Measured, Never};
+use crate::concurrency::{Admission, AdmissionPermit, AdmissionRequest, LimitRule, NotAdmitted};
+use crate::time::Clock;
+#[cfg(target_has_atomic = "ptr")]
+use alloc::sync::Arc;
+
+/// A gate that admits calls by what is known of each.
+pub trait AskClass: Gate {
+    /// Decides whether the call of this request may pass.
+    fn ask_class(&self, request: AdmissionRequest) -> AnswerOf<Self>;
+}
+
+/// Makes a handle of an admission a gate.
+macro_rules! admission_gate {
+    ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, |$gate:ident, $request:ident| $admit:expr) => {
+        $(#[$attribute])*
+        impl<$($generics)*> Gate for $handle {
+            type Permit = Measured<AdmissionPermit<Self>>;
+            type Refusal = NotAdmitted;
+            type Wait = Never<Self::Permit, NotAdmitted>;
+        }
+
+        $(#[$attribute])*
+        impl<$($generics)*> AskClass for $handle {
+            #[inline]
+            fn ask_class(&self, $request: AdmissionRequest) -> AnswerOf<Self> {
+                let $gate = self;
+                $admit.map(Measured::new).into()
+            }
+        }
+
+        /// Every call is of the default class, and of no tenant.
+        $(#[$attribute])*
+        impl<$($generics)*, Q: ?Sized> Ask<Q> for $handle {
+            #[inline]
+            fn ask(&self, _: &Q) -> AnswerOf<Self> {
+                self.ask_class(AdmissionRequest::new())
+            }
+        }
+    };
+}
+
+admission_gate!(['a, R: LimitRule, C: Clock] &'a Admission<R, C>, |gate, request| (*gate).try_admit(request));
+admission_gate!(#[cfg(target_has_atomic = "ptr")]
+    [R: LimitRule, C: Clock] Arc<Admission<R, C>>, |gate, request| gate.try_admit_owned(request));
+
+/// An admission whose calls have the class, the tenant and the deadline that a closure says.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::ManualClock;
+/// use damper::concurrency::{Admission, AdmissionRequest, Criticality};
+/// use damper::gate::{Ask, Classes};
+///
+/// struct Call { is_batch: bool }
+///
+/// let admission = Admission::fixed_with_clock(100, ManualClock::new());
+/// let gate = Classes::new(&admission, |call: &Call| {
+///     AdmissionRequest::new().criticality(if call.is_batch { Criticality::Sheddable } else { Criticality::Critical })
+/// });
+/// assert!(gate.ask(&Call { is_batch: true }).is_pass());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Classes<G, F> {
+    pub(super) gate: G,
+    pub(super) request: F,
+}
+
+impl<G, F> Classes<G, F> {
+    /// Creates a gate that admits each call as `request(call)` says.
+    pub const fn new(gate: G, request: F) -> Self {
+        Self { gate, request }
+    }
+}
+
+impl<G: Gate, F> Gate for Classes<G, F> {
+    type Permit = G::Permit;
+    type Refusal = G::Refusal;
+    type Wait = G::Wait;
+}
+
+impl<Q: ?Sized, G: AskClass, F: Fn(&Q) -> AdmissionRequest> Ask<Q> for Classes<G, F> {
+    #[inline]
+    fn ask(&self, call: &Q) -> AnswerOf<Self> {
+        self.gate.ask_class((self.request)(call))
+    }
+}

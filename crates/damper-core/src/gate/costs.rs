@@ -1,0 +1,72 @@
+//! Calls that cost more than one token.
+
+use super::{AnswerOf, Ask, Gate};
+use crate::limit::Limiter;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use alloc::sync::Arc;
+
+/// A gate whose calls may cost more than one token.
+pub trait AskCost<Q: ?Sized>: Gate {
+    /// Decides whether this call of `tokens` tokens may pass.
+    fn ask_cost(&self, call: &Q, tokens: u32) -> AnswerOf<Self>;
+}
+
+impl<L: Limiter + ?Sized, Q: ?Sized> AskCost<Q> for &L {
+    #[inline]
+    fn ask_cost(&self, _: &Q, tokens: u32) -> AnswerOf<Self> {
+        self.try_acquire(tokens).into()
+    }
+}
+
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+impl<L: Limiter + ?Sized, Q: ?Sized> AskCost<Q> for Arc<L> {
+    #[inline]
+    fn ask_cost(&self, _: &Q, tokens: u32) -> AnswerOf<Self> {
+        self.try_acquire(tokens).into()
+    }
+}
+
+/// A gate whose calls cost as many tokens as a closure says.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::gate::{Ask, Costs};
+/// use damper::{ManualClock, Quota, RateLimiter};
+///
+/// let bytes = RateLimiter::with_clock(Quota::per_second(1_000), ManualClock::new());
+/// let gate = Costs::new(&bytes, |body: &[u8]| u32::try_from(body.len()).unwrap_or(u32::MAX));
+/// assert!(gate.ask(&[0; 900][..]).is_pass());
+/// assert!(!gate.ask(&[0; 101][..]).is_pass());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Costs<G, F> {
+    gate: G,
+    cost: F,
+}
+
+impl<G, F> Costs<G, F> {
+    /// Creates a gate whose calls cost `cost(call)` tokens of `gate`.
+    pub const fn new(gate: G, cost: F) -> Self {
+        Self { gate, cost }
+    }
+}
+
+impl<G: Gate, F> Gate for Costs<G, F> {
+    type Permit = G::Permit;
+    type Refusal = G::Refusal;
+    type Wait = G::Wait;
+
+    #[inline]
+    fn refusal(&self) -> Option<G::Refusal> {
+        self.gate.refusal()
+    }
+}
+
+impl<Q: ?Sized, G: AskCost<Q>, F: Fn(&Q) -> u32> Ask<Q> for Costs<G, F> {
+    #[inline]
+    fn ask(&self, call: &Q) -> AnswerOf<Self> {
+        self.gate.ask_cost(call, (self.cost)(call))
+    }
+}

@@ -1,0 +1,93 @@
+//! Gates that not every call is asked at: some calls are exempt, or there is no gate.
+
+use super::{Answer, AnswerOf, Ask, Gate};
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use pin_project_lite::pin_project;
+
+/// A gate that lets some calls pass without asking it.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::Bulkhead;
+/// use damper::gate::{Ask, Exempt};
+///
+/// static NONE: Bulkhead<damper::ManualClock> = Bulkhead::with_clock(0, damper::ManualClock::new());
+///
+/// let gate = Exempt::new(&NONE, |path: &str| path == "/healthz");
+/// assert!(!gate.ask("/").is_pass());
+/// assert!(gate.ask("/healthz").is_pass());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Exempt<G, F> {
+    gate: G,
+    is_exempt: F,
+}
+
+impl<G, F> Exempt<G, F> {
+    /// Creates a gate that asks `gate` unless `is_exempt(call)`.
+    pub const fn new(gate: G, is_exempt: F) -> Self {
+        Self { gate, is_exempt }
+    }
+}
+
+impl<G: Gate, F> Gate for Exempt<G, F> {
+    type Permit = Option<G::Permit>;
+    type Refusal = G::Refusal;
+    type Wait = WaitOfAsked<G::Wait>;
+}
+
+impl<Q: ?Sized, G: Ask<Q>, F: Fn(&Q) -> bool> Ask<Q> for Exempt<G, F> {
+    #[inline]
+    fn ask(&self, call: &Q) -> AnswerOf<Self> {
+        if (self.is_exempt)(call) { Answer::Pass(None) } else { asked(self.gate.ask(call)) }
+    }
+}
+
+/// A gate that may be absent: without it every call passes.
+impl<G: Gate> Gate for Option<G> {
+    type Permit = Option<G::Permit>;
+    type Refusal = G::Refusal;
+    type Wait = WaitOfAsked<G::Wait>;
+
+    #[inline]
+    fn refusal(&self) -> Option<G::Refusal> {
+        self.as_ref()?.refusal()
+    }
+}
+
+impl<Q: ?Sized, G: Ask<Q>> Ask<Q> for Option<G> {
+    #[inline]
+    fn ask(&self, call: &Q) -> AnswerOf<Self> {
+        match self {
+            None => Answer::Pass(None),
+            Some(gate) => asked(gate.ask(call)),
+        }
+    }
+}
+
+/// Returns the answer of a gate that not every call is asked at.
+#[inline]
+fn asked<P, W, R>(answer: Answer<P, W, R>) -> Answer<Option<P>, WaitOfAsked<W>, R> {
+    answer.map(Some, |wait| WaitOfAsked { wait }, |refusal| refusal)
+}
+
+pin_project! {
+    /// The wait of a call at a gate that not every call is asked at.
+    #[derive(Debug)]
+    pub struct WaitOfAsked<W> {
+        #[pin]
+        wait: W,
+    }
+}
+
+impl<W: Future<Output = Result<P, R>>, P, R> Future for WaitOfAsked<W> {
+    type Output = Result<Option<P>, R>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().wait.poll(context).map_ok(Some)
+    }
+}

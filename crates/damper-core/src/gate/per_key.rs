@@ -1,0 +1,111 @@
+//! A gate for each key.
+
+use super::{AnswerOf, Ask, AskCost, Gate};
+
+/// Says the key of a call.
+///
+/// Every closure `|call: &Call| key` does. A type of your own can lend a key that it need not copy.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say the key of calls of the type `{Q}`",
+    note = "a closure has the form `|call: &{Q}| key`"
+)]
+pub trait KeyOf<Q: ?Sized> {
+    /// The key, or what it can be borrowed as: `str` of a `String`.
+    type Key: ?Sized;
+
+    /// Calls `then` with the key of this call.
+    fn with_key<T>(&self, call: &Q, then: impl FnOnce(&Self::Key) -> T) -> T;
+}
+
+impl<Q: ?Sized, K, F: Fn(&Q) -> K> KeyOf<Q> for F {
+    type Key = K;
+
+    #[inline]
+    fn with_key<T>(&self, call: &Q, then: impl FnOnce(&K) -> T) -> T {
+        then(&self(call))
+    }
+}
+
+/// A store of gates, one for each key.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no gate for keys of the type `{K}`",
+    note = "the keyed types of damper are stores of gates in an `Arc`"
+)]
+pub trait AskKey<K: ?Sized>: Gate {
+    /// Asks the gate of this key about a call of one token.
+    fn ask_key(&self, key: &K) -> AnswerOf<Self> {
+        self.ask_key_cost(key, 1)
+    }
+
+    /// Asks the gate of this key about a call of `tokens` tokens. Gates that do not count tokens ignore how many.
+    fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self>;
+}
+
+/// A store of gates that can be had one by one: of breakers, throttles, bulkheads and adaptive limits.
+pub trait GateStore: Gate {
+    /// The gate of one key.
+    type One: Gate<Permit = Self::Permit, Refusal = Self::Refusal>;
+}
+
+/// A [`GateStore`] with a gate for keys of the type `K`.
+pub trait GateOfKey<K: ?Sized>: GateStore {
+    /// Returns the gate of this key.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, if the store has no room for another key.
+    fn gate_of(&self, key: &K) -> Result<Self::One, Self::Refusal>;
+}
+
+/// Asks the gate of each call's key.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
+/// use damper::gate::{Ask, PerKey};
+/// use damper::{KeyedLimiter, Quota};
+/// use std::sync::Arc;
+///
+/// struct Call { user: String }
+///
+/// let limits = Arc::new(KeyedLimiter::<String>::new(Quota::per_hour(1)));
+/// let gate = PerKey::new(|call: &Call| call.user.clone(), limits);
+/// assert!(gate.ask(&Call { user: "alice".into() }).is_pass());
+/// assert!(!gate.ask(&Call { user: "alice".into() }).is_pass());
+/// assert!(gate.ask(&Call { user: "bob".into() }).is_pass());
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PerKey<F, S> {
+    pub(super) key: F,
+    pub(super) store: S,
+}
+
+impl<F, S> PerKey<F, S> {
+    /// Creates a gate that asks the one of the key that `key` says, in this store.
+    pub const fn new(key: F, store: S) -> Self {
+        Self { key, store }
+    }
+}
+
+impl<F, S: Gate> Gate for PerKey<F, S> {
+    type Permit = S::Permit;
+    type Refusal = S::Refusal;
+    type Wait = S::Wait;
+}
+
+impl<Q: ?Sized, F: KeyOf<Q>, S: AskKey<F::Key>> Ask<Q> for PerKey<F, S> {
+    #[inline]
+    fn ask(&self, call: &Q) -> AnswerOf<Self> {
+        self.key.with_key(call, |key| self.store.ask_key(key))
+    }
+}
+
+impl<Q: ?Sized, F: KeyOf<Q>, S: AskKey<F::Key>> AskCost<Q> for PerKey<F, S> {
+    #[inline]
+    fn ask_cost(&self, call: &Q, tokens: u32) -> AnswerOf<Self> {
+        self.key.with_key(call, |key| self.store.ask_key_cost(key, tokens))
+    }
+}
