@@ -119,7 +119,7 @@ fn codes_mean_what_they_meant_to_grpc_breakers_and_throttles() {
     }
 }
 
-/// What each layer made of an error.
+/// The verdicts of all layers on an error.
 struct Judged {
     breaker: Verdict,
     throttle: Verdict,
@@ -173,8 +173,9 @@ fn broken_connections_are_failures_but_no_overload() {
     assert!(!Statuses::judge(Err(&refused)).may_be_processed);
 }
 
-/// A timeout was a plain failure for breakers and throttles before. Now it is one of a deadline, which their layers do not count if the
-/// deadline left the call too little time.
+/// It was a plain failure for breakers and throttles before.
+///
+/// Their layers do not count it now if the deadline left the call too little time.
 #[test]
 fn timeouts_are_failures_by_deadline() {
     let late = Deadline::after(Duration::ZERO).check().unwrap_err();

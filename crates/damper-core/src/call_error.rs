@@ -1,7 +1,9 @@
 //! Why a call did not succeed.
 
 use crate::breaker::CircuitOpen;
-use crate::gate::{NotSent, is_refusal};
+#[cfg(doc)]
+use crate::gate::NotSent;
+use crate::gate::{is_refusal, source_of_refusal};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 use core::fmt;
@@ -103,8 +105,7 @@ impl<E: fmt::Debug, R: fmt::Debug> fmt::Debug for CallError<E, R> {
 impl<E: core::error::Error + 'static, R: core::error::Error + 'static> core::error::Error for CallError<E, R> {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Refused(refusal) if is_refusal(refusal) => Some(refusal),
-            Self::Refused(_) => Some(&NotSent),
+            Self::Refused(refusal) => Some(source_of_refusal(refusal)),
             Self::Failed(error) => Some(error),
         }
     }

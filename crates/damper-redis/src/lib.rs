@@ -153,6 +153,7 @@
 //! | `tls` | connections with TLS: `rediss://` and `valkeys://` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod gate;
 #[cfg(feature = "http")]
 mod http;
 #[doc(hidden)]
@@ -164,6 +165,7 @@ mod script;
 mod server;
 pub(crate) mod subject;
 
+pub use gate::RedisWait;
 #[cfg(feature = "http")]
 pub use http::RedisDecision;
 pub use limiter::{

@@ -21,10 +21,9 @@ use core::time::Duration;
 /// use damper::{Bulkhead, ManualClock, Quota, RateLimiter};
 /// use std::sync::Arc;
 ///
-/// let clock = ManualClock::new();
 /// let gates: [AnyGate<str>; 2] = [
-///     AnyGate::new(Arc::new(Bulkhead::with_clock(10, clock.clone()))),
-///     AnyGate::new(Arc::new(RateLimiter::with_clock(Quota::per_second(10), clock))),
+///     AnyGate::new(Arc::new(Bulkhead::with_clock(10, ManualClock::new()))),
+///     AnyGate::new(Arc::new(RateLimiter::with_clock(Quota::per_second(10), ManualClock::new()))),
 /// ];
 /// assert!(gates.iter().all(|gate| gate.ask("/").is_pass()));
 /// ```
@@ -193,7 +192,7 @@ crate::internal::debug_by_display!(AnyRefusal);
 
 impl Error for AnyRefusal {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source_of_refusal()
+        Some(self.0.source_of_refusal())
     }
 }
 
@@ -203,7 +202,7 @@ trait DynRefusal: fmt::Display {
     fn retry_after(&self) -> Option<Duration>;
     fn standing(&self) -> Option<Standing>;
     fn label(&self) -> &'static str;
-    fn source_of_refusal(&self) -> Option<&(dyn Error + 'static)>;
+    fn source_of_refusal(&self) -> &(dyn Error + 'static);
 }
 
 impl<R: Refusal> DynRefusal for R {
@@ -223,7 +222,7 @@ impl<R: Refusal> DynRefusal for R {
         Refusal::label(self)
     }
 
-    fn source_of_refusal(&self) -> Option<&(dyn Error + 'static)> {
+    fn source_of_refusal(&self) -> &(dyn Error + 'static) {
         super::refusal::source_of_refusal(self)
     }
 }

@@ -12,8 +12,8 @@ use pin_project_lite::pin_project;
 /// The candidate learns from the calls that it would have let pass. It is asked once for each call, and calls do not wait at it: a call that
 /// would have to wait counts as neither. A closure is told both decisions.
 ///
-/// A candidate sees the calls that the gate in force let pass, and those that it refused. What it would have kept away from the service
-/// reaches the service all the same, so a breaker or a throttle as a candidate learns from more calls than it would alone.
+/// A candidate sees the calls that the gate in force let pass, and those that it refused. Calls that it would have refused reach the
+/// service all the same, so a breaker or a throttle as a candidate learns from more calls than it would alone.
 ///
 /// # Examples
 ///

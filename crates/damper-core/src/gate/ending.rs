@@ -27,7 +27,9 @@ use core::error::Error;
 pub enum Ending {
     /// The server did its work.
     Success,
-    /// The server answered, but did not do what it was asked for: the request was wrong, or the application says no.
+    /// The server answered, but did not do what it was asked for.
+    ///
+    /// The request was wrong, or the application says no.
     ///
     /// The server works. The time that it took says nothing about its work.
     Declined,
@@ -45,7 +47,9 @@ pub enum Ending {
     Broken,
     /// There was no answer in time.
     TimedOut,
-    /// A gate in this process refused the call, or the request could not be made. The server has not seen it.
+    /// The server has not seen the call.
+    ///
+    /// A gate in this process refused it, or the request could not be made.
     NotSent,
 }
 

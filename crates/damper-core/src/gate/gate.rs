@@ -1,4 +1,4 @@
-//! What decides whether a call may pass.
+//! The question whether a call may pass, and its answers.
 
 use super::{Permit, Refusal};
 use core::convert::Infallible;
@@ -7,7 +7,9 @@ use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-/// What decides whether a call may pass: a limiter, a breaker, a throttle, a concurrency limit, or a gate of your own.
+/// Decides whether a call may pass.
+///
+/// Limiters, breakers, throttles and concurrency limits are gates, and so is a type of your own that implements this trait.
 ///
 /// This trait names what a gate gives. [`Ask`] is the question, which depends on the type of the calls.
 ///
@@ -67,13 +69,13 @@ use core::task::{Context, Poll};
     note = "for one per key, write `PerKey::new(|call: &Call| key, Arc::new(breakers))`"
 )]
 pub trait Gate {
-    /// What a call gets that may pass.
+    /// The permit of a call that may pass.
     type Permit: Permit;
 
-    /// Why a call may not pass.
+    /// The reason why a call may not pass.
     type Refusal: Refusal;
 
-    /// How a call waits. [`Never`] if none does.
+    /// The wait of a call: [`Never`] if none waits.
     type Wait: Future<Output = Result<Self::Permit, Self::Refusal>>;
 
     /// Returns the refusal that every call would get now; `None` if some call might pass. Default: `None`.
@@ -154,6 +156,10 @@ impl<P, W, R> Answer<P, W, R> {
 
 impl<P, R> Answer<P, Never<P, R>, R> {
     /// Returns the permit or the refusal of a gate at which no call waits.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
     #[inline]
     pub fn into_result(self) -> Result<P, R> {
         match self {

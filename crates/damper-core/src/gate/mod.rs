@@ -69,6 +69,7 @@ pub use measured::{Measured, RecordsEarly};
 pub use pair::{Either, WaitBehind};
 pub use per_key::{AskKey, GateOfKey, GateStore, KeyOf, PerKey};
 pub use permit::Permit;
+pub(crate) use refusal::source_of_refusal;
 pub use refusal::{NotSent, Refusal, RefusalKind, is_refusal};
 pub use standing::Standing;
 pub use verdict::Verdict;

@@ -1,5 +1,6 @@
 //! Two gates, one behind the other.
 
+use super::refusal::source_of_refusal;
 use super::{Answer, AnswerOf, Ask, AtOnce, Gate, Refusal, RefusalKind, Standing};
 use core::error::Error;
 use core::fmt;
@@ -67,10 +68,10 @@ impl<A: fmt::Display, B: fmt::Display> fmt::Debug for Either<A, B> {
 
 impl<A: Refusal, B: Refusal> Error for Either<A, B> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::First(refusal) => super::refusal::source_of_refusal(refusal),
-            Self::Second(refusal) => super::refusal::source_of_refusal(refusal),
-        }
+        Some(match self {
+            Self::First(refusal) => source_of_refusal(refusal),
+            Self::Second(refusal) => source_of_refusal(refusal),
+        })
     }
 }
 

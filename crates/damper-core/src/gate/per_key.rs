@@ -37,7 +37,9 @@ pub trait AskKey<K: ?Sized>: Gate {
         self.ask_key_cost(key, 1)
     }
 
-    /// Asks the gate of this key about a call of `tokens` tokens. Gates that do not count tokens ignore how many.
+    /// Asks the gate of this key about a call of `tokens` tokens.
+    ///
+    /// Gates that do not count tokens ignore how many.
     fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self>;
 }
 

@@ -1,9 +1,9 @@
-//! What a gate gives to a call that may pass.
+//! The permit of a call that may pass.
 
 use super::{Ending, Standing, Verdict};
 use core::time::Duration;
 
-/// What a gate gives to a call that may pass, and how it learns how the call went.
+/// The permit of a call that may pass: it learns how the call went.
 ///
 /// A permit is dropped without a word if the call was not made, or if its caller went away.
 ///
@@ -47,7 +47,9 @@ pub trait Permit: Sized {
     /// If not, it ends with the response's head.
     const HOLDS: bool = true;
 
-    /// Records what the head of the response says. The call goes on, and keeps what it holds. Default: does nothing.
+    /// Records what the head of the response says. Default: does nothing.
+    ///
+    /// The call goes on, and keeps what it holds.
     ///
     /// A latency from the permit to now is that of the server, without the time in which the caller reads the body.
     #[inline]
@@ -77,7 +79,7 @@ pub trait Permit: Sized {
         None
     }
 
-    /// Returns how long a call takes while the service is not overloaded, if the gate knows it. Default: `None`.
+    /// Returns how long a call takes while the service is not overloaded. Default: `None`, which is unknown.
     ///
     /// A call that was given less time and timed out says nothing about the service.
     #[inline]

@@ -182,7 +182,7 @@ pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
     })
 }
 
-/// Returns the source of an error that shows a refusal in its own message: the refusal's own source, or else [`NotSent`].
-pub(crate) fn source_of_refusal(refusal: &(impl Error + 'static)) -> Option<&(dyn Error + 'static)> {
-    if is_refusal(refusal) { Some(refusal) } else { Some(&NotSent) }
+/// Returns the refusal, if it is known to be one, or else [`NotSent`]: the source of an error in its place.
+pub(crate) fn source_of_refusal(refusal: &(impl Error + 'static)) -> &(dyn Error + 'static) {
+    if is_refusal(refusal) { refusal } else { &NotSent }
 }

@@ -1,10 +1,10 @@
-//! What is known of a call that has ended.
+//! The facts about a call that has ended.
 
 use super::Ending;
 use core::error::Error;
 use core::time::Duration;
 
-/// What is known of a call that has ended. Each gate reads from it what it needs.
+/// The facts about a call that has ended. Each gate reads from it what it needs.
 ///
 /// # Examples
 ///
@@ -31,7 +31,7 @@ pub struct Verdict {
     pub ending: Ending,
     /// The pause that the server asked for.
     pub retry_after: Option<Duration>,
-    /// What the call cost in the units of the limit, if the response told.
+    /// The cost of the call in the units of the limit, if the response told it.
     pub cost: Option<u32>,
     /// Whether a server may have processed the call.
     pub may_be_processed: bool,
@@ -69,7 +69,9 @@ impl Verdict {
         Self { cost: Some(cost), ..self }
     }
 
-    /// Says that no server can have processed the call: it was not sent, or refused unseen, as by HTTP/2's `REFUSED_STREAM`.
+    /// Says that no server can have processed the call.
+    ///
+    /// It was not sent, or refused unseen, as by HTTP/2's `REFUSED_STREAM`.
     #[inline]
     #[must_use]
     pub const fn unprocessed(self) -> Self {

@@ -73,7 +73,7 @@ impl Failure {
 
     /// Returns the failure that a call ended with; `None` if there is nothing to repeat.
     ///
-    /// What the server declined, or failed to do, is not repeated. A refusal of a gate in this process is [fatal](Self::FATAL).
+    /// A call that the server declined, or failed to carry out, is not repeated. A refusal of a gate in this process is [fatal](Self::FATAL).
     #[must_use]
     pub const fn of_verdict(verdict: &Verdict) -> Option<Self> {
         let failure = match verdict.ending {

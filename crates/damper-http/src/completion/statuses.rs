@@ -1,4 +1,4 @@
-//! What is known of a call by its response.
+//! The facts that a response tells about its call.
 
 use super::ResponseHead;
 use crate::rate_limit::Refused;
@@ -32,7 +32,7 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 pub struct Statuses;
 
 impl Statuses {
-    /// Returns what is known of a call with this response, or with the error in its place.
+    /// Returns the facts about a call with this response, or with the error in its place.
     #[inline]
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
@@ -120,7 +120,7 @@ fn ending_of_tonic(error: &(dyn Error + 'static)) -> Option<Ending> {
     Some(if ending.is_overload() { ending } else { Ending::Broken })
 }
 
-/// Returns the ending that the status of gRPC in these headers or trailers tells; `None` if there is none.
+/// Returns the ending by the status of gRPC in these headers or trailers, if there is one.
 #[inline]
 pub(crate) fn grpc_ending(headers: &HeaderMap) -> Option<Ending> {
     grpc_status(headers).map(ending_of_grpc_status)

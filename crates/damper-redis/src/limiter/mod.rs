@@ -38,11 +38,9 @@ pub use builder::{Leasing, RedisLimiterBuilder};
 pub use error::{RedisLimiterError, Unavailable};
 pub use key::RedisKey;
 pub use keyed_redis_limiter::KeyedRedisLimiter;
-#[cfg(feature = "http")]
 pub(crate) use keyed_redis_limiter::OfKey;
 pub use redis_limiter::RedisLimiter;
 pub use reservation::{KeyedRedisReservation, RedisReservation};
-#[cfg(feature = "http")]
 pub(crate) use shared::Begun;
 pub(crate) use shared::Shared;
 pub use status::{LastError, RedisCounts, RedisEvent, RedisStatus};

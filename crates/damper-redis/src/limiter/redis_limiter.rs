@@ -105,7 +105,6 @@ impl RedisLimiter {
     }
 
     /// Decides on `n` tokens if that needs no server; `None` where the quota is unlimited.
-    #[cfg(feature = "http")]
     pub(crate) fn begin(&self, n: u32) -> Option<Begun> {
         match &*self.owned {
             Owned::Limited { shared, limit } => Some(shared.begin(limit, n)),
@@ -114,7 +113,6 @@ impl RedisLimiter {
     }
 
     /// The limit, without its name; `None` where the quota is unlimited.
-    #[cfg(feature = "http")]
     pub(crate) fn of_limit(&self) -> Option<super::OfKey> {
         match &*self.owned {
             Owned::Limited { shared, limit } => Some(super::OfKey::new(Arc::clone(shared), Arc::clone(limit))),

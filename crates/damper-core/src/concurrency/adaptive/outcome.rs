@@ -36,7 +36,7 @@ impl Outcome {
     }
 }
 
-/// What a call says about the load of its server.
+/// Reads from a call the load of its server.
 impl From<&Verdict> for Outcome {
     #[inline]
     fn from(verdict: &Verdict) -> Self {

@@ -1,0 +1,93 @@
+//! The limiters as gates.
+
+use crate::limiter::{Begun, KeyedRedisLimiter, OfKey, RedisKey, RedisLimiter};
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use damper_core::Denied;
+use damper_core::gate::{Answer, AnswerOf, Ask, AskCost, AskKey, Gate};
+
+/// The wait for a decision that the server or the policy makes.
+#[must_use = "futures do nothing unless polled"]
+pub struct RedisWait(Pin<Box<dyn Future<Output = Result<(), Denied>> + Send>>);
+
+impl Future for RedisWait {
+    type Output = Result<(), Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for RedisWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisWait").finish_non_exhaustive()
+    }
+}
+
+/// Answers at once where leased tokens or this process decide. Otherwise `limit` decides later.
+fn answer(begun: Option<Begun>, limit: impl FnOnce() -> Option<OfKey>, cost: u32) -> Answer<(), RedisWait, Denied> {
+    let open = match begun {
+        None => return Answer::Pass(()),
+        Some(Begun::Done(decided)) => return decided.map(drop).into(),
+        Some(open) => open,
+    };
+    match limit() {
+        // There is a limit where something is open.
+        None => Answer::Pass(()),
+        Some(limit) => Answer::Wait(RedisWait(Box::pin(async move { limit.decide(cost, open).await.map(drop) }))),
+    }
+}
+
+/// One limit for all calls of all processes. A call that leased tokens allow does not wait.
+///
+/// # Examples
+///
+/// ```no_run
+/// # mod damper { pub use damper_core::*; pub extern crate damper_redis as redis; }
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use damper::Quota;
+/// use damper::gate::{Answer, Ask};
+/// use damper::redis::RedisLimiter;
+///
+/// let fleet = RedisLimiter::connect("redis://127.0.0.1/").quota(Quota::per_second(10_000)).build().await?;
+/// match fleet.ask("a call") {
+///     Answer::Pass(()) => println!("allowed by a lease"),
+///     Answer::Wait(wait) => println!("decided by the server: {:?}", wait.await),
+///     Answer::Refuse(denied) => println!("{denied}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+impl Gate for RedisLimiter {
+    type Permit = ();
+    type Refusal = Denied;
+    type Wait = RedisWait;
+}
+
+impl<Q: ?Sized> AskCost<Q> for RedisLimiter {
+    fn ask_cost(&self, _: &Q, tokens: u32) -> AnswerOf<Self> {
+        answer(self.begin(tokens), || self.of_limit(), tokens)
+    }
+}
+
+impl<Q: ?Sized> Ask<Q> for RedisLimiter {
+    fn ask(&self, call: &Q) -> AnswerOf<Self> {
+        self.ask_cost(call, 1)
+    }
+}
+
+/// A limit for each key, for the calls of all processes: the store of a [`PerKey`](damper_core::gate::PerKey).
+impl Gate for KeyedRedisLimiter {
+    type Permit = ();
+    type Refusal = Denied;
+    type Wait = RedisWait;
+}
+
+impl<K: RedisKey + ?Sized> AskKey<K> for KeyedRedisLimiter {
+    fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
+        let limit = self.of(key);
+        let begun = limit.as_ref().map(|limit| limit.begin(tokens));
+        answer(begun, || limit, tokens)
+    }
+}
