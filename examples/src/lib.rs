@@ -28,4 +28,5 @@
 //! | `hyper_server` | a hyper server with a limit per client, without tower |
 //! | `limit_elsewhere` | a limit of one's own that takes its time: a task that keeps it is asked over a channel |
 //! | `tonic_echo` | a tonic server with a limit per client; a client's own retry inside of a breaker |
+//! | `own_gate` | a gate of one's own, which is closed at night, beside a limit per user |
 //! | `own_middleware` | limits and breakers in a framework without an adapter |

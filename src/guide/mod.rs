@@ -16,6 +16,7 @@
 //! | [`guarantees`] | the exact guarantees of each part, and their limits |
 //! | [`costs`] | time, memory, many cores |
 //! | `trying` | what a candidate would refuse, before it refuses anyone; the smallest quota for yesterday's traffic |
+//! | [`own_gate`] | a gate of your own: what it takes, and how it goes together with damper's |
 //! | [`testing`] | how to test your own code: time, refusals, layers |
 //! | `across_machines` | one limit for a fleet, on Redis: leases, policies, losses (feature `redis`) |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
@@ -65,6 +66,7 @@ pub mod mesh;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod minorities;
+pub mod own_gate;
 pub mod rates;
 pub mod retries;
 pub mod testing;

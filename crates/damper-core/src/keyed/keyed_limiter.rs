@@ -434,7 +434,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         }
     }
 
-    /// Takes tokens of a key of the first tier that has a slot. Returns what it found if that is not possible.
+    /// Takes tokens of a key of the first tier that has a slot. Returns what it found if it cannot.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     fn take_at_once(&self, fingerprint: Fingerprint, n: u32) -> Result<TakeResult, Option<(&Slot, SlotWord)>> {

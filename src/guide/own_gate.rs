@@ -1,0 +1,75 @@
+//! Your own gate.
+//!
+//! A gate decides whether a call may pass. Limiters, breakers, throttles and concurrency limits are gates, and what decides by something else
+//! can be one too: by the hour of the day, by a switch, by the load of a machine. It takes some twenty lines:
+//!
+//! | you write | it says |
+//! |---|---|
+//! | `impl Gate` | the types of its permit, of its refusal, and of its wait: [`Never`](crate::gate::Never) if no call waits |
+//! | `impl Ask<Q>` | whether a call of the type `Q` may pass. `impl<Q: ?Sized> Ask<Q>` decides without looking at the call |
+//! | `impl Refusal` | the kind of a refusal, which gives its status, and when a call has a chance again |
+//! | `impl Permit` | only if it learns from calls, or holds something while they last; `()` is a permit that does neither |
+//!
+//! # A gate that learns
+//!
+//! A permit is told how its call went by a [`Verdict`](crate::gate::Verdict), in facts: the call was limited, or unavailable, or it was never
+//! sent. What that means is the gate's own affair. This one closes for a caller whose last call cost more than it had:
+//!
+//! ```
+//! use damper::gate::{Answer, Ask, Ending, Gate, Never, Permit, Refusal, RefusalKind, Verdict};
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicI64, Ordering};
+//!
+//! /// Tokens that are spent once, by what each call turns out to cost.
+//! #[derive(Clone)]
+//! struct Credit(Arc<AtomicI64>);
+//!
+//! #[derive(Clone, Debug)]
+//! struct UsedUp;
+//!
+//! impl Gate for Credit {
+//!     type Permit = Credit;
+//!     type Refusal = UsedUp;
+//!     type Wait = Never<Credit, UsedUp>;
+//! }
+//!
+//! impl<Q: ?Sized> Ask<Q> for Credit {
+//!     fn ask(&self, _call: &Q) -> Answer<Credit, Self::Wait, UsedUp> {
+//!         if self.0.load(Ordering::Relaxed) > 0 { Answer::Pass(self.clone()) } else { Answer::Refuse(UsedUp) }
+//!     }
+//! }
+//!
+//! impl Permit for Credit {
+//!     fn end(self, verdict: &Verdict) {
+//!         self.0.fetch_sub(i64::from(verdict.cost.unwrap_or(1)), Ordering::Relaxed);
+//!     }
+//! }
+//!
+//! impl Refusal for UsedUp {
+//!     fn kind(&self) -> RefusalKind {
+//!         RefusalKind::OverLimit
+//!     }
+//! }
+//!
+//! impl std::error::Error for UsedUp {}
+//!
+//! impl std::fmt::Display for UsedUp {
+//!     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+//!         f.write_str("the credit is used up")
+//!     }
+//! }
+//!
+//! let gate = Credit(Arc::new(AtomicI64::new(100)));
+//! let Answer::Pass(permit) = gate.ask("a prompt") else { panic!("there is credit") };
+//! permit.end(&Verdict::of(Ending::Success).with_cost(250));
+//! assert!(!gate.ask("another prompt").is_pass());
+//! ```
+//!
+//! # Together with others
+//!
+//! A gate of your own goes wherever one of damper's does: into a pair, behind an [`Exempt`](crate::gate::Exempt) or
+//! [`Beside`](crate::gate::Beside) another one, and as a store of gates into [`PerKey`](crate::gate::PerKey). A
+//! [`CallError`](crate::CallError) with its refusal is known to [`is_refusal`](crate::is_refusal), so a breaker around it does not count the
+//! call as a failure of the server, and a retry does not repeat it.
+//!
+//! The example [`own_gate`](https://github.com/damper-rs/damper/blob/main/examples/own_gate.rs) is closed at night.
