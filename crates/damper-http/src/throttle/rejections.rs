@@ -45,7 +45,11 @@ impl Rejections {
     #[inline]
     #[must_use]
     pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
-        let ending = Statuses::judge(response).ending;
+        let ending = match response {
+            // By the status alone: a look at the rest of the head would have the response copied once more.
+            Ok(head) => Ending::of_status(head.status.as_u16()),
+            Err(error) => Statuses::judge(Err(error)).ending,
+        };
         match ending.is_accepted() {
             Some(true) => Verdict::Success,
             Some(false) if ending == Ending::TimedOut => Verdict::DeadlineExceeded,
