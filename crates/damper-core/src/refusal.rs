@@ -20,7 +20,8 @@ use core::error::Error;
 /// ```
 /// # extern crate damper_core as damper;
 /// # #[cfg(feature = "std")] {
-/// use damper::{Bulkhead, Verdict, is_refusal};
+/// use damper::breaker::Verdict;
+/// use damper::{Bulkhead, is_refusal};
 ///
 /// fn verdict<T>(result: &Result<T, std::io::Error>) -> Verdict {
 ///     match result {
