@@ -2,7 +2,8 @@
 //!
 //! A host that is down stops no call to another.
 
-use damper::{BreakerConfig, CallError, KeyedCircuitBreaker, ManualClock, State};
+use damper::breaker::State;
+use damper::{BreakerConfig, CallError, KeyedCircuitBreaker, ManualClock};
 use std::error::Error;
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! A breaker trips, refuses, probes and closes; time is moved by hand, so this takes none.
 
-use damper::{BreakerConfig, BreakerConfigError, CallError, CircuitBreaker, ManualClock, State};
+use damper::breaker::State;
+use damper::{BreakerConfig, BreakerConfigError, CallError, CircuitBreaker, ManualClock};
 use std::time::Duration;
 
 /// The upstream, which is up or down as the caller says.

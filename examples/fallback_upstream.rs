@@ -3,8 +3,9 @@
 //! Callers do not wait for a server that is known to be down.
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
+use damper::breaker::Verdict;
 use damper::tower::{BreakerLayer, BreakerService, One};
-use damper::{BreakerConfig, CallError, CircuitBreaker, Verdict};
+use damper::{BreakerConfig, CallError, CircuitBreaker};
 use reqwest::{Client, Response};
 use std::error::Error;
 use std::sync::Arc;

@@ -2,7 +2,8 @@
 //!
 //! It calls `check` before a handler, `try_acquire` before an upstream.
 
-use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, Denied, KeyedLimiter, Quota, Verdict};
+use damper::breaker::Verdict;
+use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, Denied, KeyedLimiter, Quota};
 use std::error::Error;
 use std::net::IpAddr;
 

@@ -3,8 +3,9 @@
 //! The requests and responses stay those of reqwest.
 
 use axum::{Router, http::StatusCode, routing::get};
+use damper::breaker::{State, Verdict};
 use damper::tower::BreakerLayer;
-use damper::{BreakerConfig, CallError, KeyedCircuitBreaker, State, Verdict};
+use damper::{BreakerConfig, CallError, KeyedCircuitBreaker};
 use reqwest::{Client, Request, Response};
 use std::error::Error;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! The adaptive throttle in outages, recoveries and ordinary traffic, and against a slow model.
 #![cfg(feature = "alloc")]
 
+use damper::breaker::Verdict;
 use damper::throttle::{AdaptiveThrottle, MaxRefusedError, MultiplierError, Throttled};
-use damper::{CallError, Clock, ManualClock, Verdict};
+use damper::{CallError, Clock, ManualClock};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -49,7 +49,8 @@ use breaker_bugs::slices_of_nothing::SlicesOfNothing;
 use breaker_bugs::state_without_time::StateWithoutTime;
 #[cfg(feature = "alloc")]
 use breaker_bugs::whole_seconds::WholeSeconds;
-use damper::{BreakerConfig, BreakerConfigError, CircuitBreaker, Clock, Permit, State, Window};
+use damper::breaker::{Permit, State, Window};
+use damper::{BreakerConfig, BreakerConfigError, CircuitBreaker, Clock};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;

@@ -34,8 +34,8 @@ mod models {
     pub(crate) mod skewed;
 }
 
-use damper::breaker::{BreakerConfigBuilder, OnStateChange};
-use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock, Verdict};
+use damper::breaker::{BreakerConfigBuilder, OnStateChange, Verdict};
+use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock};
 use models::breaker::{self, Control, Due, Outcome, Plan, Step, WindowOf};
 use proptest::prelude::*;
 use std::time::Duration;

@@ -2,11 +2,12 @@
 //!
 //! Nothing panics, even with overflow checks. Decisions stay right wherever the clock can represent the time.
 
+use damper::breaker::State;
 use damper::time::FixedFrequency;
 use damper::word32::Word32Error;
 use damper::{
     Alignment, BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, FixedWindow, LeakyBucket, Quota, RateLimiter,
-    RateLimiter32, SlidingCounter, State,
+    RateLimiter32, SlidingCounter,
 };
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -208,7 +209,7 @@ fn breaker_configs() -> impl Strategy<Value = BreakerConfig> {
                 .minimum_calls(1);
             #[cfg(feature = "alloc")]
             let config = match window {
-                Some(time) => config.window(damper::Window::last(time.max(Duration::from_micros(10)))),
+                Some(time) => config.window(damper::breaker::Window::last(time.max(Duration::from_micros(10)))),
                 None => config,
             };
             #[cfg(not(feature = "alloc"))]

@@ -16,12 +16,11 @@ mod support;
 
 use breakers::{BoxError, COOLDOWN, clocked, clocked_with, let_probe};
 use bytes::Bytes;
+use damper::breaker::{State, Verdict, Window};
 use damper::deadline::UsualLatency;
 use damper::http::{AtHead, CircuitBreakerLayer, Head, MinBudget, PerHost, ResponseHead, ServerErrors, Single};
 use damper::store::LruStore;
-use damper::{
-    BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock, State, Verdict, Window,
-};
+use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock};
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};

@@ -6,6 +6,7 @@
 mod support;
 
 use bytes::Bytes;
+use damper::breaker::State;
 use damper::http::{
     CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, Rejections, RetryLayer, ServerErrors, ThrottleLayer,
     TimeoutUnit, TransientFailures,
@@ -15,7 +16,7 @@ use damper::throttle::AdaptiveThrottle;
 use damper::tower::{BulkheadLayer, LimitLayer};
 use damper::{
     Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Quota,
-    RateLimiter, Retry, RetryError, State,
+    RateLimiter, Retry, RetryError,
 };
 use futures_util::{StreamExt, stream};
 use http::{HeaderName, Request, Response, StatusCode};

@@ -5,8 +5,9 @@
 #[expect(dead_code, reason = "some of it is for the breakers")]
 mod support;
 
+use damper::CallError;
+use damper::breaker::Verdict;
 use damper::http::{AtBodyEnd, AtHead, CallGuard, CallObserver, Completion, ObservedCall, ResponseHead};
-use damper::{CallError, Verdict};
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;

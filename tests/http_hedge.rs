@@ -10,11 +10,12 @@ mod models {
     pub(crate) mod tokio_clock;
 }
 
+use damper::breaker::State;
 use damper::http::{
     CircuitBreakerLayer, HedgeLayer, HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer,
 };
 use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter, RetryBudgetConfig};
-use damper::{Backoff, BreakerConfig, CircuitBreaker, Deadline, Quota, RateLimiter, Retry, State};
+use damper::{Backoff, BreakerConfig, CircuitBreaker, Deadline, Quota, RateLimiter, Retry};
 use http::{Method, Request, Response, StatusCode};
 use models::tokio_clock::TokioClock;
 use std::future::{pending, poll_fn};

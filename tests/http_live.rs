@@ -2,13 +2,14 @@
 #![cfg(all(feature = "axum", feature = "live"))]
 
 use bytes::Bytes;
+use damper::breaker::State;
 use damper::decision_log::{DecisionLog, Logged};
 use damper::http::live::{Latencies, LivePage, LivePageError, LiveRecorder, LiveService, LiveToken, SlowReader};
 use damper::http::{PeerAddress, PerClient, RateLimitLayer};
 use damper::metrics::{Readings, Source};
 use damper::{
     BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, ManualClock, Quota,
-    RateLimiter, State,
+    RateLimiter,
 };
 use http::header::{ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{Request, Response, StatusCode};

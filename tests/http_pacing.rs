@@ -10,6 +10,7 @@ mod models {
 }
 
 use bytes::Bytes;
+use damper::breaker::State;
 use damper::http::{
     BufferedBody, CircuitBreakerLayer, ClientDeadlineLayer, Head, Headers, HostPacers, HttpHints, Pacers, PacingLayer,
     RateLimitLayer, ResponseHead, StackPart, TimeoutUnit, client_stack,
@@ -19,8 +20,7 @@ use damper::throttle::{
     Hints, Level, Moment, NoPacing, PaceTooSlow, PacedRetry, Pacer, ReadHints, RemainingDecrease, Strategy,
 };
 use damper::{
-    Backoff, BreakerConfig, CallError, CircuitBreaker, Deadline, Quota, RateLimiter, Retry, RetryBudget, State,
-    is_refusal,
+    Backoff, BreakerConfig, CallError, CircuitBreaker, Deadline, Quota, RateLimiter, Retry, RetryBudget, is_refusal,
 };
 use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};

@@ -5,6 +5,7 @@ mod models {
     pub(crate) mod tokio_clock;
 }
 
+use damper::breaker::State;
 use damper::concurrency::{Admission, LimitBounds};
 use damper::http::{
     AdmissionLayer, ByHeader, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, Headers,
@@ -15,7 +16,6 @@ use damper::shadow::{ShadowReport, Shadowed};
 use damper::tower::{BreakerLayer, LimitLayer};
 use damper::{
     BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, KeyedLimiter, ManualClock, Quota, RateLimiter, SlidingLog,
-    State,
 };
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::Empty;

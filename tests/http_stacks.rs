@@ -8,6 +8,7 @@
 mod support;
 
 use bytes::Bytes;
+use damper::breaker::State;
 use damper::concurrency::{FullCause, LimitBounds};
 use damper::http::{
     AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer,
@@ -20,7 +21,6 @@ use damper::tower::{BulkheadLayer, LimitLayer};
 use damper::{
     Admission, AdmissionRequest, Backoff, BreakerConfig, Bulkhead, BulkheadFull, CallError, CircuitBreaker,
     CircuitOpen, Deadline, DeadlineExceeded, Denied, ManualClock, NotAdmitted, Quota, RateLimiter, Retry, RetryError,
-    State,
 };
 use futures_util::{StreamExt, stream};
 use http::{HeaderName, Request, Response, StatusCode};
@@ -584,7 +584,7 @@ async fn custom_layers_keep_their_rules() {
     let breaker = Arc::new(CircuitBreaker::new(failures(1)));
     let breakers = CircuitBreakerLayer::new(Arc::clone(&breaker)).min_budget(SHORT).classify(
         |response: Result<&ResponseHead<'_>, &StackError>| match response {
-            Ok(head) if head.status == StatusCode::NOT_FOUND => damper::Verdict::Failure,
+            Ok(head) if head.status == StatusCode::NOT_FOUND => damper::breaker::Verdict::Failure,
             other => ServerErrors::judge(other.map_err(|error| error as _)),
         },
     );

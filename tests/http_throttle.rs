@@ -6,6 +6,7 @@
 mod support;
 
 use bytes::Bytes;
+use damper::breaker::{State, Verdict};
 use damper::http::{
     AtBodyEnd, AtHead, CircuitBreakerLayer, ClientDeadlineLayer, Head, Rejections, ResponseHead, RetryLayer,
     ThrottleLayer, Throttles,
@@ -13,10 +14,7 @@ use damper::http::{
 use damper::retry::GaveUp;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottlePermit, Throttled};
 use damper::time::Seed;
-use damper::{
-    Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, Deadline, ManualClock, Retry, State, Verdict,
-    is_refusal,
-};
+use damper::{Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, Deadline, ManualClock, Retry, is_refusal};
 use futures_util::future::join_all;
 use futures_util::{FutureExt, StreamExt, stream};
 use http::{Request, Response, StatusCode};

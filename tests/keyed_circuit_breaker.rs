@@ -1,10 +1,8 @@
 //! A breaker for every key, through the public API.
 #![cfg(feature = "std")]
 
-use damper::{
-    BreakerConfig, CallError, CircuitBreaker, KeyedCircuitBreaker, ManualClock, OnStateChange, State, StateChange,
-    Verdict, Window,
-};
+use damper::breaker::{OnStateChange, State, StateChange, Verdict, Window};
+use damper::{BreakerConfig, CallError, CircuitBreaker, KeyedCircuitBreaker, ManualClock};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -62,7 +62,7 @@ fn failing_minority_takes_the_retry_budget_once_it_is_above_the_ratio() {
 /// There are 100 calls a second for ten minutes. One tenant makes a part of them, beyond its quota: they get 429. All others get 200.
 /// `judge` is the verdict on a status.
 #[cfg(feature = "http")]
-fn polite_calls_sent(tenants_thousandths: u64, judge: impl Fn(http::StatusCode) -> damper::Verdict) -> f64 {
+fn polite_calls_sent(tenants_thousandths: u64, judge: impl Fn(http::StatusCode) -> damper::breaker::Verdict) -> f64 {
     let clock = ManualClock::new();
     let throttle = damper::throttle::AdaptiveThrottle::with_clock(&clock, 1);
     let mut random = Random(1);
@@ -82,7 +82,7 @@ fn polite_calls_sent(tenants_thousandths: u64, judge: impl Fn(http::StatusCode) 
 #[cfg(feature = "http")]
 #[test]
 fn tenant_beyond_its_quota_has_no_calls_of_others_throttled() {
-    use damper::Verdict;
+    use damper::breaker::Verdict;
     use damper::http::{Rejections, ResponseHead};
     use http::{Response, StatusCode};
 

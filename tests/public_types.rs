@@ -154,7 +154,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
 
 #[test]
 fn types_of_words_of_32_bits_have_the_traits_users_expect() {
-    use damper::Permit;
+    use damper::breaker::Permit;
     use damper::time::CoarseClock;
     use damper::word32::*;
     type OnTimer = &'static CoarseClock;

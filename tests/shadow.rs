@@ -1,8 +1,9 @@
 //! A candidate beside what is in force: each decides as it would alone.
 
 use core::time::Duration;
+use damper::breaker::Verdict;
 use damper::shadow::{ShadowReport, Shadowed};
-use damper::{BreakerConfig, CircuitBreaker, FixedWindow, LimitSet, Limiter, ManualClock, Quota, RateLimiter, Verdict};
+use damper::{BreakerConfig, CircuitBreaker, FixedWindow, LimitSet, Limiter, ManualClock, Quota, RateLimiter};
 use proptest::prelude::*;
 
 /// Moves the clock by so many milliseconds, then asks for so many tokens.

@@ -1,10 +1,9 @@
 //! The messages of the assertions for users.
 #![cfg(feature = "alloc")]
 
+use damper::breaker::State;
 use damper::testing::{assert_allows, assert_opens_after};
-use damper::{
-    BreakerConfig, Bulkhead, CircuitBreaker, CircuitBreaker32, CoarseClock, ManualClock, Quota, RateLimiter, State,
-};
+use damper::{BreakerConfig, Bulkhead, CircuitBreaker, CircuitBreaker32, CoarseClock, ManualClock, Quota, RateLimiter};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 

@@ -9,10 +9,10 @@ mod breakers;
 mod support;
 
 use breakers::{COOLDOWN, Clocked, clocked, clocked_with, let_probe};
-use damper::breaker::Permit;
+use damper::breaker::{Permit, State, Verdict};
 use damper::http::{CircuitBreak, CircuitBreakerLayer, PerHost, RateLimitLayer, Single};
 use damper::tonic::{AtTrailers, unavailability};
-use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, Quota, RateLimiter, State, Verdict};
+use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, Quota, RateLimiter};
 use futures_util::FutureExt;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use http::{Request, Response};

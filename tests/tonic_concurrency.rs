@@ -4,13 +4,14 @@
 #[path = "tonic/support.rs"]
 mod support;
 
+use damper::breaker::State;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
 use damper::http::{
     Acquisition, AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, ConcurrencyLimit,
     ConcurrencyPermit, Head, LoadSigns, client_stack,
 };
 use damper::tonic::{AtTrailers, Grpc, IntoStatus};
-use damper::{BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, State};
+use damper::{BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use std::future::{Ready, poll_fn};
 use std::net::SocketAddr;

@@ -8,6 +8,7 @@
 mod support;
 
 use bytes::Bytes;
+use damper::breaker::{State, Verdict};
 use damper::http::{
     AttemptTimedOut, CircuitBreakerLayer, ClientConcurrencyLayer, RetryLayer, StackError, StackPart, client_stack,
     server_stack,
@@ -17,7 +18,7 @@ use damper::tonic::{AtTrailers, Grpc, GrpcRetries};
 use damper::tower::LimitLayer;
 use damper::{
     Admission, Backoff, BreakerConfig, BulkheadFull, CircuitBreaker, CircuitOpen, DeadlineExceeded, Denied, Quota,
-    RateLimiter, Retry, RetryError, State, Verdict,
+    RateLimiter, Retry, RetryError,
 };
 use http::{Request, Response};
 use std::future::pending;

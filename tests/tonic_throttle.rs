@@ -5,10 +5,11 @@
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
+use damper::breaker::Verdict;
 use damper::http::{RateLimitLayer, ThrottleLayer, ThrottleService};
 use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::tonic::{AtTrailers, IntoStatus, rejection};
-use damper::{CallError, ManualClock, Quota, Verdict, is_refusal};
+use damper::{CallError, ManualClock, Quota, is_refusal};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,9 +6,10 @@
 mod support;
 
 use bytes::Bytes;
+use damper::breaker::State;
 use damper::http::{CircuitBreakerLayer, RateLimitLayer};
 use damper::tonic::AtTrailers;
-use damper::{BreakerConfig, CircuitBreaker, ManualClock, Quota, State};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock, Quota};
 use futures_util::stream::{self, StreamExt};
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full, StreamBody};

@@ -1,10 +1,10 @@
 //! Breakers before services of any request type.
 #![cfg(feature = "tower")]
 
+use damper::breaker::{State, Verdict};
 use damper::tower::{BreakerLayer, BreakerService, EveryErr, LimitLayer};
 use damper::{
-    BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Denied, KeyedCircuitBreaker, ManualClock, Quota,
-    RateLimiter, State, Verdict,
+    BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Denied, KeyedCircuitBreaker, ManualClock, Quota, RateLimiter,
 };
 use std::cell::Cell;
 use std::convert::Infallible;

@@ -1,9 +1,10 @@
 //! Throttles before services of any request type.
 #![cfg(feature = "tower")]
 
+use damper::breaker::Verdict;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, Throttled};
 use damper::tower::{EveryErr, ThrottleLayer};
-use damper::{Bulkhead, BulkheadFull, CallError, ManualClock, Verdict};
+use damper::{Bulkhead, BulkheadFull, CallError, ManualClock};
 use std::cell::Cell;
 use std::error::Error;
 use std::future::{Ready, pending, ready};

@@ -4,9 +4,10 @@ mod models {
     pub(crate) mod timer;
 }
 
+use damper::breaker::State;
 use damper::time::FixedFrequency;
 use damper::word32::Word32Error;
-use damper::{BreakerConfig, CallError, CircuitBreaker32, Clock, Quota, RateLimiter32, State};
+use damper::{BreakerConfig, CallError, CircuitBreaker32, Clock, Quota, RateLimiter32};
 use models::timer::Timer;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -326,10 +327,10 @@ fn probes_in_flight_are_limited() {
     timer.advance(1_002);
     let probes: Vec<_> = (0..10).filter_map(|_| breaker.try_acquire().ok()).collect();
     assert_eq!(probes.len(), 3);
-    probes.into_iter().for_each(damper::Permit::success);
+    probes.into_iter().for_each(damper::breaker::Permit::success);
     let probes: Vec<_> = (0..10).filter_map(|_| breaker.try_acquire().ok()).collect();
     assert_eq!(probes.len(), 2, "no more than needed to close");
-    probes.into_iter().for_each(damper::Permit::success);
+    probes.into_iter().for_each(damper::breaker::Permit::success);
     assert_eq!(breaker.state(), State::Closed);
 }
 

@@ -5,7 +5,8 @@ mod models {
     pub(crate) mod word32_breaker;
 }
 
-use damper::{BreakerConfig, CircuitBreaker32, State};
+use damper::breaker::State;
+use damper::{BreakerConfig, CircuitBreaker32};
 use models::timer::Timer;
 use models::word32_breaker::{Outcome, Settings, Step, compare};
 use proptest::prelude::*;

@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::plan::{Phase, Plan};
 use crate::run::Evidence;
 use crate::tally::{BIN, Bin, Counts};
-use damper::State;
+use damper::breaker::State;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

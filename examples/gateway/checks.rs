@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::plan::{Phase, Plan};
 use crate::probes::Stretch;
 use crate::run::Evidence;
-use damper::State;
+use damper::breaker::State;
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]

@@ -7,7 +7,7 @@
 
 use crate::upstream::Hit;
 use crate::watch::Transition;
-use damper::State;
+use damper::breaker::State;
 
 /// From a trip to the closing, in ticks. Moments are known to lie between two observations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ mod tests {
     use crate::plan::Phase;
     use crate::upstream::Hit;
     use crate::watch::Transition;
-    use damper::State::{self, Closed, HalfOpen, Open};
+    use damper::breaker::State::{self, Closed, HalfOpen, Open};
 
     fn transition(from: State, to: State, seen: u64) -> Transition {
         Transition { from, to, since: seen - 2, seen }

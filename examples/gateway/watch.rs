@@ -4,7 +4,8 @@
 //! cooldown ends by itself. A lock puts the observations in order.
 
 use crate::gateway::UpstreamBreaker;
-use damper::{Clock, Monotonic, State};
+use damper::breaker::State;
+use damper::{Clock, Monotonic};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,8 +2,7 @@
 //!
 //! Consecutive failures trip it, and its cooldown is over at once.
 
-use damper_core::State;
-use damper_core::breaker::Verdict;
+use damper_core::breaker::{State, Verdict};
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 

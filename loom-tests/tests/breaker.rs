@@ -6,8 +6,10 @@
 //! `breaker_windows.rs`.
 #![cfg(loom)]
 
-use damper_core::breaker::{BreakerConfigBuilder, Cause, OnStateChange, Permit, RecentChanges, StateChange, Verdict};
-use damper_core::{BreakerConfig, CircuitBreaker, State};
+use damper_core::breaker::{
+    BreakerConfigBuilder, Cause, OnStateChange, Permit, RecentChanges, State, StateChange, Verdict,
+};
+use damper_core::{BreakerConfig, CircuitBreaker};
 use damper_loom_tests::outcomes::{Bug, ModelBreaker, Rules, SmallBreaker};
 use damper_loom_tests::{Flaw, check_flawed, check_preemptions};
 use loom::sync::atomic::{AtomicU32, Ordering};

@@ -3,8 +3,8 @@
 //! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper_core::breaker::BreakerConfigBuilder;
-use damper_core::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker, SetConfigError, State, Window};
+use damper_core::breaker::{BreakerConfigBuilder, SetConfigError, State, Window};
+use damper_core::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker};
 use damper_loom_tests::{Constant, Flaw, Stopped, Time, check_flawed, check_preemptions};
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;

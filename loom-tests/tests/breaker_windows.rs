@@ -6,8 +6,8 @@
 //! long parts in which one thread runs alone, which loom runs fast.
 #![cfg(loom)]
 
-use damper_core::breaker::{BreakerConfigBuilder, Permit};
-use damper_core::{BreakerConfig, CircuitBreaker, Clock, State, Window};
+use damper_core::breaker::{BreakerConfigBuilder, Permit, State, Window};
+use damper_core::{BreakerConfig, CircuitBreaker, Clock};
 use damper_loom_tests::{Flaw, Time};
 use loom::thread;
 use std::sync::Arc;

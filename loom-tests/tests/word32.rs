@@ -3,8 +3,9 @@
 //! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
+use damper_core::breaker::State;
 use damper_core::time::FixedFrequency;
-use damper_core::{BreakerConfig, CircuitBreaker32, Clock, Quota, RateLimiter32, State};
+use damper_core::{BreakerConfig, CircuitBreaker32, Clock, Quota, RateLimiter32};
 use damper_loom_tests::{Flaw, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};

@@ -5,8 +5,9 @@
 //! Each model is of one thread, with the checker's atomics, which count writes.
 #![cfg(loom)]
 
+use damper_core::breaker::Window;
 use damper_core::sync::count_writes;
-use damper_core::{BreakerConfig, CircuitBreaker, KeyedLimiter, Quota, RateLimiter, Window};
+use damper_core::{BreakerConfig, CircuitBreaker, KeyedLimiter, Quota, RateLimiter};
 use damper_loom_tests::Stopped;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! The circuit breaker with a window: permits that are held over many transitions.
 #![cfg(shuttle)]
 
-use damper_core::breaker::{OnStateChange, Permit, StateChange};
-use damper_core::{BreakerConfig, CircuitBreaker, State, Window};
+use damper_core::breaker::{OnStateChange, Permit, State, StateChange, Window};
+use damper_core::{BreakerConfig, CircuitBreaker};
 use damper_shuttle_tests::{Time, advance, check, check_flawed, random, time, together};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

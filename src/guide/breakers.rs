@@ -17,7 +17,8 @@
 //! ```
 //! # #[cfg(feature = "std")] {
 //! use core::time::Duration;
-//! use damper::{BreakerConfig, CircuitBreaker, Window};
+//! use damper::breaker::Window;
+//! use damper::{BreakerConfig, CircuitBreaker};
 //!
 //! // Half of the calls of the last 10 s fail, or most are slow. An outage still trips it at once.
 //! let config = BreakerConfig::builder()
@@ -51,12 +52,12 @@
 //! succeed. **429 is no failure either**: the server is alive, and has said when to retry. Counting it would also stop
 //! the calls that the server would have allowed. Wait instead, or limit the calls. The same holds for gRPC's
 //! `RESOURCE_EXHAUSTED` with a `RetryInfo`. Without one it may be a lack of memory, and is a failure.
-//! [`call_with`](crate::CircuitBreaker::call_with) takes a [`Verdict`](crate::Verdict) of your own. A cancelled call
+//! [`call_with`](crate::CircuitBreaker::call_with) takes a [`Verdict`](crate::breaker::Verdict) of your own. A cancelled call
 //! says nothing about the server, so drop the permit. A call that panics is a failure, in
 //! [`call`](crate::CircuitBreaker::call), in [`run`](crate::CircuitBreaker::run) and behind the layers of HTTP and
 //! gRPC.
 //!
-//! A failing server's `Retry-After` is honoured: with [`Verdict::RetryAfter`](crate::Verdict::RetryAfter) the breaker
+//! A failing server's `Retry-After` is honoured: with [`Verdict::RetryAfter`](crate::breaker::Verdict::RetryAfter) the breaker
 //! stays open at least that long, up to [`max_retry_after`](crate::breaker::BreakerConfigBuilder::max_retry_after).
 //!
 //! # Breaker and retry
@@ -106,7 +107,8 @@
 //! Layers take a breaker, or an `Arc` of one, that you keep to do all this:
 //!
 //! ```
-//! use damper::{BreakerConfig, CircuitBreaker, ManualClock, State};
+//! use damper::breaker::State;
+//! use damper::{BreakerConfig, CircuitBreaker, ManualClock};
 //!
 //! let breaker = CircuitBreaker::with_clock(BreakerConfig::DEFAULT, ManualClock::new());
 //! breaker.force_open(); // before maintenance

@@ -1,7 +1,7 @@
 //! A half-open breaker that ignores how many probes are in flight.
 
 use crate::{COOLDOWN, Outcome, Probed};
-use damper::State;
+use damper::breaker::State;
 use std::cell::Cell;
 
 pub(crate) struct AdmitsEveryone {

@@ -3,7 +3,7 @@
 //! A permit does not record whether it took a place, so a drop cannot know whether to return one.
 
 use crate::{COOLDOWN, Outcome, Probed};
-use damper::State;
+use damper::breaker::State;
 use std::cell::Cell;
 use std::marker::PhantomData;
 

@@ -1,7 +1,7 @@
 //! One probe at a time, and its success closes the breaker, whatever number is configured.
 
 use crate::{COOLDOWN, Outcome, Probed};
-use damper::State;
+use damper::breaker::State;
 use std::cell::Cell;
 
 pub(crate) struct FirstSuccessCloses {

@@ -1,7 +1,7 @@
 //! A permit does not record the state that admitted it, so its result counts in the current one.
 
 use crate::{COOLDOWN, Outcome, Probed};
-use damper::State;
+use damper::breaker::State;
 use std::cell::Cell;
 
 pub(crate) struct NoGeneration {

@@ -1,7 +1,7 @@
 //! The state is the one that the last call left. Only the next call reads the clock.
 
 use crate::{COOLDOWN, Outcome, Probed};
-use damper::State;
+use damper::breaker::State;
 use std::cell::Cell;
 
 pub(crate) struct StateWithoutTime {

@@ -3,8 +3,8 @@
 //! It may panic in `Service::call`, in the future, in the closure that classifies it, or in a watched body.
 
 use crate::support::{Asked, BoxError, Clocked, Script, Step, clocked, let_probe, panic, panics, polled, request};
+use damper::breaker::{State, Verdict};
 use damper::http::{CircuitBreakerLayer, ResponseHead};
-use damper::{State, Verdict};
 use http::Response;
 use http_body_util::BodyExt;
 use std::cell::Cell;

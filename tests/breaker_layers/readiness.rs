@@ -1,8 +1,9 @@
 //! An open breaker refuses at once, whether the service is ready or not, and loses no readiness.
 
 use crate::support::{Asked, COOLDOWN, Clocked, Script, clocked, let_probe, polled, request};
+use damper::breaker::State;
 use damper::http::{CircuitBreakerLayer, Head};
-use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, State};
+use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock};
 use http::Response;
 use std::cell::Cell;
 use std::error::Error;

@@ -4,8 +4,9 @@
 
 use crate::support::{Asked, BoxError, COOLDOWN, Clocked, Script, Step, clocked, let_probe, polled, request};
 use bytes::Bytes;
+use damper::breaker::State;
 use damper::http::CircuitBreakerLayer;
-use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, State};
+use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock};
 use http::Response;
 use http_body::Body;
 use std::error::Error;

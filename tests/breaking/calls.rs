@@ -1,8 +1,8 @@
 //! Calls, futures and permits.
 
 use crate::{COOLDOWN, build, half_open, secs, trip};
-use damper::breaker::Run;
-use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, ManualClock, State, Verdict};
+use damper::breaker::{Run, State, Verdict};
+use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, ManualClock};
 use std::cell::Cell;
 use std::error::Error;
 use std::future::{Ready, pending, poll_fn, ready};

@@ -1,7 +1,8 @@
 //! Settings that change while the breaker is used, and manual trips.
 
 use crate::{build, by_rate, make, millis, secs, trip};
-use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock, SetConfigError, State, Window};
+use damper::breaker::{SetConfigError, State, Window};
+use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock};
 use std::cell::{Cell, RefCell};
 
 #[test]

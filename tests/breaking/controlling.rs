@@ -1,7 +1,8 @@
 //! Forced states, resets, the listener and the status.
 
 use crate::{COOLDOWN, build, by_rate, make, trip};
-use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange};
+use damper::breaker::{Cause, State, StateChange};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};

@@ -1,7 +1,8 @@
 //! The length of the cooldown.
 
 use crate::{COOLDOWN, build, by_rate, micros, millis, secs, trip};
-use damper::{BreakerConfig, CallError, CircuitBreaker, ManualClock, State, Verdict};
+use damper::breaker::{State, Verdict};
+use damper::{BreakerConfig, CallError, CircuitBreaker, ManualClock};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

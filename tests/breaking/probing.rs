@@ -2,7 +2,8 @@
 
 use crate::models::skewed::Skewed;
 use crate::{COOLDOWN, build, half_open, micros, millis, secs, trip};
-use damper::{BreakerConfig, CircuitBreaker, ManualClock, Permit, State, Verdict};
+use damper::breaker::{Permit, State, Verdict};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

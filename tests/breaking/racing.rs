@@ -5,7 +5,8 @@
 
 use crate::models::seed::seed;
 use crate::{by_rate, micros, millis, secs, trip};
-use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange, Verdict, Window};
+use damper::breaker::{Cause, State, StateChange, Verdict, Window};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;

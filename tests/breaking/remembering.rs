@@ -1,7 +1,8 @@
 //! The last changes, read afterwards and without a listener.
 
 use crate::{build, millis, secs};
-use damper::{Cause, CircuitBreaker, ManualClock, State};
+use damper::breaker::{Cause, State};
+use damper::{CircuitBreaker, ManualClock};
 
 /// The changes as texts, the oldest first.
 fn texts(breaker: &CircuitBreaker<&ManualClock>) -> Vec<String> {
@@ -80,8 +81,8 @@ fn controls_are_changes_and_forced_openings_count() {
 #[test]
 fn listener_finds_its_change() {
     use std::sync::OnceLock;
-    static BREAKER: OnceLock<CircuitBreaker<ManualClock, fn(damper::StateChange)>> = OnceLock::new();
-    static FOUND: OnceLock<Option<damper::StateChange>> = OnceLock::new();
+    static BREAKER: OnceLock<CircuitBreaker<ManualClock, fn(damper::breaker::StateChange)>> = OnceLock::new();
+    static FOUND: OnceLock<Option<damper::breaker::StateChange>> = OnceLock::new();
     let listener: fn(_) = |_| {
         let last = BREAKER.get().unwrap().recent_changes().iter().next_back().map(|past| past.change());
         FOUND.set(last).unwrap();

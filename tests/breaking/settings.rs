@@ -1,8 +1,8 @@
 //! Every value that is refused, with its error.
 
 use crate::{build, make, secs};
-use damper::breaker::BreakerConfigBuilder;
-use damper::{BreakerConfig, BreakerConfigError, CircuitBreaker, ManualClock, State, Window};
+use damper::breaker::{BreakerConfigBuilder, State, Window};
+use damper::{BreakerConfig, BreakerConfigError, CircuitBreaker, ManualClock};
 use std::time::Duration;
 
 const DAYS: Duration = Duration::from_secs(100 * 24 * 60 * 60);

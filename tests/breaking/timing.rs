@@ -3,8 +3,8 @@
 #[cfg(feature = "alloc")]
 use crate::secs;
 use crate::{COOLDOWN, build, millis};
-use damper::breaker::BreakerConfigBuilder;
-use damper::{BreakerConfig, CircuitBreaker, Clock, State, Window};
+use damper::breaker::{BreakerConfigBuilder, State, Window};
+use damper::{BreakerConfig, CircuitBreaker, Clock};
 use std::cell::Cell;
 
 /// A clock that stands still and counts its readings.

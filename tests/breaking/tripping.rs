@@ -1,7 +1,8 @@
 //! The conditions for a trip.
 
 use crate::{by_rate, make, millis, trip};
-use damper::{BreakerConfig, Cause, CircuitBreaker, ManualClock, State, StateChange, Verdict, Window};
+use damper::breaker::{Cause, State, StateChange, Verdict, Window};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock};
 use std::cell::RefCell;
 use std::time::Duration;
 

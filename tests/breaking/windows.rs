@@ -3,7 +3,8 @@
 use crate::{COOLDOWN, by_rate, make, trip};
 #[cfg(feature = "alloc")]
 use crate::{micros, millis, secs};
-use damper::{BreakerConfig, CircuitBreaker, ManualClock, State, Verdict, Window};
+use damper::breaker::{State, Verdict, Window};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock};
 #[cfg(feature = "alloc")]
 use std::time::Duration;
 
@@ -275,7 +276,8 @@ fn minimum_is_capped_at_what_a_bucket_counts() {
         let breaker = CircuitBreaker::with_clock(config, &clock);
         make(&breaker, 10_000, |_| true);
         assert_eq!(breaker.state(), State::Closed);
-        let more = (0..).take_while(|_| breaker.try_acquire().map(damper::Permit::failure).is_ok()).take(1_000_000);
+        let more =
+            (0..).take_while(|_| breaker.try_acquire().map(damper::breaker::Permit::failure).is_ok()).take(1_000_000);
         assert_eq!(10_000 + more.count(), 16_384);
     }
 }

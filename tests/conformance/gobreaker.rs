@@ -4,7 +4,8 @@
 //! damper's policy keeps: consecutive failures, calls and failures of a window, and probes. Excluded calls leave no
 //! trace in damper, so their count is not checked. Neither are the counts of an open breaker.
 
-use damper::{BreakerConfig, CallError, CircuitBreaker, ManualClock, Permit, State, StateChange, Verdict, Window};
+use damper::breaker::{Permit, State, StateChange, Verdict, Window};
+use damper::{BreakerConfig, CallError, CircuitBreaker, ManualClock};
 use serde::Deserialize;
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -11,7 +11,8 @@
 //!
 //! Times are in microseconds, as the breaker has them: rounded down if they are the clock's, up if they are settings.
 
-use damper::{BreakerConfig, Cause, CircuitBreaker, CircuitOpen, ManualClock, Permit, State, StateChange, Window};
+use damper::breaker::{Cause, Permit, State, StateChange, Window};
+use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -9,7 +9,8 @@
 //! | generations that wrap after 32 | generations that do not wrap; permits hold the lowest 5 bits |
 
 use super::timer::Timer;
-use damper::{BreakerConfig, CircuitBreaker32, CircuitOpen, Permit, State};
+use damper::breaker::{Permit, State};
+use damper::{BreakerConfig, CircuitBreaker32, CircuitOpen};
 use std::collections::VecDeque;
 use std::time::Duration;
 

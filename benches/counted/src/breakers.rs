@@ -5,9 +5,9 @@
 
 use crate::still::still;
 use crate::{Call, Row, prepared, rows};
-use damper::breaker::BreakerConfigBuilder;
+use damper::breaker::{BreakerConfigBuilder, Window};
 use damper::time::FixedFrequency;
-use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitBreaker32, Window};
+use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitBreaker32};
 use std::hint::black_box;
 use std::time::Duration;
 

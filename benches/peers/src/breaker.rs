@@ -1,7 +1,8 @@
 //! One call through a circuit breaker.
 
 use crate::contest::{Contest, Peer, Side, calls};
-use damper::{BreakerConfig, CircuitBreaker, Window};
+use damper::breaker::Window;
+use damper::{BreakerConfig, CircuitBreaker};
 use std::hint::black_box;
 
 pub(crate) const CONTESTS: &[Contest] = &[

@@ -119,10 +119,7 @@ pub mod word32;
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use breaker::KeyedCircuitBreaker;
-pub use breaker::{
-    BreakerConfig, BreakerConfigError, BreakerStatus, Cause, CircuitBreaker, CircuitOpen, OnStateChange, Permit,
-    SetConfigError, State, StateChange, Verdict, Window,
-};
+pub use breaker::{BreakerConfig, BreakerConfigError, BreakerStatus, CircuitBreaker, CircuitOpen};
 pub use call_error::CallError;
 #[cfg(feature = "alloc")]
 pub use capacity::CapacityError;

@@ -82,8 +82,9 @@ pub fn assert_allows<T, E: Display>(n: usize, mut call: impl FnMut() -> Result<T
 ///
 /// ```
 /// # extern crate damper_core as damper;
+/// use damper::breaker::State;
 /// use damper::testing::assert_opens_after;
-/// use damper::{BreakerConfig, CircuitBreaker, ManualClock, State};
+/// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
 /// use std::time::Duration;
 ///
 /// let clock = ManualClock::new();

@@ -4,7 +4,8 @@
 
 mod fake;
 
-use damper_core::{Quota, State};
+use damper_core::Quota;
+use damper_core::breaker::State;
 use damper_redis::{Leasing, RedisEvent, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
 use fake::{Fake, Mode, refused, until};
 use std::pin::pin;

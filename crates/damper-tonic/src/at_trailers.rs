@@ -152,9 +152,10 @@ impl<V> AtTrailers<V> {
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
+    /// use damper::BreakerConfig;
+    /// use damper::breaker::Verdict;
     /// use damper::http::CircuitBreakerLayer;
     /// use damper::tonic::AtTrailers;
-    /// use damper::{BreakerConfig, Verdict};
     /// use tonic::Code;
     ///
     /// let at_trailers = AtTrailers::new().classify(|code| match code {

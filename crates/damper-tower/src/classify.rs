@@ -11,7 +11,7 @@ use damper_core::is_refusal;
 /// Every closure with this argument implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not judge the results of a service whose response is `{T}` and whose error is `{E}`",
-    note = "a closure has the form `|result: &Result<{T}, {E}>| -> damper::Verdict`",
+    note = "a closure has the form `|result: &Result<{T}, {E}>| -> damper::breaker::Verdict`",
     note = "by default every error that implements `Error` is judged; for those in boxes: \
     `.classify(|result: &Result<{T}, {E}>| result.as_ref().map_or_else(|error| EveryErr::judge(&**error), |_| Verdict::Success))`"
 )]
@@ -42,8 +42,9 @@ impl EveryErr {
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+    /// use damper::breaker::Verdict;
     /// use damper::tower::{BreakerLayer, EveryErr};
-    /// use damper::{BreakerConfig, CircuitBreaker, Verdict};
+    /// use damper::{BreakerConfig, CircuitBreaker};
     /// use std::error::Error;
     ///
     /// static DATABASE: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);

@@ -3,9 +3,9 @@
 use super::{AnyDuration, MOST_CALLS, Pass, names};
 use crate::models::timer::Timer;
 use arbitrary::Arbitrary;
-use damper::breaker::BreakerConfigBuilder;
+use damper::breaker::{BreakerConfigBuilder, Window};
 use damper::word32::Word32Error;
-use damper::{BreakerConfig, CircuitBreaker, CircuitBreaker32, ManualClock, Window};
+use damper::{BreakerConfig, CircuitBreaker, CircuitBreaker32, ManualClock};
 use std::time::Duration;
 
 const LONGEST: Duration = Duration::from_hours(100 * 24);

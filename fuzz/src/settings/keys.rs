@@ -3,11 +3,12 @@
 use super::limits::AlignmentInput;
 use super::{AnyDuration, AnyQuota, MOST_CALLS, Pass, names};
 use arbitrary::Arbitrary;
+use damper::breaker::Window;
 use damper::limit::KeyedAlgorithm;
 use damper::time::Seed;
 use damper::{
     BreakerConfig, FixedWindow, KeyedCircuitBreaker, KeyedLimiter, KeyedLimiterError, ManualClock, Quota,
-    SlidingCounter, TierError, TokenBucket, WhenFull, Window,
+    SlidingCounter, TierError, TokenBucket, WhenFull,
 };
 use std::time::Duration;
 

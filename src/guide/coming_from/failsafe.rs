@@ -5,7 +5,7 @@
 //! | `Config::new().build()` | `Recloser::custom().build()` | [`CircuitBreaker::new(config)`](crate::CircuitBreaker::new), which can be a `static` |
 //! | `failure_policy::consecutive_failures(3, …)` | | [`.failure_threshold(3)`](crate::breaker::BreakerConfigBuilder::failure_threshold) |
 //! | `failure_policy::success_rate_over_time_window(0.8, 20, d, …)` | `.error_rate(0.5)` | [`.failure_rate(20)`](crate::breaker::BreakerConfigBuilder::failure_rate), the percentage of failures |
-//! | its window of time, its minimum of requests | `.closed_len(100)` | [`.window(Window::last_calls(100))`](crate::Window) or `Window::last(d)`, [`.minimum_calls(20)`](crate::breaker::BreakerConfigBuilder::minimum_calls) |
+//! | its window of time, its minimum of requests | `.closed_len(100)` | [`.window(Window::last_calls(100))`](crate::breaker::Window) or `Window::last(d)`, [`.minimum_calls(20)`](crate::breaker::BreakerConfigBuilder::minimum_calls) |
 //! | `backoff::constant(d)` | `.open_wait(d)` | [`.cooldown(d)`](crate::breaker::BreakerConfigBuilder::cooldown) |
 //! | `backoff::exponential(first, most)` | `.open_wait_strategy(…)` | `.cooldown(first)`, [`.cooldown_factor(2.0)`](crate::breaker::BreakerConfigBuilder::cooldown_factor), [`.max_cooldown(most)`](crate::breaker::BreakerConfigBuilder::max_cooldown) |
 //! | `backoff::equal_jittered`, `full_jittered` | | [`.cooldown_jitter(percent)`](crate::breaker::BreakerConfigBuilder::cooldown_jitter) |
@@ -33,7 +33,8 @@
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
-//! use damper::{BreakerConfig, CallError, CircuitBreaker, Window};
+//! use damper::breaker::Window;
+//! use damper::{BreakerConfig, CallError, CircuitBreaker};
 //! use std::time::Duration;
 //!
 //! let _as_with_failsafe = BreakerConfig::builder()

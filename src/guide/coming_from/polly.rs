@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | `AddCircuitBreaker(options)` | [`CircuitBreaker::new(config)`](crate::CircuitBreaker::new) | |
 //! | `FailureRatio = 0.1` | [`.failure_rate(10)`](crate::breaker::BreakerConfigBuilder::failure_rate) | in percent |
-//! | `SamplingDuration` | [`.window(Window::last(d))`](crate::Window::last) | a sliding window instead of a restarting one |
+//! | `SamplingDuration` | [`.window(Window::last(d))`](crate::breaker::Window::last) | a sliding window instead of a restarting one |
 //! | `MinimumThroughput = 100` | [`.minimum_calls(100)`](crate::breaker::BreakerConfigBuilder::minimum_calls) | |
 //! | `BreakDuration`, `BreakDurationGenerator` | [`.cooldown(d)`](crate::breaker::BreakerConfigBuilder::cooldown), [`.cooldown_factor(2.0)`](crate::breaker::BreakerConfigBuilder::cooldown_factor) | |
-//! | `ShouldHandle` | [`call_with(…)`](crate::CircuitBreaker::call_with) and a [`Verdict`](crate::Verdict) | |
+//! | `ShouldHandle` | [`call_with(…)`](crate::CircuitBreaker::call_with) and a [`Verdict`](crate::breaker::Verdict) | |
 //! | `OnOpened`, `OnClosed`, `OnHalfOpened` | [`on_state_change(…)`](crate::CircuitBreaker::on_state_change) | |
 //! | `CircuitBreakerManualControl`: `IsolateAsync`, `CloseAsync` | [`force_open()`](crate::CircuitBreaker::force_open), [`reset()`](crate::CircuitBreaker::reset) | |
 //! | `CircuitBreakerStateProvider` | [`state()`](crate::CircuitBreaker::state), [`status()`](crate::CircuitBreaker::status) | |
@@ -54,7 +54,8 @@
 //!
 //! ```
 //! # #[cfg(feature = "tokio")] {
-//! use damper::{Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, Retry, RetryBudget, Window};
+//! use damper::breaker::Window;
+//! use damper::{Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, Retry, RetryBudget};
 //! use std::time::Duration;
 //!
 //! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // for a fifth of the calls, and 10 a second

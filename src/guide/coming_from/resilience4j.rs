@@ -5,13 +5,13 @@
 //! | `CircuitBreaker.of(name, config)` | [`CircuitBreaker::new(config)`](crate::CircuitBreaker::new) | no registry: a `static`, a field, or [`KeyedCircuitBreaker`](crate::breaker) per key |
 //! | `failureRateThreshold(50)` | [`.failure_rate(50)`](crate::breaker::BreakerConfigBuilder::failure_rate) | |
 //! | `slowCallRateThreshold(50)`, `slowCallDurationThreshold(d)` | [`.slow_rate(50, d)`](crate::breaker::BreakerConfigBuilder::slow_rate) | |
-//! | `slidingWindowType(COUNT_BASED)`, `slidingWindowSize(100)` | [`.window(Window::last_calls(100))`](crate::Window::last_calls) | |
-//! | `slidingWindowType(TIME_BASED)`, `slidingWindowSize(10)` | [`.window(Window::last(Duration::from_secs(10)))`](crate::Window::last) | |
+//! | `slidingWindowType(COUNT_BASED)`, `slidingWindowSize(100)` | [`.window(Window::last_calls(100))`](crate::breaker::Window::last_calls) | |
+//! | `slidingWindowType(TIME_BASED)`, `slidingWindowSize(10)` | [`.window(Window::last(Duration::from_secs(10)))`](crate::breaker::Window::last) | |
 //! | `minimumNumberOfCalls(20)` | [`.minimum_calls(20)`](crate::breaker::BreakerConfigBuilder::minimum_calls) | |
 //! | `waitDurationInOpenState(d)` | [`.cooldown(d)`](crate::breaker::BreakerConfigBuilder::cooldown) | no thread changes the state: the next call is the first probe |
 //! | `permittedNumberOfCallsInHalfOpenState(3)` | [`.max_probes(3)`](crate::breaker::BreakerConfigBuilder::max_probes), [`.successes_to_close(3)`](crate::breaker::BreakerConfigBuilder::successes_to_close) | |
 //! | `maxWaitDurationInHalfOpenState(d)` | [`.max_half_open(d)`](crate::breaker::BreakerConfigBuilder::max_half_open) | |
-//! | `recordExceptions`, `ignoreExceptions` | [`call_with(…)`](crate::CircuitBreaker::call_with) and a [`Verdict`](crate::Verdict) | |
+//! | `recordExceptions`, `ignoreExceptions` | [`call_with(…)`](crate::CircuitBreaker::call_with) and a [`Verdict`](crate::breaker::Verdict) | |
 //! | `transitionToForcedOpenState()`, `transitionToDisabledState()` | [`force_open()`](crate::CircuitBreaker::force_open), [`disable()`](crate::CircuitBreaker::disable) | |
 //! | `transitionToMetricsOnlyState()` | [`metrics_only()`](crate::CircuitBreaker::metrics_only) | |
 //! | `CallNotPermittedException` | [`CircuitOpen`](crate::CircuitOpen) | has `retry_after()` |
@@ -52,7 +52,8 @@
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
-//! use damper::{Backoff, BreakerConfig, Bulkhead, CircuitBreaker, Retry, RetryBudget, Window};
+//! use damper::breaker::Window;
+//! use damper::{Backoff, BreakerConfig, Bulkhead, CircuitBreaker, Retry, RetryBudget};
 //! use std::time::Duration;
 //!
 //! static BUDGET: RetryBudget = RetryBudget::DEFAULT; // for a fifth of the calls, and 10 a second

@@ -7,8 +7,8 @@
 //! |---|---|---|
 //! | `CircuitBreakerLayer::builder()` | `tower::BreakerLayer::new(breaker)` | you keep the breaker: a `static` or an `Arc`, without a lock |
 //! | `.failure_rate_threshold(0.5)` | [`.failure_rate(50)`](crate::breaker::BreakerConfigBuilder::failure_rate) | in percent |
-//! | `.sliding_window_size(100)` | [`.window(Window::last_calls(100))`](crate::Window::last_calls) | |
-//! | `SlidingWindowType::TimeBased`, `.sliding_window_duration(d)` | [`.window(Window::last(d))`](crate::Window::last) | |
+//! | `.sliding_window_size(100)` | [`.window(Window::last_calls(100))`](crate::breaker::Window::last_calls) | |
+//! | `SlidingWindowType::TimeBased`, `.sliding_window_duration(d)` | [`.window(Window::last(d))`](crate::breaker::Window::last) | |
 //! | `.consecutive_failures(5)` | [`.failure_threshold(5)`](crate::breaker::BreakerConfigBuilder::failure_threshold) | |
 //! | `.minimum_number_of_calls(20)` | [`.minimum_calls(20)`](crate::breaker::BreakerConfigBuilder::minimum_calls) | |
 //! | `.slow_call_duration_threshold(d)`, `.slow_call_rate_threshold(0.5)` | [`.slow_rate(50, d)`](crate::breaker::BreakerConfigBuilder::slow_rate) | |
@@ -36,8 +36,9 @@
 //!
 //! ```
 //! # #[cfg(all(feature = "tower", feature = "tokio"))] {
+//! use damper::breaker::Window;
 //! use damper::tower::{BreakerLayer, BulkheadLayer};
-//! use damper::{BreakerConfig, Bulkhead, CircuitBreaker, Window};
+//! use damper::{BreakerConfig, Bulkhead, CircuitBreaker};
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};

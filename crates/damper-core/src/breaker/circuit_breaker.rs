@@ -155,7 +155,8 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// ```
     /// # extern crate damper_core as damper;
     /// # #[cfg(feature = "std")] {
-    /// use damper::{CircuitBreaker, Verdict};
+    /// use damper::CircuitBreaker;
+    /// use damper::breaker::Verdict;
     /// use std::io::ErrorKind;
     ///
     /// let breaker = CircuitBreaker::default();
@@ -169,7 +170,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     ///     );
     ///     assert!(missing.is_err());
     /// }
-    /// assert_eq!(breaker.state(), damper::State::Closed);
+    /// assert_eq!(breaker.state(), damper::breaker::State::Closed);
     /// # }
     /// ```
     #[inline]
@@ -228,7 +229,8 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// ```
     /// # extern crate damper_core as damper;
     /// use core::time::Duration;
-    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock, State};
+    /// use damper::breaker::State;
+    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
     ///
     /// let clock = ManualClock::new();
     /// let config = BreakerConfig::builder().failure_threshold(1).build()?;

@@ -262,7 +262,8 @@ impl BreakerConfigBuilder {
     ///
     /// ```
     /// # extern crate damper_core as damper;
-    /// use damper::{BreakerConfig, Window};
+    /// use damper::BreakerConfig;
+    /// use damper::breaker::Window;
     ///
     /// let config = BreakerConfig::builder().failure_rate(50).window(Window::last_calls(20)).build()?;
     /// assert_eq!(config.window(), Window::last_calls(20));

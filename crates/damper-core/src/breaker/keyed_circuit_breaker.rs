@@ -158,7 +158,8 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
     /// # extern crate damper_core as damper;
     /// # #[cfg(feature = "std")] {
     /// use core::sync::atomic::{AtomicU32, Ordering};
-    /// use damper::{BreakerConfig, KeyedCircuitBreaker, OnStateChange, StateChange};
+    /// use damper::breaker::{OnStateChange, StateChange};
+    /// use damper::{BreakerConfig, KeyedCircuitBreaker};
     ///
     /// /// Logs how often a host's breaker changed its state.
     /// struct Flapping {
@@ -236,7 +237,8 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
     /// ```
     /// # extern crate damper_core as damper;
     /// # #[cfg(feature = "std")] {
-    /// use damper::{BreakerConfig, KeyedCircuitBreaker, State};
+    /// use damper::breaker::State;
+    /// use damper::{BreakerConfig, KeyedCircuitBreaker};
     ///
     /// let hosts = KeyedCircuitBreaker::<String>::new(BreakerConfig::DEFAULT, 1024)?;
     /// _ = hosts.call("down.example.com", || Err::<(), _>("timed out"));
@@ -328,7 +330,8 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
     /// # #[cfg(feature = "std")] {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn run() -> Result<(), damper::CapacityError> {
-    /// use damper::{BreakerConfig, KeyedCircuitBreaker, State, Verdict};
+    /// use damper::breaker::{State, Verdict};
+    /// use damper::{BreakerConfig, KeyedCircuitBreaker};
     ///
     /// let hosts = KeyedCircuitBreaker::<String>::new(BreakerConfig::DEFAULT, 1024)?;
     /// for _ in 0..10 {

@@ -74,6 +74,7 @@ const LONGEST: u64 = ESTIMATE.max() >> FRACTION;
 /// # extern crate damper_core as damper;
 /// use core::time::Duration;
 /// use damper::ManualClock;
+/// use damper::breaker::Verdict;
 /// use damper::deadline::UsualLatency;
 ///
 /// let clock = ManualClock::new();
@@ -86,8 +87,8 @@ const LONGEST: u64 = ESTIMATE.max() >> FRACTION;
 ///
 /// // A call that had only 20 ms ended by its deadline: a breaker ignores it.
 /// let had_time = Duration::from_millis(20) >= latency.enough_time();
-/// let verdict = if had_time { damper::Verdict::DeadlineExceeded } else { damper::Verdict::Ignored };
-/// assert_eq!(verdict, damper::Verdict::Ignored);
+/// let verdict = if had_time { Verdict::DeadlineExceeded } else { Verdict::Ignored };
+/// assert_eq!(verdict, Verdict::Ignored);
 /// ```
 #[derive(Debug)]
 pub struct UsualLatency<C = DefaultClock> {

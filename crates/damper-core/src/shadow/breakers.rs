@@ -102,7 +102,7 @@ impl<B: Recorder, S: Recorder> Recorder for Shadowed<B, S> {
 
 /// The breaker in force for one call, and a candidate if that would have let the call pass too.
 ///
-/// Layers whose breakers are chosen by the request have such pointers in their [permits](crate::Permit).
+/// Layers whose breakers are chosen by the request have such pointers in their [permits](crate::breaker::Permit).
 #[derive(Debug)]
 pub struct ShadowedRef<B: BreakerRef, S: BreakerRef>(ChosenBreakers<B, S>);
 

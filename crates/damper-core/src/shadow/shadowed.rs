@@ -82,8 +82,9 @@ use crate::sync::const_unless_loom;
 /// ```
 /// # extern crate damper_core as damper;
 /// # #[cfg(feature = "std")] {
+/// use damper::breaker::State;
 /// use damper::shadow::Shadowed;
-/// use damper::{BreakerConfig, CircuitBreaker, State};
+/// use damper::{BreakerConfig, CircuitBreaker};
 ///
 /// let nervous = BreakerConfig::builder().failure_threshold(2).build()?;
 /// let breaker = Shadowed::new(CircuitBreaker::default(), CircuitBreaker::new(nervous));

@@ -137,8 +137,9 @@ impl<B, V> CircuitBreakerLayer<B, AtHead<V>> {
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::BreakerConfig;
+    /// use damper::breaker::Verdict;
     /// use damper::http::{CircuitBreakerLayer, ResponseHead};
-    /// use damper::{BreakerConfig, Verdict};
     /// use http::StatusCode;
     /// # type MyError = std::io::Error;
     ///

@@ -4,13 +4,13 @@ use damper_core::breaker::Verdict;
 
 /// Observes how a call ends.
 ///
-/// Examples are a breaker's [`Permit`](damper_core::Permit), the permit of a concurrency limit and a measurement.
+/// Examples are a breaker's [`Permit`](damper_core::breaker::Permit), the permit of a concurrency limit and a measurement.
 ///
 /// It is notified of at most one end. If it is dropped without one, the call was not made, or the caller dropped a body that it was not
 /// waiting for.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot learn how a call ended",
-    note = "a `damper::Permit` can; implement `damper::http::CallObserver` for what your own layer holds"
+    note = "a `damper::breaker::Permit` can; implement `damper::http::CallObserver` for what your own layer holds"
 )]
 pub trait CallObserver: Sized {
     /// Records the end of the call.

@@ -15,7 +15,7 @@ use http::{Extensions, HeaderMap, Response, StatusCode, Version};
 /// Every closure with these arguments implements it. The closure names the type of the service's error.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not classify responses of a service whose error is `{E}`",
-    note = "a closure has the form `|response: Result<&damper::http::ResponseHead, &{E}>| -> damper::Verdict`",
+    note = "a closure has the form `|response: Result<&damper::http::ResponseHead, &{E}>| -> damper::breaker::Verdict`",
     note = "`ServerErrors` takes errors that implement `Error`; for those in boxes: `.classify(ServerErrors::judge_boxed)`"
 )]
 pub trait Classify<E> {

@@ -26,8 +26,9 @@ use http::Response;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::breaker::Verdict;
 /// use damper::http::{CallObserver, CircuitBreakerLayer, Completion};
-/// use damper::{BreakerConfig, CallError, Verdict};
+/// use damper::{BreakerConfig, CallError};
 /// use http::Response;
 ///
 /// #[derive(Clone)]

@@ -27,8 +27,9 @@ pin_project! {
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::CallError;
+    /// use damper::breaker::Verdict;
     /// use damper::http::{CallGuard, CallObserver, Completion, ObservedCall};
-    /// use damper::{CallError, Verdict};
     /// use http::{Request, Response};
     /// use std::sync::Arc;
     /// use std::task::{Context, Poll};

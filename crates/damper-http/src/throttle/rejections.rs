@@ -32,7 +32,7 @@ impl Rejections {
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::Verdict;
+    /// use damper::breaker::Verdict;
     /// use damper::http::{Rejections, ResponseHead, ThrottleLayer};
     /// # type MyError = std::io::Error;
     ///

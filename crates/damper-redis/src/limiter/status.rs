@@ -3,7 +3,7 @@
 use super::WhenDown;
 use core::fmt;
 use core::time::Duration;
-use damper_core::State;
+use damper_core::breaker::State;
 
 /// How a limiter is doing.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use crate::script::{Command, Frame, Keys, Reply, SOURCE, Status};
 use core::error::Error;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use damper_core::State;
+use damper_core::breaker::State;
 use redis::{RedisError, ToRedisArgs, Value};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -3,7 +3,8 @@
 use super::server_clock::ServerClock;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use damper_core::{BreakerConfig, CircuitBreaker, State};
+use damper_core::breaker::State;
+use damper_core::{BreakerConfig, CircuitBreaker};
 
 /// The slots of a cluster.
 const SLOTS: usize = 16_384;

@@ -67,8 +67,9 @@ use damper_core::breaker::{KeyedCircuitBreaker, Verdict};
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+/// use damper::breaker::Verdict;
 /// use damper::tower::BreakerLayer;
-/// use damper::{BreakerConfig, KeyedCircuitBreaker, Verdict};
+/// use damper::{BreakerConfig, KeyedCircuitBreaker};
 ///
 /// struct Query {
 ///     shard: u32,

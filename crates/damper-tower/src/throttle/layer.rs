@@ -55,7 +55,7 @@ use damper_core::throttle::KeyedThrottle;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
-/// use damper::Verdict;
+/// use damper::breaker::Verdict;
 /// use damper::throttle::KeyedThrottle;
 /// use damper::tower::ThrottleLayer;
 ///

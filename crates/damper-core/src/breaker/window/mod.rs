@@ -47,7 +47,8 @@ use outcome_register::OutcomeRegister;
 /// # extern crate damper_core as damper;
 /// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
-/// use damper::{BreakerConfig, CircuitBreaker, Window};
+/// use damper::breaker::Window;
+/// use damper::{BreakerConfig, CircuitBreaker};
 ///
 /// let half_of_them = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(50);
 /// let of_calls = CircuitBreaker::new(half_of_them.window(Window::last_calls(100)).build()?);

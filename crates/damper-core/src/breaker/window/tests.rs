@@ -3,8 +3,9 @@
 use super::outcome_ring::{OutcomeRing, RingShape};
 use super::time_buckets::{BucketLayout, BucketsShape, TimeBuckets};
 use super::{CallTimes, Outcome, Window};
+use crate::breaker::State;
 use crate::breaker::state_word::Generation;
-use crate::{BreakerConfig, CircuitBreaker, ManualClock, State};
+use crate::{BreakerConfig, CircuitBreaker, ManualClock};
 use core::time::Duration;
 
 /// A window works again after any number of generations.
