@@ -13,7 +13,7 @@
 //! # A gate that learns
 //!
 //! A permit is told how its call went by a [`Verdict`](crate::gate::Verdict), in facts: the call was limited, or unavailable, or it was never
-//! sent. What that means is the gate's own affair. This one closes for a caller whose last call cost more than it had:
+//! sent. Each gate decides for itself how to take that. This one closes for a caller whose last call cost more than it had:
 //!
 //! ```
 //! use damper::gate::{Answer, Ask, Ending, Gate, Never, Permit, Refusal, RefusalKind, Verdict};
