@@ -72,12 +72,13 @@ pub trait GateOfKey<K: ?Sized>: GateStore {
 ///
 /// struct Call { user: String }
 ///
-/// let limits = Arc::new(KeyedLimiter::<String>::new(Quota::per_hour(1)));
+/// let limits = Arc::new(KeyedLimiter::<String>::builder(Quota::per_hour(1).burst(1)).build()?);
 /// let gate = PerKey::new(|call: &Call| call.user.clone(), limits);
 /// assert!(gate.ask(&Call { user: "alice".into() }).is_pass());
 /// assert!(!gate.ask(&Call { user: "alice".into() }).is_pass());
 /// assert!(gate.ask(&Call { user: "bob".into() }).is_pass());
 /// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PerKey<F, S> {
