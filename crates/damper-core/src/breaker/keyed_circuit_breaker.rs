@@ -16,7 +16,7 @@ use core::hash::{BuildHasher, Hash};
 
 /// One [`CircuitBreaker`] per key, for the most recently used keys, all with one configuration.
 ///
-/// The breakers are in an [`LruStore`](crate::LruStore). An evicted breaker is forgotten: the next call for its key passes and gets a new one. So
+/// The breakers are in a [`Keyed`] store. An evicted breaker is forgotten: the next call for its key passes and gets a new one. So
 /// the store evicts breakers last whose state is worth keeping: open ones, half-open ones with probes in flight or decided, and
 /// those that were forced into a state (or set to metrics only). An open breaker whose cooldown is over and that is no longer
 /// called is not among them.

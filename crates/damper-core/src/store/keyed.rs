@@ -67,15 +67,17 @@ use core::hash::{BuildHasher, Hash};
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a template of values for keys of type `{K}`")]
 pub trait Template<K> {
-    /// What each key has one of.
+    /// The type of the values. Each key has one.
     type Value;
 
-    /// Creates the value of a key, with the settings in force. It is called outside the store's locks.
+    /// Creates the value of a key, with the settings in force.
+    ///
+    /// It is called outside the store's locks, and may use the store.
     fn create(&self, key: &K) -> Self::Value;
 
-    /// Gives an existing value the settings in force. It is called outside the store's locks, and may use the store.
+    /// Gives an existing value the settings in force.
     ///
-    /// Default: does nothing, for settings that never change.
+    /// [`Keyed::change`] calls it for each value, outside the store's locks. Default: does nothing, for settings that never change.
     fn update(&self, value: &Self::Value) {
         _ = value;
     }
@@ -92,12 +94,9 @@ pub trait Template<K> {
 
 /// A [`Template`] whose values can be evicted while a caller holds them.
 ///
-/// The next caller that asks for the key then gets a new value beside the one that is held. Without this trait a value that is
-/// held stays, so that a key never has two, and new keys are refused while no entry can be evicted.
-#[diagnostic::on_unimplemented(
-    message = "the values of `{Self}` stay while they are held",
-    note = "use `Keyed::try_get_or_create`, or implement `Evictable` if a key may have a new value beside one that is held"
-)]
+/// The next caller that asks for the key then gets a new value beside the one that is held. It is for values of which a key may
+/// have two for a while, such as breakers. Without this trait a value that is held stays, as a bulkhead has to: use
+/// [`Keyed::try_get_or_create`], which refuses new keys while no entry can be evicted.
 pub trait Evictable {}
 
 /// One value per key, for the most recently used keys, all with the settings of one [template](Template).
@@ -262,9 +261,9 @@ impl<K, T: Template<K> + Evictable, S> Keyed<K, T, S> {
 }
 
 impl<K: Hash + Eq, T: Template<K> + Evictable, S: BuildHasher> Keyed<K, T, S> {
-    /// Returns the value of this key, and creates it if there is none, as [`LruStore::get_or_insert_with`] does.
+    /// Returns the value of this key, and creates it if there is none.
     ///
-    /// Use it for permits, to read the status of one key, and to control it.
+    /// As [`LruStore::get_or_insert_with`]. Use it for permits, to read the status of one key, and to control it.
     #[inline]
     pub fn get_or_create<Q>(&self, key: &Q) -> Arc<T::Value>
     where

@@ -36,10 +36,10 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 
 /// A value per key, for the keys that were used last, in bounded memory.
 ///
-/// For values that each key should have one of: a [circuit breaker](crate::CircuitBreaker) per host (ready made as
-/// [`KeyedCircuitBreaker`](crate::KeyedCircuitBreaker)), a bulkhead per tenant, a throttle per API. Keys are kept and compared,
-/// so no key ever gets another's value. Values are handed out as [`Arc`]s: a caller that holds one keeps it, evicted or not.
-/// After an eviction, the next caller that asks for the key gets a new value.
+/// For values that each key should have one of, such as a retry budget per host. Where all values have common settings,
+/// [`Keyed`](super::Keyed) creates and changes them. Keys are kept and compared, so no key ever gets another's value. Values are
+/// handed out as [`Arc`]s: a caller that holds one keeps it, evicted or not. After an eviction, the next caller that asks for the
+/// key gets a new value.
 ///
 /// # Memory
 ///

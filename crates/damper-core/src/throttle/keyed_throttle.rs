@@ -11,7 +11,7 @@ use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
-/// One [`AdaptiveThrottle`] per key, for the most recently used keys, in an [`LruStore`](crate::LruStore).
+/// One [`AdaptiveThrottle`] per key, for the most recently used keys, in a [`Keyed`] store.
 ///
 /// All throttles have the same settings.
 ///
@@ -53,7 +53,9 @@ pub type KeyedThrottle<K, C = DefaultClock, S = Seed> = Keyed<K, ThrottleTemplat
 #[derive(Debug)]
 pub struct ThrottleTemplate<C = DefaultClock> {
     rule: Rule,
-    /// Seeds each throttle by its key. Otherwise all throttles would refuse the same calls, first, second, and so on.
+    /// Hashes a key to the seed of its throttle.
+    ///
+    /// Otherwise all throttles would refuse the same calls, first, second, and so on.
     seed: Seed,
     clock: C,
 }
@@ -78,8 +80,9 @@ impl<K: Hash, C: Clock + Clone> Template<K> for ThrottleTemplate<C> {
         AdaptiveThrottle::with_clock(self.clock.clone(), self.seed.hash_one(key)).with_rule(self.rule)
     }
 
-    /// An eviction runs this on some entries under a lock. It reads the clock and 24 words of the entry, some tens of nanoseconds.
     fn is_worth_keeping(throttle: &AdaptiveThrottle<C>) -> bool {
+        // An eviction runs this on some entries under a lock. It reads the clock and 24 words of the entry, some tens of
+        // nanoseconds.
         throttle.status().is_worth_keeping()
     }
 }

@@ -1,4 +1,4 @@
-//! What the limits of keys have in common.
+//! The settings that all limits of keys have in common, and the methods of both kinds.
 
 use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadPermit, BulkheadStatus, FullCause};
 use crate::store::{Keyed, Template};
