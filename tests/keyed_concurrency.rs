@@ -322,7 +322,7 @@ fn limit_of_all_keys_replaces_that_of_one_key_and_applies_to_new_keys() {
     tenants.set_limit(2);
     assert!(waiting.wait().is_ok(), "a slot is free at once");
     assert_eq!([1, 2, 3].map(|tenant| tenants.get_or_create(&tenant).unwrap().limit()), [2; 3]);
-    assert!(format!("{tenants:?}").starts_with("KeyedBulkhead {"));
+    assert!(format!("{tenants:?}").starts_with("Keyed { template: LimitTemplate(Bulkhead {"));
     drop(permits);
 }
 
@@ -344,7 +344,7 @@ fn bounds_of_all_keys_hold_for_later_ones() {
     assert_eq!([1, 2].map(|host| hosts.get_or_create(&host).unwrap().limit()), [50; 2]);
     hosts.set_bounds(LimitBounds::new(1, 5).unwrap());
     assert_eq!([1, 2, 3].map(|host| hosts.get_or_create(&host).unwrap().limit()), [5; 3]);
-    assert!(format!("{hosts:?}").starts_with("KeyedAdaptiveLimit {"));
+    assert!(format!("{hosts:?}").starts_with("Keyed { template: LimitTemplate(AdaptiveLimit {"));
 }
 
 /// Calls a function when it wakes.

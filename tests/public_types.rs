@@ -105,9 +105,11 @@ fn types_of_the_core_have_the_traits_users_expect() {
         CapacityError: key error,
         // store
         LruStore<String, u32>: shared defaulted,
+        Keyed<String, damper::throttle::ThrottleTemplate>: shared defaulted,
         // breaker
         CircuitBreaker: shared defaulted,
         KeyedCircuitBreaker<String>: shared,
+        BreakerTemplate<String>: shared,
         KeyListener<String>: shared,
         Permit<&'static CircuitBreaker>: shared,
         Run<&'static CircuitBreaker, Ready<Result<(), ()>>, fn(&Result<(), ()>) -> Verdict>: debug,
@@ -215,7 +217,7 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         Bulkhead: shared,
         KeyedBulkhead<String>: shared,
         KeyedAdaptiveLimit<String>: shared,
-        KeyedConcurrencyLimit<String, Bulkhead>: shared,
+        LimitTemplate<Bulkhead>: shared,
         BulkheadStatus: key,
         BulkheadPermit<&'static Bulkhead>: shared,
         AcquirePermit<&'static Bulkhead>: shared,
@@ -268,6 +270,7 @@ fn types_of_throttles_have_the_traits_users_expect() {
         ThrottlePermit<&'static AdaptiveThrottle>: shared,
         ThrottleStatus: key,
         KeyedThrottle<String>: shared defaulted,
+        ThrottleTemplate: shared defaulted,
         CallError<std::fmt::Error, Throttled>: value error,
         Throttled: key error,
         PaceTooSlow: key error,

@@ -15,7 +15,7 @@ pub use crate::time::human::Human;
 
 use crate::breaker::CircuitOpen;
 #[cfg(feature = "std")]
-use crate::breaker::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker};
+use crate::breaker::{BreakerConfig, BreakerTemplate, CircuitBreaker, KeyedCircuitBreaker};
 #[cfg(feature = "alloc")]
 use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadRef};
 use crate::deadline::{Deadline, DeadlineExceeded};
@@ -28,6 +28,8 @@ use crate::retry::{Attempts, Budget, Failure, GaveUp, Retry, Unlimited};
 #[cfg(feature = "std")]
 use crate::store::LruStore;
 use crate::throttle::PacedRetry;
+#[cfg(feature = "std")]
+use crate::time::Monotonic;
 use crate::time::{Clock, Frequency, Ticks};
 use core::error::Error;
 use core::fmt;
@@ -102,7 +104,7 @@ pub fn keyed_breakers<K: Hash + Eq>(
     store: LruStore<K, CircuitBreaker>,
     config: BreakerConfig,
 ) -> KeyedCircuitBreaker<K> {
-    KeyedCircuitBreaker::in_store(store, config)
+    KeyedCircuitBreaker::in_store(store, BreakerTemplate::new(config, Monotonic))
 }
 
 /// Returns the refusal of a call whose deadline has passed before it asked for a permit.

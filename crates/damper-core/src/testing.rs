@@ -71,7 +71,7 @@ pub fn assert_allows<T, E: Display>(n: usize, mut call: impl FnMut() -> Result<T
 /// Asserts that a breaker opens after exactly so many consecutive failures, and returns its refusal.
 ///
 /// It records the failures itself. The breaker is a [`CircuitBreaker`](crate::CircuitBreaker), also one of a
-/// [`KeyedCircuitBreaker`](https://docs.rs/damper-core/latest/damper_core/breaker/struct.KeyedCircuitBreaker.html), or a
+/// [`KeyedCircuitBreaker`](https://docs.rs/damper-core/latest/damper_core/breaker/type.KeyedCircuitBreaker.html), or a
 /// [`CircuitBreaker32`](crate::CircuitBreaker32).
 ///
 /// # Panics

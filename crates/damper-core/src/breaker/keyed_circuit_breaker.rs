@@ -4,20 +4,19 @@ use super::claim::Claim;
 use super::run::ClassifyFn;
 use super::{BreakerConfig, CallError, CircuitBreaker, OnStateChange, Run, SetConfigError, StateChange, Verdict};
 use crate::capacity::CapacityError;
-use crate::store::LruStore;
+use crate::store::{Evictable, Keyed, Template};
 use crate::sync::{AtomicBool, Guarded};
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::borrow::Borrow;
-use core::cell::Cell;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
 /// One [`CircuitBreaker`] per key, for the most recently used keys, all with one configuration.
 ///
-/// The breakers are in an [`LruStore`]. An evicted breaker is forgotten: the next call for its key passes and gets a new one. So
+/// The breakers are in a [`Keyed`] store. An evicted breaker is forgotten: the next call for its key passes and gets a new one. So
 /// the store evicts breakers last whose state is worth keeping: open ones, half-open ones with probes in flight or decided, and
 /// those that were forced into a state (or set to metrics only). An open breaker whose cooldown is over and that is no longer
 /// called is not among them.
@@ -27,11 +26,11 @@ use core::hash::{BuildHasher, Hash};
 /// A client that chooses the keys, such as the hosts of URLs, cannot evict an open breaker by calling many hosts, even failing
 /// ones: the closed breakers of those hosts are evicted first. It can trip breakers of its own, with `failure_threshold` failures
 /// each. If all breakers of a shard are worth keeping, the shard evicts one that was not called lately, and counts the eviction:
-/// [`store().kept_evictions()`](LruStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
+/// [`store().kept_evictions()`](crate::LruStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
 /// flooded with hosts. A low threshold makes such a flood cheap; a capacity well above the number of hosts that you call makes it
 /// expensive.
 ///
-/// For breakers with different configurations, use an [`LruStore`] and create each breaker yourself.
+/// For breakers with different configurations, use an [`LruStore`](crate::LruStore) and create each breaker yourself.
 ///
 /// # Examples
 ///
@@ -51,8 +50,11 @@ use core::hash::{BuildHasher, Hash};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(feature = "alloc")]
-pub struct KeyedCircuitBreaker<K, C = DefaultClock, S = Seed, L = ()> {
-    store: LruStore<K, CircuitBreaker<C, L>, S>,
+pub type KeyedCircuitBreaker<K, C = DefaultClock, S = Seed, L = ()> = Keyed<K, BreakerTemplate<K, C, L>, S>;
+
+/// The configuration, the clock and the listeners of a [`KeyedCircuitBreaker`].
+#[cfg(feature = "alloc")]
+pub struct BreakerTemplate<K, C = DefaultClock, L = ()> {
     config: Guarded<BreakerConfig>,
     /// Whether a thread is changing the configuration.
     claimed: AtomicBool,
@@ -62,6 +64,50 @@ pub struct KeyedCircuitBreaker<K, C = DefaultClock, S = Seed, L = ()> {
 
 /// Makes the listener of a key's breaker.
 type ListenerOf<K, L> = Box<dyn Fn(&K) -> L + Send + Sync>;
+
+impl<K, C> BreakerTemplate<K, C> {
+    pub(crate) fn new(config: BreakerConfig, clock: C) -> Self {
+        Self::with_listeners(config, clock, Box::new(|_| ()))
+    }
+}
+
+impl<K, C, L> BreakerTemplate<K, C, L> {
+    fn with_listeners(config: BreakerConfig, clock: C, listener_of: ListenerOf<K, L>) -> Self {
+        Self { config: Guarded::new(config), claimed: AtomicBool::new(false), clock, listener_of }
+    }
+
+    fn config(&self) -> BreakerConfig {
+        self.config.read(|config| *config)
+    }
+}
+
+impl<K, C: Clock + Clone, L: OnStateChange> Template<K> for BreakerTemplate<K, C, L> {
+    type Value = CircuitBreaker<C, L>;
+
+    fn create(&self, key: &K) -> CircuitBreaker<C, L> {
+        CircuitBreaker::with_clock(self.config(), self.clock.clone()).with_listener((self.listener_of)(key))
+    }
+
+    fn update(&self, breaker: &CircuitBreaker<C, L>) {
+        // On `Busy` another caller is configuring this breaker individually.
+        _ = breaker.set_config(&self.config());
+    }
+
+    fn is_worth_keeping(breaker: &CircuitBreaker<C, L>) -> bool {
+        breaker.status().is_worth_keeping()
+    }
+}
+
+impl<K, C, L> Evictable for BreakerTemplate<K, C, L> {}
+
+impl<K, C: fmt::Debug, L> fmt::Debug for BreakerTemplate<K, C, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BreakerTemplate")
+            .field("config", &self.config())
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
 
 #[cfg(feature = "std")]
 impl<K: Hash + Eq> KeyedCircuitBreaker<K> {
@@ -89,29 +135,21 @@ impl<K: Hash + Eq, C: Clock + Clone> KeyedCircuitBreaker<K, C> {
     }
 }
 
-#[cfg(feature = "std")]
-impl<K: Hash + Eq> KeyedCircuitBreaker<K> {
-    /// Creates breakers of this configuration in an empty store.
-    pub(crate) fn in_store(store: LruStore<K, CircuitBreaker>, config: BreakerConfig) -> Self {
-        Self::listened_to(store, config, crate::time::Monotonic, Box::new(|_| ()))
-    }
-}
-
 impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S> {
     /// Creates breakers as `with_clock` does, with a hasher of your own, for use without `std`.
     ///
-    /// See [`LruStore::with_hasher`].
+    /// See [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`LruStore::with_hasher`].
+    /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     pub fn with_clock_and_hasher(
         config: BreakerConfig,
         capacity: usize,
         clock: C,
         hasher: S,
     ) -> Result<Self, CapacityError> {
-        Ok(Self::listened_to(LruStore::with_hasher(capacity, hasher)?, config, clock, Box::new(|_| ())))
+        Self::with_template_and_hasher(BreakerTemplate::new(config, clock), capacity, hasher)
     }
 
     /// Registers a callback, which gets the key, for the state changes of all breakers.
@@ -184,42 +222,13 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
         self,
         listener_of: impl Fn(&K) -> L + Send + Sync + 'static,
     ) -> KeyedCircuitBreaker<K, C, S, L> {
-        let Self { store, config, clock, .. } = self;
-        KeyedCircuitBreaker::listened_to(store.emptied(), config.read(|config| *config), clock, Box::new(listener_of))
+        let (store, template) = self.into_parts();
+        let template = BreakerTemplate::with_listeners(template.config(), template.clock, Box::new(listener_of));
+        Keyed::in_store(store.emptied(), template)
     }
 }
 
 impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCircuitBreaker<K, C, S, L> {
-    fn listened_to(
-        store: LruStore<K, CircuitBreaker<C, L>, S>,
-        config: BreakerConfig,
-        clock: C,
-        listener_of: ListenerOf<K, L>,
-    ) -> Self {
-        let store = store.keep_if(|breaker| breaker.status().is_worth_keeping());
-        Self { store, config: Guarded::new(config), claimed: AtomicBool::new(false), clock, listener_of }
-    }
-
-    /// Returns the breaker of this key, and creates it if there is none.
-    ///
-    /// As [`LruStore::get_or_insert_with`]. Use it for permits and to control one breaker.
-    #[inline]
-    pub fn get_or_create<Q>(&self, key: &Q) -> Arc<CircuitBreaker<C, L>>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let created_with = Cell::new(None);
-        let create = |key: &K| {
-            let config = self.config();
-            created_with.set(Some(config));
-            CircuitBreaker::with_clock(config, self.clock.clone()).with_listener((self.listener_of)(key))
-        };
-        // Under the shard's lock: a change that does not find the breaker in the store had replaced the configuration before that
-        // lock was taken. loom-tests: breaker_settings::new_key_gets_the_changed_settings.
-        self.store.get_or_insert_current(key, create, || created_with.get() == Some(self.config()))
-    }
-
     /// Changes the configuration of all present and future breakers while they are in use.
     ///
     /// As [`CircuitBreaker::set_config`].
@@ -249,15 +258,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_config(&self, config: &BreakerConfig) -> Result<(), SetConfigError> {
-        let _claim = Claim::of(&self.claimed).ok_or(SetConfigError::Busy)?;
-        self.config.write(|current| *current = *config);
-        // On `Busy` another caller is configuring this breaker individually.
-        self.store.for_each(|breaker| _ = breaker.set_config(config));
+        let _claim = Claim::of(&self.template().claimed).ok_or(SetConfigError::Busy)?;
+        self.change(|template| template.config.write(|current| *current = *config));
         Ok(())
-    }
-
-    fn config(&self) -> BreakerConfig {
-        self.config.read(|config| *config)
     }
 
     /// Makes one call if the breaker of this key lets it pass; `Err` is a failure. As [`CircuitBreaker::call`].
@@ -355,22 +358,6 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
         V: FnOnce(&Result<T, E>) -> Verdict,
     {
         Run::new(self.get_or_create(key), future, classify)
-    }
-
-    /// Returns the store of the breakers: to list them, to find one without creating it, to remove some.
-    #[must_use]
-    pub fn store(&self) -> &LruStore<K, CircuitBreaker<C, L>, S> {
-        &self.store
-    }
-}
-
-impl<K, C: fmt::Debug, S, L> fmt::Debug for KeyedCircuitBreaker<K, C, S, L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyedCircuitBreaker")
-            .field("config", &self.config.read(|config| *config))
-            .field("capacity", &self.store.capacity())
-            .field("clock", &self.clock)
-            .finish_non_exhaustive()
     }
 }
 

@@ -30,7 +30,7 @@
 // | `config` | `BreakerConfig`, its builder and its error |
 // | `error` | `CircuitOpen` |
 // | `set_config_error` | `SetConfigError` |
-// | `keyed_circuit_breaker` | `KeyedCircuitBreaker`: one breaker per key; `KeyListener`, which knows the key |
+// | `keyed_circuit_breaker` | `KeyedCircuitBreaker`: one breaker per key; its template; `KeyListener`, which knows the key |
 
 // First, so that the documentation begins with how to create a breaker.
 mod circuit_breaker;
@@ -63,7 +63,7 @@ pub use config::{BreakerConfig, BreakerConfigBuilder, BreakerConfigError};
 pub use error::CircuitOpen;
 pub(crate) use error::source_of;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use keyed_circuit_breaker::{KeyListener, KeyedCircuitBreaker};
+pub use keyed_circuit_breaker::{BreakerTemplate, KeyListener, KeyedCircuitBreaker};
 pub use permit::{BreakerRef, Permit, Verdict};
 pub use recent_changes::{PastChange, RecentChanges};
 pub use run::Run;

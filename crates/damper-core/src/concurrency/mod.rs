@@ -38,6 +38,6 @@ pub use admission::{
 pub use bulkhead::{AcquirePermit, AcquirePermitFuture};
 pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, BulkheadStatus, FullCause, LimitSetRefusal};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use keyed::{KeyedAdaptiveLimit, KeyedBulkhead, KeyedConcurrencyLimit};
+pub use keyed::{KeyedAdaptiveLimit, KeyedBulkhead, LimitTemplate};
 #[cfg(feature = "alloc")]
 pub use set_queue::{QueuedSetRef, SetAcquire, SetAcquireFuture, SetQueue, SetQueueRefusal};

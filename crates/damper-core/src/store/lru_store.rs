@@ -36,10 +36,10 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 
 /// A value per key, for the keys that were used last, in bounded memory.
 ///
-/// For values that each key should have one of: a [circuit breaker](crate::CircuitBreaker) per host (ready made as
-/// [`KeyedCircuitBreaker`](crate::KeyedCircuitBreaker)), a bulkhead per tenant, a throttle per API. Keys are kept and compared,
-/// so no key ever gets another's value. Values are handed out as [`Arc`]s: a caller that holds one keeps it, evicted or not.
-/// After an eviction, the next caller that asks for the key gets a new value.
+/// For values that each key should have one of, such as a retry budget per host. Where all values have common settings,
+/// [`Keyed`](super::Keyed) creates and changes them. Keys are kept and compared, so no key ever gets another's value. Values are
+/// handed out as [`Arc`]s: a caller that holds one keeps it, evicted or not. After an eviction, the next caller that asks for the
+/// key gets a new value.
 ///
 /// # Memory
 ///
@@ -268,11 +268,6 @@ impl<K, V, S> LruStore<K, V, S> {
 }
 
 impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
-    /// Hashes a key as the store does.
-    pub(crate) fn hash_of<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
-        self.hasher.hash_one(key)
-    }
-
     /// Returns the value of this key, if there is one.
     #[inline]
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
@@ -402,7 +397,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
     pub(crate) fn get_or_insert_beside_held<Q>(
         &self,
         key: &Q,
-        make: impl Fn() -> V,
+        make: impl Fn(&K) -> V,
         is_current: impl Fn() -> bool,
     ) -> Option<Arc<V>>
     where
@@ -422,7 +417,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         &self,
         hash: u64,
         key: &Q,
-        make: impl Fn() -> V,
+        make: impl Fn(&K) -> V,
         is_current: impl Fn() -> bool,
     ) -> Option<Arc<V>>
     where
@@ -438,7 +433,9 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
             return Some(earlier);
         }
         loop {
-            let entry = Entry::new(hash, key.to_owned(), Arc::new(make()));
+            let owned = key.to_owned();
+            let value = Arc::new(make(&owned));
+            let entry = Entry::new(hash, owned, value);
             let (inserted, _dropped) = self.shard(hash).write(|ring| {
                 if let Some(earlier) = ring.get(hash, key) {
                     return (Ok(Some(Arc::clone(earlier))), Some(entry));

@@ -5,15 +5,13 @@ use super::{AdaptiveThrottle, MaxRefusedError, MultiplierError, Throttled};
 use crate::CallError;
 use crate::breaker::Verdict;
 use crate::capacity::CapacityError;
-use crate::store::LruStore;
+use crate::store::{Evictable, Keyed, Template};
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
-use alloc::sync::Arc;
 use core::borrow::Borrow;
-use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
-/// One [`AdaptiveThrottle`] per key, for the most recently used keys, in an [`LruStore`].
+/// One [`AdaptiveThrottle`] per key, for the most recently used keys, in a [`Keyed`] store.
 ///
 /// All throttles have the same settings.
 ///
@@ -25,10 +23,10 @@ use core::hash::{BuildHasher, Hash};
 /// A client that chooses the keys, such as the hosts of URLs, cannot evict a throttle that refuses calls by calling many hosts
 /// that respond. It can make throttles of its own refuse, with 10 rejected calls within 5 s each. If all throttles of a shard
 /// refuse, the shard evicts one that was not called lately, and counts the eviction:
-/// [`store().kept_evictions()`](LruStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
+/// [`store().kept_evictions()`](crate::LruStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
 /// flooded with hosts.
 ///
-/// For throttles with different settings, use an [`LruStore`] and create each throttle yourself.
+/// For throttles with different settings, use an [`LruStore`](crate::LruStore) and create each throttle yourself.
 ///
 /// # Examples
 ///
@@ -48,12 +46,48 @@ use core::hash::{BuildHasher, Hash};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(feature = "alloc")]
-pub struct KeyedThrottle<K, C = DefaultClock, S = Seed> {
-    store: LruStore<K, AdaptiveThrottle<C>, S>,
+pub type KeyedThrottle<K, C = DefaultClock, S = Seed> = Keyed<K, ThrottleTemplate<C>, S>;
+
+/// The settings and the clock of a [`KeyedThrottle`].
+#[cfg(feature = "alloc")]
+#[derive(Debug)]
+pub struct ThrottleTemplate<C = DefaultClock> {
     rule: Rule,
-    seed: u64,
+    /// Hashes a key to the seed of its throttle.
+    ///
+    /// Otherwise all throttles would refuse the same calls, first, second, and so on.
+    seed: Seed,
     clock: C,
 }
+
+impl<C> ThrottleTemplate<C> {
+    fn new(seed: Seed, clock: C) -> Self {
+        Self { rule: Rule::DEFAULT, seed, clock }
+    }
+}
+
+#[cfg(feature = "std")]
+impl Default for ThrottleTemplate {
+    fn default() -> Self {
+        Self::new(Seed::random(), crate::time::Monotonic)
+    }
+}
+
+impl<K: Hash, C: Clock + Clone> Template<K> for ThrottleTemplate<C> {
+    type Value = AdaptiveThrottle<C>;
+
+    fn create(&self, key: &K) -> AdaptiveThrottle<C> {
+        AdaptiveThrottle::with_clock(self.clock.clone(), self.seed.hash_one(key)).with_rule(self.rule)
+    }
+
+    fn is_worth_keeping(throttle: &AdaptiveThrottle<C>) -> bool {
+        // An eviction runs this on some entries under a lock. It reads the clock and 24 words of the entry, some tens of
+        // nanoseconds.
+        throttle.status().is_worth_keeping()
+    }
+}
+
+impl<C> Evictable for ThrottleTemplate<C> {}
 
 #[cfg(feature = "std")]
 impl<K: Hash + Eq> KeyedThrottle<K> {
@@ -64,14 +98,6 @@ impl<K: Hash + Eq> KeyedThrottle<K> {
     /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
     pub fn new(capacity: usize) -> Result<Self, CapacityError> {
         Self::with_clock(capacity, crate::time::Monotonic)
-    }
-}
-
-/// Creates throttles for at most 1,024 keys.
-#[cfg(feature = "std")]
-impl<K: Hash + Eq> Default for KeyedThrottle<K> {
-    fn default() -> Self {
-        Self::of(LruStore::default(), crate::time::random::draw(), crate::time::Monotonic)
     }
 }
 
@@ -92,24 +118,17 @@ impl<K: Hash + Eq, C: Clock + Clone> KeyedThrottle<K, C> {
 impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     /// Creates throttles as `with_clock` does, with a hasher of your own, for use without `std`.
     ///
-    /// See [`LruStore::with_hasher`].
+    /// See [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     ///
     /// The hasher also makes the calls that this client refuses differ from those of other clients. So give each client another
     /// one: a [`Seed`] of its serial number, or random.
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`LruStore::with_hasher`].
+    /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     pub fn with_clock_and_hasher(capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
-        let seed = hasher.hash_one(());
-        Ok(Self::of(LruStore::with_hasher(capacity, hasher)?, seed, clock))
-    }
-
-    fn of(store: LruStore<K, AdaptiveThrottle<C>, S>, seed: u64, clock: C) -> Self {
-        // An eviction runs this on some entries under a lock. It reads the clock and 24 words of the entry, some tens of
-        // nanoseconds.
-        let store = store.keep_if(|throttle| throttle.status().is_worth_keeping());
-        Self { store, rule: Rule::DEFAULT, seed, clock }
+        let seed = Seed::new(hasher.hash_one(()), 0);
+        Self::with_template_and_hasher(ThrottleTemplate::new(seed, clock), capacity, hasher)
     }
 
     /// Sets how many calls may be made for each accepted one. Default: 2.0.
@@ -120,7 +139,8 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// [`MultiplierError`] if it is not 1.0 to 10.0.
     pub fn multiplier(self, calls: f64) -> Result<Self, MultiplierError> {
-        Ok(Self { rule: self.rule.with_multiplier(calls)?, ..self })
+        let rule = self.template().rule.with_multiplier(calls)?;
+        Ok(self.with_rule(rule))
     }
 
     /// Sets the largest share of the calls that is refused. Default: 0.99.
@@ -131,23 +151,13 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// [`MaxRefusedError`] if it is not 0.0 to 0.99.
     pub fn max_refused(self, share: f64) -> Result<Self, MaxRefusedError> {
-        Ok(Self { rule: self.rule.with_max_refused(share)?, ..self })
+        let rule = self.template().rule.with_max_refused(share)?;
+        Ok(self.with_rule(rule))
     }
 
-    /// Returns the throttle of this key, and creates it if there is none.
-    ///
-    /// As [`LruStore::get_or_insert_with`]. Use it for permits and to read a throttle's status.
-    #[inline]
-    pub fn get_or_create<Q>(&self, key: &Q) -> Arc<AdaptiveThrottle<C>>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        self.store.get_or_insert_with(key, || {
-            // Otherwise all throttles would refuse the same calls, first, second, and so on.
-            let seed = self.seed ^ self.store.hash_of(key);
-            AdaptiveThrottle::with_clock(self.clock.clone(), seed).with_rule(self.rule)
-        })
+    fn with_rule(self, rule: Rule) -> Self {
+        let (store, template) = self.into_parts();
+        Self::in_store(store, ThrottleTemplate { rule, ..template })
     }
 
     /// Makes one call if the throttle of this key lets it pass. `Err` is a rejection.
@@ -230,21 +240,5 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     {
         let throttle = self.get_or_create(key);
         async move { throttle.run_with(future, classify).await }
-    }
-
-    /// Returns the store of the throttles: to list them, to find one without creating it, to remove some.
-    #[must_use]
-    pub fn store(&self) -> &LruStore<K, AdaptiveThrottle<C>, S> {
-        &self.store
-    }
-}
-
-impl<K, C: fmt::Debug, S> fmt::Debug for KeyedThrottle<K, C, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyedThrottle")
-            .field("rule", &self.rule)
-            .field("capacity", &self.store.capacity())
-            .field("clock", &self.clock)
-            .finish_non_exhaustive()
     }
 }

@@ -28,7 +28,7 @@
 // | `status` | `ThrottleStatus`: the counts of a throttle, and the share that it refuses |
 // | `error` | why a call was not made, or failed |
 // | `pace_too_slow` | why a paced call was not made |
-// | `keyed_throttle` | `KeyedThrottle`: one throttle per key |
+// | `keyed_throttle` | `KeyedThrottle`: one throttle per key; its template |
 // | `pacing` | `Pacer`: sleeps before calls; its strategies |
 
 mod adaptive_throttle;
@@ -45,7 +45,7 @@ mod status;
 pub use adaptive_throttle::AdaptiveThrottle;
 pub use error::{MaxRefusedError, MultiplierError, Throttled};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use keyed_throttle::KeyedThrottle;
+pub use keyed_throttle::{KeyedThrottle, ThrottleTemplate};
 pub use pace_too_slow::PaceTooSlow;
 pub use pacing::{
     CubicRate, ExponentialBackoff, GradualDecrease, Hints, Level, Moment, NoPacing, PacedAttempts, PacedFuture,

@@ -6,7 +6,7 @@ use crate::catalogue::{
 };
 use crate::{Readings, Source};
 use damper_core::concurrency::{
-    AdaptiveLimit, Admission, Bulkhead, BulkheadStatus, Criticality, KeyedConcurrencyLimit, LimitRule,
+    AdaptiveLimit, Admission, Bulkhead, BulkheadStatus, Criticality, KeyedAdaptiveLimit, KeyedBulkhead, LimitRule,
 };
 use damper_core::time::Clock;
 use std::time::Duration;
@@ -78,13 +78,13 @@ fn record_keyed(
     readings.record_number(&CONCURRENCY_EVICTIONS, evictions);
 }
 
-impl<K, C: Clock + Clone, S> Source for KeyedConcurrencyLimit<K, Bulkhead<C>, S> {
+impl<K, C: Clock + Clone, S> Source for KeyedBulkhead<K, C, S> {
     fn read(&self, readings: &Readings<'_>) {
         record_keyed(readings, self.statuses(), self.capacity(), self.evictions());
     }
 }
 
-impl<K, R: LimitRule, C: Clock + Clone, S> Source for KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S> {
+impl<K, R: LimitRule, C: Clock + Clone, S> Source for KeyedAdaptiveLimit<K, R, C, S> {
     fn read(&self, readings: &Readings<'_>) {
         record_keyed(readings, self.statuses(), self.capacity(), self.evictions());
     }

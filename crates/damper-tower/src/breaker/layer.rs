@@ -4,7 +4,8 @@ use super::{BreakerService, SharedBreaker};
 use crate::{EveryErr, Key, One, PerKey};
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::breaker::{KeyedCircuitBreaker, Verdict};
+use damper_core::breaker::{KeyedCircuitBreaker, OnStateChange, Verdict};
+use damper_core::time::Clock;
 
 /// Puts services of any request behind circuit breakers.
 ///
@@ -100,7 +101,7 @@ impl<B: SharedBreaker> BreakerLayer<One<B>> {
     }
 }
 
-impl<F, K, C, S, L> BreakerLayer<PerKey<F, Arc<KeyedCircuitBreaker<K, C, S, L>>>> {
+impl<F, K, C: Clock + Clone, S, L: OnStateChange> BreakerLayer<PerKey<F, Arc<KeyedCircuitBreaker<K, C, S, L>>>> {
     /// Creates a layer with a breaker for each key that `key` takes from requests.
     ///
     /// Pass an `Arc` to keep the breakers, for looking at them and for controlling them.

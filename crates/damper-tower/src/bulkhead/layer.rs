@@ -6,9 +6,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 use damper_core::concurrency::KeyedBulkhead;
-use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
+use damper_core::time::{Clock, Sleep};
 
 /// Puts services of any request behind bulkheads: how many calls a client has in flight at most.
 ///
@@ -67,7 +67,7 @@ impl<B: SharedBulkhead> BulkheadLayer<Refusing<One<B>>> {
     }
 }
 
-impl<F, K, C, S> BulkheadLayer<Refusing<PerKey<F, Arc<KeyedBulkhead<K, C, S>>>>> {
+impl<F, K, C: Clock + Clone, S> BulkheadLayer<Refusing<PerKey<F, Arc<KeyedBulkhead<K, C, S>>>>> {
     /// Creates a layer with a bulkhead for each key that `key` takes from requests.
     ///
     /// Pass an `Arc` to keep the bulkheads, for looking at them.

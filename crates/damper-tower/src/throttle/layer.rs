@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use damper_core::breaker::Verdict;
 use damper_core::throttle::KeyedThrottle;
+use damper_core::time::Clock;
 
 /// Puts services of any request behind adaptive throttles.
 ///
@@ -88,14 +89,13 @@ impl<T: SharedThrottle> ThrottleLayer<One<T>> {
     }
 }
 
-impl<F, K, C, S> ThrottleLayer<PerKey<F, Arc<KeyedThrottle<K, C, S>>>> {
+impl<F, K: Key, C: Clock + Clone, S> ThrottleLayer<PerKey<F, Arc<KeyedThrottle<K, C, S>>>> {
     /// Creates a layer with a throttle for each key that `key` takes from requests.
     ///
     /// Pass an `Arc` to keep the throttles, for looking at them.
     pub fn by<R>(key: F, throttles: impl Into<Arc<KeyedThrottle<K, C, S>>>) -> Self
     where
         F: Fn(&R) -> K,
-        K: Key,
     {
         Self { throttles: PerKey { key, keyed: throttles.into() }, classify: EveryErr }
     }

@@ -1,12 +1,13 @@
 //! An adaptive limit for every key.
 
-use super::KeyedConcurrencyLimit;
+use super::LimitTemplate;
 use super::sealed::PerKey;
 use crate::CallError;
 use crate::capacity::CapacityError;
 use crate::concurrency::{
     AdaptiveLimit, BoundedRule, BulkheadFull, BulkheadStatus, LimitBounds, LimitRule, Outcome, ProbedGradient,
 };
+use crate::store::Keyed;
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
@@ -19,7 +20,7 @@ use core::time::Duration;
 ///
 /// Calls of different services must not share a limit: the fast ones would set the latency that the slow ones are compared with.
 ///
-/// See [`KeyedConcurrencyLimit`] for when a limit is evicted, and for floods of keys. An evicted limit loses its measurements, so
+/// See [`LimitTemplate`] for when a limit is evicted, and for floods of keys. An evicted limit loses its measurements, so
 /// give the store room for more keys than you call.
 ///
 /// # Examples
@@ -41,10 +42,10 @@ use core::time::Duration;
 /// ```
 #[cfg(feature = "alloc")]
 pub type KeyedAdaptiveLimit<K, R = ProbedGradient, C = DefaultClock, S = Seed> =
-    KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S>;
+    Keyed<K, LimitTemplate<AdaptiveLimit<R, C>>, S>;
 
 #[cfg(feature = "std")]
-impl<K> KeyedConcurrencyLimit<K, AdaptiveLimit> {
+impl<K> KeyedAdaptiveLimit<K> {
     /// Creates limits that move within these bounds, for at most `capacity` keys, on the [default clock](DefaultClock).
     ///
     /// # Errors
@@ -56,7 +57,7 @@ impl<K> KeyedConcurrencyLimit<K, AdaptiveLimit> {
 }
 
 #[cfg(feature = "std")]
-impl<K, R: LimitRule, C: Clock> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>> {
+impl<K, R: LimitRule, C: Clock + Clone> KeyedAdaptiveLimit<K, R, C> {
     /// Creates limits that each follow a copy of this rule, on a clock of your own.
     ///
     /// A reference to a clock is a clock too.
@@ -69,7 +70,7 @@ impl<K, R: LimitRule, C: Clock> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>> {
     }
 }
 
-impl<K, R: LimitRule, C: Clock, S> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S> {
+impl<K, R: LimitRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
     /// Creates limits as `with_rule` does, with a hasher of your own, for use without `std`.
     ///
     /// See [`LruStore::with_hasher`](crate::LruStore::with_hasher).
@@ -78,11 +79,12 @@ impl<K, R: LimitRule, C: Clock, S> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>,
     ///
     /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     pub fn with_rule_and_hasher(rule: R, capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
-        Self::of(AdaptiveLimit::with_rule(rule, clock), capacity, hasher)
+        let prototype = AdaptiveLimit::with_rule(rule, clock);
+        Self::with_template_and_hasher(LimitTemplate(prototype), capacity, hasher)
     }
 }
 
-impl<K, R: BoundedRule, C: Clock + Clone, S> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S> {
+impl<K, R: BoundedRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
     /// Changes the bounds of all present and future keys' limits while they are in use.
     ///
     /// As [`AdaptiveLimit::set_bounds`].
@@ -106,11 +108,11 @@ impl<K, R: BoundedRule, C: Clock + Clone, S> KeyedConcurrencyLimit<K, AdaptiveLi
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_bounds(&self, bounds: LimitBounds) {
-        self.change(|prototype| prototype.set_bounds(bounds));
+        self.change(|template| template.0.set_bounds(bounds));
     }
 }
 
-impl<K: Hash + Eq, R: LimitRule, C: Clock + Clone, S: BuildHasher> KeyedConcurrencyLimit<K, AdaptiveLimit<R, C>, S> {
+impl<K: Hash + Eq, R: LimitRule, C: Clock + Clone, S: BuildHasher> KeyedAdaptiveLimit<K, R, C, S> {
     /// Makes one call if this key has a slot free and no call waits for it, as [`AdaptiveLimit::call`] does.
     ///
     /// # Errors
@@ -219,6 +221,4 @@ impl<R: LimitRule, C: Clock + Clone> PerKey for AdaptiveLimit<R, C> {
     fn take_settings_of(&self, other: &Self) {
         self.take_bounds_of(other);
     }
-
-    const NAME: &'static str = "KeyedAdaptiveLimit";
 }

@@ -1,10 +1,11 @@
 //! A bulkhead for every key.
 
-use super::KeyedConcurrencyLimit;
+use super::LimitTemplate;
 use super::sealed::PerKey;
 use crate::CallError;
 use crate::capacity::CapacityError;
 use crate::concurrency::{Bulkhead, BulkheadFull, BulkheadStatus};
+use crate::store::Keyed;
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
@@ -14,7 +15,7 @@ use core::hash::{BuildHasher, Hash};
 ///
 /// All bulkheads have the same settings.
 ///
-/// See [`KeyedConcurrencyLimit`] for when a bulkhead is evicted, and for floods of keys.
+/// See [`LimitTemplate`] for when a bulkhead is evicted, and for floods of keys.
 ///
 /// # Examples
 ///
@@ -32,10 +33,10 @@ use core::hash::{BuildHasher, Hash};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[cfg(feature = "alloc")]
-pub type KeyedBulkhead<K, C = DefaultClock, S = Seed> = KeyedConcurrencyLimit<K, Bulkhead<C>, S>;
+pub type KeyedBulkhead<K, C = DefaultClock, S = Seed> = Keyed<K, LimitTemplate<Bulkhead<C>>, S>;
 
 #[cfg(feature = "std")]
-impl<K> KeyedConcurrencyLimit<K, Bulkhead> {
+impl<K> KeyedBulkhead<K> {
     /// Creates bulkheads for `limit` calls in flight per key, for at most `capacity` keys.
     ///
     /// They are on the [default clock](DefaultClock).
@@ -49,7 +50,7 @@ impl<K> KeyedConcurrencyLimit<K, Bulkhead> {
 }
 
 #[cfg(feature = "std")]
-impl<K, C: Clock> KeyedConcurrencyLimit<K, Bulkhead<C>> {
+impl<K, C: Clock + Clone> KeyedBulkhead<K, C> {
     /// Creates bulkheads as [`new`](KeyedBulkhead::new) does, on a clock of your own, which times the waits.
     ///
     /// A reference to a clock is a clock too.
@@ -62,7 +63,7 @@ impl<K, C: Clock> KeyedConcurrencyLimit<K, Bulkhead<C>> {
     }
 }
 
-impl<K, C: Clock, S> KeyedConcurrencyLimit<K, Bulkhead<C>, S> {
+impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
     /// Creates bulkheads as `with_clock` does, with a hasher of your own, for use without `std`.
     ///
     /// See [`LruStore::with_hasher`](crate::LruStore::with_hasher).
@@ -71,11 +72,12 @@ impl<K, C: Clock, S> KeyedConcurrencyLimit<K, Bulkhead<C>, S> {
     ///
     /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     pub fn with_clock_and_hasher(limit: u32, capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
-        Self::of(Bulkhead::with_clock(limit, clock), capacity, hasher)
+        let prototype = Bulkhead::with_clock(limit, clock);
+        Self::with_template_and_hasher(LimitTemplate(prototype), capacity, hasher)
     }
 }
 
-impl<K, C: Clock + Clone, S> KeyedConcurrencyLimit<K, Bulkhead<C>, S> {
+impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
     /// Changes the limit of all present and future keys while they are in use.
     ///
     /// As [`Bulkhead::set_limit`].
@@ -97,11 +99,11 @@ impl<K, C: Clock + Clone, S> KeyedConcurrencyLimit<K, Bulkhead<C>, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_limit(&self, limit: u32) {
-        self.change(|prototype| prototype.set_limit(limit));
+        self.change(|template| template.0.set_limit(limit));
     }
 }
 
-impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedConcurrencyLimit<K, Bulkhead<C>, S> {
+impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedBulkhead<K, C, S> {
     /// Makes one call if this key has a slot free and no call waits for it, as [`Bulkhead::call`] does.
     ///
     /// # Errors
@@ -158,6 +160,4 @@ impl<C: Clock + Clone> PerKey for Bulkhead<C> {
     fn take_settings_of(&self, other: &Self) {
         self.set_limit(other.limit());
     }
-
-    const NAME: &'static str = "KeyedBulkhead";
 }

@@ -2,15 +2,15 @@
 
 // | file | type |
 // |---|---|
-// | `keyed_concurrency_limit` | `KeyedConcurrencyLimit`: the limits of keys, in a bounded store |
 // | `keyed_bulkhead` | `KeyedBulkhead`: one bulkhead per key; its constructors and calls |
 // | `keyed_adaptive_limit` | `KeyedAdaptiveLimit`: one adaptive limit per key; its constructors and calls |
+// | `limit_template` | `LimitTemplate`: the settings of all limits; the methods that both have |
 
 mod keyed_adaptive_limit;
 mod keyed_bulkhead;
-mod keyed_concurrency_limit;
+mod limit_template;
 
 pub use keyed_adaptive_limit::KeyedAdaptiveLimit;
 pub use keyed_bulkhead::KeyedBulkhead;
-pub use keyed_concurrency_limit::KeyedConcurrencyLimit;
-pub(in crate::concurrency) use keyed_concurrency_limit::sealed;
+pub use limit_template::LimitTemplate;
+use limit_template::sealed;

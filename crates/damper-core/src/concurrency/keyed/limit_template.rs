@@ -1,15 +1,10 @@
-//! The limits of keys, in a bounded store.
+//! The settings that all limits of keys have in common, and the methods of both kinds.
 
-use crate::capacity::CapacityError;
 use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadPermit, BulkheadStatus, FullCause};
-use crate::store::LruStore;
-use crate::sync::{AtomicUsize, Ordering};
-use crate::time::Seed;
+use crate::store::{Keyed, Template};
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
 use core::borrow::Borrow;
-use core::cell::Cell;
-use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
 pub(in crate::concurrency) mod sealed {
@@ -29,17 +24,14 @@ pub(in crate::concurrency) mod sealed {
 
         /// Takes the settings that can change while a limit is in use.
         fn take_settings_of(&self, other: &Self);
-
-        /// The type of the limits of all keys, by its usual name.
-        const NAME: &'static str;
     }
 }
 
 use sealed::PerKey;
 
-/// One concurrency limit per key, for the most recently used keys, in a bounded store.
+/// The settings of the limits of a [`KeyedBulkhead`](super::KeyedBulkhead) or [`KeyedAdaptiveLimit`](super::KeyedAdaptiveLimit).
 ///
-/// A [`KeyedBulkhead`](super::KeyedBulkhead) or a [`KeyedAdaptiveLimit`](super::KeyedAdaptiveLimit).
+/// # Eviction
 ///
 /// A limit in use is not evicted: one that a permit or a waiting call holds, or for which you hold an `Arc` or a `Weak`. So a key
 /// never has more calls in flight than its limit, however many keys there are. If no other limit can be evicted, a call for a new
@@ -52,7 +44,7 @@ use sealed::PerKey;
 /// refused up to 95 %, and 43 % or 15 % at 99 %. With more cores the shards are smaller, at least 64 limits each. Choose a
 /// capacity of at least four thirds of the keys that can be in use at once, and of twice as many below 1,000.
 ///
-/// [`status`](Self::status) and [`iter`](Self::iter) are for dashboards: they copy the counts, hold no limit, and do not count as
+/// [`status`](Keyed::status) and [`iter`](Keyed::iter) are for dashboards: they copy the counts, hold no limit, and do not count as
 /// a use.
 ///
 /// # Floods of keys
@@ -60,41 +52,25 @@ use sealed::PerKey;
 /// A client that chooses the keys gets a whole limit for each. Put one bulkhead for all keys before this, with a limit below the
 /// capacity.
 #[cfg(feature = "alloc")]
-pub struct KeyedConcurrencyLimit<K, L, S = Seed> {
-    store: LruStore<K, L, S>,
+#[derive(Debug)]
+pub struct LimitTemplate<L>(
     /// Holds the settings of all limits, and makes no calls.
-    prototype: L,
-    /// Counts changes of the prototype's settings; wraps.
-    changes: AtomicUsize,
-}
+    pub(super) L,
+);
 
-impl<K, L, S> KeyedConcurrencyLimit<K, L, S> {
-    pub(super) fn of(prototype: L, capacity: usize, hasher: S) -> Result<Self, CapacityError> {
-        Ok(Self { store: LruStore::with_hasher(capacity, hasher)?, prototype, changes: AtomicUsize::new(0) })
+impl<K, L: PerKey> Template<K> for LimitTemplate<L> {
+    type Value = L;
+
+    fn create(&self, _: &K) -> L {
+        self.0.alike()
     }
 
-    /// Returns how many keys have a limit.
-    pub fn len(&self) -> usize {
-        self.store.len()
-    }
-
-    /// Returns whether no key has one.
-    pub fn is_empty(&self) -> bool {
-        self.store.is_empty()
-    }
-
-    /// Returns the most keys that can have a limit.
-    pub fn capacity(&self) -> usize {
-        self.store.capacity()
-    }
-
-    /// Returns how many limits were evicted so far.
-    pub fn evictions(&self) -> u64 {
-        self.store.evictions()
+    fn update(&self, limit: &L) {
+        limit.take_settings_of(&self.0);
     }
 }
 
-impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {
+impl<K, L: PerKey, S> Keyed<K, LimitTemplate<L>, S> {
     /// Gives each limit a queue of `places` places. Default: none.
     ///
     /// As [`Bulkhead::queue`](crate::Bulkhead::queue).
@@ -102,7 +78,7 @@ impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {
     /// Call it before the first use. Without queues, [`acquire`](Self::acquire) never waits.
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
-        Self { prototype: self.prototype.with_queue(places), ..self }
+        self.with_prototype(|prototype| prototype.with_queue(places))
     }
 
     /// Serves the queues newest first, as [`Bulkhead::newest_first`](crate::Bulkhead::newest_first) does.
@@ -110,7 +86,12 @@ impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {
     /// Call it before the first use. Default: oldest first.
     #[must_use]
     pub fn newest_first(self) -> Self {
-        Self { prototype: self.prototype.with_newest_first(), ..self }
+        self.with_prototype(PerKey::with_newest_first)
+    }
+
+    fn with_prototype(self, change: impl FnOnce(L) -> L) -> Self {
+        let (store, LimitTemplate(prototype)) = self.into_parts();
+        Self::in_store(store, LimitTemplate(change(prototype)))
     }
 
     /// Returns the keys and the counts of their limits, without any effect.
@@ -136,45 +117,16 @@ impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {
     where
         K: Clone,
     {
-        self.store.copies(|key, limit| (key.clone(), limit.current_status()))
+        self.inspect_all(|key, limit| (key.clone(), limit.current_status()))
     }
 
     /// Returns the counts of the limits, as [`iter`](Self::iter) does, without the keys.
     pub fn statuses(&self) -> impl Iterator<Item = BulkheadStatus> {
-        self.store.copies(|_, limit| limit.current_status())
+        self.inspect_all(|_, limit| limit.current_status())
     }
 }
 
-impl<K, L: PerKey, S> KeyedConcurrencyLimit<K, L, S> {
-    /// Changes the settings of all present and future limits.
-    pub(super) fn change(&self, change: impl FnOnce(&L)) {
-        change(&self.prototype);
-        // ORDERING: Release pairs with the Acquire in `changes`: a thread that sees the count sees the prototype's settings.
-        // loom-tests: live_limits::last_of_two_changes_holds. A limit that this thread does not find in the store is inserted
-        // after it has released the shard's lock, by a thread that looks for changes under that lock:
-        // live_limits::new_key_gets_the_changed_limit.
-        self.changes.fetch_add(1, Ordering::Release);
-        self.store.for_each(|limit| self.take_settings(limit));
-    }
-
-    /// Gives a limit the settings of the prototype, or newer ones if these change meanwhile.
-    fn take_settings(&self, limit: &L) {
-        loop {
-            let before = self.changes();
-            limit.take_settings_of(&self.prototype);
-            if self.changes() == before {
-                return;
-            }
-        }
-    }
-
-    fn changes(&self) -> usize {
-        // ORDERING: Acquire, as in `change`.
-        self.changes.load(Ordering::Acquire)
-    }
-}
-
-impl<K: Hash + Eq, L: PerKey, S: BuildHasher> KeyedConcurrencyLimit<K, L, S> {
+impl<K: Hash + Eq, L: PerKey, S: BuildHasher> Keyed<K, LimitTemplate<L>, S> {
     /// Takes a permit of this key's limit, as [`Bulkhead::try_acquire_owned`](crate::Bulkhead::try_acquire_owned) does.
     ///
     /// # Errors
@@ -218,14 +170,8 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> KeyedConcurrencyLimit<K, L, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let created_after = Cell::new(None);
-        let create = || {
-            created_after.set(Some(self.changes()));
-            self.prototype.alike()
-        };
-        let is_current = || created_after.get() == Some(self.changes());
-        let limit = self.store.get_or_insert_beside_held(key, create, is_current);
-        limit.ok_or_else(|| BulkheadFull::new(self.prototype.current_status().limit(), FullCause::StoreFull))
+        let limit = self.try_get_or_create(key);
+        limit.ok_or_else(|| BulkheadFull::new(self.template().0.limit(), FullCause::StoreFull))
     }
 
     /// Returns the counts of this key's limit, if it has one.
@@ -236,21 +182,5 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> KeyedConcurrencyLimit<K, L, S> {
         K: Borrow<Q>,
     {
         self.inspect(key, L::current_status)
-    }
-
-    pub(super) fn inspect<Q: Hash + Eq + ?Sized, T>(&self, key: &Q, look: impl FnOnce(&L) -> T) -> Option<T>
-    where
-        K: Borrow<Q>,
-    {
-        self.store.inspect(key, look)
-    }
-}
-
-impl<K, L: PerKey, S> fmt::Debug for KeyedConcurrencyLimit<K, L, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(L::NAME)
-            .field("each", &self.prototype)
-            .field("capacity", &self.store.capacity())
-            .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,303 @@
+//! One value per key, made from a template whose settings can change.
+
+use super::LruStore;
+use crate::capacity::CapacityError;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::time::Seed;
+use alloc::borrow::ToOwned;
+use alloc::sync::Arc;
+use core::borrow::Borrow;
+use core::cell::Cell;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+
+/// Creates the values of a [`Keyed`] store, and holds their common settings.
+///
+/// # Examples
+///
+/// Each tenant may make so many calls a day. The number can change at any time, and holds for all tenants.
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
+/// use damper::store::{Evictable, Keyed, Template};
+/// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+///
+/// struct Allowance {
+///     calls: AtomicU32,
+///     most: AtomicU32,
+/// }
+///
+/// impl Allowance {
+///     fn admits(&self) -> bool {
+///         self.calls.fetch_add(1, Relaxed) < self.most.load(Relaxed)
+///     }
+/// }
+///
+/// struct PerTenant {
+///     most: AtomicU32,
+/// }
+///
+/// impl Template<String> for PerTenant {
+///     type Value = Allowance;
+///
+///     fn create(&self, _tenant: &String) -> Allowance {
+///         Allowance { calls: AtomicU32::new(0), most: AtomicU32::new(self.most.load(Relaxed)) }
+///     }
+///
+///     fn update(&self, allowance: &Allowance) {
+///         allowance.most.store(self.most.load(Relaxed), Relaxed);
+///     }
+///
+///     fn is_worth_keeping(allowance: &Allowance) -> bool {
+///         allowance.calls.load(Relaxed) > 0
+///     }
+/// }
+///
+/// impl Evictable for PerTenant {}
+///
+/// let tenants = Keyed::with_template(PerTenant { most: AtomicU32::new(1) }, 1024)?;
+/// assert!(tenants.get_or_create("acme").admits());
+/// assert!(!tenants.get_or_create("acme").admits());
+///
+/// tenants.change(|template| template.most.store(10, Relaxed));
+/// assert!(tenants.get_or_create("acme").admits());
+/// # }
+/// # Ok::<(), damper::CapacityError>(())
+/// ```
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a template of values for keys of type `{K}`")]
+pub trait Template<K> {
+    /// The type of the values. Each key has one.
+    type Value;
+
+    /// Creates the value of a key, with the settings in force.
+    ///
+    /// It is called outside the store's locks, and may use the store.
+    fn create(&self, key: &K) -> Self::Value;
+
+    /// Gives an existing value the settings in force.
+    ///
+    /// [`Keyed::change`] calls it for each value, outside the store's locks. Default: does nothing, for settings that never change.
+    fn update(&self, value: &Self::Value) {
+        _ = value;
+    }
+
+    /// Returns whether a value is worth keeping: those are evicted last.
+    ///
+    /// Default: none is. It is called as the predicate of [`LruStore::keep_if`] is. The values of a template that is not
+    /// [`Evictable`] are kept while they are held, whatever this returns.
+    fn is_worth_keeping(value: &Self::Value) -> bool {
+        _ = value;
+        false
+    }
+}
+
+/// A [`Template`] whose values can be evicted while a caller holds them.
+///
+/// The next caller that asks for the key then gets a new value beside the one that is held. It is for values of which a key may
+/// have two for a while, such as breakers. Without this trait a value that is held stays, as a bulkhead has to: use
+/// [`Keyed::try_get_or_create`], which refuses new keys while no entry can be evicted.
+pub trait Evictable {}
+
+/// One value per key, for the most recently used keys, all with the settings of one [template](Template).
+///
+/// [`KeyedCircuitBreaker`](crate::KeyedCircuitBreaker), [`KeyedBulkhead`](crate::KeyedBulkhead),
+/// [`KeyedAdaptiveLimit`](crate::KeyedAdaptiveLimit) and [`KeyedThrottle`](crate::throttle::KeyedThrottle) are such stores, and
+/// have methods of their own. [`Template`] has an example with a type of your own.
+///
+/// The values are in an [`LruStore`], which says what an entry costs, and which is evicted. For values with settings of their
+/// own, use an `LruStore` and create each value yourself.
+#[cfg(feature = "alloc")]
+pub struct Keyed<K, T: Template<K>, S = Seed> {
+    store: LruStore<K, T::Value, S>,
+    template: T,
+    /// Counts the changes of the template; wraps.
+    changes: AtomicUsize,
+}
+
+#[cfg(feature = "std")]
+impl<K, T: Template<K>> Keyed<K, T> {
+    /// Creates a store for the values of at most `capacity` keys.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn with_template(template: T, capacity: usize) -> Result<Self, CapacityError> {
+        Self::with_template_and_hasher(template, capacity, Seed::random())
+    }
+}
+
+/// A store for at most 1,024 keys.
+#[cfg(feature = "std")]
+impl<K, T: Template<K> + Default> Default for Keyed<K, T> {
+    fn default() -> Self {
+        Self::in_store(LruStore::default(), T::default())
+    }
+}
+
+impl<K, T: Template<K>, S> Keyed<K, T, S> {
+    /// Creates a store as `with_template` does, with a hasher of your own, for use without `std`.
+    ///
+    /// # Errors
+    ///
+    /// [`CapacityError`] as for [`LruStore::with_hasher`].
+    pub fn with_template_and_hasher(template: T, capacity: usize, hasher: S) -> Result<Self, CapacityError> {
+        Ok(Self::in_store(LruStore::with_hasher(capacity, hasher)?, template))
+    }
+
+    /// Creates the values of this template in an empty store.
+    pub(crate) fn in_store(store: LruStore<K, T::Value, S>, template: T) -> Self {
+        let store = store.keep_if(|value| T::is_worth_keeping(value));
+        Self { store, template, changes: AtomicUsize::new(0) }
+    }
+
+    /// Returns the store and the template, for another template before the first use.
+    pub(crate) fn into_parts(self) -> (LruStore<K, T::Value, S>, T) {
+        (self.store, self.template)
+    }
+
+    /// Returns the template. Change it by [`change`](Self::change) only.
+    pub fn template(&self) -> &T {
+        &self.template
+    }
+
+    /// Changes the template while it is in use, and gives its settings to all present and future values.
+    ///
+    /// The function changes the template through atomics or a lock. The values change one after the other, as in
+    /// [`LruStore::for_each`], and all have changed when it returns. If [`update`](Template::update) panics for one of them, the
+    /// rest are changed all the same. Of two changes at once, the same one holds for all values in the end, if `update` gives a
+    /// value the same settings whoever calls it.
+    pub fn change(&self, change: impl FnOnce(&T)) {
+        change(&self.template);
+        // ORDERING: Release pairs with the Acquire in `changes`: a thread that sees the count sees the template's settings.
+        // loom-tests: live_limits::last_of_two_changes_holds. A value that this thread does not find in the store is inserted
+        // after it has released the shard's lock, by a thread that looks for changes under that lock:
+        // live_limits::new_key_gets_the_changed_limit, breaker_settings::new_key_gets_the_changed_settings.
+        self.changes.fetch_add(1, Ordering::Release);
+        self.store.for_each(|value| self.update(value));
+    }
+
+    /// Gives a value the settings of the template, or newer ones if these change meanwhile.
+    fn update(&self, value: &T::Value) {
+        loop {
+            let before = self.changes();
+            self.template.update(value);
+            if self.changes() == before {
+                return;
+            }
+        }
+    }
+
+    fn changes(&self) -> usize {
+        // ORDERING: Acquire, as in `change`.
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Returns how many keys have a value.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Returns whether no key has one.
+    pub fn is_empty(&self) -> bool {
+        self.store.is_empty()
+    }
+
+    /// Returns the most keys that can have a value.
+    pub fn capacity(&self) -> usize {
+        self.store.capacity()
+    }
+
+    /// Returns how many values were evicted so far.
+    pub fn evictions(&self) -> u64 {
+        self.store.evictions()
+    }
+
+    /// Returns what `look` returns for each value, without any effect: no value counts as used, or is held.
+    ///
+    /// The iterator calls it shard by shard, under the shard's lock: it must not use the store.
+    pub fn inspect_all<R>(&self, look: impl Fn(&K, &T::Value) -> R) -> impl Iterator<Item = R> {
+        self.store.copies(move |key, value| look(key, value))
+    }
+}
+
+impl<K: Hash + Eq, T: Template<K>, S: BuildHasher> Keyed<K, T, S> {
+    /// Returns the value of this key, and creates it if there is none; evicts no value that a caller holds.
+    ///
+    /// A value is held by an `Arc` or a `Weak`. `None` if the key has no value yet, and all others that could make room are held.
+    /// Then nothing was allocated, unless other threads took the room meanwhile.
+    #[inline]
+    pub fn try_get_or_create<Q>(&self, key: &Q) -> Option<Arc<T::Value>>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let latest = self.latest();
+        self.store.get_or_insert_beside_held(key, |key| latest.create(key), || latest.is_current())
+    }
+
+    /// Returns what `look` returns for the value of this key, if it has one, without any effect.
+    ///
+    /// The value does not count as used, and is not held. `look` is called under a lock: it must not use the store.
+    pub fn inspect<Q: Hash + Eq + ?Sized, R>(&self, key: &Q, look: impl FnOnce(&T::Value) -> R) -> Option<R>
+    where
+        K: Borrow<Q>,
+    {
+        self.store.inspect(key, look)
+    }
+
+    #[inline]
+    fn latest(&self) -> Latest<'_, K, T, S> {
+        Latest { keyed: self, created_after: Cell::new(0) }
+    }
+}
+
+impl<K, T: Template<K> + Evictable, S> Keyed<K, T, S> {
+    /// Returns the store of the values: to list them, to find one without creating it, to remove some.
+    #[must_use]
+    pub fn store(&self) -> &LruStore<K, T::Value, S> {
+        &self.store
+    }
+}
+
+impl<K: Hash + Eq, T: Template<K> + Evictable, S: BuildHasher> Keyed<K, T, S> {
+    /// Returns the value of this key, and creates it if there is none.
+    ///
+    /// As [`LruStore::get_or_insert_with`]. Use it for permits, to read the status of one key, and to control it.
+    #[inline]
+    pub fn get_or_create<Q>(&self, key: &Q) -> Arc<T::Value>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let latest = self.latest();
+        self.store.get_or_insert_current(key, |key| latest.create(key), || latest.is_current())
+    }
+}
+
+impl<K, T: Template<K> + fmt::Debug, S> fmt::Debug for Keyed<K, T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyed")
+            .field("template", &self.template)
+            .field("capacity", &self.store.capacity())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Creates a value, and finds out under the shard's lock whether the template has changed since.
+struct Latest<'a, K, T: Template<K>, S> {
+    keyed: &'a Keyed<K, T, S>,
+    /// The count of changes before the last value was created.
+    created_after: Cell<usize>,
+}
+
+impl<K, T: Template<K>, S> Latest<'_, K, T, S> {
+    fn create(&self, key: &K) -> T::Value {
+        self.created_after.set(self.keyed.changes());
+        self.keyed.template.create(key)
+    }
+
+    fn is_current(&self) -> bool {
+        self.created_after.get() == self.keyed.changes()
+    }
+}
