@@ -1,66 +1,85 @@
-//! Damper's keyed types as stores of gates, in an `Arc` that calls share.
+//! Stores of gates, in an `Arc` that calls share.
 
 use super::{AnswerOf, Ask, AskKey, Gate, GateOfKey, GateStore, Never};
-use crate::breaker::{CircuitBreaker, KeyedCircuitBreaker, OnStateChange};
-use crate::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, KeyedBulkhead, LimitRule};
+use crate::concurrency::{BulkheadFull, KeyedAdaptiveLimit, KeyedBulkhead, LimitRule};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Denied, KeyedAlgorithm};
-use crate::throttle::{AdaptiveThrottle, KeyedThrottle};
+use crate::store::{Evictable, Keyed, Template};
 use crate::time::Clock;
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
-/// Makes a keyed type a store of gates of the type `$one`.
-macro_rules! store_of_gates {
-    ([$($generics:tt)*] $keyed:ty, $one:ty, |$store:ident, $key:ident| $get:expr) => {
-        impl<K, $($generics)*> Gate for Arc<$keyed> {
-            type Permit = <$one as Gate>::Permit;
-            type Refusal = <$one as Gate>::Refusal;
-            type Wait = <$one as Gate>::Wait;
-        }
+/// A store of gates of any kind: breakers, throttles, bulkheads, adaptive limits, or those of a [`Template`] of your own.
+impl<K, T: Template<K>, S> Gate for Arc<Keyed<K, T, S>>
+where
+    Arc<T::Value>: Gate,
+{
+    type Permit = <Arc<T::Value> as Gate>::Permit;
+    type Refusal = <Arc<T::Value> as Gate>::Refusal;
+    type Wait = <Arc<T::Value> as Gate>::Wait;
+}
 
-        impl<K, $($generics)*> GateStore for Arc<$keyed> {
-            type One = $one;
-        }
+impl<K, T: Template<K>, S> GateStore for Arc<Keyed<K, T, S>>
+where
+    Arc<T::Value>: Gate,
+{
+    type One = Arc<T::Value>;
+}
 
+impl<K, Q, T, S> GateOfKey<Q> for Arc<Keyed<K, T, S>>
+where
+    K: Hash + Eq + Borrow<Q>,
+    Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    T: Template<K> + Evictable,
+    S: BuildHasher,
+    Arc<T::Value>: Gate,
+{
+    #[inline]
+    fn gate_of(&self, key: &Q) -> Result<Self::One, Self::Refusal> {
+        Ok(self.get_or_create(key))
+    }
+}
+
+/// Makes a keyed limit of calls in flight a store of gates. A key gets none while all others are in use.
+macro_rules! limits_of_keys {
+    ([$($generics:tt)*] $keyed:ty) => {
         impl<K, Q, $($generics)*> GateOfKey<Q> for Arc<$keyed>
         where
             K: Hash + Eq + Borrow<Q>,
             Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
         {
             #[inline]
-            fn gate_of(&self, $key: &Q) -> Result<$one, Self::Refusal> {
-                let $store = self;
-                $get
-            }
-        }
-
-        impl<K, Q, $($generics)*> AskKey<Q> for Arc<$keyed>
-        where
-            K: Hash + Eq + Borrow<Q>,
-            Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
-        {
-            #[inline]
-            fn ask_key_cost(&self, key: &Q, _: u32) -> AnswerOf<Self> {
-                match self.gate_of(key) {
-                    Ok(gate) => gate.ask(key),
-                    Err(refusal) => Err(refusal).into(),
-                }
+            fn gate_of(&self, key: &Q) -> Result<Self::One, BulkheadFull> {
+                self.get_or_create(key)
             }
         }
     };
 }
 
-store_of_gates!([C: Clock + Clone, S: BuildHasher, L: OnStateChange] KeyedCircuitBreaker<K, C, S, L>,
-    Arc<CircuitBreaker<C, L>>, |store, key| Ok(store.get_or_create(key)));
-store_of_gates!([C: Clock + Clone, S: BuildHasher] KeyedThrottle<K, C, S>,
-    Arc<AdaptiveThrottle<C>>, |store, key| Ok(store.get_or_create(key)));
-store_of_gates!([C: Clock + Clone, S: BuildHasher] KeyedBulkhead<K, C, S>,
-    Arc<Bulkhead<C>>, |store, key| store.get_or_create(key));
-store_of_gates!([R: LimitRule, C: Clock + Clone, S: BuildHasher] KeyedAdaptiveLimit<K, R, C, S>,
-    Arc<AdaptiveLimit<R, C>>, |store, key| store.get_or_create(key));
+limits_of_keys!([C: Clock + Clone, S: BuildHasher] KeyedBulkhead<K, C, S>);
+limits_of_keys!([R: LimitRule, C: Clock + Clone, S: BuildHasher] KeyedAdaptiveLimit<K, R, C, S>);
+
+impl<K, Q: ?Sized, T: Template<K>, S> AskKey<Q> for Arc<Keyed<K, T, S>>
+where
+    Self: GateOfKey<
+            Q,
+            One = Arc<T::Value>,
+            Permit = <Arc<T::Value> as Gate>::Permit,
+            Refusal = <Arc<T::Value> as Gate>::Refusal,
+            Wait = <Arc<T::Value> as Gate>::Wait,
+        >,
+    Arc<T::Value>: Ask<Q>,
+{
+    #[inline]
+    fn ask_key_cost(&self, key: &Q, _: u32) -> AnswerOf<Self> {
+        match self.gate_of(key) {
+            Ok(gate) => gate.ask(key),
+            Err(refusal) => Err(refusal).into(),
+        }
+    }
+}
 
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Gate for Arc<KeyedLimiter<K, C, S, A>> {
     type Permit = ();
