@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
-/// A store of gates of any kind: breakers, throttles, bulkheads, adaptive limits, or those of a [`Template`] of your own.
+/// A store of breakers, throttles, bulkheads, adaptive limits, or gates of a [`Template`] of your own.
 impl<K, T: Template<K>, S> Gate for Arc<Keyed<K, T, S>>
 where
     Arc<T::Value>: Gate,
@@ -42,7 +42,9 @@ where
     }
 }
 
-/// Makes a keyed limit of calls in flight a store of gates. A key gets none while all others are in use.
+/// Makes a keyed limit of calls in flight a store of gates.
+///
+/// A key gets none while all others are in use.
 macro_rules! limits_of_keys {
     ([$($generics:tt)*] $keyed:ty) => {
         impl<K, Q, $($generics)*> GateOfKey<Q> for Arc<$keyed>
