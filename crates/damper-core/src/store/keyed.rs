@@ -7,7 +7,6 @@ use crate::time::Seed;
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
 use core::borrow::Borrow;
-use core::cell::Cell;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
@@ -232,8 +231,7 @@ impl<K: Hash + Eq, T: Template<K>, S: BuildHasher> Keyed<K, T, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let latest = self.latest();
-        self.store.get_or_insert_beside_held(key, |key| latest.create(key), || latest.is_current())
+        self.store.get_or_insert_beside_held(key, |key| self.template.create(key), || self.changes())
     }
 
     /// Returns what `look` returns for the value of this key, if it has one, without any effect.
@@ -244,11 +242,6 @@ impl<K: Hash + Eq, T: Template<K>, S: BuildHasher> Keyed<K, T, S> {
         K: Borrow<Q>,
     {
         self.store.inspect(key, look)
-    }
-
-    #[inline]
-    fn latest(&self) -> Latest<'_, K, T, S> {
-        Latest { keyed: self, created_after: Cell::new(0) }
     }
 }
 
@@ -270,8 +263,7 @@ impl<K: Hash + Eq, T: Template<K> + Evictable, S: BuildHasher> Keyed<K, T, S> {
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let latest = self.latest();
-        self.store.get_or_insert_current(key, |key| latest.create(key), || latest.is_current())
+        self.store.get_or_insert_current(key, |key| self.template.create(key), || self.changes())
     }
 }
 
@@ -281,23 +273,5 @@ impl<K, T: Template<K> + fmt::Debug, S> fmt::Debug for Keyed<K, T, S> {
             .field("template", &self.template)
             .field("capacity", &self.store.capacity())
             .finish_non_exhaustive()
-    }
-}
-
-/// Creates a value, and finds out under the shard's lock whether the template has changed since.
-struct Latest<'a, K, T: Template<K>, S> {
-    keyed: &'a Keyed<K, T, S>,
-    /// The count of changes before the last value was created.
-    created_after: Cell<usize>,
-}
-
-impl<K, T: Template<K>, S> Latest<'_, K, T, S> {
-    fn create(&self, key: &K) -> T::Value {
-        self.created_after.set(self.keyed.changes());
-        self.keyed.template.create(key)
-    }
-
-    fn is_current(&self) -> bool {
-        self.created_after.get() == self.keyed.changes()
     }
 }

@@ -316,20 +316,20 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         }
         let key = key.to_owned();
         let value = Arc::new(make(&key));
-        let Ok(value) = self.insert(Entry::new(hash, key, value), || Ok::<_, Infallible>(()));
+        let Ok(value) = self.insert(Entry::new(hash, key, value), |ring| Ok::<_, Infallible>(self.victim(ring)));
         value
     }
 
     /// Returns the value of this key as [`get_or_insert_with_key`](Self::get_or_insert_with_key) does, but inserts no outdated one.
     ///
-    /// `is_current` is called under the shard's lock, for the value that was made last. So a thread that changes something for all values
-    /// and then [walks through the store](Self::for_each) meets each value that was inserted before the change.
+    /// `version` is called before `make`, and again under the shard's lock: a value is outdated if they differ. So a thread that changes
+    /// something for all values and then [walks through the store](Self::for_each) meets each value that was inserted before the change.
     #[inline]
     pub(crate) fn get_or_insert_current<Q>(
         &self,
         key: &Q,
         make: impl Fn(&K) -> V,
-        is_current: impl Fn() -> bool,
+        version: impl Fn() -> usize,
     ) -> Arc<V>
     where
         K: Borrow<Q>,
@@ -339,39 +339,61 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         if let Some(value) = self.found(hash, key) {
             return value;
         }
-        self.insert_current(hash, key, make, is_current)
+        let Ok(value) = self.insert_current(hash, key, make, version, |ring| Ok::<_, Infallible>(self.victim(ring)));
+        value
     }
 
+    /// Inserts an entry, unless another thread was faster or `victim` refuses. Makes it again while it is outdated.
     #[cold]
-    fn insert_current<Q>(&self, hash: u64, key: &Q, make: impl Fn(&K) -> V, is_current: impl Fn() -> bool) -> Arc<V>
+    fn insert_current<Q, E>(
+        &self,
+        hash: u64,
+        key: &Q,
+        make: impl Fn(&K) -> V,
+        version: impl Fn() -> usize,
+        victim: impl Fn(&mut SecondChance<K, V>) -> Result<Option<Victim>, E>,
+    ) -> Result<Arc<V>, E>
     where
         Q: ToOwned<Owned = K> + ?Sized,
     {
         loop {
+            let made_after = version();
             let key = key.to_owned();
             let value = Arc::new(make(&key));
-            if let Ok(value) = self.insert(Entry::new(hash, key, value), || is_current().then_some(()).ok_or(Stale)) {
-                return value;
+            let inserted = self.insert(Entry::new(hash, key, value), |ring| {
+                if version() == made_after { victim(ring).map_err(Some) } else { Err(None) }
+            });
+            match inserted {
+                Ok(value) => return Ok(value),
+                Err(Some(error)) => return Err(error),
+                Err(None) => {}
             }
         }
     }
 
-    /// Inserts an entry, unless another thread was faster. `check` is called under the shard's lock.
+    /// Inserts an entry, unless another thread was faster. `victim` is called under the shard's lock.
     #[cold]
-    fn insert<E>(&self, entry: Entry<K, V>, check: impl FnOnce() -> Result<(), E>) -> Result<Arc<V>, E> {
+    fn insert<E>(
+        &self,
+        entry: Entry<K, V>,
+        victim: impl FnOnce(&mut SecondChance<K, V>) -> Result<Option<Victim>, E>,
+    ) -> Result<Arc<V>, E> {
         // The entry that was evicted, or this one, is dropped after the lock was released.
         let (value, _dropped) = self.shard(entry.hash()).write(|ring| {
             if let Some(earlier) = ring.get(entry.hash(), entry.key()) {
                 return (Ok(Arc::clone(earlier)), Some(entry));
             }
-            if let Err(error) = check() {
-                return (Err(error), Some(entry));
+            match victim(ring) {
+                Ok(victim) => (Ok(Arc::clone(entry.value())), ring.insert(entry, victim)),
+                Err(error) => (Err(error), Some(entry)),
             }
-            let value = Arc::clone(entry.value());
-            let victim = ring.victim(|value| self.keep_if.as_ref().is_some_and(|keep_if| keep_if(value)));
-            (Ok(value), ring.insert(entry, victim))
         });
         value
+    }
+
+    /// Returns the entry that has to make room, preferably one that need not be kept; `None` while there is room.
+    fn victim(&self, ring: &mut SecondChance<K, V>) -> Option<Victim> {
+        ring.victim(|value| self.keep_if.as_ref().is_some_and(|keep_if| keep_if(value)))
     }
 
     /// Looks at the value of this key under the shard's lock, if there is one.
@@ -391,14 +413,14 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
     /// `None` if all that it looked at are held; then nothing was allocated, unless other threads took the room
     /// meanwhile.
     ///
-    /// In a shard of more than 64 entries it does not look at all of them: see [`SecondChance`]. `is_current` as for
+    /// In a shard of more than 64 entries it does not look at all of them: see [`SecondChance`]. `version` as for
     /// [`get_or_insert_current`](Self::get_or_insert_current).
     #[inline]
     pub(crate) fn get_or_insert_beside_held<Q>(
         &self,
         key: &Q,
         make: impl Fn(&K) -> V,
-        is_current: impl Fn() -> bool,
+        version: impl Fn() -> usize,
     ) -> Option<Arc<V>>
     where
         K: Borrow<Q>,
@@ -408,7 +430,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         if let Some(value) = self.found(hash, key) {
             return Some(value);
         }
-        self.insert_beside_held(hash, key, make, is_current)
+        self.insert_beside_held(hash, key, make, version)
     }
 
     /// Inserts an entry, unless another thread was faster or all others are held.
@@ -418,7 +440,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         hash: u64,
         key: &Q,
         make: impl Fn(&K) -> V,
-        is_current: impl Fn() -> bool,
+        version: impl Fn() -> usize,
     ) -> Option<Arc<V>>
     where
         K: Borrow<Q>,
@@ -432,25 +454,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         if let Some(earlier) = earlier.ok()? {
             return Some(earlier);
         }
-        loop {
-            let owned = key.to_owned();
-            let value = Arc::new(make(&owned));
-            let entry = Entry::new(hash, owned, value);
-            let (inserted, _dropped) = self.shard(hash).write(|ring| {
-                if let Some(earlier) = ring.get(hash, key) {
-                    return (Ok(Some(Arc::clone(earlier))), Some(entry));
-                }
-                if !is_current() {
-                    return (Err(Stale), Some(entry));
-                }
-                let Ok(victim) = idle_victim(ring) else { return (Ok(None), Some(entry)) };
-                let value = Arc::clone(entry.value());
-                (Ok(Some(value)), ring.insert(entry, victim))
-            });
-            if let Ok(value) = inserted {
-                return value;
-            }
-        }
+        self.insert_current(hash, key, make, version, idle_victim).ok()
     }
 
     /// Removes the entry of this key, and returns its value.
@@ -470,9 +474,6 @@ impl<K, V, S> fmt::Debug for LruStore<K, V, S> {
         f.debug_struct("LruStore").field("capacity", &self.capacity).finish_non_exhaustive()
     }
 }
-
-/// A value was made before a change that it has to follow.
-struct Stale;
 
 /// All values that a search looked at are held.
 struct AllHeld;
