@@ -423,6 +423,7 @@ fn types_of_http_have_the_traits_users_expect() {
         AdmissionLayer<TokioSleep>: shared cloned,
         AdmissionGate<TokioSleep>: shared,
         LoadSigns: key defaulted,
+        Statuses: key defaulted,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
         ThrottleService<Service, Arc<AdaptiveThrottle>>: shared cloned,
@@ -703,6 +704,43 @@ const ELSEWHERE: [&str; 40] = [
     "ThrottlePart",
 ];
 
+#[test]
+fn types_of_gates_have_the_traits_users_expect() {
+    use damper::concurrency::BulkheadPermit;
+    use damper::gate::*;
+    use damper::{AdaptiveLimit, Admission, Bulkhead, Denied, RateLimiter};
+    use std::sync::Arc;
+
+    type Gate = Arc<Bulkhead>;
+    type Turn = Never<(), Denied>;
+
+    table! {
+        Ending: key,
+        Verdict: key,
+        Standing: value,
+        RefusalKind: key,
+        NotSent: key error,
+        Either<Denied, Denied>: key error,
+        Answer<(), Turn, Denied>: shared,
+        Never<(), Denied>: shared,
+        PerKey<fn(&str) -> u32, Gate>: shared cloned,
+        Costs<Arc<RateLimiter>, fn(&str) -> u32>: shared cloned,
+        Exempt<Gate, fn(&str) -> bool>: shared cloned,
+        Classes<Arc<Admission>, fn(&str) -> damper::concurrency::AdmissionRequest>: shared cloned,
+        Waits<Gate, fn(Duration) -> Ready<()>>: shared cloned,
+        Beside<Gate, Gate, fn(bool, bool)>: shared cloned,
+        WithCandidate<(), ()>: shared,
+        AnyGate<str>: shared cloned,
+        AnyPermit: debug,
+        AnyRefusal: shared cloned error,
+        Measured<BulkheadPermit<Arc<AdaptiveLimit>>>: shared,
+        WaitOfAsked<Turn>: shared,
+        WaitBehind<(), Denied, Turn>: shared,
+        WaitWithCandidate<Turn, ()>: shared,
+        MeasuredTurn<Ready<()>>: shared,
+    }
+}
+
 #[cfg(feature = "metrics")]
 #[test]
 fn types_of_metrics_have_the_traits_users_expect() {
@@ -741,6 +779,9 @@ fn types_of_redis_have_the_traits_users_expect() {
     #[cfg(feature = "http")]
     table! {
         RedisDecision: debug,
+    }
+    table! {
+        RedisWait: debug,
     }
 }
 

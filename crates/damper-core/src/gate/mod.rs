@@ -58,7 +58,7 @@ mod waits;
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use any_gate::{AnyGate, AnyPermit, AnyRefusal};
-pub use beside::Beside;
+pub use beside::{Beside, WaitWithCandidate, WithCandidate};
 #[cfg(feature = "alloc")]
 pub use classes::{AskClass, Classes};
 pub use costs::{AskCost, Costs};
