@@ -164,8 +164,7 @@ impl<K, T: Template<K>, S> Keyed<K, T, S> {
     ///
     /// The function changes the template through atomics or a lock. The values change one after the other, as in
     /// [`LruStore::for_each`], and all have changed when it returns. If [`update`](Template::update) panics for one of them, the
-    /// rest are changed all the same. Of two changes at once, the same one holds for all values in the end, if `update` gives a
-    /// value the same settings whoever calls it.
+    /// rest are changed all the same. Of two changes at once, all values have the same one in the end.
     pub fn change(&self, change: impl FnOnce(&T)) {
         change(&self.template);
         // ORDERING: Release pairs with the Acquire in `changes`: a thread that sees the count sees the template's settings.
