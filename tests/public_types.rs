@@ -102,6 +102,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         TierError: key error,
         TierCensus: key defaulted,
         KeyCensus: value,
+        Crowding: key defaulted,
         CapacityError: key error,
         // store
         LruStore<String, u32>: shared defaulted,
@@ -275,6 +276,7 @@ fn types_of_throttles_have_the_traits_users_expect() {
         Throttled: key error,
         PaceTooSlow: key error,
         MultiplierError: value error,
+        MaxRefusedError: value error,
         // pacing
         Pacer: shared,
         PacedRetry: key defaulted,
@@ -424,6 +426,8 @@ fn types_of_http_have_the_traits_users_expect() {
         AdmissionGate<TokioSleep>: shared,
         LoadSigns: key defaulted,
         Statuses: key defaulted,
+        ReaderStalled: error,
+        TimedBody<String>: shared defaulted,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
         ThrottleService<Service, Arc<AdaptiveThrottle>>: shared cloned,
