@@ -1,4 +1,5 @@
 //! Damper's types as gates decide as they do alone, and the combinators ask them as they say.
+#![cfg(feature = "std")]
 
 use core::time::Duration;
 use damper::breaker::{self, BreakerConfig};
@@ -289,7 +290,7 @@ fn admission_as_a_gate_knows_the_class_of_each_call() {
 #[tokio::test(start_paused = true)]
 async fn calls_wait_for_their_turn_no_longer_than_they_have_time() {
     let bulkheads = Arc::new(KeyedBulkhead::<u8>::new(1, 16).unwrap().queue(4));
-    let sleep = damper::time::TokioSleep;
+    let sleep = tokio::time::sleep;
     let gate = Waits::new(PerKey::new(|call: &(u8, u64)| call.0, bulkheads), Duration::from_secs(5), sleep)
         .time_left(|call: &(u8, u64)| Some(Duration::from_secs(call.1)));
     let Answer::Pass(held) = gate.ask(&(1, 60)) else { panic!("a slot is free") };
@@ -304,7 +305,7 @@ async fn calls_wait_for_their_turn_no_longer_than_they_have_time() {
 #[tokio::test]
 async fn outer_permit_is_held_while_a_call_waits_at_the_inner_gate() {
     let (outer, inner) = (Arc::new(Bulkhead::new(2)), Arc::new(Bulkhead::new(1).queue(1)));
-    let gate = (Arc::clone(&outer), Waits::new(inner, Duration::from_secs(5), damper::time::TokioSleep));
+    let gate = (Arc::clone(&outer), Waits::new(inner, Duration::from_secs(5), tokio::time::sleep));
     let Answer::Pass(held) = gate.ask(&()) else { panic!("slots are free") };
     let Answer::Wait(waiting) = gate.ask(&()) else { panic!("it has to wait") };
     assert_eq!(outer.in_flight(), 2);
