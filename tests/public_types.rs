@@ -101,6 +101,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         KeyedLimiterError: key error,
         TierError: key error,
         TierCensus: key defaulted,
+        Crowding: key,
         KeyCensus: value,
         CapacityError: key error,
         // store
@@ -275,6 +276,7 @@ fn types_of_throttles_have_the_traits_users_expect() {
         Throttled: key error,
         PaceTooSlow: key error,
         MultiplierError: value error,
+        MaxRefusedError: value error,
         // pacing
         Pacer: shared,
         PacedRetry: key defaulted,
@@ -443,6 +445,8 @@ fn types_of_http_have_the_traits_users_expect() {
         DeadlineService<Service, DeadlineLayer<TokioSleep>>: shared cloned,
         DeadlineFuture<Ready<()>, DeadlineLayer<TokioSleep>>: debug,
         DeadlineBody<(), TokioSleep>: shared,
+        ReaderStalled: key error,
+        TimedBody<()>: debug,
         TimeoutUnit: key,
         // retries
         HttpRetries: shared cloned,
