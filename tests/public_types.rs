@@ -101,6 +101,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         KeyedLimiterError: key error,
         TierError: key error,
         TierCensus: key defaulted,
+        Crowding: key,
         KeyCensus: value,
         Crowding: key defaulted,
         CapacityError: key error,
@@ -448,6 +449,8 @@ fn types_of_http_have_the_traits_users_expect() {
         DeadlineService<Service, DeadlineLayer<TokioSleep>>: shared cloned,
         DeadlineFuture<Ready<()>, DeadlineLayer<TokioSleep>>: debug,
         DeadlineBody<(), TokioSleep>: shared,
+        ReaderStalled: key error,
+        TimedBody<()>: debug,
         TimeoutUnit: key,
         // retries
         HttpRetries: shared cloned,

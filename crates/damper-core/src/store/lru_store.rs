@@ -343,7 +343,9 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         value
     }
 
-    /// Inserts an entry, unless another thread was faster or `victim` refuses. Makes it again while it is outdated.
+    /// Inserts an entry, unless another thread was faster or `victim` refuses.
+    ///
+    /// Makes it again while it is outdated.
     #[cold]
     fn insert_current<Q, E>(
         &self,
@@ -391,7 +393,9 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         value
     }
 
-    /// Returns the entry that has to make room, preferably one that need not be kept; `None` while there is room.
+    /// Returns the entry that has to make room, or `None` while there is room.
+    ///
+    /// Prefers one that need not be kept.
     fn victim(&self, ring: &mut SecondChance<K, V>) -> Option<Victim> {
         ring.victim(|value| self.keep_if.as_ref().is_some_and(|keep_if| keep_if(value)))
     }
