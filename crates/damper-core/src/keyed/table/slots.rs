@@ -175,6 +175,7 @@ impl Slot {
     pub(super) fn replace(&self, old: SlotWord, new: SlotWord) -> bool {
         // ORDERING: Release, so that a thread that reads the word sees the epoch of its line, as in `OneWord::replace`; a swap
         // of another thread's word continues its release sequence. Relaxed on failure: the value read is dropped.
+        // loom-tests: keyed::spend_survives_a_stale_quota.
         self.word.compare_exchange_weak(old.0, new.0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
