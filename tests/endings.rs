@@ -201,7 +201,7 @@ fn statuses_as_errors_are_overload_if_their_codes_are() {
 }
 
 #[test]
-fn table_of_the_documentation_is_that_of_the_code() {
+fn each_gate_reads_an_ending_as_the_table_says() {
     let readings = [
         (Ending::Success, Verdict::Success, Some(true), Outcome::Success, None),
         (Ending::Declined, Verdict::Success, Some(true), Outcome::Ignored, None),

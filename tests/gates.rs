@@ -8,16 +8,16 @@ use damper::concurrency::{
     WindowSummary,
 };
 use damper::gate::{
-    Answer, AnyGate, Ask, Beside, Classes, Costs, Either, Ending, Exempt, Gate, KeyOf, PerKey, Permit, Refusal,
-    RefusalKind, Verdict, Waits,
+    Answer, AnyGate, Ask, Classes, Costs, Either, Ending, Exempt, Gate, KeyOf, PerKey, Permit, Refusal, RefusalKind,
+    Verdict, Waits,
 };
+use damper::shadow::Shadowed;
 use damper::throttle::AdaptiveThrottle;
 use damper::{
     AdaptiveLimit, Bulkhead, CallError, CircuitBreaker, KeyedBulkhead, KeyedCircuitBreaker, KeyedLimiter, ManualClock,
     Quota, RateLimiter, is_refusal,
 };
 use proptest::prelude::*;
-use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -260,17 +260,47 @@ fn pair_asks_the_inner_gate_only_if_the_outer_one_lets_the_call_pass() {
 #[test]
 fn candidate_changes_nothing_and_is_told() {
     let clock = ManualClock::new();
-    let told = Cell::new((0, 0));
     let (in_force, candidate) = (Bulkhead::with_clock(2, &clock), Bulkhead::with_clock(1, &clock));
-    let gate = Beside::new(&in_force, &candidate, |passed, would_pass| {
-        let (of_gate, of_candidate) = told.get();
-        told.set((of_gate + u32::from(passed), of_candidate + u32::from(would_pass)));
-    });
+    let gate = Shadowed::new(&in_force, &candidate);
     let held: Vec<_> = (0..3).filter_map(|_| gate.ask(&()).at_once()?.ok()).collect();
-    assert_eq!((held.len(), told.get()), (2, (2, 1)));
+    assert_eq!((held.len(), gate.report().only_by_candidate, gate.report().by_both), (2, 1, 1));
     assert_eq!((in_force.in_flight(), candidate.in_flight()), (2, 1));
     drop(held);
     assert_eq!((in_force.in_flight(), candidate.in_flight()), (0, 0));
+}
+
+/// Returns a breaker that waits for the outcome of a probe.
+///
+/// A probe that is abandoned opens it again.
+fn breaker_before_its_probe(clock: &ManualClock) -> CircuitBreaker<&ManualClock> {
+    let config = BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_secs(1)).abandoned_probes_fail();
+    let breaker = CircuitBreaker::with_clock(config.build().unwrap(), clock);
+    breaker.try_acquire().unwrap().failure();
+    clock.advance(Duration::from_secs(1));
+    breaker
+}
+
+#[tokio::test(start_paused = true)]
+async fn probe_that_another_gate_refused_is_not_abandoned() {
+    let (clock, full) = (ManualClock::new(), Bulkhead::new(1).queue(1));
+    let _held = full.try_acquire().unwrap();
+
+    let breaker = breaker_before_its_probe(&clock);
+    assert!(!(&breaker, &full).ask(&()).is_pass());
+    assert_eq!(breaker.state(), breaker::State::HalfOpen);
+
+    let patient = Waits::new(&full, Duration::from_secs(1), tokio::time::sleep);
+    let Answer::Wait(wait) = (&breaker, patient.clone()).ask(&()) else { panic!("it has to wait") };
+    assert!(wait.await.is_err());
+    assert_eq!(breaker.state(), breaker::State::HalfOpen);
+    assert!((&breaker, &RateLimiter::new(Quota::per_second(1))).ask(&()).is_pass());
+
+    let candidate = breaker_before_its_probe(&clock);
+    assert!(!Shadowed::new(&full, &candidate).ask(&()).is_pass());
+    assert_eq!(candidate.state(), breaker::State::HalfOpen);
+    let Answer::Wait(wait) = Shadowed::new(patient, &candidate).ask(&()) else { panic!("it has to wait") };
+    assert!(wait.await.is_err());
+    assert_eq!(candidate.state(), breaker::State::HalfOpen);
 }
 
 #[test]

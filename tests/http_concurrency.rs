@@ -14,7 +14,7 @@ use damper::http::{
 };
 use damper::retry::Unlimited;
 use damper::{
-    AdaptiveLimit, BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, Deadline, DeadlineExceeded,
+    AdaptiveLimit, BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker, Deadline, DeadlineExceeded, Denied,
     KeyedAdaptiveLimit, KeyedBulkhead, Monotonic, Quota, RateLimiter, Retry, is_refusal,
 };
 use futures_util::{StreamExt, stream};
@@ -878,6 +878,36 @@ async fn settings_share_a_limit_and_need_no_clone_of_it() {
     let client = ClientConcurrencyLayer::new(Apart(Bulkhead::new(1)));
     client.clone().named("second").layer(service).oneshot(get("/")).await.unwrap();
     assert!(client.layer(service).oneshot(get("/")).await.is_err());
+}
+
+/// A limit of a user, whose callers have used up what they may.
+struct UsedUp;
+
+impl ConcurrencyLimit for UsedUp {
+    type Permit = Unlearning;
+    type Refusal = Denied;
+    type Future = Ready<Result<Unlearning, Denied>>;
+
+    fn acquire(&self, _: &Head<'_>) -> Acquisition<Unlearning, Denied, Self::Future> {
+        let limit = RateLimiter::new(Quota::per_hour(1));
+        limit.check().unwrap();
+        Acquisition::Now(Err(limit.check().unwrap_err()))
+    }
+}
+
+#[tokio::test]
+async fn kind_of_a_refusal_gives_its_status() {
+    let service = service_fn(|_: Request<Empty<Bytes>>| ready(Ok::<_, Infallible>(Response::new(Full::from("done")))));
+    let service = ConcurrencyLayer::new(UsedUp).layer(service);
+    let refusal = service.clone().oneshot(get("/")).await.unwrap();
+    assert_eq!(refusal.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refusal.headers()["retry-after"], "3600");
+    #[cfg(feature = "tonic")]
+    {
+        let call = Request::post("/").header("content-type", "application/grpc").body(Empty::new()).unwrap();
+        let refusal = service.oneshot(call).await.unwrap();
+        assert_eq!((refusal.status(), &refusal.headers()["grpc-status"]), (StatusCode::OK, &"8".parse().unwrap()));
+    }
 }
 
 /// With the two layers in either order.

@@ -173,9 +173,12 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
     use damper::shadow::*;
     use damper::time::Monotonic;
     use damper::{CircuitBreaker, RateLimiter};
+    use std::future::Ready;
 
     table! {
         Shadowed<RateLimiter>: shared,
+        WithCandidate<(), ()>: shared,
+        WaitWithCandidate<Ready<()>, ()>: shared,
         ShadowedRef<&'static CircuitBreaker, &'static CircuitBreaker>: shared,
         ShadowedAdmissionPermit<'static, FixedLimit, Monotonic, FixedLimit, Monotonic>: shared,
         ShadowCounts: shared defaulted,
@@ -738,16 +741,12 @@ fn types_of_gates_have_the_traits_users_expect() {
         Exempt<Gate, fn(&str) -> bool>: shared cloned,
         Classes<Arc<Admission>, fn(&str) -> damper::concurrency::AdmissionRequest>: shared cloned,
         Waits<Gate, fn(Duration) -> Ready<()>>: shared cloned,
-        Beside<Gate, Gate, fn(bool, bool)>: shared cloned,
-        WithCandidate<(), ()>: shared,
         AnyGate<str>: shared cloned,
         AnyPermit: debug,
         AnyRefusal: shared cloned error,
         Measured<BulkheadPermit<Arc<AdaptiveLimit>>>: shared,
-        WaitOfAsked<Turn>: shared,
+        WaitFor<Turn, Option<()>>: shared,
         WaitBehind<(), Denied, Turn>: shared,
-        WaitWithCandidate<Turn, ()>: shared,
-        MeasuredTurn<Ready<()>>: shared,
     }
 }
 

@@ -41,7 +41,9 @@
 //!
 //! impl Permit for Credit {
 //!     fn end(self, verdict: &Verdict) {
-//!         self.0.fetch_sub(i64::from(verdict.cost.unwrap_or(1)), Ordering::Relaxed);
+//!         if verdict.ending != Ending::NotSent {
+//!             self.0.fetch_sub(i64::from(verdict.cost.unwrap_or(1)), Ordering::Relaxed);
+//!         }
 //!     }
 //! }
 //!
@@ -67,8 +69,8 @@
 //!
 //! # Together with others
 //!
-//! A gate of your own goes wherever one of damper's does: into a pair, behind an [`Exempt`](crate::gate::Exempt) or
-//! [`Beside`](crate::gate::Beside) another one, and as a store of gates into [`PerKey`](crate::gate::PerKey). A
+//! A gate of your own goes wherever one of damper's does: into a pair, behind an [`Exempt`](crate::gate::Exempt), into shadow
+//! mode by [`Shadowed`](crate::shadow::Shadowed), and as a store of gates into [`PerKey`](crate::gate::PerKey). A
 //! [`CallError`](crate::CallError) with its refusal is known to [`is_refusal`](crate::is_refusal), so a breaker around it does not count the
 //! call as a failure of the server, and a retry does not repeat it.
 //!

@@ -5,7 +5,7 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use damper_core::Denied;
-use damper_core::gate::{Answer, AnswerOf, Ask, AskCost, AskKey, Gate};
+use damper_core::gate::{Answer, AnswerOf, Ask, AskCost, AskKey, AskKeyCost, Gate};
 
 /// The wait for a decision that the server or the policy makes.
 #[must_use = "futures do nothing unless polled"]
@@ -85,6 +85,12 @@ impl Gate for KeyedRedisLimiter {
 }
 
 impl<K: RedisKey + ?Sized> AskKey<K> for KeyedRedisLimiter {
+    fn ask_key(&self, key: &K) -> AnswerOf<Self> {
+        self.ask_key_cost(key, 1)
+    }
+}
+
+impl<K: RedisKey + ?Sized> AskKeyCost<K> for KeyedRedisLimiter {
     fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
         let limit = self.of(key);
         let begun = limit.as_ref().map(|limit| limit.begin(tokens));

@@ -6,13 +6,7 @@ use crate::time::Clock;
 #[cfg(target_has_atomic = "ptr")]
 use alloc::sync::Arc;
 
-/// A gate that admits calls by what is known of each.
-pub trait AskClass: Gate {
-    /// Decides whether the call of this request may pass.
-    fn ask_class(&self, request: AdmissionRequest) -> AnswerOf<Self>;
-}
-
-/// Makes a handle of an admission a gate.
+/// Makes a handle of an admission a gate, which decides on requests.
 macro_rules! admission_gate {
     ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, |$gate:ident, $request:ident| $admit:expr) => {
         $(#[$attribute])*
@@ -23,20 +17,11 @@ macro_rules! admission_gate {
         }
 
         $(#[$attribute])*
-        impl<$($generics)*> AskClass for $handle {
+        impl<$($generics)*> Ask<AdmissionRequest> for $handle {
             #[inline]
-            fn ask_class(&self, $request: AdmissionRequest) -> AnswerOf<Self> {
-                let $gate = self;
-                $admit.map(Measured::new).into()
-            }
-        }
-
-        /// Every call is of the default class, and of no tenant.
-        $(#[$attribute])*
-        impl<$($generics)*, Q: ?Sized> Ask<Q> for $handle {
-            #[inline]
-            fn ask(&self, _: &Q) -> AnswerOf<Self> {
-                self.ask_class(AdmissionRequest::new())
+            fn ask(&self, request: &AdmissionRequest) -> AnswerOf<Self> {
+                let ($gate, $request) = (self, *request);
+                $admit.map(Measured::from).into()
             }
         }
     };
@@ -83,9 +68,9 @@ impl<G: Gate, F> Gate for Classes<G, F> {
     type Wait = G::Wait;
 }
 
-impl<Q: ?Sized, G: AskClass, F: Fn(&Q) -> AdmissionRequest> Ask<Q> for Classes<G, F> {
+impl<Q: ?Sized, G: Ask<AdmissionRequest>, F: Fn(&Q) -> AdmissionRequest> Ask<Q> for Classes<G, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        self.gate.ask_class((self.request)(call))
+        self.gate.ask(&(self.request)(call))
     }
 }

@@ -20,7 +20,7 @@ use core::error::Error;
 /// | [`TimedOut`](Self::TimedOut) | 504 | `DEADLINE_EXCEEDED` | failure | rejected | overload | yes |
 /// | [`NotSent`](Self::NotSent) | | | ignores it | ignores it | ignores it | no |
 ///
-/// Where a deadline left a call too little time, layers record `TimedOut` as a call that was not made.
+/// The layers of `http` ignore a `TimedOut` call that its deadline left too little time. Other gates and layers count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -1,9 +1,6 @@
 //! Gates that not every call is asked at: some calls are exempt, or there is no gate.
 
-use super::{Answer, AnswerOf, Ask, Gate};
-use core::pin::Pin;
-use core::task::{Context, Poll};
-use pin_project_lite::pin_project;
+use super::{Answer, AnswerOf, Ask, Gate, WaitFor};
 
 /// A gate that lets some calls pass without asking it.
 ///
@@ -36,7 +33,7 @@ impl<G, F> Exempt<G, F> {
 impl<G: Gate, F> Gate for Exempt<G, F> {
     type Permit = Option<G::Permit>;
     type Refusal = G::Refusal;
-    type Wait = WaitOfAsked<G::Wait>;
+    type Wait = WaitFor<G::Wait, Option<G::Permit>>;
 }
 
 impl<Q: ?Sized, G: Ask<Q>, F: Fn(&Q) -> bool> Ask<Q> for Exempt<G, F> {
@@ -50,7 +47,7 @@ impl<Q: ?Sized, G: Ask<Q>, F: Fn(&Q) -> bool> Ask<Q> for Exempt<G, F> {
 impl<G: Gate> Gate for Option<G> {
     type Permit = Option<G::Permit>;
     type Refusal = G::Refusal;
-    type Wait = WaitOfAsked<G::Wait>;
+    type Wait = WaitFor<G::Wait, Option<G::Permit>>;
 
     #[inline]
     fn refusal(&self) -> Option<G::Refusal> {
@@ -70,24 +67,6 @@ impl<Q: ?Sized, G: Ask<Q>> Ask<Q> for Option<G> {
 
 /// Returns the answer of a gate that not every call is asked at.
 #[inline]
-fn asked<P, W, R>(answer: Answer<P, W, R>) -> Answer<Option<P>, WaitOfAsked<W>, R> {
-    answer.map(Some, |wait| WaitOfAsked { wait }, |refusal| refusal)
-}
-
-pin_project! {
-    /// The wait of a call at a gate that not every call is asked at.
-    #[derive(Debug)]
-    pub struct WaitOfAsked<W> {
-        #[pin]
-        wait: W,
-    }
-}
-
-impl<W: Future<Output = Result<P, R>>, P, R> Future for WaitOfAsked<W> {
-    type Output = Result<Option<P>, R>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().wait.poll(context).map_ok(Some)
-    }
+fn asked<P, W, R>(answer: Answer<P, W, R>) -> Answer<Option<P>, WaitFor<W, Option<P>>, R> {
+    answer.map(Some, WaitFor::new, |refusal| refusal)
 }

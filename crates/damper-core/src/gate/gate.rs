@@ -13,8 +13,8 @@ use core::task::{Context, Poll};
 ///
 /// This trait names what a gate gives. [`Ask`] is the question, which depends on the type of the calls.
 ///
-/// Of damper's own types, what calls share is a gate: `Arc<CircuitBreaker>` or `&'static CircuitBreaker`, because a permit may outlive the
-/// borrow of a gate.
+/// Calls share damper's own types as `Arc<CircuitBreaker>` or as `&'static CircuitBreaker`, and these are the gates: a permit may outlive a
+/// shorter borrow.
 ///
 /// # Examples
 ///

@@ -1,6 +1,6 @@
 //! Stores of gates, in an `Arc` that calls share.
 
-use super::{AnswerOf, Ask, AskKey, Gate, GateOfKey, GateStore, Never};
+use super::{AnswerOf, Ask, AskKey, AskKeyCost, Gate, GateOfKey, GateStore, Never};
 use crate::concurrency::{BulkheadFull, KeyedAdaptiveLimit, KeyedBulkhead, LimitRule};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Denied, KeyedAlgorithm};
@@ -75,7 +75,7 @@ where
     Arc<T::Value>: Ask<Q>,
 {
     #[inline]
-    fn ask_key_cost(&self, key: &Q, _: u32) -> AnswerOf<Self> {
+    fn ask_key(&self, key: &Q) -> AnswerOf<Self> {
         match self.gate_of(key) {
             Ok(gate) => gate.ask(key),
             Err(refusal) => Err(refusal).into(),
@@ -90,6 +90,13 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Gate for Arc
 }
 
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> AskKey<K> for Arc<KeyedLimiter<K, C, S, A>> {
+    #[inline]
+    fn ask_key(&self, key: &K) -> AnswerOf<Self> {
+        self.check(key).map(drop).into()
+    }
+}
+
+impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> AskKeyCost<K> for Arc<KeyedLimiter<K, C, S, A>> {
     #[inline]
     fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
         self.check_n(key, tokens).map(drop).into()

@@ -17,18 +17,23 @@ pub struct Measured<P> {
     told: Option<Outcome>,
 }
 
-/// A permit that records outcomes while it holds its slot.
-pub trait RecordsEarly {
-    /// Records `outcome` now.
-    fn record_now(&self, outcome: Outcome);
+mod sealed {
+    use super::{Duration, Outcome};
 
-    /// Returns how long a call takes while the service is not overloaded.
-    fn usual_latency(&self) -> Option<Duration>;
+    /// A permit that records outcomes while it holds its slot.
+    pub trait RecordsEarly {
+        fn record_now(&self, outcome: Outcome);
+
+        /// Returns how long a call takes while the service is not overloaded.
+        fn usual_latency(&self) -> Option<Duration>;
+    }
 }
 
-impl<P> Measured<P> {
+use sealed::RecordsEarly;
+
+impl<P> From<P> for Measured<P> {
     #[inline]
-    pub(super) const fn new(permit: P) -> Self {
+    fn from(permit: P) -> Self {
         Self { permit, told: None }
     }
 }

@@ -13,7 +13,7 @@
 //! | `Waits` | may wait for its turn |
 //! | `Classes` | has a class, a tenant and a deadline, for an admission |
 //! | [`Exempt`] | may be exempt |
-//! | [`Beside`] | is decided on by a candidate too, which changes nothing |
+//! | [`Shadowed`](crate::shadow::Shadowed) | is decided on by a candidate too, which changes nothing |
 //! | `Option` | passes where there is no gate |
 //! | a pair `(A, B)` | has to pass both |
 //! | `AnyGate` | is asked at a gate that is chosen at run time |
@@ -30,11 +30,11 @@
 // | `own_gates` | damper's own types as gates |
 // | `keyed_gates` | damper's keyed types as stores of gates |
 // | `measured` | `Measured`: the permit of a gate that measures the load |
-// | `per_key`, `costs`, `waits`, `classes`, `exempt`, `beside`, `pair`, `any_gate` | the combinators |
+// | `wait_for` | `WaitFor`: a wait of which the permit takes another form |
+// | `per_key`, `costs`, `waits`, `classes`, `exempt`, `pair`, `any_gate` | the combinators |
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod any_gate;
-mod beside;
 #[cfg(feature = "alloc")]
 mod classes;
 mod costs;
@@ -53,25 +53,26 @@ mod refusal;
 mod refusals;
 mod standing;
 mod verdict;
+mod wait_for;
 #[cfg(feature = "alloc")]
 mod waits;
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use any_gate::{AnyGate, AnyPermit, AnyRefusal};
-pub use beside::{Beside, WaitWithCandidate, WithCandidate};
 #[cfg(feature = "alloc")]
-pub use classes::{AskClass, Classes};
+pub use classes::Classes;
 pub use costs::{AskCost, Costs};
 pub use ending::Ending;
-pub use exempt::{Exempt, WaitOfAsked};
+pub use exempt::Exempt;
 pub use gate::{Answer, AnswerOf, Ask, AtOnce, Gate, Never};
-pub use measured::{Measured, RecordsEarly};
+pub use measured::Measured;
 pub use pair::{Either, WaitBehind};
-pub use per_key::{AskKey, GateOfKey, GateStore, KeyOf, PerKey};
+pub use per_key::{AskKey, AskKeyCost, GateOfKey, GateStore, KeyOf, PerKey};
 pub use permit::Permit;
 pub(crate) use refusal::source_of_refusal;
 pub use refusal::{NotSent, Refusal, RefusalKind, is_refusal};
 pub use standing::Standing;
 pub use verdict::Verdict;
+pub use wait_for::WaitFor;
 #[cfg(feature = "alloc")]
-pub use waits::{AskClassPatiently, AskPatient, MeasuredTurn, Patient, TimeLeft, Waits};
+pub use waits::{AskPatient, Patient, TimeLeft, Waits};

@@ -67,10 +67,10 @@ shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     [C: Clock] Arc<Bulkhead<C>>, BulkheadPermit<Self>, BulkheadFull, |gate| gate.try_acquire_owned());
 
 shared_gate!(['a, R: LimitRule, C: Clock] &'a AdaptiveLimit<R, C>, Measured<BulkheadPermit<Self>>, BulkheadFull,
-    |gate| (*gate).try_acquire().map(Measured::new));
+    |gate| (*gate).try_acquire().map(Measured::from));
 shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     [R: LimitRule, C: Clock] Arc<AdaptiveLimit<R, C>>, Measured<BulkheadPermit<Self>>, BulkheadFull,
-    |gate| gate.try_acquire_owned().map(Measured::new));
+    |gate| gate.try_acquire_owned().map(Measured::from));
 
 // Every limiter, so also one of a user's own.
 shared_gate!(#[diagnostic::do_not_recommend]

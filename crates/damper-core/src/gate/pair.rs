@@ -1,18 +1,19 @@
 //! Two gates, one behind the other.
 
 use super::refusal::source_of_refusal;
-use super::{Answer, AnswerOf, Ask, AtOnce, Gate, Refusal, RefusalKind, Standing};
+use super::{Answer, AnswerOf, Ask, AtOnce, Ending, Gate, Permit, Refusal, RefusalKind, Standing, Verdict};
 use core::error::Error;
 use core::fmt;
+use core::marker::PhantomData;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use pin_project_lite::pin_project;
 
 /// Two gates: the first is asked first, and the second only if the first lets the call pass.
 ///
-/// Only the second may let calls wait. If it refuses, the permit of the first is dropped, as if the call had not been made; tokens that the
-/// first has taken are not given back.
+/// Only the second may let calls wait. If it refuses, the call ends for the first as [`NotSent`](Ending::NotSent). Tokens that the first
+/// has taken are not given back.
 impl<A: AtOnce, B: Gate> Gate for (A, B) {
     type Permit = (A::Permit, B::Permit);
     type Refusal = Either<A::Refusal, B::Refusal>;
@@ -33,10 +34,11 @@ impl<Q: ?Sized, A: Ask<Q> + AtOnce, B: Ask<Q>> Ask<Q> for (A, B) {
         };
         match self.1.ask(call) {
             Answer::Pass(second) => Answer::Pass((first, second)),
-            Answer::Wait(wait) => {
-                Answer::Wait(WaitBehind { first: Some(first), wait, refusal: core::marker::PhantomData })
+            Answer::Wait(wait) => Answer::Wait(WaitBehind { first: Some(first), wait, refusal: PhantomData }),
+            Answer::Refuse(refusal) => {
+                first.end(&Verdict::of(Ending::NotSent));
+                Answer::Refuse(Either::Second(refusal))
             }
-            Answer::Refuse(refusal) => Answer::Refuse(Either::Second(refusal)),
         }
     }
 }
@@ -112,21 +114,24 @@ pin_project! {
         first: Option<P>,
         #[pin]
         wait: W,
-        refusal: core::marker::PhantomData<fn() -> R>,
+        refusal: PhantomData<fn() -> R>,
     }
 }
 
-impl<P, R, W, P2, R2> Future for WaitBehind<P, R, W>
-where
-    W: Future<Output = Result<P2, R2>>,
-{
+impl<P: Permit, R, W: Future<Output = Result<P2, R2>>, P2, R2> Future for WaitBehind<P, R, W> {
     type Output = Result<(P, P2), Either<R, R2>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let result = core::task::ready!(this.wait.poll(context));
+        let second = ready!(this.wait.poll(context));
         // Polled again after it was ready.
         let Some(first) = this.first.take() else { return Poll::Pending };
-        Poll::Ready(result.map(|second| (first, second)).map_err(Either::Second))
+        Poll::Ready(match second {
+            Ok(second) => Ok((first, second)),
+            Err(refusal) => {
+                first.end(&Verdict::of(Ending::NotSent));
+                Err(Either::Second(refusal))
+            }
+        })
     }
 }

@@ -32,14 +32,13 @@ impl<Q: ?Sized, K, F: Fn(&Q) -> K> KeyOf<Q> for F {
     note = "the keyed types of damper are stores of gates in an `Arc`"
 )]
 pub trait AskKey<K: ?Sized>: Gate {
-    /// Asks the gate of this key about a call of one token.
-    fn ask_key(&self, key: &K) -> AnswerOf<Self> {
-        self.ask_key_cost(key, 1)
-    }
+    /// Asks the gate of this key about a call.
+    fn ask_key(&self, key: &K) -> AnswerOf<Self>;
+}
 
-    /// Asks the gate of this key about a call of `tokens` tokens.
-    ///
-    /// Gates that do not count tokens ignore how many.
+/// A store of limits, whose calls may cost more than one token.
+pub trait AskKeyCost<K: ?Sized>: AskKey<K> {
+    /// Asks the limit of this key about a call of `tokens` tokens.
     fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self>;
 }
 
@@ -106,7 +105,7 @@ impl<Q: ?Sized, F: KeyOf<Q>, S: AskKey<F::Key>> Ask<Q> for PerKey<F, S> {
     }
 }
 
-impl<Q: ?Sized, F: KeyOf<Q>, S: AskKey<F::Key>> AskCost<Q> for PerKey<F, S> {
+impl<Q: ?Sized, F: KeyOf<Q>, S: AskKeyCost<F::Key>> AskCost<Q> for PerKey<F, S> {
     #[inline]
     fn ask_cost(&self, call: &Q, tokens: u32) -> AnswerOf<Self> {
         self.key.with_key(call, |key| self.store.ask_key_cost(key, tokens))

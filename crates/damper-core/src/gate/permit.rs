@@ -5,7 +5,7 @@ use core::time::Duration;
 
 /// The permit of a call that may pass: it learns how the call went.
 ///
-/// A permit is dropped without a word if the call was not made, or if its caller went away.
+/// If the call is not made after all, it ends as [`NotSent`](Ending::NotSent). A permit is dropped without a word only if its caller went away.
 ///
 /// Every method has a default, so the permit of a gate that only counts is an empty type: `()` is a permit.
 ///

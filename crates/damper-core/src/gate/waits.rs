@@ -1,6 +1,6 @@
 //! Calls that wait for their turn.
 
-use super::{Answer, AnswerOf, Ask, AskClass, Classes, Gate, GateOfKey, GateStore, KeyOf, Measured, PerKey};
+use super::{Answer, AnswerOf, Ask, Classes, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
 use crate::concurrency::{
     AcquirePermit, AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, AdmitFuture, Bulkhead, BulkheadRef,
     FullCause, LimitRule, RefusalCause,
@@ -8,12 +8,8 @@ use crate::concurrency::{
 use crate::time::{Clock, Sleep};
 #[cfg(target_has_atomic = "ptr")]
 use alloc::sync::Arc;
-use core::convert::identity;
 use core::fmt;
-use core::pin::Pin;
-use core::task::{Context, Poll};
 use core::time::Duration;
-use pin_project_lite::pin_project;
 
 /// A gate at which calls can wait.
 pub trait Patient: Gate {
@@ -50,12 +46,11 @@ pub trait AskPatient<Q: ?Sized>: Patient {
 /// use damper::Bulkhead;
 /// use damper::gate::{Answer, Ask, Waits};
 /// use damper::time::TokioSleep;
-///
-/// static DATABASE: Bulkhead = Bulkhead::new(1);
+/// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn run() {
-/// # let database = std::sync::Arc::new(Bulkhead::new(1).queue(10));
+/// let database = Arc::new(Bulkhead::new(1).queue(10));
 /// let gate = Waits::new(database, Duration::from_millis(500), TokioSleep);
 /// let Answer::Pass(first) = gate.ask("a query") else { panic!("a slot is free") };
 /// let Answer::Wait(second) = gate.ask("another one") else { panic!("it has to wait") };
@@ -78,6 +73,8 @@ impl<G, S> Waits<G, S> {
     }
 
     /// Sets how much time a call has left: it waits for no longer. `None` is a call without a deadline.
+    ///
+    /// A call that has none left passes all the same if it need not wait: to refuse it is the work of a deadline outside.
     pub fn time_left<F>(self, time_left: F) -> Waits<G, S, F> {
         let Self { gate, longest, sleep, time_left: () } = self;
         Waits { gate, longest, sleep, time_left }
@@ -127,10 +124,10 @@ impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: TimeLeft<Q>> Ask<Q> for W
 
 /// Makes a handle of a bulkhead or an adaptive limit a gate at which calls can wait.
 macro_rules! patient_gate {
-    ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, $acquire:ident, |$gate:ident| $enter:expr, $turn:ty, $of:expr, $wait:expr) => {
+    ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, $acquire:ident, |$gate:ident| $enter:expr) => {
         $(#[$attribute])*
         impl<$($generics)*> Patient for $handle {
-            type Turn<S: Sleep> = $turn;
+            type Turn<S: Sleep> = WaitFor<AcquirePermitFuture<Self, S>, Self::Permit>;
         }
 
         $(#[$attribute])*
@@ -145,8 +142,8 @@ macro_rules! patient_gate {
                 let $gate = self;
                 // It cannot overtake a waiting call: no slot is free while calls are queued.
                 match $enter {
-                    Ok(permit) => Answer::Pass($of(permit)),
-                    Err(full) if full.cause() == FullCause::NoSlot => Answer::Wait($wait(turn($gate.$acquire(), longest, sleep))),
+                    Ok(permit) => Answer::Pass(permit.into()),
+                    Err(full) if full.cause() == FullCause::NoSlot => Answer::Wait(turn($gate.$acquire(), longest, sleep)),
                     Err(full) => Answer::Refuse(full),
                 }
             }
@@ -155,23 +152,20 @@ macro_rules! patient_gate {
 }
 
 #[cold]
-fn turn<B: BulkheadRef, S: Sleep + Clone>(
+fn turn<B: BulkheadRef, S: Sleep + Clone, P>(
     acquire: AcquirePermit<B>,
     longest: Duration,
     sleep: &S,
-) -> AcquirePermitFuture<B, S> {
-    acquire.within(longest).sleeping_by(sleep.clone())
+) -> WaitFor<AcquirePermitFuture<B, S>, P> {
+    WaitFor::new(acquire.within(longest).sleeping_by(sleep.clone()))
 }
 
-patient_gate!(['a, C: Clock] &'a Bulkhead<C>, acquire, |gate| (*gate).try_acquire(),
-    AcquirePermitFuture<Self, S>, identity, identity);
-patient_gate!(#[cfg(target_has_atomic = "ptr")] [C: Clock] Arc<Bulkhead<C>>, acquire_owned, |gate| gate.try_acquire_owned(),
-    AcquirePermitFuture<Self, S>, identity, identity);
-patient_gate!(['a, R: LimitRule, C: Clock] &'a AdaptiveLimit<R, C>, acquire, |gate| (*gate).try_acquire(),
-    MeasuredTurn<AcquirePermitFuture<Self, S>>, Measured::new, MeasuredTurn::new);
+patient_gate!(['a, C: Clock] &'a Bulkhead<C>, acquire, |gate| (*gate).try_acquire());
 patient_gate!(#[cfg(target_has_atomic = "ptr")]
-    [R: LimitRule, C: Clock] Arc<AdaptiveLimit<R, C>>, acquire_owned, |gate| gate.try_acquire_owned(),
-    MeasuredTurn<AcquirePermitFuture<Self, S>>, Measured::new, MeasuredTurn::new);
+    [C: Clock] Arc<Bulkhead<C>>, acquire_owned, |gate| gate.try_acquire_owned());
+patient_gate!(['a, R: LimitRule, C: Clock] &'a AdaptiveLimit<R, C>, acquire, |gate| (*gate).try_acquire());
+patient_gate!(#[cfg(target_has_atomic = "ptr")]
+    [R: LimitRule, C: Clock] Arc<AdaptiveLimit<R, C>>, acquire_owned, |gate| gate.try_acquire_owned());
 
 impl<F, S: GateStore<One: Patient>> Patient for PerKey<F, S> {
     type Turn<T: Sleep> = <S::One as Patient>::Turn<T>;
@@ -196,38 +190,29 @@ macro_rules! patient_admission {
     ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, $admit:ident, |$gate:ident, $request:ident| $enter:expr) => {
         $(#[$attribute])*
         impl<$($generics)*> Patient for $handle {
-            type Turn<S: Sleep> = MeasuredTurn<AdmitFuture<Self, S>>;
+            type Turn<S: Sleep> = WaitFor<AdmitFuture<Self, S>, Self::Permit>;
         }
 
         $(#[$attribute])*
-        impl<$($generics)*> AskClassPatiently for $handle {
+        impl<$($generics)*> AskPatient<AdmissionRequest> for $handle {
             #[inline]
-            fn ask_class_patiently<S: Sleep + Clone>(
+            fn ask_patiently<S: Sleep + Clone>(
                 &self,
-                $request: AdmissionRequest,
+                request: &AdmissionRequest,
+                longest: Duration,
                 sleep: &S,
             ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
-                let $gate = self;
+                let ($gate, $request) = (self, request.waiting_within(longest));
                 match $enter {
-                    Ok(permit) => Answer::Pass(Measured::new(permit)),
+                    Ok(permit) => Answer::Pass(permit.into()),
                     Err(refused) if refused.cause() == RefusalCause::NoSlot => {
-                        Answer::Wait(MeasuredTurn::new($gate.$admit($request).sleeping_by(sleep.clone())))
+                        Answer::Wait(WaitFor::new($gate.$admit($request).sleeping_by(sleep.clone())))
                     }
                     Err(refused) => Answer::Refuse(refused),
                 }
             }
         }
     };
-}
-
-/// An admission at which calls can wait.
-pub trait AskClassPatiently: Patient + AskClass {
-    /// Decides whether the call of this request may pass, now or later.
-    fn ask_class_patiently<S: Sleep + Clone>(
-        &self,
-        request: AdmissionRequest,
-        sleep: &S,
-    ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal>;
 }
 
 patient_admission!(['a, R: LimitRule, C: Clock] &'a Admission<R, C>, admit, |gate, request| (*gate).try_admit(request));
@@ -238,7 +223,12 @@ impl<G: Patient, F> Patient for Classes<G, F> {
     type Turn<S: Sleep> = G::Turn<S>;
 }
 
-impl<Q: ?Sized, G: AskClassPatiently, F: Fn(&Q) -> AdmissionRequest> AskPatient<Q> for Classes<G, F> {
+impl<Q, G, F> AskPatient<Q> for Classes<G, F>
+where
+    Q: ?Sized,
+    G: AskPatient<AdmissionRequest>,
+    F: Fn(&Q) -> AdmissionRequest,
+{
     #[inline]
     fn ask_patiently<S: Sleep + Clone>(
         &self,
@@ -246,31 +236,7 @@ impl<Q: ?Sized, G: AskClassPatiently, F: Fn(&Q) -> AdmissionRequest> AskPatient<
         longest: Duration,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
-        self.gate.ask_class_patiently((self.request)(call).wait_at_most(longest), sleep)
-    }
-}
-
-pin_project! {
-    /// A call that waits for a permit that measures.
-    #[derive(Debug)]
-    pub struct MeasuredTurn<F> {
-        #[pin]
-        future: F,
-    }
-}
-
-impl<F> MeasuredTurn<F> {
-    const fn new(future: F) -> Self {
-        Self { future }
-    }
-}
-
-impl<F: Future<Output = Result<P, R>>, P, R> Future for MeasuredTurn<F> {
-    type Output = Result<Measured<P>, R>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().future.poll(context).map_ok(Measured::new)
+        self.gate.ask_patiently(&(self.request)(call), longest, sleep)
     }
 }
 

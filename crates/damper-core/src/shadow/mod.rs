@@ -6,12 +6,14 @@
 // | `limits` | limiters in shadow mode, with keys and without |
 // | `breakers` | breakers in shadow mode |
 // | `admissions` | admissions in shadow mode |
+// | `gates` | all gates in shadow mode |
 // | `counts` | how often the two disagree |
 
 #[cfg(feature = "alloc")]
 mod admissions;
 pub(crate) mod breakers;
 mod counts;
+mod gates;
 mod limits;
 mod shadowed;
 
@@ -19,4 +21,5 @@ mod shadowed;
 pub use admissions::ShadowedAdmissionPermit;
 pub use breakers::ShadowedRef;
 pub use counts::{ShadowCounts, ShadowReport};
+pub use gates::{WaitWithCandidate, WithCandidate};
 pub use shadowed::Shadowed;

@@ -15,6 +15,7 @@ use crate::sync::const_unless_loom;
 /// | a [`KeyedLimiter`](crate::KeyedLimiter) | another one of the same keys | [`check`](#method.check-1) of a key |
 /// | a [`CircuitBreaker`](crate::CircuitBreaker) | another one | [`call`](#method.call), [`try_acquire`](#method.try_acquire) |
 /// | an `Admission` | another one | `try_admit` |
+/// | a [`Gate`](crate::gate::Gate) | another one | [`Ask::ask`](crate::gate::Ask::ask) |
 ///
 /// # The calls that are refused
 ///
@@ -95,6 +96,23 @@ use crate::sync::const_unless_loom;
 /// assert_eq!(breaker.report().only_by_candidate, 1);
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Gates of the same calls:
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::gate::{Ask, Costs};
+/// use damper::shadow::Shadowed;
+/// use damper::{ManualClock, Quota, RateLimiter};
+///
+/// let clock = ManualClock::new();
+/// let [calls, letters] = [4, 9].map(|burst| RateLimiter::with_clock(Quota::per_second(1).burst(burst), &clock));
+/// let gate = Shadowed::new(&calls, Costs::new(|call: &str| call.len() as u32, &letters));
+/// let passed = ["ten", "or", "eleven", "calls", "more"].map(|call| gate.ask(call).is_pass());
+/// assert_eq!(passed, [true, true, true, true, false]);
+/// let report = gate.report();
+/// assert_eq!((report.only_by_candidate, report.only_in_force), (2, 1));
 /// ```
 #[derive(Debug)]
 pub struct Shadowed<T, S = T> {

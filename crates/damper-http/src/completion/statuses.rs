@@ -16,7 +16,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
-/// Says how a call ended by its status or its error. All layers judge by it.
+/// Says how a call ended by its status or its error.
+///
+/// [`ServerErrors`](crate::ServerErrors) and [`LoadSigns`](crate::LoadSigns) judge by it. [`Rejections`](crate::Rejections) and
+/// [`TransientFailures`](crate::TransientFailures) take heads by their status alone.
 ///
 /// | the response | ending |
 /// |---|---|
@@ -109,7 +112,7 @@ fn ending_of_error(error: &(dyn Error + 'static)) -> Ending {
 
 /// Returns the ending that tonic's timeout or status tells; `None` for another error.
 ///
-/// Of the other codes many are those of tonic's own errors of transport.
+/// tonic also gives its own errors of transport a code, such as `UNKNOWN`. So all other codes are broken connections.
 #[cfg(feature = "tonic")]
 fn ending_of_tonic(error: &(dyn Error + 'static)) -> Option<Ending> {
     if error.is::<tonic::TimeoutExpired>() {

@@ -37,7 +37,8 @@ use http::{Response, StatusCode};
 ///
 /// The refusal carries `Retry-After` (whole [seconds](Self::retry_after), rounded up), and a line of text or the [body](Self::body)
 /// that you choose. The request's body is not read, and the service is not called. With the feature `tonic`, a gRPC request gets the
-/// status `UNAVAILABLE`, with the wait as a `google.rpc.RetryInfo`.
+/// status `UNAVAILABLE`, with the wait as a `google.rpc.RetryInfo`. A limit of yours may refuse with another
+/// [kind](damper_core::gate::RefusalKind), which gives the status.
 ///
 /// | for | write |
 /// |---|---|
@@ -527,9 +528,10 @@ impl<L: ConcurrencyLimit, V: Clone> Side for ConcurrencyLayer<L, V> {
         let wait = refusal.retry_after().unwrap_or(*retry_after);
         #[cfg(feature = "tonic")]
         if grpc::is_grpc(head) {
-            return Box::new(Refused::mark(grpc::unavailable(head, &refusal, wait)));
+            return Box::new(Refused::mark(grpc::refusal(head, refusal.kind(), &refusal, wait)));
         }
-        let mut response = Refused::mark(body.response(head, StatusCode::SERVICE_UNAVAILABLE, &refusal));
+        let status = StatusCode::from_u16(refusal.kind().http_status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        let mut response = Refused::mark(body.response(head, status, &refusal));
         response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
         Box::new(response)
     }

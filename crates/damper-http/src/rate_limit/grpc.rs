@@ -8,6 +8,7 @@ use bytes::Bytes;
 use core::fmt::{Display, Write};
 use core::future::Ready;
 use core::time::Duration;
+use damper_core::gate::RefusalKind;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Response};
 use tonic::metadata::MetadataValue;
@@ -56,9 +57,10 @@ pub(crate) fn trailers_only(status: Status, content_type: Option<HeaderValue>) -
     response
 }
 
-/// Returns a response with the status `UNAVAILABLE`, and this wait.
-pub(crate) fn unavailable(head: &Head<'_>, refusal: &impl Display, wait: Duration) -> Response<Bytes> {
-    trailers_only(status(Code::Unavailable, refusal, Some(wait)), head.headers.get(CONTENT_TYPE).cloned())
+/// Returns a response with the status of a refusal of this kind, and this wait.
+pub(crate) fn refusal(head: &Head<'_>, kind: RefusalKind, refusal: &impl Display, wait: Duration) -> Response<Bytes> {
+    let code = Code::from_i32(kind.grpc_code().cast_signed());
+    trailers_only(status(code, refusal, Some(wait)), head.headers.get(CONTENT_TYPE).cloned())
 }
 
 /// Decides on a gRPC request that another service answers.

@@ -42,13 +42,8 @@ impl From<&Verdict> for Outcome {
     fn from(verdict: &Verdict) -> Self {
         match verdict.ending {
             Ending::Success => Self::Success,
-            Ending::Unavailable | Ending::TimedOut => Self::Overloaded,
-            Ending::Declined
-            | Ending::Limited
-            | Ending::BadGateway
-            | Ending::Failed
-            | Ending::Broken
-            | Ending::NotSent => Self::Ignored,
+            ending if ending.is_overload() => Self::Overloaded,
+            _ => Self::Ignored,
         }
     }
 }

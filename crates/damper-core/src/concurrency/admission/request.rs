@@ -84,6 +84,11 @@ impl AdmissionRequest {
         self
     }
 
+    /// Shortens the longest wait to this one.
+    pub(crate) fn waiting_within(self, longest: Duration) -> Self {
+        Self { longest_wait: Some(self.longest_wait.map_or(longest, |own| own.min(longest))), ..self }
+    }
+
     /// Returns the request on the clock of a gate.
     #[inline]
     pub(super) fn on(self, clock: &impl Clock) -> Entrant {

@@ -1,0 +1,32 @@
+//! The wait of a gate that gives the permit of another one in its own form.
+
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use pin_project_lite::pin_project;
+
+pin_project! {
+    /// The wait `W`, of which the permit becomes a `P`.
+    #[derive(Debug)]
+    pub struct WaitFor<W, P> {
+        #[pin]
+        wait: W,
+        permit: PhantomData<fn() -> P>,
+    }
+}
+
+impl<W, P> WaitFor<W, P> {
+    #[inline]
+    pub(super) const fn new(wait: W) -> Self {
+        Self { wait, permit: PhantomData }
+    }
+}
+
+impl<W: Future<Output = Result<A, R>>, A, P: From<A>, R> Future for WaitFor<W, P> {
+    type Output = Result<P, R>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().wait.poll(context).map_ok(P::from)
+    }
+}

@@ -1,0 +1,109 @@
+//! Gates in shadow mode.
+
+use super::Shadowed;
+use crate::gate::{Answer, AnswerOf, Ask, Ending, Gate, Permit, Standing, Verdict};
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use pin_project_lite::pin_project;
+
+/// A call that may wait at the gate in force counts as let pass. Calls do not wait at the candidate: one that would have to is not counted.
+impl<A: Gate, B: Gate> Gate for Shadowed<A, B> {
+    type Permit = WithCandidate<A::Permit, B::Permit>;
+    type Refusal = A::Refusal;
+    type Wait = WaitWithCandidate<A::Wait, B::Permit>;
+}
+
+impl<Q: ?Sized, A: Ask<Q>, B: Ask<Q>> Ask<Q> for Shadowed<A, B> {
+    fn ask(&self, call: &Q) -> AnswerOf<Self> {
+        let (in_force, candidate) = (self.in_force.ask(call), self.candidate.ask(call).at_once());
+        if let Some(candidate) = &candidate {
+            let in_force = if matches!(in_force, Answer::Refuse(_)) { Err(()) } else { Ok(()) };
+            self.counts.record(&in_force, candidate);
+        }
+        let candidate = candidate.and_then(Result::ok);
+        match in_force {
+            Answer::Pass(permit) => Answer::Pass(WithCandidate { permit, candidate }),
+            Answer::Wait(wait) => Answer::Wait(WaitWithCandidate { wait, candidate }),
+            Answer::Refuse(refusal) => {
+                candidate.end(&Verdict::of(Ending::NotSent));
+                Answer::Refuse(refusal)
+            }
+        }
+    }
+}
+
+/// The permit of a gate in force, and that of a candidate if it would have let the call pass too.
+///
+/// Both learn everything. What a response reports of a limit is that of the gate in force.
+#[derive(Debug)]
+pub struct WithCandidate<A, B> {
+    permit: A,
+    candidate: Option<B>,
+}
+
+impl<A: Permit, B: Permit> Permit for WithCandidate<A, B> {
+    const LEARNS: bool = A::LEARNS || B::LEARNS;
+    const HOLDS: bool = A::HOLDS || B::HOLDS;
+
+    #[inline]
+    fn answered(&mut self, verdict: &Verdict) {
+        self.candidate.answered(verdict);
+        self.permit.answered(verdict);
+    }
+
+    #[inline]
+    fn first_data(&mut self) {
+        self.candidate.first_data();
+        self.permit.first_data();
+    }
+
+    #[inline]
+    fn end(self, verdict: &Verdict) {
+        self.candidate.end(verdict);
+        self.permit.end(verdict);
+    }
+
+    #[inline]
+    fn panicked(self) {
+        self.candidate.panicked();
+        self.permit.panicked();
+    }
+
+    #[inline]
+    fn standing(&self) -> Option<Standing> {
+        self.permit.standing()
+    }
+
+    #[inline]
+    fn usual_latency(&self) -> Option<Duration> {
+        self.permit.usual_latency()
+    }
+}
+
+pin_project! {
+    /// The wait at a gate in force, with the permit of a candidate.
+    #[derive(Debug)]
+    pub struct WaitWithCandidate<W, B> {
+        #[pin]
+        wait: W,
+        candidate: Option<B>,
+    }
+}
+
+impl<W: Future<Output = Result<A, R>>, A, B: Permit, R> Future for WaitWithCandidate<W, B> {
+    type Output = Result<WithCandidate<A, B>, R>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let in_force = ready!(this.wait.poll(context));
+        let candidate = this.candidate.take();
+        Poll::Ready(match in_force {
+            Ok(permit) => Ok(WithCandidate { permit, candidate }),
+            Err(refusal) => {
+                candidate.end(&Verdict::of(Ending::NotSent));
+                Err(refusal)
+            }
+        })
+    }
+}
