@@ -108,7 +108,7 @@ use crate::sync::const_unless_loom;
 ///
 /// let clock = ManualClock::new();
 /// let [calls, letters] = [4, 9].map(|burst| RateLimiter::with_clock(Quota::per_second(1).burst(burst), &clock));
-/// let gate = Shadowed::new(&calls, Costs::new(|call: &str| call.len() as u32, &letters));
+/// let gate = Shadowed::new(&calls, Costs::new(&letters, |call: &str| call.len() as u32));
 /// let passed = ["ten", "or", "eleven", "calls", "more"].map(|call| gate.ask(call).is_pass());
 /// assert_eq!(passed, [true, true, true, true, false]);
 /// let report = gate.report();
