@@ -7,7 +7,9 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use pin_project_lite::pin_project;
 
-/// A call that may wait at the gate in force counts as let pass. Calls do not wait at the candidate: one that would have to is not counted.
+/// A call that may wait at the gate in force counts as let pass.
+///
+/// Calls do not wait at the candidate: one that would have to is not counted.
 impl<A: Gate, B: Gate> Gate for Shadowed<A, B> {
     type Permit = WithCandidate<A::Permit, B::Permit>;
     type Refusal = A::Refusal;
@@ -35,7 +37,7 @@ impl<Q: ?Sized, A: Ask<Q>, B: Ask<Q>> Ask<Q> for Shadowed<A, B> {
 
 /// The permit of a gate in force, and that of a candidate if it would have let the call pass too.
 ///
-/// Both learn everything. What a response reports of a limit is that of the gate in force.
+/// Both learn everything. A response reports the limit of the gate in force.
 #[derive(Debug)]
 pub struct WithCandidate<A, B> {
     permit: A,
