@@ -3,8 +3,8 @@
 //! Callers do not wait for a server that is known to be down.
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
-use damper::breaker::Verdict;
-use damper::tower::{BreakerLayer, BreakerService, One};
+use damper::gate::Ending;
+use damper::tower::{BreakerLayer, GateService, Plain};
 use damper::{BreakerConfig, CallError, CircuitBreaker};
 use reqwest::{Client, Response};
 use std::error::Error;
@@ -34,12 +34,12 @@ async fn start(upstream: &Arc<Upstream>) -> std::io::Result<String> {
     Ok(url)
 }
 
-/// A failure of the first upstream: an error, or a 5xx.
-fn verdict(result: &reqwest::Result<Response>) -> Verdict {
-    Verdict::failure_if(result.as_ref().map_or(true, |response| response.status().is_server_error()))
+/// How a call of the first upstream ended. An error and a 5xx are failures of it.
+fn ending(result: &reqwest::Result<Response>) -> Ending {
+    result.as_ref().map_or(Ending::Broken, |response| Ending::of_status(response.status().as_u16()))
 }
 
-type Primary = BreakerService<Client, One<Arc<CircuitBreaker>>, fn(&reqwest::Result<Response>) -> Verdict>;
+type Primary = GateService<Client, Plain<Arc<CircuitBreaker>, fn(&reqwest::Result<Response>) -> Ending>>;
 
 /// Two upstreams with the same pages.
 struct Upstreams {
@@ -69,7 +69,7 @@ impl Upstreams {
 async fn main() -> Result<(), Box<dyn Error>> {
     let (primary, backup) = (Arc::<Upstream>::default(), Arc::<Upstream>::default());
     let config = BreakerConfig::builder().failure_threshold(2).cooldown(Duration::from_millis(200)).build()?;
-    let layer = BreakerLayer::new(Arc::new(CircuitBreaker::new(config))).classify(verdict as fn(&_) -> _);
+    let layer = BreakerLayer::new(Arc::new(CircuitBreaker::new(config))).classify(ending as fn(&_) -> _);
     let http = Client::new();
     let mut upstreams = Upstreams {
         primary: layer.layer(http.clone()),

@@ -3,7 +3,8 @@
 //! The requests and responses stay those of reqwest.
 
 use axum::{Router, http::StatusCode, routing::get};
-use damper::breaker::{State, Verdict};
+use damper::breaker::State;
+use damper::gate::Ending;
 use damper::tower::BreakerLayer;
 use damper::{BreakerConfig, CallError, KeyedCircuitBreaker};
 use reqwest::{Client, Request, Response};
@@ -32,8 +33,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let breakers = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::default(), 1_000)?);
     let layer =
         BreakerLayer::by(host, Arc::clone(&breakers)).classify(|result: &reqwest::Result<Response>| match result {
-            Ok(response) => Verdict::failure_if(response.status().is_server_error()),
-            Err(_) => Verdict::Failure,
+            Ok(response) => Ending::of_status(response.status().as_u16()),
+            Err(_) => Ending::Broken,
         });
     let http = Client::new();
     let mut client = ServiceBuilder::new().layer(layer).service(http.clone());

@@ -7,11 +7,10 @@ use core::error::Error;
 use core::time::Duration;
 use damper::breaker::Verdict;
 use damper::concurrency::Outcome;
-use damper::gate::Ending;
+use damper::gate::{self, Ending};
 use damper::http::{LoadSigns, Rejections, ResponseHead, ServerErrors, Statuses, TransientFailures};
 use damper::retry::Failure;
 use damper::tonic::{rejection, unavailability};
-use damper::tower::EveryErr;
 use damper::{Bulkhead, CircuitBreaker, Deadline, Quota, RateLimiter, is_refusal};
 use http::{Response, StatusCode};
 use std::io;
@@ -132,7 +131,7 @@ fn judged(error: &(dyn Error + 'static)) -> Judged {
         breaker: ServerErrors::judge(Err(error)),
         throttle: Rejections::judge(Err(error)),
         load: LoadSigns::judge(Err(error)),
-        plain: EveryErr::judge(error),
+        plain: Verdict::from(&gate::Verdict::of(Ending::of_error(error))),
     }
 }
 

@@ -418,6 +418,7 @@ fn types_of_http_have_the_traits_users_expect() {
         BodyErrors: shared cloned defaulted,
         BodyEnd<'static>: debug,
         // concurrency limits
+        Waiting<Arc<Bulkhead>, TokioSleep>: shared,
         ConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
         ClientConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
         ConcurrencyService<Service, ConcurrencyLayer<Arc<Bulkhead>>>: shared cloned,
@@ -490,6 +491,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
 #[test]
 #[cfg(all(feature = "tokio", feature = "tower"))]
 fn types_for_any_service_have_the_traits_users_expect() {
+    use damper::gate::Waits;
     use damper::throttle::AdaptiveThrottle;
     use damper::time::TokioSleep;
     use damper::tower::*;
@@ -500,22 +502,24 @@ fn types_for_any_service_have_the_traits_users_expect() {
     type Pool = &'static Bulkhead;
 
     table! {
-        BreakerLayer<One<Breaker>>: shared cloned,
-        BreakerService<(), One<Breaker>>: shared cloned,
-        One<Breaker>: shared cloned,
+        BreakerLayer: shared cloned,
+        LimitLayer: shared cloned,
+        ThrottleLayer: shared cloned,
+        BulkheadLayer: shared cloned,
+        GateLayer<Plain<Breaker>>: shared cloned,
+        GateService<(), Plain<Breaker>>: shared cloned,
+        GateService<(), Plain<Waits<Pool, TokioSleep>>>: shared cloned,
+        GateService<(), Plain<Waits<Limit, TokioSleep>>>: shared cloned,
+        Plain<Throttle>: shared cloned,
+        Plain<Breaker>: shared cloned,
+        Judged<(), EveryErr>: shared,
         EveryErr: shared cloned defaulted,
-        LimitLayer<Refusing<Limit>>: shared cloned,
-        OneToken: key defaulted,
-        LimitService<(), Waiting<Limit, TokioSleep>>: shared cloned,
-        Refusing<Limit>: shared cloned,
-        Waiting<Limit, TokioSleep>: shared cloned,
+        OkOrErr: shared cloned defaulted,
+        UntilDeadline<NoDeadline>: shared cloned,
         NoDeadline: key defaulted,
-        ThrottleLayer<One<Throttle>>: shared cloned,
-        ThrottleService<(), One<Throttle>>: shared cloned,
-        BulkheadLayer<Refusing<One<Pool>>>: shared cloned,
+        One<Breaker>: shared cloned,
         PaceOnly: shared cloned defaulted,
         SelectedBy<fn()>: shared cloned,
-        BulkheadService<(), Waiting<One<Pool>, TokioSleep>>: shared cloned,
     }
 }
 
@@ -664,12 +668,10 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
 }
 
 /// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 40] = [
+const ELSEWHERE: [&str; 38] = [
     "Acquisition",
     "AttemptTimeoutFuture",
-    "BreakerFuture",
     "BreakerPart",
-    "BulkheadFuture",
     "ByKey",
     "CallGuard",
     "CircuitBreakFuture",
@@ -678,10 +680,10 @@ const ELSEWHERE: [&str; 40] = [
     "Detached",
     "HedgePart",
     "HedgedBody",
+    "GateFuture",
     "HedgingFuture",
     "HttpClientFuture",
     "LayerPart",
-    "LimitFuture",
     "ObservedBody",
     "ObservedCall",
     "OfPart",
@@ -741,6 +743,7 @@ fn types_of_gates_have_the_traits_users_expect() {
         Exempt<Gate, fn(&str) -> bool>: shared cloned,
         Classes<Arc<Admission>, fn(&str) -> damper::concurrency::AdmissionRequest>: shared cloned,
         Waits<Gate, fn(Duration) -> Ready<()>>: shared cloned,
+        Patience: key,
         AnyGate<str>: shared cloned,
         AnyPermit: debug,
         AnyRefusal: shared cloned error,

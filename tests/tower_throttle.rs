@@ -1,9 +1,9 @@
 //! Throttles before services of any request type.
 #![cfg(feature = "tower")]
 
-use damper::breaker::Verdict;
+use damper::gate::Ending;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, Throttled};
-use damper::tower::{EveryErr, ThrottleLayer};
+use damper::tower::ThrottleLayer;
 use damper::{Bulkhead, BulkheadFull, CallError, ManualClock};
 use std::cell::Cell;
 use std::error::Error;
@@ -88,8 +88,8 @@ fn keys_have_throttles_of_their_own() {
 fn classifier_decides_what_is_a_rejection() {
     let throttle = Arc::new(AdaptiveThrottle::new());
     let layer = ThrottleLayer::new(Arc::clone(&throttle)).classify(|result: &Result<&str, io::Error>| match result {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Verdict::Success,
-        result => EveryErr::judge(result.as_ref().err().map_or(&io::Error::other("empty"), |error| error)),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ending::Declined,
+        _ => Ending::Unavailable,
     });
     let mut service = layer.layer(service_fn(answer));
     _ = call(&mut service, BAD);

@@ -67,6 +67,31 @@
 //! assert!(!gate.ask("another prompt").is_pass());
 //! ```
 //!
+//! # Before a service
+//!
+//! The layer of every gate is [`GateLayer`](crate::tower::GateLayer) (with the feature `tower`). It asks the gate about each request, tells
+//! the permit how the call went, and returns refusals as errors:
+//!
+//! ```
+//! # #[cfg(feature = "tower")] {
+//! use damper::gate::Exempt;
+//! use damper::tower::GateLayer;
+//! use damper::{Bulkhead, CallError};
+//! use std::sync::Arc;
+//! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let closed = Arc::new(Bulkhead::new(0)); // or a gate of yours
+//! let gate = Exempt::new(closed, |path: &&str| *path == "/health");
+//! let mut service =
+//!     ServiceBuilder::new().layer(GateLayer::new(gate)).service(service_fn(async |path: &'static str| path.parse::<u32>()));
+//! assert!(matches!(service.ready().await.unwrap().call("/health").await, Err(CallError::Failed(_))));
+//! assert!(matches!(service.ready().await.unwrap().call("7").await, Err(CallError::Refused(_))));
+//! # }
+//! # main() }
+//! ```
+//!
 //! # Together with others
 //!
 //! A gate of your own goes wherever one of damper's does: into a pair, behind an [`Exempt`](crate::gate::Exempt), into shadow

@@ -49,8 +49,13 @@ pub(crate) const ROWS: &[Row] = rows![
     tower_adaptive - tower_bare,
     tower_throttle - tower_bare,
     tower_throttle_host - tower_bare,
+    tower_any_breaker - tower_bare,
+    tower_any_breaker_open - tower_bare,
+    tower_any_breaker_keyed - tower_bare,
+    tower_any_limit - tower_bare,
     tower_any_throttle - tower_bare,
     tower_any_bulkhead - tower_bare,
+    tower_any_adaptive - tower_bare,
     hyper_limit_client - hyper_bare,
     hyper_breaker - hyper_bare,
     hyper_retry - hyper_bare,
@@ -276,6 +281,29 @@ fn tower_throttle_host() -> Call {
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
+/// A breaker in a `static`. Its clock is not read.
+fn tower_any_breaker() -> Call {
+    static BREAKER: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
+    tower(damper::tower::BreakerLayer::new(&BREAKER).layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_any_breaker_open() -> Call {
+    tower(damper::tower::BreakerLayer::new(open(still!())).layer(tower::service_fn(answer)), request, End::Failed)
+}
+
+/// The hasher has a random seed here; with one key they make no difference.
+fn tower_any_breaker_keyed() -> Call {
+    let breakers =
+        KeyedCircuitBreaker::with_clock(BreakerConfig::default(), 100, still!()).expect("a capacity in range");
+    let layer = damper::tower::BreakerLayer::by(|request: &Asked| request.uri().port_u16(), breakers);
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+fn tower_any_limit() -> Call {
+    let layer = damper::tower::LimitLayer::new(Arc::new(RateLimiter::with_clock(PLENTY, still!())));
+    tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
 fn tower_any_throttle() -> Call {
     let layer = damper::tower::ThrottleLayer::new(throttle(still!()));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
@@ -284,6 +312,12 @@ fn tower_any_throttle() -> Call {
 fn tower_any_bulkhead() -> Call {
     let layer = damper::tower::BulkheadLayer::new(Arc::new(Bulkhead::new(64)));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+/// The clock stands still, so no window ends.
+fn tower_any_adaptive() -> Call {
+    let limit = Arc::new(AdaptiveLimit::with_clock(LimitBounds::DEFAULT, still!()));
+    tower(damper::tower::BulkheadLayer::new(limit).layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
 fn hyper_bare() -> Call {

@@ -5,7 +5,7 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use damper_core::Denied;
-use damper_core::gate::{Answer, AnswerOf, Ask, AskCost, AskKey, AskKeyCost, Gate};
+use damper_core::gate::{Answer, AnswerOf, Ask, AskCost, AskKey, AskKeyCost, Gate, Keepable, WaitsWith, keep};
 
 /// The wait for a decision that the server or the policy makes.
 #[must_use = "futures do nothing unless polled"]
@@ -16,6 +16,12 @@ impl Future for RedisWait {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.as_mut().poll(context)
+    }
+}
+
+impl<S: Keepable> WaitsWith<S> for RedisWait {
+    fn keep(&self, service: &mut S) -> S {
+        keep(service)
     }
 }
 

@@ -30,13 +30,17 @@
 //!
 //! # Layers
 //!
-//! | layer | puts a service behind | its error |
+//! There is one layer, [`GateLayer`], for all [gates](damper_core::gate), those of your own too. Four of its uses have names:
+//!
+//! | constructor | puts a service behind | its error |
 //! |---|---|---|
-//! | [`BreakerLayer`] | one circuit breaker, or one per key | [`CallError`](damper_core::CallError) |
-//! | [`ThrottleLayer`] | one adaptive throttle, or one per key | `CallError<E, Throttled>` |
-//! | [`PacingLayer`] | a pacer, which makes wait what the server's limit would reject | `RetryError<E>` |
-//! | [`LimitLayer`] | a rate limiter, which refuses or makes wait | `CallError<E, Denied>` |
-//! | [`BulkheadLayer`] | one bulkhead, or one per key, which refuses or makes wait | `CallError<E, BulkheadFull>` |
+//! | [`BreakerLayer::new`], [`by`](BreakerLayer::by) | one circuit breaker, or one per key | [`CallError`](damper_core::CallError) |
+//! | [`ThrottleLayer::new`], [`by`](ThrottleLayer::by) | one adaptive throttle, or one per key | `CallError<E, Throttled>` |
+//! | [`LimitLayer::new`] | a rate limiter, which refuses or makes wait | `CallError<E, Denied>` |
+//! | [`BulkheadLayer::new`], [`by`](BulkheadLayer::by) | one bulkhead or adaptive limit, or one per key, which refuses or makes wait | `CallError<E, BulkheadFull>` |
+//! | [`GateLayer::new`], [`by`](GateLayer::by) | any gate | `CallError<E, Refusal>` |
+//!
+//! [`PacingLayer`] is apart: its pacer makes wait what the server's limit would reject, and the call may be made again (`RetryError<E>`).
 //!
 //! Put the breaker around the retries and the others inside them. Then a call whose attempts all failed is one failure, and each
 //! attempt is counted, takes a token and takes a permit. damper's retries never retry a refusal of these layers, which they find in the
@@ -50,7 +54,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `tokio` | `PacingLayer::new`, [`LimitLayer::waiting`](LimitLayer#method.waiting), [`BulkheadLayer::waiting`](BulkheadLayer#method.waiting): calls that wait by tokio's timer |
+//! | `tokio` | `PacingLayer::new`, [`GateLayer::waiting`](GateLayer#method.waiting): calls that wait by tokio's timer |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
@@ -59,25 +63,35 @@ extern crate alloc;
 
 // | file | idea |
 // |---|---|
-// | `key` | one for all requests, or one per key |
-// | `classify` | the verdict on a result |
-// | `waiting` | whether a call waits, and what can wait |
-// | `breaker`, `throttle`, `pacing`, `bulkhead`, `limit` | a layer each |
+// | `layer`, `service`, `future` | a layer for every gate, its services, and their calls |
+// | `side` | where a gate stands: what a protocol makes of questions, results and refusals |
+// | `plain` | the side of services of any request |
+// | `judge` | how a call of any service ended |
+// | `unwinding` | a permit while the code of a service runs |
+// | `names` | constructors of layers, under the names of what stands in them |
+// | `deadline` | the deadlines of requests |
+// | `pacing` | a layer that sleeps before calls, and makes rejected ones again |
 
-mod breaker;
-mod bulkhead;
-mod classify;
-mod key;
-mod limit;
+mod deadline;
+mod future;
+mod judge;
+mod layer;
+mod names;
 mod pacing;
-mod throttle;
-mod waiting;
+mod plain;
+mod service;
+mod side;
+mod unwinding;
 
-pub use breaker::{BreakerFuture, BreakerLayer, BreakerService, SelectBreaker, SharedBreaker};
-pub use bulkhead::{BulkheadFuture, BulkheadLayer, BulkheadService, SelectBulkhead, SharedBulkhead};
-pub use classify::{ClassifyResult, EveryErr};
-pub use key::{Key, One, PerKey};
-pub use limit::{LimitFuture, LimitLayer, LimitService, OneToken, RequestCost, SharedLimiter, WaitingLimiter};
-pub use pacing::{PaceOnly, PacingFuture, PacingLayer, PacingMode, PacingService, Repeating, SelectPacer, SelectedBy};
-pub use throttle::{SelectThrottle, SharedThrottle, ThrottleFuture, ThrottleLayer, ThrottleService};
-pub use waiting::{FindDeadline, NoDeadline, Refusing, Waiting, WaitingService};
+pub use deadline::{FindDeadline, NoDeadline, UntilDeadline};
+pub use future::GateFuture;
+pub use judge::{ClassifyResult, EveryErr, OkOrErr};
+pub use layer::{GateLayer, KeyedLayer, PlainLayer};
+pub use names::{BreakerLayer, BulkheadLayer, LimitLayer, ThrottleLayer};
+pub use pacing::{
+    One, PaceOnly, PacingFuture, PacingLayer, PacingMode, PacingService, Repeating, SelectPacer, SelectedBy,
+};
+pub use plain::{Judged, Plain};
+pub use service::GateService;
+pub use side::{Side, Stand};
+use unwinding::Unwinding;

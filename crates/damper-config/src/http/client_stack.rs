@@ -4,6 +4,7 @@ use super::{ClientConcurrencyLimit, ConfiguredPacers, OptionalLayer, Repeating};
 use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::{ClientLayers, ClientRateLimitSettings};
 use bytes::Bytes;
+use damper_core::gate::Waits;
 use damper_core::limit::RateLimiter;
 use damper_core::retry::{Hedge, RetryBudget};
 use damper_core::throttle::{KeyedThrottle, ReadHints};
@@ -14,7 +15,7 @@ use damper_http::{
     HedgeLayer, HttpProtocol, LayerPart, PaceOnly, PacingLayer, PerHost, RequestDeadline, ResponseHead, RetryLayer,
     StackError, StackPart, StackProtocol, ThrottleLayer, client_stack,
 };
-use damper_tower::{LimitLayer, Waiting};
+use damper_tower::{LimitLayer, OkOrErr, PlainLayer, UntilDeadline};
 use http::{Request, Response};
 use std::error::Error;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub type ConfiguredClientParts<P = HttpProtocol> = ClientStack<
     LayerPart<OptionalLayer<PacingLayer<ConfiguredPacers, <P as StackProtocol>::Hints, PaceOnly<TokioSleep>>, P>>,
     LayerPart<HedgeLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
     LayerPart<OptionalLayer<ThrottleLayer<Arc<KeyedThrottle<String>>, <P as StackProtocol>::Rejections>, P>>,
-    LayerPart<LimitLayer<Waiting<Arc<RateLimiter>, TokioSleep, RequestDeadline>>>,
+    LayerPart<PlainLayer<Waits<Arc<RateLimiter>, TokioSleep, UntilDeadline<RequestDeadline>>, OkOrErr>>,
     LayerPart<ClientConcurrencyLayer<ClientConcurrencyLimit>>,
     LayerPart<OptionalLayer<AttemptTimeoutLayer<TokioSleep>, P>>,
     P,

@@ -15,6 +15,8 @@ use damper_core::CapacityError;
 #[cfg(feature = "tokio")]
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, FixedLimit, KeyedBulkhead, ProbedGradient};
 #[cfg(all(feature = "tower", feature = "tokio"))]
+use damper_core::gate::Waits;
+#[cfg(all(feature = "tower", feature = "tokio"))]
 use damper_core::limit::RateLimiter;
 #[cfg(feature = "tokio")]
 use damper_core::retry::Budget;
@@ -27,8 +29,7 @@ use damper_http::{
     HttpHints, HttpRetries, PacingLayer, Repeating, RetryLayer, Unjudged, Waiting,
 };
 use damper_http::{CircuitBreakerLayer, PerHost, ThrottleLayer};
-#[cfg(all(feature = "tower", feature = "tokio"))]
-use damper_tower::LimitLayer;
+use damper_tower::{LimitLayer, OkOrErr, PlainLayer};
 use std::sync::Arc;
 
 #[cfg(feature = "http")]
@@ -139,7 +140,7 @@ impl ClientRateLimitSettings {
     /// Calls wait for [`max_wait`](Self::max_wait) at most. To be able to reload it, give the [limiter](Self::limiter) in an `Arc` to
     /// `LimitLayer::new(..).waiting(settings.max_wait())` instead.
     #[must_use]
-    pub fn layer(&self) -> LimitLayer<damper_tower::Waiting<Arc<RateLimiter>, TokioSleep>> {
+    pub fn layer(&self) -> PlainLayer<Waits<Arc<RateLimiter>, TokioSleep>, OkOrErr> {
         LimitLayer::new(Arc::new(self.limiter())).waiting(self.max_wait())
     }
 }

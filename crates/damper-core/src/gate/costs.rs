@@ -42,8 +42,8 @@ impl<L: Limiter + ?Sized, Q: ?Sized> AskCost<Q> for Arc<L> {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Costs<G, F> {
-    gate: G,
-    cost: F,
+    pub(super) gate: G,
+    pub(super) cost: F,
 }
 
 impl<G, F> Costs<G, F> {

@@ -182,7 +182,7 @@ impl<P, W, R> From<Result<P, R>> for Answer<P, W, R> {
 
 /// The wait of a gate at which no call waits: there is no such value.
 pub struct Never<P, R> {
-    never: Infallible,
+    pub(super) never: Infallible,
     output: PhantomData<fn() -> (P, R)>,
 }
 

@@ -30,6 +30,7 @@
 // | `own_gates` | damper's own types as gates |
 // | `keyed_gates` | damper's keyed types as stores of gates |
 // | `measured` | `Measured`: the permit of a gate that measures the load |
+// | `waits_with` | `WaitsWith`: the service that a waiting call keeps |
 // | `wait_for` | `WaitFor`: a wait of which the permit takes another form |
 // | `per_key`, `costs`, `waits`, `classes`, `exempt`, `pair`, `any_gate` | the combinators |
 
@@ -56,6 +57,7 @@ mod verdict;
 mod wait_for;
 #[cfg(feature = "alloc")]
 mod waits;
+mod waits_with;
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use any_gate::{AnyGate, AnyPermit, AnyRefusal};
@@ -75,4 +77,5 @@ pub use standing::Standing;
 pub use verdict::Verdict;
 pub use wait_for::WaitFor;
 #[cfg(feature = "alloc")]
-pub use waits::{AskPatient, Patient, TimeLeft, Waits};
+pub use waits::{AskCostPatient, AskPatient, Patience, Patient, TimeLeft, Waits};
+pub use waits_with::{Keepable, WaitsWith, keep};

@@ -1,7 +1,7 @@
 //! Two gates, one behind the other.
 
 use super::refusal::source_of_refusal;
-use super::{Answer, AnswerOf, Ask, AtOnce, Ending, Gate, Permit, Refusal, RefusalKind, Standing, Verdict};
+use super::{Answer, AnswerOf, Ask, AtOnce, Ending, Gate, Permit, Refusal, RefusalKind, Standing, Verdict, WaitsWith};
 use core::error::Error;
 use core::fmt;
 use core::marker::PhantomData;
@@ -115,6 +115,12 @@ pin_project! {
         #[pin]
         wait: W,
         refusal: PhantomData<fn() -> R>,
+    }
+}
+
+impl<P, R, W: WaitsWith<S>, S> WaitsWith<S> for WaitBehind<P, R, W> {
+    fn keep(&self, service: &mut S) -> S {
+        self.wait.keep(service)
     }
 }
 

@@ -10,7 +10,7 @@ pin_project! {
     #[derive(Debug)]
     pub struct WaitFor<W, P> {
         #[pin]
-        wait: W,
+        pub(super) wait: W,
         permit: PhantomData<fn() -> P>,
     }
 }

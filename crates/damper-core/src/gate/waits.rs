@@ -1,10 +1,11 @@
 //! Calls that wait for their turn.
 
-use super::{Answer, AnswerOf, Ask, Classes, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
+use super::{Answer, AnswerOf, Ask, Classes, Costs, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
 use crate::concurrency::{
     AcquirePermit, AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, AdmitFuture, Bulkhead, BulkheadRef,
     FullCause, LimitRule, RefusalCause,
 };
+use crate::limit::{AcquireFuture, Denied, Limiter as _, RateLimiter, TokenBucket};
 use crate::time::{Clock, Sleep};
 #[cfg(target_has_atomic = "ptr")]
 use alloc::sync::Arc;
@@ -20,22 +21,69 @@ pub trait Patient: Gate {
 /// Decides on calls of the type `Q`, which may wait.
 #[diagnostic::on_unimplemented(
     message = "no call can wait at the gate `{Self}`",
-    note = "a `Bulkhead`, an `AdaptiveLimit` and an `Admission` have queues"
+    note = "a `Bulkhead`, an `AdaptiveLimit` and an `Admission` have queues, and a `RateLimiter` with the token bucket gives tokens in advance"
 )]
 pub trait AskPatient<Q: ?Sized>: Patient {
-    /// Decides whether this call may pass, now or by `longest` from now.
+    /// Decides whether this call may pass, now or later.
     fn ask_patiently<S: Sleep + Clone>(
         &self,
         call: &Q,
-        longest: Duration,
+        patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal>;
 }
 
+/// A gate at which calls can wait, and may cost more than one token.
+pub trait AskCostPatient<Q: ?Sized>: Patient {
+    /// Decides whether this call of `tokens` tokens may pass, now or later.
+    fn ask_cost_patiently<S: Sleep + Clone>(
+        &self,
+        call: &Q,
+        tokens: u32,
+        patience: Patience,
+        sleep: &S,
+    ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal>;
+}
+
+/// For how long a call may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Patience {
+    longest: Duration,
+    is_late: bool,
+}
+
+impl Patience {
+    /// Returns the patience of a call that has so much time left, if all wait for at most `longest`.
+    #[inline]
+    fn of(longest: Duration, left: Option<Duration>) -> Self {
+        match left {
+            Some(left) => Self { longest: longest.min(left), is_late: left.is_zero() },
+            None => Self { longest, is_late: false },
+        }
+    }
+
+    /// Returns for how long the call may wait at most.
+    #[inline]
+    #[must_use]
+    pub const fn longest(self) -> Duration {
+        self.longest
+    }
+
+    /// Returns whether the deadline of the call has passed.
+    ///
+    /// Bulkheads and adaptive limits refuse such a call even if a slot is free. An admission does so by the deadline in its request.
+    #[inline]
+    #[must_use]
+    pub const fn is_late(self) -> bool {
+        self.is_late
+    }
+}
+
 /// A gate at which calls wait for their turn.
 ///
-/// The gate needs places in its queue, as [`Bulkhead::queue`] sets them. A call that waits keeps its place until it is dropped, or has waited
-/// for too long.
+/// A limit of calls in flight needs places in its queue, as [`Bulkhead::queue`] sets them. A call that waits keeps its place until it is
+/// dropped, or has waited for too long. A [`RateLimiter`] gives tokens in advance, to calls that get them in time.
 ///
 /// # Examples
 ///
@@ -74,7 +122,7 @@ impl<G, S> Waits<G, S> {
 
     /// Sets how much time a call has left: it waits for no longer. `None` is a call without a deadline.
     ///
-    /// A call that has none left passes all the same if it need not wait: to refuse it is the work of a deadline outside.
+    /// A bulkhead and an adaptive limit refuse a call that has none left. It passes a rate limiter that has tokens.
     pub fn time_left<F>(self, time_left: F) -> Waits<G, S, F> {
         let Self { gate, longest, sleep, time_left: () } = self;
         Waits { gate, longest, sleep, time_left }
@@ -117,8 +165,8 @@ impl<G: Patient, S: Sleep, F> Gate for Waits<G, S, F> {
 impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: TimeLeft<Q>> Ask<Q> for Waits<G, S, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        let longest = self.time_left.left(call).map_or(self.longest, |left| left.min(self.longest));
-        self.gate.ask_patiently(call, longest, &self.sleep)
+        let patience = Patience::of(self.longest, self.time_left.left(call));
+        self.gate.ask_patiently(call, patience, &self.sleep)
     }
 }
 
@@ -136,14 +184,17 @@ macro_rules! patient_gate {
             fn ask_patiently<S: Sleep + Clone>(
                 &self,
                 _: &Q,
-                longest: Duration,
+                patience: Patience,
                 sleep: &S,
             ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
                 let $gate = self;
+                if patience.is_late() {
+                    return Answer::Refuse($gate.$acquire().timed_out());
+                }
                 // It cannot overtake a waiting call: no slot is free while calls are queued.
                 match $enter {
                     Ok(permit) => Answer::Pass(permit.into()),
-                    Err(full) if full.cause() == FullCause::NoSlot => Answer::Wait(turn($gate.$acquire(), longest, sleep)),
+                    Err(full) if full.cause() == FullCause::NoSlot => Answer::Wait(turn($gate.$acquire(), patience, sleep)),
                     Err(full) => Answer::Refuse(full),
                 }
             }
@@ -154,10 +205,10 @@ macro_rules! patient_gate {
 #[cold]
 fn turn<B: BulkheadRef, S: Sleep + Clone, P>(
     acquire: AcquirePermit<B>,
-    longest: Duration,
+    patience: Patience,
     sleep: &S,
 ) -> WaitFor<AcquirePermitFuture<B, S>, P> {
-    WaitFor::new(acquire.within(longest).sleeping_by(sleep.clone()))
+    WaitFor::new(acquire.within(patience.longest()).sleeping_by(sleep.clone()))
 }
 
 patient_gate!(['a, C: Clock] &'a Bulkhead<C>, acquire, |gate| (*gate).try_acquire());
@@ -175,11 +226,11 @@ impl<Q: ?Sized, F: KeyOf<Q>, S: GateOfKey<F::Key, One: AskPatient<()>>> AskPatie
     fn ask_patiently<T: Sleep + Clone>(
         &self,
         call: &Q,
-        longest: Duration,
+        patience: Patience,
         sleep: &T,
     ) -> Answer<Self::Permit, Self::Turn<T>, Self::Refusal> {
         match self.key.with_key(call, |key| self.store.gate_of(key)) {
-            Ok(gate) => gate.ask_patiently(&(), longest, sleep),
+            Ok(gate) => gate.ask_patiently(&(), patience, sleep),
             Err(refusal) => Answer::Refuse(refusal),
         }
     }
@@ -199,10 +250,10 @@ macro_rules! patient_admission {
             fn ask_patiently<S: Sleep + Clone>(
                 &self,
                 request: &AdmissionRequest,
-                longest: Duration,
+                patience: Patience,
                 sleep: &S,
             ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
-                let ($gate, $request) = (self, request.waiting_within(longest));
+                let ($gate, $request) = (self, request.waiting_within(patience.longest()));
                 match $enter {
                     Ok(permit) => Answer::Pass(permit.into()),
                     Err(refused) if refused.cause() == RefusalCause::NoSlot => {
@@ -233,10 +284,71 @@ where
     fn ask_patiently<S: Sleep + Clone>(
         &self,
         call: &Q,
-        longest: Duration,
+        patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
-        self.gate.ask_patiently(&(self.request)(call), longest, sleep)
+        self.gate.ask_patiently(&(self.request)(call), patience, sleep)
+    }
+}
+
+/// Makes a handle of a rate limiter a gate at which calls can wait.
+macro_rules! patient_limiter {
+    ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, |$gate:ident, $tokens:ident| $acquire:expr) => {
+        $(#[$attribute])*
+        impl<$($generics)*> Patient for $handle {
+            type Turn<S: Sleep> = AcquireFuture<Self, S>;
+        }
+
+        $(#[$attribute])*
+        impl<$($generics)*, Q: ?Sized> AskPatient<Q> for $handle {
+            #[inline]
+            fn ask_patiently<S: Sleep + Clone>(
+                &self,
+                call: &Q,
+                patience: Patience,
+                sleep: &S,
+            ) -> Answer<(), Self::Turn<S>, Denied> {
+                self.ask_cost_patiently(call, 1, patience, sleep)
+            }
+        }
+
+        $(#[$attribute])*
+        impl<$($generics)*, Q: ?Sized> AskCostPatient<Q> for $handle {
+            #[inline]
+            fn ask_cost_patiently<S: Sleep + Clone>(
+                &self,
+                _: &Q,
+                $tokens: u32,
+                patience: Patience,
+                sleep: &S,
+            ) -> Answer<(), Self::Turn<S>, Denied> {
+                let $gate = self;
+                match $gate.try_acquire($tokens) {
+                    Ok(()) => Answer::Pass(()),
+                    Err(_) => Answer::Wait($acquire.within(patience.longest()).sleeping_by(sleep.clone())),
+                }
+            }
+        }
+    };
+}
+
+patient_limiter!(['a, C: Clock] &'a RateLimiter<TokenBucket, C>, |gate, tokens| (*gate).acquire(tokens));
+patient_limiter!(#[cfg(target_has_atomic = "ptr")]
+    [C: Clock] Arc<RateLimiter<TokenBucket, C>>, |gate, tokens| gate.acquire_owned(tokens));
+
+impl<G: Patient, F> Patient for Costs<G, F> {
+    type Turn<S: Sleep> = G::Turn<S>;
+}
+
+impl<Q: ?Sized, G: AskCostPatient<Q>, F: Fn(&Q) -> u32> AskPatient<Q> for Costs<G, F> {
+    #[inline]
+    fn ask_patiently<S: Sleep + Clone>(
+        &self,
+        call: &Q,
+        patience: Patience,
+        sleep: &S,
+    ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
+        self.gate.ask_cost_patiently(call, (self.cost)(call), patience, sleep)
     }
 }
 

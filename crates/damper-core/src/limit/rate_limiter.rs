@@ -512,7 +512,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// # Ok::<(), damper::Denied>(())
     /// ```
     ///
-    /// In a future, by tokio's timer. To spawn it, move an `Arc` of the limiter into an `async` block.
+    /// In a future, by tokio's timer. To spawn it, take that of [`acquire_owned`](Self::acquire_owned).
     ///
     /// ```
     /// # extern crate damper_core as damper;
@@ -531,6 +531,12 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// ```
     pub fn acquire(&self, n: u32) -> Acquire<&Self> {
         Acquire::new(self, n)
+    }
+
+    /// Waits as [`acquire`](Self::acquire) does, in a future that has its own reference to the limiter.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub fn acquire_owned(self: &Arc<Self>, n: u32) -> Acquire<Arc<Self>> {
+        Acquire::new(Arc::clone(self), n)
     }
 }
 

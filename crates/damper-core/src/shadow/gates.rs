@@ -1,7 +1,7 @@
 //! Gates in shadow mode.
 
 use super::Shadowed;
-use crate::gate::{Answer, AnswerOf, Ask, Ending, Gate, Permit, Standing, Verdict};
+use crate::gate::{Answer, AnswerOf, Ask, Ending, Gate, Permit, Standing, Verdict, WaitsWith};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
@@ -90,6 +90,12 @@ pin_project! {
         #[pin]
         wait: W,
         candidate: Option<B>,
+    }
+}
+
+impl<W: WaitsWith<S>, B, S> WaitsWith<S> for WaitWithCandidate<W, B> {
+    fn keep(&self, service: &mut S) -> S {
+        self.wait.keep(service)
     }
 }
 

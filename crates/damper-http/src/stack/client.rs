@@ -33,7 +33,7 @@ use damper_core::throttle::Pacer;
 use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
-use damper_tower::{LimitLayer, Refusing};
+use damper_tower::{LimitLayer, OkOrErr, PlainLayer};
 use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -293,7 +293,7 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
     pub fn limit(
         self,
         quota: Quota,
-    ) -> ClientStack<D, B, R, G, H, T, LayerPart<LimitLayer<Refusing<Arc<RateLimiter>>>>, C, A, P> {
+    ) -> ClientStack<D, B, R, G, H, T, LayerPart<PlainLayer<Arc<RateLimiter>, OkOrErr>>, C, A, P> {
         self.limit_layer(LimitLayer::new(Arc::new(RateLimiter::new(quota))))
     }
 

@@ -1,7 +1,7 @@
 //! Which pacer, what it learns from, and whether rejected calls are made again.
 
-use super::{PaceOnly, PacingService, Repeating, SelectedBy};
-use crate::{NoDeadline, One};
+use super::{One, PaceOnly, PacingService, Repeating, SelectedBy};
+use crate::NoDeadline;
 use alloc::sync::Arc;
 use core::fmt;
 use damper_core::deadline::Deadline;

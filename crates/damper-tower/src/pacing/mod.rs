@@ -16,5 +16,5 @@ mod service;
 pub use future::PacingFuture;
 pub use layer::PacingLayer;
 pub use mode::{PaceOnly, PacingMode, Repeating};
-pub use select::{SelectPacer, SelectedBy};
+pub use select::{One, SelectPacer, SelectedBy};
 pub use service::PacingService;

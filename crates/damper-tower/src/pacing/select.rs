@@ -1,6 +1,5 @@
 //! The pacer of a request.
 
-use crate::One;
 use core::ops::Deref;
 use damper_core::throttle::{Pacer, Strategy};
 use damper_core::time::Clock;
@@ -23,6 +22,10 @@ pub trait SelectPacer<R> {
     /// Returns the pacer of a request.
     fn pacer(&self, request: &R) -> Self::Pacer;
 }
+
+/// One pacer for all requests.
+#[derive(Clone, Copy, Debug)]
+pub struct One<G>(pub(super) G);
 
 impl<G, S, C, R> SelectPacer<R> for One<G>
 where

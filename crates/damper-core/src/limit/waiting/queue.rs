@@ -3,6 +3,8 @@
 use crate::limit::rate_limiter::sealed::Sealed;
 use crate::limit::{Denied, LimiterRef, RateLimiter, Reservation, TokenBucket};
 use crate::time::Clock;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use alloc::sync::Arc;
 use core::time::Duration;
 
 /// Something that serves its waiters in order: a [`RateLimiter`], or one key of a [`KeyedLimiter`](crate::KeyedLimiter).
@@ -37,6 +39,15 @@ impl<C: Clock> Queue for &RateLimiter<TokenBucket, C> {
 
     fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied> {
         Reservation::new(*self, n, longest)
+    }
+}
+
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+impl<C: Clock> Queue for Arc<RateLimiter<TokenBucket, C>> {
+    type Place = Reservation<Self>;
+
+    fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied> {
+        Reservation::new(Self::clone(self), n, longest)
     }
 }
 

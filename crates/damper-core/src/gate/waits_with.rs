@@ -1,0 +1,74 @@
+//! The service that a waiting call keeps.
+
+use super::{Never, WaitFor};
+use core::mem;
+use core::pin::Pin;
+
+/// The wait of a call that a service of the type `S` makes when the wait is over.
+///
+/// At a gate at which no call waits any service will do. Elsewhere it has to be [`Keepable`].
+///
+/// A gate of yours whose calls wait needs nothing of this, if its [`Wait`](super::Gate::Wait) is a `Pin<Box<dyn Future<…>>>`.
+pub trait WaitsWith<S> {
+    /// Takes the service that is ready, and leaves one that is not in its place.
+    fn keep(&self, service: &mut S) -> S;
+}
+
+/// A service that can be kept for a call that waits: every one that is `Clone`.
+#[diagnostic::on_unimplemented(
+    message = "the service `{Self}` is not `Clone`, so it cannot be called after a wait",
+    note = "put tower's `BufferLayer` between the layer and the service, or call `boxed_clone` before the type is lost",
+    note = "a layer whose gate lets no call wait takes every service"
+)]
+pub trait Keepable: Clone {}
+
+#[diagnostic::do_not_recommend]
+impl<S: Clone> Keepable for S {}
+
+/// Takes `service`, which is ready, and leaves a clone in its place.
+///
+/// For implementations of [`WaitsWith`].
+#[cold]
+pub fn keep<S: Keepable>(service: &mut S) -> S {
+    // The clone has to be polled for its readiness first.
+    let clone = service.clone();
+    mem::replace(service, clone)
+}
+
+impl<P, R, S> WaitsWith<S> for Never<P, R> {
+    #[inline]
+    fn keep(&self, _: &mut S) -> S {
+        match self.never {}
+    }
+}
+
+impl<W: WaitsWith<S>, P, S> WaitsWith<S> for WaitFor<W, P> {
+    fn keep(&self, service: &mut S) -> S {
+        self.wait.keep(service)
+    }
+}
+
+/// Makes futures waits with every service that can be kept.
+macro_rules! waits {
+    ($($(#[$attribute:meta])* [$($generics:tt)*] $wait:ty,)*) => {
+        $(
+            $(#[$attribute])*
+            impl<$($generics)*, S: Keepable> WaitsWith<S> for $wait {
+                fn keep(&self, service: &mut S) -> S {
+                    keep(service)
+                }
+            }
+        )*
+    };
+}
+
+#[cfg(feature = "alloc")]
+waits! {
+    [F: ?Sized] Pin<alloc::boxed::Box<F>>,
+    [B: crate::concurrency::BulkheadRef, T: crate::time::Sleep] crate::concurrency::AcquirePermitFuture<B, T>,
+    [G: crate::concurrency::AdmissionRef, T: crate::time::Sleep] crate::concurrency::AdmitFuture<G, T>,
+}
+
+waits! {
+    [Q: crate::limit::Queue, T: crate::time::Sleep] crate::limit::AcquireFuture<Q, T>,
+}

@@ -1,0 +1,244 @@
+//! A layer for every gate.
+
+use crate::{EveryErr, GateService, Plain, Stand, UntilDeadline};
+use alloc::sync::Arc;
+use core::fmt;
+use core::time::Duration;
+use damper_core::gate::{Costs, Gate, PerKey, Waits, WaitsWith};
+use damper_core::store::{Keyed, Template};
+use damper_core::time::Sleep;
+#[cfg(feature = "tokio")]
+use damper_core::time::TokioSleep;
+
+/// Puts services behind a gate: a limiter, a breaker, a throttle, a concurrency limit, or your own.
+///
+/// | a gate | before services of any request |
+/// |---|---|
+/// | a breaker, a throttle, a limiter, a bulkhead, an adaptive limit, an admission | `GateLayer::new(&GATE)` of a `static`, or `GateLayer::new(arc)` |
+/// | one per key | [`GateLayer::by`](Self::by) |
+/// | with costs, with classes, exempt, in shadow mode, one behind the other, your own | `GateLayer::new(gate)` with a gate of [`gate`](damper_core::gate) |
+///
+/// The caller gets [`CallError::Refused`](damper_core::CallError::Refused) with the refusal, or
+/// [`CallError::Failed`](damper_core::CallError::Failed) with the error of the service. Responses reach the caller unchanged. damper's retries
+/// never repeat a refusal.
+///
+/// Clones, and all services that one makes, share the gate. It is asked in `call`, never in `poll_ready`: a caller that polls for readiness
+/// and goes away would keep a permit from others.
+///
+/// The permit is held until the future of the call has ended, or is dropped. A response whose body is still to come is not in flight any
+/// more: for `http::Request`, take a layer of `damper::http`.
+///
+/// # Examples
+///
+/// A breaker and a bulkhead, which decide as one gate:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+/// use damper::tower::GateLayer;
+/// use damper::{BreakerConfig, Bulkhead, CallError, CircuitBreaker};
+/// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+///
+/// static BREAKER: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT); // 5 failures, 30 s, 1 probe
+/// static POOL: Bulkhead = Bulkhead::new(64);
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut database = ServiceBuilder::new()
+///     .layer(GateLayer::new((&BREAKER, &POOL)))
+///     .service(service_fn(async |query: &'static str| query.parse::<u32>()));
+///
+/// assert_eq!(database.ready().await.unwrap().call("42").await, Ok(42));
+/// BREAKER.force_open();
+/// match database.ready().await.unwrap().call("42").await {
+///     Err(CallError::Refused(refusal)) => println!("{refusal}"), // circuit open, next probe in 28 s
+///     other => panic!("{other:?}"),
+/// }
+/// # }
+/// ```
+///
+/// A limit of each user's bytes:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+/// use damper::gate::{Costs, PerKey};
+/// use damper::tower::GateLayer;
+/// use damper::{KeyedLimiter, Quota};
+/// use std::sync::Arc;
+///
+/// struct Upload {
+///     user: u64,
+///     bytes: u32,
+/// }
+///
+/// let limits = Arc::new(KeyedLimiter::<u64>::builder(Quota::per_second(1_000_000)).build()?);
+/// let gate = PerKey::new(|upload: &Upload| upload.user, limits);
+/// let layer = GateLayer::new(Costs::new(gate, |upload: &Upload| upload.bytes));
+/// # let _ = layer;
+/// # Ok::<(), damper::KeyedLimiterError>(())
+/// ```
+#[derive(Clone)]
+pub struct GateLayer<X> {
+    side: X,
+}
+
+/// A layer before services of any request: with the gate `G`, which reads results by `J`.
+pub type PlainLayer<G, J = EveryErr> = GateLayer<Plain<G, J>>;
+
+/// A layer with a gate for each key that `F` takes from requests, in a store of damper.
+pub type KeyedLayer<F, K, T, S, J = EveryErr> = PlainLayer<PerKey<F, Arc<Keyed<K, T, S>>>, J>;
+
+impl<G: Gate> PlainLayer<G> {
+    /// Creates a layer with this gate for all requests.
+    ///
+    /// It reads results as [`EveryErr`] does. For a service whose errors are in boxes, as those of tower's timeouts are, say by
+    /// [`reading`](Self::reading) how to read them.
+    pub const fn new(gate: G) -> Self {
+        GateLayer::reading(gate, EveryErr)
+    }
+}
+
+impl<F, K, T: Template<K>, S> KeyedLayer<F, K, T, S> {
+    /// Creates a layer with a gate for each key that `key` takes from requests.
+    ///
+    /// The store is of breakers, throttles, bulkheads, adaptive limits or gates of yours. Pass an `Arc` to keep the store, for looking at it and for controlling it. A key is owned: for a host, return a `String`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+    /// use damper::KeyedBulkhead;
+    /// use damper::tower::GateLayer;
+    ///
+    /// struct Query {
+    ///     shard: u32,
+    /// }
+    ///
+    /// let shards = KeyedBulkhead::new(8, 64)?; // 8 calls in flight for each of 64 shards
+    /// let layer = GateLayer::by(|query: &Query| query.shard, shards);
+    /// # let _ = layer;
+    /// # Ok::<(), damper::CapacityError>(())
+    /// ```
+    pub fn by<R>(key: F, store: impl Into<Arc<Keyed<K, T, S>>>) -> Self
+    where
+        F: Fn(&R) -> K,
+    {
+        Self::reading(PerKey::new(key, store.into()), EveryErr)
+    }
+}
+
+impl<G, J> PlainLayer<G, J> {
+    /// Creates a layer with this gate, which reads results as `classify` does.
+    ///
+    /// That is a closure, [`EveryErr`] or [`OkOrErr`](crate::OkOrErr).
+    pub const fn reading(gate: G, classify: J) -> Self {
+        Self { side: Plain { gate, classify } }
+    }
+
+    /// Sets how the result of a call is read, for gates that learn from it. Default: [`EveryErr`].
+    ///
+    /// The closure returns an [`Ending`](damper_core::gate::Ending), or a [`Verdict`](damper_core::gate::Verdict). It is cloned for every call,
+    /// which costs nothing if it captures nothing. It names the service's response and error.
+    pub fn classify<T, E, V, F>(self, classify: F) -> PlainLayer<G, F>
+    where
+        F: Fn(&Result<T, E>) -> V,
+    {
+        GateLayer::reading(self.side.gate, classify)
+    }
+
+    /// Sets the cost of a request, in tokens of a limiter, by a closure. Default: 1.
+    ///
+    /// A request that costs 0 always passes. One that costs more than the burst is always refused. The cost is not corrected by the response:
+    /// for that call [`reserve`](damper_core::RateLimiter::reserve) and settle in a service of your own, or use the rate limit layer of
+    /// `damper::http`. Set it before [`waiting`](Self::waiting).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+    /// use damper::tower::GateLayer;
+    /// use damper::{Quota, RateLimiter};
+    ///
+    /// struct Query {
+    ///     rows: u32,
+    /// }
+    ///
+    /// static ROWS: RateLimiter = RateLimiter::new(Quota::per_second(10_000));
+    ///
+    /// let layer = GateLayer::new(&ROWS).cost(|query: &Query| query.rows);
+    /// # let _ = layer;
+    /// ```
+    pub fn cost<R, F: Fn(&R) -> u32>(self, cost: F) -> PlainLayer<Costs<G, F>, J> {
+        self.map(|gate| Costs::new(gate, cost))
+    }
+
+    /// Lets calls wait for their turn by tokio's timer, for at most `longest`. Default: they do not wait.
+    ///
+    /// A bulkhead has places to wait in if it was built with a [`queue`](damper_core::Bulkhead::queue). A rate limiter gives tokens in advance,
+    /// first come first served, and refuses a call that would wait for longer at once.
+    ///
+    /// The service has to be `Clone`, because the call is made after the wait. If requests have deadlines, set
+    /// [`deadline_by`](GateLayer::deadline_by).
+    #[cfg(feature = "tokio")]
+    pub fn waiting(self, longest: Duration) -> PlainLayer<Waits<G, TokioSleep>, J> {
+        self.waiting_by(longest, TokioSleep)
+    }
+
+    /// Lets calls wait as [`waiting`](Self::waiting) does, by a [`Sleep`] of your own.
+    pub fn waiting_by<Z: Sleep>(self, longest: Duration, sleep: Z) -> PlainLayer<Waits<G, Z>, J> {
+        self.map(|gate| Waits::new(gate, longest, sleep))
+    }
+
+    fn map<H>(self, change: impl FnOnce(G) -> H) -> PlainLayer<H, J> {
+        let Plain { gate, classify } = self.side;
+        GateLayer::reading(change(gate), classify)
+    }
+}
+
+impl<G, Z, J> PlainLayer<Waits<G, Z>, J> {
+    /// Sets how to find a request's deadline, beyond which it does not wait. Default: it has none.
+    ///
+    /// By a closure, or for requests of HTTP by `damper::http::RequestDeadline`: see [`FindDeadline`](crate::FindDeadline). A call whose
+    /// deadline has passed is refused by a bulkhead even if a slot is free.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+    /// # #[cfg(feature = "tokio")] {
+    /// use damper::tower::GateLayer;
+    /// use damper::{Deadline, Quota, RateLimiter};
+    /// use std::time::Duration;
+    ///
+    /// struct Query {
+    ///     deadline: Deadline,
+    /// }
+    ///
+    /// static QUERIES: RateLimiter = RateLimiter::new(Quota::per_second(100));
+    ///
+    /// let waiting = GateLayer::new(&QUERIES).waiting(Duration::from_secs(1));
+    /// let layer = waiting.deadline_by(|query: &Query| Some(query.deadline));
+    /// # let _ = layer;
+    /// # }
+    /// ```
+    pub fn deadline_by<F>(self, find_deadline: F) -> PlainLayer<Waits<G, Z, UntilDeadline<F>>, J> {
+        self.map(|gate| gate.time_left(UntilDeadline(find_deadline)))
+    }
+}
+
+impl<S, X> tower_layer::Layer<S> for GateLayer<X>
+where
+    X: Stand,
+    <X::Gate as Gate>::Wait: WaitsWith<S>,
+{
+    type Service = GateService<S, X>;
+
+    fn layer(&self, service: S) -> GateService<S, X> {
+        GateService::new(service, self.side.clone())
+    }
+}
+
+impl<X> fmt::Debug for GateLayer<X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GateLayer").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! A gate before services of any request.
+
+use crate::{ClassifyResult, EveryErr, Side, Stand};
+use core::fmt;
+use core::time::Duration;
+use damper_core::CallError;
+use damper_core::gate::{AnswerOf, Ask, Ending, Gate, Permit, Standing, Verdict};
+
+/// A gate before services of any request.
+///
+/// It is asked about the request itself, and the call ends with its future.
+///
+/// The caller gets [`CallError::Refused`] with the refusal, or [`CallError::Failed`] with the error of the service.
+#[derive(Clone, Copy)]
+pub struct Plain<G, J = EveryErr> {
+    pub(crate) gate: G,
+    pub(crate) classify: J,
+}
+
+impl<G: Gate + Clone, J: Clone> Stand for Plain<G, J> {
+    type Gate = G;
+
+    #[inline]
+    fn gate(&self) -> &G {
+        &self.gate
+    }
+}
+
+impl<R, T, E, G, J> Side<R, T, E> for Plain<G, J>
+where
+    G: Ask<R> + Clone,
+    J: ClassifyResult<T, E> + Clone,
+{
+    type Held = Judged<G::Permit, J>;
+    type Refused = G::Refusal;
+    type Response = T;
+    type Error = CallError<E, G::Refusal>;
+
+    #[inline]
+    fn ask(&self, request: &R) -> AnswerOf<G> {
+        self.gate.ask(request)
+    }
+
+    #[inline]
+    fn hold(&self, permit: G::Permit, _: &R) -> Self::Held {
+        Judged { permit, classify: self.classify.clone() }
+    }
+
+    #[inline]
+    fn refuse(&self, refusal: G::Refusal, _: &R) -> G::Refusal {
+        refusal
+    }
+
+    #[inline]
+    fn refused(refused: G::Refusal) -> Result<T, Self::Error> {
+        Err(CallError::Refused(refused))
+    }
+
+    #[inline]
+    fn judge(held: &mut Option<Self::Held>, result: &Result<T, E>) {
+        let verdict = match held {
+            Some(Judged { classify, .. }) if G::Permit::LEARNS => classify.verdict(result),
+            _ => Verdict::of(Ending::Success),
+        };
+        held.take().end(&verdict);
+    }
+
+    #[inline]
+    fn respond(_: &mut Option<Self::Held>, result: Result<T, E>) -> Result<T, Self::Error> {
+        result.map_err(CallError::Failed)
+    }
+
+    #[inline]
+    fn failed(error: E) -> Self::Error {
+        CallError::Failed(error)
+    }
+}
+
+/// A permit, and what reads the result of its call.
+#[derive(Debug)]
+pub struct Judged<P, J> {
+    permit: P,
+    classify: J,
+}
+
+impl<P: Permit, J> Permit for Judged<P, J> {
+    const LEARNS: bool = P::LEARNS;
+    const HOLDS: bool = P::HOLDS;
+
+    #[inline]
+    fn answered(&mut self, verdict: &Verdict) {
+        self.permit.answered(verdict);
+    }
+
+    #[inline]
+    fn first_data(&mut self) {
+        self.permit.first_data();
+    }
+
+    #[inline]
+    fn end(self, verdict: &Verdict) {
+        self.permit.end(verdict);
+    }
+
+    #[inline]
+    fn panicked(self) {
+        self.permit.panicked();
+    }
+
+    #[inline]
+    fn standing(&self) -> Option<Standing> {
+        self.permit.standing()
+    }
+
+    #[inline]
+    fn usual_latency(&self) -> Option<Duration> {
+        self.permit.usual_latency()
+    }
+}
+
+impl<G, J> fmt::Debug for Plain<G, J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plain").finish_non_exhaustive()
+    }
+}

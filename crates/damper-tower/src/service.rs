@@ -1,0 +1,101 @@
+//! A service behind a gate.
+
+use crate::{GateFuture, Side, Stand, Unwinding};
+use core::fmt;
+use core::task::{Context, Poll};
+use damper_core::gate::{Answer, Gate, WaitsWith};
+use tower_service::Service;
+
+/// A service behind a gate. Made by [`GateLayer`](crate::GateLayer).
+///
+/// Ready whenever the service behind it is, and whenever the gate [would refuse every call](Gate::refusal): an open breaker answers at once
+/// and does not ask the service. An error of the service's readiness is passed on and no gate is told of it, because it belongs to no
+/// request.
+///
+/// If the gate ceases to refuse between `poll_ready` and `call`, that one call is still refused, because the service was not asked. The gate
+/// of a key is known only in `call`: there the service is always asked first.
+///
+/// A service that is ready and not called, because the gate refused the call, keeps its readiness for the next one. A call that waits is
+/// made by the service that was ready, and a clone takes its place. Until then it holds what that service reserved in `poll_ready`, such as
+/// a permit of tower's `ConcurrencyLimit`.
+pub struct GateService<S, X: Stand> {
+    service: S,
+    side: X,
+    /// The refusal that every call would have got in `poll_ready`, for which the service was not polled.
+    skipped: Option<<X::Gate as Gate>::Refusal>,
+}
+
+impl<S, X: Stand> GateService<S, X> {
+    pub(crate) const fn new(service: S, side: X) -> Self {
+        Self { service, side, skipped: None }
+    }
+
+    /// The service behind the gate.
+    pub const fn get_ref(&self) -> &S {
+        &self.service
+    }
+
+    /// The service behind the gate.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// The service without the gate.
+    pub fn into_inner(self) -> S {
+        self.service
+    }
+}
+
+impl<S, X, R> Service<R> for GateService<S, X>
+where
+    S: Service<R>,
+    X: Side<R, S::Response, S::Error>,
+    <X::Gate as Gate>::Wait: WaitsWith<S>,
+{
+    type Response = X::Response;
+    type Error = X::Error;
+    type Future = GateFuture<S, R, X>;
+
+    #[inline]
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), X::Error>> {
+        self.skipped = self.side.gate().refusal();
+        if self.skipped.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        self.service.poll_ready(context).map_err(X::failed)
+    }
+
+    #[inline]
+    fn call(&mut self, request: R) -> Self::Future {
+        if let Some(refusal) = self.skipped.take() {
+            return GateFuture::refused(self.side.refuse(refusal, &request));
+        }
+        match self.side.ask(&request) {
+            Answer::Pass(permit) => {
+                let mut held = Some(self.side.hold(permit, &request));
+                let watch = Unwinding::watch(&mut held);
+                let future = self.service.call(request);
+                watch.over();
+                GateFuture::calling(future, held)
+            }
+            Answer::Refuse(refusal) => GateFuture::refused(self.side.refuse(refusal, &request)),
+            Answer::Wait(wait) => {
+                let service = wait.keep(&mut self.service);
+                GateFuture::waiting(wait, service, self.side.clone(), request)
+            }
+        }
+    }
+}
+
+/// Clones share the gate; they do not share readiness.
+impl<S: Clone, X: Stand> Clone for GateService<S, X> {
+    fn clone(&self) -> Self {
+        Self::new(self.service.clone(), self.side.clone())
+    }
+}
+
+impl<S: fmt::Debug, X: Stand> fmt::Debug for GateService<S, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GateService").field("service", &self.service).finish_non_exhaustive()
+    }
+}
