@@ -4,7 +4,7 @@ use crate::{EveryErr, GateService, Plain, Stand, UntilDeadline};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use damper_core::gate::{Costs, Gate, PerKey, Waits, WaitsWith};
+use damper_core::gate::{AskCost, Costs, Gate, Patient, PerKey, Waits, WaitsWith};
 use damper_core::store::{Keyed, Template};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
@@ -167,7 +167,11 @@ impl<G, J> PlainLayer<G, J> {
     /// let layer = GateLayer::new(&ROWS).cost(|query: &Query| query.rows);
     /// # let _ = layer;
     /// ```
-    pub fn cost<R, F: Fn(&R) -> u32>(self, cost: F) -> PlainLayer<Costs<G, F>, J> {
+    pub fn cost<R, F>(self, cost: F) -> PlainLayer<Costs<G, F>, J>
+    where
+        F: Fn(&R) -> u32,
+        G: AskCost<R>,
+    {
         self.map(|gate| Costs::new(gate, cost))
     }
 
@@ -179,12 +183,18 @@ impl<G, J> PlainLayer<G, J> {
     /// The service has to be `Clone`, because the call is made after the wait. If requests have deadlines, set
     /// [`deadline_by`](GateLayer::deadline_by).
     #[cfg(feature = "tokio")]
-    pub fn waiting(self, longest: Duration) -> PlainLayer<Waits<G, TokioSleep>, J> {
+    pub fn waiting(self, longest: Duration) -> PlainLayer<Waits<G, TokioSleep>, J>
+    where
+        G: Patient,
+    {
         self.waiting_by(longest, TokioSleep)
     }
 
     /// Lets calls wait as [`waiting`](Self::waiting) does, by a [`Sleep`] of your own.
-    pub fn waiting_by<Z: Sleep>(self, longest: Duration, sleep: Z) -> PlainLayer<Waits<G, Z>, J> {
+    pub fn waiting_by<Z: Sleep>(self, longest: Duration, sleep: Z) -> PlainLayer<Waits<G, Z>, J>
+    where
+        G: Patient,
+    {
         self.map(|gate| Waits::new(gate, longest, sleep))
     }
 

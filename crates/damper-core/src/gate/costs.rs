@@ -6,6 +6,10 @@ use crate::limit::Limiter;
 use alloc::sync::Arc;
 
 /// A gate whose calls may cost more than one token.
+#[diagnostic::on_unimplemented(
+    message = "calls have no cost at the gate `{Self}`",
+    note = "limiters have tokens; a gate at which calls wait is asked about their cost inside: set the cost first, then the wait"
+)]
 pub trait AskCost<Q: ?Sized>: Gate {
     /// Decides whether this call of `tokens` tokens may pass.
     fn ask_cost(&self, call: &Q, tokens: u32) -> AnswerOf<Self>;

@@ -13,6 +13,10 @@ use core::fmt;
 use core::time::Duration;
 
 /// A gate at which calls can wait.
+#[diagnostic::on_unimplemented(
+    message = "no call can wait at the gate `{Self}`",
+    note = "a `Bulkhead`, an `AdaptiveLimit` and an `Admission` have queues, and a `RateLimiter` with the token bucket gives tokens in advance"
+)]
 pub trait Patient: Gate {
     /// A call that waits for its turn.
     type Turn<S: Sleep>: Future<Output = Result<Self::Permit, Self::Refusal>>;
@@ -20,8 +24,8 @@ pub trait Patient: Gate {
 
 /// Decides on calls of the type `Q`, which may wait.
 #[diagnostic::on_unimplemented(
-    message = "no call can wait at the gate `{Self}`",
-    note = "a `Bulkhead`, an `AdaptiveLimit` and an `Admission` have queues, and a `RateLimiter` with the token bucket gives tokens in advance"
+    message = "no call of the type `{Q}` can wait at the gate `{Self}`",
+    note = "an `Admission` asks for the class of a call, by `Classes`"
 )]
 pub trait AskPatient<Q: ?Sized>: Patient {
     /// Decides whether this call may pass, now or later.
