@@ -188,9 +188,9 @@ async fn every_order_of_the_setters_makes_the_guides_order() {
     }
 }
 
-/// The stack does the same as the layers in `tests/http_client_stack.rs`.
+/// The retry repeats the first request, which fails, and the second one, which hangs like its hedge.
 ///
-/// There `layers_in_the_guides_order_make_one_call_of_four_requests` describes the four requests.
+/// A hedge alone would repeat the failure at once: see `layers_in_the_guides_order_make_one_call_of_four_requests`.
 #[tokio::test]
 async fn two_orders_of_the_setters_make_one_call_of_the_same_four_requests() {
     const WAIT: Duration = Duration::from_millis(150);
@@ -219,12 +219,13 @@ async fn two_orders_of_the_setters_make_one_call_of_the_same_four_requests() {
         .await;
         let breaker = Arc::new(CircuitBreaker::new(failures(1)));
         let limit = Arc::new(RateLimiter::new(Quota::per_hour(1).burst(4)));
+        let hedge = Arc::new(hedge_after(WAIT / 3));
         let mut client = if is_in_order {
             client_stack()
                 .deadline_layer(deadlines())
                 .breakers(Arc::clone(&breaker))
                 .retry(retry())
-                .hedge(hedge_after(WAIT / 3))
+                .hedge(Arc::clone(&hedge))
                 .limit_layer(LimitLayer::new(Arc::clone(&limit)))
                 .attempt_timeout(2 * WAIT)
                 .boxed(transport())
@@ -232,7 +233,7 @@ async fn two_orders_of_the_setters_make_one_call_of_the_same_four_requests() {
             client_stack()
                 .attempt_timeout(2 * WAIT)
                 .limit_layer(LimitLayer::new(Arc::clone(&limit)))
-                .hedge(hedge_after(WAIT / 3))
+                .hedge(Arc::clone(&hedge))
                 .retry(retry())
                 .breakers(Arc::clone(&breaker))
                 .deadline_layer(deadlines())
@@ -243,8 +244,11 @@ async fn two_orders_of_the_setters_make_one_call_of_the_same_four_requests() {
         let timeouts = timeouts.lock().unwrap().clone();
         assert_eq!(timeouts.len(), 4, "{timeouts:?}");
         assert!(timeouts.is_sorted_by(|earlier, later| earlier >= later), "{timeouts:?}");
-        let waited = (2 * WAIT + WAIT).as_millis() as u64; // the timeout of the first hedge, and the retry's
-        assert!(timeouts[1] >= timeouts[2] + waited, "{timeouts:?}");
+        let waits = [WAIT, WAIT / 3, 2 * WAIT + WAIT]; // the backoff, the hedge's delay, the timeout of the hedge and the backoff
+        for (sent, wait) in timeouts.windows(2).zip(waits) {
+            assert!(sent[0] >= sent[1] + wait.as_millis() as u64, "{timeouts:?}");
+        }
+        assert_eq!(hedge.status().made(), 1, "the retry repeats failures, and the hedge slow calls");
         assert_eq!(limit.peek().remaining(), 0, "the limit counted every request");
         assert_eq!(breaker.state(), State::Closed, "the breaker counted one success");
         let error = send(&mut client, request_to(server)).await.unwrap_err();

@@ -280,7 +280,7 @@
 //! | one hedge | for each kind of call, because fast reads would hide slow searches in one histogram |
 //! | its place | inside the retry and outside the limit: it measures attempts, and its requests count in the limit |
 //! | its budget | that of the retry around it |
-//! | failures | leave them to the retry around it, by [`repeat_failures(false)`](crate::retry::HedgeConfigBuilder::repeat_failures): otherwise they use up the extra requests, and where 10 % of the calls fail, only 23 % of the slow ones are hedged |
+//! | failures | leave them to the retry around it, by [`repeat_failures(false)`](crate::retry::HedgeConfigBuilder::repeat_failures): a client's stack does so by itself. Otherwise they use up the extra requests, and where 10 % of the calls fail, only 23 % of the slow ones are hedged |
 //! | many slow calls | where more than 1.5 % are slow, the default hedges none: set a lower [`percentile`](crate::retry::HedgeConfigBuilder::percentile) and a larger `max_extra`; [`status`](crate::retry::Hedge::status) shows what was due and not made |
 //! | requests | in HTTP, idempotent ones with a repeatable body; all others pass. In gRPC, all: `.protocol(GrpcRetries::on([Code::Unavailable]))`, where each attempt sends the rest of `grpc-timeout`, and a code that may not be repeated ends the call |
 //! | the server's cost | the loser's work until it notices the closed connection or the reset stream |

@@ -2,7 +2,6 @@
 
 use super::{Never, WaitFor};
 use core::mem;
-use core::pin::Pin;
 
 /// The wait of a call that a service of the type `S` makes when the wait is over.
 ///
@@ -64,7 +63,7 @@ macro_rules! waits {
 
 #[cfg(feature = "alloc")]
 waits! {
-    [F: ?Sized] Pin<alloc::boxed::Box<F>>,
+    [F: ?Sized] core::pin::Pin<alloc::boxed::Box<F>>,
     [B: crate::concurrency::BulkheadRef, T: crate::time::Sleep] crate::concurrency::AcquirePermitFuture<B, T>,
     [G: crate::concurrency::AdmissionRef, T: crate::time::Sleep] crate::concurrency::AdmitFuture<G, T>,
 }

@@ -86,7 +86,10 @@ where
         budget: N::Choice,
         first: impl FnOnce() -> S::Future,
     ) -> Self {
-        let call = HedgedCall::begin(&settings.hedge, || WithHedgedBody::new(first()));
+        let mut call = HedgedCall::begin(&settings.hedge, || WithHedgedBody::new(first()));
+        if settings.inside_of_retries {
+            call = call.inside_of_retries();
+        }
         Self { call: Call::Hedged { call, settings: Arc::clone(settings), budget, service, kept: Some(kept) } }
     }
 }
@@ -108,7 +111,7 @@ where
             CallProjection::Hedged { call, settings, budget, service, kept: for_others } => {
                 // Polled again after it was ready.
                 let Some(kept) = for_others else { return Poll::Pending };
-                let HedgeSettings { hedge, budgets, protocol, sleep } = &**settings;
+                let HedgeSettings { hedge, budgets, protocol, sleep, .. } = &**settings;
                 let budget = budgets.budget(budget);
                 let kept = RefCell::new(kept);
                 let failure = |outcome: &_| kept.borrow_mut().judge(protocol, outcome);

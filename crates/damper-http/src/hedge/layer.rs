@@ -101,7 +101,8 @@ impl<C, B, Z: Sleep> HedgeLayer<C, B, HttpRetries, Z> {
     /// Creates a layer with this hedge, which sleeps by the timer of any runtime.
     pub fn sleeping_by(hedge: impl Into<Arc<Hedge<C, B>>>, sleep: Z) -> Self {
         let (hedge, budgets) = (hedge.into(), Arc::new(Unlimited));
-        Self { settings: Arc::new(HedgeSettings { hedge, budgets, protocol: HttpRetries::new(), sleep }) }
+        let protocol = HttpRetries::new();
+        Self { settings: Arc::new(HedgeSettings { hedge, budgets, protocol, sleep, inside_of_retries: false }) }
     }
 }
 
@@ -131,9 +132,10 @@ impl<C, P: Clone, Z: Clone> HedgeLayer<C, Unlimited, P, Z> {
     /// ```
     #[must_use]
     pub fn budgets<N: Budgets>(self, budgets: N) -> HedgeLayer<C, Unlimited, P, Z, N> {
-        let HedgeSettings { hedge, protocol, sleep, .. } = &*self.settings;
+        let HedgeSettings { hedge, protocol, sleep, inside_of_retries, .. } = &*self.settings;
         let (hedge, protocol, sleep) = (Arc::clone(hedge), protocol.clone(), sleep.clone());
-        HedgeLayer { settings: Arc::new(HedgeSettings { hedge, budgets: Arc::new(budgets), protocol, sleep }) }
+        let (budgets, inside_of_retries) = (Arc::new(budgets), *inside_of_retries);
+        HedgeLayer { settings: Arc::new(HedgeSettings { hedge, budgets, protocol, sleep, inside_of_retries }) }
     }
 }
 
@@ -179,10 +181,26 @@ impl<C, B, P, Z: Clone, N> HedgeLayer<C, B, P, Z, N> {
     /// Give the [`RetryLayer`](crate::RetryLayer) around it the same.
     #[must_use]
     pub fn protocol<Q>(self, protocol: Q) -> HedgeLayer<C, B, Q, Z, N> {
-        let HedgeSettings { hedge, budgets, sleep, .. } = &*self.settings;
+        let HedgeSettings { hedge, budgets, sleep, inside_of_retries, .. } = &*self.settings;
         let (hedge, budgets, sleep) = (Arc::clone(hedge), Arc::clone(budgets), sleep.clone());
-        let settings = HedgeSettings { hedge, budgets, protocol, sleep };
+        let settings = HedgeSettings { hedge, budgets, protocol, sleep, inside_of_retries: *inside_of_retries };
         HedgeLayer { settings: Arc::new(settings) }
+    }
+
+    /// Leaves failures to the retry around the layer, whatever the hedge's own
+    /// [`repeat_failures`](damper_core::retry::HedgeConfigBuilder::repeat_failures) says.
+    ///
+    /// A [client's stack](crate::client_stack) with retries does so by itself. Otherwise failures use up the extra requests that slow calls
+    /// need.
+    #[must_use]
+    pub fn inside_of_retries(self) -> Self
+    where
+        P: Clone,
+    {
+        let HedgeSettings { hedge, budgets, protocol, sleep, .. } = &*self.settings;
+        let (hedge, budgets, protocol, sleep) =
+            (Arc::clone(hedge), Arc::clone(budgets), protocol.clone(), sleep.clone());
+        Self { settings: Arc::new(HedgeSettings { hedge, budgets, protocol, sleep, inside_of_retries: true }) }
     }
 }
 

@@ -10,4 +10,6 @@ pub(super) struct HedgeSettings<C, B, P, Z, N> {
     pub(super) budgets: Arc<N>,
     pub(super) protocol: P,
     pub(super) sleep: Z,
+    /// Whether a retry around the layer repeats failures.
+    pub(super) inside_of_retries: bool,
 }

@@ -223,7 +223,7 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
 
     /// Makes a second attempt if the first takes longer than most and the protocol allows it.
     ///
-    /// Pass a `Hedge`, or an `Arc<Hedge>` to share it.
+    /// Pass a `Hedge`, or an `Arc<Hedge>` to share it. Where the stack has retries, they repeat failures, and the hedge only slow calls.
     pub fn hedge<K, N>(
         self,
         hedge: impl Into<Arc<Hedge<K, N>>>,
@@ -653,7 +653,11 @@ where
         let service = concurrency.put_around(service, StackPart::Concurrency, protocol);
         let service = limit.put_around(service, StackPart::Limit, protocol);
         let service = throttle.put_around(service, StackPart::Throttle, protocol);
-        let service = hedge.put_around(service, StackPart::Hedge, protocol);
+        let service = if R::IS_PRESENT {
+            hedge.put_inside_of_retries(service, StackPart::Hedge, protocol)
+        } else {
+            hedge.put_around(service, StackPart::Hedge, protocol)
+        };
         let service = pacing.put_around(service, StackPart::Pacing, protocol);
         let service = retry.put_around(service, StackPart::Retry, protocol);
         let service = breaker.put_around(service, StackPart::Breaker, protocol);

@@ -24,9 +24,19 @@ pub trait ClientPart<S, P> {
     /// The service with this part around it.
     type Service;
 
+    /// Whether there is a part in the place.
+    #[doc(hidden)]
+    const IS_PRESENT: bool = true;
+
     /// Puts the part around a service.
     #[doc(hidden)]
     fn put_around(&self, service: S, place: StackPart, protocol: &P) -> Self::Service;
+
+    /// Puts the part around a service, inside of retries.
+    #[doc(hidden)]
+    fn put_inside_of_retries(&self, service: S, place: StackPart, protocol: &P) -> Self::Service {
+        self.put_around(service, place, protocol)
+    }
 }
 
 /// An absent part.
@@ -37,6 +47,8 @@ pub struct NoPart;
 
 impl<S, P> ClientPart<S, P> for NoPart {
     type Service = S;
+
+    const IS_PRESENT: bool = false;
 
     fn put_around(&self, service: S, _: StackPart, _: &P) -> S {
         service
@@ -164,6 +176,10 @@ impl<S: RepeatableService, C, B, Z: Clone, P: StackProtocol> ClientPart<S, P> fo
     fn put_around(&self, service: S, place: StackPart, protocol: &P) -> Self::Service {
         let layer = self.0.clone().protocol(StackRetries(protocol.retries()));
         StackErrorService::new(layer.layer(service), OfPart::new(place))
+    }
+
+    fn put_inside_of_retries(&self, service: S, place: StackPart, protocol: &P) -> Self::Service {
+        Self(self.0.clone().inside_of_retries()).put_around(service, place, protocol)
     }
 }
 

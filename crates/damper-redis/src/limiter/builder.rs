@@ -155,7 +155,7 @@ impl RedisLimiterBuilder {
     ///
     /// A check whose lease is dry may wait for a request in flight and then for one of its own, so a deadline should be five round trips
     /// or more: with round trips of 2 to 4 ms and the default, up to 1.8 % of the checks below the limit were denied in a simulation,
-    /// and none with 20 ms.
+    /// and none with 20 ms. Where checks came ten at once, 471 of 1,000 were denied in the worst simulation.
     ///
     /// The wait includes this process's own: a check whose task does not run in time is late although the server has answered. On a
     /// machine whose processors are busy, 5 ms may be less than the time until a task runs again. Where each check is a round trip

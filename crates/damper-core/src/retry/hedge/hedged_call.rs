@@ -22,6 +22,8 @@ pin_project! {
         // The start of the call, in microseconds of the hedge's clock.
         began: u64,
         delay: Option<Duration>,
+        // Whether a failure is repeated at once.
+        repeats_failures: bool,
         // The number of attempts begun, or the maximum once no more may start.
         attempts: u32,
         // The retryable outcome to return if no attempt succeeds, and its failure.
@@ -43,8 +45,22 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
         hedge.began();
         let began = hedge.now();
         let delay = hedge.delay_at(began);
-        let first = Some(first());
-        Self { began, delay, attempts: 1, failed: None, first, others: Vec::new(), unslept: delay, sleeping: None }
+        Self {
+            began,
+            delay,
+            repeats_failures: hedge.config().repeats_failures(),
+            attempts: 1,
+            failed: None,
+            first: Some(first()),
+            others: Vec::new(),
+            unslept: delay,
+            sleeping: None,
+        }
+    }
+
+    /// Leaves failures to a retry around the call, whatever the hedge's own setting is.
+    pub fn inside_of_retries(self) -> Self {
+        Self { repeats_failures: false, ..self }
     }
 
     /// Records the age of the first attempt if it is still in flight.
@@ -96,7 +112,7 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
         F: Future<Output = Result<A, E>>,
         G: Future<Output = Result<A, E>>,
     {
-        let (most, repeats) = (hedge.config().max_attempts(), hedge.config().repeats_failures());
+        let (most, repeats) = (hedge.config().max_attempts(), self.repeats_failures);
         let mut call = self;
         loop {
             let mut this = call.as_mut().project();
