@@ -29,6 +29,7 @@ use damper_http::{
     HttpHints, HttpRetries, PacingLayer, Repeating, RetryLayer, Unjudged, Waiting,
 };
 use damper_http::{CircuitBreakerLayer, PerHost, ThrottleLayer};
+#[cfg(all(feature = "tower", feature = "tokio"))]
 use damper_tower::{LimitLayer, OkOrErr, PlainLayer};
 use std::sync::Arc;
 
