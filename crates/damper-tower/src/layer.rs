@@ -14,9 +14,10 @@ use damper_core::time::TokioSleep;
 ///
 /// | a gate | before services of any request |
 /// |---|---|
-/// | a breaker, a throttle, a limiter, a bulkhead, an adaptive limit, an admission | `GateLayer::new(&GATE)` of a `static`, or `GateLayer::new(arc)` |
+/// | a breaker, a throttle, a limiter, a bulkhead, an adaptive limit | `GateLayer::new(&GATE)` of a `static`, or `GateLayer::new(arc)` |
+/// | an admission | `GateLayer::new(gate)` with a `Classes` of [`gate`](damper_core::gate), which says the class of each request |
 /// | one per key | [`GateLayer::by`](Self::by) |
-/// | with costs, with classes, exempt, in shadow mode, one behind the other, your own | `GateLayer::new(gate)` with a gate of [`gate`](damper_core::gate) |
+/// | with costs, exempt, in shadow mode, one behind the other, your own | `GateLayer::new(gate)` with a gate of [`gate`](damper_core::gate) |
 ///
 /// The caller gets [`CallError::Refused`](damper_core::CallError::Refused) with the refusal, or
 /// [`CallError::Failed`](damper_core::CallError::Failed) with the error of the service. Responses reach the caller unchanged. damper's retries
@@ -100,7 +101,8 @@ impl<G: Gate> PlainLayer<G> {
 impl<F, K, T: Template<K>, S> KeyedLayer<F, K, T, S> {
     /// Creates a layer with a gate for each key that `key` takes from requests.
     ///
-    /// The store is of breakers, throttles, bulkheads, adaptive limits or gates of yours. Pass an `Arc` to keep the store, for looking at it and for controlling it. A key is owned: for a host, return a `String`.
+    /// The store is of breakers, throttles, bulkheads, adaptive limits or gates of yours. Pass an `Arc` to keep the store, for looking at it and
+    /// for controlling it. A key is owned: for a host, return a `String`.
     ///
     /// # Examples
     ///
