@@ -461,17 +461,20 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         }
         let mut is_known = found.is_some();
         loop {
-            let taken = if is_known {
-                self.table.take(fingerprint, n, &self.clock)
-            } else {
-                let own = self.own_tier(fingerprint, key);
-                self.table.take_first(fingerprint, n, &self.clock, || self.tiers.of(fingerprint, own, &self.table))
-            };
-            match taken {
-                Some(taken) => return taken,
-                None => is_known = !is_known,
+            if let Some(taken) = self.take_once(fingerprint, key, n, is_known) {
+                return taken;
             }
+            is_known = !is_known;
         }
+    }
+
+    #[inline(never)]
+    fn take_once(&self, fingerprint: Fingerprint, key: &K, n: u32, is_known: bool) -> Option<TakeResult> {
+        if is_known {
+            return self.table.take(fingerprint, n, &self.clock);
+        }
+        let own = self.own_tier(fingerprint, key);
+        self.table.take_first(fingerprint, n, &self.clock, || self.tiers.of(fingerprint, own, &self.table))
     }
 
     /// Gives back `n` tokens that this key took, less what has been refilled since.

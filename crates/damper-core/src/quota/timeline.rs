@@ -109,9 +109,11 @@ pub trait Line: Copy {
         self.timeline().frequency
     }
 
-    /// This line, on which a debt of so many tokens or windows is no sign that a clock stepped back.
-    #[must_use]
-    fn expecting_debt_of(self, whole: u64) -> Self;
+    /// From now on, a debt of so many tokens or windows is no sign that a clock stepped back.
+    #[inline]
+    fn expect_debt_of(&mut self, whole: u64) {
+        self.timeline_mut().expect_debt_of(whole);
+    }
 }
 
 /// How a line begins, at its first use.
@@ -198,7 +200,9 @@ impl Timeline {
             let whole = NANOS_PER_SECOND << self.fraction_bits;
             return Err(L::too_fast(quota, whole, u128::from(MOST_UNITS_PER_TICK) * u128::from(hertz)));
         }
-        Ok(Self::with_fraction_bits::<L>(quota, hertz, self.fraction_bits).expecting_debt_of(self.deepest_ever))
+        let mut timeline = Self::with_fraction_bits::<L>(quota, hertz, self.fraction_bits);
+        timeline.expect_debt_of(self.deepest_ever);
+        Ok(timeline)
     }
 
     pub(super) const fn is_slower_than(&self, other: &Self) -> bool {
@@ -233,10 +237,10 @@ impl Timeline {
         Self { deepest_ever: u64::MAX >> self.fraction_bits, ..self }
     }
 
-    /// This timeline, on which a debt of so many tokens or windows is no sign that a clock stepped back.
+    /// From now on, a debt of so many tokens or windows is no sign that a clock stepped back.
     #[inline]
-    pub(crate) const fn expecting_debt_of(self, whole: u64) -> Self {
-        Self { deepest_ever: if whole > self.deepest_ever { whole } else { self.deepest_ever }, ..self }
+    pub(crate) fn expect_debt_of(&mut self, whole: u64) {
+        self.deepest_ever = self.deepest_ever.max(whole);
     }
 
     /// The position of the tick `now`, rounded down to units.

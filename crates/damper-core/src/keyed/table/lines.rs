@@ -301,17 +301,17 @@ impl SharedLine<'_> {
         }
     }
 
-    /// Whether a key may have a word of its own in this line, and the word at its home.
+    /// Whether a key may have a word of its own in this line, and the word at its home if that was ever used.
     ///
     /// It goes by the header alone. If this is false, the key has none.
     #[inline]
-    pub(super) fn glance(self, tag: u64) -> (bool, SharedWord) {
+    pub(super) fn glance(self, tag: u64) -> (bool, Option<SharedWord>) {
         let header = self.header();
-        let home = self.word_under(header, self.home(tag));
+        let home = Some(self.word_under(header, self.home(tag))).filter(|home| home.is_used);
         let differs = header ^ EACH.wrapping_mul(tag >> LOW.bits());
         // A field of 0 borrows from its highest bit. (So may one above it: then this is true for nothing.)
         let has_equal = differs.wrapping_sub(EACH) & !differs & EACH_HIGHEST != 0;
-        (if self.header.is_some() { has_equal } else { home.tag == tag }, home)
+        (if self.header.is_some() { has_equal } else { home.is_some_and(|home| home.tag == tag) }, home)
     }
 }
 

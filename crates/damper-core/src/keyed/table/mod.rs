@@ -240,9 +240,11 @@ impl<A: KeyedAlgorithm> Table<A> {
         }
         // After the word, which is before the epoch, as `look` says. Before the line, whose words then need fewer registers.
         let now = clock.now();
-        let line: A::Line = tier.quota.line_for_fast_path(epoch);
+        let mut line: A::Line = tier.quota.line_for_fast_path(epoch);
         // A token bucket that is below empty is left to the slow path anyway.
-        let mut line = if A::BY_WINDOWS { tier.expecting_moved(line) } else { line };
+        if A::BY_WINDOWS {
+            tier.expect_moved(&mut line);
+        }
         let at = line.reading(now);
         let taken = A::take_straight(&line, word.level(), at, n, clock)?;
         if !tier.quota.is_current(epoch) {

@@ -109,7 +109,7 @@ impl<'a> Candidate<'a> {
         };
         let mut origin = Origin::Nothing;
         if after != before {
-            let claim = self.slot.claim(self.word)?;
+            let Some(claim) = self.slot.claim(self.word) else { return disturbed() };
             if !self.is_taken() {
                 counts.keys = counts.keys.wrapping_add(1);
             } else if !self.is_idle() {
@@ -127,6 +127,7 @@ struct Candidates<'a> {
     /// The slot with the least rank.
     best: Candidate<'a>,
     vacant: u32,
+    /// Those whose owners owe nothing.
     idle: u32,
 }
 
@@ -159,13 +160,11 @@ fn stay_a_branch() {
     black_box(());
 }
 
-/// The outcome of one attempt to answer a newcomer.
-enum Attempt<T> {
-    Decided(T),
-    /// The key has a slot by now.
-    HasSlot,
-    /// Another thread intervened.
-    Disturbed,
+/// No answer, because another thread intervened.
+#[cold]
+fn disturbed<T>() -> Option<T> {
+    SpinWait::new().spin();
+    None
 }
 
 /// A tier's line and a reading of the clock on it: what a newcomer is judged by.
@@ -205,72 +204,52 @@ impl<A: KeyedAlgorithm> Table<A> {
         clock: &impl Clock,
         counts: &mut Counts,
     ) -> Option<Result<D::Answer<'_>, Denied>> {
-        let spin_wait = SpinWait::new();
-        loop {
-            match self.try_first_sight(key, share, tier, demand, clock, counts) {
-                Attempt::Decided(taken) => return Some(taken),
-                Attempt::HasSlot => return None,
-                Attempt::Disturbed => spin_wait.spin(),
-            }
-        }
-    }
-
-    #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
-    #[inline(always)]
-    fn try_first_sight<D: Demand<A>>(
-        &self,
-        key: Fingerprint,
-        share: Share,
-        tier: usize,
-        demand: D,
-        clock: &impl Clock,
-        counts: &mut Counts,
-    ) -> Attempt<Result<D::Answer<'_>, Denied>> {
         let (tier, under) = self.tiers.at(tier);
         // Mostly it never spent without a slot.
         let (may_have_word, home) = self.shared.line(share).glance(share.tag);
         let may_owe = SharedLines::may_owe(may_have_word, home, counts);
         let elsewhere =
             if may_owe { self.shared.elsewhere::<A>(share, tier, &self.tiers, clock) } else { Elsewhere::NOTHING };
-        let (epoch, line) = under.quota.read::<A::Line>(clock);
+        let (epoch, mut line) = under.quota.read::<A::Line>(clock);
         let [first, second] = self.slots.candidates(key);
         let words = [first.words(), second.words()];
         // After the words: this knows the debt of every key whose word says that it was moved to this tier.
-        let mut line = under.expecting_moved(line);
+        under.expect_moved(&mut line);
         // Once, after the words.
         let at = line.reading(clock.now());
         let now = Reading { tier, line: &line, at, clock };
-        let Some(first) = self.candidates(key, first, &words[0], &now) else { return Attempt::HasSlot };
-        let Some(second) = self.candidates(key, second, &words[1], &now) else { return Attempt::HasSlot };
+        let Some(first) = self.candidates(key, first, &words[0], &now) else { return None };
+        let Some(second) = self.candidates(key, second, &words[1], &now) else { return None };
         let candidate = choose(first, second);
         if candidate.rank == Rank::BUSY {
-            return Attempt::Disturbed;
+            return disturbed();
         }
         let is_shared = self.when_full == WhenFull::SharedOverflow;
         let inherited = if is_shared { Some(A::idle(&line, at)) } else { self.inherited_by(candidate, &now) };
-        let Some(mut before) = inherited else { return Attempt::Disturbed };
+        let Some(mut before) = inherited else { return disturbed() };
         if may_owe {
             // The key takes along what it spent without a slot.
             before = self.with_shared_debt(share, before, elsewhere, &now);
         }
-        let is_home_busy = SharedLines::is_busy::<A>(home, tier, &self.tiers, (&line, at), clock);
         // After everything that the decision depends on was read.
         if !under.quota.is_current(epoch) {
-            return Attempt::Disturbed;
+            return disturbed();
         }
         // Only the first call of a key without a slot: it fills a word itself.
         if !may_have_word {
             counts.looked += 1;
-            counts.busy += u64::from(is_home_busy);
+            let is_busy = |home| SharedLines::is_busy::<A>(home, tier, &self.tiers, (&line, at), clock);
+            if home.is_some_and(is_busy) {
+                counts.busy += 1;
+            }
         }
-        let taken = if candidate.is_idle() {
+        if candidate.is_idle() {
             candidate.take_over::<A, D>(key, demand, &now, before, Debtor::Itself, counts)
         } else if is_shared || candidate.rank == Rank::OF_OTHER_TIER {
             Some(self.take_shared(share, tier, demand, counts, clock))
         } else {
             self.take_with_debt(candidate, before, key, demand, &now, counts)
-        };
-        taken.map_or(Attempt::Disturbed, Attempt::Decided)
+        }
     }
 
     /// Gives a slot to a newcomer together with its owner's debt, or refuses the newcomer.
@@ -315,8 +294,6 @@ impl<A: KeyedAlgorithm> Table<A> {
         words: &[SlotWord; WAYS],
         now: &Reading<'_, A::Line, impl Clock>,
     ) -> Option<Candidates<'a>> {
-        // A slot whose owner owes something is not taken then, however little it owes.
-        let compares_debts = self.when_full != WhenFull::SharedOverflow;
         let slots = set.slots();
         let mut best = Candidate { slot: &slots[0], word: words[0], rank: Rank::BUSY };
         let (mut vacant, mut idle) = (0, 0);
@@ -327,28 +304,40 @@ impl<A: KeyedAlgorithm> Table<A> {
             } else if owner == Some(key) {
                 return None;
             } else if owner.is_none() {
+                vacant += 1;
                 Rank::VACANT
-            } else if word.tier() == now.tier && !compares_debts {
-                Rank::of_debt(A::owes(now.line, word.level(), now.at, now.clock).into())
-            } else if word.tier() != now.tier && self.when_full == WhenFull::EvictLeastIndebted {
-                // Its debt would shut the newcomer out for a time that is usual in the other tier only.
-                match self.look(word, now.clock) {
-                    None => Rank::BUSY,
-                    Some((line, at, full)) if A::weight(&line, full, at, now.clock) == 0 => Rank::IDLE,
-                    Some(_) => Rank::OF_OTHER_TIER,
-                }
             } else {
-                let inherited = self.inherited(word, now);
-                inherited.map_or(Rank::BUSY, |word| Rank::of_debt(A::weight(now.line, word, now.at, now.clock)))
+                let rank = self.rank(word, now);
+                idle += u32::from(rank == Rank::IDLE);
+                rank
             };
-            vacant += u32::from(rank == Rank::VACANT);
-            idle += u32::from(rank <= Rank::IDLE);
             if rank < best.rank {
                 stay_a_branch();
                 best = Candidate { slot, word, rank };
             }
         }
         Some(Candidates { best, vacant, idle })
+    }
+
+    /// The rank of a slot that another key owns.
+    #[expect(clippy::inline_always, reason = "as `candidates`")]
+    #[inline(always)]
+    fn rank(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Rank {
+        // A slot whose owner owes something is not taken then, however little it owes.
+        let compares_debts = self.when_full != WhenFull::SharedOverflow;
+        if word.tier() == now.tier && !compares_debts {
+            return Rank::of_debt(A::owes(now.line, word.level(), now.at, now.clock).into());
+        }
+        if word.tier() != now.tier && self.when_full == WhenFull::EvictLeastIndebted {
+            // Its debt would shut the newcomer out for a time that is usual in the other tier only.
+            return match self.look(word, now.clock) {
+                None => Rank::BUSY,
+                Some((line, at, full)) if A::weight(&line, full, at, now.clock) == 0 => Rank::IDLE,
+                Some(_) => Rank::OF_OTHER_TIER,
+            };
+        }
+        let inherited = self.inherited(word, now);
+        inherited.map_or(Rank::BUSY, |word| Rank::of_debt(A::weight(now.line, word, now.at, now.clock)))
     }
 
     /// The word that a newcomer with the owner's debt starts from; `None` as of `inherited`.

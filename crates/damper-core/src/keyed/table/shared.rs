@@ -166,8 +166,8 @@ impl SharedLines {
 
     /// Whether a key may owe something, by what [`glance`](SharedLine::glance) returned.
     #[inline]
-    pub(super) fn may_owe(may_have_word: bool, home: SharedWord, counts: &Counts) -> bool {
-        may_have_word || home.is_used && home.tag == SEVERAL || counts.has_fixed
+    pub(super) fn may_owe(may_have_word: bool, home: Option<SharedWord>, counts: &Counts) -> bool {
+        may_have_word || home.is_some_and(|home| home.tag == SEVERAL) || counts.has_fixed
     }
 
     /// The debt in a word of another tier.
@@ -521,9 +521,7 @@ impl SharedLines {
         (line, at): (&A::Line, u64),
         clock: &impl Clock,
     ) -> bool {
-        if !word.is_used {
-            false
-        } else if word.tier == tier {
+        if word.tier == tier {
             A::owes(line, word.level, at, clock)
         } else {
             Self::owed_in_tier::<A>(word, tiers, clock) > Owed::NOTHING

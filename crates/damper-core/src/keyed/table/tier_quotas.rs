@@ -108,8 +108,9 @@ impl Tiers {
     #[inline]
     pub(super) fn read<L: Line>(&self, tier: usize, clock: &impl Clock) -> (&LiveQuota, (usize, L)) {
         let (_, tier) = self.at(tier);
-        let (epoch, line) = tier.quota.read(clock);
-        (&tier.quota, (epoch, tier.expecting_moved(line)))
+        let (epoch, mut line) = tier.quota.read(clock);
+        tier.expect_moved(&mut line);
+        (&tier.quota, (epoch, line))
     }
 }
 
@@ -151,16 +152,16 @@ impl Tier {
         }
     }
 
-    /// The tier's line, on which the debt that a key brought along stays valid.
+    /// Makes the debt that a key brought along stay valid on the tier's line.
     ///
     /// A deeper debt would be taken for one from before a clock stepped back. Called after the word of the key was
     /// read.
     #[inline]
-    pub(super) fn expecting_moved<L: Line>(&self, line: L) -> L {
+    pub(super) fn expect_moved(&self, line: &mut impl Line) {
         // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of` left
         // for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
         // loom-tests: keyed::debt_survives_a_move_beside_a_check.
-        line.expecting_debt_of(self.deepest_moved.load(Ordering::Relaxed))
+        line.expect_debt_of(self.deepest_moved.load(Ordering::Relaxed));
     }
 
     /// Remembers that a key brings along so deep a debt.

@@ -98,11 +98,6 @@ impl Line for TokenLine {
     fn timeline_mut(&mut self) -> &mut Timeline {
         &mut self.timeline
     }
-
-    #[inline]
-    fn expecting_debt_of(self, whole: u64) -> Self {
-        Self { timeline: self.timeline.expecting_debt_of(whole), ..self }
-    }
 }
 
 impl TokenLine {
