@@ -9,7 +9,8 @@
 // | file | type |
 // |---|---|
 // | `slots` | `Slots`, the word of a bulkhead: its limit, the calls in flight, the calls queued |
-// | `bulkhead` | `Bulkhead`: a limit that you choose; its permits and its queue |
+// | `queue` | `SlotQueue`: the calls that wait for a slot, in an order that its user chooses |
+// | `bulkhead` | `Bulkhead`: a limit that you choose, and its permits |
 // | `adaptive` | `AdaptiveLimit`: a limit that follows the latency of calls; rules |
 // | `keyed` | `KeyedBulkhead` and `KeyedAdaptiveLimit`: a limit of either kind per key |
 // | `set_queue` | `SetQueue`: the calls that wait for a `LimitSet`, first come, first served |
@@ -21,6 +22,8 @@ mod admission;
 mod bulkhead;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed;
+#[cfg(feature = "alloc")]
+mod queue;
 #[cfg(feature = "alloc")]
 mod set_queue;
 mod slots;

@@ -5,13 +5,13 @@ use super::{BoundedRule, LimitBounds, LimitRule, Outcome, ProbedGradient};
 use crate::CallError;
 #[cfg(feature = "alloc")]
 use crate::concurrency::AcquirePermit;
+#[cfg(feature = "alloc")]
+use crate::concurrency::bulkhead::patience::Patience;
+#[cfg(feature = "alloc")]
+use crate::concurrency::bulkhead::permit::sealed::Entry;
 use crate::concurrency::bulkhead::permit::sealed::Slotted;
 #[cfg(feature = "alloc")]
-use crate::concurrency::bulkhead::{
-    expiry::Expiry,
-    patience::Patience,
-    queue::{Entry, Place},
-};
+use crate::concurrency::queue::{Expiry, Place};
 use crate::concurrency::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadStatus};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};

@@ -1,14 +1,15 @@
 //! The gate: its constructors, permits, limit and counts.
 
+use super::classes::Classes;
 use super::median::RecentMedian;
 use super::permit::sealed::{Entry, Gated};
-use super::queue::{Fate, MOST_PLACES, Place, Queue, Queued};
 use super::request::Entrant;
 use super::{AdmissionPermit, AdmissionRequest, Admit, Criticality, FixedLimit, NotAdmitted, RefusalCause};
 use crate::concurrency::adaptive::sampler::{Gate, Sampler};
+use crate::concurrency::queue::{Cause, Fate, Full, Moment, Place, Queue, SlotQueue};
 use crate::concurrency::slots::{Occupancy, Slots};
 use crate::concurrency::{BoundedRule, LimitBounds, LimitRule, Outcome, ProbedGradient};
-use crate::sync::{Guarded, IS_MODEL};
+use crate::sync::IS_MODEL;
 use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
 #[cfg(target_has_atomic = "ptr")]
 use alloc::sync::Arc;
@@ -103,8 +104,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 #[cfg(feature = "alloc")]
 pub struct Admission<R = ProbedGradient, C = DefaultClock> {
     slots: Slots,
-    queue: Guarded<Queue>,
-    places: u16,
+    queue: SlotQueue<Classes>,
     /// `None` where the limit is fixed.
     sampler: Option<Sampler<R>>,
     median: RecentMedian,
@@ -197,15 +197,9 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         let seed = Seed::random();
         #[cfg(not(feature = "std"))]
         let seed = Seed::new(0, 0);
-        Self {
-            slots: Slots::new(limit),
-            queue: Guarded::new(Queue::new(places)),
-            places,
-            sampler,
-            median: RecentMedian::new(),
-            seed,
-            clock,
-        }
+        let queue = SlotQueue::empty(Classes::new());
+        queue.set(|queue| queue.set_places(places));
+        Self { slots: Slots::new(limit), queue, sampler, median: RecentMedian::new(), seed, clock }
     }
 
     /// Sets the most calls that may be queued, whatever the limit.
@@ -218,9 +212,8 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// 32,767.
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
-        let places = places.min(MOST_PLACES);
-        self.queue.write(|queue| queue.set_places(places));
-        Self { places, ..self }
+        self.queue.set(|queue| queue.set_places(places));
+        self
     }
 
     /// Sets the seed of the hash that chooses the counters of tenants. Default: a random one.
@@ -337,46 +330,8 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         }
     }
 
-    /// Changes the word, grants free slots to queued calls, and refuses those beyond the queue.
-    ///
-    /// It does so in one swap, so that no newcomer overtakes them. Call it under the queue's lock.
-    fn settle(&self, queue: &mut Queue, now: u64, change: impl Fn(Occupancy) -> Occupancy) {
-        let needed = self.median.ticks();
-        let mut current = self.slots.load();
-        loop {
-            // If calls are queued, the word changes only under the lock: then the swap succeeds, and the queue is changed once.
-            // If none is queued, there is nothing to grant or to refuse.
-            let granted = queue.grant(change(current), now, needed);
-            let next = queue.trim(granted, self.longest(granted));
-            match self.slots.replace(current, next) {
-                Ok(()) => return,
-                Err(newer) => current = newer,
-            }
-        }
-    }
-
-    /// Changes the word under the queue's lock, and wakes the calls whose fate was decided.
-    #[cold]
-    fn settle_and_wake(&self, change: impl Fn(Occupancy) -> Occupancy) {
-        let now = self.clock.now();
-        self.wake_after(|queue| self.settle(queue, now, change));
-    }
-
-    /// Uses the queue under its lock, and then wakes the calls whose fate was decided.
-    fn wake_after(&self, act: impl FnOnce(&mut Queue)) {
-        let (mut waker, mut is_more) = self.queue.write(|queue| {
-            act(queue);
-            queue.take_waker()
-        });
-        while let Some(woken) = waker {
-            if !is_more {
-                return woken.wake();
-            }
-            let rest = WakeTheRest(self);
-            woken.wake();
-            core::mem::forget(rest);
-            (waker, is_more) = self.queue.write(Queue::take_waker);
-        }
+    fn now(&self) -> Moment {
+        Moment { now: self.clock.now(), needed: self.median.ticks() }
     }
 
     /// Returns the ticks since an earlier one; 0 if the clock stepped back.
@@ -386,57 +341,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     }
 
     fn change_limit(&self, limit: u32) {
-        self.settle_and_wake(|occupancy| occupancy.limited_to(limit));
-    }
-
-    /// Returns how many calls may be queued.
-    fn longest(&self, occupancy: Occupancy) -> u32 {
-        occupancy.limit().min(self.places.into())
-    }
-
-    /// Takes a slot, or a place in the queue. Call it under the queue's lock.
-    fn enter_or_queue(
-        &self,
-        queue: &mut Queue,
-        entrant: &Entrant,
-        tenant: u64,
-        waker: &mut Option<Waker>,
-    ) -> Result<Option<Queued>, RefusalCause> {
-        let share = queue.share(entrant.criticality, tenant);
-        let mut current = self.slots.load();
-        let displaced = loop {
-            let has_room = current.has_room();
-            if has_room {
-                match self.slots.replace(current, current.entered()) {
-                    Ok(()) => return Ok(None),
-                    Err(newer) => current = newer,
-                }
-                continue;
-            }
-            let longest = self.longest(current);
-            if longest == 0 {
-                return Err(RefusalCause::NoSlot);
-            }
-            // Granted calls keep their places until they are polled, so there may be no vacancy in a shorter queue.
-            if current.queued() >= longest || !queue.has_vacancy() {
-                // As many calls are queued after it as before, so the word stays as it is.
-                let waker = queue.displace_for(entrant.criticality, share).ok_or(RefusalCause::QueueFull)?;
-                break Some(waker);
-            }
-            match self.slots.replace(current, current.joined()) {
-                Ok(()) => break None,
-                Err(newer) => current = newer,
-            }
-        };
-        let place = queue.join(entrant, tenant, share, waker.take()).ok_or(RefusalCause::QueueFull)?;
-        Ok(Some(Queued { place, displaced }))
-    }
-
-    /// Runs `act`, which may run user code, for a call that has got a slot: a panic frees the slot.
-    fn with_slot(&self, has_slot: bool, act: impl FnOnce()) {
-        let slot = has_slot.then(|| AdmissionPermit::new(self, 0, None));
-        act();
-        core::mem::forget(slot);
+        self.queue.settle(&self.slots, || self.now(), |occupancy| occupancy.limited_to(limit));
     }
 
     fn refused(&self, cause: RefusalCause) -> NotAdmitted {
@@ -480,7 +385,7 @@ impl<R, C> Admission<R, C> {
     /// Returns how many calls of a class wait in the queue. Takes the queue's lock for a moment.
     #[must_use]
     pub fn queued_of(&self, criticality: Criticality) -> u32 {
-        self.queue.read(|queue| queue.queued(criticality))
+        self.queue.read(|queue| queue.waiting.queued(criticality))
     }
 
     /// Returns how many calls have joined the queue so far. Takes the queue's lock for a moment.
@@ -501,15 +406,6 @@ impl<R, C: Clock> Admission<R, C> {
             0 => None,
             ticks => Ticks::new(ticks).duration(Frequency::from_hertz(self.clock.frequency())),
         }
-    }
-}
-
-/// Wakes the remaining calls when a waker has panicked.
-struct WakeTheRest<'a, R: LimitRule, C: Clock>(&'a Admission<R, C>);
-
-impl<R: LimitRule, C: Clock> Drop for WakeTheRest<'_, R, C> {
-    fn drop(&mut self) {
-        self.0.wake_after(|_| {});
     }
 }
 
@@ -542,44 +438,26 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
     }
 
     fn join(&self, entrant: &Entrant, waker: Waker) -> Result<Entry, NotAdmitted> {
-        let now = self.clock.now();
-        if entrant.is_late(now, self.median.ticks()) {
+        let moment = self.now();
+        if entrant.is_late(moment.now, moment.needed) {
             return Err(self.refused(RefusalCause::Late));
         }
-        if entrant.has_waited(now) {
+        if entrant.has_waited(moment.now) {
             return Err(self.refused(RefusalCause::TimedOut));
         }
         let tenant = self.seed.hash_one(entrant.tenant);
-        let mut waker = Some(waker);
-        let entry = self.queue.write(|queue| self.enter_or_queue(queue, entrant, tenant, &mut waker));
-        // The waker of a call that was not queued is dropped here, outside the lock.
-        self.with_slot(matches!(entry, Ok(None)), || drop(waker));
-        match entry {
-            Ok(None) => Ok(Entry::Entered(now)),
+        let newcomer = |classes: &Classes| classes.newcomer(entrant.criticality, tenant);
+        match self.queue.join(&self.slots, moment, newcomer, entrant.end.map(|end| end.at), waker) {
+            Ok(None) => Ok(Entry::Entered(moment.now)),
             Ok(Some(queued)) => Ok(Entry::Queued(queued)),
-            Err(cause) => Err(self.refused(cause)),
+            Err(Full::NoQueue) => Err(self.refused(RefusalCause::NoSlot)),
+            Err(Full::NoVictim) => Err(self.refused(RefusalCause::QueueFull)),
         }
     }
 
     fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<u64, NotAdmitted>> {
-        let (now, needed) = (self.clock.now(), self.median.ticks());
-        let mut waker = Some(waker);
-        let withdrawn = self.queue.write(|queue| {
-            let withdrawn = if entrant.has_waited(now) {
-                queue.withdraw(place)
-            } else {
-                queue.look(place, now, needed, &mut waker)?
-            };
-            if withdrawn.fate == Fate::Waiting {
-                // It frees no slot, so no other call's fate is decided.
-                self.settle(queue, now, Occupancy::dequeued);
-            }
-            Some(withdrawn)
-        });
-        let fate = withdrawn.as_ref().map(|withdrawn| withdrawn.fate);
-        // Wakers are dropped outside the lock.
-        self.with_slot(fate == Some(Fate::Granted), || drop((withdrawn, waker)));
-        let cause = match fate? {
+        let moment @ Moment { now, needed } = self.now();
+        let cause = match self.queue.look(&self.slots, moment, place, entrant.has_waited(now), waker)? {
             Fate::Granted if entrant.is_late(now, 0) => {
                 self.release();
                 RefusalCause::Late
@@ -589,27 +467,17 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
                 self.saw(self.limit());
                 return Some(Ok(now));
             }
-            Fate::Refused(Some(cause)) => cause,
+            Fate::Refused(Some(Cause::Late)) => RefusalCause::Late,
             // Without a cause, as many calls have joined since as there were places vacant. The present cause is the likely one.
             Fate::Waiting | Fate::Refused(None) if entrant.is_late(now, needed) => RefusalCause::Late,
             Fate::Waiting => RefusalCause::TimedOut,
-            Fate::Refused(None) => RefusalCause::Displaced,
+            Fate::Refused(Some(Cause::Displaced) | None) => RefusalCause::Displaced,
         };
         Some(Err(self.refused(cause)))
     }
 
     fn leave(&self, place: Place) {
-        let now = self.clock.now();
-        let mut dropped_outside_the_lock = None;
-        self.wake_after(|queue| {
-            let withdrawn = queue.withdraw(place);
-            match withdrawn.fate {
-                Fate::Waiting => self.settle(queue, now, Occupancy::dequeued),
-                Fate::Granted => self.settle(queue, now, Occupancy::left),
-                Fate::Refused(_) => {}
-            }
-            dropped_outside_the_lock = Some(withdrawn);
-        });
+        self.queue.leave(&self.slots, self.now(), place);
     }
 
     fn patience(&self, entrant: &Entrant) -> Option<Duration> {
@@ -642,9 +510,7 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
 
     #[inline]
     fn release(&self) {
-        if self.slots.give_back().is_err() {
-            self.settle_and_wake(Occupancy::left);
-        }
+        self.queue.release(&self.slots, || self.now());
     }
 }
 

@@ -2,12 +2,12 @@
 
 #[cfg(feature = "std")]
 use super::permit::sealed::{Entry, Gated};
-#[cfg(feature = "std")]
-use super::queue::{Place, Queued};
 use super::request::Entrant;
 #[cfg(feature = "std")]
 use super::{AdmissionPermit, NotAdmitted};
 use super::{AdmissionRef, AdmitFuture};
+#[cfg(feature = "std")]
+use crate::concurrency::queue::{Place, Queued};
 #[cfg(feature = "std")]
 use crate::sync::Parker;
 use crate::time::Sleep;

@@ -1,8 +1,8 @@
 //! Waiting to be admitted, in a future.
 
 use super::permit::sealed::{Entry, Gated};
-use super::queue::{Place, Queued};
 use super::{AdmissionPermit, AdmissionRef, Admit, NotAdmitted};
+use crate::concurrency::queue::{Place, Queued};
 use crate::time::Sleep;
 use core::fmt;
 use core::pin::Pin;

@@ -2,10 +2,10 @@
 
 // | file | type |
 // |---|---|
-// | `admission` | `Admission`: constructors, permits, the limit, counts; changes under the queue's lock |
+// | `admission` | `Admission`: constructors, permits, the limit, counts |
 // | `criticality` | `Criticality`: the class of a call |
 // | `request` | `AdmissionRequest`: the class, tenant and deadline of a call; `Entrant`, the same on the gate's clock |
-// | `queue` | `Queue`: the waiting calls, in a slab of places; which is next, which gives way |
+// | `classes` | `Classes`: the order in which its queue is served |
 // | `shares` | `Shares`: the starts that the tenants of a class were given, and their waiting calls |
 // | `median` | `RecentMedian`: of service times |
 // | `permit` | `AdmissionPermit`, `AdmissionRef` |
@@ -19,19 +19,21 @@
 mod admission;
 
 mod admit;
+mod classes;
 mod criticality;
 mod error;
 mod fixed_limit;
 mod future;
 mod median;
 mod permit;
-mod queue;
 mod request;
 mod run;
 mod shares;
 
 pub use admission::Admission;
 pub use admit::Admit;
+#[cfg(test)]
+pub(super) use classes::Classes;
 pub use criticality::Criticality;
 pub use error::{NotAdmitted, RefusalCause};
 pub use fixed_limit::FixedLimit;

@@ -22,9 +22,9 @@ impl<A: Deref<Target: sealed::Gated>> AdmissionRef for A {}
 
 pub(crate) mod sealed {
     use super::super::NotAdmitted;
-    use super::super::queue::{Place, Queued};
     use super::super::request::Entrant;
     use crate::concurrency::Outcome;
+    use crate::concurrency::queue::{Place, Queued};
     use crate::time::Clock;
     use core::fmt;
     use core::task::Waker;

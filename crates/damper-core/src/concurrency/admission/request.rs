@@ -2,7 +2,7 @@
 
 use super::Criticality;
 use crate::Deadline;
-use crate::concurrency::bulkhead::expiry::Expiry;
+use crate::concurrency::queue::Expiry;
 use crate::time::{Clock, Seed};
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;

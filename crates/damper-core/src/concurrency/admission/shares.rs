@@ -7,7 +7,7 @@
 //! refused at once change no share. Only if more than four tenants with queued calls meet in the same four places, two of them
 //! have one share.
 
-use crate::concurrency::bulkhead::list::{Link, List};
+use crate::concurrency::queue::{Link, List};
 use crate::sync::IS_MODEL;
 use alloc::boxed::Box;
 use core::cmp::Reverse;

@@ -3,11 +3,13 @@
 #[cfg(feature = "std")]
 use super::BulkheadPermit;
 use super::patience::Patience;
-use super::permit::sealed::Slotted;
 #[cfg(feature = "std")]
-use super::queue::{Entry, Place, Queued};
+use super::permit::sealed::Entry;
+use super::permit::sealed::Slotted;
 use super::{AcquirePermitFuture, BulkheadFull, BulkheadRef, FullCause};
 use crate::Deadline;
+#[cfg(feature = "std")]
+use crate::concurrency::queue::{Place, Queued};
 #[cfg(feature = "std")]
 use crate::sync::Parker;
 #[cfg(feature = "tokio")]
@@ -102,7 +104,7 @@ impl<B: BulkheadRef> AcquirePermit<B> {
             let parker = Parker::of_this_thread();
             // The wake-ups are counted before each check, so that none is lost between a check and the wait.
             let mut seen = parker.wake_ups();
-            if let Entry::Queued(Queued { place, expiry, displaced }) = bulkhead.join(self.patience, parker.waker())? {
+            if let Entry::Queued(Queued { place, displaced }, expiry) = bulkhead.join(self.patience, parker.waker())? {
                 let stay = Stay { limit: &*bulkhead, place };
                 displaced.into_iter().for_each(Waker::wake);
                 let fate = loop {

@@ -4,17 +4,15 @@ use super::permit::sealed::{QueueClock, Slotted};
 #[cfg(feature = "alloc")]
 use super::{
     AcquirePermit,
-    expiry::Expiry,
+    arrivals::{Arrivals, Order},
     patience::Patience,
-    queue::{Entry, Fate, Order, Place, Queue, Queued, Wakers},
+    permit::sealed::Entry,
 };
 use super::{BulkheadFull, BulkheadPermit, BulkheadStatus, FullCause};
 use crate::CallError;
 #[cfg(feature = "alloc")]
-use crate::concurrency::slots::Occupancy;
+use crate::concurrency::queue::{Cause, Expiry, Fate, Full, Moment, Place, Queue, SlotQueue};
 use crate::concurrency::slots::Slots;
-#[cfg(feature = "alloc")]
-use crate::sync::Guarded;
 use crate::sync::const_unless_loom;
 #[cfg(not(feature = "std"))]
 use crate::time::NoClock;
@@ -71,7 +69,7 @@ use core::time::Duration;
 pub struct Bulkhead<C = DefaultClock> {
     slots: Slots,
     #[cfg(feature = "alloc")]
-    queue: Guarded<Queue>,
+    queue: SlotQueue<Arrivals>,
     /// The number of places of the queue. Without any, only `set_limit` takes its lock.
     #[cfg(feature = "alloc")]
     places: u16,
@@ -103,7 +101,7 @@ impl<C> Bulkhead<C> {
             Self {
                 slots: Slots::new(limit),
                 #[cfg(feature = "alloc")]
-                queue: Guarded::new(Queue::EMPTY),
+                queue: SlotQueue::empty(Arrivals::served(Order::OldestFirst)),
                 #[cfg(feature = "alloc")]
                 places: 0,
                 clock,
@@ -187,8 +185,8 @@ impl<C: Clock> Bulkhead<C> {
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
-        let order = self.queue.read(Queue::order);
-        Self { queue: Guarded::new(Queue::new(places, order)), places, ..self }
+        self.queue.set(|queue| queue.set_places(places));
+        Self { places, ..self }
     }
 
     /// Serves the queue newest first. Call it before the first use. Default: oldest first.
@@ -202,7 +200,7 @@ impl<C: Clock> Bulkhead<C> {
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn newest_first(self) -> Self {
-        self.queue.write(|queue| queue.set_order(Order::NewestFirst));
+        self.queue.set(|queue| queue.waiting.order = Order::NewestFirst);
         self
     }
 }
@@ -305,7 +303,7 @@ impl<C: QueueClock> Bulkhead<C> {
     /// ```
     pub fn set_limit(&self, limit: u32) {
         #[cfg(feature = "alloc")]
-        self.with_queue(|queue, now| self.settle(queue, now, |occupancy| occupancy.limited_to(limit))).1.wake();
+        self.queue.settle(&self.slots, || self.now(), |occupancy| occupancy.limited_to(limit));
         #[cfg(not(feature = "alloc"))]
         self.slots.set_limit(limit);
     }
@@ -366,13 +364,9 @@ impl<C: Clock> Bulkhead<C> {
 impl<C: Clone> Bulkhead<C> {
     /// Returns an unused bulkhead with the settings of this one.
     pub(in crate::concurrency) fn alike(&self) -> Self {
-        let order = self.queue.read(Queue::order);
-        Self {
-            slots: Slots::new(self.limit()),
-            queue: Guarded::new(Queue::new(self.places, order)),
-            places: self.places,
-            clock: self.clock.clone(),
-        }
+        let queue = SlotQueue::empty(Arrivals::served(self.queue.read(|queue| queue.waiting.order)));
+        queue.set(|queue| queue.set_places(self.places));
+        Self { slots: Slots::new(self.limit()), queue, places: self.places, clock: self.clock.clone() }
     }
 }
 
@@ -382,99 +376,8 @@ impl<C: QueueClock> Bulkhead<C> {
         BulkheadFull::new(self.limit(), cause)
     }
 
-    /// Uses the queue at the present time, under its lock, and returns the calls to be woken.
-    ///
-    /// Those are the calls whose fate was decided.
-    fn with_queue<R>(&self, act: impl FnOnce(&mut Queue, u64) -> R) -> (R, Waking<'_>) {
-        let now = self.clock.tick();
-        let (result, wakers) = self.queue.write(|queue| (act(queue, now), queue.take_wakers()));
-        (result, Waking { queue: &self.queue, wakers })
-    }
-
-    /// Changes the word and grants the slots that are then free to queued calls.
-    ///
-    /// It does so in one swap, so that no newcomer overtakes them. Call it under the queue's lock.
-    fn settle(&self, queue: &mut Queue, now: u64, change: impl Fn(Occupancy) -> Occupancy) {
-        let mut current = self.slots.load();
-        loop {
-            // If calls are queued, the word changes only under the lock: then the swap succeeds, and they are granted once. If
-            // none is queued, there is nothing to grant.
-            let next = queue.grant(change(current), now);
-            match self.slots.replace(current, next) {
-                Ok(()) => return,
-                Err(newer) => current = newer,
-            }
-        }
-    }
-
-    #[cold]
-    fn release_to_queue(&self) {
-        self.with_queue(|queue, now| self.settle(queue, now, Occupancy::left)).1.wake();
-    }
-
-    /// Takes a slot, or a place in the queue. Call it under the queue's lock.
-    fn enter_or_queue(
-        &self,
-        queue: &mut Queue,
-        expiry: Option<Expiry>,
-        waker: &mut Option<Waker>,
-    ) -> Result<Entry, FullCause> {
-        let mut current = self.slots.load();
-        let displaced = loop {
-            let has_room = current.has_room();
-            let next = if has_room { current.entered() } else { current.joined() };
-            if !has_room && !queue.has_vacancy() {
-                // As many calls are queued after it as before, so the word stays as it is.
-                break Some(queue.displace().ok_or(FullCause::QueueFull)?);
-            }
-            match self.slots.replace(current, next) {
-                Ok(()) if has_room => return Ok(Entry::Entered),
-                Ok(()) => break None,
-                Err(newer) => current = newer,
-            }
-        };
-        let place = queue.join(expiry, waker.take()).ok_or(FullCause::QueueFull)?;
-        Ok(Entry::Queued(Queued { place, expiry, displaced }))
-    }
-
-    /// Runs `act`, which may run user code, for a call that has got a slot: a panic frees the slot.
-    fn with_slot(&self, has_slot: bool, act: impl FnOnce()) {
-        let slot = has_slot.then(|| BulkheadPermit::of_slot(self));
-        act();
-        core::mem::forget(slot);
-    }
-}
-
-/// Calls to be woken, outside the lock.
-///
-/// If a waker panics, those behind it are woken while the panic unwinds: each may have a slot, which would be lost. If another
-/// waker panics then, the process aborts.
-#[cfg(feature = "alloc")]
-struct Waking<'a> {
-    queue: &'a Guarded<Queue>,
-    wakers: Wakers,
-}
-
-#[cfg(feature = "alloc")]
-impl Waking<'_> {
-    /// Wakes these calls, and those for which there was no room under the last lock.
-    fn wake(mut self) {
-        self.wake_all();
-    }
-
-    fn wake_all(&mut self) {
-        self.wakers.wake();
-        while self.wakers.is_full {
-            self.wakers = self.queue.write(Queue::take_wakers);
-            self.wakers.wake();
-        }
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl Drop for Waking<'_> {
-    fn drop(&mut self) {
-        self.wake_all();
+    fn now(&self) -> Moment {
+        Moment { now: self.clock.tick(), needed: 0 }
     }
 }
 
@@ -492,9 +395,7 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
     #[inline]
     fn release(&self) {
         #[cfg(feature = "alloc")]
-        if self.slots.give_back().is_err() {
-            self.release_to_queue();
-        }
+        self.queue.release(&self.slots, || self.now());
         // Without a queue no call is queued.
         #[cfg(not(feature = "alloc"))]
         let _freed = self.slots.give_back();
@@ -511,52 +412,33 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
         if self.places == 0 {
             return Err(self.full(FullCause::NoQueue));
         }
-        let expiry = patience.expiry(&self.clock);
-        if expiry.is_some_and(|expiry| expiry.has_passed(self.clock.tick())) {
+        let (expiry, moment) = (patience.expiry(&self.clock), self.now());
+        if expiry.is_some_and(|expiry| expiry.has_passed(moment.now)) {
             return Err(self.full(FullCause::TimedOut));
         }
-        let mut waker = Some(waker);
-        let entry = self.queue.write(|queue| self.enter_or_queue(queue, expiry, &mut waker));
-        // The waker of a call that was not queued is dropped here, outside the lock.
-        self.with_slot(matches!(entry, Ok(Entry::Entered)), || drop(waker));
-        entry.map_err(|cause| self.full(cause))
+        match self.queue.join(&self.slots, moment, |_| (), expiry, waker) {
+            Ok(None) => Ok(Entry::Entered),
+            Ok(Some(queued)) => Ok(Entry::Queued(queued, expiry)),
+            Err(Full::NoQueue | Full::NoVictim) => Err(self.full(FullCause::QueueFull)),
+        }
     }
 
     #[cfg(feature = "alloc")]
     fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>> {
-        let mut waker = Some(waker);
-        let (withdrawn, waking) = self.with_queue(|queue, now| {
-            let withdrawn = queue.look(place, now, &mut waker)?;
-            if withdrawn.fate == Fate::Waiting {
-                self.settle(queue, now, Occupancy::dequeued);
-            }
-            let is_over = expiry.is_some_and(|expiry| expiry.has_passed(now));
-            Some((withdrawn, queue.order() == Order::NewestFirst && !is_over))
-        });
-        let fate = withdrawn.as_ref().map(|(withdrawn, is_displaced)| (withdrawn.fate, *is_displaced));
-        self.with_slot(matches!(fate, Some((Fate::Granted, _))), || {
-            waking.wake();
-            drop((withdrawn, waker));
-        });
-        Some(match fate? {
-            (Fate::Granted, _) => Ok(()),
-            (Fate::Refused, true) => Err(self.full(FullCause::Displaced)),
-            (Fate::Refused | Fate::Waiting, _) => Err(self.full(FullCause::TimedOut)),
-        })
+        let moment = self.now();
+        let cause = match self.queue.look(&self.slots, moment, place, false, waker)? {
+            Fate::Granted => return Some(Ok(())),
+            Fate::Refused(Some(Cause::Late)) | Fate::Waiting => FullCause::TimedOut,
+            // Another call has the place by now. The present cause is the likely one.
+            Fate::Refused(None) if expiry.is_some_and(|expiry| expiry.has_passed(moment.now)) => FullCause::TimedOut,
+            Fate::Refused(Some(Cause::Displaced) | None) => FullCause::Displaced,
+        };
+        Some(Err(self.full(cause)))
     }
 
     #[cfg(feature = "alloc")]
     fn leave(&self, place: Place) {
-        let (_dropped_outside_the_lock, waking) = self.with_queue(|queue, now| {
-            let withdrawn = queue.withdraw(place);
-            match withdrawn.fate {
-                Fate::Waiting => self.settle(queue, now, Occupancy::dequeued),
-                Fate::Granted => self.settle(queue, now, Occupancy::left),
-                Fate::Refused => {}
-            }
-            withdrawn
-        });
-        waking.wake();
+        self.queue.leave(&self.slots, self.now(), place);
     }
 
     #[cfg(feature = "alloc")]

@@ -1,9 +1,9 @@
 //! Waiting for a permit in a future.
 
-use super::expiry::Expiry;
-use super::permit::sealed::Slotted;
-use super::queue::{Entry, Place, Queued};
+use super::permit::sealed::{Entry, Slotted};
 use super::{AcquirePermit, BulkheadFull, BulkheadPermit, BulkheadRef};
+use crate::concurrency::queue::Expiry;
+use crate::concurrency::queue::{Place, Queued};
 use crate::time::Sleep;
 use core::fmt;
 use core::pin::Pin;
@@ -73,7 +73,7 @@ impl<B: BulkheadRef, S: Sleep> AcquirePermitFuture<B, S> {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(_) => match bulkhead.join(acquire.patience, context.waker().clone())? {
                     Entry::Entered => return Poll::Ready(Ok(())),
-                    Entry::Queued(Queued { place, expiry, displaced }) => {
+                    Entry::Queued(Queued { place, displaced }, expiry) => {
                         (*this.place, *this.expiry) = (Some(place), expiry);
                         displaced.into_iter().for_each(Waker::wake);
                         place

@@ -1,7 +1,7 @@
 //! The longest wait of a call.
 
-use super::expiry::Expiry;
 use super::permit::sealed::QueueClock;
+use crate::concurrency::queue::Expiry;
 use core::time::Duration;
 
 /// The longest wait of a call: a time from its arrival in the queue, an instant, both or neither.

@@ -13,18 +13,25 @@ impl<B: Deref<Target: sealed::Slotted>> BulkheadRef for B {}
 
 pub(crate) mod sealed {
     #[cfg(feature = "alloc")]
-    use super::super::{
-        BulkheadFull,
-        expiry::Expiry,
-        patience::Patience,
-        queue::{Entry, Place},
-    };
+    use super::super::{BulkheadFull, patience::Patience};
+    #[cfg(feature = "alloc")]
+    use crate::concurrency::queue::{Expiry, Place, Queued};
     use crate::time::Clock;
     use core::fmt;
     #[cfg(feature = "alloc")]
     use core::task::Waker;
     #[cfg(feature = "alloc")]
     use core::time::Duration;
+
+    /// The result of a call's arrival.
+    #[cfg(feature = "alloc")]
+    #[derive(Debug)]
+    pub enum Entry {
+        /// The call has a slot.
+        Entered,
+        /// The call has a place in the queue, and its wait this end.
+        Queued(Queued, Option<Expiry>),
+    }
 
     /// A clock, or none where no call waits.
     pub trait QueueClock {

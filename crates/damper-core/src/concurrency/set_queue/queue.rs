@@ -2,10 +2,11 @@
 
 use super::SetAcquire;
 use super::SetQueueRefusal;
+use crate::concurrency::LimitSetRefusal;
 use crate::concurrency::bulkhead::patience::Patience;
-use crate::concurrency::bulkhead::permit::sealed::Slotted;
-use crate::concurrency::bulkhead::queue::{Entry, Place};
-use crate::concurrency::{Bulkhead, LimitSetRefusal};
+use crate::concurrency::bulkhead::{Arrivals, Order};
+use crate::concurrency::queue::{Moment, Place, SlotQueue};
+use crate::concurrency::slots::Slots;
 use crate::limit::{InFlight, LimitSet, LimitSetRef, Limits, Sealed};
 use crate::sync::Guarded;
 use crate::time::Clock;
@@ -21,30 +22,21 @@ use core::task::Waker;
 pub struct SetQueue<P> {
     bound: P,
     /// One slot: the call that holds it is the first, and asks the limits. All others wait for it.
-    turn: Bulkhead<Timeless>,
+    turn: Slots,
+    /// Those others.
+    others: SlotQueue<Arrivals>,
     /// Wakes the first call, to ask again.
     first: Guarded<Option<Waker>>,
 }
 
-/// A clock that stands still.
-///
 /// Calls wait for their turn without a time, because they time their waits themselves.
-#[derive(Debug)]
-struct Timeless;
-
-impl Clock for Timeless {
-    fn now(&self) -> u64 {
-        0
-    }
-
-    fn frequency(&self) -> u64 {
-        0
-    }
-}
+const NOW: Moment = Moment { now: 0, needed: 0 };
 
 impl<P> SetQueue<P> {
     fn new(bound: P, places: u16) -> Self {
-        Self { bound, turn: Bulkhead::with_clock(1, Timeless).queue(places), first: Guarded::new(None) }
+        let others = SlotQueue::empty(Arrivals::served(Order::OldestFirst));
+        others.set(|queue| queue.set_places(places));
+        Self { bound, turn: Slots::new(1), others, first: Guarded::new(None) }
     }
 
     /// Returns the bound on the calls in flight.
@@ -56,12 +48,12 @@ impl<P> SetQueue<P> {
     /// Returns how many calls wait.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        let turn = self.turn.status();
+        let turn = self.turn.load();
         turn.in_flight() + turn.queued()
     }
 
     pub(super) fn has_waiters(&self) -> bool {
-        self.turn.in_flight() > 0
+        self.turn.load().in_flight() > 0
     }
 
     /// Makes a call the first, or gives it a place behind the others.
@@ -69,22 +61,19 @@ impl<P> SetQueue<P> {
         if self.turn.take().is_ok() {
             return Ok(None);
         }
-        match self.turn.join(Patience::default(), waker.clone()) {
-            Ok(Entry::Entered) => Ok(None),
-            // The oldest comes first, so none was displaced.
-            Ok(Entry::Queued(queued)) => Ok(Some(queued.place)),
-            Err(_) => Err(SetQueueRefusal::Full),
-        }
+        // The oldest comes first, so none gives way.
+        let joined = self.others.join(&self.turn, NOW, |_| (), None, waker.clone());
+        joined.map(|queued| queued.map(|queued| queued.place)).map_err(|_| SetQueueRefusal::Full)
     }
 
     /// Returns whether the call in `place` is the first now. If not, `waker` wakes it from now on.
     pub(super) fn is_first(&self, place: Place, waker: &Waker) -> bool {
-        self.turn.look(place, None, waker.clone()).is_some()
+        self.others.look(&self.turn, NOW, place, false, waker.clone()).is_some()
     }
 
     /// Removes a call from its place; if it has become the first meanwhile, the next one is.
     pub(super) fn leave_place(&self, place: Place) {
-        Slotted::leave(&self.turn, place);
+        self.others.leave(&self.turn, NOW, place);
     }
 
     /// Wakes the first call by `waker` from now on. Call it before the limits are asked.
@@ -100,7 +89,7 @@ impl<P> SetQueue<P> {
         // Before the turn is passed on: the waker of the next call stays. loom-tests:
         // set_queue::next_call_keeps_its_waker.
         let _dropped_outside_the_lock = self.first.write(Option::take);
-        self.turn.release();
+        self.others.release(&self.turn, || NOW);
     }
 
     fn wake_first(&self) {
@@ -216,7 +205,7 @@ impl<S: LimitSetRef + Deref<Target: sealed::QueuedSet>> QueuedSetRef for S {}
 
 pub(super) mod sealed {
     use super::{Clock, InFlight, LimitSet, LimitSetRef, LimitSetRefusal, Limits, Patience, SetQueue};
-    use crate::concurrency::bulkhead::expiry::Expiry;
+    use crate::concurrency::queue::Expiry;
 
     use crate::limit::{LimitSetDenied, SetReservation};
     use core::ops::Deref;

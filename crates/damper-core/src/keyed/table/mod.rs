@@ -278,8 +278,8 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Takes tokens of a key that has no slot, and gives it one if it can.
     ///
-    /// `None` if it has one by now, because another thread was first with the same key, or if its tier has to be asked for
-    /// again. `tier` is called with the key's lock held.
+    /// `None` if it has one by now, because another thread was first with the same key, if a slot or a quota changed meanwhile,
+    /// or if its tier has to be asked for again. Then the caller looks again. `tier` is called with the key's lock held.
     pub(super) fn take_first(
         &self,
         key: Fingerprint,

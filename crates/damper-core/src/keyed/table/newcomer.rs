@@ -178,8 +178,8 @@ struct Reading<'a, L, C> {
 impl<A: KeyedAlgorithm> Table<A> {
     /// Answers a demand of a key that has no slot, and gives it one if it can.
     ///
-    /// `None` if it has one by now, because another thread was first with the same key, or if `tier` has none. `tier` is
-    /// called with the key's lock held.
+    /// `None` if it has one by now, because another thread was first with the same key, if a slot or a quota changed meanwhile,
+    /// or if `tier` has none. Then the caller looks again. `tier` is called with the key's lock held.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     pub(super) fn first_sight<D: Demand<A>>(
@@ -218,8 +218,8 @@ impl<A: KeyedAlgorithm> Table<A> {
         // Once, after the words.
         let at = line.reading(clock.now());
         let now = Reading { tier, line: &line, at, clock };
-        let Some(first) = self.candidates(key, first, &words[0], &now) else { return None };
-        let Some(second) = self.candidates(key, second, &words[1], &now) else { return None };
+        let first = self.candidates(key, first, &words[0], &now)?;
+        let second = self.candidates(key, second, &words[1], &now)?;
         let candidate = choose(first, second);
         if candidate.rank == Rank::BUSY {
             return disturbed();

@@ -1,6 +1,6 @@
 //! The end of a wait.
 
-use super::permit::sealed::QueueClock;
+use crate::concurrency::bulkhead::permit::sealed::QueueClock;
 use crate::time::{Frequency, Ticks};
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use core::time::Duration;
 /// The sign of a difference shows whether the expiry has passed.
 const FARTHEST: u64 = 1 << 62;
 
-/// When a wait ends, in ticks of the bulkhead's clock.
+/// When a wait ends, in ticks of a clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Expiry(u64);
 
