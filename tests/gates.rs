@@ -303,6 +303,31 @@ async fn probe_that_another_gate_refused_is_not_abandoned() {
     assert_eq!(candidate.state(), breaker::State::HalfOpen);
 }
 
+/// It would measure the wait in the queue of the limit in force as the latency of the service.
+#[tokio::test(start_paused = true)]
+async fn candidate_learns_nothing_of_calls_that_waited_in_force() {
+    let (clock, full) = (ManualClock::new(), Bulkhead::new(1).queue(1));
+    let candidate = AdaptiveLimit::with_rule(Samples::default(), &clock);
+    let gate = Shadowed::new(Waits::new(&full, Duration::from_secs(60), tokio::time::sleep), &candidate);
+    let call = || gate.ask(&());
+    // The first call only begins a window.
+    for calls in [0, 1] {
+        let Answer::Pass(mut permit) = call() else { panic!("a slot is free") };
+        permit.answered(&Verdict::of(Ending::Success));
+        permit.end(&Verdict::of(Ending::Success));
+        assert_eq!(candidate.rule().successes, calls);
+    }
+    let Answer::Pass(held) = call() else { panic!("a slot is free") };
+    let Answer::Wait(wait) = call() else { panic!("it has to wait") };
+    clock.advance(Duration::from_secs(30));
+    drop(held);
+    let mut permit = wait.await.unwrap();
+    assert_eq!(candidate.in_flight(), 1, "it has a slot of the candidate too");
+    permit.answered(&Verdict::of(Ending::Success));
+    permit.end(&Verdict::of(Ending::Success));
+    assert_eq!((candidate.in_flight(), candidate.rule().successes), (0, 1));
+}
+
 #[test]
 fn admission_as_a_gate_knows_the_class_of_each_call() {
     let clock = ManualClock::new();

@@ -25,7 +25,7 @@ impl<Q: ?Sized, A: Ask<Q>, B: Ask<Q>> Ask<Q> for Shadowed<A, B> {
         }
         let candidate = candidate.and_then(Result::ok);
         match in_force {
-            Answer::Pass(permit) => Answer::Pass(WithCandidate { permit, candidate }),
+            Answer::Pass(permit) => Answer::Pass(WithCandidate { permit, candidate, has_waited: false }),
             Answer::Wait(wait) => Answer::Wait(WaitWithCandidate { wait, candidate }),
             Answer::Refuse(refusal) => {
                 candidate.end(&Verdict::of(Ending::NotSent));
@@ -37,11 +37,14 @@ impl<Q: ?Sized, A: Ask<Q>, B: Ask<Q>> Ask<Q> for Shadowed<A, B> {
 
 /// The permit of a gate in force, and that of a candidate if it would have let the call pass too.
 ///
-/// Both learn everything. A response reports the limit of the gate in force.
+/// Both learn everything, unless the call has waited: a candidate would measure the wait too, so its permit then ends as that of a
+/// call that was not made. A response reports the limit of the gate in force.
 #[derive(Debug)]
 pub struct WithCandidate<A, B> {
     permit: A,
     candidate: Option<B>,
+    /// Whether the call has waited at the gate in force, since the candidate let it pass.
+    has_waited: bool,
 }
 
 impl<A: Permit, B: Permit> Permit for WithCandidate<A, B> {
@@ -50,25 +53,37 @@ impl<A: Permit, B: Permit> Permit for WithCandidate<A, B> {
 
     #[inline]
     fn answered(&mut self, verdict: &Verdict) {
-        self.candidate.answered(verdict);
+        if !self.has_waited {
+            self.candidate.answered(verdict);
+        }
         self.permit.answered(verdict);
     }
 
     #[inline]
     fn first_data(&mut self) {
-        self.candidate.first_data();
+        if !self.has_waited {
+            self.candidate.first_data();
+        }
         self.permit.first_data();
     }
 
     #[inline]
     fn end(self, verdict: &Verdict) {
-        self.candidate.end(verdict);
+        if self.has_waited {
+            self.candidate.end(&Verdict::of(Ending::NotSent));
+        } else {
+            self.candidate.end(verdict);
+        }
         self.permit.end(verdict);
     }
 
     #[inline]
     fn panicked(self) {
-        self.candidate.panicked();
+        if self.has_waited {
+            self.candidate.end(&Verdict::of(Ending::NotSent));
+        } else {
+            self.candidate.panicked();
+        }
         self.permit.panicked();
     }
 
@@ -107,7 +122,7 @@ impl<W: Future<Output = Result<A, R>>, A, B: Permit, R> Future for WaitWithCandi
         let in_force = ready!(this.wait.poll(context));
         let candidate = this.candidate.take();
         Poll::Ready(match in_force {
-            Ok(permit) => Ok(WithCandidate { permit, candidate }),
+            Ok(permit) => Ok(WithCandidate { permit, candidate, has_waited: true }),
             Err(refusal) => {
                 candidate.end(&Verdict::of(Ending::NotSent));
                 Err(refusal)
