@@ -37,6 +37,9 @@ pub use admission::{
     Admission, AdmissionPermit, AdmissionRef, AdmissionRequest, Admit, AdmitFuture, Criticality, FixedLimit,
     NotAdmitted, RefusalCause, RunToDeadline,
 };
+pub(crate) use bulkhead::permit::sealed::Learning;
+#[cfg(feature = "alloc")]
+pub(crate) use bulkhead::permit::sealed::SlotRef;
 #[cfg(feature = "alloc")]
 pub use bulkhead::{AcquirePermit, AcquirePermitFuture};
 pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, BulkheadStatus, FullCause, LimitSetRefusal};

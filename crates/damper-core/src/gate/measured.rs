@@ -1,10 +1,7 @@
 //! The permit of a gate that measures how loaded a service is.
 
 use super::{Permit, Verdict};
-use crate::concurrency::{AdaptiveLimit, BulkheadPermit, LimitRule, Outcome};
-#[cfg(feature = "alloc")]
-use crate::concurrency::{Admission, AdmissionPermit};
-use crate::time::Clock;
+use crate::concurrency::{BulkheadPermit, Learning, Outcome};
 use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
@@ -17,20 +14,6 @@ pub struct Measured<P> {
     told: Option<Outcome>,
 }
 
-mod sealed {
-    use super::{Duration, Outcome};
-
-    /// A permit that records outcomes while it holds its slot.
-    pub trait RecordsEarly {
-        fn record_now(&self, outcome: Outcome);
-
-        /// Returns how long a call takes while the service is not overloaded.
-        fn usual_latency(&self) -> Option<Duration>;
-    }
-}
-
-use sealed::RecordsEarly;
-
 impl<P> From<P> for Measured<P> {
     #[inline]
     fn from(permit: P) -> Self {
@@ -38,11 +21,11 @@ impl<P> From<P> for Measured<P> {
     }
 }
 
-impl<P: RecordsEarly> Permit for Measured<P> {
+impl<L: Deref<Target: Learning>> Permit for Measured<BulkheadPermit<L>> {
     #[inline]
     fn answered(&mut self, verdict: &Verdict) {
         let outcome = Outcome::from(verdict);
-        self.permit.record_now(outcome);
+        self.permit.record_early(outcome);
         self.told = Some(outcome);
     }
 
@@ -54,36 +37,13 @@ impl<P: RecordsEarly> Permit for Measured<P> {
             Some(told) => outcome == Outcome::Overloaded && told != Outcome::Overloaded,
         };
         if is_news {
-            self.permit.record_now(outcome);
+            self.permit.record_early(outcome);
         }
     }
 
     #[inline]
     fn usual_latency(&self) -> Option<Duration> {
         self.permit.usual_latency()
-    }
-}
-
-impl<R: LimitRule, C: Clock, B: Deref<Target = AdaptiveLimit<R, C>>> RecordsEarly for BulkheadPermit<B> {
-    #[inline]
-    fn record_now(&self, outcome: Outcome) {
-        self.record_early(outcome);
-    }
-
-    fn usual_latency(&self) -> Option<Duration> {
-        self.baseline()
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl<R: LimitRule, C: Clock, A: Deref<Target = Admission<R, C>>> RecordsEarly for AdmissionPermit<A> {
-    #[inline]
-    fn record_now(&self, outcome: Outcome) {
-        self.record_early(outcome);
-    }
-
-    fn usual_latency(&self) -> Option<Duration> {
-        self.median_service_time()
     }
 }
 

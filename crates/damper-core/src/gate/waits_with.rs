@@ -64,8 +64,7 @@ macro_rules! waits {
 #[cfg(feature = "alloc")]
 waits! {
     [F: ?Sized] core::pin::Pin<alloc::boxed::Box<F>>,
-    [B: crate::concurrency::BulkheadRef, T: crate::time::Sleep] crate::concurrency::AcquirePermitFuture<B, T>,
-    [G: crate::concurrency::AdmissionRef, T: crate::time::Sleep] crate::concurrency::AdmitFuture<G, T>,
+    [B: crate::concurrency::SlotRef, T: crate::time::Sleep] crate::concurrency::AcquirePermitFuture<B, T>,
 }
 
 waits! {

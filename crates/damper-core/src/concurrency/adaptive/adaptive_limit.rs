@@ -9,7 +9,7 @@ use crate::concurrency::AcquirePermit;
 use crate::concurrency::bulkhead::patience::Patience;
 #[cfg(feature = "alloc")]
 use crate::concurrency::bulkhead::permit::sealed::Entry;
-use crate::concurrency::bulkhead::permit::sealed::Slotted;
+use crate::concurrency::bulkhead::permit::sealed::{Learning, Slotted};
 #[cfg(feature = "alloc")]
 use crate::concurrency::queue::{Expiry, Place};
 use crate::concurrency::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadStatus};
@@ -172,7 +172,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     #[inline]
     pub fn try_acquire(&self) -> Result<BulkheadPermit<&Self>, BulkheadFull> {
         self.take()?;
-        Ok(BulkheadPermit::of_slot(self))
+        Ok(BulkheadPermit::of_slot(self, self.began()))
     }
 
     /// Takes a permit as [`try_acquire`](Self::try_acquire) does, with its own reference to the limit.
@@ -186,7 +186,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<BulkheadPermit<Arc<Self>>, BulkheadFull> {
         self.take()?;
-        Ok(BulkheadPermit::of_slot(Arc::clone(self)))
+        Ok(BulkheadPermit::of_slot(Arc::clone(self), self.began()))
     }
 
     /// Waits for a permit in the [`queue`](Self::queue), as [`Bulkhead::acquire`] does.
@@ -357,6 +357,12 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         self.sampler.rule()
     }
 
+    /// Returns the ticket of a call that has got its slot now.
+    #[inline]
+    fn began(&self) -> u64 {
+        self.bulkhead.clock().now()
+    }
+
     #[inline]
     fn take(&self) -> Result<(), BulkheadFull> {
         match self.bulkhead.take() {
@@ -423,15 +429,11 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
     /// When the call began, in ticks.
     type Ticket = u64;
 
-    #[inline]
-    fn ticket(&self) -> u64 {
-        self.bulkhead.clock().now()
-    }
+    #[cfg(feature = "alloc")]
+    type Wish = Patience;
 
     #[cfg(feature = "alloc")]
-    fn limit(&self) -> u32 {
-        AdaptiveLimit::limit(self)
-    }
+    type Refusal = BulkheadFull;
 
     #[inline]
     fn release(&self) {
@@ -440,24 +442,27 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
 
     #[cfg(feature = "alloc")]
     #[inline]
-    fn enter(&self) -> Result<(), BulkheadFull> {
-        self.take()
+    fn enter(&self, _: &Patience) -> Result<u64, BulkheadFull> {
+        self.take().map(|()| self.began())
     }
 
     #[cfg(feature = "alloc")]
-    fn join(&self, patience: Patience, waker: Waker) -> Result<Entry, BulkheadFull> {
+    fn join(&self, patience: &mut Patience, waker: Waker) -> Result<Entry<u64>, BulkheadFull> {
         // `enter` was refused before.
-        self.bulkhead.join(patience, waker)
+        Ok(match self.bulkhead.join(patience, waker)? {
+            Entry::Entered(()) => Entry::Entered(self.began()),
+            Entry::Queued(queued) => Entry::Queued(queued),
+        })
     }
 
     #[cfg(feature = "alloc")]
-    fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>> {
-        let outcome = self.bulkhead.look(place, expiry, waker);
-        if let Some(Ok(())) = outcome {
+    fn look(&self, place: Place, patience: &Patience, waker: Waker) -> Option<Result<u64, BulkheadFull>> {
+        let outcome = self.bulkhead.look(place, patience, waker)?;
+        if outcome.is_ok() {
             // A call that had to wait for its slot found the limit reached, whether or not other calls come.
             self.sampler.saw(self.limit());
         }
-        outcome
+        Some(outcome.map(|()| self.began()))
     }
 
     #[cfg(feature = "alloc")]
@@ -466,13 +471,29 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
     }
 
     #[cfg(feature = "alloc")]
+    fn limit(&self) -> u32 {
+        AdaptiveLimit::limit(self)
+    }
+
+    #[cfg(feature = "alloc")]
     fn expiry_after(&self, wait: Duration) -> Expiry {
         self.bulkhead.expiry_after(wait)
     }
 
     #[cfg(feature = "alloc")]
-    fn remaining(&self, expiry: Expiry) -> Duration {
-        self.bulkhead.remaining(expiry)
+    fn remaining(&self, patience: &Patience) -> Option<Duration> {
+        self.bulkhead.remaining(patience)
+    }
+}
+
+impl<R: LimitRule, C: Clock> Learning for AdaptiveLimit<R, C> {
+    #[inline]
+    fn record(&self, began: u64, outcome: Outcome) {
+        AdaptiveLimit::record(self, began, outcome);
+    }
+
+    fn usual_latency(&self) -> Option<Duration> {
+        self.baseline()
     }
 }
 

@@ -48,73 +48,16 @@ impl From<&Verdict> for Outcome {
     }
 }
 
-/// Records the outcome of an [`AdaptiveLimit`]'s call. A dropped permit records none.
 impl<L, R, C> BulkheadPermit<L>
 where
     L: Deref<Target = AdaptiveLimit<R, C>>,
     R: LimitRule,
     C: Clock,
 {
-    /// Records that the service did its work: the time since the permit was taken counts.
-    #[inline]
-    pub fn success(self) {
-        self.record(Outcome::Success);
-    }
-
-    /// Records that the service refused the call because it is overloaded, or that the call timed out.
-    ///
-    /// If that happens to more than a tenth of the calls beyond the usual share, and the limit is reached, it shrinks.
-    #[inline]
-    pub fn overloaded(self) {
-        self.record(Outcome::Overloaded);
-    }
-
-    /// Records `outcome` now, while the call goes on: its slot stays taken until the permit is dropped.
-    ///
-    /// It is for a response whose body streams on: the time until now is the service's, and the rest is the reader's. Each
-    /// recorded outcome counts as a call.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// # #[cfg(feature = "std")] {
-    /// use damper::AdaptiveLimit;
-    /// use damper::concurrency::Outcome;
-    ///
-    /// let limit = AdaptiveLimit::default();
-    /// let permit = limit.try_acquire()?;
-    /// // The head of the response is there.
-    /// permit.record_early(Outcome::Success);
-    /// assert_eq!(limit.in_flight(), 1);
-    /// // The body has been read.
-    /// drop(permit);
-    /// assert_eq!(limit.in_flight(), 0);
-    /// # }
-    /// # Ok::<(), damper::BulkheadFull>(())
-    /// ```
-    #[inline]
-    pub fn record_early(&self, outcome: Outcome) {
-        let (limit, began) = self.parts();
-        limit.record(began, outcome);
-    }
-
     /// Returns the latency of the unloaded service, if the limit's rule has learned one.
     #[must_use]
     pub fn baseline(&self) -> Option<Duration> {
         self.parts().0.baseline()
-    }
-
-    /// Records nothing, as if the permit were dropped.
-    #[inline]
-    pub fn ignore(self) {
-        self.record(Outcome::Ignored);
-    }
-
-    /// Records `outcome`.
-    #[inline]
-    pub fn record(self, outcome: Outcome) {
-        self.record_early(outcome);
     }
 }
 

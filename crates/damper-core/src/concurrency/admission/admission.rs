@@ -2,11 +2,12 @@
 
 use super::classes::Classes;
 use super::median::RecentMedian;
-use super::permit::sealed::{Entry, Gated};
-use super::request::Entrant;
+use super::permit::sealed::Admits;
+use super::request::{Admitted, Entrant};
 use super::{AdmissionPermit, AdmissionRequest, Admit, Criticality, FixedLimit, NotAdmitted, RefusalCause};
 use crate::concurrency::adaptive::sampler::{Gate, Sampler};
-use crate::concurrency::queue::{Cause, Fate, Full, Moment, Place, Queue, SlotQueue};
+use crate::concurrency::bulkhead::permit::sealed::{Entry, Learning, Slotted};
+use crate::concurrency::queue::{Cause, Expiry, Fate, Full, Moment, Place, Queue, SlotQueue};
 use crate::concurrency::slots::{Occupancy, Slots};
 use crate::concurrency::{BoundedRule, LimitBounds, LimitRule, Outcome, ProbedGradient};
 use crate::sync::IS_MODEL;
@@ -235,9 +236,8 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// [`NotAdmitted`] if it is not admitted.
     #[inline]
     pub fn try_admit(&self, request: AdmissionRequest) -> Result<AdmissionPermit<&Self>, NotAdmitted> {
-        let entrant = request.on(&self.clock);
-        let began = self.enter(&entrant)?;
-        Ok(AdmissionPermit::new(self, began, entrant.end))
+        let admitted = self.enter(&request.on(&self.clock))?;
+        Ok(AdmissionPermit::of_slot(self, admitted))
     }
 
     /// Admits a call as [`try_admit`](Self::try_admit) does; the permit has its own reference to the gate.
@@ -253,9 +253,8 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         self: &Arc<Self>,
         request: AdmissionRequest,
     ) -> Result<AdmissionPermit<Arc<Self>>, NotAdmitted> {
-        let entrant = request.on(&self.clock);
-        let began = self.enter(&entrant)?;
-        Ok(AdmissionPermit::new(Arc::clone(self), began, entrant.end))
+        let admitted = self.enter(&request.on(&self.clock))?;
+        Ok(AdmissionPermit::of_slot(Arc::clone(self), admitted))
     }
 
     /// Waits in the queue until the call is admitted or refused, at most until its deadline.
@@ -279,13 +278,13 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// # run().unwrap(); }
     /// ```
     pub fn admit(&self, request: AdmissionRequest) -> Admit<&Self> {
-        Admit::new(self, request.on(&self.clock))
+        Admit::new(Ok(self), request.on(&self.clock))
     }
 
     /// Waits as [`admit`](Self::admit) does, for a permit with its own reference to the gate.
     #[cfg(target_has_atomic = "ptr")]
     pub fn admit_owned(self: &Arc<Self>, request: AdmissionRequest) -> Admit<Arc<Self>> {
-        Admit::new(Arc::clone(self), request.on(&self.clock))
+        Admit::new(Ok(Arc::clone(self)), request.on(&self.clock))
     }
 
     /// Changes the bounds of the limit while the gate is in use.
@@ -409,16 +408,13 @@ impl<R, C: Clock> Admission<R, C> {
     }
 }
 
-impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
-    type Clock = C;
+impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
+    type Ticket = Admitted;
+    type Wish = Entrant;
+    type Refusal = NotAdmitted;
 
     #[inline]
-    fn clock(&self) -> &C {
-        &self.clock
-    }
-
-    #[inline]
-    fn enter(&self, entrant: &Entrant) -> Result<u64, NotAdmitted> {
+    fn enter(&self, entrant: &Entrant) -> Result<Admitted, NotAdmitted> {
         let now = self.clock.now();
         // With a slot free the gate does not check whether the call would end in time: it takes the slot from no other call. So
         // the median is always learned anew, even if it has become longer than the time of every call.
@@ -428,7 +424,7 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
         match self.slots.take() {
             Ok(in_flight) => {
                 self.saw(in_flight);
-                Ok(now)
+                Ok(entrant.admitted(now))
             }
             Err(occupancy) => {
                 self.saw(occupancy.limit());
@@ -437,7 +433,7 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
         }
     }
 
-    fn join(&self, entrant: &Entrant, waker: Waker) -> Result<Entry, NotAdmitted> {
+    fn join(&self, entrant: &mut Entrant, waker: Waker) -> Result<Entry<Admitted>, NotAdmitted> {
         let moment = self.now();
         if entrant.is_late(moment.now, moment.needed) {
             return Err(self.refused(RefusalCause::Late));
@@ -448,14 +444,14 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
         let tenant = self.seed.hash_one(entrant.tenant);
         let newcomer = |classes: &Classes| classes.newcomer(entrant.criticality, tenant);
         match self.queue.join(&self.slots, moment, newcomer, entrant.end.map(|end| end.at), waker) {
-            Ok(None) => Ok(Entry::Entered(moment.now)),
+            Ok(None) => Ok(Entry::Entered(entrant.admitted(moment.now))),
             Ok(Some(queued)) => Ok(Entry::Queued(queued)),
             Err(Full::NoQueue) => Err(self.refused(RefusalCause::NoSlot)),
             Err(Full::NoVictim) => Err(self.refused(RefusalCause::QueueFull)),
         }
     }
 
-    fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<u64, NotAdmitted>> {
+    fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<Admitted, NotAdmitted>> {
         let moment @ Moment { now, needed } = self.now();
         let cause = match self.queue.look(&self.slots, moment, place, entrant.has_waited(now), waker)? {
             Fate::Granted if entrant.is_late(now, 0) => {
@@ -465,7 +461,7 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
             Fate::Granted => {
                 // A call that had to wait for its slot found the limit reached.
                 self.saw(self.limit());
-                return Some(Ok(now));
+                return Some(Ok(entrant.admitted(now)));
             }
             Fate::Refused(Some(Cause::Late)) => RefusalCause::Late,
             // Without a cause, as many calls have joined since as there were places vacant. The present cause is the likely one.
@@ -480,7 +476,20 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
         self.queue.leave(&self.slots, self.now(), place);
     }
 
-    fn patience(&self, entrant: &Entrant) -> Option<Duration> {
+    #[inline]
+    fn release(&self) {
+        self.queue.release(&self.slots, || self.now());
+    }
+
+    fn limit(&self) -> u32 {
+        Admission::limit(self)
+    }
+
+    fn expiry_after(&self, wait: Duration) -> Expiry {
+        Expiry::after(wait, &self.clock)
+    }
+
+    fn remaining(&self, entrant: &Entrant) -> Option<Duration> {
         let until_late = entrant.end.map(|end| {
             let needed = Ticks::new(self.median.ticks()).duration(Frequency::from_hertz(self.clock.frequency()));
             end.at.remaining(&self.clock).saturating_sub(needed.unwrap_or(Duration::ZERO))
@@ -488,9 +497,11 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
         let wait = entrant.wait_end.map(|end| end.remaining(&self.clock));
         until_late.into_iter().chain(wait).min()
     }
+}
 
+impl<R: LimitRule, C: Clock> Learning for Admission<R, C> {
     #[inline]
-    fn record(&self, began: u64, outcome: Outcome) {
+    fn record(&self, Admitted { began, .. }: Admitted, outcome: Outcome) {
         match outcome {
             Outcome::Success => {
                 self.median.learn(self.ticks_since(began));
@@ -508,9 +519,17 @@ impl<R: LimitRule, C: Clock> Gated for Admission<R, C> {
         }
     }
 
+    fn usual_latency(&self) -> Option<Duration> {
+        self.median_service_time()
+    }
+}
+
+impl<R: LimitRule, C: Clock> Admits for Admission<R, C> {
+    type Clock = C;
+
     #[inline]
-    fn release(&self) {
-        self.queue.release(&self.slots, || self.now());
+    fn clock(&self) -> &C {
+        &self.clock
     }
 }
 

@@ -8,22 +8,18 @@
 // | `classes` | `Classes`: the order in which its queue is served |
 // | `shares` | `Shares`: the starts that the tenants of a class were given, and their waiting calls |
 // | `median` | `RecentMedian`: of service times |
-// | `permit` | `AdmissionPermit`, `AdmissionRef` |
+// | `permit` | the permits of an `Admission`, how to wait for them; `AdmissionRef` |
 // | `run` | `RunToDeadline`: a call that is ended at its deadline |
-// | `admit` | `Admit`: how to wait; and blocking |
-// | `future` | `AdmitFuture`: waiting in a future |
 // | `fixed_limit` | `FixedLimit`: the rule of a limit that you choose |
 // | `error` | `NotAdmitted` and `RefusalCause` |
 
 // First, so that the documentation begins with how to create a gate.
 mod admission;
 
-mod admit;
 mod classes;
 mod criticality;
 mod error;
 mod fixed_limit;
-mod future;
 mod median;
 mod permit;
 mod request;
@@ -31,13 +27,11 @@ mod run;
 mod shares;
 
 pub use admission::Admission;
-pub use admit::Admit;
 #[cfg(test)]
 pub(super) use classes::Classes;
 pub use criticality::Criticality;
 pub use error::{NotAdmitted, RefusalCause};
 pub use fixed_limit::FixedLimit;
-pub use future::AdmitFuture;
-pub use permit::{AdmissionPermit, AdmissionRef};
+pub use permit::{AdmissionPermit, AdmissionRef, Admit, AdmitFuture};
 pub use request::AdmissionRequest;
 pub use run::RunToDeadline;

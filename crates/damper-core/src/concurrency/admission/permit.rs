@@ -1,14 +1,14 @@
 //! The permit to make one call.
 
-use super::request::End;
-use super::{Admission, RunToDeadline};
+use super::request::{Admitted, End, Entrant};
+use super::{Admission, NotAdmitted, RunToDeadline};
 use crate::Deadline;
 use crate::DeadlineExceeded;
-use crate::concurrency::{LimitRule, Outcome};
+use crate::concurrency::bulkhead::permit::sealed::{Learning, Slotted};
+use crate::concurrency::{AcquirePermit, AcquirePermitFuture, BulkheadPermit, LimitRule};
 #[cfg(feature = "tokio")]
 use crate::time::TokioSleep;
 use crate::time::{Clock, Sleep};
-use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
 
@@ -16,129 +16,54 @@ use core::time::Duration;
 ///
 /// `&Admission`, or `Arc<Admission>` where the permit has to outlive the borrow.
 #[cfg(feature = "alloc")]
-pub trait AdmissionRef: Deref<Target: sealed::Gated> {}
+pub trait AdmissionRef: Deref<Target: sealed::Admits> {}
 
-impl<A: Deref<Target: sealed::Gated>> AdmissionRef for A {}
+impl<A: Deref<Target: sealed::Admits>> AdmissionRef for A {}
 
 pub(crate) mod sealed {
-    use super::super::NotAdmitted;
-    use super::super::request::Entrant;
-    use crate::concurrency::Outcome;
-    use crate::concurrency::queue::{Place, Queued};
-    use crate::time::Clock;
-    use core::fmt;
-    use core::task::Waker;
-    use core::time::Duration;
+    use super::{Admitted, Clock, Entrant, Learning, NotAdmitted, Slotted};
 
-    /// The result of a call's arrival.
-    #[derive(Debug)]
-    pub enum Entry {
-        /// The call has a slot, since this tick.
-        Entered(u64),
-        /// The call has a place in the queue.
-        Queued(Queued),
-    }
-
-    /// The methods of a gate for its permits and for calls that wait for one.
-    ///
-    /// Slots are taken since a tick.
-    pub trait Gated: fmt::Debug {
+    /// An admission of any rule.
+    pub trait Admits: Slotted<Ticket = Admitted, Wish = Entrant, Refusal = NotAdmitted> + Learning {
         type Clock: Clock;
 
         fn clock(&self) -> &Self::Clock;
-
-        /// Takes a slot, if one is free.
-        fn enter(&self, entrant: &Entrant) -> Result<u64, NotAdmitted>;
-
-        /// Takes a slot, or a place in the queue where `waker` wakes the call.
-        fn join(&self, entrant: &Entrant, waker: Waker) -> Result<Entry, NotAdmitted>;
-
-        /// Returns the fate of a queued call; `None` if it still waits, and then `waker` wakes it.
-        fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<u64, NotAdmitted>>;
-
-        /// Removes a call from the queue. If it has got a slot, that is freed.
-        fn leave(&self, place: Place);
-
-        /// Returns the time until a waiting call is too late or has waited for long enough.
-        ///
-        /// `None` if it may wait for ever.
-        fn patience(&self, entrant: &Entrant) -> Option<Duration>;
-
-        /// Records the outcome of a call.
-        fn record(&self, began: u64, outcome: Outcome);
-
-        /// Frees the slot of a permit.
-        fn release(&self);
     }
 }
 
-use sealed::Gated;
+use sealed::Admits;
 
-/// The permit to make one call, which holds a slot of an [`Admission`](super::Admission) until it is dropped.
+/// The permit of an [`Admission`](super::Admission), on which the caller records the outcome of its call.
 ///
-/// The caller records the outcome of the call on it.
-///
-/// Keep it for as long as the call takes, including a response body that is still to come, and end the call at its
-/// [deadline](Self::deadline). A permit that is never dropped (by [`core::mem::forget`], say) keeps its slot for good.
-#[must_use = "a permit that is dropped at once frees its slot"]
+/// End the call at its [deadline](BulkheadPermit::deadline).
 #[cfg(feature = "alloc")]
-pub struct AdmissionPermit<A: AdmissionRef> {
-    gate: A,
-    /// When the permit was given, in ticks.
-    began: u64,
-    end: Option<End>,
-}
+pub type AdmissionPermit<A> = BulkheadPermit<A>;
 
-impl<A: AdmissionRef> AdmissionPermit<A> {
-    #[inline]
-    pub(super) fn new(gate: A, began: u64, end: Option<End>) -> Self {
-        Self { gate, began, end }
-    }
+/// How to wait to be admitted. Made by [`Admission::admit`](super::Admission::admit).
+///
+/// It is refused with [`NotAdmitted`](super::NotAdmitted): at once if the call is late or the queue is full of other calls; later if it
+/// becomes late, gives way or has waited for long enough. It sleeps only if the request has a deadline or a
+/// [longest wait](super::AdmissionRequest::wait_at_most).
+#[cfg(feature = "alloc")]
+pub type Admit<A> = AcquirePermit<A>;
 
+/// Waits to be admitted. Made by [`AcquirePermit::sleeping_by`].
+///
+/// If it is polled only after its deadline, the next call gets its slot.
+#[cfg(feature = "alloc")]
+pub type AdmitFuture<A, S> = AcquirePermitFuture<A, S>;
+
+/// Of an [`Admission`](crate::concurrency::Admission).
+impl<A: AdmissionRef> BulkheadPermit<A> {
     /// Returns the deadline of the request, on the gate's clock: when to end the call.
     ///
     /// It never passes if the request had none.
-    pub fn deadline(&self) -> Deadline<&<A::Target as Gated>::Clock> {
-        let clock = self.gate.clock();
-        match self.end {
-            Some(End { at, left }) => Deadline::ending_at(at.tick(), left, clock),
-            None => Deadline::never(clock),
+    pub fn deadline(&self) -> Deadline<&<A::Target as Admits>::Clock> {
+        let (gate, Admitted { end, .. }) = self.parts();
+        match end {
+            Some(End { at, left }) => Deadline::ending_at(at.tick(), left, gate.clock()),
+            None => Deadline::never(gate.clock()),
         }
-    }
-
-    /// Records that the service did its work: the time since the permit was taken counts.
-    #[inline]
-    pub fn success(self) {
-        self.record(Outcome::Success);
-    }
-
-    /// Records that the call was ended at its deadline, or that a service behind it was overloaded.
-    ///
-    /// If that happens to more than a tenth of the calls, and the limit is reached, an adaptive limit shrinks.
-    #[inline]
-    pub fn overloaded(self) {
-        self.record(Outcome::Overloaded);
-    }
-
-    /// Records nothing, as if the permit were dropped.
-    #[inline]
-    pub fn ignore(self) {
-        self.record(Outcome::Ignored);
-    }
-
-    /// Records `outcome`.
-    #[inline]
-    pub fn record(self, outcome: Outcome) {
-        self.record_early(outcome);
-    }
-
-    /// Records `outcome` now, while the call goes on: its slot stays taken until the permit is dropped.
-    ///
-    /// It is for a response whose body streams on: the time until now is the service's, and the rest is the reader's. Each
-    /// recorded outcome counts as a call.
-    #[inline]
-    pub fn record_early(&self, outcome: Outcome) {
-        self.gate.record(self.began, outcome);
     }
 
     /// Runs a future under this permit until the [deadline](Self::deadline), and ends it there.
@@ -188,7 +113,7 @@ impl<A: AdmissionRef> AdmissionPermit<A> {
     }
 }
 
-impl<A, R, C> AdmissionPermit<A>
+impl<A, R, C> BulkheadPermit<A>
 where
     A: Deref<Target = Admission<R, C>>,
     R: LimitRule,
@@ -197,22 +122,6 @@ where
     /// Returns the median of recent service times of the gate, as [`Admission::median_service_time`].
     #[must_use]
     pub fn median_service_time(&self) -> Option<Duration> {
-        self.gate.median_service_time()
-    }
-}
-
-impl<A: AdmissionRef> Drop for AdmissionPermit<A> {
-    #[inline]
-    fn drop(&mut self) {
-        self.gate.release();
-    }
-}
-
-impl<A: AdmissionRef> fmt::Debug for AdmissionPermit<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdmissionPermit")
-            .field("gate", &&*self.gate)
-            .field("deadline", &self.deadline())
-            .finish_non_exhaustive()
+        self.parts().0.median_service_time()
     }
 }

@@ -109,6 +109,14 @@ pub struct Entrant {
     pub(super) wait_end: Option<Expiry>,
 }
 
+/// A call that was admitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Admitted {
+    /// When it got its permit, in ticks.
+    pub(super) began: u64,
+    pub(super) end: Option<End>,
+}
+
 /// The end of a call's time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
@@ -118,6 +126,12 @@ pub(super) struct End {
 }
 
 impl Entrant {
+    /// Returns this call, admitted now.
+    #[inline]
+    pub(super) fn admitted(&self, began: u64) -> Admitted {
+        Admitted { began, end: self.end }
+    }
+
     /// Returns whether `needed` ticks from `now` are too many.
     #[inline]
     pub(super) fn is_late(&self, now: u64, needed: u64) -> bool {

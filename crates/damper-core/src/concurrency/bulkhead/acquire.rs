@@ -5,7 +5,7 @@ use super::BulkheadPermit;
 use super::patience::Patience;
 #[cfg(feature = "std")]
 use super::permit::sealed::Entry;
-use super::permit::sealed::Slotted;
+use super::permit::sealed::{SlotRef, Slotted};
 use super::{AcquirePermitFuture, BulkheadFull, BulkheadRef, FullCause};
 use crate::Deadline;
 #[cfg(feature = "std")]
@@ -32,22 +32,31 @@ use core::time::Duration;
 /// [`FullCause::NoQueue`](super::FullCause::NoQueue).
 #[must_use = "nothing waits before `wait` is called or the future is awaited"]
 #[cfg(feature = "alloc")]
-pub struct AcquirePermit<B> {
+pub struct AcquirePermit<B: SlotRef> {
     /// The refusal is that of a key without a limit.
-    pub(super) bulkhead: Result<B, BulkheadFull>,
-    pub(super) patience: Patience,
+    pub(super) limit: Result<B, <B::Target as Slotted>::Refusal>,
+    pub(super) wish: <B::Target as Slotted>::Wish,
+}
+
+impl<B: SlotRef> AcquirePermit<B> {
+    pub(in crate::concurrency) fn new(
+        limit: Result<B, <B::Target as Slotted>::Refusal>,
+        wish: <B::Target as Slotted>::Wish,
+    ) -> Self {
+        Self { limit, wish }
+    }
 }
 
 impl<B: BulkheadRef> AcquirePermit<B> {
-    pub(in crate::concurrency) fn of(bulkhead: Result<B, BulkheadFull>) -> Self {
-        Self { bulkhead, patience: Patience::default() }
+    pub(in crate::concurrency) fn of(limit: Result<B, BulkheadFull>) -> Self {
+        Self::new(limit, Patience::default())
     }
 
     /// Sets the longest wait in the queue. Default: for ever.
     ///
     /// With [`by`](Self::by) too, the earlier end counts.
     pub fn within(mut self, longest: Duration) -> Self {
-        self.patience.longest = Some(longest);
+        self.wish.longest = Some(longest);
         self
     }
 
@@ -72,23 +81,24 @@ impl<B: BulkheadRef> AcquirePermit<B> {
     /// # Ok::<(), damper::BulkheadFull>(())
     /// ```
     pub fn by<C: Clock>(mut self, deadline: &Deadline<C>) -> Self {
-        if let Ok(bulkhead) = &self.bulkhead
+        if let Ok(limit) = &self.limit
             && !deadline.is_never()
         {
-            let until = bulkhead.expiry_after(deadline.remaining());
-            self.patience.until = Some(self.patience.until.map_or(until, |earlier| earlier.earlier(until)));
+            self.wish.wait_until(limit.expiry_after(deadline.remaining()));
         }
         self
     }
 
     /// Returns the refusal of a call whose time to wait is over.
     pub(crate) fn timed_out(&self) -> BulkheadFull {
-        match &self.bulkhead {
-            Ok(bulkhead) => BulkheadFull::new(bulkhead.limit(), FullCause::TimedOut),
+        match &self.limit {
+            Ok(limit) => BulkheadFull::new(limit.limit(), FullCause::TimedOut),
             Err(full) => *full,
         }
     }
+}
 
+impl<B: SlotRef> AcquirePermit<B> {
     /// Blocks the thread until there is a permit.
     ///
     /// The first wait of a thread allocates its waker.
@@ -98,27 +108,13 @@ impl<B: BulkheadRef> AcquirePermit<B> {
     /// [`BulkheadFull`]: at once if there is no queue, or no place in it; later if the time is over or a newer call took the
     /// place.
     #[cfg(feature = "std")]
-    pub fn wait(self) -> Result<BulkheadPermit<B>, BulkheadFull> {
-        let bulkhead = self.bulkhead?;
-        if bulkhead.enter().is_err() {
-            let parker = Parker::of_this_thread();
-            // The wake-ups are counted before each check, so that none is lost between a check and the wait.
-            let mut seen = parker.wake_ups();
-            if let Entry::Queued(Queued { place, displaced }, expiry) = bulkhead.join(self.patience, parker.waker())? {
-                let stay = Stay { limit: &*bulkhead, place };
-                displaced.into_iter().for_each(Waker::wake);
-                let fate = loop {
-                    parker.wait(seen, expiry.map(|expiry| bulkhead.remaining(expiry)));
-                    seen = parker.wake_ups();
-                    if let Some(fate) = bulkhead.look(place, expiry, parker.waker()) {
-                        break fate;
-                    }
-                };
-                core::mem::forget(stay);
-                fate?;
-            }
-        }
-        Ok(BulkheadPermit::of_slot(bulkhead))
+    pub fn wait(self) -> Result<BulkheadPermit<B>, <B::Target as Slotted>::Refusal> {
+        let limit = self.limit?;
+        let ticket = match limit.enter(&self.wish) {
+            Ok(ticket) => ticket,
+            Err(_) => wait_in_queue(&*limit, self.wish)?,
+        };
+        Ok(BulkheadPermit::of_slot(limit, ticket))
     }
 
     /// Returns a future that waits for a permit, on any runtime.
@@ -167,6 +163,28 @@ impl<L: Slotted + ?Sized> Drop for Stay<'_, L> {
     }
 }
 
+#[cfg(feature = "std")]
+#[cold]
+fn wait_in_queue<L: Slotted + ?Sized>(limit: &L, mut wish: L::Wish) -> Result<L::Ticket, L::Refusal> {
+    let parker = Parker::of_this_thread();
+    // The wake-ups are counted before each check, so that none is lost between a check and the wait.
+    let mut seen = parker.wake_ups();
+    let Queued { place, displaced } = match limit.join(&mut wish, parker.waker())? {
+        Entry::Entered(ticket) => return Ok(ticket),
+        Entry::Queued(queued) => queued,
+    };
+    let stay = Stay { limit, place };
+    displaced.into_iter().for_each(Waker::wake);
+    loop {
+        parker.wait(seen, limit.remaining(&wish));
+        seen = parker.wake_ups();
+        if let Some(fate) = limit.look(place, &wish, parker.waker()) {
+            core::mem::forget(stay);
+            return fate;
+        }
+    }
+}
+
 /// Waits in a future that sleeps by tokio's timer, if its wait has an end.
 ///
 /// # Panics
@@ -174,8 +192,8 @@ impl<L: Slotted + ?Sized> Drop for Stay<'_, L> {
 /// If polled outside of a tokio runtime whose timer is enabled, once it has to wait and its wait has an end. Elsewhere:
 /// [`sleeping_by`](AcquirePermit::sleeping_by).
 #[cfg(feature = "tokio")]
-impl<B: BulkheadRef> IntoFuture for AcquirePermit<B> {
-    type Output = Result<BulkheadPermit<B>, BulkheadFull>;
+impl<B: SlotRef> IntoFuture for AcquirePermit<B> {
+    type Output = Result<BulkheadPermit<B>, <B::Target as Slotted>::Refusal>;
     type IntoFuture = AcquirePermitFuture<B, TokioSleep>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -183,11 +201,8 @@ impl<B: BulkheadRef> IntoFuture for AcquirePermit<B> {
     }
 }
 
-impl<B: BulkheadRef> fmt::Debug for AcquirePermit<B> {
+impl<B: SlotRef> fmt::Debug for AcquirePermit<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AcquirePermit")
-            .field("bulkhead", &self.bulkhead.as_ref().map(|bulkhead| &**bulkhead))
-            .field("patience", &self.patience)
-            .finish()
+        f.debug_struct("AcquirePermit").field("limit", &self.limit.as_deref().ok()).field("wish", &self.wish).finish()
     }
 }

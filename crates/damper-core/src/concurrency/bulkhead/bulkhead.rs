@@ -214,7 +214,7 @@ impl<C: QueueClock> Bulkhead<C> {
     #[inline]
     pub fn try_acquire(&self) -> Result<BulkheadPermit<&Self>, BulkheadFull> {
         self.take()?;
-        Ok(BulkheadPermit::of_slot(self))
+        Ok(BulkheadPermit::of_slot(self, ()))
     }
 
     /// Takes a permit as [`try_acquire`](Self::try_acquire) does, with its own reference to the bulkhead.
@@ -228,7 +228,7 @@ impl<C: QueueClock> Bulkhead<C> {
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<BulkheadPermit<Arc<Self>>, BulkheadFull> {
         self.take()?;
-        Ok(BulkheadPermit::of_slot(Arc::clone(self)))
+        Ok(BulkheadPermit::of_slot(Arc::clone(self), ()))
     }
 
     /// Makes one call if a slot is free and no call waits for it.
@@ -384,13 +384,11 @@ impl<C: QueueClock> Bulkhead<C> {
 impl<C: QueueClock> Slotted for Bulkhead<C> {
     type Ticket = ();
 
-    #[inline]
-    fn ticket(&self) {}
+    #[cfg(feature = "alloc")]
+    type Wish = Patience;
 
     #[cfg(feature = "alloc")]
-    fn limit(&self) -> u32 {
-        Bulkhead::limit(self)
-    }
+    type Refusal = BulkheadFull;
 
     #[inline]
     fn release(&self) {
@@ -403,34 +401,34 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
 
     #[cfg(feature = "alloc")]
     #[inline]
-    fn enter(&self) -> Result<(), BulkheadFull> {
+    fn enter(&self, _: &Patience) -> Result<(), BulkheadFull> {
         self.take().map(|_| ())
     }
 
     #[cfg(feature = "alloc")]
-    fn join(&self, patience: Patience, waker: Waker) -> Result<Entry, BulkheadFull> {
+    fn join(&self, patience: &mut Patience, waker: Waker) -> Result<Entry<()>, BulkheadFull> {
         if self.places == 0 {
             return Err(self.full(FullCause::NoQueue));
         }
-        let (expiry, moment) = (patience.expiry(&self.clock), self.now());
+        let (expiry, moment) = (patience.begin(&self.clock), self.now());
         if expiry.is_some_and(|expiry| expiry.has_passed(moment.now)) {
             return Err(self.full(FullCause::TimedOut));
         }
         match self.queue.join(&self.slots, moment, |_| (), expiry, waker) {
-            Ok(None) => Ok(Entry::Entered),
-            Ok(Some(queued)) => Ok(Entry::Queued(queued, expiry)),
+            Ok(None) => Ok(Entry::Entered(())),
+            Ok(Some(queued)) => Ok(Entry::Queued(queued)),
             Err(Full::NoQueue | Full::NoVictim) => Err(self.full(FullCause::QueueFull)),
         }
     }
 
     #[cfg(feature = "alloc")]
-    fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>> {
+    fn look(&self, place: Place, patience: &Patience, waker: Waker) -> Option<Result<(), BulkheadFull>> {
         let moment = self.now();
         let cause = match self.queue.look(&self.slots, moment, place, false, waker)? {
             Fate::Granted => return Some(Ok(())),
             Fate::Refused(Some(Cause::Late)) | Fate::Waiting => FullCause::TimedOut,
             // Another call has the place by now. The present cause is the likely one.
-            Fate::Refused(None) if expiry.is_some_and(|expiry| expiry.has_passed(moment.now)) => FullCause::TimedOut,
+            Fate::Refused(None) if patience.has_passed(moment.now) => FullCause::TimedOut,
             Fate::Refused(Some(Cause::Displaced) | None) => FullCause::Displaced,
         };
         Some(Err(self.full(cause)))
@@ -442,13 +440,18 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
     }
 
     #[cfg(feature = "alloc")]
+    fn limit(&self) -> u32 {
+        Bulkhead::limit(self)
+    }
+
+    #[cfg(feature = "alloc")]
     fn expiry_after(&self, wait: Duration) -> Expiry {
         Expiry::after(wait, &self.clock)
     }
 
     #[cfg(feature = "alloc")]
-    fn remaining(&self, expiry: Expiry) -> Duration {
-        expiry.remaining(&self.clock)
+    fn remaining(&self, patience: &Patience) -> Option<Duration> {
+        patience.remaining(&self.clock)
     }
 }
 

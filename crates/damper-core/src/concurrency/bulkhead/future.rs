@@ -1,11 +1,11 @@
 //! Waiting for a permit in a future.
 
-use super::permit::sealed::{Entry, Slotted};
-use super::{AcquirePermit, BulkheadFull, BulkheadPermit, BulkheadRef};
-use crate::concurrency::queue::Expiry;
+use super::permit::sealed::{Entry, SlotRef, Slotted};
+use super::{AcquirePermit, BulkheadPermit};
 use crate::concurrency::queue::{Place, Queued};
 use crate::time::Sleep;
 use core::fmt;
+use core::ops::Deref;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 use pin_project_lite::pin_project;
@@ -27,68 +27,66 @@ pin_project! {
     /// again after it was ready, it is pending for ever.
     #[must_use = "futures do nothing unless they are polled"]
     #[cfg(feature = "alloc")]
-    pub struct AcquirePermitFuture<B: BulkheadRef, S: Sleep> {
+    pub struct AcquirePermitFuture<B: SlotRef, S: Sleep> {
         // `None` once it was ready.
         acquire: Option<AcquirePermit<B>>,
         // `Some` while it is in the queue.
         place: Option<Place>,
-        expiry: Option<Expiry>,
         sleep: S,
         #[pin]
         sleeping: Option<S::Sleeping>,
     }
 
-    impl<B: BulkheadRef, S: Sleep> PinnedDrop for AcquirePermitFuture<B, S> {
+    impl<B: SlotRef, S: Sleep> PinnedDrop for AcquirePermitFuture<B, S> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let (Some(AcquirePermit { bulkhead: Ok(bulkhead), .. }), Some(place)) = (this.acquire, this.place.take()) {
-                bulkhead.leave(place);
+            if let (Some(AcquirePermit { limit: Ok(limit), .. }), Some(place)) = (this.acquire, this.place.take()) {
+                limit.leave(place);
             }
         }
     }
 }
 
-impl<B: BulkheadRef, S: Sleep> AcquirePermitFuture<B, S> {
+/// The slot of a call, or its refusal.
+type SlotOf<B> = Result<<<B as Deref>::Target as Slotted>::Ticket, <<B as Deref>::Target as Slotted>::Refusal>;
+
+impl<B: SlotRef, S: Sleep> AcquirePermitFuture<B, S> {
     pub(super) fn new(acquire: AcquirePermit<B>, sleep: S) -> Self {
-        Self { acquire: Some(acquire), place: None, expiry: None, sleep, sleeping: None }
+        Self { acquire: Some(acquire), place: None, sleep, sleeping: None }
     }
 
-    /// Polls for a slot; ready when one is taken.
-    fn poll_slot(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), BulkheadFull>> {
+    /// Polls for a slot of this limit; ready when one is taken.
+    fn poll_slot(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<SlotOf<B>> {
         let mut this = self.project();
-        let Some(acquire) = this.acquire else { return Poll::Pending };
-        let bulkhead = match &acquire.bulkhead {
-            Ok(bulkhead) => bulkhead,
-            Err(full) => return Poll::Ready(Err(*full)),
-        };
+        let Some(AcquirePermit { limit: Ok(limit), wish }) = this.acquire else { return Poll::Pending };
         let place = match *this.place {
             Some(place) => {
-                if let Some(fate) = bulkhead.look(place, *this.expiry, context.waker().clone()) {
+                if let Some(fate) = limit.look(place, wish, context.waker().clone()) {
                     *this.place = None;
                     return Poll::Ready(fate);
                 }
                 place
             }
-            None => match bulkhead.enter() {
-                Ok(()) => return Poll::Ready(Ok(())),
-                Err(_) => match bulkhead.join(acquire.patience, context.waker().clone())? {
-                    Entry::Entered => return Poll::Ready(Ok(())),
-                    Entry::Queued(Queued { place, displaced }, expiry) => {
-                        (*this.place, *this.expiry) = (Some(place), expiry);
+            None => match limit.enter(wish) {
+                Ok(ticket) => return Poll::Ready(Ok(ticket)),
+                Err(_) => match limit.join(wish, context.waker().clone())? {
+                    Entry::Entered(ticket) => return Poll::Ready(Ok(ticket)),
+                    Entry::Queued(Queued { place, displaced }) => {
+                        *this.place = Some(place);
                         displaced.into_iter().for_each(Waker::wake);
                         place
                     }
                 },
             },
         };
-        let Some(expiry) = *this.expiry else { return Poll::Pending };
         if this.sleeping.is_none() {
-            this.sleeping.set(Some(this.sleep.sleep(bulkhead.remaining(expiry))));
+            let Some(remaining) = limit.remaining(wish) else { return Poll::Pending };
+            this.sleeping.set(Some(this.sleep.sleep(remaining)));
         }
         if let Some(sleeping) = this.sleeping.as_mut().as_pin_mut() {
             ready!(sleeping.poll(context));
-            // The timer may be ahead of the bulkhead's clock.
-            if let Some(fate) = bulkhead.look(place, *this.expiry, context.waker().clone()) {
+            // The timer may be ahead of the limit's clock, and an admission may need less time by now.
+            if let Some(fate) = limit.look(place, wish, context.waker().clone()) {
                 *this.place = None;
                 return Poll::Ready(fate);
             }
@@ -100,21 +98,28 @@ impl<B: BulkheadRef, S: Sleep> AcquirePermitFuture<B, S> {
     }
 }
 
-impl<B: BulkheadRef, S: Sleep> Future for AcquirePermitFuture<B, S> {
-    type Output = Result<BulkheadPermit<B>, BulkheadFull>;
+impl<B: SlotRef, S: Sleep> Future for AcquirePermitFuture<B, S> {
+    type Output = Result<BulkheadPermit<B>, <B::Target as Slotted>::Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let slot = ready!(self.as_mut().poll_slot(context));
+        let slot = match &self.acquire {
+            Some(AcquirePermit { limit: Ok(_), .. }) => Some(ready!(self.as_mut().poll_slot(context))),
+            _ => None,
+        };
         let mut this = self.project();
-        let Some(acquire) = this.acquire.take() else { return Poll::Pending };
-        let permit = slot.and(acquire.bulkhead).map(BulkheadPermit::of_slot);
+        let Some(AcquirePermit { limit, .. }) = this.acquire.take() else { return Poll::Pending };
+        let permit = match (limit, slot) {
+            (Ok(limit), Some(slot)) => slot.map(|ticket| BulkheadPermit::of_slot(limit, ticket)),
+            (Err(refusal), _) => Err(refusal),
+            (Ok(_), None) => return Poll::Pending,
+        };
         // After the permit was made, so that it frees the slot if the drop of a sleep panics.
         this.sleeping.set(None);
         Poll::Ready(permit)
     }
 }
 
-impl<B: BulkheadRef, S: Sleep> fmt::Debug for AcquirePermitFuture<B, S> {
+impl<B: SlotRef, S: Sleep> fmt::Debug for AcquirePermitFuture<B, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_queued = self.place.is_some();
         f.debug_struct("AcquirePermitFuture")

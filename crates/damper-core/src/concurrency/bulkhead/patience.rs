@@ -12,12 +12,26 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Returns the end of a wait that begins now; `None` if it has none.
-    pub(in crate::concurrency) fn expiry(self, clock: &impl QueueClock) -> Option<Expiry> {
-        let longest = self.longest.map(|longest| Expiry::after(longest, clock));
-        match (longest, self.until) {
-            (Some(longest), Some(until)) => Some(longest.earlier(until)),
-            (longest, until) => longest.or(until),
+    /// Waits until then at most.
+    pub(in crate::concurrency) fn wait_until(&mut self, until: Expiry) {
+        self.until = Some(self.until.map_or(until, |earlier| earlier.earlier(until)));
+    }
+
+    /// Begins the wait now, and returns its end; `None` if it has none.
+    pub(in crate::concurrency) fn begin(&mut self, clock: &impl QueueClock) -> Option<Expiry> {
+        if let Some(longest) = self.longest.take() {
+            self.wait_until(Expiry::after(longest, clock));
         }
+        self.until
+    }
+
+    /// Returns whether the end has passed at this tick.
+    pub(in crate::concurrency) fn has_passed(&self, now: u64) -> bool {
+        self.until.is_some_and(|until| until.has_passed(now))
+    }
+
+    /// Returns the time until the end of a wait that has begun.
+    pub(in crate::concurrency) fn remaining(&self, clock: &impl QueueClock) -> Option<Duration> {
+        self.until.map(|until| until.remaining(clock))
     }
 }

@@ -1,36 +1,48 @@
 //! The permit to make one call.
 
+#[cfg(feature = "alloc")]
+use super::{BulkheadFull, patience::Patience};
+use crate::concurrency::Outcome;
 use core::fmt;
 use core::ops::Deref;
+use core::time::Duration;
 
-/// A pointer to a bulkhead that a [`BulkheadPermit`] can hold.
+/// A pointer to a limit with slots that a [`BulkheadPermit`] can hold.
 ///
 /// `&Bulkhead`, `Arc<Bulkhead>` where the permit has to outlive the borrow, or the same of an
 /// [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit).
+#[cfg(feature = "alloc")]
+pub trait BulkheadRef: Deref<Target: sealed::Slotted<Wish = Patience, Refusal = BulkheadFull>> {}
+
+#[cfg(feature = "alloc")]
+impl<B: Deref<Target: sealed::Slotted<Wish = Patience, Refusal = BulkheadFull>>> BulkheadRef for B {}
+
+/// A pointer to a limit with slots that a [`BulkheadPermit`] can hold.
+#[cfg(not(feature = "alloc"))]
 pub trait BulkheadRef: Deref<Target: sealed::Slotted> {}
 
+#[cfg(not(feature = "alloc"))]
 impl<B: Deref<Target: sealed::Slotted>> BulkheadRef for B {}
 
 pub(crate) mod sealed {
-    #[cfg(feature = "alloc")]
-    use super::super::{BulkheadFull, patience::Patience};
+    use crate::concurrency::Outcome;
     #[cfg(feature = "alloc")]
     use crate::concurrency::queue::{Expiry, Place, Queued};
     use crate::time::Clock;
     use core::fmt;
+    use core::ops::Deref;
     #[cfg(feature = "alloc")]
     use core::task::Waker;
-    #[cfg(feature = "alloc")]
     use core::time::Duration;
 
     /// The result of a call's arrival.
     #[cfg(feature = "alloc")]
     #[derive(Debug)]
-    pub enum Entry {
+    pub enum Entry<T> {
         /// The call has a slot.
-        Entered,
-        /// The call has a place in the queue, and its wait this end.
-        Queued(Queued, Option<Expiry>),
+        Entered(T),
+        /// The call has a place in the queue.
+        Queued(Queued),
     }
 
     /// A clock, or none where no call waits.
@@ -60,89 +72,171 @@ pub(crate) mod sealed {
         }
     }
 
-    /// The methods of a bulkhead for its permits and for calls that wait for one.
+    /// The methods of a limit with slots, for its permits and for calls that wait for one.
     pub trait Slotted: fmt::Debug {
-        /// Marks the beginning of a permit: a time, or nothing.
-        type Ticket: Copy + Send + Sync + Unpin + 'static;
+        /// What a permit knows of its call: when it began, when it has to end, or nothing.
+        type Ticket: Copy + fmt::Debug + Send + Sync + Unpin + 'static;
 
-        /// Returns the ticket of a call that has got its slot.
-        fn ticket(&self) -> Self::Ticket;
+        /// What a call that may wait asks for.
+        #[cfg(feature = "alloc")]
+        type Wish: fmt::Debug;
+
+        #[cfg(feature = "alloc")]
+        type Refusal;
 
         /// Frees the slot of a permit.
         fn release(&self);
 
-        /// Returns the limit in force.
-        #[cfg(feature = "alloc")]
-        fn limit(&self) -> u32;
-
         /// Takes a slot, if one is free and no call waits for it.
         #[cfg(feature = "alloc")]
-        fn enter(&self) -> Result<(), BulkheadFull>;
+        fn enter(&self, wish: &Self::Wish) -> Result<Self::Ticket, Self::Refusal>;
 
-        /// Takes a slot, or a place in the queue where `waker` wakes the call.
+        /// Takes a slot, or a place in the queue where `waker` wakes the call. Its wait begins now.
         ///
         /// The caller wakes the call that it displaced.
         #[cfg(feature = "alloc")]
-        fn join(&self, patience: Patience, waker: Waker) -> Result<Entry, BulkheadFull>;
+        fn join(&self, wish: &mut Self::Wish, waker: Waker) -> Result<Entry<Self::Ticket>, Self::Refusal>;
 
-        /// Returns the fate of a queued call with this `expiry`; `None` if it still waits.
+        /// Returns the fate of a queued call; `None` if it still waits.
         ///
         /// A call that still waits is woken by `waker`. If a waker panics, the call's slot is freed.
         #[cfg(feature = "alloc")]
-        fn look(&self, place: Place, expiry: Option<Expiry>, waker: Waker) -> Option<Result<(), BulkheadFull>>;
+        fn look(&self, place: Place, wish: &Self::Wish, waker: Waker) -> Option<Result<Self::Ticket, Self::Refusal>>;
 
         /// Removes a call from the queue. If it has got a slot, that is freed.
         #[cfg(feature = "alloc")]
         fn leave(&self, place: Place);
 
+        /// Returns the limit in force.
+        #[cfg(feature = "alloc")]
+        fn limit(&self) -> u32;
+
         /// Returns the end of a wait that begins now.
         #[cfg(feature = "alloc")]
         fn expiry_after(&self, wait: Duration) -> Expiry;
 
-        /// Returns the time until `expiry`.
+        /// Returns the time after which a queued call has to look again; `None` if it may wait for ever.
         #[cfg(feature = "alloc")]
-        fn remaining(&self, expiry: Expiry) -> Duration;
+        fn remaining(&self, wish: &Self::Wish) -> Option<Duration>;
+    }
+
+    /// A pointer to a limit with slots.
+    pub trait SlotRef: Deref<Target: Slotted> {}
+
+    impl<L: Deref<Target: Slotted>> SlotRef for L {}
+
+    /// A limit that learns from the calls under its permits.
+    pub trait Learning: Slotted {
+        /// Records the outcome of a call.
+        fn record(&self, ticket: Self::Ticket, outcome: Outcome);
+
+        /// Returns how long calls take without overload, once that is known.
+        fn usual_latency(&self) -> Option<Duration>;
     }
 }
 
-use sealed::Slotted;
+use sealed::{Learning, SlotRef, Slotted};
 
 /// The permit to make one call, which holds a slot until it is dropped.
 ///
-/// The slot is that of a [`Bulkhead`](super::Bulkhead) or an [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit).
+/// The slot is that of a [`Bulkhead`](super::Bulkhead), an [`AdaptiveLimit`](crate::concurrency::AdaptiveLimit) or an
+/// [`Admission`](crate::concurrency::Admission). The latter two learn from the outcome that the caller records on it. A dropped
+/// permit records none.
 ///
 /// Keep it for as long as the call takes, including a response body that is still to come. A permit that is never dropped (by
 /// [`core::mem::forget`], say) keeps its slot for good.
 #[must_use = "a permit that is dropped at once frees its slot"]
-pub struct BulkheadPermit<B: BulkheadRef> {
-    bulkhead: B,
+pub struct BulkheadPermit<B: SlotRef> {
+    limit: B,
     ticket: <B::Target as Slotted>::Ticket,
 }
 
-impl<B: BulkheadRef> BulkheadPermit<B> {
+impl<B: SlotRef> BulkheadPermit<B> {
     /// Returns the permit for a slot that was taken.
     #[inline]
-    pub(in crate::concurrency) fn of_slot(bulkhead: B) -> Self {
-        let ticket = bulkhead.ticket();
-        Self { bulkhead, ticket }
+    pub(in crate::concurrency) fn of_slot(limit: B, ticket: <B::Target as Slotted>::Ticket) -> Self {
+        Self { limit, ticket }
     }
 
     /// Returns the limit that gave the permit, and the permit's ticket.
     #[inline]
     pub(in crate::concurrency) fn parts(&self) -> (&B::Target, <B::Target as Slotted>::Ticket) {
-        (&self.bulkhead, self.ticket)
+        (&self.limit, self.ticket)
     }
 }
 
-impl<B: BulkheadRef> Drop for BulkheadPermit<B> {
+/// Of a limit that learns.
+impl<B: Deref<Target: Learning>> BulkheadPermit<B> {
+    /// Records that the service did its work: the time since the permit was taken counts.
+    #[inline]
+    pub fn success(self) {
+        self.record(Outcome::Success);
+    }
+
+    /// Records that the service refused the call because it is overloaded, or that the call timed out.
+    ///
+    /// If that happens to more than a tenth of the calls beyond the usual share, and the limit is reached, it shrinks.
+    #[inline]
+    pub fn overloaded(self) {
+        self.record(Outcome::Overloaded);
+    }
+
+    /// Records nothing, as if the permit were dropped.
+    #[inline]
+    pub fn ignore(self) {
+        self.record(Outcome::Ignored);
+    }
+
+    /// Records `outcome`.
+    #[inline]
+    pub fn record(self, outcome: Outcome) {
+        self.record_early(outcome);
+    }
+
+    /// Records `outcome` now, while the call goes on: its slot stays taken until the permit is dropped.
+    ///
+    /// It is for a response whose body streams on: the time until now is the service's, and the rest is the reader's. Each
+    /// recorded outcome counts as a call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::AdaptiveLimit;
+    /// use damper::concurrency::Outcome;
+    ///
+    /// let limit = AdaptiveLimit::default();
+    /// let permit = limit.try_acquire()?;
+    /// // The head of the response is there.
+    /// permit.record_early(Outcome::Success);
+    /// assert_eq!(limit.in_flight(), 1);
+    /// // The body has been read.
+    /// drop(permit);
+    /// assert_eq!(limit.in_flight(), 0);
+    /// # }
+    /// # Ok::<(), damper::BulkheadFull>(())
+    /// ```
+    #[inline]
+    pub fn record_early(&self, outcome: Outcome) {
+        self.limit.record(self.ticket, outcome);
+    }
+
+    /// Returns how long calls take without overload, once that is known.
+    pub(crate) fn usual_latency(&self) -> Option<Duration> {
+        self.limit.usual_latency()
+    }
+}
+
+impl<B: SlotRef> Drop for BulkheadPermit<B> {
     #[inline]
     fn drop(&mut self) {
-        self.bulkhead.release();
+        self.limit.release();
     }
 }
 
-impl<B: BulkheadRef> fmt::Debug for BulkheadPermit<B> {
+impl<B: SlotRef> fmt::Debug for BulkheadPermit<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("BulkheadPermit").field(&&*self.bulkhead).finish()
+        f.debug_tuple("BulkheadPermit").field(&&*self.limit).finish()
     }
 }

@@ -1,5 +1,6 @@
 //! The settings that all limits of keys have in common, and the methods of both kinds.
 
+use crate::concurrency::bulkhead::patience::Patience;
 use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadPermit, BulkheadStatus, FullCause};
 use crate::store::{Keyed, Template};
 use alloc::borrow::ToOwned;
@@ -8,11 +9,12 @@ use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
 pub(in crate::concurrency) mod sealed {
-    use crate::concurrency::BulkheadStatus;
+    use crate::concurrency::bulkhead::patience::Patience;
     use crate::concurrency::bulkhead::permit::sealed::Slotted;
+    use crate::concurrency::{BulkheadFull, BulkheadStatus};
 
     /// A limit of which each key can have one.
-    pub trait PerKey: Slotted + Sized {
+    pub trait PerKey: Slotted<Wish = Patience, Refusal = BulkheadFull> + Sized {
         /// Returns an unused limit with the settings of this one, which is unused too.
         fn alike(&self) -> Self;
 
@@ -139,8 +141,8 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> Keyed<K, LimitTemplate<L>, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let limit = self.get_or_create(key)?;
-        limit.enter()?;
-        Ok(BulkheadPermit::of_slot(limit))
+        let ticket = limit.enter(&Patience::default())?;
+        Ok(BulkheadPermit::of_slot(limit, ticket))
     }
 
     /// Waits for a permit of this key's limit, as [`Bulkhead::acquire_owned`](crate::Bulkhead::acquire_owned) does.

@@ -57,7 +57,7 @@ impl<S: QueuedSetRef> SetAcquire<S> {
     pub fn by<C: Clock>(mut self, deadline: &Deadline<C>) -> Self {
         if !deadline.is_never() {
             let until = self.set.expiry_after(deadline.remaining());
-            self.patience.until = Some(self.patience.until.map_or(until, |earlier| earlier.earlier(until)));
+            self.patience.wait_until(until);
         }
         self
     }

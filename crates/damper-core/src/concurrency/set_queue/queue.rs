@@ -277,8 +277,8 @@ pub(super) mod sealed {
             reservation
         }
 
-        fn expiry(&self, patience: Patience) -> Option<Expiry> {
-            patience.expiry(self.clock())
+        fn expiry(&self, mut patience: Patience) -> Option<Expiry> {
+            patience.begin(self.clock())
         }
 
         fn expiry_after(&self, wait: Duration) -> Expiry {
