@@ -6,7 +6,7 @@ use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
 
-/// The permit of an [`AdaptiveLimit`], or of an `Admission`, as a gate.
+/// The permit of an [`AdaptiveLimit`](crate::AdaptiveLimit), or of an `Admission`, as a gate.
 ///
 /// The head of a response tells the latency and the outcome. If trailers say later that the service was overloaded, that is told too.
 pub struct Measured<P> {

@@ -20,7 +20,9 @@ use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
-/// A wait for a permit, with its longest time. Made by [`Bulkhead::acquire`](super::Bulkhead::acquire).
+/// A wait for a permit, with its longest time.
+///
+/// Made by [`Bulkhead::acquire`](super::Bulkhead::acquire), and by `acquire` or `admit` of the other limits.
 ///
 /// Nothing is taken before [`wait`](Self::wait) is called, or a future of it is polled. With the feature `tokio` it can be
 /// awaited directly; [`sleeping_by`](Self::sleeping_by) makes a future for any other runtime.
@@ -105,8 +107,8 @@ impl<B: SlotRef> AcquirePermit<B> {
     ///
     /// # Errors
     ///
-    /// [`BulkheadFull`]: at once if there is no queue, or no place in it; later if the time is over or a newer call took the
-    /// place.
+    /// [`BulkheadFull`], or `NotAdmitted` of an admission: at once if there is no queue, or no place in it; later if the time is
+    /// over or a newer call took the place.
     #[cfg(feature = "std")]
     pub fn wait(self) -> Result<BulkheadPermit<B>, <B::Target as Slotted>::Refusal> {
         let limit = self.limit?;

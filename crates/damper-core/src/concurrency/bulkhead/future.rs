@@ -17,8 +17,8 @@ pin_project! {
     ///
     /// # Errors
     ///
-    /// [`BulkheadFull`]: when first polled if there is no queue, or no place in it; later if the time is over or a newer call
-    /// took the place.
+    /// [`BulkheadFull`](super::BulkheadFull), or `NotAdmitted` of an admission: when first polled if there is no queue, or no
+    /// place in it; later if the time is over or a newer call took the place.
     ///
     /// # Cancel safety
     ///

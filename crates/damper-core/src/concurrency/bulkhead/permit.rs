@@ -74,10 +74,10 @@ pub(crate) mod sealed {
 
     /// The methods of a limit with slots, for its permits and for calls that wait for one.
     pub trait Slotted: fmt::Debug {
-        /// What a permit knows of its call: when it began, when it has to end, or nothing.
+        /// The properties of a call that its permit knows: when it began, when it has to end, or none.
         type Ticket: Copy + fmt::Debug + Send + Sync + Unpin + 'static;
 
-        /// What a call that may wait asks for.
+        /// The request of a call that may wait.
         #[cfg(feature = "alloc")]
         type Wish: fmt::Debug;
 

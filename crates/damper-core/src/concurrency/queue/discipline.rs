@@ -18,7 +18,7 @@ pub(in crate::concurrency) trait Discipline: fmt::Debug {
     /// Whether no more calls may wait than may be in flight.
     const IS_WITHIN_LIMIT: bool;
 
-    /// The places for each call that may wait; more than one, so that granted calls take none from newcomers.
+    /// The places for each call that may wait. With two, granted calls take none from newcomers.
     const PLACES_PER_CALL: u16;
 
     /// Adds a newcomer, in the place `call`, and returns its rank.
@@ -33,6 +33,6 @@ pub(in crate::concurrency) trait Discipline: fmt::Debug {
     /// Returns the call that gets the next slot, if one waits.
     fn next(&self, ticket: impl Fn(u16) -> u64) -> Option<u16>;
 
-    /// Returns the call that gives way, if one does: to this newcomer, or because the queue has become shorter.
+    /// Returns the call that gives way to this newcomer, or to a queue that has become shorter.
     fn victim(&self, newcomer: Option<Self::Newcomer>, ticket: impl Fn(u16) -> u64) -> Option<u16>;
 }

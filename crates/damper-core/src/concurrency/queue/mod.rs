@@ -160,7 +160,7 @@ impl<D: Discipline> Queue<D> {
         self.next_ticket
     }
 
-    /// Changes the word, grants free slots to waiting calls, and refuses those that the queue has no room for.
+    /// Changes the word, grants free slots, and refuses the calls that the queue has no room for.
     ///
     /// It does so in one swap, so that no newcomer overtakes them.
     fn settle(&mut self, slots: &Slots, moment: Moment, change: impl Fn(Occupancy) -> Occupancy) {

@@ -301,9 +301,9 @@ impl SharedLine<'_> {
         }
     }
 
-    /// Whether a key may have a word of its own in this line, and the word at its home if that was ever used.
+    /// Whether a key may have a word of its own in this line, and the word at its home.
     ///
-    /// It goes by the header alone. If this is false, the key has none.
+    /// It goes by the header alone. If this is false, the key has none. There is no word if it was never used.
     #[inline]
     pub(super) fn glance(self, tag: u64) -> (bool, Option<SharedWord>) {
         let header = self.header();

@@ -337,7 +337,7 @@ fn keys_without_a_slot_stay_within_the_limit_of_each_window() {
     run::<FixedWindow>();
 }
 
-/// Random histories seldom lead here: the key spends without a slot, then has one in another tier, and comes back.
+/// Random histories seldom lead here.
 #[test]
 fn key_that_comes_back_to_a_tier_owes_what_it_spent_there_with_others() {
     let (slow, fast) = (Quota::per_second(1).burst(6), Quota::per_second(50).burst(1));
