@@ -79,10 +79,10 @@ pub(crate) mod sealed {
 
         /// The request of a call that may wait.
         #[cfg(feature = "alloc")]
-        type Wish: fmt::Debug;
+        type Wish: fmt::Debug + Send + Sync + Unpin + 'static;
 
         #[cfg(feature = "alloc")]
-        type Refusal;
+        type Refusal: Send + Sync + Unpin + 'static;
 
         /// Frees the slot of a permit.
         fn release(&self);
