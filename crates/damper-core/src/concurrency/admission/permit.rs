@@ -53,7 +53,7 @@ pub type Admit<A> = AcquirePermit<A>;
 #[cfg(feature = "alloc")]
 pub type AdmitFuture<A, S> = AcquirePermitFuture<A, S>;
 
-/// Of an [`Admission`](crate::concurrency::Admission).
+/// These methods are for the permit of an [`Admission`](crate::concurrency::Admission).
 impl<A: AdmissionRef> BulkheadPermit<A> {
     /// Returns the deadline of the request, on the gate's clock: when to end the call.
     ///

@@ -165,7 +165,7 @@ impl<B: SlotRef> BulkheadPermit<B> {
     }
 }
 
-/// Of a limit that learns.
+/// These methods are for the permit of a limit that learns.
 impl<B: Deref<Target: Learning>> BulkheadPermit<B> {
     /// Records that the service did its work: the time since the permit was taken counts.
     #[inline]

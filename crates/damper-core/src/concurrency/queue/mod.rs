@@ -200,7 +200,7 @@ impl<D: Discipline> Queue<D> {
             }
             // Granted calls keep their places until they are polled, so there may be no vacancy in a shorter queue.
             if current.queued() >= longest || self.vacant.first().is_none() {
-                // As many calls are queued after it as before, so the word stays as it is.
+                // One call leaves and one joins, so the word stays as it is.
                 break Some(self.displace_for(newcomer).ok_or(Full::NoVictim)?);
             }
             match slots.replace(current, current.joined()) {

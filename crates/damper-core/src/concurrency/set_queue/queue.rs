@@ -23,7 +23,7 @@ pub struct SetQueue<P> {
     bound: P,
     /// One slot: the call that holds it is the first, and asks the limits. All others wait for it.
     turn: Slots,
-    /// Those others.
+    /// Holds the calls that wait for the turn.
     others: SlotQueue<Arrivals>,
     /// Wakes the first call, to ask again.
     first: Guarded<Option<Waker>>,

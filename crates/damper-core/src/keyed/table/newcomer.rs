@@ -127,7 +127,7 @@ struct Candidates<'a> {
     /// The slot with the least rank.
     best: Candidate<'a>,
     vacant: u32,
-    /// Those whose owners owe nothing.
+    /// Counts the slots whose owners owe nothing.
     idle: u32,
 }
 
