@@ -8,7 +8,7 @@ use core::time::Duration;
 use damper::breaker::Verdict;
 use damper::concurrency::Outcome;
 use damper::gate::{self, Ending};
-use damper::http::{LoadSigns, Rejections, ResponseHead, ServerErrors, Statuses, TransientFailures};
+use damper::http::{Rejections, ResponseHead, ServerErrors, Statuses, TransientFailures};
 use damper::retry::Failure;
 use damper::tonic::{rejection, unavailability};
 use damper::{Bulkhead, CircuitBreaker, Deadline, Quota, RateLimiter, is_refusal};
@@ -97,7 +97,7 @@ fn grpc_statuses_in_heads_mean_what_they_meant_to_adaptive_limits() {
     for status in 100..=999 {
         for grpc in codes.iter().map(|code| Some(&**code)).chain([None]) {
             let response = response(status, grpc, None);
-            let now = LoadSigns::judge(Ok(&ResponseHead::of(&response)));
+            let now = Outcome::from(&Statuses::judge_with_grpc(Ok(&ResponseHead::of(&response))));
             let before = before::load_signs(status, grpc);
             // gRPC has no such responses: `OK` with another status than 200. The status of HTTP decides.
             let is_odd = grpc == Some("0") && !(200..=299).contains(&status) && !(400..=599).contains(&status);
@@ -130,7 +130,7 @@ fn judged(error: &(dyn Error + 'static)) -> Judged {
     Judged {
         breaker: ServerErrors::judge(Err(error)),
         throttle: Rejections::judge(Err(error)),
-        load: LoadSigns::judge(Err(error)),
+        load: Outcome::from(&Statuses::judge_with_grpc(Err(error))),
         plain: Verdict::from(&gate::Verdict::of(Ending::of_error(error))),
     }
 }

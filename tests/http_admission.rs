@@ -6,8 +6,9 @@
 mod support;
 
 use bytes::Bytes;
-use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit, NotAdmitted, Outcome};
-use damper::http::{AdmissionLayer, ConcurrencyPermit, DeadlineLayer, Head, ResponseHead};
+use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit, NotAdmitted};
+use damper::gate::{Answer, Ask, Ending, Permit};
+use damper::http::{AdmissionLayer, DeadlineLayer, Head, ResponseHead};
 use damper::{Deadline, ManualClock};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
@@ -188,11 +189,11 @@ fn never<B>(_: Request<B>) -> std::future::Pending<Result<Response<Full<Bytes>>,
 }
 
 #[test]
-fn typical_latency_of_a_gate_is_its_median() {
+fn usual_latency_of_a_gate_is_its_median() {
     let (_, gate) = gate_of_slow_calls();
-    let permit = gate.try_admit_owned(AdmissionRequest::new()).unwrap();
-    assert_eq!(permit.typical_latency(), gate.median_service_time());
-    assert!(permit.typical_latency().is_some_and(|latency| latency > SECOND));
+    let Answer::Pass(permit) = gate.ask(&AdmissionRequest::new()) else { panic!("a slot is free") };
+    assert_eq!(permit.usual_latency(), gate.median_service_time());
+    assert!(permit.usual_latency().is_some_and(|latency| latency > SECOND));
 }
 
 /// The refusal's wait is the gate's own estimate.
@@ -284,13 +285,13 @@ async fn settings_are_those_of_a_concurrency_layer() {
 /// The duration of an ignored response does not count as service time.
 #[tokio::test]
 async fn classify_chooses_the_responses_that_count() {
-    let classify = |outcome: Outcome| move |_: Result<&ResponseHead, &Infallible>| outcome;
-    for (outcome, has_median) in [(Outcome::Ignored, false), (Outcome::Success, true)] {
+    let classify = |ending: Ending| move |_: Result<&ResponseHead, &Infallible>| ending;
+    for (ending, has_median) in [(Ending::Declined, false), (Ending::Success, true)] {
         let gate = Arc::new(Admission::fixed(1));
-        let service = AdmissionLayer::new(Arc::clone(&gate)).classify(classify(outcome)).layer(service_fn(done));
+        let service = AdmissionLayer::new(Arc::clone(&gate)).classify(classify(ending)).layer(service_fn(done));
         for _ in 0..200 {
             service.clone().oneshot(get("/")).await.unwrap();
         }
-        assert_eq!(gate.median_service_time().is_some(), has_median, "{outcome:?}");
+        assert_eq!(gate.median_service_time().is_some(), has_median, "{ending:?}");
     }
 }

@@ -7,10 +7,10 @@ mod support;
 
 use bytes::Bytes;
 use damper::concurrency::{FullCause, LimitBounds, LimitRule, Outcome, WindowPlan, WindowSummary};
+use damper::gate::{Answer as GateAnswer, AnswerOf, Ask, Ending, Gate, Never, PerKey, Permit, Verdict};
 use damper::http::{
-    Acquisition, AttemptTimedOut, AttemptTimeoutLayer, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer,
-    ClientDeadlineLayer, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, DeadlineLayer, Head, LoadSigns,
-    RateLimitLayer, Refused, ResponseHead, RetryLayer,
+    AttemptTimedOut, AttemptTimeoutLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer,
+    ConcurrencyLayer, DeadlineLayer, Head, RateLimitLayer, Refused, ResponseHead, RetryLayer, Statuses,
 };
 use damper::retry::Unlimited;
 use damper::{
@@ -108,7 +108,7 @@ impl Handler {
     /// Serves the handler behind a layer.
     async fn serve<L>(&self, layer: ConcurrencyLayer<L>) -> SocketAddr
     where
-        L: ConcurrencyLimit<Permit: Send, Future: Send> + Send + Sync + 'static,
+        L: Gate<Permit: Send, Refusal: Send, Wait: Send> + for<'a> Ask<Head<'a>> + Send + Sync + 'static,
     {
         let handler = self.clone();
         serve(move |_| {
@@ -431,7 +431,7 @@ async fn adaptive_limit_of_a_key_learns_from_its_own_calls() {
 
     let routes = Arc::new(KeyedAdaptiveLimit::with_rule(EachCall(&LATENCIES), 16, Monotonic).unwrap());
     let key = |head: &Head<'_>| head.uri.path().to_owned();
-    let layer = ConcurrencyLayer::new(ByKey::new(key, Arc::clone(&routes)));
+    let layer = ConcurrencyLayer::new(PerKey::new(key, Arc::clone(&routes)));
     let mut client = Client::of(Handler::new().serve(layer).await).await;
     // The first call starts the first window, and belongs to none.
     for (path, latencies) in [("/fast", 0), ("/stream", 0), ("/fast", 1)] {
@@ -486,34 +486,48 @@ use Event::{Freed, Recorded};
 #[derive(Clone, Default)]
 struct Watched {
     events: Arc<Mutex<Vec<Event>>>,
-    typical_latency: Option<Duration>,
+    usual_latency: Option<Duration>,
 }
 
-struct WatchedPermit(Watched);
+struct WatchedPermit {
+    limit: Watched,
+    told: Option<Outcome>,
+}
 
-impl ConcurrencyPermit for WatchedPermit {
-    fn record(&mut self, outcome: Outcome) {
-        self.0.events.lock().unwrap().push(Recorded(outcome));
+impl Permit for WatchedPermit {
+    fn answered(&mut self, verdict: &Verdict) {
+        let outcome = Outcome::from(verdict);
+        self.limit.events.lock().unwrap().push(Recorded(outcome));
+        self.told = Some(outcome);
     }
 
-    fn typical_latency(&self) -> Option<Duration> {
-        self.0.typical_latency
+    fn end(mut self, verdict: &Verdict) {
+        let outcome = Outcome::from(verdict);
+        if self.told != Some(outcome) && (self.told.is_none() || outcome == Outcome::Overloaded) {
+            self.answered(verdict);
+        }
+    }
+
+    fn usual_latency(&self) -> Option<Duration> {
+        self.limit.usual_latency
     }
 }
 
 impl Drop for WatchedPermit {
     fn drop(&mut self) {
-        self.0.events.lock().unwrap().push(Freed);
+        self.limit.events.lock().unwrap().push(Freed);
     }
 }
 
-impl ConcurrencyLimit for Watched {
+impl Gate for Watched {
     type Permit = WatchedPermit;
     type Refusal = BulkheadFull;
-    type Future = Ready<Result<WatchedPermit, BulkheadFull>>;
+    type Wait = Never<WatchedPermit, BulkheadFull>;
+}
 
-    fn acquire(&self, _: &Head<'_>) -> Acquisition<WatchedPermit, BulkheadFull, Self::Future> {
-        Acquisition::Now(Ok(WatchedPermit(self.clone())))
+impl Ask<Head<'_>> for Watched {
+    fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
+        GateAnswer::Pass(WatchedPermit { limit: self.clone(), told: None })
     }
 }
 
@@ -527,25 +541,25 @@ impl Watched {
 /// A permit that does not learn from outcomes.
 struct Unlearning(Arc<AtomicUsize>);
 
-impl ConcurrencyPermit for Unlearning {
-    fn learns(&self) -> bool {
-        false
-    }
+impl Permit for Unlearning {
+    const LEARNS: bool = false;
 
-    fn record(&mut self, _: Outcome) {
+    fn answered(&mut self, _: &Verdict) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 struct NothingLearnt(Arc<AtomicUsize>);
 
-impl ConcurrencyLimit for NothingLearnt {
+impl Gate for NothingLearnt {
     type Permit = Unlearning;
     type Refusal = BulkheadFull;
-    type Future = Ready<Result<Unlearning, BulkheadFull>>;
+    type Wait = Never<Unlearning, BulkheadFull>;
+}
 
-    fn acquire(&self, _: &Head<'_>) -> Acquisition<Unlearning, BulkheadFull, Self::Future> {
-        Acquisition::Now(Ok(Unlearning(Arc::clone(&self.0))))
+impl Ask<Head<'_>> for NothingLearnt {
+    fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
+        GateAnswer::Pass(Unlearning(Arc::clone(&self.0)))
     }
 }
 
@@ -558,7 +572,7 @@ async fn permit_that_does_not_learn_records_no_outcome() {
         let layer = ConcurrencyLayer::new(NothingLearnt(Arc::clone(&recorded))).classify(
             move |_: Result<&ResponseHead<'_>, &Infallible>| {
                 counted.fetch_add(1, Ordering::Relaxed);
-                Outcome::Overloaded
+                Ending::Unavailable
             },
         );
         let service = layer.layer(service_fn(move |_: Request<Empty<Bytes>>| {
@@ -700,7 +714,7 @@ fn with_time_left(left: Duration) -> Request<Empty<Bytes>> {
 async fn call_dropped_after_a_sufficient_deadline_is_overload() {
     const GIVEN: Duration = Duration::from_millis(20);
     let enough = vec![Recorded(Outcome::Overloaded), Freed];
-    for (left, typical_latency, min_budget, expected) in [
+    for (left, usual_latency, min_budget, expected) in [
         (LONG, None, None, vec![Freed]),
         (GIVEN, None, None, vec![Freed]),
         (GIVEN, None, Some(GIVEN / 2), enough.clone()),
@@ -711,7 +725,7 @@ async fn call_dropped_after_a_sufficient_deadline_is_overload() {
         (Duration::ZERO, None, None, vec![Freed]),
         (Duration::ZERO, None, Some(Duration::ZERO), vec![Freed]),
     ] {
-        let limit = Watched { typical_latency, ..Watched::default() };
+        let limit = Watched { usual_latency, ..Watched::default() };
         let (mut server, mut client) =
             (ConcurrencyLayer::new(limit.clone()), ClientConcurrencyLayer::new(limit.clone()));
         if let Some(min_budget) = min_budget {
@@ -727,9 +741,9 @@ async fn call_dropped_after_a_sufficient_deadline_is_overload() {
             tokio::time::sleep(GIVEN + Duration::from_millis(1)).await;
         }
         drop(calls.0);
-        assert_eq!(limit.events(), expected, "of {left:?}, {typical_latency:?}, {min_budget:?}");
+        assert_eq!(limit.events(), expected, "of {left:?}, {usual_latency:?}, {min_budget:?}");
         drop(calls.1);
-        assert_eq!(limit.events(), expected, "of {left:?}, {typical_latency:?}, {min_budget:?}");
+        assert_eq!(limit.events(), expected, "of {left:?}, {usual_latency:?}, {min_budget:?}");
     }
 }
 
@@ -781,12 +795,20 @@ impl LimitRule for Known {
     }
 }
 
+/// Returns the permit of a call at a gate that lets it pass.
+fn permit_of<G: Ask<()>>(gate: &G) -> G::Permit {
+    match gate.ask(&()) {
+        GateAnswer::Pass(permit) => permit,
+        _ => panic!("it lets the call pass"),
+    }
+}
+
 #[test]
-fn typical_latency_of_an_adaptive_limit_is_its_baseline() {
+fn usual_latency_of_an_adaptive_limit_is_its_baseline() {
     let limit = Arc::new(AdaptiveLimit::with_rule(Known, Monotonic));
-    assert_eq!(limit.try_acquire_owned().unwrap().typical_latency(), Some(LONG));
-    assert_eq!(AdaptiveLimit::default().try_acquire().unwrap().typical_latency(), None, "no baseline yet");
-    assert_eq!(Arc::new(Bulkhead::new(1)).try_acquire_owned().unwrap().typical_latency(), None);
+    assert_eq!(permit_of(&limit).usual_latency(), Some(LONG));
+    assert_eq!(permit_of(&Arc::new(AdaptiveLimit::default())).usual_latency(), None, "no baseline yet");
+    assert_eq!(permit_of(&Arc::new(Bulkhead::new(1))).usual_latency(), None);
 }
 
 /// The status behind an adaptive limit, whether it is marked, and the outcome that the limit records.
@@ -848,21 +870,16 @@ async fn settings_share_a_limit_and_need_no_clone_of_it() {
     #[derive(Debug)]
     struct Apart(Bulkhead);
 
-    struct Slot;
-
-    impl ConcurrencyPermit for Slot {}
-
-    impl ConcurrencyLimit for Apart {
-        type Permit = Slot;
+    impl Gate for Apart {
+        type Permit = ();
         type Refusal = BulkheadFull;
-        type Future = Ready<Result<Slot, BulkheadFull>>;
+        type Wait = Never<(), BulkheadFull>;
+    }
 
-        fn acquire(&self, _: &Head<'_>) -> Acquisition<Slot, BulkheadFull, Self::Future> {
+    impl Ask<Head<'_>> for Apart {
+        fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
             // Its slots are used up for good.
-            Acquisition::Now(self.0.try_acquire().map(|permit| {
-                std::mem::forget(permit);
-                Slot
-            }))
+            self.0.try_acquire().map(std::mem::forget).into()
         }
     }
 
@@ -883,15 +900,17 @@ async fn settings_share_a_limit_and_need_no_clone_of_it() {
 /// A limit of a user, whose callers have used up what they may.
 struct UsedUp;
 
-impl ConcurrencyLimit for UsedUp {
-    type Permit = Unlearning;
+impl Gate for UsedUp {
+    type Permit = ();
     type Refusal = Denied;
-    type Future = Ready<Result<Unlearning, Denied>>;
+    type Wait = Never<(), Denied>;
+}
 
-    fn acquire(&self, _: &Head<'_>) -> Acquisition<Unlearning, Denied, Self::Future> {
+impl Ask<Head<'_>> for UsedUp {
+    fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
         let limit = RateLimiter::new(Quota::per_hour(1));
         limit.check().unwrap();
-        Acquisition::Now(Err(limit.check().unwrap_err()))
+        GateAnswer::Refuse(limit.check().unwrap_err())
     }
 }
 
@@ -913,7 +932,7 @@ async fn kind_of_a_refusal_gives_its_status() {
 /// With the two layers in either order.
 #[tokio::test]
 async fn call_that_its_deadline_ends_is_overload() {
-    let limit = Watched { typical_latency: Some(SHORT / 2), ..Watched::default() };
+    let limit = Watched { usual_latency: Some(SHORT / 2), ..Watched::default() };
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(SHORT))
         .layer(ConcurrencyLayer::new(limit.clone()))
@@ -953,7 +972,7 @@ async fn errors_are_ignored_except_timeouts() {
     // Boxed, as the errors of an inner deadline layer are.
     let limit = Watched::default();
     let client = ServiceBuilder::new()
-        .layer(ClientConcurrencyLayer::new(limit.clone()).classify(LoadSigns::judge_boxed))
+        .layer(ClientConcurrencyLayer::new(limit.clone()).classify(Statuses::judge_boxed))
         .layer(ClientDeadlineLayer::new(SHORT))
         .service_fn(|_: Request<Empty<Bytes>>| pending::<Result<Response<Empty<Bytes>>, BoxError>>());
     let error = client.oneshot(get("/")).await.map(|_| ()).unwrap_err().into_boxed();
@@ -966,8 +985,8 @@ async fn classify_judges_heads() {
     let limit = Watched::default();
     let layer = ConcurrencyLayer::new(limit.clone()).classify(|response: Result<&ResponseHead, &Infallible>| {
         match response.map(|head| head.status) {
-            Ok(StatusCode::IM_A_TEAPOT) => Outcome::Overloaded,
-            _ => Outcome::Ignored,
+            Ok(StatusCode::IM_A_TEAPOT) => Ending::Unavailable,
+            _ => Ending::Declined,
         }
     });
     for (status, outcome) in [(418, Outcome::Overloaded), (200, Outcome::Ignored)] {
@@ -1047,7 +1066,7 @@ async fn key_of_a_waiting_request_is_read_once() {
     let limits = Arc::new(KeyedBulkhead::new(1, 16).unwrap().queue(1));
     let of_layer = Arc::clone(&reads);
     let key = move |_: &Head<'_>| of_layer.fetch_add(1, Ordering::SeqCst) % 2;
-    let layer = ConcurrencyLayer::new(ByKey::new(key, Arc::clone(&limits))).waiting(LONG);
+    let layer = ConcurrencyLayer::new(PerKey::new(key, Arc::clone(&limits))).waiting(LONG);
     let held = limits.try_acquire(&0).unwrap();
     let service = service_fn(|_: Request<Empty<Bytes>>| ready(Ok::<_, Infallible>(Response::new(Full::from("done")))));
     let mut call = Box::pin(layer.layer(service).oneshot(get("/")));

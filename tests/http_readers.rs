@@ -7,9 +7,8 @@ mod support;
 
 use bytes::Bytes;
 use damper::concurrency::{Admission, LimitBounds};
-use damper::http::{
-    AdmissionGate, ConcurrencyLayer, ConcurrencyLimit, DeadlineLayer, ReaderStalled, STALL_LIMIT, server_stack,
-};
+use damper::gate::{Ask, Gate};
+use damper::http::{ConcurrencyLayer, DeadlineLayer, Head, ReaderStalled, RequestClasses, STALL_LIMIT, server_stack};
 use damper::time::TokioSleep;
 use damper::{Bulkhead, Deadline, DeadlineExceeded};
 use http::{Request, Response, StatusCode};
@@ -116,7 +115,7 @@ impl Drop for LiveBody {
 /// Serves endless bodies at `/endless`, and small ones elsewhere, behind a deadline and a limit.
 async fn serve_behind<L>(live: &Live, layer: ConcurrencyLayer<L>) -> SocketAddr
 where
-    L: ConcurrencyLimit<Permit: Send, Future: Send> + Send + Sync + 'static,
+    L: Gate<Permit: Send, Wait: Send> + for<'a> Ask<Head<'a>> + Send + Sync + 'static,
 {
     let live = live.clone();
     serve(move |_| {
@@ -158,7 +157,7 @@ async fn served_at_once(server: SocketAddr) -> usize {
 /// All connections are still open then.
 async fn slots_are_usable_after_the_deadline<L>(layer: ConcurrencyLayer<L>, in_flight: impl Fn() -> u32)
 where
-    L: ConcurrencyLimit<Permit: Send, Future: Send> + Send + Sync + 'static,
+    L: Gate<Permit: Send, Wait: Send> + for<'a> Ask<Head<'a>> + Send + Sync + 'static,
 {
     let live = Live::default();
     let server = serve_behind(&live, layer).await;
@@ -206,7 +205,7 @@ async fn slots_of_a_bulkhead_are_usable_after_the_deadline_of_calls_that_nobody_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_of_an_admission_are_usable_after_the_deadline_of_calls_that_nobody_reads() {
     let gate = Arc::new(Admission::fixed(SLOTS));
-    let layer = ConcurrencyLayer::new(AdmissionGate::new(Arc::clone(&gate), TokioSleep));
+    let layer = ConcurrencyLayer::new(RequestClasses::new().before(Arc::clone(&gate), TokioSleep));
     slots_are_usable_after_the_deadline(layer, || gate.in_flight()).await;
 }
 

@@ -6,14 +6,14 @@ mod support;
 
 use damper::breaker::State;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
+use damper::gate::{AnswerOf, Ask, Gate, Never, Permit, Verdict};
 use damper::http::{
-    Acquisition, AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, ConcurrencyLimit,
-    ConcurrencyPermit, Head, LoadSigns, client_stack,
+    AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, Statuses, client_stack,
 };
 use damper::tonic::{AtTrailers, Grpc, IntoStatus};
 use damper::{BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use std::future::{Ready, poll_fn};
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -254,19 +254,35 @@ async fn waiting_call_gets_the_slot_of_one_that_ends() {
 #[derive(Clone, Default)]
 struct Watched(Arc<Mutex<Vec<Outcome>>>);
 
-impl ConcurrencyPermit for Watched {
-    fn record(&mut self, outcome: Outcome) {
-        self.0.lock().unwrap().push(outcome);
+struct WatchedPermit {
+    limit: Watched,
+    told: Option<Outcome>,
+}
+
+impl Permit for WatchedPermit {
+    fn answered(&mut self, verdict: &Verdict) {
+        let outcome = Outcome::from(verdict);
+        self.limit.0.lock().unwrap().push(outcome);
+        self.told = Some(outcome);
+    }
+
+    fn end(mut self, verdict: &Verdict) {
+        let outcome = Outcome::from(verdict);
+        if self.told.is_none() || (outcome == Outcome::Overloaded && self.told != Some(outcome)) {
+            self.answered(verdict);
+        }
     }
 }
 
-impl ConcurrencyLimit for Watched {
-    type Permit = Self;
+impl Gate for Watched {
+    type Permit = WatchedPermit;
     type Refusal = BulkheadFull;
-    type Future = Ready<Result<Self, BulkheadFull>>;
+    type Wait = Never<WatchedPermit, BulkheadFull>;
+}
 
-    fn acquire(&self, _: &Head<'_>) -> Acquisition<Self, BulkheadFull, Self::Future> {
-        Acquisition::Now(Ok(self.clone()))
+impl Ask<Head<'_>> for Watched {
+    fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
+        damper::gate::Answer::Pass(WatchedPermit { limit: self.clone(), told: None })
     }
 }
 
@@ -314,7 +330,7 @@ fn statuses_and_timeouts_of_tonic_in_errors_are_signs_of_overload() {
         (Box::new(refusal.into_status()), Outcome::Ignored),
     ];
     for (error, outcome) in errors {
-        assert_eq!(LoadSigns::judge_boxed(Err(&error)), outcome, "{error:?}");
+        assert_eq!(Outcome::from(&Statuses::judge_boxed(Err(&error))), outcome, "{error:?}");
     }
 }
 

@@ -185,7 +185,7 @@
 //!
 //! An adaptive limit measures the time until a response begins, so a slowly reading client does not count as a slow
 //! server. Signs of overload are 503, 504 and calls that their deadlines ended although they had time enough
-//! ([`LoadSigns`](crate::http::LoadSigns)), or those of your [`classify`](crate::http::ConcurrencyLayer::classify). A 429
+//! ([`Statuses`](crate::http::Statuses)), or those of your [`classify`](crate::http::ConcurrencyLayer::classify). A 429
 //! is none, because it is about the quota of one client. At a server the order is: deadline outside, then rate limits,
 //! then this, then the handler. At a client it belongs inside the retries, so that a call waiting for its next attempt
 //! holds no slot.

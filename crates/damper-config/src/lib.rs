@@ -175,10 +175,8 @@ mod value;
 
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub use crate::http::{
-    ClientConcurrencyFuture, ClientConcurrencyLimit, ClientConcurrencyPermit, ConfiguredClientParts,
-    ConfiguredClientStack, ConfiguredServerParts, ConfiguredServerStack, OptionalFuture, OptionalLayer, OptionalLimit,
-    OptionalService, Repeating, ServerConcurrencyFuture, ServerConcurrencyLimit, ServerConcurrencyPermit,
-    ServerConcurrencyRefusal,
+    ClientConcurrencyLimit, ConfiguredClientParts, ConfiguredClientStack, ConfiguredServerParts, ConfiguredServerStack,
+    OptionalFuture, OptionalLayer, OptionalLimit, OptionalService, Repeating, ServerConcurrencyLimit,
 };
 #[cfg(feature = "http")]
 pub use crate::http::{ConfiguredLimit, ConfiguredLimitError, ConfiguredPacers};

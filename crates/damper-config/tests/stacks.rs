@@ -2,13 +2,12 @@
 #![cfg(all(feature = "tower", feature = "tokio"))]
 
 use bytes::Bytes;
-use damper_config::{
-    ClientLayers, ConfiguredClientStack, ConfiguredPacers, Reloader, ServerConcurrencyRefusal, ServerLayers, Sources,
-};
+use damper_config::{ClientLayers, ConfiguredClientStack, ConfiguredPacers, Reloader, ServerLayers, Sources};
 use damper_core::breaker::State;
-use damper_core::concurrency::{Admission, AdmissionRequest};
+use damper_core::concurrency::{Admission, AdmissionRequest, NotAdmitted};
+use damper_core::gate::Either;
 use damper_core::retry::{Failure, RetryError};
-use damper_core::{BreakerConfig, Bulkhead, Deadline};
+use damper_core::{BreakerConfig, Bulkhead, BulkheadFull, Deadline};
 use damper_http::{
     BoxedClient, ClassifyFailure, GiveUp, Head, HttpProtocol, ResponseHead, RetryProtocol, StackError, StackPart,
     StackProtocol,
@@ -401,8 +400,8 @@ fn refusal_of_any_of_a_servers_limits_says_its_sentence_once() {
     let full = Bulkhead::new(0).try_acquire().unwrap_err();
     let not_admitted = Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err();
     for (refusal, sentence) in [
-        (ServerConcurrencyRefusal::Full(full), full.to_string()),
-        (ServerConcurrencyRefusal::NotAdmitted(not_admitted), not_admitted.to_string()),
+        (Either::First(Either::<_, BulkheadFull>::First(full)), full.to_string()),
+        (Either::Second(Either::<NotAdmitted, _>::Second(not_admitted)), not_admitted.to_string()),
     ] {
         assert_eq!(refusal.to_string(), sentence);
         let mut sources = std::iter::successors(refusal.source(), |&error| error.source());

@@ -27,19 +27,6 @@ pub(crate) trait Callee<R> {
     fn keep(self) -> Self::Kept;
 }
 
-/// A service that can be called after a wait. Every `Clone` service is one.
-#[cfg(any(feature = "hyper", feature = "tower"))]
-#[diagnostic::on_unimplemented(
-    message = "the service `{Self}` is not `Clone`, so it cannot be called after a wait",
-    note = "`ConcurrencyLayer` and `ClientConcurrencyLayer` need a service that is `Clone`, with and without `waiting`",
-    note = "put tower's `BufferLayer` between this layer and the service, or call `boxed_clone` before the type is lost"
-)]
-pub trait KeepableService: Clone {}
-
-#[cfg(any(feature = "hyper", feature = "tower"))]
-#[diagnostic::do_not_recommend]
-impl<S: Clone> KeepableService for S {}
-
 /// A service that is cloned for each attempt.
 #[cfg(feature = "tower")]
 #[diagnostic::on_unimplemented(

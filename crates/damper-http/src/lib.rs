@@ -79,7 +79,7 @@
 //! | layer | one for all requests | one for each | your own |
 //! |---|---|---|---|
 //! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
-//! | [`ConcurrencyLayer`] | [`bulkhead`](ConcurrencyLayer::bulkhead), [`adaptive`](ConcurrencyLayer::adaptive) | key: [`bulkhead_by`](ConcurrencyLayer::bulkhead_by), [`adaptive_by`](ConcurrencyLayer::adaptive_by) | [`new`](ConcurrencyLayer::new), with any [`Bulkheads`] or [`ConcurrencyLimit`] |
+//! | [`ConcurrencyLayer`] | [`bulkhead`](ConcurrencyLayer::bulkhead), [`adaptive`](ConcurrencyLayer::adaptive) | key: [`bulkhead_by`](ConcurrencyLayer::bulkhead_by), [`adaptive_by`](ConcurrencyLayer::adaptive_by) | [`new`](ConcurrencyLayer::new), with any [gate](damper_core::gate) |
 //! | [`ClientConcurrencyLayer`] | [`bulkhead`](ClientConcurrencyLayer::bulkhead), [`adaptive`](ClientConcurrencyLayer::adaptive) | host: [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host), [`adaptive_per_host`](ClientConcurrencyLayer::adaptive_per_host) | [`new`](ClientConcurrencyLayer::new), with the same |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
 //! | [`PacingLayer`] | `single` | host: `per_host` | [`sleeping_by`](PacingLayer::sleeping_by), with any [`Pacers`] |
@@ -184,6 +184,7 @@ mod rate_limit;
 mod retry;
 #[cfg(feature = "tower")]
 mod stack;
+mod target_host;
 mod telemetry;
 mod throttle;
 mod timed_body;
@@ -194,17 +195,16 @@ pub use circuit_breaker::{
     ShadowedBreakers, Single, SingleBuilder,
 };
 pub use completion::{
-    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, Completion,
-    DeadlineObserver, MinBudget, ObservedBody, ObservedCall, ResponseHead, ServerErrors, Statuses,
+    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, ClassifyResponse,
+    Completion, DeadlineObserver, MinBudget, ObservedBody, ObservedCall, ResponseHead, ServerErrors, Statuses,
 };
 pub use concurrency::{
-    Acquisition, AdmissionGate, AdmissionLayer, Bulkheads, ClassifyLoad, ClientConcurrencyLayer, ConcurrencyFuture,
-    ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns, PermitObserver, PermitOrWait,
-    ShadowedAcquireFuture, ShadowedGate, ShadowedLimit, ShadowedPermit, Waiting,
+    AdaptiveLimitPerHost, AdmissionGate, AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer, ConcurrencyLayer,
+    ConcurrencyService, Exempting, PermitObserver, RequestClasses, ShadowedGate,
 };
-#[cfg(feature = "tower")]
-pub use deadline::RequestDeadline;
-pub use deadline::{ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, TimeoutUnit};
+pub use deadline::{
+    ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, RequestDeadline, TimeoutUnit,
+};
 pub use head::Head;
 pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
 pub use limit::{
@@ -233,5 +233,6 @@ pub use stack::{
     ServerStack, StackError, StackErrorFuture, StackErrorService, StackPart, StackProtocol, StackRetries, ThrottlePart,
     ToStackError, client_stack, server_stack,
 };
+pub use target_host::TargetHost;
 pub use throttle::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleObserver, ThrottleService, Throttles};
 pub use timed_body::{ReaderStalled, STALL_LIMIT, TimedBody};

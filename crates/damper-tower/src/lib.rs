@@ -54,6 +54,8 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `hyper` | services of hyper behind a gate |
+//! | `tonic` | the names of tonic's services behind a gate |
 //! | `tokio` | `PacingLayer::new`, [`GateLayer::waiting`](GateLayer#method.waiting): calls that wait by tokio's timer |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
@@ -64,6 +66,7 @@ extern crate alloc;
 // | file | idea |
 // |---|---|
 // | `layer`, `service`, `future` | a layer for every gate, its services, and their calls |
+// | `hyper_service` | services of hyper behind a gate |
 // | `side` | where a gate stands: what a protocol makes of questions, results and refusals |
 // | `plain` | the side of services of any request |
 // | `judge` | how a call of any service ended |
@@ -74,6 +77,8 @@ extern crate alloc;
 
 mod deadline;
 mod future;
+#[cfg(feature = "hyper")]
+mod hyper_service;
 mod judge;
 mod layer;
 mod names;
@@ -85,6 +90,8 @@ mod unwinding;
 
 pub use deadline::{FindDeadline, NoDeadline, UntilDeadline};
 pub use future::GateFuture;
+#[cfg(feature = "hyper")]
+pub use hyper_service::HyperService;
 pub use judge::{ClassifyResult, EveryErr, OkOrErr};
 pub use layer::{GateLayer, KeyedLayer, PlainLayer};
 pub use names::{BreakerLayer, BulkheadLayer, LimitLayer, ThrottleLayer};

@@ -6,7 +6,9 @@ use core::task::{Context, Poll};
 use damper_core::gate::{Answer, Gate, WaitsWith};
 use tower_service::Service;
 
-/// A service behind a gate. Made by [`GateLayer`](crate::GateLayer).
+/// A service behind a gate. Made by [`GateLayer`](crate::GateLayer), and by the layers of `damper::http`.
+///
+/// It is a service of tower where the one behind it is, and with the feature `hyper` one of hyper, which has no readiness.
 ///
 /// Ready whenever the service behind it is, and whenever the gate [would refuse every call](Gate::refusal): an open breaker answers at once
 /// and does not ask the service. An error of the service's readiness is passed on and no gate is told of it, because it belongs to no
@@ -19,14 +21,15 @@ use tower_service::Service;
 /// made by the service that was ready, and a clone takes its place. Until then it holds what that service reserved in `poll_ready`, such as
 /// a permit of tower's `ConcurrencyLimit`.
 pub struct GateService<S, X: Stand> {
-    service: S,
-    side: X,
+    pub(crate) service: S,
+    pub(crate) side: X,
     /// The refusal that every call would have got in `poll_ready`, for which the service was not polled.
     skipped: Option<<X::Gate as Gate>::Refusal>,
 }
 
 impl<S, X: Stand> GateService<S, X> {
-    pub(crate) const fn new(service: S, side: X) -> Self {
+    /// Puts a service behind the gate of this side.
+    pub const fn new(service: S, side: X) -> Self {
         Self { service, side, skipped: None }
     }
 
@@ -70,19 +73,55 @@ where
         if let Some(refusal) = self.skipped.take() {
             return GateFuture::refused(self.side.refuse(refusal, &request));
         }
-        match self.side.ask(&request) {
-            Answer::Pass(permit) => {
-                let mut held = Some(self.side.hold(permit, &request));
-                let watch = Unwinding::watch(&mut held);
-                let future = self.service.call(request);
-                watch.over();
-                GateFuture::calling(future, held)
-            }
-            Answer::Refuse(refusal) => GateFuture::refused(self.side.refuse(refusal, &request)),
-            Answer::Wait(wait) => {
-                let service = wait.keep(&mut self.service);
-                GateFuture::waiting(wait, service, self.side.clone(), request)
-            }
+        call(&self.side, &mut self.service, request)
+    }
+}
+
+/// A service at hand, to be called now or after a wait `W`.
+pub(crate) trait AtHand<R, W> {
+    /// The service that makes the call after a wait.
+    type Kept: Service<R>;
+
+    /// Calls the service.
+    fn call(self, request: R) -> <Self::Kept as Service<R>>::Future;
+
+    /// Keeps the service for a call that waits.
+    fn keep_for(self, wait: &W) -> Self::Kept;
+}
+
+impl<S: Service<R>, R, W: WaitsWith<S>> AtHand<R, W> for &mut S {
+    type Kept = S;
+
+    #[inline]
+    fn call(self, request: R) -> S::Future {
+        S::call(self, request)
+    }
+
+    fn keep_for(self, wait: &W) -> S {
+        wait.keep(self)
+    }
+}
+
+/// Asks the gate about a request, and calls the service, or waits, or refuses.
+#[inline]
+pub(crate) fn call<S, R, X, W>(side: &X, service: S, request: R) -> GateFuture<S::Kept, R, X>
+where
+    S: AtHand<R, W>,
+    X: Side<R, <S::Kept as Service<R>>::Response, <S::Kept as Service<R>>::Error>,
+    X::Gate: Gate<Wait = W>,
+{
+    match side.ask(&request) {
+        Answer::Pass(permit) => {
+            let mut held = Some(side.hold(permit, &request));
+            let watch = Unwinding::watch(&mut held);
+            let future = service.call(request);
+            watch.over();
+            GateFuture::calling(future, held)
+        }
+        Answer::Refuse(refusal) => GateFuture::refused(side.refuse(refusal, &request)),
+        Answer::Wait(wait) => {
+            let service = service.keep_for(&wait);
+            GateFuture::waiting(wait, service, side.clone(), request)
         }
     }
 }
@@ -98,4 +137,10 @@ impl<S: fmt::Debug, X: Stand> fmt::Debug for GateService<S, X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GateService").field("service", &self.service).finish_non_exhaustive()
     }
+}
+
+/// The name of the service behind the gate.
+#[cfg(feature = "tonic")]
+impl<S: tonic::server::NamedService, X: Stand> tonic::server::NamedService for GateService<S, X> {
+    const NAME: &'static str = S::NAME;
 }

@@ -13,9 +13,9 @@ use crate::settings::{
 };
 use damper_core::CapacityError;
 #[cfg(feature = "tokio")]
-use damper_core::concurrency::{AdaptiveLimit, Bulkhead, FixedLimit, KeyedBulkhead, ProbedGradient};
-#[cfg(all(feature = "tower", feature = "tokio"))]
-use damper_core::gate::Waits;
+use damper_core::concurrency::{AdaptiveLimit, Bulkhead, FixedLimit, ProbedGradient};
+#[cfg(feature = "tokio")]
+use damper_core::gate::{PerKey, Waits};
 #[cfg(all(feature = "tower", feature = "tokio"))]
 use damper_core::limit::RateLimiter;
 #[cfg(feature = "tokio")]
@@ -25,8 +25,8 @@ use damper_core::throttle::KeyedThrottle;
 use damper_core::time::{DefaultClock, TokioSleep};
 #[cfg(feature = "tokio")]
 use damper_http::{
-    AdmissionLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer, HedgeLayer,
-    HttpHints, HttpRetries, PacingLayer, Repeating, RetryLayer, Unjudged, Waiting,
+    AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer,
+    HedgeLayer, HttpHints, HttpRetries, PacingLayer, Repeating, RequestDeadline, RetryLayer, TargetHost, Unjudged,
 };
 use damper_http::{CircuitBreakerLayer, PerHost, ThrottleLayer};
 #[cfg(all(feature = "tower", feature = "tokio"))]
@@ -146,27 +146,32 @@ impl ClientRateLimitSettings {
     }
 }
 
-/// One bulkhead for each host, with a queue in which calls wait.
+/// A gate at which requests wait until their deadlines at most.
 #[cfg(feature = "tokio")]
-type WaitingPerHost = Waiting<Arc<KeyedBulkhead<String>>, TokioSleep>;
+type Waiting<G> = Waits<G, TokioSleep, RequestDeadline>;
 
 #[cfg(feature = "tokio")]
 impl BulkheadSettings {
+    /// Lets requests wait at a gate that has been built from these settings.
+    pub(super) fn waiting<G>(&self, gate: G) -> Waiting<G> {
+        Waits::new(gate, self.max_wait, TokioSleep).time_left(RequestDeadline)
+    }
+
     /// Builds a layer for a server.
     ///
     /// Requests wait for [`max_wait`](Self::max_wait) at most. To be able to reload it, give the [bulkhead](Self::bulkhead) in an `Arc` to
     /// `ConcurrencyLayer::new(..).waiting(settings.max_wait())` instead.
     #[must_use]
-    pub fn layer(&self) -> ConcurrencyLayer<Waiting<Arc<Bulkhead>, TokioSleep>> {
-        ConcurrencyLayer::new(Arc::new(self.bulkhead())).waiting(self.max_wait)
+    pub fn layer(&self) -> ConcurrencyLayer<Waiting<Arc<Bulkhead>>> {
+        ConcurrencyLayer::new(self.waiting(Arc::new(self.bulkhead())))
     }
 
     /// Builds a layer for a client, with one bulkhead for all calls.
     ///
     /// Calls wait for [`max_wait`](Self::max_wait) at most.
     #[must_use]
-    pub fn client_layer(&self) -> ClientConcurrencyLayer<Waiting<Arc<Bulkhead>, TokioSleep>> {
-        ClientConcurrencyLayer::new(Arc::new(self.bulkhead())).waiting(self.max_wait)
+    pub fn client_layer(&self) -> ClientConcurrencyLayer<Waiting<Arc<Bulkhead>>> {
+        ClientConcurrencyLayer::new(self.waiting(Arc::new(self.bulkhead())))
     }
 
     /// Builds a layer for a client, with a bulkhead for each host.
@@ -176,8 +181,8 @@ impl BulkheadSettings {
     /// # Errors
     ///
     /// [`CapacityError`], never with settings in their ranges.
-    pub fn client_layer_per_host(&self) -> Result<ClientConcurrencyLayer<WaitingPerHost>, CapacityError> {
-        Ok(ClientConcurrencyLayer::new(Arc::new(self.per_key::<String>()?)).waiting(self.max_wait))
+    pub fn client_layer_per_host(&self) -> Result<ClientConcurrencyLayer<Waiting<BulkheadPerHost>>, CapacityError> {
+        Ok(ClientConcurrencyLayer::new(self.waiting(PerKey::new(TargetHost, Arc::new(self.per_key()?)))))
     }
 }
 

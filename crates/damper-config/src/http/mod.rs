@@ -29,7 +29,7 @@ mod server_concurrency;
 mod server_stack;
 
 #[cfg(all(feature = "tower", feature = "tokio"))]
-pub use client_concurrency::{ClientConcurrencyFuture, ClientConcurrencyLimit, ClientConcurrencyPermit};
+pub use client_concurrency::ClientConcurrencyLimit;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub use client_stack::{ConfiguredClientParts, ConfiguredClientStack};
 pub use limit::{ConfiguredLimit, ConfiguredLimitError};
@@ -39,8 +39,6 @@ pub use pacers::ConfiguredPacers;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub use repeating::Repeating;
 #[cfg(all(feature = "tower", feature = "tokio"))]
-pub use server_concurrency::{
-    ServerConcurrencyFuture, ServerConcurrencyLimit, ServerConcurrencyPermit, ServerConcurrencyRefusal,
-};
+pub use server_concurrency::ServerConcurrencyLimit;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub use server_stack::{ConfiguredServerParts, ConfiguredServerStack, OptionalLimit};

@@ -31,7 +31,26 @@ admission_gate!(['a, R: LimitRule, C: Clock] &'a Admission<R, C>, |gate, request
 admission_gate!(#[cfg(target_has_atomic = "ptr")]
     [R: LimitRule, C: Clock] Arc<Admission<R, C>>, |gate, request| gate.try_admit_owned(request));
 
-/// An admission whose calls have the class, the tenant and the deadline that a closure says.
+/// Says the class, the tenant and the deadline of a call at an admission.
+///
+/// Every closure `|call: &Call| -> AdmissionRequest` does.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say the class of calls of the type `{Q}`",
+    note = "a closure has the form `|call: &{Q}| -> damper::concurrency::AdmissionRequest`"
+)]
+pub trait ClassOf<Q: ?Sized> {
+    /// Returns the request of this call.
+    fn request(&self, call: &Q) -> AdmissionRequest;
+}
+
+impl<Q: ?Sized, F: Fn(&Q) -> AdmissionRequest> ClassOf<Q> for F {
+    #[inline]
+    fn request(&self, call: &Q) -> AdmissionRequest {
+        self(call)
+    }
+}
+
+/// An admission whose calls have the class, the tenant and the deadline that `F` says.
 ///
 /// # Examples
 ///
@@ -52,13 +71,28 @@ admission_gate!(#[cfg(target_has_atomic = "ptr")]
 #[derive(Clone, Copy, Debug)]
 pub struct Classes<G, F> {
     pub(super) gate: G,
-    pub(super) request: F,
+    pub(super) class: F,
 }
 
 impl<G, F> Classes<G, F> {
-    /// Creates a gate that admits each call as `request(call)` says.
-    pub const fn new(gate: G, request: F) -> Self {
-        Self { gate, request }
+    /// Creates a gate that admits each call as `class` says.
+    pub const fn new(gate: G, class: F) -> Self {
+        Self { gate, class }
+    }
+
+    /// Returns the admission.
+    pub const fn get_ref(&self) -> &G {
+        &self.gate
+    }
+
+    /// Returns what says the class of each call.
+    pub const fn class_ref(&self) -> &F {
+        &self.class
+    }
+
+    /// Returns what says the class of each call.
+    pub const fn class_mut(&mut self) -> &mut F {
+        &mut self.class
     }
 }
 
@@ -68,9 +102,9 @@ impl<G: Gate, F> Gate for Classes<G, F> {
     type Wait = G::Wait;
 }
 
-impl<Q: ?Sized, G: Ask<AdmissionRequest>, F: Fn(&Q) -> AdmissionRequest> Ask<Q> for Classes<G, F> {
+impl<Q: ?Sized, G: Ask<AdmissionRequest>, F: ClassOf<Q>> Ask<Q> for Classes<G, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        self.gate.ask(&(self.request)(call))
+        self.gate.ask(&self.class.request(call))
     }
 }

@@ -16,7 +16,8 @@
 //! | [`Shadowed`](crate::shadow::Shadowed) | is decided on by a candidate too, which changes nothing |
 //! | `Option` | passes where there is no gate |
 //! | a pair `(A, B)` | has to pass both |
-//! | `AnyGate` | is asked at a gate that is chosen at run time |
+//! | [`Either`] | is asked at one of two gates, which is chosen at run time |
+//! | `AnyGate` | is asked at one of any gates, behind a pointer |
 
 // | file | type |
 // |---|---|
@@ -32,13 +33,14 @@
 // | `measured` | `Measured`: the permit of a gate that measures the load |
 // | `waits_with` | `WaitsWith`: the service that a waiting call keeps |
 // | `wait_for` | `WaitFor`: a wait of which the permit takes another form |
-// | `per_key`, `costs`, `waits`, `classes`, `exempt`, `pair`, `any_gate` | the combinators |
+// | `per_key`, `costs`, `waits`, `classes`, `exempt`, `pair`, `either`, `any_gate` | the combinators |
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod any_gate;
 #[cfg(feature = "alloc")]
 mod classes;
 mod costs;
+mod either;
 mod ending;
 mod exempt;
 #[expect(clippy::module_inception, reason = "the file holds the trait that the module is named after")]
@@ -62,13 +64,14 @@ mod waits_with;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use any_gate::{AnyGate, AnyPermit, AnyRefusal};
 #[cfg(feature = "alloc")]
-pub use classes::Classes;
+pub use classes::{ClassOf, Classes};
 pub use costs::{AskCost, Costs};
+pub use either::{Either, EitherWait};
 pub use ending::Ending;
 pub use exempt::Exempt;
 pub use gate::{Answer, AnswerOf, Ask, AtOnce, Gate, Never};
 pub use measured::Measured;
-pub use pair::{Either, WaitBehind};
+pub use pair::WaitBehind;
 pub use per_key::{AskKey, AskKeyCost, GateOfKey, GateStore, KeyOf, PerKey};
 pub use permit::Permit;
 pub(crate) use refusal::source_of_refusal;

@@ -1,13 +1,9 @@
 //! Two gates, one behind the other.
 
-use super::refusal::source_of_refusal;
-use super::{Answer, AnswerOf, Ask, AtOnce, Ending, Gate, Permit, Refusal, RefusalKind, Standing, Verdict, WaitsWith};
-use core::error::Error;
-use core::fmt;
+use super::{Answer, AnswerOf, Ask, AtOnce, Either, Ending, Gate, Permit, Verdict, WaitsWith};
 use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use core::time::Duration;
 use pin_project_lite::pin_project;
 
 /// Two gates: the first is asked first, and the second only if the first lets the call pass.
@@ -39,70 +35,6 @@ impl<Q: ?Sized, A: Ask<Q> + AtOnce, B: Ask<Q>> Ask<Q> for (A, B) {
                 first.end(&Verdict::of(Ending::NotSent));
                 Answer::Refuse(Either::Second(refusal))
             }
-        }
-    }
-}
-
-/// The refusal of one of two gates.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Either<A, B> {
-    /// The first, outer gate refused.
-    First(A),
-    /// The second, inner gate refused.
-    Second(B),
-}
-
-impl<A: fmt::Display, B: fmt::Display> fmt::Display for Either<A, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::First(refusal) => refusal.fmt(f),
-            Self::Second(refusal) => refusal.fmt(f),
-        }
-    }
-}
-
-impl<A: fmt::Display, B: fmt::Display> fmt::Debug for Either<A, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl<A: Refusal, B: Refusal> Error for Either<A, B> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(match self {
-            Self::First(refusal) => source_of_refusal(refusal),
-            Self::Second(refusal) => source_of_refusal(refusal),
-        })
-    }
-}
-
-impl<A: Refusal, B: Refusal> Refusal for Either<A, B> {
-    fn kind(&self) -> RefusalKind {
-        match self {
-            Self::First(refusal) => refusal.kind(),
-            Self::Second(refusal) => refusal.kind(),
-        }
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::First(refusal) => refusal.retry_after(),
-            Self::Second(refusal) => refusal.retry_after(),
-        }
-    }
-
-    fn standing(&self) -> Option<Standing> {
-        match self {
-            Self::First(refusal) => refusal.standing(),
-            Self::Second(refusal) => refusal.standing(),
-        }
-    }
-
-    fn label(&self) -> &'static str {
-        match self {
-            Self::First(refusal) => refusal.label(),
-            Self::Second(refusal) => refusal.label(),
         }
     }
 }

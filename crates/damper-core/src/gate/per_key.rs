@@ -90,6 +90,11 @@ impl<F, S> PerKey<F, S> {
     pub const fn new(key: F, store: S) -> Self {
         Self { key, store }
     }
+
+    /// Returns the store.
+    pub const fn get_ref(&self) -> &S {
+        &self.store
+    }
 }
 
 impl<F, S: Gate> Gate for PerKey<F, S> {

@@ -7,6 +7,8 @@ use pin_project_lite::pin_project;
 
 pin_project! {
     /// The wait `W`, of which the permit becomes a `P`.
+    ///
+    /// It is the wait of a gate of yours that has another one in it, and gives its permit in a form of its own.
     #[derive(Debug)]
     pub struct WaitFor<W, P> {
         #[pin]
@@ -16,8 +18,9 @@ pin_project! {
 }
 
 impl<W, P> WaitFor<W, P> {
+    /// Creates a wait of this form.
     #[inline]
-    pub(super) const fn new(wait: W) -> Self {
+    pub const fn new(wait: W) -> Self {
         Self { wait, permit: PhantomData }
     }
 }

@@ -1,6 +1,6 @@
 //! Calls that wait for their turn.
 
-use super::{Answer, AnswerOf, Ask, Classes, Costs, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
+use super::{Answer, AnswerOf, Ask, ClassOf, Classes, Costs, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
 use crate::concurrency::{
     AcquirePermit, AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, AdmitFuture, Bulkhead, BulkheadRef,
     FullCause, LimitRule, RefusalCause,
@@ -133,6 +133,18 @@ impl<G, S> Waits<G, S> {
     }
 }
 
+impl<G, S, F> Waits<G, S, F> {
+    /// Returns the gate at which calls wait.
+    pub const fn get_ref(&self) -> &G {
+        &self.gate
+    }
+
+    /// Returns the gate at which calls wait.
+    pub const fn get_mut(&mut self) -> &mut G {
+        &mut self.gate
+    }
+}
+
 /// How much time a call has left.
 ///
 /// Every closure `|call: &Call| -> Option<Duration>` says it. `()` says that calls have no deadlines.
@@ -257,11 +269,13 @@ macro_rules! patient_admission {
                 patience: Patience,
                 sleep: &S,
             ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
-                let ($gate, $request) = (self, request.waiting_within(patience.longest()));
+                let ($gate, $request) = (self, *request);
                 match $enter {
                     Ok(permit) => Answer::Pass(permit.into()),
+                    // It cannot overtake a waiting call: no slot is free while calls are queued.
                     Err(refused) if refused.cause() == RefusalCause::NoSlot => {
-                        Answer::Wait(WaitFor::new($gate.$admit($request).sleeping_by(sleep.clone())))
+                        let request = $request.waiting_within(patience.longest());
+                        Answer::Wait(WaitFor::new($gate.$admit(request).sleeping_by(sleep.clone())))
                     }
                     Err(refused) => Answer::Refuse(refused),
                 }
@@ -278,12 +292,7 @@ impl<G: Patient, F> Patient for Classes<G, F> {
     type Turn<S: Sleep> = G::Turn<S>;
 }
 
-impl<Q, G, F> AskPatient<Q> for Classes<G, F>
-where
-    Q: ?Sized,
-    G: AskPatient<AdmissionRequest>,
-    F: Fn(&Q) -> AdmissionRequest,
-{
+impl<Q: ?Sized, G: AskPatient<AdmissionRequest>, F: ClassOf<Q>> AskPatient<Q> for Classes<G, F> {
     #[inline]
     fn ask_patiently<S: Sleep + Clone>(
         &self,
@@ -291,7 +300,7 @@ where
         patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
-        self.gate.ask_patiently(&(self.request)(call), patience, sleep)
+        self.gate.ask_patiently(&self.class.request(call), patience, sleep)
     }
 }
 

@@ -13,6 +13,7 @@
 // | `completion` | the end of a call and its verdict |
 // | `at_head`, `at_body_end` | the two completions of HTTP |
 // | `classify` | verdicts on responses |
+// | `classify_response` | how a call ended, by its response |
 // | `statuses` | what is known of a call by its response: the judge of all layers |
 // | `call_observer` | observers of the end of a call |
 // | `deadline_observer` | whether the caller or the server is at fault when a deadline passes |
@@ -28,6 +29,7 @@ mod at_head;
 mod call_guard;
 mod call_observer;
 mod classify;
+mod classify_response;
 mod completion;
 mod deadline_observer;
 mod min_budget;
@@ -42,6 +44,7 @@ pub use at_head::AtHead;
 pub use call_guard::CallGuard;
 pub use call_observer::CallObserver;
 pub use classify::{Classify, ResponseHead, ServerErrors};
+pub use classify_response::ClassifyResponse;
 pub use completion::Completion;
 pub use deadline_observer::DeadlineObserver;
 pub use min_budget::MinBudget;

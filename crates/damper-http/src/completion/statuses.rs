@@ -18,7 +18,7 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// Says how a call ended by its status or its error.
 ///
-/// [`ServerErrors`](crate::ServerErrors) and [`LoadSigns`](crate::LoadSigns) judge by it. [`Rejections`](crate::Rejections) and
+/// The limits on the calls in flight and [`ServerErrors`](crate::ServerErrors) judge by it. [`Rejections`](crate::Rejections) and
 /// [`TransientFailures`](crate::TransientFailures) take heads by their status alone.
 ///
 /// | the response | ending |
@@ -48,9 +48,12 @@ impl Statuses {
         }
     }
 
-    /// Judges as [`judge`](Self::judge) does, and reads the status of gRPC in a response without messages.
+    /// Judges as [`judge`](Self::judge) does, and reads the status of gRPC in the head of a response without messages.
+    ///
+    /// It is that of [`Ending::of_grpc_code`], unless the status of HTTP says more.
     #[inline]
-    pub(crate) fn judge_with_grpc(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
+    #[must_use]
+    pub fn judge_with_grpc(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
         match response {
             Ok(head) => match grpc_status(head.headers) {
                 None | Some(b"0") => Self::judge(response),

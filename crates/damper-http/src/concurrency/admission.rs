@@ -1,22 +1,23 @@
 //! The layer of a server that decides by class, tenant and deadline.
 
-use super::{
-    Acquisition, ConcurrencyLayer, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns, ShadowedLimit,
-};
+use super::{ConcurrencyLayer, ConcurrencyService, RequestClasses};
 use crate::Head;
-use crate::completion::ResponseHead;
+use crate::completion::{ResponseHead, Statuses};
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
 use core::hash::Hash;
+use core::mem;
 use core::time::Duration;
-use damper_core::concurrency::{
-    Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, LimitRule, NotAdmitted, Outcome,
-    ProbedGradient, RefusalCause,
-};
+use damper_core::concurrency::{Admission, Criticality, LimitRule, NotAdmitted, ProbedGradient};
 #[cfg(feature = "tokio")]
 use damper_core::concurrency::{FixedLimit, LimitBounds};
+#[cfg(doc)]
 use damper_core::deadline::Deadline;
+use damper_core::gate::{Classes, Verdict, Waits};
+#[cfg(feature = "tower")]
+use damper_core::gate::{Gate, WaitsWith};
+use damper_core::shadow::Shadowed;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
 use damper_core::time::{Clock, DefaultClock, Sleep};
@@ -62,7 +63,7 @@ use damper_core::time::{Clock, DefaultClock, Sleep};
 /// # let _ = app;
 /// # }
 /// ```
-pub struct AdmissionLayer<S: Sleep + Clone, R: LimitRule = ProbedGradient, C: Clock = DefaultClock, V = LoadSigns>(
+pub struct AdmissionLayer<S: Sleep + Clone, R: LimitRule = ProbedGradient, C: Clock = DefaultClock, V = Statuses>(
     ConcurrencyLayer<AdmissionGate<S, R, C>, V>,
 );
 
@@ -117,7 +118,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock> AdmissionLayer<S, R, C> {
     /// Creates a layer from an existing gate. Requests sleep by `sleep`, a [`Sleep`].
     #[must_use]
     pub fn sleeping_by(gate: Arc<Admission<R, C>>, sleep: S) -> Self {
-        Self(ConcurrencyLayer::new(AdmissionGate::new(gate, sleep)))
+        Self(ConcurrencyLayer::new(RequestClasses::new().before(gate, sleep)))
     }
 }
 
@@ -127,7 +128,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
     /// Strict priority starves: while the higher classes use up the capacity, the lower ones get nothing.
     #[must_use]
     pub fn criticality(self, criticality: impl Fn(&Head<'_>) -> Criticality + Send + Sync + 'static) -> Self {
-        Self(self.0.with_limit(|gate| gate.criticality = Some(Arc::new(criticality))))
+        self.with_classes(|classes| classes.criticality(criticality))
     }
 
     /// Sets whose request it is: anything that can be hashed. Default: all requests are one tenant's.
@@ -136,8 +137,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
     /// not a reference into the request: `|head| head.headers.get("x-tenant").cloned()`.
     #[must_use]
     pub fn tenant<K: Hash>(self, tenant: impl Fn(&Head<'_>) -> K + Send + Sync + 'static) -> Self {
-        let add_tenant = move |head: &Head<'_>, request: AdmissionRequest| request.tenant(&tenant(head));
-        Self(self.0.with_limit(|gate| gate.tenant = Some(Arc::new(add_tenant))))
+        self.with_classes(|classes| classes.tenant(tenant))
     }
 
     /// Sets how long a request without a deadline waits in the queue. Default: 30 s.
@@ -145,7 +145,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
     /// One with a [`Deadline`] waits until that, less the time that requests take.
     #[must_use]
     pub fn longest_wait(self, longest: Duration) -> Self {
-        Self(self.0.with_limit(|gate| gate.longest_wait = longest))
+        self.with_classes(|classes| classes.longest_wait(longest))
     }
 
     /// Exempts the requests for which the predicate is true, as [`ConcurrencyLayer::exempt`] does.
@@ -227,17 +227,25 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
         self,
         candidate: Arc<Admission<Q, D>>,
     ) -> ConcurrencyLayer<ShadowedGate<S, R, C, Q, D>, V> {
-        let AdmissionGate { criticality, tenant, longest_wait, sleep, .. } = self.0.limit_in_force().clone();
-        self.0.shadow(AdmissionGate { gate: candidate, criticality, tenant, longest_wait, sleep })
+        let classes = self.0.limit_in_force().get_ref().class_ref().clone();
+        self.0.shadow(Classes::new(candidate, classes))
     }
 
-    /// Sets what a response, or the error in its place, says about the load. Default: [`LoadSigns`].
+    fn with_classes(self, change: impl FnOnce(RequestClasses) -> RequestClasses) -> Self {
+        Self(self.0.with_limit(|gate| {
+            let classes = gate.get_mut().class_mut();
+            *classes = change(mem::take(classes));
+        }))
+    }
+
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`Statuses`], the status of gRPC included.
     ///
     /// The same as [`ConcurrencyLayer::classify`].
     #[must_use]
-    pub fn classify<E, F>(self, classify: F) -> AdmissionLayer<S, R, C, F>
+    pub fn classify<E, O, F>(self, classify: F) -> AdmissionLayer<S, R, C, F>
     where
-        F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome,
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> O,
+        O: Into<Verdict>,
     {
         AdmissionLayer(self.0.classify(classify))
     }
@@ -251,18 +259,18 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V: Clone> AdmissionLayer<S, R, C,
 }
 
 #[cfg(feature = "tower")]
-impl<S: Sleep + Clone, R: LimitRule, C: Clock, V: Clone, T> tower_layer::Layer<T> for AdmissionLayer<S, R, C, V> {
+impl<S, R, C, V, T> tower_layer::Layer<T> for AdmissionLayer<S, R, C, V>
+where
+    S: Sleep + Clone,
+    R: LimitRule,
+    C: Clock,
+    V: Clone,
+    AdmissionGate<S, R, C>: Gate<Wait: WaitsWith<T>>,
+{
     type Service = ConcurrencyService<T, ConcurrencyLayer<AdmissionGate<S, R, C>, V>>;
 
     fn layer(&self, service: T) -> Self::Service {
         self.layer(service)
-    }
-}
-
-#[cfg(feature = "metrics")]
-impl<S, R: LimitRule, C: Clock> damper_metrics::Source for AdmissionGate<S, R, C> {
-    fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        self.gate.read(readings);
     }
 }
 
@@ -293,122 +301,9 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> fmt::Debug for AdmissionLayer<
     }
 }
 
-/// A gate in force, and a candidate beside it. Made by [`AdmissionLayer::shadow`].
-pub type ShadowedGate<S, R, C, Q, D> = ShadowedLimit<AdmissionGate<S, R, C>, AdmissionGate<S, Q, D>>;
+/// An admission, asked by the [class](RequestClasses) of each request, in whose queue requests wait.
+pub type AdmissionGate<S, R = ProbedGradient, C = DefaultClock> =
+    Waits<Classes<Arc<Admission<R, C>>, RequestClasses>, S>;
 
-type CriticalityOf = Arc<dyn Fn(&Head<'_>) -> Criticality + Send + Sync>;
-
-/// Adds the tenant of a request.
-type AddTenant = Arc<dyn Fn(&Head<'_>, AdmissionRequest) -> AdmissionRequest + Send + Sync>;
-
-/// The gate of an [`AdmissionLayer`], and the settings that read requests.
-///
-/// It is the [`ConcurrencyLimit`] of that layer, and of limits of your own that contain a gate.
-pub struct AdmissionGate<S, R = ProbedGradient, C = DefaultClock> {
-    gate: Arc<Admission<R, C>>,
-    criticality: Option<CriticalityOf>,
-    tenant: Option<AddTenant>,
-    longest_wait: Duration,
-    sleep: S,
-}
-
-impl<S, R, C> AdmissionGate<S, R, C> {
-    /// Creates a limit from a gate.
-    ///
-    /// Requests sleep by `sleep`, a [`Sleep`]. They are of one class and of one tenant.
-    #[must_use]
-    pub const fn new(gate: Arc<Admission<R, C>>, sleep: S) -> Self {
-        Self { gate, criticality: None, tenant: None, longest_wait: LONGEST_WAIT, sleep }
-    }
-
-    /// Sets how long a request without a deadline waits in the queue, as [`AdmissionLayer::longest_wait`] does.
-    ///
-    /// Default: 30 s.
-    #[must_use]
-    pub fn longest_wait(mut self, longest: Duration) -> Self {
-        self.longest_wait = longest;
-        self
-    }
-
-    /// Returns the gate.
-    #[must_use]
-    pub const fn get_ref(&self) -> &Arc<Admission<R, C>> {
-        &self.gate
-    }
-
-    /// Builds the admission request.
-    #[inline]
-    fn request(&self, head: &Head<'_>) -> AdmissionRequest {
-        let mut request = AdmissionRequest::new();
-        if let Some(criticality) = &self.criticality {
-            request = request.criticality(criticality(head));
-        }
-        if let Some(add_tenant) = &self.tenant {
-            request = add_tenant(head, request);
-        }
-        match head.extensions.get::<Deadline>() {
-            Some(deadline) => request.by(deadline),
-            None => request,
-        }
-    }
-
-    /// Bounds the wait of a request without a deadline.
-    #[cold]
-    fn bounded(&self, request: AdmissionRequest, head: &Head<'_>) -> AdmissionRequest {
-        match head.extensions.get::<Deadline>() {
-            Some(deadline) if !deadline.is_never() => request,
-            _ => request.wait_at_most(self.longest_wait),
-        }
-    }
-}
-
-/// How long a request without a deadline waits, by default.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
-
-impl<S: Sleep + Clone, R: LimitRule, C: Clock> ConcurrencyLimit for AdmissionGate<S, R, C> {
-    type Permit = AdmissionPermit<Arc<Admission<R, C>>>;
-    type Refusal = NotAdmitted;
-    type Future = AdmitFuture<Arc<Admission<R, C>>, S>;
-
-    #[inline]
-    fn acquire(&self, head: &Head<'_>) -> Acquisition<Self::Permit, NotAdmitted, Self::Future> {
-        let request = self.request(head);
-        // Cannot overtake a waiter: no slot is free while calls are queued.
-        match self.gate.try_admit_owned(request) {
-            Err(refused) if refused.cause() == RefusalCause::NoSlot => {
-                Acquisition::Later(self.gate.admit_owned(self.bounded(request, head)).sleeping_by(self.sleep.clone()))
-            }
-            admitted => Acquisition::Now(admitted),
-        }
-    }
-}
-
-/// Clones share the gate.
-impl<S: Clone, R, C> Clone for AdmissionGate<S, R, C> {
-    fn clone(&self) -> Self {
-        Self {
-            gate: Arc::clone(&self.gate),
-            criticality: self.criticality.clone(),
-            tenant: self.tenant.clone(),
-            longest_wait: self.longest_wait,
-            sleep: self.sleep.clone(),
-        }
-    }
-}
-
-impl<S, R, C> fmt::Debug for AdmissionGate<S, R, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdmissionGate").field("gate", &self.gate).finish_non_exhaustive()
-    }
-}
-
-impl<R: LimitRule, C: Clock> ConcurrencyPermit for AdmissionPermit<Arc<Admission<R, C>>> {
-    #[inline]
-    fn record(&mut self, outcome: Outcome) {
-        self.record_early(outcome);
-    }
-
-    fn typical_latency(&self) -> Option<Duration> {
-        self.median_service_time()
-    }
-}
+/// A gate in force, and a candidate beside it, which has no queue. Made by [`AdmissionLayer::shadow`].
+pub type ShadowedGate<S, R, C, Q, D> = Shadowed<AdmissionGate<S, R, C>, Classes<Arc<Admission<Q, D>>, RequestClasses>>;

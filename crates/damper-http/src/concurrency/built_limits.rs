@@ -1,8 +1,17 @@
 //! The limits that the layers build themselves.
 
+use crate::TargetHost;
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::hash::Hash;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds};
+use damper_core::gate::PerKey;
+
+/// A bulkhead for each host.
+pub type BulkheadPerHost = PerKey<TargetHost, Arc<KeyedBulkhead<String>>>;
+
+/// An adaptive limit for each host.
+pub type AdaptiveLimitPerHost = PerKey<TargetHost, Arc<KeyedAdaptiveLimit<String>>>;
 
 /// The longest queue of a limit that a layer builds.
 const LONGEST_QUEUE: u32 = 128;

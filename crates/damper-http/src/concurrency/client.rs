@@ -1,26 +1,27 @@
 //! The layer of a client.
 
 use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
-use super::{
-    Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns,
-    OverloadInTrailers, PermitObserver, PermitOf, ShadowedLimit, Side, Waiting,
-};
-use crate::Head;
-use crate::completion::{ObservedBody, ResponseHead};
+use super::{AdaptiveLimitPerHost, BulkheadPerHost, ConcurrencyService, Held, OverloadInTrailers, PermitObserver};
+use crate::completion::{ClassifyResponse, ObservedBody, ResponseHead, Statuses};
+use crate::deadline::RequestDeadline;
 use crate::telemetry::ConcurrencyTelemetry;
-use alloc::string::String;
+use crate::{Head, TargetHost};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 use damper_core::CallError;
-use damper_core::concurrency::{
-    AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds, Outcome,
-};
-use damper_core::shadow::ShadowReport;
+use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
+#[cfg(doc)]
+use damper_core::concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
+#[cfg(feature = "tower")]
+use damper_core::gate::WaitsWith;
+use damper_core::gate::{AnswerOf, Ask, Gate, Patient, PerKey, Verdict, Waits};
+use damper_core::shadow::{ShadowReport, Shadowed};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
-use http::Response;
+use damper_tower::{GateService, Side, Stand};
+use http::{Request, Response};
 
 /// Limits the calls that a client has in flight.
 ///
@@ -42,8 +43,8 @@ use http::Response;
 /// [adaptive](Self::adaptive) limit measures the latency of a call until its response *begins*.
 ///
 /// Put it inside of retries, so that a call that waits for its next attempt holds no slot, and outside of the timeout of an attempt.
-/// Clones, and all services that one makes, share the limit. Permits are taken in `call`, never in `poll_ready`. The service has to be
-/// `Clone`, with and without [`waiting`](Self::waiting).
+/// Clones, and all services that one makes, share the limit. Permits are taken in `call`, never in `poll_ready`. Where calls wait, the service
+/// has to be `Clone`.
 ///
 /// # Examples
 ///
@@ -72,7 +73,7 @@ use http::Response;
 /// # }
 /// # }
 /// ```
-pub struct ClientConcurrencyLayer<L, V = LoadSigns> {
+pub struct ClientConcurrencyLayer<L, V = Statuses> {
     shared: Arc<Shared<L>>,
     classify: V,
 }
@@ -101,14 +102,13 @@ impl ClientConcurrencyLayer<Arc<Bulkhead>> {
     }
 }
 
-impl ClientConcurrencyLayer<Arc<KeyedBulkhead<String>>> {
+impl ClientConcurrencyLayer<BulkheadPerHost> {
     /// Creates a layer with a limit for each host and port, for the 1024 hosts that were called last.
     ///
-    /// The host is that of the target, or else of the header `Host`, and has one limit however it is spelled. A host in use is not evicted:
-    /// see [`KeyedBulkhead`]. The queues are as those of [`bulkhead`](ClientConcurrencyLayer::bulkhead).
+    /// The host is the [`TargetHost`], which has one limit however it is spelled. A host in use is not evicted: see [`KeyedBulkhead`]. The queues are as those of [`bulkhead`](ClientConcurrencyLayer::bulkhead).
     #[must_use]
     pub fn bulkhead_per_host(limit: u32) -> Self {
-        Self::new(bulkhead_per_key(limit))
+        Self::new(PerKey::new(TargetHost, bulkhead_per_key(limit)))
     }
 }
 
@@ -122,7 +122,7 @@ impl ClientConcurrencyLayer<Arc<AdaptiveLimit>> {
     }
 }
 
-impl ClientConcurrencyLayer<Arc<KeyedAdaptiveLimit<String>>> {
+impl ClientConcurrencyLayer<AdaptiveLimitPerHost> {
     /// Creates a layer with a limit for each host and port, within these bounds.
     ///
     /// Each follows the latency of its host's responses. The layer keeps the 1024 hosts that were called last.
@@ -131,39 +131,34 @@ impl ClientConcurrencyLayer<Arc<KeyedAdaptiveLimit<String>>> {
     /// [`adaptive`](ClientConcurrencyLayer::adaptive).
     #[must_use]
     pub fn adaptive_per_host(bounds: LimitBounds) -> Self {
-        Self::new(adaptive_per_key(bounds))
+        Self::new(PerKey::new(TargetHost, adaptive_per_key(bounds)))
     }
 }
 
-impl<L: ConcurrencyLimit> ClientConcurrencyLayer<L> {
+impl<L: Gate> ClientConcurrencyLayer<L> {
     /// Creates a layer from an existing limit.
     ///
-    /// It is a [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc`, which you keep to inspect and to change it, a
-    /// [`KeyedBulkhead`] or a [`KeyedAdaptiveLimit`] of `String`s in an `Arc`, which has one per host, other [`Bulkheads`], or a [`ConcurrencyLimit`] of your own.
+    /// It is a [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc`, which you keep to inspect and to change it, or another
+    /// [gate](damper_core::gate), such as a [`PerKey`] by [`TargetHost`] or one of your own, that is asked about a [`Head`].
     ///
     /// # Examples
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::concurrency::KeyedBulkhead;
+    /// use damper::Bulkhead;
     /// use damper::http::ClientConcurrencyLayer;
-    /// use std::sync::Arc;
     ///
-    /// let hosts = Arc::new(KeyedBulkhead::<String>::new(64, 100)?.queue(16).newest_first());
-    /// let layer = ClientConcurrencyLayer::new(Arc::clone(&hosts));
+    /// static DATABASE: Bulkhead = Bulkhead::new(16);
+    /// let layer = ClientConcurrencyLayer::new(&DATABASE);
     /// # let _ = layer;
-    /// # Ok::<(), damper::CapacityError>(())
     /// ```
     pub fn new(limit: L) -> Self {
         let settings = ClientSettings { min_budget: None, telemetry: ConcurrencyTelemetry::of_client("default") };
-        Self { shared: Arc::new(Shared { limit: Arc::new(limit), settings }), classify: LoadSigns }
+        Self { shared: Arc::new(Shared { limit: Arc::new(limit), settings }), classify: Statuses }
     }
 }
 
-impl<B: Bulkheads, V> ClientConcurrencyLayer<B, V>
-where
-    BulkheadPermit<B::Bulkhead>: ConcurrencyPermit,
-{
+impl<L: Patient + Clone, V> ClientConcurrencyLayer<L, V> {
     /// Makes calls wait for a permit. Default: a call that finds no slot free is refused at once.
     ///
     /// They wait for `longest` at most, and no longer than the [`Deadline`](damper_core::Deadline) in a request's
@@ -173,23 +168,25 @@ where
     /// dropped gives up its place.
     #[cfg(feature = "tokio")]
     #[must_use]
-    pub fn waiting(self, longest: Duration) -> ClientConcurrencyLayer<Waiting<B, TokioSleep>, V> {
+    pub fn waiting(self, longest: Duration) -> ClientConcurrencyLayer<Waits<L, TokioSleep, RequestDeadline>, V> {
         self.waiting_by(longest, TokioSleep)
     }
 
     /// Makes calls wait as `waiting` does (feature `tokio`), sleeping by `sleep`, a [`Sleep`](damper_core::time::Sleep).
     #[must_use]
-    pub fn waiting_by<S: Sleep + Clone>(self, longest: Duration, sleep: S) -> ClientConcurrencyLayer<Waiting<B, S>, V> {
-        let Self { shared, classify } = self;
-        let limit = Arc::new(Waiting::of(Arc::clone(&shared.limit), longest, sleep));
-        ClientConcurrencyLayer { shared: Arc::new(Shared { limit, settings: shared.settings.clone() }), classify }
+    pub fn waiting_by<S: Sleep>(
+        self,
+        longest: Duration,
+        sleep: S,
+    ) -> ClientConcurrencyLayer<Waits<L, S, RequestDeadline>, V> {
+        self.map(|limit| Waits::new(limit, longest, sleep).time_left(RequestDeadline))
     }
 }
 
-impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
+impl<L: Gate, V> ClientConcurrencyLayer<L, V> {
     /// Sets the shortest time given to a call whose end by the deadline is a sign of overload.
     ///
-    /// Default: the [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else 0.9 s. See [`ConcurrencyLayer::min_budget`](super::ConcurrencyLayer::min_budget).
+    /// Default: the [usual latency](damper_core::gate::Permit::usual_latency) of the limit where it is known, else 0.9 s. See [`ConcurrencyLayer::min_budget`](super::ConcurrencyLayer::min_budget).
     #[must_use]
     pub fn min_budget(mut self, min_budget: Duration) -> Self {
         Arc::make_mut(&mut self.shared).settings.min_budget = Some(min_budget);
@@ -205,14 +202,25 @@ impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
 
     /// Lets a candidate decide beside the limit, as [`ConcurrencyLayer::shadow`](super::ConcurrencyLayer::shadow) does.
     #[must_use]
-    pub fn shadow<S: ConcurrencyLimit>(self, candidate: S) -> ClientConcurrencyLayer<ShadowedLimit<L, S>, V> {
-        let Self { shared, classify } = self;
-        let limit = Arc::new(ShadowedLimit::new(Arc::clone(&shared.limit), candidate));
-        ClientConcurrencyLayer { shared: Arc::new(Shared { limit, settings: shared.settings.clone() }), classify }
+    pub fn shadow<S: Gate>(self, candidate: S) -> ClientConcurrencyLayer<Shadowed<L, S>, V>
+    where
+        L: Clone,
+    {
+        self.map(|limit| Shadowed::new(limit, candidate))
+    }
+
+    /// Puts another limit into the place of this one.
+    fn map<M>(self, change: impl FnOnce(L) -> M) -> ClientConcurrencyLayer<M, V>
+    where
+        L: Clone,
+    {
+        let Shared { limit, settings } = Arc::unwrap_or_clone(self.shared);
+        let limit = Arc::new(change(Arc::unwrap_or_clone(limit)));
+        ClientConcurrencyLayer { shared: Arc::new(Shared { limit, settings }), classify: self.classify }
     }
 }
 
-impl<L: ConcurrencyLimit, S: ConcurrencyLimit, V> ClientConcurrencyLayer<ShadowedLimit<L, S>, V> {
+impl<L: Gate, S: Gate, V> ClientConcurrencyLayer<Shadowed<L, S>, V> {
     /// Returns the refusals of the limit and of the [candidate](ClientConcurrencyLayer::shadow) beside it.
     #[must_use]
     pub fn shadow_report(&self) -> ShadowReport {
@@ -220,17 +228,16 @@ impl<L: ConcurrencyLimit, S: ConcurrencyLimit, V> ClientConcurrencyLayer<Shadowe
     }
 }
 
-impl<L: ConcurrencyLimit, V> ClientConcurrencyLayer<L, V> {
-    /// Sets what a response, or the error in its place, says about the load of the service.
-    ///
-    /// Default: [`LoadSigns`].
+impl<L: Gate, V> ClientConcurrencyLayer<L, V> {
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`Statuses`], the status of gRPC included.
     ///
     /// As [`ConcurrencyLayer::classify`](super::ConcurrencyLayer::classify). The closure names the service's error,
     /// `hyper_util::client::legacy::Error` for instance.
     #[must_use]
-    pub fn classify<E, F>(self, classify: F) -> ClientConcurrencyLayer<L, F>
+    pub fn classify<E, R, F>(self, classify: F) -> ClientConcurrencyLayer<L, F>
     where
-        F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome,
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> R,
+        R: Into<Verdict>,
     {
         ClientConcurrencyLayer { shared: self.shared, classify }
     }
@@ -251,15 +258,15 @@ impl<L: damper_metrics::Source, V> damper_metrics::NamedSource for ClientConcurr
     }
 }
 
-impl<L, V: Clone> ClientConcurrencyLayer<L, V> {
+impl<L: Gate, V: Clone> ClientConcurrencyLayer<L, V> {
     /// Puts a service behind the limit.
     pub fn layer<T>(&self, service: T) -> ConcurrencyService<T, Self> {
-        ConcurrencyService::new(service, self.clone())
+        GateService::new(service, self.clone())
     }
 }
 
 #[cfg(feature = "tower")]
-impl<L, V: Clone, T> tower_layer::Layer<T> for ClientConcurrencyLayer<L, V> {
+impl<L: Gate<Wait: WaitsWith<T>>, V: Clone, T> tower_layer::Layer<T> for ClientConcurrencyLayer<L, V> {
     type Service = ConcurrencyService<T, Self>;
 
     fn layer(&self, service: T) -> ConcurrencyService<T, Self> {
@@ -267,69 +274,67 @@ impl<L, V: Clone, T> tower_layer::Layer<T> for ClientConcurrencyLayer<L, V> {
     }
 }
 
-impl<L: ConcurrencyLimit, V: Clone> Side for ClientConcurrencyLayer<L, V> {
-    type Limit = L;
-    type Classify = V;
-    type Refused = L::Refusal;
+impl<L: Gate, V: Clone> Stand for ClientConcurrencyLayer<L, V> {
+    type Gate = L;
 
     #[inline]
-    fn limit(&self) -> &L {
+    fn gate(&self) -> &L {
         &self.shared.limit
-    }
-
-    #[inline]
-    fn classify(&self) -> &V {
-        &self.classify
-    }
-
-    #[inline]
-    fn min_budget(&self) -> Option<Duration> {
-        self.shared.settings.min_budget
-    }
-
-    /// The caller reads the body itself.
-    #[inline]
-    fn stall_limit(&self) -> Option<Duration> {
-        None
-    }
-
-    #[inline]
-    fn exempts(&self, _: &Head<'_>) -> bool {
-        false
-    }
-
-    #[inline]
-    fn record_allowed(&self) {
-        self.shared.settings.telemetry.record_allowed();
-    }
-
-    #[cold]
-    fn refuse(&self, head: &Head<'_>, refusal: L::Refusal) -> L::Refusal {
-        self.shared.settings.telemetry.record_refused(head, &refusal);
-        refusal
     }
 }
 
-impl<L, V, R, E> Answer<R, E> for ClientConcurrencyLayer<L, V>
+impl<L, V, B, R, E> Side<Request<B>, Response<R>, E> for ClientConcurrencyLayer<L, V>
 where
-    L: ConcurrencyLimit,
-    V: ClassifyLoad<E> + Clone,
+    L: Gate + for<'a> Ask<Head<'a>>,
+    V: ClassifyResponse<E> + Clone,
     R: http_body::Body,
 {
-    type Body = ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers<L::Permit>>;
+    type Held = Held<L::Permit, V>;
+    type Refused = L::Refusal;
+    type Response = Response<ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers<L::Permit>>>;
     type Error = CallError<E, L::Refusal>;
 
     #[inline]
-    fn answered(response: Response<R>, observer: Option<PermitObserver<PermitOf<Self>>>) -> Response<Self::Body> {
-        response.map(|body| ObservedBody::new(body, observer, OverloadInTrailers::new()))
+    fn ask(&self, request: &Request<B>) -> AnswerOf<L> {
+        self.shared.limit.ask(&Head::of(request))
+    }
+
+    #[inline]
+    fn hold(&self, permit: L::Permit, request: &Request<B>) -> Self::Held {
+        let ClientSettings { min_budget, telemetry } = &self.shared.settings;
+        telemetry.record_allowed();
+        // The caller reads the body itself, so that no reader stalls.
+        Held::new(Some(permit), &Head::of(request), self.classify.clone(), *min_budget, None)
+    }
+
+    #[cold]
+    fn refuse(&self, refusal: L::Refusal, request: &Request<B>) -> L::Refusal {
+        self.shared.settings.telemetry.record_refused(&Head::of(request), &refusal);
+        refusal
+    }
+
+    fn refused(refused: L::Refusal) -> Result<Self::Response, Self::Error> {
+        Err(CallError::Refused(refused))
+    }
+
+    #[inline]
+    fn judge(held: &mut Option<Self::Held>, result: &Result<Response<R>, E>) {
+        if let Some(held) = held {
+            held.judge(result);
+        }
+    }
+
+    #[inline]
+    fn respond(held: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Self::Response, Self::Error> {
+        let observer = held.take().and_then(Held::into_observer);
+        match result {
+            Ok(response) => Ok(response.map(|body| ObservedBody::new(body, observer, OverloadInTrailers::new()))),
+            Err(error) => Err(CallError::Failed(error)),
+        }
     }
 
     fn failed(error: E) -> Self::Error {
         CallError::Failed(error)
-    }
-
-    fn refused(refused: L::Refusal) -> Result<Response<Self::Body>, Self::Error> {
-        Err(CallError::Refused(refused))
     }
 }
 

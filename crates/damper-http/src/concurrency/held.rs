@@ -1,83 +1,122 @@
 //! The permit of a call, until the response begins, and then until it ends.
 
-use super::classify::{has_deadline_status, verdict_on_trailers};
-use super::{ClassifyLoad, ConcurrencyPermit, Side, TimeGiven};
+use super::TimeGiven;
 use crate::Head;
-use crate::completion::{BodyEnd, CallObserver, ClassifyEnd, ResponseHead};
+use crate::completion::{BodyEnd, CallObserver, ClassifyEnd, ClassifyResponse, ResponseHead, grpc_ending};
 use crate::timed_body::BodyLimits;
 use core::fmt;
 use core::marker::PhantomData;
 use core::time::Duration;
-use damper_core::breaker::Verdict;
-use damper_core::concurrency::Outcome;
-use http::StatusCode;
+use damper_core::breaker;
+use damper_core::gate::{Ending, Permit, Verdict};
+use http::{Response, StatusCode};
 
 /// The permit of a call whose response has not begun.
 ///
 /// Dropped, it frees the slot. The call was given up then: if its deadline has passed, and it was given enough time, the service took
 /// too long.
-pub(super) struct Held<P: ConcurrencyPermit, V> {
-    // There until the response is.
+pub struct Held<P: Permit, J> {
+    /// There until the response is, unless the request is exempt.
     permit: Option<P>,
-    classify: V,
+    judge: J,
     given: TimeGiven,
     stall_limit: Option<Duration>,
+    /// What the head has said.
+    verdict: Verdict,
 }
 
-impl<P: ConcurrencyPermit, V> Held<P, V> {
-    /// Holds the permit of a request of this side from now on.
+impl<P: Permit, J> Held<P, J> {
+    /// Holds the permit of a request from now on; none of an exempt one.
     #[inline]
-    pub(super) fn new<Y>(permit: P, head: &Head<'_>, side: &Y) -> Self
-    where
-        Y: Side<Classify = V>,
-        V: Clone,
-    {
-        let given = if permit.learns() { TimeGiven::new(head, side.min_budget()) } else { TimeGiven::unjudged(head) };
-        Self { permit: Some(permit), classify: side.classify().clone(), given, stall_limit: side.stall_limit() }
+    pub(super) fn new(
+        permit: Option<P>,
+        head: &Head<'_>,
+        judge: J,
+        min_budget: Option<Duration>,
+        stall_limit: Option<Duration>,
+    ) -> Self {
+        let given = match &permit {
+            None => TimeGiven::UNKNOWN,
+            Some(_) if P::LEARNS => TimeGiven::new(head, min_budget),
+            Some(_) => TimeGiven::unjudged(head),
+        };
+        Self { permit, judge, given, stall_limit, verdict: Verdict::of(Ending::Success) }
     }
 
-    /// Records what the response, or the error in its place, says. Returns what holds the slot from now on.
+    /// Tells the permit what the response, or the error in its place, says. An error ends the call.
     #[inline]
-    pub(super) fn judge<E>(mut self, response: Result<&ResponseHead<'_>, &E>) -> Option<PermitObserver<P>>
+    pub(super) fn judge<R, E>(&mut self, result: &Result<Response<R>, E>)
     where
-        V: ClassifyLoad<E>,
+        J: ClassifyResponse<E>,
     {
-        let mut permit = self.permit.take()?;
-        let (given, stall_limit) = (self.given, self.stall_limit);
-        if !permit.learns() {
-            return Some(PermitObserver { permit, is_overload_recorded: true, given, stall_limit });
+        let Some(permit) = &mut self.permit else { return };
+        if P::LEARNS {
+            let (verdict, is_by_deadline) = match result {
+                Ok(response) => {
+                    let head = ResponseHead::of(response);
+                    let verdict = self.judge.verdict(Ok(&head));
+                    (verdict, verdict.ending.is_overload() && is_by_deadline(&head))
+                }
+                Err(error) => (self.judge.verdict(Err(error)), false),
+            };
+            self.verdict = if verdict.ending.is_overload() && self.given.is_callers_fault(permit, is_by_deadline) {
+                Verdict::of(Ending::NotSent)
+            } else {
+                verdict
+            };
+            if result.is_ok() {
+                permit.answered(&self.verdict);
+            }
         }
-        let outcome = self.classify.outcome(response);
-        let is_overload = outcome == Outcome::Overloaded;
-        if is_overload && self.given.is_callers_fault(&permit, response.is_ok_and(is_by_deadline)) {
-            permit.record(Outcome::Ignored);
-        } else {
-            permit.record(outcome);
+        if result.is_err() {
+            self.permit.take().end(&self.verdict);
         }
-        Some(PermitObserver { permit, is_overload_recorded: is_overload, given, stall_limit })
+    }
+
+    /// Returns what holds the slot while the body of the response streams; `None` if nothing does.
+    #[inline]
+    pub(super) fn into_observer(mut self) -> Option<PermitObserver<P>> {
+        let permit = self.permit.take()?;
+        Some(PermitObserver { permit, verdict: self.verdict, given: self.given, stall_limit: self.stall_limit })
     }
 }
 
 /// Whether a response says that the deadline of the call has passed.
+#[cold]
 fn is_by_deadline(head: &ResponseHead<'_>) -> bool {
-    head.status == StatusCode::GATEWAY_TIMEOUT || has_deadline_status(head.headers)
+    head.status == StatusCode::GATEWAY_TIMEOUT || grpc_ending(head.headers) == Some(Ending::TimedOut)
 }
 
-impl<P: ConcurrencyPermit, V> Drop for Held<P, V> {
+impl<P: Permit, J> Permit for Held<P, J> {
+    const LEARNS: bool = P::LEARNS;
+    const HOLDS: bool = P::HOLDS;
+
+    #[inline]
+    fn end(mut self, verdict: &Verdict) {
+        self.permit.take().end(verdict);
+    }
+
+    #[inline]
+    fn panicked(mut self) {
+        self.permit.take().panicked();
+    }
+}
+
+impl<P: Permit, J> Drop for Held<P, J> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(permit) = &mut self.permit
-            && permit.learns()
+        if P::LEARNS
+            && let Some(permit) = &self.permit
             && self.given.is_over()
             && !self.given.is_callers_fault(permit, true)
             && !std::thread::panicking()
         {
-            permit.record(Outcome::Overloaded);
+            self.permit.take().end(&Verdict::of(Ending::TimedOut));
         }
     }
 }
 
-impl<P: ConcurrencyPermit, V> fmt::Debug for Held<P, V> {
+impl<P: Permit, J> fmt::Debug for Held<P, J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").field("given", &self.given).finish_non_exhaustive()
     }
@@ -88,35 +127,44 @@ impl<P: ConcurrencyPermit, V> fmt::Debug for Held<P, V> {
 /// A body that is dropped frees it, whatever the deadline: a stream that lasts until its deadline is no sign of overload.
 pub struct PermitObserver<P> {
     permit: P,
-    is_overload_recorded: bool,
+    /// What the head has said.
+    verdict: Verdict,
     given: TimeGiven,
     stall_limit: Option<Duration>,
 }
 
-impl<P> PermitObserver<P> {
-    /// Returns the times after which the body of the call is dropped, and its slot is free.
-    #[inline]
-    pub(super) fn body_limits(&self) -> BodyLimits {
-        BodyLimits { deadline: self.given.deadline(), stall: self.stall_limit }
+/// Returns the times after which the body of a call is dropped, and its slot is free.
+#[inline]
+pub(super) fn body_limits<P>(observer: Option<&PermitObserver<P>>) -> Option<BodyLimits> {
+    observer.map(|observer| BodyLimits { deadline: observer.given.deadline(), stall: observer.stall_limit })
+}
+
+impl<P: Permit> PermitObserver<P> {
+    /// Ends the call with an ending that its trailers tell.
+    #[cold]
+    fn ended_by_trailers(self, ending: Ending) {
+        let is_callers_fault = self.given.is_callers_fault(&self.permit, ending == Ending::TimedOut);
+        self.permit.end(&Verdict::of(if is_callers_fault { Ending::NotSent } else { ending }));
     }
 }
 
-impl<P: ConcurrencyPermit> CallObserver for PermitObserver<P> {
-    /// A `Failure` or `DeadlineExceeded` verdict means overload here.
+impl<P: Permit> CallObserver for PermitObserver<P> {
+    /// A `Failure` or `DeadlineExceeded` verdict means overload here. It counts after a head that was a success.
     #[inline]
-    fn ended(mut self, verdict: Verdict) {
-        let is_by_deadline = verdict == Verdict::DeadlineExceeded;
-        if self.permit.learns()
-            && (is_by_deadline || verdict == Verdict::Failure)
-            && !self.is_overload_recorded
-            && !self.given.is_callers_fault(&self.permit, is_by_deadline)
-        {
-            self.permit.record(Outcome::Overloaded);
+    fn ended(self, verdict: breaker::Verdict) {
+        if P::LEARNS && self.verdict.ending == Ending::Success {
+            match verdict {
+                breaker::Verdict::DeadlineExceeded => return self.ended_by_trailers(Ending::TimedOut),
+                breaker::Verdict::Failure => return self.ended_by_trailers(Ending::Unavailable),
+                _ => {}
+            }
         }
+        self.permit.end(&self.verdict);
     }
 
-    /// Frees the slot.
-    fn panicked(self) {}
+    fn panicked(self) {
+        self.permit.panicked();
+    }
 }
 
 impl<P> fmt::Debug for PermitObserver<P> {
@@ -136,12 +184,16 @@ impl<P> OverloadInTrailers<P> {
     }
 }
 
-impl<P: ConcurrencyPermit> ClassifyEnd for OverloadInTrailers<P> {
+impl<P: Permit> ClassifyEnd for OverloadInTrailers<P> {
     #[inline]
-    fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
+    fn verdict(&self, end: BodyEnd<'_>) -> breaker::Verdict {
         match end {
-            BodyEnd::Trailers(trailers) if P::LEARNS => verdict_on_trailers(trailers),
-            _ => Verdict::Ignored,
+            BodyEnd::Trailers(trailers) if P::LEARNS => match grpc_ending(trailers) {
+                Some(Ending::TimedOut) => breaker::Verdict::DeadlineExceeded,
+                Some(Ending::Unavailable) => breaker::Verdict::Failure,
+                _ => breaker::Verdict::Ignored,
+            },
+            _ => breaker::Verdict::Ignored,
         }
     }
 }

@@ -1,12 +1,9 @@
 //! The layer of a server.
 
 use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
-use super::{
-    Answer, Bulkheads, ClassifyLoad, ConcurrencyLimit, ConcurrencyPermit, ConcurrencyService, LoadSigns,
-    OverloadInTrailers, PermitObserver, PermitOf, ShadowedLimit, Side, Waiting,
-};
-use crate::completion::{ObservedBody, ResponseHead};
-use crate::limit::ByKey;
+use super::{ConcurrencyService, Exempting, Held, OverloadInTrailers, PermitObserver, body_limits};
+use crate::completion::{ClassifyResponse, ObservedBody, ResponseHead, Statuses};
+use crate::deadline::RequestDeadline;
 use crate::rate_limit::Refused;
 #[cfg(feature = "tonic")]
 use crate::rate_limit::grpc;
@@ -20,16 +17,17 @@ use bytes::Bytes;
 use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
-use damper_core::concurrency::{
-    AdaptiveLimit, Bulkhead, BulkheadPermit, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds, Outcome,
-};
-use damper_core::gate::Refusal;
-use damper_core::shadow::ShadowReport;
+use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds};
+#[cfg(feature = "tower")]
+use damper_core::gate::WaitsWith;
+use damper_core::gate::{AnswerOf, Ask, Gate, Patient, PerKey, Refusal, Verdict, Waits};
+use damper_core::shadow::{ShadowReport, Shadowed};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
+use damper_tower::{GateService, Side, Stand};
 use http::header::RETRY_AFTER;
-use http::{Response, StatusCode};
+use http::{Request, Response, StatusCode};
 
 /// Limits the calls that a server has in flight.
 ///
@@ -60,7 +58,7 @@ use http::{Response, StatusCode};
 ///
 /// Put it inside of the deadline and the rate limits, and outside of the handler: a call that is ended by its deadline frees its slot, and
 /// counts as a sign of overload. Clones, and all services that one makes, share the limit. A setter changes this layer only. Permits are
-/// taken in `call`, never in `poll_ready`. The service has to be `Clone`, with and without [`waiting`](Self::waiting).
+/// taken in `call`, never in `poll_ready`. Where requests wait, the service has to be `Clone`.
 ///
 /// # Examples
 ///
@@ -86,20 +84,19 @@ use http::{Response, StatusCode};
 /// # let _ = app;
 /// # }
 /// ```
-pub struct ConcurrencyLayer<L: ConcurrencyLimit, V = LoadSigns> {
+pub struct ConcurrencyLayer<L: Gate, V = Statuses> {
     shared: Arc<Shared<L>>,
     classify: V,
 }
 
 /// The limit and the settings, in one `Arc`, because a service is cloned for each request.
-struct Shared<L: ConcurrencyLimit> {
-    limit: Arc<L>,
+struct Shared<L: Gate> {
+    gate: Exempting<L>,
     settings: ServerSettings<L::Refusal>,
 }
 
 /// The settings that all services of a layer share.
 struct ServerSettings<R> {
-    exempt: Option<RequestPredicate>,
     retry_after: Duration,
     body: RefusalBody<R>,
     /// The time a call must be given before its end by the deadline is a sign of overload, if that was set.
@@ -110,8 +107,6 @@ struct ServerSettings<R> {
 }
 
 type BoxError = Box<dyn core::error::Error + Send + Sync>;
-
-type RequestPredicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 
 impl ConcurrencyLayer<Arc<Bulkhead>> {
     /// Creates a layer with one limit for all requests. A limit of 0 refuses all.
@@ -136,7 +131,7 @@ impl ConcurrencyLayer<Arc<AdaptiveLimit>> {
     }
 }
 
-impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<KeyedBulkhead<K>>>> {
+impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<PerKey<F, Arc<KeyedBulkhead<K>>>> {
     /// Creates a layer with a limit for each key that a closure returns.
     ///
     /// It has limits for the 1024 keys that were used last. All requests for which an `Option` is `None` share a
@@ -151,7 +146,8 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::concurrency::KeyedBulkhead;
-    /// use damper::http::{ByKey, ConcurrencyLayer, Head};
+    /// use damper::gate::PerKey;
+    /// use damper::http::{ConcurrencyLayer, Head};
     /// use std::sync::Arc;
     ///
     /// #[derive(Clone, Hash, PartialEq, Eq)]
@@ -165,16 +161,16 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<
     ///
     /// // The same with more keys and without a queue.
     /// let tenants = Arc::new(KeyedBulkhead::new(4, 100_000)?);
-    /// let many = ConcurrencyLayer::new(ByKey::new(tenant_of, tenants));
+    /// let many = ConcurrencyLayer::new(PerKey::new(tenant_of, tenants));
     /// # let _ = (layer, many);
     /// # Ok::<(), damper::CapacityError>(())
     /// ```
     pub fn bulkhead_by(key: F, limit: u32) -> Self {
-        Self::new(ByKey::new(key, bulkhead_per_key(limit)))
+        Self::new(PerKey::new(key, bulkhead_per_key(limit)))
     }
 }
 
-impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<KeyedAdaptiveLimit<K>>>> {
+impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<PerKey<F, Arc<KeyedAdaptiveLimit<K>>>> {
     /// Creates a layer with an adaptive limit for each key that a closure returns.
     ///
     /// The layer keeps the 1024 keys that were used last. Use it for routes whose latencies differ, which must not
@@ -204,15 +200,16 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<ByKey<F, Arc<
     /// # let _ = layer;
     /// ```
     pub fn adaptive_by(key: F, bounds: LimitBounds) -> Self {
-        Self::new(ByKey::new(key, adaptive_per_key(bounds)))
+        Self::new(PerKey::new(key, adaptive_per_key(bounds)))
     }
 }
 
-impl<L: ConcurrencyLimit> ConcurrencyLayer<L> {
+impl<L: Gate> ConcurrencyLayer<L> {
     /// Creates a layer from an existing limit.
     ///
-    /// It is a [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc`, which you keep to inspect and to change it, other
-    /// [`Bulkheads`], or a [`ConcurrencyLimit`] of your own.
+    /// It is a [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc`, which you keep to inspect and to change it, or another
+    /// [gate](damper_core::gate), such as a [`PerKey`] or one of your own, that is asked about a [`Head`]. The `Deadline` of a request, if it has
+    /// one, is among the extensions of its head.
     ///
     /// # Examples
     ///
@@ -232,22 +229,18 @@ impl<L: ConcurrencyLimit> ConcurrencyLayer<L> {
     /// ```
     pub fn new(limit: L) -> Self {
         let settings = ServerSettings {
-            exempt: None,
             retry_after: Duration::from_secs(1),
             body: RefusalBody::Text,
             min_budget: None,
             stall_limit: None,
             telemetry: ConcurrencyTelemetry::of_server("default"),
         };
-        Self { shared: Arc::new(Shared { limit: Arc::new(limit), settings }), classify: LoadSigns }
+        let gate = Exempting { limit: Arc::new(limit), is_exempt: None };
+        Self { shared: Arc::new(Shared { gate, settings }), classify: Statuses }
     }
 }
 
-impl<B, V> ConcurrencyLayer<B, V>
-where
-    B: Bulkheads,
-    BulkheadPermit<B::Bulkhead>: ConcurrencyPermit,
-{
+impl<L: Patient + Clone, V> ConcurrencyLayer<L, V> {
     /// Makes requests wait for a permit. Default: a request without a free slot is refused at once.
     ///
     /// They wait for `longest` at most, and no longer than the [`Deadline`](damper_core::Deadline) in a request's
@@ -257,26 +250,29 @@ where
     /// is dropped gives up its place.
     #[cfg(feature = "tokio")]
     #[must_use]
-    pub fn waiting(self, longest: Duration) -> ConcurrencyLayer<Waiting<B, TokioSleep>, V> {
+    pub fn waiting(self, longest: Duration) -> ConcurrencyLayer<Waits<L, TokioSleep, RequestDeadline>, V> {
         self.waiting_by(longest, TokioSleep)
     }
 
     /// Makes requests wait as `waiting` does (feature `tokio`), sleeping by `sleep`, a [`Sleep`](damper_core::time::Sleep).
     #[must_use]
-    pub fn waiting_by<S: Sleep + Clone>(self, longest: Duration, sleep: S) -> ConcurrencyLayer<Waiting<B, S>, V> {
-        let Self { shared, classify } = self;
-        let limit = Arc::new(Waiting::of(Arc::clone(&shared.limit), longest, sleep));
-        ConcurrencyLayer { shared: Arc::new(Shared { limit, settings: shared.settings.clone() }), classify }
+    pub fn waiting_by<S: Sleep>(
+        self,
+        longest: Duration,
+        sleep: S,
+    ) -> ConcurrencyLayer<Waits<L, S, RequestDeadline>, V> {
+        self.map(|limit| Waits::new(limit, longest, sleep).time_left(RequestDeadline))
     }
 }
 
-impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
+impl<L: Gate, V> ConcurrencyLayer<L, V> {
     /// Exempts the requests for which the predicate is true, such as health checks. Default: none.
     ///
     /// They take no permit.
     #[must_use]
-    pub fn exempt(self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|settings| settings.exempt = Some(Arc::new(predicate)))
+    pub fn exempt(mut self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Arc::make_mut(&mut self.shared).gate.is_exempt = Some(Arc::new(predicate));
+        self
     }
 
     /// Sets the time after which a refused client may come back, unless the refusal itself says it.
@@ -318,7 +314,7 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
 
     /// Sets the time that a call has to be given before its end by the deadline is a sign of overload.
     ///
-    /// Default: the [typical latency](ConcurrencyPermit::typical_latency) of the limit where it is known, else 0.9 s.
+    /// Default: the [usual latency](damper_core::gate::Permit::usual_latency) of the limit where it is known, else 0.9 s.
     ///
     /// A client that leaves its calls 1 ms must not shrink the limit of all others. Where the [`Deadline`](damper_core::Deadline) in a
     /// request's extensions leaves less when the call gets its permit, nothing is recorded of a call that is dropped after its deadline,
@@ -365,8 +361,9 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     /// Lets a candidate decide beside the limit, on the same calls, and changes nothing. Default: none.
     ///
     /// The candidate holds a slot of its own while a call is in flight that it would have let pass, and learns of the same outcomes. A call
-    /// for which it has no free slot counts as refused, even if it could have waited for one. A call that waited in force holds the
-    /// candidate's slot meanwhile, and teaches it no latency. A call that was refused in force is counted, and holds no slot.
+    /// that waited in force holds the candidate's slot meanwhile, and teaches it no latency. A call that was refused in force is counted, and
+    /// holds no slot. A call that would have to wait at the candidate is not counted: give it no `waiting`, and that call is one of its
+    /// refusals.
     ///
     /// [`shadow_report`](ConcurrencyLayer::shadow_report) counts where the two disagree, and an exporter of metrics reads it.
     ///
@@ -383,15 +380,16 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     /// println!("{} calls more would have been refused", layer.shadow_report().only_by_candidate);
     /// ```
     #[must_use]
-    pub fn shadow<S: ConcurrencyLimit>(self, candidate: S) -> ConcurrencyLayer<ShadowedLimit<L, S>, V> {
-        let Self { shared, classify } = self;
-        let limit = Arc::new(ShadowedLimit::new(Arc::clone(&shared.limit), candidate));
-        ConcurrencyLayer { shared: Arc::new(Shared { limit, settings: shared.settings.clone() }), classify }
+    pub fn shadow<S: Gate>(self, candidate: S) -> ConcurrencyLayer<Shadowed<L, S>, V>
+    where
+        L: Clone,
+    {
+        self.map(|limit| Shadowed::new(limit, candidate))
     }
 
     /// The limit.
     pub(super) fn limit_in_force(&self) -> &L {
-        &self.shared.limit
+        &self.shared.gate.limit
     }
 
     /// Changes the settings that a limit has itself, for this layer.
@@ -401,8 +399,18 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     where
         L: Clone,
     {
-        set(Arc::make_mut(&mut Arc::make_mut(&mut self.shared).limit));
+        set(Arc::make_mut(&mut Arc::make_mut(&mut self.shared).gate.limit));
         self
+    }
+
+    /// Puts another limit, with the same refusals, into the place of this one.
+    fn map<M: Gate<Refusal = L::Refusal>>(self, change: impl FnOnce(L) -> M) -> ConcurrencyLayer<M, V>
+    where
+        L: Clone,
+    {
+        let Shared { gate: Exempting { limit, is_exempt }, settings } = Arc::unwrap_or_clone(self.shared);
+        let gate = Exempting { limit: Arc::new(change(Arc::unwrap_or_clone(limit))), is_exempt };
+        ConcurrencyLayer { shared: Arc::new(Shared { gate, settings }), classify: self.classify }
     }
 
     /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
@@ -412,73 +420,90 @@ impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
     }
 }
 
-impl<L: ConcurrencyLimit, V> ConcurrencyLayer<L, V> {
-    /// Sets what a response, or the error in its place, says about the load of the service.
+impl<L: Gate, V> ConcurrencyLayer<L, V> {
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`Statuses`], the status of gRPC included.
     ///
-    /// Default: [`LoadSigns`].
+    /// What an [`AdaptiveLimit`] makes of that is in the table of [`Ending`](damper_core::gate::Ending): 503, 504 and timeouts are signs of
+    /// overload, and the latency of successes counts as that of the server's work. A 429 and `RESOURCE_EXHAUSTED` are about one client's quota
+    /// or one message's size, and a server sends them in no time. If they were signs of overload, one client beyond its quota would take the
+    /// limit from all others. The same holds for a 404 as a success: calls that a client makes fail at will would make the server look fast.
+    /// A server that refuses by 429 because it is overloaded needs a closure that says so. The `Elapsed` of tower's timeouts is an error like
+    /// any other, because this crate does not know the type.
+    ///
+    /// A call that ends by its deadline is a sign of overload only if that left it as long as a call [usually takes](Self::min_budget).
     ///
     /// The closure is cloned for every call, which costs nothing if it captures nothing. It names the service's error. Only limits that learn
-    /// from it, such as an [`AdaptiveLimit`], ask it. The trailers of gRPC are judged as by `LoadSigns`.
+    /// from it ask it. In trailers the gRPC statuses of overload count, whatever classifies the heads.
     ///
     /// # Examples
     ///
-    /// Cached pages say nothing about the database:
+    /// Cached pages say nothing about the database, and a timeout of tower's does:
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::concurrency::{LimitBounds, Outcome};
-    /// use damper::http::{ConcurrencyLayer, LoadSigns, ResponseHead};
-    /// use std::convert::Infallible;
+    /// use damper::concurrency::LimitBounds;
+    /// use damper::gate::{Ending, Verdict};
+    /// use damper::http::{ConcurrencyLayer, ResponseHead, Statuses};
+    /// # mod tower { pub mod timeout { pub mod error {
+    /// #     #[derive(Debug)] pub struct Elapsed;
+    /// # } } }
+    /// use tower::timeout::error::Elapsed;
+    ///
+    /// type BoxError = Box<dyn std::error::Error + Send + Sync>;
     ///
     /// let layer = ConcurrencyLayer::adaptive(LimitBounds::DEFAULT).classify(
-    ///     |response: Result<&ResponseHead, &Infallible>| match response {
-    ///         Ok(head) if head.headers.contains_key("x-cache-hit") => Outcome::Ignored,
-    ///         other => LoadSigns::judge(other.map_err(|error| error as _)),
+    ///     |response: Result<&ResponseHead, &BoxError>| match response {
+    ///         Ok(head) if head.headers.contains_key("x-cache-hit") => Verdict::of(Ending::NotSent),
+    ///         Err(error) if (**error).is::<Elapsed>() => Verdict::of(Ending::TimedOut),
+    ///         other => Statuses::judge_boxed(other),
     ///     },
     /// );
     /// # let _ = layer;
+    /// # impl std::fmt::Display for Elapsed { fn fmt(&self, _: &mut std::fmt::Formatter) -> std::fmt::Result { Ok(()) } }
+    /// # impl std::error::Error for Elapsed {}
     /// ```
     #[must_use]
-    pub fn classify<E, F>(self, classify: F) -> ConcurrencyLayer<L, F>
+    pub fn classify<E, R, F>(self, classify: F) -> ConcurrencyLayer<L, F>
     where
-        F: Fn(Result<&ResponseHead<'_>, &E>) -> Outcome,
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> R,
+        R: Into<Verdict>,
     {
         ConcurrencyLayer { shared: self.shared, classify }
     }
 }
 
-impl<L: ConcurrencyLimit, S: ConcurrencyLimit, V> ConcurrencyLayer<ShadowedLimit<L, S>, V> {
+impl<L: Gate, S: Gate, V> ConcurrencyLayer<Shadowed<L, S>, V> {
     /// Returns the refusals of the limit and of the [candidate](ConcurrencyLayer::shadow) beside it.
     #[must_use]
     pub fn shadow_report(&self) -> ShadowReport {
-        self.shared.limit.report()
+        self.shared.gate.limit.report()
     }
 }
 
 /// The limit that the layer asks, with the label `side`.
 #[cfg(feature = "metrics")]
-impl<L: ConcurrencyLimit + damper_metrics::Source, V> damper_metrics::Source for ConcurrencyLayer<L, V> {
+impl<L: Gate + damper_metrics::Source, V> damper_metrics::Source for ConcurrencyLayer<L, V> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        self.shared.limit.read(&self.shared.settings.telemetry.of_side(readings));
+        self.shared.gate.limit.read(&self.shared.settings.telemetry.of_side(readings));
     }
 }
 
 #[cfg(feature = "metrics")]
-impl<L: ConcurrencyLimit + damper_metrics::Source, V> damper_metrics::NamedSource for ConcurrencyLayer<L, V> {
+impl<L: Gate + damper_metrics::Source, V> damper_metrics::NamedSource for ConcurrencyLayer<L, V> {
     fn name(&self) -> &str {
         self.shared.settings.telemetry.name()
     }
 }
 
-impl<L: ConcurrencyLimit, V: Clone> ConcurrencyLayer<L, V> {
+impl<L: Gate, V: Clone> ConcurrencyLayer<L, V> {
     /// Puts a service behind the limit.
     pub fn layer<T>(&self, service: T) -> ConcurrencyService<T, Self> {
-        ConcurrencyService::new(service, self.clone())
+        GateService::new(service, self.clone())
     }
 }
 
 #[cfg(feature = "tower")]
-impl<L: ConcurrencyLimit, V: Clone, T> tower_layer::Layer<T> for ConcurrencyLayer<L, V> {
+impl<L: Gate<Wait: WaitsWith<T>>, V: Clone, T> tower_layer::Layer<T> for ConcurrencyLayer<L, V> {
     type Service = ConcurrencyService<T, Self>;
 
     fn layer(&self, service: T) -> ConcurrencyService<T, Self> {
@@ -486,103 +511,102 @@ impl<L: ConcurrencyLimit, V: Clone, T> tower_layer::Layer<T> for ConcurrencyLaye
     }
 }
 
-impl<L: ConcurrencyLimit, V: Clone> Side for ConcurrencyLayer<L, V> {
-    type Limit = L;
-    type Classify = V;
-    type Refused = Box<Response<Bytes>>;
+impl<L: Gate, V: Clone> Stand for ConcurrencyLayer<L, V> {
+    type Gate = Exempting<L>;
 
     #[inline]
-    fn limit(&self) -> &L {
-        &self.shared.limit
-    }
-
-    #[inline]
-    fn classify(&self) -> &V {
-        &self.classify
-    }
-
-    #[inline]
-    fn min_budget(&self) -> Option<Duration> {
-        self.shared.settings.min_budget
-    }
-
-    #[inline]
-    fn stall_limit(&self) -> Option<Duration> {
-        self.shared.settings.stall_limit
-    }
-
-    #[inline]
-    fn exempts(&self, head: &Head<'_>) -> bool {
-        self.shared.settings.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head))
-    }
-
-    #[inline]
-    fn record_allowed(&self) {
-        self.shared.settings.telemetry.record_allowed();
-    }
-
-    #[cold]
-    fn refuse(&self, head: &Head<'_>, refusal: L::Refusal) -> Box<Response<Bytes>> {
-        let ServerSettings { retry_after, body, telemetry, .. } = &self.shared.settings;
-        telemetry.record_refused(head, &refusal);
-        let wait = refusal.retry_after().unwrap_or(*retry_after);
-        #[cfg(feature = "tonic")]
-        if grpc::is_grpc(head) {
-            return Box::new(Refused::mark(grpc::refusal(head, refusal.kind(), &refusal, wait)));
-        }
-        let status = StatusCode::from_u16(refusal.kind().http_status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-        let mut response = Refused::mark(body.response(head, status, &refusal));
-        response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
-        Box::new(response)
+    fn gate(&self) -> &Exempting<L> {
+        &self.shared.gate
     }
 }
 
-impl<L, V, R, E> Answer<R, E> for ConcurrencyLayer<L, V>
+impl<L, V, B, R, E> Side<Request<B>, Response<R>, E> for ConcurrencyLayer<L, V>
 where
-    L: ConcurrencyLimit,
-    V: ClassifyLoad<E> + Clone,
-    L::Permit: Send + 'static,
+    L: Gate<Permit: Send + 'static> + for<'a> Ask<Head<'a>>,
+    V: ClassifyResponse<E> + Clone,
     R: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    type Body = Body<TimedBody<ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers<L::Permit>>>>;
+    type Held = Held<L::Permit, V>;
+    type Refused = Box<Response<Bytes>>;
+    type Response =
+        Response<Body<TimedBody<ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers<L::Permit>>>>>;
     type Error = E;
 
     #[inline]
-    fn answered(response: Response<R>, observer: Option<PermitObserver<PermitOf<Self>>>) -> Response<Self::Body> {
-        let limits = observer.as_ref().map(PermitObserver::body_limits);
-        response.map(|body| {
-            Body::service(TimedBody::new(ObservedBody::new(body, observer, OverloadInTrailers::new()), limits))
+    fn ask(&self, request: &Request<B>) -> AnswerOf<Exempting<L>> {
+        self.shared.gate.ask(&Head::of(request))
+    }
+
+    #[inline]
+    fn hold(&self, permit: Option<L::Permit>, request: &Request<B>) -> Self::Held {
+        let ServerSettings { min_budget, stall_limit, telemetry, .. } = &self.shared.settings;
+        if permit.is_some() {
+            telemetry.record_allowed();
+        }
+        Held::new(permit, &Head::of(request), self.classify.clone(), *min_budget, *stall_limit)
+    }
+
+    #[cold]
+    fn refuse(&self, refusal: L::Refusal, request: &Request<B>) -> Box<Response<Bytes>> {
+        let ServerSettings { retry_after, body, telemetry, .. } = &self.shared.settings;
+        let head = Head::of(request);
+        telemetry.record_refused(&head, &refusal);
+        let wait = refusal.retry_after().unwrap_or(*retry_after);
+        #[cfg(feature = "tonic")]
+        if grpc::is_grpc(&head) {
+            return Box::new(Refused::mark(grpc::refusal(&head, refusal.kind(), &refusal, wait)));
+        }
+        let status = StatusCode::from_u16(refusal.kind().http_status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        let mut response = Refused::mark(body.response(&head, status, &refusal));
+        response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
+        Box::new(response)
+    }
+
+    fn refused(refused: Box<Response<Bytes>>) -> Result<Self::Response, E> {
+        Ok(refused.map(Body::refusal))
+    }
+
+    #[inline]
+    fn judge(held: &mut Option<Self::Held>, result: &Result<Response<R>, E>) {
+        if let Some(held) = held {
+            held.judge(result);
+        }
+    }
+
+    #[inline]
+    fn respond(held: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Self::Response, E> {
+        let observer = held.take().and_then(Held::into_observer);
+        let limits = body_limits(observer.as_ref());
+        result.map(|response| {
+            response.map(|body| {
+                Body::service(TimedBody::new(ObservedBody::new(body, observer, OverloadInTrailers::new()), limits))
+            })
         })
     }
 
     fn failed(error: E) -> E {
         error
     }
-
-    fn refused(refused: Box<Response<Bytes>>) -> Result<Response<Self::Body>, E> {
-        Ok(refused.map(Body::refusal))
-    }
 }
 
 /// Clones share the limit.
-impl<L: ConcurrencyLimit, V: Clone> Clone for ConcurrencyLayer<L, V> {
+impl<L: Gate, V: Clone> Clone for ConcurrencyLayer<L, V> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), classify: self.classify.clone() }
     }
 }
 
 /// Clones share the limit.
-impl<L: ConcurrencyLimit> Clone for Shared<L> {
+impl<L: Gate> Clone for Shared<L> {
     fn clone(&self) -> Self {
-        Self { limit: Arc::clone(&self.limit), settings: self.settings.clone() }
+        Self { gate: self.gate.clone(), settings: self.settings.clone() }
     }
 }
 
 impl<R> Clone for ServerSettings<R> {
     fn clone(&self) -> Self {
-        let Self { exempt, retry_after, body, min_budget, stall_limit, telemetry } = self;
+        let Self { retry_after, body, min_budget, stall_limit, telemetry } = self;
         Self {
-            exempt: exempt.clone(),
             retry_after: *retry_after,
             body: body.clone(),
             min_budget: *min_budget,
@@ -592,8 +616,8 @@ impl<R> Clone for ServerSettings<R> {
     }
 }
 
-impl<L: ConcurrencyLimit + fmt::Debug, V> fmt::Debug for ConcurrencyLayer<L, V> {
+impl<L: Gate + fmt::Debug, V> fmt::Debug for ConcurrencyLayer<L, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConcurrencyLayer").field("limit", &self.shared.limit).finish_non_exhaustive()
+        f.debug_struct("ConcurrencyLayer").field("limit", &self.shared.gate.limit).finish_non_exhaustive()
     }
 }

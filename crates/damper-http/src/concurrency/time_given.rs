@@ -1,9 +1,9 @@
 //! The time that a call was given, and whether it was enough.
 
-use super::ConcurrencyPermit;
 use crate::Head;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
+use damper_core::gate::Permit;
 use damper_core::internal::GENEROUS_TIME;
 
 /// The time that a call had left when it got its permit.
@@ -22,7 +22,7 @@ const ENOUGH: u64 = u64::MAX;
 
 impl TimeGiven {
     /// For a call without a deadline.
-    const UNKNOWN: Self = Self { deadline: Deadline::NEVER, left: ENOUGH };
+    pub(super) const UNKNOWN: Self = Self { deadline: Deadline::NEVER, left: ENOUGH };
 
     /// Reads the deadline of this request for a permit that learns nothing.
     #[inline]
@@ -62,9 +62,9 @@ impl TimeGiven {
     ///
     /// Any failure after the deadline came because the time was over.
     #[cold]
-    pub(super) fn is_callers_fault(&self, permit: &impl ConcurrencyPermit, is_by_deadline: bool) -> bool {
+    pub(super) fn is_callers_fault(&self, permit: &impl Permit, is_by_deadline: bool) -> bool {
         let is_short = || {
-            let enough = permit.typical_latency().unwrap_or(GENEROUS_TIME);
+            let enough = permit.usual_latency().unwrap_or(GENEROUS_TIME);
             self.left == 0 || u128::from(self.left) < enough.as_nanos()
         };
         (is_by_deadline || self.is_over()) && is_short()

@@ -24,7 +24,6 @@ mod expiry;
 mod future;
 mod instant_header;
 mod protocol;
-#[cfg(feature = "tower")]
 mod request_deadline;
 mod sent_timeout;
 mod server;
@@ -40,7 +39,6 @@ pub(crate) use expiry::Expiry;
 pub use future::DeadlineFuture;
 use instant_header::InstantHeader;
 use protocol::Protocol;
-#[cfg(feature = "tower")]
 pub use request_deadline::RequestDeadline;
 pub(crate) use sent_timeout::SentTimeout;
 pub use server::DeadlineLayer;

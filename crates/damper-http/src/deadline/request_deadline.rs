@@ -1,6 +1,9 @@
 //! The place of an HTTP request's deadline.
 
+use crate::Head;
+use core::time::Duration;
 use damper_core::deadline::Deadline;
+use damper_core::gate::TimeLeft;
 use damper_tower::FindDeadline;
 use http::Request;
 
@@ -28,12 +31,18 @@ use http::Request;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg(feature = "tower")]
 pub struct RequestDeadline;
 
 impl<B> FindDeadline<Request<B>> for RequestDeadline {
     #[inline]
     fn deadline(&self, request: &Request<B>) -> Option<Deadline> {
         request.extensions().get().copied()
+    }
+}
+
+impl TimeLeft<Head<'_>> for RequestDeadline {
+    #[inline]
+    fn left(&self, head: &Head<'_>) -> Option<Duration> {
+        head.extensions.get::<Deadline>().map(Deadline::remaining)
     }
 }

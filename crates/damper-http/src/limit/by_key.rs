@@ -18,9 +18,7 @@ pub struct ByKey<F, T> {
 impl<F: Fn(&Head<'_>) -> K, K, T> ByKey<F, T> {
     /// Creates a limit by this key from an `Arc` of a limiter, or from a [`KeyedLimit`] of your own.
     ///
-    /// Keep the `Arc` to inspect the limiter or to change its quota. For a
-    /// [`ConcurrencyLayer`](crate::ConcurrencyLayer) pass an `Arc` of a
-    /// [`KeyedBulkhead`](damper_core::concurrency::KeyedBulkhead).
+    /// Keep the `Arc` to inspect the limiter or to change its quota.
     pub fn new(key: F, limits: T) -> Self {
         Self { key: Arc::new(key), limits }
     }
@@ -31,7 +29,7 @@ impl<F: Fn(&Head<'_>) -> K, K, T> ByKey<F, T> {
     }
 
     /// Returns the key of a request, and the limits.
-    pub(crate) fn of(&self, head: &Head<'_>) -> (K, &T) {
+    pub(super) fn of(&self, head: &Head<'_>) -> (K, &T) {
         ((self.key)(head), &self.limits)
     }
 }

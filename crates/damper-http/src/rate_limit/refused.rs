@@ -8,7 +8,7 @@ use http::{Extensions, Response};
 ///
 /// The layers of a server mark their refusals: [`RateLimitLayer`](crate::RateLimitLayer), [`ConcurrencyLayer`](crate::ConcurrencyLayer),
 /// [`AdmissionLayer`](crate::AdmissionLayer), and [`DeadlineLayer`](crate::DeadlineLayer) where a request arrives after its deadline. The
-/// service was not called, so the response says nothing about its load, whatever the status: see [`LoadSigns`](crate::LoadSigns).
+/// service was not called, so the response says nothing about its load, whatever the status: see [`Statuses`](crate::Statuses).
 /// Extensions stay in the process, so clients never see it.
 ///
 /// # Examples

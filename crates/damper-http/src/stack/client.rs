@@ -7,7 +7,7 @@ use super::{
     StackErrorService, StackPart, StackProtocol, ThrottlePart,
 };
 use crate::circuit_breaker::{Breakers, CircuitBreakerLayer, PerHost, Single};
-use crate::concurrency::ClientConcurrencyLayer;
+use crate::concurrency::{AdaptiveLimitPerHost, BulkheadPerHost, ClientConcurrencyLayer};
 #[cfg(feature = "tokio")]
 use crate::deadline::ClientDeadlineLayer;
 #[cfg(feature = "tokio")]
@@ -23,7 +23,7 @@ use bytes::Bytes;
 #[cfg(feature = "tokio")]
 use core::time::Duration;
 use damper_core::breaker::BreakerConfig;
-use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds};
+use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
@@ -312,7 +312,7 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
     pub fn bulkhead_per_host(
         self,
         limit: u32,
-    ) -> ClientStack<D, B, R, G, H, T, L, ConcurrencyPart<Arc<KeyedBulkhead<String>>>, A, P> {
+    ) -> ClientStack<D, B, R, G, H, T, L, ConcurrencyPart<BulkheadPerHost>, A, P> {
         self.concurrency_layer(ClientConcurrencyLayer::bulkhead_per_host(limit))
     }
 
@@ -330,7 +330,7 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
     pub fn adaptive_per_host(
         self,
         bounds: LimitBounds,
-    ) -> ClientStack<D, B, R, G, H, T, L, ConcurrencyPart<Arc<KeyedAdaptiveLimit<String>>>, A, P> {
+    ) -> ClientStack<D, B, R, G, H, T, L, ConcurrencyPart<AdaptiveLimitPerHost>, A, P> {
         self.concurrency_layer(ClientConcurrencyLayer::adaptive_per_host(bounds))
     }
 

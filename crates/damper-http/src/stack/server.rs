@@ -3,7 +3,7 @@
 use super::NoPart;
 #[cfg(feature = "tokio")]
 use crate::concurrency::AdmissionLayer;
-use crate::concurrency::{ConcurrencyLayer, ConcurrencyLimit};
+use crate::concurrency::ConcurrencyLayer;
 #[cfg(feature = "tokio")]
 use crate::deadline::DeadlineLayer;
 use crate::limit::{Limit, PerClient};
@@ -17,6 +17,7 @@ use core::time::Duration;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
 #[cfg(feature = "tokio")]
 use damper_core::concurrency::{Admission, LimitRule};
+use damper_core::gate::Gate;
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
@@ -247,7 +248,7 @@ impl<R: LimitRule, C: Clock> SharedAdmission for Arc<Admission<R, C>> {
 }
 
 /// Sets the stall limit, where there is a timer.
-fn watched<L: ConcurrencyLimit>(layer: ConcurrencyLayer<L>) -> ConcurrencyLayer<L> {
+fn watched<L: Gate>(layer: ConcurrencyLayer<L>) -> ConcurrencyLayer<L> {
     #[cfg(feature = "tokio")]
     let layer = layer.stall_limit(STALL_LIMIT);
     layer

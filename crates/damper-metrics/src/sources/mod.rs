@@ -14,6 +14,7 @@
 
 mod breakers;
 mod concurrency;
+mod gates;
 mod keyed_limits;
 mod limits;
 mod logged;

@@ -236,7 +236,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// [`NotAdmitted`] if it is not admitted.
     #[inline]
     pub fn try_admit(&self, request: AdmissionRequest) -> Result<AdmissionPermit<&Self>, NotAdmitted> {
-        let admitted = self.enter(&request.on(&self.clock))?;
+        let admitted = self.enter(&request.at_once().on(&self.clock))?;
         Ok(AdmissionPermit::of_slot(self, admitted))
     }
 
@@ -253,7 +253,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         self: &Arc<Self>,
         request: AdmissionRequest,
     ) -> Result<AdmissionPermit<Arc<Self>>, NotAdmitted> {
-        let admitted = self.enter(&request.on(&self.clock))?;
+        let admitted = self.enter(&request.at_once().on(&self.clock))?;
         Ok(AdmissionPermit::of_slot(Arc::clone(self), admitted))
     }
 

@@ -89,6 +89,12 @@ impl AdmissionRequest {
         Self { longest_wait: Some(self.longest_wait.map_or(longest, |own| own.min(longest))), ..self }
     }
 
+    /// Returns the request of a call that does not wait: its longest wait is no reason to read the clock.
+    #[inline]
+    pub(super) const fn at_once(self) -> Self {
+        Self { longest_wait: None, ..self }
+    }
+
     /// Returns the request on the clock of a gate.
     #[inline]
     pub(super) fn on(self, clock: &impl Clock) -> Entrant {

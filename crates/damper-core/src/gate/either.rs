@@ -1,0 +1,199 @@
+//! One of two gates, and what it gives.
+
+use super::refusal::source_of_refusal;
+use super::{AnswerOf, Ask, Gate, Permit, Refusal, RefusalKind, Standing, Verdict, WaitsWith};
+use core::error::Error;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use pin_project_lite::pin_project;
+
+/// One of two gates, chosen at run time: by configuration, say. Its permits and refusals are of this type too, and those of a pair's.
+///
+/// A choice of three is an `Either<A, Either<B, C>>`. It allocates nothing, as `AnyGate` does.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::gate::{Ask, Either};
+/// use damper::{AdaptiveLimit, Bulkhead, ManualClock};
+///
+/// static FIXED: Bulkhead<ManualClock> = Bulkhead::with_clock(64, ManualClock::new());
+/// static ADAPTIVE: AdaptiveLimit = AdaptiveLimit::new(damper::concurrency::LimitBounds::DEFAULT);
+///
+/// let is_adaptive = false;
+/// let gate = if is_adaptive { Either::First(&ADAPTIVE) } else { Either::Second(&FIXED) };
+/// assert!(gate.ask("a call").is_pass());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Either<A, B> {
+    /// The first one, which is the outer one of a pair.
+    First(A),
+    /// The second one, which is the inner one of a pair.
+    Second(B),
+}
+
+impl<A: Gate, B: Gate> Gate for Either<A, B> {
+    type Permit = Either<A::Permit, B::Permit>;
+    type Refusal = Either<A::Refusal, B::Refusal>;
+    type Wait = EitherWait<A::Wait, B::Wait>;
+
+    #[inline]
+    fn refusal(&self) -> Option<Self::Refusal> {
+        match self {
+            Self::First(gate) => gate.refusal().map(Either::First),
+            Self::Second(gate) => gate.refusal().map(Either::Second),
+        }
+    }
+}
+
+impl<Q: ?Sized, A: Ask<Q>, B: Ask<Q>> Ask<Q> for Either<A, B> {
+    #[inline]
+    fn ask(&self, call: &Q) -> AnswerOf<Self> {
+        match self {
+            Self::First(gate) => gate.ask(call).map(Either::First, EitherWait::first, Either::First),
+            Self::Second(gate) => gate.ask(call).map(Either::Second, EitherWait::second, Either::Second),
+        }
+    }
+}
+
+pin_project! {
+    /// The wait at one of two gates.
+    #[derive(Debug)]
+    pub struct EitherWait<V, W> {
+        #[pin]
+        wait: OneWait<V, W>,
+    }
+}
+
+pin_project! {
+    #[derive(Debug)]
+    #[project = OneWaitProjection]
+    enum OneWait<V, W> {
+        First { #[pin] wait: V },
+        Second { #[pin] wait: W },
+    }
+}
+
+impl<V, W> EitherWait<V, W> {
+    fn first(wait: V) -> Self {
+        Self { wait: OneWait::First { wait } }
+    }
+
+    fn second(wait: W) -> Self {
+        Self { wait: OneWait::Second { wait } }
+    }
+}
+
+impl<V, W, P, R, Q, S> Future for EitherWait<V, W>
+where
+    V: Future<Output = Result<P, R>>,
+    W: Future<Output = Result<Q, S>>,
+{
+    type Output = Result<Either<P, Q>, Either<R, S>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().wait.project() {
+            OneWaitProjection::First { wait } => {
+                wait.poll(context).map(|result| result.map(Either::First).map_err(Either::First))
+            }
+            OneWaitProjection::Second { wait } => {
+                wait.poll(context).map(|result| result.map(Either::Second).map_err(Either::Second))
+            }
+        }
+    }
+}
+
+impl<V: WaitsWith<S>, W: WaitsWith<S>, S> WaitsWith<S> for EitherWait<V, W> {
+    fn keep(&self, service: &mut S) -> S {
+        match &self.wait {
+            OneWait::First { wait } => wait.keep(service),
+            OneWait::Second { wait } => wait.keep(service),
+        }
+    }
+}
+
+/// Calls one method of the value that an `Either` has.
+macro_rules! of_either {
+    ($either:expr, $value:ident => $call:expr) => {
+        match $either {
+            Either::First($value) => $call,
+            Either::Second($value) => $call,
+        }
+    };
+}
+
+impl<A: Permit, B: Permit> Permit for Either<A, B> {
+    const LEARNS: bool = A::LEARNS || B::LEARNS;
+    const HOLDS: bool = A::HOLDS || B::HOLDS;
+
+    #[inline]
+    fn answered(&mut self, verdict: &Verdict) {
+        of_either!(self, permit => permit.answered(verdict));
+    }
+
+    #[inline]
+    fn first_data(&mut self) {
+        of_either!(self, permit => permit.first_data());
+    }
+
+    #[inline]
+    fn end(self, verdict: &Verdict) {
+        of_either!(self, permit => permit.end(verdict));
+    }
+
+    #[inline]
+    fn panicked(self) {
+        of_either!(self, permit => permit.panicked());
+    }
+
+    #[inline]
+    fn standing(&self) -> Option<Standing> {
+        of_either!(self, permit => permit.standing())
+    }
+
+    #[inline]
+    fn usual_latency(&self) -> Option<Duration> {
+        of_either!(self, permit => permit.usual_latency())
+    }
+}
+
+impl<A: fmt::Display, B: fmt::Display> fmt::Display for Either<A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        of_either!(self, refusal => refusal.fmt(f))
+    }
+}
+
+/// That of the value in it.
+impl<A: fmt::Debug, B: fmt::Debug> fmt::Debug for Either<A, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        of_either!(self, value => value.fmt(f))
+    }
+}
+
+impl<A: Refusal, B: Refusal> Error for Either<A, B> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(of_either!(self, refusal => source_of_refusal(refusal)))
+    }
+}
+
+impl<A: Refusal, B: Refusal> Refusal for Either<A, B> {
+    fn kind(&self) -> RefusalKind {
+        of_either!(self, refusal => refusal.kind())
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        of_either!(self, refusal => refusal.retry_after())
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        of_either!(self, refusal => refusal.standing())
+    }
+
+    fn label(&self) -> &'static str {
+        of_either!(self, refusal => refusal.label())
+    }
+}
