@@ -8,7 +8,7 @@ use core::time::Duration;
 use damper::breaker::Verdict;
 use damper::concurrency::Outcome;
 use damper::gate::{self, Ending};
-use damper::http::{Rejections, ResponseHead, ServerErrors, Statuses, TransientFailures};
+use damper::http::{EveryStatus, ResponseHead, Statuses, TransientFailures};
 use damper::retry::Failure;
 use damper::tonic::{rejection, unavailability};
 use damper::{Bulkhead, CircuitBreaker, Deadline, Quota, RateLimiter, is_refusal};
@@ -67,6 +67,15 @@ mod before {
     }
 }
 
+/// Whether a throttle took a verdict for an accepted call, before it read endings.
+fn is_accepted(verdict: Verdict) -> Option<bool> {
+    match verdict {
+        Verdict::Success => Some(true),
+        Verdict::Ignored => None,
+        _ => Some(false),
+    }
+}
+
 fn response(status: u16, grpc: Option<&str>, retry_after: Option<Duration>) -> Response<()> {
     let mut response = Response::builder().status(StatusCode::from_u16(status).unwrap());
     if let Some(grpc) = grpc {
@@ -84,8 +93,9 @@ fn statuses_mean_what_they_meant_to_each_layer() {
         for retry_after in [None, Some(Duration::from_secs(2))] {
             let response = response(status, None, retry_after);
             let head = ResponseHead::of(&response);
-            assert_eq!(ServerErrors::judge(Ok(&head)), before::server_errors(status, retry_after), "{status}");
-            assert_eq!(Rejections::judge(Ok(&head)), before::rejections(status), "{status}");
+            let now = Statuses::judge(Ok(&head));
+            assert_eq!(Verdict::from(&now), before::server_errors(status, retry_after), "{status}");
+            assert_eq!(now.ending.is_accepted(), is_accepted(before::rejections(status)), "{status}");
             assert_eq!(TransientFailures::judge(Ok(&head)), before::retries(status, retry_after), "{status}");
         }
     }
@@ -97,7 +107,7 @@ fn grpc_statuses_in_heads_mean_what_they_meant_to_adaptive_limits() {
     for status in 100..=999 {
         for grpc in codes.iter().map(|code| Some(&**code)).chain([None]) {
             let response = response(status, grpc, None);
-            let now = Outcome::from(&Statuses::judge_with_grpc(Ok(&ResponseHead::of(&response))));
+            let now = Outcome::from(&EveryStatus::judge(Ok(&ResponseHead::of(&response))));
             let before = before::load_signs(status, grpc);
             // gRPC has no such responses: `OK` with another status than 200. The status of HTTP decides.
             let is_odd = grpc == Some("0") && !(200..=299).contains(&status) && !(400..=599).contains(&status);
@@ -113,24 +123,24 @@ fn grpc_statuses_in_heads_mean_what_they_meant_to_adaptive_limits() {
 #[test]
 fn codes_mean_what_they_meant_to_grpc_breakers_and_throttles() {
     for code in (0..=17).map(Code::from) {
-        assert_eq!(unavailability(code), before::unavailability(code), "{code:?}");
-        assert_eq!(rejection(code), before::rejection(code), "{code:?}");
+        assert_eq!(Verdict::from(&unavailability(code).into()), before::unavailability(code), "{code:?}");
+        assert_eq!(rejection(code).is_accepted(), is_accepted(before::rejection(code)), "{code:?}");
     }
 }
 
 /// The verdicts of all layers on an error.
 struct Judged {
     breaker: Verdict,
-    throttle: Verdict,
+    throttle: Option<bool>,
     load: Outcome,
     plain: Verdict,
 }
 
 fn judged(error: &(dyn Error + 'static)) -> Judged {
     Judged {
-        breaker: ServerErrors::judge(Err(error)),
-        throttle: Rejections::judge(Err(error)),
-        load: Outcome::from(&Statuses::judge_with_grpc(Err(error))),
+        breaker: Verdict::from(&Statuses::judge(Err(error))),
+        throttle: Statuses::judge(Err(error)).ending.is_accepted(),
+        load: Outcome::from(&EveryStatus::judge(Err(error))),
         plain: Verdict::from(&gate::Verdict::of(Ending::of_error(error))),
     }
 }
@@ -148,10 +158,7 @@ fn refusals_say_nothing_of_the_server() {
     ];
     for refusal in refusals.map(io::Error::other) {
         let Judged { breaker, throttle, load, plain } = judged(&refusal);
-        assert_eq!(
-            (breaker, throttle, load, plain),
-            (Verdict::Ignored, Verdict::Ignored, Outcome::Ignored, Verdict::Ignored)
-        );
+        assert_eq!((breaker, throttle, load, plain), (Verdict::Ignored, None, Outcome::Ignored, Verdict::Ignored));
         assert_eq!(TransientFailures::judge(Err(&refusal)), Some(Failure::FATAL));
         assert!(is_refusal(&refusal));
     }
@@ -164,7 +171,7 @@ fn broken_connections_are_failures_but_no_overload() {
         let Judged { breaker, throttle, load, plain } = judged(&error);
         assert_eq!(
             (breaker, throttle, load, plain),
-            (Verdict::Failure, Verdict::Failure, Outcome::Ignored, Verdict::Failure)
+            (Verdict::Failure, Some(false), Outcome::Ignored, Verdict::Failure)
         );
     }
     let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
@@ -181,7 +188,7 @@ fn timeouts_are_failures_by_deadline() {
     let error = io::Error::other(late);
     let Judged { breaker, throttle, load, plain } = judged(&error);
     let by_deadline = Verdict::DeadlineExceeded;
-    assert_eq!((breaker, throttle, load, plain), (by_deadline, by_deadline, Outcome::Overloaded, by_deadline));
+    assert_eq!((breaker, throttle, load, plain), (by_deadline, Some(false), Outcome::Overloaded, by_deadline));
     assert_eq!(TransientFailures::judge(Err(&error)), Some(Failure::FATAL));
 }
 
@@ -191,9 +198,9 @@ fn statuses_as_errors_are_overload_if_their_codes_are() {
         let error = io::Error::other(Status::new(code, "no"));
         let Judged { breaker, throttle, load, .. } = judged(&error);
         let expected = match code {
-            Code::DeadlineExceeded => (Verdict::DeadlineExceeded, Verdict::DeadlineExceeded, Outcome::Overloaded),
-            Code::Unavailable => (Verdict::Failure, Verdict::Failure, Outcome::Overloaded),
-            _ => (Verdict::Failure, Verdict::Failure, Outcome::Ignored),
+            Code::DeadlineExceeded => (Verdict::DeadlineExceeded, Some(false), Outcome::Overloaded),
+            Code::Unavailable => (Verdict::Failure, Some(false), Outcome::Overloaded),
+            _ => (Verdict::Failure, Some(false), Outcome::Ignored),
         };
         assert_eq!((breaker, throttle, load), expected, "{code:?}");
     }

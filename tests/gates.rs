@@ -98,7 +98,8 @@ proptest! {
         compare(&clock, &steps, &&gate, |ending| {
             let Ok(permit) = twin.try_acquire() else { return false };
             match ending {
-                Some((Ending::Success | Ending::Declined | Ending::Failed, _)) => permit.accepted(),
+                // The first data show that the service accepted the call.
+                Some((_, true) | (Ending::Success | Ending::Declined | Ending::Failed, _)) => permit.accepted(),
                 Some((Ending::Limited | Ending::NotSent, _)) | None => permit.ignore(),
                 Some(_) => permit.rejected(),
             }

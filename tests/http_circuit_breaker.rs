@@ -16,9 +16,10 @@ mod support;
 
 use breakers::{BoxError, COOLDOWN, clocked, clocked_with, let_probe};
 use bytes::Bytes;
-use damper::breaker::{State, Verdict, Window};
+use damper::breaker::{State, Window};
 use damper::deadline::UsualLatency;
-use damper::http::{AtHead, CircuitBreakerLayer, Head, MinBudget, PerHost, ResponseHead, ServerErrors, Single};
+use damper::gate::{Ending, PerKey};
+use damper::http::{AtHead, CircuitBreakerLayer, Head, MinBudget, PerHost, ResponseHead, Single, Statuses, TargetHost};
 use damper::store::LruStore;
 use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock};
 use futures_util::FutureExt;
@@ -239,7 +240,7 @@ async fn settings_of_a_layer_keep_its_breaker() {
     let layer = CircuitBreakerLayer::single(config(1));
     let mut failing = layer.layer(tower::service_fn(failing));
     failing.call(empty::<()>()).await.unwrap();
-    let judge = |_: Result<&ResponseHead, &Infallible>| Verdict::Success;
+    let judge = |_: Result<&ResponseHead, &Infallible>| Ending::Success;
     let mut set_later = layer.when_body_ends().classify(judge).completion(AtHead::new()).layer(client());
     assert!(matches!(set_later.call(empty()).await, Err(CallError::Refused(_))));
 }
@@ -249,7 +250,8 @@ async fn settings_of_a_layer_keep_its_breaker() {
 async fn layer_uses_the_callers_keyed_breaker() {
     let clock = Arc::new(ManualClock::new());
     let hosts = Arc::new(KeyedCircuitBreaker::<String, _>::with_clock(config(1), 64, Arc::clone(&clock)).unwrap());
-    let mut client = CircuitBreakerLayer::new(Arc::clone(&hosts)).layer(tower::service_fn(failing));
+    let mut client =
+        CircuitBreakerLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts))).layer(tower::service_fn(failing));
     let request = |uri: &str| Request::get(uri).header("host", "Api.Example.com:8080").body(()).unwrap();
     client.call(request("/")).await.unwrap();
     client.call(request("https://Other.example.com/")).await.unwrap();
@@ -347,11 +349,6 @@ impl Error for Wrapped {
     }
 }
 
-/// Classifies boxed errors like others.
-fn judge_box(response: Result<&ResponseHead<'_>, &BoxError>) -> Verdict {
-    ServerErrors::judge(response.map_err(|error| &**error as _))
-}
-
 /// `find_in` finds the refusal in the errors of other layers, and in boxed errors of the service.
 #[tokio::test]
 async fn refusal_is_found_in_every_chain_of_sources() {
@@ -367,7 +364,7 @@ async fn refusal_is_found_in_every_chain_of_sources() {
     assert!(CircuitOpen::find_in(&error).is_some());
 
     let boxing = tower::service_fn(|_: Request<()>| ready(Err::<Response<()>, _>(BoxError::from("no"))));
-    let layer = layer.classify(judge_box);
+    let layer = layer.classify(Statuses::judge_boxed);
     let mut client = ServiceBuilder::new().map_err(CallError::into_boxed).layer(layer).service(boxing);
     let error: BoxError = client.call(empty()).await.unwrap_err();
     assert!(CircuitOpen::find_in(&*error).is_some());
@@ -504,8 +501,9 @@ async fn closure_classifies_responses() {
     let upstream = Upstream::start().await;
     let mut client = CircuitBreakerLayer::new(Arc::clone(&breaker))
         .classify(|answer: Result<&ResponseHead, &legacy::Error>| match answer {
-            Ok(head) => Verdict::failure_if(head.status == StatusCode::NOT_FOUND),
-            Err(_) => Verdict::Ignored,
+            Ok(head) if head.status == StatusCode::NOT_FOUND => Ending::Failed,
+            Ok(_) => Ending::Success,
+            Err(_) => Ending::NotSent,
         })
         .layer(client());
     upstream.answer(StatusCode::BAD_GATEWAY);
@@ -603,23 +601,13 @@ async fn reqwest_client_is_a_service_by_a_closure() {
     assert_eq!(upstream.hits(), 3);
 }
 
-/// Breakers of the caller, chosen by the request's method.
-#[derive(Clone, Default)]
-struct ByMethod([Arc<CircuitBreaker>; 2]);
-
-impl damper::http::Breakers for ByMethod {
-    type Breaker = Arc<CircuitBreaker>;
-
-    fn try_acquire(&self, head: &Head<'_>) -> Result<damper::breaker::Permit<Self::Breaker>, CircuitOpen> {
-        self.0[usize::from(head.method.is_safe())].try_acquire_owned()
-    }
-}
-
+/// One for each kind of method.
 #[tokio::test]
-async fn custom_breakers_choose_by_request() {
-    let breakers = ByMethod::default();
-    breakers.0[0].force_open();
-    let mut client = CircuitBreakerLayer::new(breakers).layer(tower::service_fn(failing));
+async fn breakers_are_chosen_by_a_key_of_the_request() {
+    let breakers = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::DEFAULT, 2).unwrap());
+    breakers.get_or_create(&false).force_open();
+    let by_method = PerKey::new(|head: &Head<'_>| head.method.is_safe(), breakers);
+    let mut client = CircuitBreakerLayer::new(by_method).layer(tower::service_fn(failing));
     assert!(client.call(Request::post("/").body(()).unwrap()).await.is_err());
     assert!(client.call(Request::get("/").body(()).unwrap()).await.is_ok());
 }
@@ -709,7 +697,7 @@ async fn boxed_errors_are_classified_by_their_content() {
     }
     for is_refusal in [true, false] {
         let (_, breaker) = clocked(1);
-        let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(judge_box);
+        let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(Statuses::judge_boxed);
         let mut client =
             layer.layer(tower::service_fn(move |_: Request<()>| ready(Err::<Response<()>, _>(error(is_refusal)))));
         assert!(client.call(empty()).await.is_err());

@@ -8,8 +8,8 @@ mod support;
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::http::{
-    CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, Rejections, RetryLayer, ServerErrors, ThrottleLayer,
-    TimeoutUnit, TransientFailures,
+    CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, Statuses, ThrottleLayer, TimeoutUnit,
+    TransientFailures,
 };
 use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::throttle::AdaptiveThrottle;
@@ -223,12 +223,12 @@ async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
     let mut client = ServiceBuilder::new()
         .layer(ClientDeadlineLayer::new(100 * DEADLINE).header(TIMEOUT, TimeoutUnit::Milliseconds))
         .map_err(CallError::into_boxed)
-        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(ServerErrors::judge_boxed))
+        .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(Statuses::judge_boxed))
         .map_err(RetryError::into_boxed)
         .layer(RetryLayer::new(retry(3, WAIT)).when(TransientFailures::judge_boxed))
         .layer(HedgeLayer::new(Hedge::new(hedge)).when(TransientFailures::judge_boxed))
         .map_err(CallError::into_boxed)
-        .layer(ThrottleLayer::new(Arc::clone(&throttle)).classify(Rejections::judge_boxed))
+        .layer(ThrottleLayer::new(Arc::clone(&throttle)).classify(Statuses::judge_boxed))
         .map_err(CallError::into_boxed)
         .layer(LimitLayer::new(Arc::clone(&limit)))
         .map_err(CallError::into_boxed)

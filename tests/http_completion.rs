@@ -1,14 +1,15 @@
-//! The end of a call, as reported to an observer other than a breaker: a permit of a bulkhead.
+//! The end of a call, as told to the permit of a user's gate, which counts the calls in flight.
 #![cfg(feature = "tower")]
 
 #[path = "breaker_layers/support.rs"]
 #[expect(dead_code, reason = "some of it is for the breakers")]
 mod support;
 
-use damper::CallError;
-use damper::breaker::Verdict;
-use damper::http::{AtBodyEnd, AtHead, CallGuard, CallObserver, Completion, ObservedCall, ResponseHead};
-use http::{Request, Response, StatusCode};
+use damper::gate::{self, AnswerOf, Ask, Ending, Gate, Never, Permit};
+use damper::http::{AtBodyEnd, AtHead, ClientGate, Completion, Head, ResponseHead};
+use damper::tower::GateService;
+use damper::{BulkheadFull, CallError, Deadline};
+use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use std::cell::RefCell;
@@ -17,35 +18,31 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use support::{Asked, Script, Step, panic, panics, polled, request};
 use tower::Service;
 
-/// Events of the calls of a bulkhead, in order.
+/// Events of the calls of a gate, in order.
 #[derive(Debug, PartialEq, Eq)]
 enum Event {
-    Ended(Verdict),
+    Ended(Ending),
     FirstData,
-    Abandoned,
     Panicked,
     Released,
 }
 
-use Event::{Abandoned, Ended, FirstData, Panicked, Released};
+use Event::{Ended, FirstData, Panicked, Released};
 
-/// Holds a place of a bulkhead until the call has ended.
+/// Holds a place of the gate until the call has ended.
 struct Place(Rc<RefCell<Vec<Event>>>);
 
-impl CallObserver for Place {
-    fn ended(self, verdict: Verdict) {
-        self.0.borrow_mut().push(Ended(verdict));
+impl Permit for Place {
+    fn end(self, verdict: &gate::Verdict) {
+        self.0.borrow_mut().push(Ended(verdict.ending));
     }
 
     fn first_data(&mut self) {
         self.0.borrow_mut().push(FirstData);
-    }
-
-    fn abandoned(self) {
-        self.0.borrow_mut().push(Abandoned);
     }
 
     fn panicked(self) {
@@ -59,39 +56,49 @@ impl Drop for Place {
     }
 }
 
-/// A service whose calls each take a place.
-struct Bulkhead<S, W> {
-    service: S,
-    completion: W,
-    events: Rc<RefCell<Vec<Event>>>,
+/// A gate that lets all calls pass, and notes how they went.
+#[derive(Clone, Default)]
+struct Places(Rc<RefCell<Vec<Event>>>);
+
+impl Gate for Places {
+    type Permit = Place;
+    type Refusal = BulkheadFull;
+    type Wait = Never<Place, BulkheadFull>;
 }
 
-impl<S, W> Bulkhead<S, W> {
+impl Ask<Head<'_>> for Places {
+    fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
+        gate::Answer::Pass(Place(Rc::clone(&self.0)))
+    }
+}
+
+/// A service whose calls each take a place.
+struct Bulkhead<S, W: Clone> {
+    service: GateService<S, ClientGate<Places, W>>,
+    places: Places,
+}
+
+impl<S, W: Clone> Bulkhead<S, W> {
     fn new(completion: W, service: S) -> Self {
-        Self { service, completion, events: Rc::default() }
+        let places = Places::default();
+        // Every passed deadline counts.
+        let gate = ClientGate::new(places.clone()).completion(completion).min_budget(Duration::ZERO);
+        Self { service: GateService::new(service, gate), places }
     }
 
     /// Returns the events since the previous call.
     fn events(&self) -> Vec<Event> {
-        self.events.take()
+        self.places.0.take()
     }
 }
 
-impl<S, W, Q, R> Service<Request<Q>> for Bulkhead<S, W>
+impl<S, W, R> Bulkhead<S, W>
 where
-    S: Service<Request<Q>, Response = Response<R>>,
-    W: Completion<R, S::Error> + Clone,
+    S: Service<Asked, Response = Response<R>>,
+    W: Completion<R, S::Error, BulkheadFull> + Clone,
 {
-    type Response = Response<W::Body<Place>>;
-    type Error = W::Error;
-    type Future = ObservedCall<S::Future, Place, W>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), W::Error>> {
-        self.service.poll_ready(context).map_err(|error| self.completion.not_called(CallError::Failed(error)))
-    }
-
-    fn call(&mut self, request: Request<Q>) -> Self::Future {
-        CallGuard::new(Place(Rc::clone(&self.events)), self.completion.clone()).observe(self.service.call(request))
+    fn call(&mut self, request: Asked) -> impl Future<Output = Result<Response<W::Body<Place>>, W::Error>> {
+        self.service.call(request)
     }
 }
 
@@ -115,10 +122,10 @@ fn next_frame<B: Body + Unpin>(body: &mut B) -> Poll<Option<bool>> {
 
 #[test]
 fn head_ends_a_call() {
-    for (status, verdict) in [(200, Verdict::Success), (404, Verdict::Success), (503, Verdict::Failure)] {
+    for (status, ending) in [(200, Ending::Success), (404, Ending::Declined), (503, Ending::Unavailable)] {
         let mut service = Bulkhead::new(AtHead::new(), tower::service_fn(answering(status, data_then(Step::Fail))));
         let answer = polled(service.call(request())).unwrap();
-        assert_eq!((answer.status().as_u16(), service.events()), (status, vec![Ended(verdict), Released]));
+        assert_eq!((answer.status().as_u16(), service.events()), (status, vec![Ended(ending), Released]));
         assert!(polled(answer.into_body().collect()).is_err());
         assert_eq!(service.events(), [], "the body is not observed");
     }
@@ -127,7 +134,7 @@ fn head_ends_a_call() {
 #[test]
 fn body_ends_a_call() {
     let trailers = || Step::Trailers(http::HeaderMap::new());
-    for (end, verdict) in [(trailers(), Verdict::Success), (Step::Fail, Verdict::Failure)] {
+    for (end, ending) in [(trailers(), Ending::Success), (Step::Fail, Ending::Broken)] {
         let mut service = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answering(200, data_then(end))));
         let mut body = polled(service.call(request())).unwrap().into_body();
         assert_eq!(service.events(), [], "the call is still in flight");
@@ -135,10 +142,10 @@ fn body_ends_a_call() {
         assert_eq!(service.events(), [FirstData]);
         assert_eq!(next_frame(&mut body), Poll::Ready(Some(true)));
         assert_eq!(service.events(), [], "only the first data counts");
-        assert_eq!(next_frame(&mut body), Poll::Ready(Some(verdict == Verdict::Success)));
-        assert_eq!(service.events(), [Ended(verdict), Released]);
+        assert_eq!(next_frame(&mut body), Poll::Ready(Some(ending == Ending::Success)));
+        assert_eq!(service.events(), [Ended(ending), Released]);
         drop(body);
-        assert_eq!(service.events(), [], "an observer sees one end");
+        assert_eq!(service.events(), [], "a permit sees one end");
     }
 }
 
@@ -147,7 +154,7 @@ fn body_ends_a_call() {
 fn failed_head_ends_a_call_before_its_body() {
     let mut service = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answering(500, data_then(Step::Panic))));
     let mut body = polled(service.call(request())).unwrap().into_body();
-    assert_eq!(service.events(), [Ended(Verdict::Failure), Released]);
+    assert_eq!(service.events(), [Ended(Ending::Failed), Released]);
     assert_eq!(next_frame(&mut body), Poll::Ready(Some(true)));
     assert_eq!(service.events(), []);
 }
@@ -159,19 +166,19 @@ fn error_of_the_service_ends_a_call() {
     }
     let mut at_head = Bulkhead::new(AtHead::new(), tower::service_fn(failing));
     assert!(matches!(polled(at_head.call(request())), Err(CallError::Failed(error)) if error.to_string() == "down"));
-    assert_eq!(at_head.events(), [Ended(Verdict::Failure), Released]);
+    assert_eq!(at_head.events(), [Ended(Ending::Broken), Released]);
 
-    let ignoring = AtBodyEnd::new().classify(|_: Result<&ResponseHead, &io::Error>| Verdict::Ignored);
+    let ignoring = AtBodyEnd::new().classify(|_: Result<&ResponseHead, &io::Error>| Ending::NotSent);
     let mut at_body_end = Bulkhead::new(ignoring, tower::service_fn(failing));
     assert!(polled(at_body_end.call(request())).is_err());
-    assert_eq!(at_body_end.events(), [Ended(Verdict::Ignored), Released]);
+    assert_eq!(at_body_end.events(), [Ended(Ending::NotSent), Released]);
 }
 
 #[test]
 fn abandoned_call_releases_its_place_without_a_verdict() {
     let mut hanging = Bulkhead::new(AtHead::new(), tower::service_fn(|_: Asked| pending::<Answer>()));
     drop(hanging.call(request()));
-    assert_eq!(hanging.events(), [Abandoned, Released], "before its response");
+    assert_eq!(hanging.events(), [Released], "before its response");
 
     let mut streaming = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answering(200, data_then(Step::Fail))));
     let mut body = polled(streaming.call(request())).unwrap().into_body();
@@ -185,10 +192,32 @@ fn abandoned_call_releases_its_place_without_a_verdict() {
     let mut body = polled(silent.call(request())).unwrap().into_body();
     assert_eq!(next_frame(&mut body), Poll::Pending);
     drop(body);
-    assert_eq!(silent.events(), [Abandoned, Released], "while its body is pending");
+    assert_eq!(silent.events(), [Released], "while its body is pending");
+}
 
-    drop(CallGuard::new(Place(Rc::clone(&hanging.events)), AtHead::new()));
-    assert_eq!(hanging.events(), [Released], "before the first poll");
+/// While the caller waits for the server: before the response, or within the body.
+#[test]
+fn call_abandoned_after_its_deadline_has_timed_out() {
+    let late = || {
+        let mut request = request();
+        request.extensions_mut().insert(Deadline::after(Duration::from_millis(1)));
+        request
+    };
+    let pass = || std::thread::sleep(Duration::from_millis(2));
+    let mut hanging = Bulkhead::new(AtHead::new(), tower::service_fn(|_: Asked| pending::<Answer>()));
+    let call = hanging.call(late());
+    pass();
+    drop(call);
+    assert_eq!(hanging.events(), [Ended(Ending::TimedOut), Released]);
+
+    let script = Script::default();
+    let answer = |_: Asked| ready(Answer::Ok(Response::new(script.clone())));
+    let mut silent = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answer));
+    let mut body = polled(silent.call(late())).unwrap().into_body();
+    assert_eq!(next_frame(&mut body), Poll::Pending);
+    pass();
+    drop(body);
+    assert_eq!(silent.events(), [Ended(Ending::TimedOut), Released]);
 }
 
 /// The caller panics while it polls the call, and the call is dropped during the unwinding.
@@ -201,7 +230,7 @@ fn panic_of_the_caller_is_no_panic_of_the_call() {
         panic()
     });
     assert!(panics(|| polled(caller)));
-    assert_eq!(hanging.events(), [Abandoned, Released]);
+    assert_eq!(hanging.events(), [Released]);
 }
 
 #[test]
@@ -212,7 +241,7 @@ fn panic_of_a_call_is_reported_wherever_it_panics() {
     let future = |_: Asked| poll_fn(|_| -> Poll<Answer> { panic() });
     assert_panics(Bulkhead::new(AtHead::new(), tower::service_fn(future)), "in the future");
 
-    let judge = |_: Result<&ResponseHead, &io::Error>| -> Verdict { panic() };
+    let judge = |_: Result<&ResponseHead, &io::Error>| -> Ending { panic() };
     let answer = tower::service_fn(answering(200, []));
     assert_panics(Bulkhead::new(AtHead::new().classify(judge), answer), "in the verdict on a response");
 
@@ -228,7 +257,7 @@ fn panic_of_a_call_is_reported_wherever_it_panics() {
 fn assert_panics<S, W>(mut service: Bulkhead<S, W>, place: &str)
 where
     S: Service<Asked, Response = Response<Script>, Error = io::Error>,
-    W: Completion<Script, io::Error> + Clone,
+    W: Completion<Script, io::Error, BulkheadFull> + Clone,
 {
     assert!(panics(|| drop(polled(service.call(request())))), "{place}");
     assert_eq!(service.events(), [Panicked, Released], "{place}");
@@ -240,19 +269,19 @@ fn empty_body_ends_a_call_with_the_head() {
     let empty = |_: Asked| ready(Ok::<_, io::Error>(Response::new(http_body_util::Empty::<bytes::Bytes>::new())));
     let mut service = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(empty));
     let answer = polled(service.call(request())).unwrap();
-    assert_eq!((answer.status(), service.events()), (StatusCode::OK, vec![Ended(Verdict::Success), Released]));
+    assert_eq!((answer.status(), service.events()), (StatusCode::OK, vec![Ended(Ending::Success), Released]));
 }
 
-/// gRPC's completion serves other observers too.
+/// gRPC's completion serves other gates too.
 #[cfg(feature = "tonic")]
 #[test]
 fn trailers_end_a_call() {
     let status = |code: &str| http::HeaderMap::from_iter([("grpc-status".parse().unwrap(), code.parse().unwrap())]);
-    for (code, verdict) in [("0", Verdict::Success), ("14", Verdict::Failure)] {
+    for (code, ending) in [("0", Ending::Success), ("14", Ending::Unavailable)] {
         let answer = tower::service_fn(answering(200, data_then(Step::Trailers(status(code)))));
         let mut service = Bulkhead::new(damper::tonic::AtTrailers::new(), answer);
         let body = polled(service.call(request())).unwrap().into_body();
         assert!(polled(body.collect()).is_ok());
-        assert_eq!(service.events(), [FirstData, Ended(verdict), Released]);
+        assert_eq!(service.events(), [FirstData, Ended(ending), Released]);
     }
 }

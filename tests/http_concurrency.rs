@@ -10,7 +10,7 @@ use damper::concurrency::{FullCause, LimitBounds, LimitRule, Outcome, WindowPlan
 use damper::gate::{Answer as GateAnswer, AnswerOf, Ask, Ending, Gate, Never, PerKey, Permit, Verdict};
 use damper::http::{
     AttemptTimedOut, AttemptTimeoutLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer,
-    ConcurrencyLayer, DeadlineLayer, Head, RateLimitLayer, Refused, ResponseHead, RetryLayer, Statuses,
+    ConcurrencyLayer, DeadlineLayer, EveryStatus, Head, RateLimitLayer, Refused, ResponseHead, RetryLayer,
 };
 use damper::retry::Unlimited;
 use damper::{
@@ -864,7 +864,7 @@ async fn request_whose_deadline_has_passed_is_not_made() {
     assert_eq!((pool.in_flight(), pool.queued()), (0, 0));
 }
 
-/// A limit that is not `Clone`, whose layer's settings are changed.
+/// A limit that is not `Clone`, whose layer's settings are changed, at a server.
 #[tokio::test]
 async fn settings_share_a_limit_and_need_no_clone_of_it() {
     #[derive(Debug)]
@@ -892,9 +892,6 @@ async fn settings_share_a_limit_and_need_no_clone_of_it() {
         (refusal.status(), &refusal.headers()["retry-after"]),
         (StatusCode::SERVICE_UNAVAILABLE, &"60".parse().unwrap())
     );
-    let client = ClientConcurrencyLayer::new(Apart(Bulkhead::new(1)));
-    client.clone().named("second").layer(service).oneshot(get("/")).await.unwrap();
-    assert!(client.layer(service).oneshot(get("/")).await.is_err());
 }
 
 /// A limit of a user, whose callers have used up what they may.
@@ -972,7 +969,7 @@ async fn errors_are_ignored_except_timeouts() {
     // Boxed, as the errors of an inner deadline layer are.
     let limit = Watched::default();
     let client = ServiceBuilder::new()
-        .layer(ClientConcurrencyLayer::new(limit.clone()).classify(Statuses::judge_boxed))
+        .layer(ClientConcurrencyLayer::new(limit.clone()).classify(EveryStatus::judge_boxed))
         .layer(ClientDeadlineLayer::new(SHORT))
         .service_fn(|_: Request<Empty<Bytes>>| pending::<Result<Response<Empty<Bytes>>, BoxError>>());
     let error = client.oneshot(get("/")).await.map(|_| ()).unwrap_err().into_boxed();

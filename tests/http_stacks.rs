@@ -10,10 +10,11 @@ mod support;
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::concurrency::{FullCause, LimitBounds};
+use damper::gate::{Ending, Verdict};
 use damper::http::{
     AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer,
     DeadlineLayer, Headers, HttpClient, PeerAddress, RateLimitLayer, RequestNotMade, ResponseHead, RetryLayer,
-    ServerErrors, StackError, StackPart, TimeoutUnit, TransientFailures, client_stack, server_stack,
+    StackError, StackPart, Statuses, TimeoutUnit, TransientFailures, client_stack, server_stack,
 };
 use damper::retry::{Failure, GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::throttle::{AdaptiveThrottle, Throttled};
@@ -588,8 +589,8 @@ async fn custom_layers_keep_their_rules() {
     let breaker = Arc::new(CircuitBreaker::new(failures(1)));
     let breakers = CircuitBreakerLayer::new(Arc::clone(&breaker)).min_budget(SHORT).classify(
         |response: Result<&ResponseHead<'_>, &StackError>| match response {
-            Ok(head) if head.status == StatusCode::NOT_FOUND => damper::breaker::Verdict::Failure,
-            other => ServerErrors::judge(other.map_err(|error| error as _)),
+            Ok(head) if head.status == StatusCode::NOT_FOUND => Verdict::of(Ending::Failed),
+            other => Statuses::judge(other.map_err(|error| error as _)),
         },
     );
     let retries = RetryLayer::new(quick(2)).when(|response: Result<&ResponseHead<'_>, &StackError>| {

@@ -6,13 +6,14 @@
 mod support;
 
 use bytes::Bytes;
-use damper::breaker::{State, Verdict};
+use damper::breaker::State;
+use damper::gate::{Ending, PerKey, Verdict};
 use damper::http::{
-    AtBodyEnd, AtHead, CircuitBreakerLayer, ClientDeadlineLayer, Head, Rejections, ResponseHead, RetryLayer,
-    ThrottleLayer, Throttles,
+    AtBodyEnd, CircuitBreakerLayer, ClientDeadlineLayer, Head, ResponseHead, RetryLayer, Statuses, TargetHost,
+    ThrottleLayer,
 };
 use damper::retry::GaveUp;
-use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottlePermit, Throttled};
+use damper::throttle::{AdaptiveThrottle, KeyedThrottle, Throttled};
 use damper::time::Seed;
 use damper::{Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, Deadline, ManualClock, Retry, is_refusal};
 use futures_util::future::join_all;
@@ -85,7 +86,7 @@ where
 async fn dead_upstream_gets_one_of_a_hundred_calls_of_a_thousand_callers() {
     let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let (clock, hosts) = hosts();
-    let client = ThrottleLayer::new(Arc::clone(&hosts)).layer(transport());
+    let client = ThrottleLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts))).layer(transport());
     let (mut made, mut sent) = (0, 0);
     // A thousand callers make one call a second each.
     for tenth in 0..200 {
@@ -105,7 +106,7 @@ async fn dead_upstream_gets_one_of_a_hundred_calls_of_a_thousand_callers() {
 async fn recovered_upstream_gets_all_calls_within_15_seconds() {
     let upstream = Upstream::start().await;
     let (clock, hosts) = hosts();
-    let client = ThrottleLayer::new(Arc::clone(&hosts)).layer(transport());
+    let client = ThrottleLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts))).layer(transport());
     upstream.answer(StatusCode::SERVICE_UNAVAILABLE);
     for _ in 0..600 {
         crowd(&client, 5, || upstream.request()).await;
@@ -127,7 +128,7 @@ async fn rejecting_host_leaves_another_unthrottled() {
     let (sick, sound) = (Upstream::start().await, Upstream::start().await);
     sick.answer(StatusCode::SERVICE_UNAVAILABLE);
     let (_, hosts) = hosts();
-    let client = ThrottleLayer::new(Arc::clone(&hosts)).layer(transport());
+    let client = ThrottleLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts))).layer(transport());
     for _ in 0..20 {
         crowd(&client, 10, || sick.request()).await;
         let calls = crowd(&client, 10, || sound.request()).await;
@@ -225,8 +226,8 @@ async fn classifier_decides_what_is_a_rejection() {
     let throttle = throttle();
     let layer = ThrottleLayer::new(Arc::clone(&throttle));
     let layer = layer.classify(|response: Result<&ResponseHead<'_>, &io::Error>| match response {
-        Ok(head) if head.status.as_u16() == 529 => Verdict::Failure,
-        other => Rejections::judge(other.map_err(|error| error as _)),
+        Ok(head) if head.status.as_u16() == 529 => Verdict::of(Ending::Unavailable),
+        other => Statuses::judge(other.map_err(|error| error as _)),
     });
     for (code, expected) in [(529, (1, 0)), (200, (2, 1)), (503, (3, 1))] {
         layer.layer(answering(move || status(code))).oneshot(Asked::default()).await.unwrap();
@@ -239,7 +240,7 @@ async fn classifier_decides_what_is_a_rejection() {
 async fn timeout_of_an_attempt_is_a_rejection() {
     let throttle = throttle();
     let mut client = ServiceBuilder::new()
-        .layer(ThrottleLayer::new(Arc::clone(&throttle)).classify(Rejections::judge_boxed))
+        .layer(ThrottleLayer::new(Arc::clone(&throttle)).classify(Statuses::judge_boxed))
         .layer(TimeoutLayer::new(Duration::from_millis(5)))
         .service(service_fn(|_: Asked| pending::<Answer>()));
     let error = client.ready().await.unwrap().call(Asked::default()).await.unwrap_err();
@@ -275,9 +276,8 @@ async fn stream_is_accepted_at_its_first_data() {
         (0, 60 * SECOND, (0, 0)),
     ] {
         let throttle = throttle();
-        let layer = ThrottleLayer::new(Arc::clone(&throttle))
-            .completion(AtBodyEnd::from(AtHead::rejections()))
-            .min_budget(Duration::from_millis(1));
+        let layer =
+            ThrottleLayer::new(Arc::clone(&throttle)).completion(AtBodyEnd::new()).min_budget(Duration::from_millis(1));
         let service = service_fn(move |_: Asked| {
             let frames = stream::iter((0..messages).map(|_| Ok(Frame::data(Bytes::from("message")))));
             ready(Ok::<_, io::Error>(Response::new(Body::new(frames.chain(stream::pending()).boxed()))))
@@ -352,7 +352,7 @@ async fn call_that_was_ready_stays_pending() {
 #[tokio::test]
 async fn completion_decides_when_a_call_has_ended() {
     let throttle = throttle();
-    let layer = ThrottleLayer::new(Arc::clone(&throttle)).completion(AtBodyEnd::from(AtHead::rejections()));
+    let layer = ThrottleLayer::new(Arc::clone(&throttle)).completion(AtBodyEnd::new());
     let body = || StreamBody::new(stream::iter([Err::<Frame<Bytes>, _>(io::Error::other("reset"))]));
     let client = layer.layer(service_fn(move |_: Asked| ready(Ok::<_, io::Error>(Response::new(body())))));
     let response = client.oneshot(Asked::default()).await.unwrap();
@@ -364,27 +364,17 @@ async fn completion_decides_when_a_call_has_ended() {
 /// Services of hyper, with throttles chosen by the request.
 #[tokio::test]
 async fn service_of_hyper_is_throttled_too() {
-    #[derive(Clone, Default)]
-    struct Apart([Arc<AdaptiveThrottle>; 2]);
-
-    impl Throttles for Apart {
-        type Throttle = Arc<AdaptiveThrottle>;
-
-        fn try_acquire(&self, head: &Head<'_>) -> Result<ThrottlePermit<Self::Throttle>, Throttled> {
-            self.0[usize::from(head.method.is_safe())].try_acquire_owned()
-        }
-    }
-
-    let apart = Apart::default();
+    let apart = Arc::new(KeyedThrottle::<bool>::new(2).unwrap());
+    let by_method = PerKey::new(|head: &Head<'_>| head.method.is_safe(), Arc::clone(&apart));
     let service = hyper::service::service_fn(|_: Asked| ready(status(503)));
-    let client = ThrottleLayer::new(apart.clone()).layer(service);
+    let client = ThrottleLayer::new(by_method).layer(service);
     let mut refused = 0;
     for _ in 0..200 {
         let answer = hyper::service::Service::call(&client, Asked::default()).await;
         refused += u32::from(answer.is_err_and(|error| error.refusal().is_some()));
     }
     assert!(refused > 150, "{refused}");
-    assert_eq!([counted(&apart.0[0]).0, counted(&apart.0[1]).0], [0, 200]);
+    assert_eq!([false, true].map(|is_safe| counted(&apart.get_or_create(&is_safe)).0), [0, 200]);
 }
 
 /// A service that is not ready makes the caller wait. Its error reaches the caller and is not counted.

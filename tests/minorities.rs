@@ -62,7 +62,9 @@ fn failing_minority_takes_the_retry_budget_once_it_is_above_the_ratio() {
 /// There are 100 calls a second for ten minutes. One tenant makes a part of them, beyond its quota: they get 429. All others get 200.
 /// `judge` is the verdict on a status.
 #[cfg(feature = "http")]
-fn polite_calls_sent(tenants_thousandths: u64, judge: impl Fn(http::StatusCode) -> damper::breaker::Verdict) -> f64 {
+fn polite_calls_sent(tenants_thousandths: u64, judge: impl Fn(http::StatusCode) -> damper::gate::Verdict) -> f64 {
+    use damper::gate::Permit as _;
+
     let clock = ManualClock::new();
     let throttle = damper::throttle::AdaptiveThrottle::with_clock(&clock, 1);
     let mut random = Random(1);
@@ -73,7 +75,7 @@ fn polite_calls_sent(tenants_thousandths: u64, judge: impl Fn(http::StatusCode) 
         polite += f64::from(u8::from(is_polite));
         let Ok(permit) = throttle.try_acquire() else { continue };
         sent += f64::from(u8::from(is_polite));
-        permit.record(judge(if is_polite { http::StatusCode::OK } else { http::StatusCode::TOO_MANY_REQUESTS }));
+        permit.end(&judge(if is_polite { http::StatusCode::OK } else { http::StatusCode::TOO_MANY_REQUESTS }));
     }
     sent / polite
 }
@@ -82,15 +84,15 @@ fn polite_calls_sent(tenants_thousandths: u64, judge: impl Fn(http::StatusCode) 
 #[cfg(feature = "http")]
 #[test]
 fn tenant_beyond_its_quota_has_no_calls_of_others_throttled() {
-    use damper::breaker::Verdict;
-    use damper::http::{Rejections, ResponseHead};
+    use damper::gate::{Ending, Verdict};
+    use damper::http::{ResponseHead, Statuses};
     use http::{Response, StatusCode};
 
     let by_default = |status| {
         let response = Response::builder().status(status).body(()).expect("a response");
-        Rejections::judge(Ok(&ResponseHead::of(&response)))
+        Statuses::judge(Ok(&ResponseHead::of(&response)))
     };
-    let counting = |status| if status == StatusCode::OK { Verdict::Success } else { Verdict::Failure };
+    let counting = |status| Verdict::of(if status == StatusCode::OK { Ending::Success } else { Ending::Unavailable });
     let rows = [150, 400, 600, 800]
         .map(|tenants| (polite_calls_sent(tenants, by_default), polite_calls_sent(tenants, counting)));
     println!("{rows:.3?}");

@@ -179,7 +179,6 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
         Shadowed<RateLimiter>: shared,
         WithCandidate<(), ()>: shared,
         WaitWithCandidate<Ready<()>, ()>: shared,
-        ShadowedRef<&'static CircuitBreaker, &'static CircuitBreaker>: shared,
         ShadowedAdmissionPermit<'static, FixedLimit, Monotonic, FixedLimit, Monotonic>: shared,
         ShadowCounts: shared defaulted,
         ShadowReport: key defaulted,
@@ -191,14 +190,6 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
         Decision: key displayed,
         DecisionAnswer: key displayed,
         ParseDecisionError: cloned error,
-    }
-    #[cfg(all(feature = "tokio", feature = "tower"))]
-    {
-        use damper::http::*;
-
-        table! {
-            ShadowedBreakers<PerHost, PerHost>: shared cloned,
-        }
     }
 }
 
@@ -406,7 +397,6 @@ fn types_of_http_have_the_traits_users_expect() {
         Single: shared cloned,
         SingleBuilder: shared,
         HostListener: shared,
-        ServerErrors: shared cloned defaulted,
         AtHead: shared cloned defaulted,
         AtBodyEnd: shared cloned defaulted,
         BodyErrors: shared cloned defaulted,
@@ -418,15 +408,19 @@ fn types_of_http_have_the_traits_users_expect() {
         RequestDeadline: key defaulted,
         ConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
         ClientConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
-        ConcurrencyService<Service, ConcurrencyLayer<Arc<Bulkhead>>>: shared cloned,
+        ConcurrencyService<Service, Arc<Bulkhead>>: shared cloned,
         AdmissionLayer<TokioSleep>: shared cloned,
         AdmissionGate<TokioSleep>: shared,
         Statuses: key defaulted,
+        EveryStatus: key defaulted,
+        WhileBodyLasts: shared cloned defaulted,
+        OverloadInTrailers: debug,
+        AfterHead: debug,
+        ClientGate<Arc<Bulkhead>>: shared cloned,
         TimedBody<String>: shared defaulted,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
         ThrottleService<Service, Arc<AdaptiveThrottle>>: shared cloned,
-        Rejections: key defaulted,
         // pacing
         PacingLayer<HostPacers, HttpHints, Pacing>: shared cloned,
         PaceOnly<TokioSleep>: cloned,
@@ -659,22 +653,19 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
 }
 
 /// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 35] = [
+const ELSEWHERE: [&str; 29] = [
     "AttemptTimeoutFuture",
     "BreakerPart",
     "ByKey",
-    "CallGuard",
-    "CircuitBreakFuture",
-    "DeadlineObserver",
     "Detached",
     "HedgePart",
     "HedgedBody",
     "GateFuture",
     "HedgingFuture",
+    "HeldPermit",
     "HttpClientFuture",
     "LayerPart",
     "ObservedBody",
-    "ObservedCall",
     "OfPart",
     "OfStack",
     "OfTransport",
@@ -683,7 +674,6 @@ const ELSEWHERE: [&str; 35] = [
     "PacingPart",
     "PacedStream",
     "PerKey",
-    "PermitObserver",
     "RateLimitFuture",
     "RetryLayer",
     "RetryPart",
@@ -692,8 +682,6 @@ const ELSEWHERE: [&str; 35] = [
     "StackErrorFuture",
     "StackErrorService",
     "StackRetries",
-    "ThrottleFuture",
-    "ThrottleObserver",
     "ThrottlePart",
 ];
 
@@ -738,6 +726,7 @@ fn types_of_gates_have_the_traits_users_expect() {
         Measured<BulkheadPermit<Arc<AdaptiveLimit>>>: shared,
         WaitFor<Turn, Option<()>>: shared,
         EitherWait<Turn, Turn>: shared,
+        Shared<Arc<Bulkhead>>: shared cloned,
         WaitBehind<(), Denied, Turn>: shared,
     }
 }

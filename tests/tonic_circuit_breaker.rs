@@ -10,6 +10,7 @@ mod support;
 
 use breakers::{COOLDOWN, Clocked, clocked, clocked_with, let_probe};
 use damper::breaker::{Permit, State, Verdict};
+use damper::gate::{self, Ending};
 use damper::http::{CircuitBreak, CircuitBreakerLayer, PerHost, RateLimitLayer, Single};
 use damper::tonic::{AtTrailers, unavailability};
 use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, Quota, RateLimiter};
@@ -162,7 +163,7 @@ async fn unavailability_classifies_every_code() {
             Code::DeadlineExceeded => Verdict::DeadlineExceeded,
             _ => Verdict::failure_if(is_failure),
         };
-        assert_eq!(unavailability(code), expected);
+        assert_eq!(Verdict::from(&unavailability(code).into()), expected);
 
         let (_, breaker) = clocked(1);
         assert_eq!(code_of(&mut behind(&breaker, server)).await, code);
@@ -184,9 +185,9 @@ async fn closure_classifies_codes() {
     let (_, breaker) = clocked(2);
     let upstream = Upstream::default();
     let at_trailers = AtTrailers::new().classify(|code| match code {
-        Code::Internal => Verdict::Failure,
-        Code::Cancelled => Verdict::Ignored,
-        _ => Verdict::Success,
+        Code::Internal => Ending::Failed,
+        Code::Cancelled => Ending::NotSent,
+        _ => Ending::Success,
     });
     let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(at_trailers);
     let mut client = EchoClient::new(layer.layer(channel(start(&upstream))));
@@ -417,7 +418,7 @@ async fn limiter_refusal_is_a_success() {
     }
 }
 
-/// A closure counts a limiter's refusals by returning `Verdict::RetryAfter`.
+/// A closure counts a limiter's refusals by returning how long to stay open.
 #[tokio::test]
 async fn closure_may_count_limiter_refusals() {
     let (_, breaker) = clocked(1);
@@ -425,8 +426,10 @@ async fn closure_may_count_limiter_refusals() {
     let limit = RateLimitLayer::new(Arc::new(limiter));
     let server = serve(Server::builder().layer(limit).add_service(Upstream::default().echo()));
     let at_trailers = AtTrailers::new().classify(|code| match code {
-        Code::ResourceExhausted => Verdict::RetryAfter(Duration::from_secs(45)),
-        code => unavailability(code),
+        Code::ResourceExhausted => {
+            gate::Verdict::of(Ending::Unavailable).with_retry_after(Some(Duration::from_secs(45)))
+        }
+        code => unavailability(code).into(),
     });
     let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(at_trailers);
     let mut client = EchoClient::new(layer.layer(channel(server)));

@@ -8,7 +8,7 @@ use damper::breaker::State;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
 use damper::gate::{AnswerOf, Ask, Gate, Never, Permit, Verdict};
 use damper::http::{
-    AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, Statuses, client_stack,
+    AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, EveryStatus, Head, client_stack,
 };
 use damper::tonic::{AtTrailers, Grpc, IntoStatus};
 use damper::{BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker};
@@ -330,7 +330,7 @@ fn statuses_and_timeouts_of_tonic_in_errors_are_signs_of_overload() {
         (Box::new(refusal.into_status()), Outcome::Ignored),
     ];
     for (error, outcome) in errors {
-        assert_eq!(Outcome::from(&Statuses::judge_boxed(Err(&error))), outcome, "{error:?}");
+        assert_eq!(Outcome::from(&EveryStatus::judge_boxed(Err(&error))), outcome, "{error:?}");
     }
 }
 

@@ -8,7 +8,8 @@
 mod support;
 
 use bytes::Bytes;
-use damper::breaker::{State, Verdict};
+use damper::breaker::State;
+use damper::gate::Ending;
 use damper::http::{
     AttemptTimedOut, CircuitBreakerLayer, ClientConcurrencyLayer, RetryLayer, StackError, StackPart, client_stack,
     server_stack,
@@ -170,9 +171,9 @@ async fn settings_of_the_protocol_hold_for_all_parts() {
     let (upstream, server) = upstream();
     upstream.answer(Code::Aborted);
     let breaker = breaker(1);
-    let protocol = Grpc::new()
-        .retries(GrpcRetries::on([Code::Aborted]))
-        .completion(AtTrailers::new().classify(|code| Verdict::failure_if(code == Code::Aborted)));
+    let protocol = Grpc::new().retries(GrpcRetries::on([Code::Aborted])).completion(
+        AtTrailers::new().classify(|code| if code == Code::Aborted { Ending::Failed } else { Ending::Success }),
+    );
     let stack = client_stack().breakers(Arc::clone(&breaker)).protocol(protocol).retry(quick(3));
     let mut client = EchoClient::new(stack.service(channel(server)));
     assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::Aborted);

@@ -5,8 +5,8 @@
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
-use damper::breaker::Verdict;
-use damper::http::{RateLimitLayer, ThrottleLayer, ThrottleService};
+use damper::gate::{Ending, Verdict};
+use damper::http::{AfterHead, RateLimitLayer, ThrottleLayer, ThrottleService};
 use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::tonic::{AtTrailers, IntoStatus, rejection};
 use damper::{CallError, ManualClock, Quota, is_refusal};
@@ -99,11 +99,12 @@ async fn refusal_of_the_servers_limiter_is_ignored() {
             response = response.header("retry-after", "1");
         }
         let response = response.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
-        damper::http::Completion::<_, Status, Throttled>::verdict(&AtTrailers::rejections(), &response)
+        damper::http::Completion::<_, Status, Throttled>::head(&mut AtTrailers::rejections(), &response)
     };
-    assert_eq!(proxied(true), Some(Verdict::Ignored));
-    assert_eq!(proxied(false), Some(Verdict::Failure), "UNAVAILABLE, by gRPC's mapping");
-    assert_eq!(rejection(Code::Internal), Verdict::Success);
+    let ended = |ending| AfterHead::Ended(Verdict::of(ending));
+    assert_eq!(proxied(true), ended(Ending::Limited));
+    assert_eq!(proxied(false), ended(Ending::Unavailable), "by gRPC's mapping");
+    assert_eq!(rejection(Code::Internal), Ending::Declined);
 }
 
 #[tokio::test]

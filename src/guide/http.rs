@@ -185,7 +185,7 @@
 //!
 //! An adaptive limit measures the time until a response begins, so a slowly reading client does not count as a slow
 //! server. Signs of overload are 503, 504 and calls that their deadlines ended although they had time enough
-//! ([`Statuses`](crate::http::Statuses)), or those of your [`classify`](crate::http::ConcurrencyLayer::classify). A 429
+//! ([`EveryStatus`](crate::http::EveryStatus)), or those of your [`classify`](crate::http::ConcurrencyLayer::classify). A 429
 //! is none, because it is about the quota of one client. At a server the order is: deadline outside, then rate limits,
 //! then this, then the handler. At a client it belongs inside the retries, so that a call waiting for its next attempt
 //! holds no slot.
@@ -272,8 +272,8 @@
 //! judges heads counts an unavailable server as healthy and never trips. The log (feature `tracing`, level debug) has a
 //! line for every such response.
 //!
-//! Your own layer that holds something until a call has ended can use the same part: see
-//! [`ObservedCall`](crate::http::ObservedCall).
+//! A gate of your own that holds something until a call has ended learns of it in the same way: see
+//! [`ClientGate`](crate::http::ClientGate).
 //!
 //! # One deadline from hop to hop
 //!

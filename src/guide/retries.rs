@@ -85,7 +85,7 @@
 //! ```
 //! # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
 //! use damper::http::{
-//!     CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, Rejections, RetryLayer, ServerErrors, ThrottleLayer, TimeoutUnit,
+//!     CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, Statuses, ThrottleLayer, TimeoutUnit,
 //!     TransientFailures,
 //! };
 //! use damper::retry::{Hedge, HedgeConfig};
@@ -108,12 +108,12 @@
 //! let mut client = ServiceBuilder::new()
 //!     .layer(ClientDeadlineLayer::new(Duration::from_secs(2)).header(TIMEOUT, TimeoutUnit::Milliseconds))
 //!     .map_err(CallError::into_boxed)
-//!     .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()).classify(ServerErrors::judge_boxed))
+//!     .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()).classify(Statuses::judge_boxed))
 //!     .map_err(RetryError::into_boxed)
 //!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)).when(TransientFailures::judge_boxed))
 //!     .layer(HedgeLayer::new(hedge).when(TransientFailures::judge_boxed))
 //!     .map_err(CallError::into_boxed)
-//!     .layer(ThrottleLayer::per_host().classify(Rejections::judge_boxed))
+//!     .layer(ThrottleLayer::per_host().classify(Statuses::judge_boxed))
 //!     .map_err(CallError::into_boxed)
 //!     .layer(LimitLayer::new(&LIMIT).waiting(Duration::from_secs(1)))
 //!     .map_err(CallError::into_boxed)

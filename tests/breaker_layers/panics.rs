@@ -3,7 +3,8 @@
 //! It may panic in `Service::call`, in the future, in the closure that classifies it, or in a watched body.
 
 use crate::support::{Asked, BoxError, Clocked, Script, Step, clocked, let_probe, panic, panics, polled, request};
-use damper::breaker::{State, Verdict};
+use damper::breaker::State;
+use damper::gate::Ending;
 use damper::http::{CircuitBreakerLayer, ResponseHead};
 use http::Response;
 use http_body_util::BodyExt;
@@ -71,7 +72,7 @@ fn panicking_http_calls_open_the_breaker() {
             if place == Place::Verdict {
                 panic();
             }
-            Verdict::Success
+            Ending::Success
         };
         let mut client = CircuitBreakerLayer::new(breaker.clone()).classify(judge).when_body_ends().layer(service);
         let panicked = hundred(|| client.call(request()));
@@ -122,7 +123,7 @@ fn panic_while_classifying_opens_the_breaker() {
             }
             Ok(answer.unwrap())
         });
-        let at_trailers = damper::tonic::AtTrailers::new().classify(|_| panic());
+        let at_trailers = damper::tonic::AtTrailers::new().classify(|_| -> Ending { panic() });
         let mut client = CircuitBreakerLayer::new(breaker.clone()).completion(at_trailers).layer(service);
         assert!(panics(|| polled(polled(client.call(request())).unwrap().into_body().collect())));
         assert_eq!(breaker.state(), State::Open, "kind {kind}");

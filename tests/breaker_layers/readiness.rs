@@ -2,6 +2,7 @@
 
 use crate::support::{Asked, COOLDOWN, Clocked, Script, clocked, let_probe, polled, request};
 use damper::breaker::State;
+use damper::gate::{Ask, Gate};
 use damper::http::{CircuitBreakerLayer, Head};
 use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock};
 use http::Response;
@@ -208,11 +209,7 @@ fn service_is_called_only_after_its_readiness() {
         breaker.try_acquire().unwrap().failure();
         assert_eq!(ask(&mut service), READY);
         clock.advance(COOLDOWN);
-        assert_eq!(
-            refusal(&mut service).retry_after(),
-            Some(std::time::Duration::ZERO),
-            "the caller may retry at once"
-        );
+        assert_eq!(refusal(&mut service).retry_after(), Some(COOLDOWN), "as it was when the service was not asked");
         assert_eq!((limited.asked.get(), limited.calls.get()), (0, 0));
         assert_eq!(breaker.state(), State::HalfOpen, "no verdict was recorded");
 
@@ -319,10 +316,10 @@ fn readiness_refusal_equals_the_calls_refusal() {
     let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
     let refusal = || {
         let refusal = breaker.refusal();
-        assert_eq!(damper::http::Breakers::refusal(&breaker), refusal);
-        assert_eq!(damper::http::Breakers::refusal(&&*breaker), refusal);
+        assert_eq!(Gate::refusal(&breaker), refusal);
+        assert_eq!(Gate::refusal(&&*breaker), refusal);
         let head = request();
-        let call = damper::http::Breakers::try_acquire(&breaker, &Head::of(&head));
+        let call = breaker.ask(&Head::of(&head)).into_result();
         assert_eq!(call.as_ref().err().copied(), refusal);
         if let Ok(permit) = call {
             permit.ignore();

@@ -8,9 +8,10 @@ use crate::still::{SEED, still};
 use crate::{Call, Row, prepared, rows};
 use bytes::Bytes;
 use damper::concurrency::{KeyedBulkhead, LimitBounds};
+use damper::gate::PerKey;
 use damper::http::{
     CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Headers, HedgeLayer, PeerAddress, PerClient,
-    RateLimitLayer, RetryLayer, ThrottleLayer,
+    RateLimitLayer, RetryLayer, TargetHost, ThrottleLayer,
 };
 use damper::keyed::KeyedLimiterBuilder;
 use damper::retry::{Hedge, HedgeConfig};
@@ -221,7 +222,7 @@ fn tower_breaker() -> Call {
 /// The hasher has a random seed here; with one host they make no difference.
 fn tower_breaker_host() -> Call {
     let breakers = KeyedCircuitBreaker::with_clock(BreakerConfig::default(), 100, still!()).unwrap();
-    let layer = CircuitBreakerLayer::new(Arc::new(breakers));
+    let layer = CircuitBreakerLayer::new(PerKey::new(TargetHost, Arc::new(breakers)));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
@@ -256,7 +257,7 @@ fn tower_bulkhead_refused() -> Call {
 /// Of a client. The hasher has a random seed here; with one host they make no difference.
 fn tower_bulkhead_host() -> Call {
     let hosts = KeyedBulkhead::<String, _>::with_clock(64, 100, still!()).expect("a capacity in range");
-    let layer = ClientConcurrencyLayer::new(Arc::new(hosts));
+    let layer = ClientConcurrencyLayer::new(PerKey::new(TargetHost, Arc::new(hosts)));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
@@ -277,7 +278,8 @@ fn tower_throttle() -> Call {
 
 /// The hasher has a random seed here; with one host they make no difference.
 fn tower_throttle_host() -> Call {
-    let layer = ThrottleLayer::new(Arc::new(KeyedThrottle::with_clock(100, still!()).expect("a capacity")));
+    let hosts = KeyedThrottle::<String, _>::with_clock(100, still!()).expect("a capacity");
+    let layer = ThrottleLayer::new(PerKey::new(TargetHost, Arc::new(hosts)));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 

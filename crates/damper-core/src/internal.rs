@@ -3,21 +3,16 @@
 //! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
 //! go in any release, so these crates are released together with this one.
 
-pub use crate::breaker::readiness::Readiness;
 pub use crate::deadline::usual_latency::GENEROUS_TIME;
 pub use crate::keyed::table::Receipt;
 pub use crate::limit::expiring_lease::{ExpiringLease, Report, Spent};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;
-pub use crate::shadow::breakers::join as join_permits;
 pub use crate::throttle::pacing::SeenPause;
 pub use crate::time::human::Human;
 
-use crate::breaker::CircuitOpen;
 #[cfg(feature = "std")]
 use crate::breaker::{BreakerConfig, BreakerTemplate, CircuitBreaker, KeyedCircuitBreaker};
-#[cfg(feature = "alloc")]
-use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadRef};
 use crate::deadline::{Deadline, DeadlineExceeded};
 #[cfg(feature = "alloc")]
 use crate::decision_log::DecisionLog;
@@ -91,12 +86,6 @@ pub fn usage_elsewhere(quota: Quota, remaining: u32, debt: u32, resets_in: Optio
     Usage::of(quota, remaining, resets_in).with_debt(debt)
 }
 
-/// Refuses a call that may be made again at once.
-#[must_use]
-pub fn open_for_no_time() -> CircuitOpen {
-    CircuitOpen::for_micros(0)
-}
-
 /// Creates breakers of this configuration in an empty store.
 #[cfg(feature = "std")]
 #[must_use]
@@ -105,13 +94,6 @@ pub fn keyed_breakers<K: Hash + Eq>(
     config: BreakerConfig,
 ) -> KeyedCircuitBreaker<K> {
     KeyedCircuitBreaker::in_store(store, BreakerTemplate::new(config, Monotonic))
-}
-
-/// Returns the refusal of a call whose deadline has passed before it asked for a permit.
-#[cfg(feature = "alloc")]
-#[must_use]
-pub fn timed_out<B: BulkheadRef>(acquire: &AcquirePermit<B>) -> BulkheadFull {
-    acquire.timed_out()
 }
 
 /// Returns the error of work that cannot end by `deadline`, which may have some time left.

@@ -81,9 +81,9 @@
 //! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
 //! | [`ConcurrencyLayer`] | [`bulkhead`](ConcurrencyLayer::bulkhead), [`adaptive`](ConcurrencyLayer::adaptive) | key: [`bulkhead_by`](ConcurrencyLayer::bulkhead_by), [`adaptive_by`](ConcurrencyLayer::adaptive_by) | [`new`](ConcurrencyLayer::new), with any [gate](damper_core::gate) |
 //! | [`ClientConcurrencyLayer`] | [`bulkhead`](ClientConcurrencyLayer::bulkhead), [`adaptive`](ClientConcurrencyLayer::adaptive) | host: [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host), [`adaptive_per_host`](ClientConcurrencyLayer::adaptive_per_host) | [`new`](ClientConcurrencyLayer::new), with the same |
-//! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [`Breakers`] |
+//! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [gate](damper_core::gate) |
 //! | [`PacingLayer`] | `single` | host: `per_host` | [`sleeping_by`](PacingLayer::sleeping_by), with any [`Pacers`] |
-//! | [`ThrottleLayer`] | [`single`](ThrottleLayer::single) | host: [`per_host`](ThrottleLayer::per_host) | [`new`](ThrottleLayer::new), with any [`Throttles`] |
+//! | [`ThrottleLayer`] | [`single`](ThrottleLayer::single) | host: [`per_host`](ThrottleLayer::per_host) | [`new`](ThrottleLayer::new), with any [gate](damper_core::gate) |
 //!
 //! [`RetryLayer`] takes its retries from one [budget](damper_core::retry::Budget) for all requests, from one for
 //! [each host](RetryLayer::budget_per_host), or from [`Budgets`] of your own.
@@ -96,7 +96,7 @@
 //! class, tenant and deadline.
 //!
 //! A [`Completion`] decides when a call has ended and with which verdict: [`AtHead`] by default, [`AtBodyEnd`], or `AtTrailers` for gRPC.
-//! Your own layer can use one to hold a value until a call has ended: see [`CallObserver`] and [`ObservedCall`].
+//! A gate of your own learns of it in a [`ClientGate`].
 //!
 //! Layers only translate between HTTP and the primitives: [limiters](damper_core::RateLimiter), [breakers](damper_core::CircuitBreaker),
 //! [throttles](damper_core::throttle::AdaptiveThrottle) and [pacers](damper_core::throttle::Pacer). To inspect or change a primitive,
@@ -167,6 +167,7 @@ extern crate std;
 
 mod call_once;
 mod circuit_breaker;
+mod client_gate;
 mod completion;
 mod concurrency;
 mod deadline;
@@ -191,16 +192,16 @@ mod timed_body;
 pub mod wire;
 
 pub use circuit_breaker::{
-    Breakers, CircuitBreak, CircuitBreakFuture, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder,
-    ShadowedBreakers, Single, SingleBuilder,
+    CircuitBreak, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder, Single, SingleBuilder,
 };
+pub use client_gate::ClientGate;
 pub use completion::{
-    AtBodyEnd, AtHead, BodyEnd, BodyErrors, CallGuard, CallObserver, Classify, ClassifyEnd, ClassifyResponse,
-    Completion, DeadlineObserver, MinBudget, ObservedBody, ObservedCall, ResponseHead, ServerErrors, Statuses,
+    AfterHead, AtBodyEnd, AtHead, BodyEnd, BodyErrors, ClassifyEnd, ClassifyResponse, Completion, EveryStatus,
+    HeldPermit, MinBudget, ObservedBody, OverloadInTrailers, ResponseHead, Statuses, WhileBodyLasts,
 };
 pub use concurrency::{
-    AdaptiveLimitPerHost, AdmissionGate, AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer, ConcurrencyLayer,
-    ConcurrencyService, Exempting, PermitObserver, RequestClasses, ShadowedGate,
+    AdaptiveLimitPerHost, AdmissionGate, AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer,
+    ClientConcurrencyService, ConcurrencyLayer, ConcurrencyService, Exempting, RequestClasses, ShadowedGate,
 };
 pub use deadline::{
     ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, RequestDeadline, TimeoutUnit,
@@ -234,5 +235,5 @@ pub use stack::{
     ToStackError, client_stack, server_stack,
 };
 pub use target_host::TargetHost;
-pub use throttle::{Rejections, ThrottleFuture, ThrottleLayer, ThrottleObserver, ThrottleService, Throttles};
+pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};
 pub use timed_body::{ReaderStalled, STALL_LIMIT, TimedBody};

@@ -7,9 +7,9 @@ use crate::verdict::{rejection, unavailability, verdict_in, verdict_on, verdict_
 use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
-use damper_core::breaker::Verdict;
-use damper_core::{CallError, is_refusal};
-use damper_http::{BodyEnd, CallObserver, ClassifyEnd, Completion, ObservedBody};
+use damper_core::CallError;
+use damper_core::gate::{Ending, Permit, Verdict, is_refusal};
+use damper_http::{AfterHead, BodyEnd, ClassifyEnd, Completion, HeldPermit, ObservedBody};
 use http::Response;
 use http_body::Body;
 use tonic::{Code, Status};
@@ -85,7 +85,7 @@ use tonic::{Code, Status};
 /// # }
 /// ```
 #[derive(Clone, Copy)]
-pub struct AtTrailers<V = fn(Code) -> Verdict> {
+pub struct AtTrailers<V = fn(Code) -> Ending> {
     classify: V,
 }
 
@@ -144,73 +144,76 @@ impl AtTrailers {
 impl<V> AtTrailers<V> {
     /// Sets what a code says about its server. Default: [`unavailability`].
     ///
-    /// The closure is cloned for every call, which costs nothing if it captures nothing. It is not asked where there is
-    /// no status. A `Verdict::Failure` for `RESOURCE_EXHAUSTED` becomes a success if the status has a
-    /// `google.rpc.RetryInfo`; to count such refusals, return `Verdict::RetryAfter`, with the time to stay open.
+    /// The closure returns an [`Ending`] or a [`Verdict`]. It is cloned for every call, which costs nothing if it captures nothing. It is not asked
+    /// where there is no status. An ending that is a failure, of `RESOURCE_EXHAUSTED`, becomes [`Ending::Limited`] if the status has a
+    /// `google.rpc.RetryInfo`; to count such refusals, return a verdict with a `retry_after`, the time to stay open.
     ///
     /// # Examples
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
     /// use damper::BreakerConfig;
-    /// use damper::breaker::Verdict;
+    /// use damper::gate::Ending;
     /// use damper::http::CircuitBreakerLayer;
     /// use damper::tonic::AtTrailers;
     /// use tonic::Code;
     ///
     /// let at_trailers = AtTrailers::new().classify(|code| match code {
-    ///     Code::Unavailable | Code::Internal | Code::DataLoss => Verdict::Failure,
-    ///     Code::Cancelled => Verdict::Ignored,
-    ///     _ => Verdict::Success,
+    ///     Code::Unavailable | Code::Internal | Code::DataLoss => Ending::Failed,
+    ///     Code::Cancelled => Ending::NotSent, // which a breaker ignores
+    ///     _ => Ending::Success,
     /// });
     /// let layer = CircuitBreakerLayer::single(BreakerConfig::default()).completion(at_trailers);
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn classify<F: Fn(Code) -> Verdict>(self, classify: F) -> AtTrailers<F> {
+    pub fn classify<T: Into<Verdict>, F: Fn(Code) -> T>(self, classify: F) -> AtTrailers<F> {
         AtTrailers { classify }
     }
 }
 
-impl<R, E, V, N> Completion<R, E, N> for AtTrailers<V>
+impl<R, E, V, T, N> Completion<R, E, N> for AtTrailers<V>
 where
     R: Body,
     E: Into<Box<dyn Error + Send + Sync>>,
-    V: Fn(Code) -> Verdict,
+    V: Fn(Code) -> T,
+    T: Into<Verdict>,
     N: IntoStatus,
 {
-    type Body<O: CallObserver> = ObservedBody<R, O, Self>;
+    const FOLLOWS_BODY: bool = true;
+    type Body<P: Permit> = ObservedBody<R, P, Self>;
     type Error = Status;
 
     #[inline]
-    fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
-        verdict_on_head(response, &self.classify)
+    fn head(&mut self, response: &Response<R>) -> AfterHead {
+        match verdict_on_head(response, &self.classify) {
+            Some(verdict) => AfterHead::Ended(verdict),
+            None => AfterHead::GoesOn(Verdict::of(Ending::Success)),
+        }
     }
 
-    /// Judges an error: by the status in its chain, else as a failure of the transport.
+    /// Judges an error: by the status in its chain, else as a broken connection, or a timeout.
     ///
     /// An error with a status comes from another layer, and one that such a layer made of an error of the transport is that error. A
     /// refusal by a layer of damper is ignored.
     fn failed(&self, error: E) -> (Verdict, Status) {
         let error = error.into();
         let verdict = match find_status(&*error) {
-            _ if is_refusal(&*error) => Verdict::Ignored,
-            Some(status) if !is_of_transport(status) => verdict_on(status, &self.classify),
-            _ => Verdict::Failure,
+            Some(status) if !is_refusal(&*error) && !is_of_transport(status) => verdict_on(status, &self.classify),
+            _ => Verdict::of(Ending::of_error(&*error)),
         };
         (verdict, status_of(error))
     }
 
     #[inline]
-    fn respond<O: CallObserver>(
-        self,
+    fn respond<P: Permit>(
         response: Response<R>,
-        observer: Option<O>,
-    ) -> Response<ObservedBody<R, O, Self>> {
-        response.map(|body| ObservedBody::new(body, observer, self))
+        pending: Option<(HeldPermit<P>, Self)>,
+    ) -> Response<ObservedBody<R, P, Self>> {
+        response.map(|body| ObservedBody::new(body, pending))
     }
 
-    fn not_called(&self, error: CallError<E, N>) -> Status {
+    fn not_called(error: CallError<E, N>) -> Status {
         match error {
             CallError::Refused(refusal) => refusal.into_status(),
             CallError::Failed(error) => status_of(error.into()),
@@ -218,13 +221,14 @@ where
     }
 }
 
-/// The verdict on the status in the trailers, or a failure if there is none.
-impl<V: Fn(Code) -> Verdict> ClassifyEnd for AtTrailers<V> {
+/// The verdict on the status in the trailers. Without one the connection broke.
+impl<V: Fn(Code) -> T, T: Into<Verdict>> ClassifyEnd for AtTrailers<V> {
     fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
-        match end {
-            BodyEnd::Trailers(trailers) => verdict_in(trailers, &self.classify).unwrap_or(Verdict::Failure),
-            BodyEnd::Plain | BodyEnd::Error => Verdict::Failure,
-        }
+        let told = match end {
+            BodyEnd::Trailers(trailers) => verdict_in(trailers, &self.classify),
+            BodyEnd::Plain | BodyEnd::Error => None,
+        };
+        told.unwrap_or(Verdict::of(Ending::Broken))
     }
 }
 

@@ -8,8 +8,8 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 use core::iter::successors;
-use damper_core::breaker::Verdict;
 use damper_core::concurrency::BulkheadFull;
+use damper_core::gate::Ending;
 use damper_core::internal::source_of;
 use damper_core::retry::{GaveUp, RetryError};
 use damper_http::internal::{reason_of, status, wait_of};
@@ -64,7 +64,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// # }
 /// ```
 #[derive(Clone, Copy)]
-pub struct Grpc<V = fn(Code) -> Verdict> {
+pub struct Grpc<V = fn(Code) -> Ending> {
     completion: AtTrailers<V>,
     retries: GrpcRetries,
 }

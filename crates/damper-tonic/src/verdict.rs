@@ -1,8 +1,8 @@
 //! The verdict of a status on its server, and where a response has its status.
 
 use core::time::Duration;
-use damper_core::breaker::Verdict;
-use damper_core::gate::{self, Ending};
+use damper_core::breaker;
+use damper_core::gate::{Ending, Verdict};
 use damper_http::internal::is_grpc_type;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, Response, StatusCode};
@@ -14,38 +14,38 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 pub(super) const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// Judges a code: a failure if the server cannot serve now, else a success.
+/// Says how a call with this code ended, for a breaker.
 ///
-/// Failures are `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED`.
+/// It is a failure if the server cannot serve now. Failures are `UNAVAILABLE`, `DEADLINE_EXCEEDED` and `RESOURCE_EXHAUSTED`, which is taken as [`Ending::Unavailable`] here.
 ///
 /// This is the default of [`AtTrailers::classify`](crate::AtTrailers::classify).
 ///
-/// [`AtTrailers`](crate::AtTrailers) counts `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo` as a success: that is a limiter, which is alive
-/// and has said when to come back, as HTTP's 429 does.
+/// [`AtTrailers`](crate::AtTrailers) counts `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo` as [`Ending::Limited`]: that is a limiter, which is
+/// alive and has said when to come back, as HTTP's 429 does.
 #[must_use]
-pub fn unavailability(code: Code) -> Verdict {
+pub const fn unavailability(code: Code) -> Ending {
     match code {
         // Without a `RetryInfo` it may be the server's own resources that are exhausted.
-        Code::ResourceExhausted => Verdict::Failure,
-        code => Verdict::from(&gate::Verdict::of(Ending::of_grpc_code(code as u32))),
+        Code::ResourceExhausted => Ending::Unavailable,
+        code => Ending::of_grpc_code(code as u32),
     }
 }
 
-/// Returns the failures of [`unavailability`], but ignores `RESOURCE_EXHAUSTED`.
+/// Says how a call with this code ended, for a throttle.
 ///
-/// That is about one quota or one message: one tenant beyond its quota would have the calls of all others refused.
+/// As [`unavailability`], but `RESOURCE_EXHAUSTED` is ignored: that is about one quota or one message: one tenant beyond its quota would have the calls of all others refused.
 ///
 /// This is the rule of [`AtTrailers::rejections`](crate::AtTrailers::rejections).
 #[must_use]
-pub fn rejection(code: Code) -> Verdict {
-    match Ending::of_grpc_code(code as u32) {
-        Ending::Limited => Verdict::Ignored,
-        _ => unavailability(code),
-    }
+pub const fn rejection(code: Code) -> Ending {
+    Ending::of_grpc_code(code as u32)
 }
 
 /// Returns the verdict on the head of a response, if it has a status or is no response of gRPC.
-pub(super) fn verdict_on_head<R>(response: &Response<R>, classify: &impl Fn(Code) -> Verdict) -> Option<Verdict> {
+pub(super) fn verdict_on_head<R, T: Into<Verdict>>(
+    response: &Response<R>,
+    classify: &impl Fn(Code) -> T,
+) -> Option<Verdict> {
     if let Some(verdict) = verdict_in(response.headers(), classify) {
         return Some(verdict);
     }
@@ -56,9 +56,9 @@ pub(super) fn verdict_on_head<R>(response: &Response<R>, classify: &impl Fn(Code
         // A limiter's refusal, as `RESOURCE_EXHAUSTED` with a `RetryInfo` is.
         StatusCode::TOO_MANY_REQUESTS if response.headers().contains_key(RETRY_AFTER) => {
             let code = Code::ResourceExhausted;
-            Some(with_retry_info(code, classify(code), || Some(Duration::ZERO)))
+            Some(with_retry_info(code, classify(code).into(), || Some(Duration::ZERO)))
         }
-        status => Some(code_of(status).map_or(Verdict::Failure, classify)),
+        status => Some(code_of(status).map_or(Verdict::of(Ending::Broken), |code| classify(code).into())),
     }
 }
 
@@ -80,28 +80,28 @@ pub(super) fn code_of(status: StatusCode) -> Option<Code> {
 }
 
 /// Returns the verdict on the status in headers or trailers, if they have one.
-pub(super) fn verdict_in(headers: &HeaderMap, classify: &impl Fn(Code) -> Verdict) -> Option<Verdict> {
+pub(super) fn verdict_in<T: Into<Verdict>>(headers: &HeaderMap, classify: &impl Fn(Code) -> T) -> Option<Verdict> {
     let code = Code::from_bytes(headers.get(STATUS)?.as_bytes());
-    Some(with_retry_info(code, classify(code), || retry_after_in(headers)))
+    Some(with_retry_info(code, classify(code).into(), || retry_after_in(headers)))
 }
 
 /// Returns the verdict on a status.
-pub(super) fn verdict_on(status: &Status, classify: &impl Fn(Code) -> Verdict) -> Verdict {
-    with_retry_info(status.code(), classify(status.code()), || retry_after(status))
+pub(super) fn verdict_on<T: Into<Verdict>>(status: &Status, classify: &impl Fn(Code) -> T) -> Verdict {
+    with_retry_info(status.code(), classify(status.code()).into(), || retry_after(status))
 }
 
 /// Adjusts a failure by the `RetryInfo` of its status.
 ///
-/// A limiter's refusal is a success, and any other failure keeps the breaker open for that time. Other verdicts are not
+/// A limiter's refusal is no failure, and any other failure keeps the breaker open for that time. Other verdicts are not
 /// changed.
 fn with_retry_info(code: Code, verdict: Verdict, retry_after: impl FnOnce() -> Option<Duration>) -> Verdict {
-    match verdict {
-        Verdict::Failure | Verdict::DeadlineExceeded => match retry_after() {
+    match (&verdict).into() {
+        breaker::Verdict::Failure | breaker::Verdict::DeadlineExceeded => match retry_after() {
             None => verdict,
-            Some(_) if code == Code::ResourceExhausted => Verdict::Success,
-            Some(wait) => Verdict::RetryAfter(wait),
+            Some(_) if code == Code::ResourceExhausted => Verdict::of(Ending::Limited),
+            wait => verdict.with_retry_after(wait),
         },
-        verdict => verdict,
+        _ => verdict,
     }
 }
 

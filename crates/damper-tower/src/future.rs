@@ -24,6 +24,17 @@ pin_project! {
         #[pin]
         call: Call<S::Future, X::Held, X::Refused, Pin<Box<Waiting<S, R, X, <X::Gate as Gate>::Wait>>>>,
     }
+
+    impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> PinnedDrop for GateFuture<S, R, X> {
+        #[inline]
+        fn drop(this: Pin<&mut Self>) {
+            if let CallProjection::Calling { held, .. } = this.project().call.project()
+                && let Some(held) = held.take()
+            {
+                X::abandoned(held);
+            }
+        }
+    }
 }
 
 pin_project! {

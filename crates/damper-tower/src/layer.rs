@@ -88,6 +88,13 @@ pub type PlainLayer<G, J = EveryErr> = GateLayer<Plain<G, J>>;
 /// A layer with a gate for each key that `F` takes from requests, in a store of damper.
 pub type KeyedLayer<F, K, T, S, J = EveryErr> = PlainLayer<PerKey<F, Arc<Keyed<K, T, S>>>, J>;
 
+impl<X: Stand> GateLayer<X> {
+    /// Creates a layer of this side, such as a `Client` of `damper::http`.
+    pub const fn at(side: X) -> Self {
+        Self { side }
+    }
+}
+
 impl<G: Gate> PlainLayer<G> {
     /// Creates a layer with this gate for all requests.
     ///

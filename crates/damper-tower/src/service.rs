@@ -25,12 +25,14 @@ pub struct GateService<S, X: Stand> {
     pub(crate) side: X,
     /// The refusal that every call would have got in `poll_ready`, for which the service was not polled.
     skipped: Option<<X::Gate as Gate>::Refusal>,
+    /// Whether the service is ready, and holds its reservation for a call.
+    is_ready: bool,
 }
 
 impl<S, X: Stand> GateService<S, X> {
     /// Puts a service behind the gate of this side.
     pub const fn new(service: S, side: X) -> Self {
-        Self { service, side, skipped: None }
+        Self { service, side, skipped: None, is_ready: false }
     }
 
     /// The service behind the gate.
@@ -63,17 +65,24 @@ where
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), X::Error>> {
         self.skipped = self.side.gate().refusal();
         if self.skipped.is_some() {
+            // A service that is ready can be called whatever the gate says then.
+            if self.is_ready {
+                self.skipped = None;
+            }
             return Poll::Ready(Ok(()));
         }
-        self.service.poll_ready(context).map_err(X::failed)
+        let polled = self.service.poll_ready(context);
+        self.is_ready = matches!(polled, Poll::Ready(Ok(())));
+        polled.map_err(X::failed)
     }
 
     #[inline]
     fn call(&mut self, request: R) -> Self::Future {
         if let Some(refusal) = self.skipped.take() {
+            self.side.gate().refused_unasked(&refusal);
             return GateFuture::refused(self.side.refuse(refusal, &request));
         }
-        call(&self.side, &mut self.service, request)
+        call(&self.side, ReadyService { service: &mut self.service, is_ready: &mut self.is_ready }, request)
     }
 }
 
@@ -89,16 +98,24 @@ pub(crate) trait AtHand<R, W> {
     fn keep_for(self, wait: &W) -> Self::Kept;
 }
 
-impl<S: Service<R>, R, W: WaitsWith<S>> AtHand<R, W> for &mut S {
+/// A service of tower, whose readiness one call uses up.
+struct ReadyService<'a, S> {
+    service: &'a mut S,
+    is_ready: &'a mut bool,
+}
+
+impl<S: Service<R>, R, W: WaitsWith<S>> AtHand<R, W> for ReadyService<'_, S> {
     type Kept = S;
 
     #[inline]
     fn call(self, request: R) -> S::Future {
-        S::call(self, request)
+        *self.is_ready = false;
+        self.service.call(request)
     }
 
     fn keep_for(self, wait: &W) -> S {
-        wait.keep(self)
+        *self.is_ready = false;
+        wait.keep(self.service)
     }
 }
 

@@ -61,6 +61,12 @@ pub trait Side<R, T, E>: Stand {
     /// The service's own.
     fn respond(held: &mut Option<Self::Held>, result: Result<T, E>) -> Result<Self::Response, Self::Error>;
 
+    /// Ends a call whose future was dropped before its result. Default: drops the permit.
+    #[inline]
+    fn abandoned(held: Self::Held) {
+        drop(held);
+    }
+
     /// Returns the error of the service's readiness, which belongs to no call.
     fn failed(error: E) -> Self::Error;
 }

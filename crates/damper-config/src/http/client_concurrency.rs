@@ -26,7 +26,7 @@ type Selected = Option<Either<Either<Waiting<Arc<Bulkhead>>, Waiting<BulkheadPer
 
 type Waiting<G> = Waits<G, TokioSleep, RequestDeadline>;
 
-/// What follows new settings.
+/// The primitive that follows new settings.
 #[derive(Clone, Debug)]
 enum Reloaded {
     None,

@@ -4,7 +4,7 @@ use super::{ClientConcurrencyLimit, ConfiguredPacers, OptionalLayer, Repeating};
 use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::{ClientLayers, ClientRateLimitSettings};
 use bytes::Bytes;
-use damper_core::gate::Waits;
+use damper_core::gate::{PerKey, Waits};
 use damper_core::limit::RateLimiter;
 use damper_core::retry::{Hedge, RetryBudget};
 use damper_core::throttle::{KeyedThrottle, ReadHints};
@@ -13,7 +13,7 @@ use damper_core::{CapacityError, Quota};
 use damper_http::{
     AttemptTimeoutLayer, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ClientStack,
     HedgeLayer, HttpProtocol, LayerPart, PaceOnly, PacingLayer, PerHost, RequestDeadline, ResponseHead, RetryLayer,
-    StackError, StackPart, StackProtocol, ThrottleLayer, client_stack,
+    StackError, StackPart, StackProtocol, TargetHost, ThrottleLayer, ThrottlePerHost, client_stack,
 };
 use damper_tower::{LimitLayer, OkOrErr, PlainLayer, UntilDeadline};
 use http::{Request, Response};
@@ -30,7 +30,7 @@ pub type ConfiguredClientParts<P = HttpProtocol> = ClientStack<
     LayerPart<RetryLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
     LayerPart<OptionalLayer<PacingLayer<ConfiguredPacers, <P as StackProtocol>::Hints, PaceOnly<TokioSleep>>, P>>,
     LayerPart<HedgeLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
-    LayerPart<OptionalLayer<ThrottleLayer<Arc<KeyedThrottle<String>>, <P as StackProtocol>::Rejections>, P>>,
+    LayerPart<OptionalLayer<ThrottleLayer<ThrottlePerHost, <P as StackProtocol>::Rejections>, P>>,
     LayerPart<PlainLayer<Waits<Arc<RateLimiter>, TokioSleep, UntilDeadline<RequestDeadline>>, OkOrErr>>,
     LayerPart<ClientConcurrencyLayer<ClientConcurrencyLimit>>,
     LayerPart<OptionalLayer<AttemptTimeoutLayer<TokioSleep>, P>>,
@@ -133,8 +133,9 @@ where
         let deadline = if stack.deadline() { settings.deadline.layer() } else { ClientDeadlineLayer::propagating() };
         let breaker =
             breakers.clone().map(|breakers| CircuitBreakerLayer::new(breakers).completion(protocol.completion()));
-        let throttle =
-            throttles.clone().map(|throttles| ThrottleLayer::new(throttles).completion(protocol.rejections()));
+        let throttle = throttles
+            .clone()
+            .map(|throttles| ThrottleLayer::new(PerKey::new(TargetHost, throttles)).completion(protocol.rejections()));
         let pacing = pacers.clone().map(|pacers| PacingLayer::new(pacers).without_retries().hints(protocol.hints()));
         let repeating = |is_on| Repeating { rules: protocol.retries(), is_on };
         let retry = settings.retry.layer(Arc::clone(budget)).protocol(repeating(stack.retry()));

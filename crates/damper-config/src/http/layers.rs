@@ -14,21 +14,21 @@ use crate::settings::{
 use damper_core::CapacityError;
 #[cfg(feature = "tokio")]
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, FixedLimit, ProbedGradient};
+use damper_core::gate::PerKey;
 #[cfg(feature = "tokio")]
-use damper_core::gate::{PerKey, Waits};
+use damper_core::gate::Waits;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 use damper_core::limit::RateLimiter;
 #[cfg(feature = "tokio")]
 use damper_core::retry::Budget;
-use damper_core::throttle::KeyedThrottle;
 #[cfg(feature = "tokio")]
 use damper_core::time::{DefaultClock, TokioSleep};
 #[cfg(feature = "tokio")]
 use damper_http::{
     AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer,
-    HedgeLayer, HttpHints, HttpRetries, PacingLayer, Repeating, RequestDeadline, RetryLayer, TargetHost, Unjudged,
+    HedgeLayer, HttpHints, HttpRetries, PacingLayer, Repeating, RequestDeadline, RetryLayer, Unjudged,
 };
-use damper_http::{CircuitBreakerLayer, PerHost, ThrottleLayer};
+use damper_http::{CircuitBreakerLayer, PerHost, TargetHost, ThrottleLayer, ThrottlePerHost};
 #[cfg(all(feature = "tower", feature = "tokio"))]
 use damper_tower::{LimitLayer, OkOrErr, PlainLayer};
 use std::sync::Arc;
@@ -60,8 +60,8 @@ impl CircuitBreakerSettings {
 impl ThrottleSettings {
     /// Builds a layer for an HTTP client, with a throttle for each host.
     #[must_use]
-    pub fn layer(&self) -> ThrottleLayer<Arc<KeyedThrottle<String>>> {
-        ThrottleLayer::new(Arc::new(self.per_host()))
+    pub fn layer(&self) -> ThrottleLayer<ThrottlePerHost> {
+        ThrottleLayer::new(PerKey::new(TargetHost, Arc::new(self.per_host())))
     }
 }
 

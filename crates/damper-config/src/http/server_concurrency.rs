@@ -27,7 +27,7 @@ type WaitingBulkhead = Waits<Arc<Bulkhead>, TokioSleep, RequestDeadline>;
 type Adaptive = AdmissionGate<TokioSleep>;
 type Fixed = AdmissionGate<TokioSleep, FixedLimit>;
 
-/// What follows new settings.
+/// The primitive that follows new settings.
 #[derive(Clone, Debug)]
 enum Reloaded {
     None,

@@ -22,7 +22,6 @@
 // | `state_word` | `StateWord`: the atomic word of 64 or 32 bits, its fields, and the compare-and-swap |
 // | `window` | the outcomes from which rates are computed |
 // | `permit` | `Permit`, `BreakerRef`, `Verdict`, and `FailOnUnwind`, which records a panic as a failure |
-// | `readiness` | `Readiness`: whether a service of tower behind a breaker may be called |
 // | `run` | `Run`: a future behind a breaker |
 // | `status` | `BreakerStatus` |
 // | `state_change` | `StateChange`, `Cause`, `OnStateChange` |
@@ -44,7 +43,6 @@ mod error;
 mod keyed_circuit_breaker;
 mod live_settings;
 pub(crate) mod permit;
-pub(crate) mod readiness;
 mod recent_changes;
 mod run;
 mod set_config_error;

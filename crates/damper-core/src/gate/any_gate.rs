@@ -3,6 +3,7 @@
 use super::{AnswerOf, Ask, Gate, Permit, Refusal, RefusalKind, Standing, Verdict};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::any::Any;
 use core::error::Error;
 use core::fmt;
 use core::pin::Pin;
@@ -49,6 +50,10 @@ impl<Q: ?Sized> Gate for AnyGate<Q> {
     fn refusal(&self) -> Option<AnyRefusal> {
         self.0.refusal()
     }
+
+    fn refused_unasked(&self, refusal: &AnyRefusal) {
+        self.0.refused_unasked(refusal);
+    }
 }
 
 impl<Q: ?Sized> Ask<Q> for AnyGate<Q> {
@@ -60,6 +65,7 @@ impl<Q: ?Sized> Ask<Q> for AnyGate<Q> {
 trait DynGate<Q: ?Sized> {
     fn ask(&self, call: &Q) -> AnswerOf<AnyGate<Q>>;
     fn refusal(&self) -> Option<AnyRefusal>;
+    fn refused_unasked(&self, refusal: &AnyRefusal);
 }
 
 impl<Q: ?Sized, G> DynGate<Q> for G
@@ -78,6 +84,12 @@ where
 
     fn refusal(&self) -> Option<AnyRefusal> {
         Gate::refusal(self).map(AnyRefusal::new)
+    }
+
+    fn refused_unasked(&self, refusal: &AnyRefusal) {
+        if let Some(refusal) = refusal.0.as_any().downcast_ref() {
+            Gate::refused_unasked(self, refusal);
+        }
     }
 }
 
@@ -203,6 +215,7 @@ trait DynRefusal: fmt::Display {
     fn standing(&self) -> Option<Standing>;
     fn label(&self) -> &'static str;
     fn source_of_refusal(&self) -> &(dyn Error + 'static);
+    fn as_any(&self) -> &dyn Any;
 }
 
 impl<R: Refusal> DynRefusal for R {
@@ -224,6 +237,10 @@ impl<R: Refusal> DynRefusal for R {
 
     fn source_of_refusal(&self) -> &(dyn Error + 'static) {
         super::refusal::source_of_refusal(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

@@ -66,6 +66,11 @@ impl<G: Gate, F> Gate for Costs<G, F> {
     fn refusal(&self) -> Option<G::Refusal> {
         self.gate.refusal()
     }
+
+    #[inline]
+    fn refused_unasked(&self, refusal: &G::Refusal) {
+        self.gate.refused_unasked(refusal);
+    }
 }
 
 impl<Q: ?Sized, G: AskCost<Q>, F: Fn(&Q) -> u32> Ask<Q> for Costs<G, F> {

@@ -9,7 +9,9 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use pin_project_lite::pin_project;
 
-/// One of two gates, chosen at run time: by configuration, say. Its permits and refusals are of this type too, and those of a pair's.
+/// One of two gates, chosen at run time: by configuration, say.
+///
+/// Its permits and refusals are of this type too, and the refusals of a pair.
 ///
 /// A choice of three is an `Either<A, Either<B, C>>`. It allocates nothing, as `AnyGate` does.
 ///
@@ -30,9 +32,9 @@ use pin_project_lite::pin_project;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Either<A, B> {
-    /// The first one, which is the outer one of a pair.
+    /// The first one, in a pair the outer one.
     First(A),
-    /// The second one, which is the inner one of a pair.
+    /// The second one, in a pair the inner one.
     Second(B),
 }
 
@@ -46,6 +48,16 @@ impl<A: Gate, B: Gate> Gate for Either<A, B> {
         match self {
             Self::First(gate) => gate.refusal().map(Either::First),
             Self::Second(gate) => gate.refusal().map(Either::Second),
+        }
+    }
+
+    #[inline]
+    fn refused_unasked(&self, refusal: &Self::Refusal) {
+        match (self, refusal) {
+            (Self::First(gate), Either::First(refusal)) => gate.refused_unasked(refusal),
+            (Self::Second(gate), Either::Second(refusal)) => gate.refused_unasked(refusal),
+            // The refusal is of another gate.
+            _ => {}
         }
     }
 }

@@ -53,6 +53,13 @@ impl<G: Gate> Gate for Option<G> {
     fn refusal(&self) -> Option<G::Refusal> {
         self.as_ref()?.refusal()
     }
+
+    #[inline]
+    fn refused_unasked(&self, refusal: &G::Refusal) {
+        if let Some(gate) = self {
+            gate.refused_unasked(refusal);
+        }
+    }
 }
 
 impl<Q: ?Sized, G: Ask<Q>> Ask<Q> for Option<G> {

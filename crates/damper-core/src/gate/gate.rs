@@ -85,6 +85,14 @@ pub trait Gate {
     fn refusal(&self) -> Option<Self::Refusal> {
         None
     }
+
+    /// Records that a call was refused by [`refusal`](Self::refusal), without being asked about. Default: does nothing.
+    ///
+    /// It is there for gates that count what they refuse.
+    #[inline]
+    fn refused_unasked(&self, refusal: &Self::Refusal) {
+        _ = refusal;
+    }
 }
 
 /// Decides on calls of the type `Q`.
@@ -92,7 +100,8 @@ pub trait Gate {
 /// It is apart from [`Gate`], so that the types of permits and refusals do not depend on the lifetime of a borrowed call.
 #[diagnostic::on_unimplemented(
     message = "the gate `{Self}` does not decide on calls of the type `{Q}`",
-    note = "a closure of `PerKey`, `Costs`, `Exempt` or `Classes` names the type of its call: `|call: &{Q}| …`"
+    note = "a closure of `PerKey`, `Costs`, `Exempt` or `Classes` names the type of its call: `|call: &{Q}| …`",
+    note = "for one per host of HTTP, write `PerKey::new(damper::http::TargetHost, Arc::new(breakers))`"
 )]
 pub trait Ask<Q: ?Sized>: Gate {
     /// Decides whether this call may pass.

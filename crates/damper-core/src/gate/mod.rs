@@ -17,6 +17,7 @@
 //! | `Option` | passes where there is no gate |
 //! | a pair `(A, B)` | has to pass both |
 //! | [`Either`] | is asked at one of two gates, which is chosen at run time |
+//! | `Shared` | is asked at a gate in an `Arc` |
 //! | `AnyGate` | is asked at one of any gates, behind a pointer |
 
 // | file | type |
@@ -33,7 +34,7 @@
 // | `measured` | `Measured`: the permit of a gate that measures the load |
 // | `waits_with` | `WaitsWith`: the service that a waiting call keeps |
 // | `wait_for` | `WaitFor`: a wait of which the permit takes another form |
-// | `per_key`, `costs`, `waits`, `classes`, `exempt`, `pair`, `either`, `any_gate` | the combinators |
+// | `per_key`, `costs`, `waits`, `classes`, `exempt`, `pair`, `either`, `shared`, `any_gate` | the combinators |
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod any_gate;
@@ -54,6 +55,8 @@ mod per_key;
 mod permit;
 mod refusal;
 mod refusals;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+mod shared;
 mod standing;
 mod verdict;
 mod wait_for;
@@ -76,6 +79,8 @@ pub use per_key::{AskKey, AskKeyCost, GateOfKey, GateStore, KeyOf, PerKey};
 pub use permit::Permit;
 pub(crate) use refusal::source_of_refusal;
 pub use refusal::{NotSent, Refusal, RefusalKind, is_refusal};
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use shared::Shared;
 pub use standing::Standing;
 pub use verdict::Verdict;
 pub use wait_for::WaitFor;

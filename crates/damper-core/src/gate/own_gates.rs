@@ -96,8 +96,16 @@ impl<B: BreakerRef> Permit for breaker::Permit<B> {
     }
 }
 
+/// The first data of a response show that the service accepted the call.
+///
+/// Its end counts for nothing then.
 impl<T: ThrottleRef> Permit for ThrottlePermit<T> {
     const HOLDS: bool = false;
+
+    #[inline]
+    fn first_data(&mut self) {
+        self.data_arrived();
+    }
 
     #[inline]
     fn end(self, verdict: &Verdict) {

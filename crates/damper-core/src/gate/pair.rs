@@ -19,6 +19,14 @@ impl<A: AtOnce, B: Gate> Gate for (A, B) {
     fn refusal(&self) -> Option<Self::Refusal> {
         self.0.refusal().map(Either::First).or_else(|| self.1.refusal().map(Either::Second))
     }
+
+    #[inline]
+    fn refused_unasked(&self, refusal: &Self::Refusal) {
+        match refusal {
+            Either::First(refusal) => self.0.refused_unasked(refusal),
+            Either::Second(refusal) => self.1.refused_unasked(refusal),
+        }
+    }
 }
 
 impl<Q: ?Sized, A: Ask<Q> + AtOnce, B: Ask<Q>> Ask<Q> for (A, B) {

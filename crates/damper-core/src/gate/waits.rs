@@ -176,6 +176,11 @@ impl<G: Patient, S: Sleep, F> Gate for Waits<G, S, F> {
     fn refusal(&self) -> Option<G::Refusal> {
         self.gate.refusal()
     }
+
+    #[inline]
+    fn refused_unasked(&self, refusal: &G::Refusal) {
+        self.gate.refused_unasked(refusal);
+    }
 }
 
 impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: TimeLeft<Q>> Ask<Q> for Waits<G, S, F> {

@@ -1,12 +1,10 @@
 //! Breakers in shadow mode.
 
-use super::{ShadowCounts, Shadowed};
+use super::Shadowed;
+use crate::breaker::permit::Permit;
 use crate::breaker::permit::sealed::{Breaker, Recorder};
-use crate::breaker::permit::{AdmittedCall, BreakerRef, Permit};
 use crate::breaker::{CallError, CircuitBreaker, CircuitOpen, OnStateChange, Verdict};
 use crate::time::Clock;
-use core::fmt;
-use core::ops::Deref;
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
@@ -97,95 +95,5 @@ impl<B: Recorder, S: Recorder> Recorder for Shadowed<B, S> {
     #[inline]
     fn probe_answered(&self, (ticket, candidate): Self::Ticket) -> Self::Ticket {
         (self.in_force.probe_answered(ticket), candidate.map(|ticket| self.candidate.probe_answered(ticket)))
-    }
-}
-
-/// The breaker in force for one call, and a candidate if that would have let the call pass too.
-///
-/// Layers whose breakers are chosen by the request have such pointers in their [permits](crate::breaker::Permit).
-#[derive(Debug)]
-pub struct ShadowedRef<B: BreakerRef, S: BreakerRef>(ChosenBreakers<B, S>);
-
-/// The breakers that a [`ShadowedRef`] points to.
-pub struct ChosenBreakers<B, S> {
-    in_force: B,
-    candidate: Option<S>,
-}
-
-impl<B: BreakerRef, S: BreakerRef> Deref for ShadowedRef<B, S> {
-    type Target = ChosenBreakers<B, S>;
-
-    #[inline]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<B: BreakerRef, S: BreakerRef> Recorder for ChosenBreakers<B, S> {
-    type Ticket = (<B::Target as Recorder>::Ticket, Option<<S::Target as Recorder>::Ticket>);
-
-    #[inline]
-    fn record(&self, (ticket, candidate): Self::Ticket, verdict: Verdict) {
-        self.in_force.record(ticket, verdict);
-        if let (Some(breaker), Some(ticket)) = (&self.candidate, candidate) {
-            breaker.record(ticket, verdict);
-        }
-    }
-
-    #[inline]
-    fn abandoned(&self, (ticket, candidate): Self::Ticket) {
-        self.in_force.abandoned(ticket);
-        if let (Some(breaker), Some(ticket)) = (&self.candidate, candidate) {
-            breaker.abandoned(ticket);
-        }
-    }
-
-    #[inline]
-    fn probe_answered(&self, (ticket, candidate): Self::Ticket) -> Self::Ticket {
-        let candidate = candidate.zip(self.candidate.as_ref()).map(|(ticket, breaker)| breaker.probe_answered(ticket));
-        (self.in_force.probe_answered(ticket), candidate)
-    }
-}
-
-impl<B: BreakerRef, S: BreakerRef> fmt::Debug for ChosenBreakers<B, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChosenBreakers")
-            .field("in_force", &&*self.in_force)
-            .field("candidate", &self.candidate.as_deref())
-            .finish()
-    }
-}
-
-/// Joins the answers of the breaker in force and of a candidate to one call, and counts their refusals.
-///
-/// # Errors
-///
-/// [`CircuitOpen`] of the breaker in force.
-#[inline]
-pub fn join<B: BreakerRef, S: BreakerRef>(
-    in_force: Result<Permit<B>, CircuitOpen>,
-    candidate: Result<Permit<S>, CircuitOpen>,
-    counts: &ShadowCounts,
-) -> Result<Permit<ShadowedRef<B, S>>, CircuitOpen> {
-    counts.record(&in_force, &candidate);
-    let in_force = match in_force {
-        Ok(permit) => permit,
-        Err(open) => {
-            // The call is not made.
-            if let Ok(permit) = candidate {
-                permit.ignore();
-            }
-            return Err(open);
-        }
-    };
-    let candidate = candidate.ok().and_then(Permit::into_call);
-    match in_force.into_call() {
-        Some(AdmittedCall { breaker: in_force, ticket }) => {
-            let (candidate, of_candidate) = candidate.map(|AdmittedCall { breaker, ticket }| (breaker, ticket)).unzip();
-            let breaker = ShadowedRef(ChosenBreakers { in_force, candidate });
-            Ok(Permit::of(AdmittedCall { breaker, ticket: (ticket, of_candidate) }))
-        }
-        // A permit has its call until it is used up.
-        None => Err(CircuitOpen::for_micros(0)),
     }
 }

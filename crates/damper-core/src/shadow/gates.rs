@@ -9,11 +9,26 @@ use pin_project_lite::pin_project;
 
 /// A call that may wait at the gate in force counts as let pass.
 ///
-/// Calls do not wait at the candidate: one that would have to is not counted.
+/// Calls do not wait at the candidate: one that would have to is not counted. A call that is refused without being asked about, because the
+/// gate in force refuses all, is refused by the candidate too if that refuses all.
 impl<A: Gate, B: Gate> Gate for Shadowed<A, B> {
     type Permit = WithCandidate<A::Permit, B::Permit>;
     type Refusal = A::Refusal;
     type Wait = WaitWithCandidate<A::Wait, B::Permit>;
+
+    #[inline]
+    fn refusal(&self) -> Option<A::Refusal> {
+        self.in_force.refusal()
+    }
+
+    fn refused_unasked(&self, refusal: &A::Refusal) {
+        self.in_force.refused_unasked(refusal);
+        let by_candidate = self.candidate.refusal();
+        if let Some(refusal) = &by_candidate {
+            self.candidate.refused_unasked(refusal);
+        }
+        self.counts.record(&Err::<(), _>(()), &by_candidate.map_or(Ok(()), Err));
+    }
 }
 
 impl<Q: ?Sized, A: Ask<Q>, B: Ask<Q>> Ask<Q> for Shadowed<A, B> {

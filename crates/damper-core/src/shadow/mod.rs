@@ -11,7 +11,7 @@
 
 #[cfg(feature = "alloc")]
 mod admissions;
-pub(crate) mod breakers;
+mod breakers;
 mod counts;
 mod gates;
 mod limits;
@@ -19,7 +19,6 @@ mod shadowed;
 
 #[cfg(feature = "alloc")]
 pub use admissions::ShadowedAdmissionPermit;
-pub use breakers::ShadowedRef;
 pub use counts::{ShadowCounts, ShadowReport};
 pub use gates::{WaitWithCandidate, WithCandidate};
 pub use shadowed::Shadowed;

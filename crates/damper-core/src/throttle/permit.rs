@@ -31,23 +31,38 @@ use sealed::Throttle;
 pub struct ThrottlePermit<T: ThrottleRef> {
     throttle: T,
     began: BucketNumber,
+    /// Whether the call has been counted by its first data.
+    is_counted: bool,
 }
 
 impl<T: ThrottleRef> ThrottlePermit<T> {
     pub(super) fn new(throttle: T, began: BucketNumber) -> Self {
-        Self { throttle, began }
+        Self { throttle, began, is_counted: false }
+    }
+
+    /// Records that the response has begun with data: the service accepted the call, however it ends.
+    pub(crate) fn data_arrived(&mut self) {
+        self.count(CallOutcome::Accepted);
+        self.is_counted = true;
+    }
+
+    #[inline]
+    fn count(&self, outcome: CallOutcome) {
+        if !self.is_counted {
+            self.throttle.count(self.began, outcome);
+        }
     }
 
     /// Records that the service accepted the call, whatever its response.
     #[inline]
     pub fn accepted(self) {
-        self.throttle.count(self.began, CallOutcome::Accepted);
+        self.count(CallOutcome::Accepted);
     }
 
     /// Records that the service rejected the call, or did not respond: because it is overloaded, or gone.
     #[inline]
     pub fn rejected(self) {
-        self.throttle.count(self.began, CallOutcome::Rejected);
+        self.count(CallOutcome::Rejected);
     }
 
     /// Records no verdict, as if the call had not been made.

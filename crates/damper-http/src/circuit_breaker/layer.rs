@@ -1,17 +1,23 @@
 //! Which breakers, and when a call has ended and how.
 
-use super::{Breakers, CircuitBreak, PerHost, ShadowedBreakers, Single};
+use super::{PerHost, Single};
 use crate::completion::{AtBodyEnd, AtHead, MinBudget, ResponseHead};
+use crate::{ClientGate, Head};
 use core::fmt;
-use damper_core::breaker::{BreakerConfig, Verdict};
-use damper_core::shadow::ShadowReport;
+use damper_core::breaker::BreakerConfig;
+#[cfg(feature = "tower")]
+use damper_core::gate::WaitsWith;
+use damper_core::gate::{Ask, Gate, Shared, Verdict};
+use damper_core::shadow::{ShadowReport, Shadowed};
+use damper_tower::GateService;
 
 /// Puts a client's services behind circuit breakers.
 ///
 /// A failing service is not called, and the caller gets an error at once.
 ///
 /// Errors and answers with a status of 5xx are failures; every other answer is a success, 429 included. An error that is
-/// a [refusal](damper_core::is_refusal) of a layer of damper inside is ignored. All reach the caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError). An open breaker is
+/// a [refusal](damper_core::is_refusal) of a layer of damper inside is ignored. A 5xx with a `Retry-After`, in seconds or as a date, keeps the
+/// breaker open for that time, up to [`max_retry_after`](damper_core::breaker::BreakerConfigBuilder::max_retry_after). All reach the caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError). An open breaker is
 /// [`CallError::Refused`](damper_core::CallError), which [`CircuitOpen::find_in`](damper_core::CircuitOpen::find_in) finds
 /// in whatever it is wrapped; no answer is invented.
 ///
@@ -27,8 +33,8 @@ use damper_core::shadow::ShadowReport;
 /// before the status, and counts an unavailable server as healthy. Set it where you put a `Channel` behind the layer.
 ///
 /// Clones, and all services that one makes, share the breakers. Permits are taken in `call`, never in `poll_ready`: a
-/// caller that polls for readiness and goes away would keep others from a probe. An open breaker answers at once even
-/// if the service is not ready, see [`CircuitBreak`]. A call that panics has failed.
+/// caller that polls for readiness and goes away would keep others from a probe. An open breaker for all requests answers at once even
+/// if the service is not ready, see [`GateService`]. A call that panics has failed.
 ///
 /// Put it outside of what tries again, and a timeout inside: then a call that used up its tries is one failure, an open
 /// breaker costs no wait, and no probe lasts for ever.
@@ -66,12 +72,10 @@ use damper_core::shadow::ShadowReport;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct CircuitBreakerLayer<B = PerHost, W = AtHead> {
-    pub(super) breakers: B,
-    pub(super) completion: W,
-    /// The time that a call has to be given before its deadline counts against the server.
-    pub(super) min_budget: MinBudget,
-}
+pub struct CircuitBreakerLayer<B = PerHost, W = AtHead>(ClientGate<B, W>);
+
+/// A client's service behind breakers. Made by [`CircuitBreakerLayer`].
+pub type CircuitBreak<S, B = PerHost, W = AtHead> = GateService<S, ClientGate<B, W>>;
 
 impl CircuitBreakerLayer<PerHost> {
     /// Creates a layer with a breaker per host and port, for the 1024 hosts that were called last.
@@ -99,37 +103,39 @@ impl CircuitBreakerLayer<Single> {
     }
 }
 
-impl<B: Breakers> CircuitBreakerLayer<B> {
+impl<B: for<'a> Ask<Head<'a>>> CircuitBreakerLayer<B> {
     /// Creates a layer from existing breakers.
     ///
     /// They are [`PerHost`] or [`Single`] with settings of your own, or a breaker in a `static` or an `Arc`, which you
-    /// keep to inspect and to control it and which may have another clock, or [`Breakers`] of your own.
+    /// keep to inspect and to control it and which may have another clock, or another [gate](damper_core::gate), such as a `PerKey`.
     ///
     /// # Examples
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::http::CircuitBreakerLayer;
+    /// use damper::gate::PerKey;
+    /// use damper::http::{CircuitBreakerLayer, TargetHost};
     /// use damper::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker};
     /// use std::sync::Arc;
     ///
     /// static PAYMENTS: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
     /// let payments = CircuitBreakerLayer::new(&PAYMENTS);
     ///
-    /// let hosts = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::DEFAULT, 100)?);
-    /// let layer = CircuitBreakerLayer::new(Arc::clone(&hosts));
+    /// let hosts = Arc::new(KeyedCircuitBreaker::<String>::new(BreakerConfig::DEFAULT, 100)?);
+    /// let layer = CircuitBreakerLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts)));
     /// hosts.get_or_create("sick.example.com:443").force_open();
     /// # let _ = (payments, layer);
     /// # Ok::<(), damper::CapacityError>(())
     /// ```
     pub fn new(breakers: B) -> Self {
-        Self { breakers, completion: AtHead::new(), min_budget: MinBudget::usual_per_host() }
+        Self(ClientGate::new(breakers))
     }
 }
 
 impl<B, V> CircuitBreakerLayer<B, AtHead<V>> {
-    /// Sets the verdict on a response, or on the error in its place. Default: [`ServerErrors`](crate::ServerErrors).
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`Statuses`](crate::Statuses).
     ///
+    /// The closure returns an [`Ending`](damper_core::gate::Ending), whose table says what is a failure for a breaker, or a [`Verdict`].
     /// The closure is cloned for every call, which costs nothing if it captures nothing. It names the service's error,
     /// `hyper_util::client::legacy::Error` for instance.
     ///
@@ -138,25 +144,27 @@ impl<B, V> CircuitBreakerLayer<B, AtHead<V>> {
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::BreakerConfig;
-    /// use damper::breaker::Verdict;
+    /// use damper::gate::Ending;
     /// use damper::http::{CircuitBreakerLayer, ResponseHead};
     /// use http::StatusCode;
     /// # type MyError = std::io::Error;
     ///
     /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default()).classify(
     ///     |answer: Result<&ResponseHead, &MyError>| match answer {
-    ///         Ok(head) => Verdict::failure_if(head.status == StatusCode::SERVICE_UNAVAILABLE),
-    ///         Err(_) => Verdict::Failure,
+    ///         Ok(head) if head.status == StatusCode::SERVICE_UNAVAILABLE => Ending::Unavailable,
+    ///         Ok(_) => Ending::Success,
+    ///         Err(_) => Ending::Broken,
     ///     },
     /// );
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn classify<E, F>(self, classify: F) -> CircuitBreakerLayer<B, AtHead<F>>
+    pub fn classify<E, T, F>(self, classify: F) -> CircuitBreakerLayer<B, AtHead<F>>
     where
-        F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> T,
+        T: Into<Verdict>,
     {
-        self.map_completion(|completion| completion.classify(classify))
+        CircuitBreakerLayer(self.0.map_completion(|completion| completion.classify(classify)))
     }
 
     /// Makes the verdict on a success at the end of the body. Default: at the head of the response.
@@ -171,18 +179,19 @@ impl<B, V> CircuitBreakerLayer<B, AtHead<V>> {
     /// keeps its place.
     #[must_use]
     pub fn when_body_ends(self) -> CircuitBreakerLayer<B, AtBodyEnd<V>> {
-        self.map_completion(Into::into)
+        CircuitBreakerLayer(self.0.map_completion(Into::into))
     }
 }
 
 impl<B, V> CircuitBreakerLayer<B, AtBodyEnd<V>> {
-    /// Sets the verdict on a response or error, as it does [before `when_body_ends`](Self::when_body_ends).
+    /// Sets how a call ended, as it does [before `when_body_ends`](Self::when_body_ends).
     #[must_use]
-    pub fn classify<E, F>(self, classify: F) -> CircuitBreakerLayer<B, AtBodyEnd<F>>
+    pub fn classify<E, T, F>(self, classify: F) -> CircuitBreakerLayer<B, AtBodyEnd<F>>
     where
-        F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> T,
+        T: Into<Verdict>,
     {
-        self.map_completion(|completion| completion.classify(classify))
+        CircuitBreakerLayer(self.0.map_completion(|completion| completion.classify(classify)))
     }
 }
 
@@ -192,7 +201,7 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     /// For gRPC, pass `damper::tonic::AtTrailers::new()`.
     #[must_use]
     pub fn completion<X>(self, completion: X) -> CircuitBreakerLayer<B, X> {
-        self.map_completion(|_| completion)
+        CircuitBreakerLayer(self.0.completion(completion))
     }
 
     /// Sets the shortest time given to a call whose passed deadline counts as a failure.
@@ -209,7 +218,7 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     /// passes. That is a failure of a server that was given enough time, so a host that hangs opens its breaker. A caller
     /// that goes away earlier says nothing about the server.
     ///
-    /// A classifier of your own returns [`Verdict::DeadlineExceeded`] for responses that say so.
+    /// A classifier of your own returns [`Ending::TimedOut`](damper_core::gate::Ending::TimedOut) for responses that say so.
     ///
     /// # Examples
     ///
@@ -225,7 +234,7 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     /// ```
     #[must_use]
     pub fn min_budget(self, min_budget: impl Into<MinBudget>) -> Self {
-        Self { min_budget: min_budget.into(), ..self }
+        Self(self.0.min_budget(min_budget))
     }
 
     /// Lets candidates decide beside the breakers, on the same calls, and changes nothing. Default: none.
@@ -234,7 +243,7 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     /// They are breakers like others: give them a name of their own for metrics and logs. Besides,
     /// [`shadow_report`](CircuitBreakerLayer::shadow_report) counts where the two disagree.
     ///
-    /// Candidates are not asked about a call that a breaker for all requests refuses before it knows the request, in `poll_ready`.
+    /// A call that an open breaker for all requests refuses in `poll_ready` is refused by the candidate too, if that is open.
     ///
     /// # Examples
     ///
@@ -251,48 +260,42 @@ impl<B, W> CircuitBreakerLayer<B, W> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn shadow<S: Breakers>(self, candidates: S) -> CircuitBreakerLayer<ShadowedBreakers<B, S>, W> {
-        let Self { breakers, completion, min_budget } = self;
-        CircuitBreakerLayer { breakers: ShadowedBreakers::new(breakers, candidates), completion, min_budget }
-    }
-
-    fn map_completion<X>(self, map: impl FnOnce(W) -> X) -> CircuitBreakerLayer<B, X> {
-        let Self { breakers, completion, min_budget } = self;
-        CircuitBreakerLayer { breakers, completion: map(completion), min_budget }
+    pub fn shadow<S: Gate>(self, candidates: S) -> CircuitBreakerLayer<Shared<Shadowed<B, S>>, W> {
+        CircuitBreakerLayer(self.0.map_gate(|breakers| Shared::new(Shadowed::new(breakers, candidates))))
     }
 }
 
-impl<B, S, W> CircuitBreakerLayer<ShadowedBreakers<B, S>, W> {
+impl<B, S, W> CircuitBreakerLayer<Shared<Shadowed<B, S>>, W> {
     /// Returns the refusals of the breakers and of the [candidates](CircuitBreakerLayer::shadow) beside them.
     #[must_use]
     pub fn shadow_report(&self) -> ShadowReport {
-        self.breakers.report()
+        self.0.gate.report()
     }
 }
 
 #[cfg(feature = "metrics")]
 impl<B: damper_metrics::NamedSource, W> damper_metrics::Source for CircuitBreakerLayer<B, W> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        self.breakers.read(readings);
+        self.0.gate.read(readings);
     }
 }
 
 #[cfg(feature = "metrics")]
 impl<B: damper_metrics::NamedSource, W> damper_metrics::NamedSource for CircuitBreakerLayer<B, W> {
     fn name(&self) -> &str {
-        self.breakers.name()
+        self.0.gate.name()
     }
 }
 
-impl<B: Clone, W: Clone> CircuitBreakerLayer<B, W> {
+impl<B: Gate + Clone, W: Clone> CircuitBreakerLayer<B, W> {
     /// Puts a service behind the breakers.
     pub fn layer<S>(&self, service: S) -> CircuitBreak<S, B, W> {
-        CircuitBreak::new(service, self.clone())
+        GateService::new(service, self.0.clone())
     }
 }
 
 #[cfg(feature = "tower")]
-impl<B: Clone, W: Clone, S> tower_layer::Layer<S> for CircuitBreakerLayer<B, W> {
+impl<B: Gate<Wait: WaitsWith<S>> + Clone, W: Clone, S> tower_layer::Layer<S> for CircuitBreakerLayer<B, W> {
     type Service = CircuitBreak<S, B, W>;
 
     fn layer(&self, service: S) -> CircuitBreak<S, B, W> {
@@ -302,6 +305,6 @@ impl<B: Clone, W: Clone, S> tower_layer::Layer<S> for CircuitBreakerLayer<B, W> 
 
 impl<B: fmt::Debug, W> fmt::Debug for CircuitBreakerLayer<B, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CircuitBreakerLayer").field("breakers", &self.breakers).finish_non_exhaustive()
+        f.debug_struct("CircuitBreakerLayer").field("breakers", &self.0.gate).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! A breaker per host, with telemetry.
 
-use super::Breakers;
 use super::host_listener::{HostListener, LayerListener};
 use crate::Head;
 use alloc::string::String;
@@ -9,6 +8,7 @@ use damper_core::CapacityError;
 use damper_core::breaker::{
     BreakerConfig, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, Permit, SetConfigError, StateChange,
 };
+use damper_core::gate::{AnswerOf, Ask, Gate, Never};
 use damper_core::internal::keyed_breakers;
 use damper_core::store::LruStore;
 use damper_core::time::{DefaultClock, Seed};
@@ -142,14 +142,18 @@ impl crate::live::SwitchBreaker for PerHost {
     }
 }
 
-impl Breakers for PerHost {
-    type Breaker = Arc<CircuitBreaker<DefaultClock, HostListener>>;
+impl Gate for PerHost {
+    type Permit = Permit<Arc<CircuitBreaker<DefaultClock, HostListener>>>;
+    type Refusal = CircuitOpen;
+    type Wait = Never<Self::Permit, CircuitOpen>;
+}
 
-    fn try_acquire(&self, head: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
+impl Ask<Head<'_>> for PerHost {
+    fn ask(&self, head: &Head<'_>) -> AnswerOf<Self> {
         let breaker = head.with_host(|host| self.breaker(host));
         let permit = breaker.try_acquire_owned();
         self.0.listener.telemetry.record_call(&permit, || breaker.state());
-        permit
+        permit.into()
     }
 }
 

@@ -1,10 +1,10 @@
 //! One breaker for all requests, with telemetry.
 
-use super::Breakers;
 use super::host_listener::{HostListener, LayerListener};
 use crate::Head;
 use alloc::sync::Arc;
 use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit, SetConfigError, StateChange};
+use damper_core::gate::{AnswerOf, Ask, Gate, Never};
 use damper_core::time::{DefaultClock, Monotonic};
 
 /// One breaker for all requests, which is counted and logged under a name. Clones share it.
@@ -101,24 +101,29 @@ impl crate::live::SwitchBreaker for Single {
     }
 }
 
-impl Breakers for Single {
-    type Breaker = Arc<CircuitBreaker<DefaultClock, HostListener>>;
-
-    #[inline]
-    fn try_acquire(&self, _: &Head<'_>) -> Result<Permit<Self::Breaker>, CircuitOpen> {
-        let SingleInner { breaker, listener } = &*self.0;
-        let permit = breaker.try_acquire_owned();
-        listener.telemetry.record_call(&permit, || breaker.state());
-        permit
-    }
+/// It is ready to refuse: an open breaker answers before the service is.
+impl Gate for Single {
+    type Permit = Permit<Arc<CircuitBreaker<DefaultClock, HostListener>>>;
+    type Refusal = CircuitOpen;
+    type Wait = Never<Self::Permit, CircuitOpen>;
 
     #[inline]
     fn refusal(&self) -> Option<CircuitOpen> {
         self.0.breaker.refusal()
     }
 
-    fn record_refusal(&self, open: &CircuitOpen) {
+    fn refused_unasked(&self, open: &CircuitOpen) {
         self.0.listener.telemetry.record_refusal(open);
+    }
+}
+
+impl Ask<Head<'_>> for Single {
+    #[inline]
+    fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
+        let SingleInner { breaker, listener } = &*self.0;
+        let permit = breaker.try_acquire_owned();
+        listener.telemetry.record_call(&permit, || breaker.state());
+        permit.into()
     }
 }
 

@@ -1,11 +1,12 @@
 //! A call ends with the body of its response.
 
 use super::{
-    AtHead, BodyEnd, CallObserver, Classify, ClassifyEnd, Completion, ObservedBody, ResponseHead, ServerErrors,
+    AfterHead, AtHead, BodyEnd, ClassifyEnd, ClassifyResponse, Completion, HeldPermit, ObservedBody, ResponseHead,
+    Statuses,
 };
 use core::fmt;
-use damper_core::CallError;
-use damper_core::breaker::Verdict;
+use damper_core::gate::{Ending, Permit, Verdict};
+use damper_core::{CallError, breaker};
 use http::Response;
 use http_body::Body;
 
@@ -14,12 +15,12 @@ use http_body::Body;
 /// A body that fails after a 200 is a failure. A body that is dropped before its end has no verdict. Like [`AtHead`], it is not for gRPC:
 /// use `damper::tonic::AtTrailers`.
 #[derive(Clone, Copy, Default)]
-pub struct AtBodyEnd<V = ServerErrors> {
+pub struct AtBodyEnd<V = Statuses> {
     head: AtHead<V>,
 }
 
 impl AtBodyEnd {
-    /// Creates a completion that judges heads by [`ServerErrors`].
+    /// Creates a completion that judges heads by [`Statuses`].
     #[must_use]
     pub const fn new() -> Self {
         Self { head: AtHead::new() }
@@ -27,13 +28,14 @@ impl AtBodyEnd {
 }
 
 impl<V> AtBodyEnd<V> {
-    /// Sets the verdict on a response, or on the error in its place. Default: [`ServerErrors`].
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`Statuses`].
     ///
     /// The closure names the service's error. The body decides only after a success.
     #[must_use]
-    pub fn classify<E, F>(self, classify: F) -> AtBodyEnd<F>
+    pub fn classify<E, T, F>(self, classify: F) -> AtBodyEnd<F>
     where
-        F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> T,
+        T: Into<Verdict>,
     {
         AtBodyEnd { head: AtHead { classify } }
     }
@@ -46,24 +48,33 @@ impl<V> From<AtHead<V>> for AtBodyEnd<V> {
     }
 }
 
-impl<R: Body, E, V: Classify<E>, N> Completion<R, E, N> for AtBodyEnd<V> {
-    type Body<O: CallObserver> = ObservedBody<R, O>;
+impl<R: Body, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for AtBodyEnd<V> {
+    const FOLLOWS_BODY: bool = true;
+    type Body<P: Permit> = ObservedBody<R, P>;
     type Error = CallError<E, N>;
 
-    fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
-        // A body cannot turn a failure into a success.
-        Completion::<R, E, N>::verdict(&self.head, response).filter(|verdict| *verdict != Verdict::Success)
+    fn head(&mut self, response: &Response<R>) -> AfterHead {
+        match Completion::<R, E, N>::head(&mut self.head, response) {
+            // A body cannot turn a failure into a success.
+            AfterHead::Ended(verdict) if breaker::Verdict::from(&verdict) == breaker::Verdict::Success => {
+                AfterHead::GoesOn(verdict)
+            }
+            failed => failed,
+        }
     }
 
     fn failed(&self, error: E) -> (Verdict, CallError<E, N>) {
         Completion::<R, E, N>::failed(&self.head, error)
     }
 
-    fn respond<O: CallObserver>(self, response: Response<R>, observer: Option<O>) -> Response<ObservedBody<R, O>> {
-        response.map(|body| ObservedBody::new(body, observer, BodyErrors))
+    fn respond<P: Permit>(
+        response: Response<R>,
+        pending: Option<(HeldPermit<P>, Self)>,
+    ) -> Response<ObservedBody<R, P>> {
+        response.map(|body| ObservedBody::new(body, pending.map(|(permit, _)| (permit, BodyErrors))))
     }
 
-    fn not_called(&self, error: CallError<E, N>) -> CallError<E, N> {
+    fn not_called(error: CallError<E, N>) -> CallError<E, N> {
         error
     }
 }
@@ -74,12 +85,12 @@ impl<V> fmt::Debug for AtBodyEnd<V> {
     }
 }
 
-/// Counts a body that ends with an error as a failure, and any other as a success.
+/// Takes a body that ends with an error as [broken](Ending::Broken), and any other as a success.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BodyErrors;
 
 impl ClassifyEnd for BodyErrors {
     fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
-        Verdict::failure_if(matches!(end, BodyEnd::Error))
+        Verdict::of(if matches!(end, BodyEnd::Error) { Ending::Broken } else { Ending::Success })
     }
 }

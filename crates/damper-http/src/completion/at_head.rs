@@ -1,11 +1,10 @@
 //! A call ends with the head of its response.
 
-use super::{CallObserver, Classify, Completion, ResponseHead, ServerErrors};
-use crate::Rejections;
+use super::{AfterHead, ClassifyResponse, Completion, HeldPermit, ResponseHead, Statuses};
 use crate::telemetry;
 use core::fmt;
 use damper_core::CallError;
-use damper_core::breaker::Verdict;
+use damper_core::gate::{Permit, Verdict};
 use http::Response;
 
 /// Ends a call when the head of its response arrives. The caller gets the service's own bodies.
@@ -14,47 +13,41 @@ use http::Response;
 /// healthy. Use `damper::tonic::AtTrailers`. With the feature `tracing`, the first gRPC response in a process that is judged by its head
 /// is logged as a warning, and each further one at the level debug.
 #[derive(Clone, Copy, Default)]
-pub struct AtHead<V = ServerErrors> {
+pub struct AtHead<V = Statuses> {
     pub(super) classify: V,
 }
 
 impl AtHead {
-    /// Creates a completion that judges by [`ServerErrors`].
+    /// Creates a completion that judges by [`Statuses`].
     #[must_use]
     pub const fn new() -> Self {
-        Self { classify: ServerErrors }
-    }
-}
-
-impl AtHead<Rejections> {
-    /// Creates a completion that judges by [`Rejections`], as a [`ThrottleLayer`](crate::ThrottleLayer) does.
-    #[must_use]
-    pub const fn rejections() -> Self {
-        Self { classify: Rejections }
+        Self { classify: Statuses }
     }
 }
 
 impl<V> AtHead<V> {
-    /// Sets the verdict on a response, or on the error in its place. Default: [`ServerErrors`].
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`Statuses`].
     ///
     /// The closure names the service's error.
     #[must_use]
-    pub fn classify<E, F>(self, classify: F) -> AtHead<F>
+    pub fn classify<E, T, F>(self, classify: F) -> AtHead<F>
     where
-        F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> T,
+        T: Into<Verdict>,
     {
         AtHead { classify }
     }
 }
 
-impl<R, E, V: Classify<E>, N> Completion<R, E, N> for AtHead<V> {
-    type Body<O: CallObserver> = R;
+impl<R, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for AtHead<V> {
+    const FOLLOWS_BODY: bool = false;
+    type Body<P: Permit> = R;
     type Error = CallError<E, N>;
 
     #[inline]
-    fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
+    fn head(&mut self, response: &Response<R>) -> AfterHead {
         telemetry::log_grpc_judged_by_http(response);
-        Some(self.classify.verdict(Ok(&ResponseHead::of(response))))
+        AfterHead::Ended(self.classify.verdict(Ok(&ResponseHead::of(response))))
     }
 
     #[inline]
@@ -63,12 +56,12 @@ impl<R, E, V: Classify<E>, N> Completion<R, E, N> for AtHead<V> {
     }
 
     #[inline]
-    fn respond<O: CallObserver>(self, response: Response<R>, _: Option<O>) -> Response<R> {
+    fn respond<P: Permit>(response: Response<R>, _: Option<(HeldPermit<P>, Self)>) -> Response<R> {
         response
     }
 
     #[inline]
-    fn not_called(&self, error: CallError<E, N>) -> CallError<E, N> {
+    fn not_called(error: CallError<E, N>) -> CallError<E, N> {
         error
     }
 }

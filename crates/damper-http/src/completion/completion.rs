@@ -1,24 +1,26 @@
-//! The end of a call and its verdict.
+//! The end of a call, and what is known of it then.
 
-use super::CallObserver;
+use super::HeldPermit;
 use damper_core::CallError;
-use damper_core::breaker::{CircuitOpen, Verdict};
+use damper_core::breaker::CircuitOpen;
+use damper_core::gate::{Permit, Verdict};
 use http::Response;
 
-/// Determines when a call has ended, and with which verdict.
+/// Determines when a call has ended, and what is known of it then.
 ///
 /// | completion | a call ends | its verdict |
 /// |---|---|---|
 /// | [`AtHead`](super::AtHead) | with the head of its response | by the head |
 /// | [`AtBodyEnd`](super::AtBodyEnd) | with the body of its response | by the head, and whether the body is whole |
+/// | [`WhileBodyLasts`](super::WhileBodyLasts) | with the body of its response | by the head, which is told at once, and by signs of overload in trailers |
 /// | `damper::tonic::AtTrailers` | with the trailers of its response | by the gRPC status |
 ///
 /// A service's error ends a call in all of them. A layer clones its completion for every call, so a clone should be cheap: put large values
 /// into an `Arc`.
 ///
 /// Implement it for other protocols. `R` is the body of the service's responses, and `E` is the service's error. `N` is the refusal of the
-/// layer, from which the caller's error is made: [`CircuitOpen`] for a breaker, [`Throttled`](damper_core::throttle::Throttled) for a
-/// throttle. The completions of damper work with every layer.
+/// gate, from which the caller's error is made: [`CircuitOpen`] of a breaker, [`Throttled`](damper_core::throttle::Throttled) of a
+/// throttle. The completions of damper work with every gate.
 ///
 /// # Examples
 ///
@@ -26,31 +28,33 @@ use http::Response;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// use damper::breaker::Verdict;
-/// use damper::http::{CallObserver, CircuitBreakerLayer, Completion};
+/// use damper::gate::{Ending, Permit, Verdict};
+/// use damper::http::{AfterHead, CircuitBreakerLayer, Completion, HeldPermit};
 /// use damper::{BreakerConfig, CallError};
 /// use http::Response;
 ///
 /// #[derive(Clone)]
 /// struct AtStatusHeader;
 ///
-/// impl<R, E> Completion<R, E> for AtStatusHeader {
-///     type Body<O: CallObserver> = R;
-///     type Error = CallError<E>;
+/// impl<R, E, N> Completion<R, E, N> for AtStatusHeader {
+///     const FOLLOWS_BODY: bool = false;
+///     type Body<P: Permit> = R;
+///     type Error = CallError<E, N>;
 ///
-///     fn verdict(&self, response: &Response<R>) -> Option<Verdict> {
-///         Some(Verdict::failure_if(response.headers().get("x-status").is_none_or(|status| status != "0")))
+///     fn head(&mut self, response: &Response<R>) -> AfterHead {
+///         let is_success = response.headers().get("x-status").is_some_and(|status| status == "0");
+///         AfterHead::Ended(Verdict::of(if is_success { Ending::Success } else { Ending::Failed }))
 ///     }
 ///
-///     fn failed(&self, error: E) -> (Verdict, CallError<E>) {
-///         (Verdict::Failure, CallError::Failed(error))
+///     fn failed(&self, error: E) -> (Verdict, CallError<E, N>) {
+///         (Verdict::of(Ending::Broken), CallError::Failed(error))
 ///     }
 ///
-///     fn respond<O: CallObserver>(self, response: Response<R>, _: Option<O>) -> Response<R> {
+///     fn respond<P: Permit>(response: Response<R>, _: Option<(HeldPermit<P>, Self)>) -> Response<R> {
 ///         response
 ///     }
 ///
-///     fn not_called(&self, error: CallError<E>) -> CallError<E> {
+///     fn not_called(error: CallError<E, N>) -> CallError<E, N> {
 ///         error
 ///     }
 /// }
@@ -63,28 +67,38 @@ use http::Response;
     note = "`AtHead` takes every response, `AtBodyEnd` a body that is an `http_body::Body`",
     note = "`AtTrailers`, for gRPC, also takes an error that converts into `Box<dyn Error + Send + Sync>`"
 )]
-pub trait Completion<R, E, N = CircuitOpen> {
-    /// The body that the caller gets. It may hold the observer until the body ends.
-    type Body<O: CallObserver>;
+pub trait Completion<R, E, N = CircuitOpen>: Sized {
+    /// Whether a call may go on in the body of its response. If not, each ends with its head.
+    const FOLLOWS_BODY: bool;
+
+    /// The body that the caller gets. It may hold the permit until the body ends.
+    type Body<P: Permit>;
 
     /// The error that the caller gets.
     type Error;
 
-    /// Returns the verdict on a response if its head ends the call.
-    ///
-    /// It returns `None` if the call goes on in the body.
-    fn verdict(&self, response: &Response<R>) -> Option<Verdict>;
+    /// Returns what the head of a response says, and whether it ends the call.
+    fn head(&mut self, response: &Response<R>) -> AfterHead;
 
     /// Returns the verdict on the service's error, and the error that the caller gets.
     fn failed(&self, error: E) -> (Verdict, Self::Error);
 
     /// Returns the response that the caller gets.
     ///
-    /// The observer is `Some` if the call goes on in the body, which then reports its end: see [`ObservedBody`](super::ObservedBody).
-    fn respond<O: CallObserver>(self, response: Response<R>, observer: Option<O>) -> Response<Self::Body<O>>;
+    /// The permit is there if the call goes on in the body, which then reports its end: see [`ObservedBody`](super::ObservedBody).
+    fn respond<P: Permit>(response: Response<R>, pending: Option<(HeldPermit<P>, Self)>) -> Response<Self::Body<P>>;
 
     /// Returns the error that the caller gets for a call that was not made.
     ///
-    /// The layer refused it, or the service failed to become ready for it.
-    fn not_called(&self, error: CallError<E, N>) -> Self::Error;
+    /// The gate refused it, or the service failed to become ready for it.
+    fn not_called(error: CallError<E, N>) -> Self::Error;
+}
+
+/// Whether a call has ended with the head of its response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterHead {
+    /// The call has ended so.
+    Ended(Verdict),
+    /// The call goes on in the body. The head is told to the permit.
+    GoesOn(Verdict),
 }

@@ -1,13 +1,15 @@
 //! The time that a call must be given for its passed deadline to count as a failure of the server.
 
+use super::TimeGiven;
 use crate::Head;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use damper_core::breaker::Verdict;
-use damper_core::deadline::UsualLatency;
+use damper_core::breaker;
+use damper_core::deadline::{Deadline, UsualLatency};
+use damper_core::gate::Verdict;
 use damper_core::store::LruStore;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -55,6 +57,8 @@ pub struct MinBudget(Rule);
 
 #[derive(Clone)]
 enum Rule {
+    /// That which the gate knows itself.
+    OfGate,
     Fixed(Duration),
     OfAll(Arc<UsualLatency>),
     PerHost(Arc<LruStore<String, UsualLatency>>),
@@ -73,13 +77,20 @@ impl MinBudget {
         Self(Rule::FromFirstDeadline(Arc::default()))
     }
 
-    /// Returns the time that a call must be given, and the measurement of the call, which begins now.
+    /// Takes the latency that the gate of a call [knows](damper_core::gate::Permit::usual_latency), and else 0.9 s.
+    pub(crate) const fn of_gate() -> Self {
+        Self(Rule::OfGate)
+    }
+
+    /// Returns the time that a call is given, and the measurement of the call, which begins now.
     #[inline]
-    pub(super) fn of(&self, head: &Head<'_>, has_deadline: bool) -> (Duration, Option<Box<MeasuredCall>>) {
-        match &self.0 {
-            Rule::Fixed(min_budget) => (*min_budget, None),
-            Rule::FromFirstDeadline(hosts) if !has_deadline && hosts.get().is_none() => (Duration::ZERO, None),
-            _ => self.begun(head),
+    pub(super) fn given(&self, head: &Head<'_>) -> (TimeGiven, Option<Box<MeasuredCall>>) {
+        let deadline = head.extensions.get::<Deadline>();
+        match (&self.0, deadline) {
+            (Rule::OfGate | Rule::Fixed(_), None) => (TimeGiven::UNKNOWN, None),
+            (Rule::OfGate, Some(deadline)) => (TimeGiven::until(deadline, None), None),
+            (Rule::FromFirstDeadline(hosts), None) if hosts.get().is_none() => (TimeGiven::UNKNOWN, None),
+            _ => self.begun(head, deadline),
         }
     }
 
@@ -87,14 +98,16 @@ impl MinBudget {
     ///
     /// Not inlined, so that a call that nothing measures pays one branch.
     #[inline(never)]
-    fn begun(&self, head: &Head<'_>) -> (Duration, Option<Box<MeasuredCall>>) {
+    fn begun(&self, head: &Head<'_>, deadline: Option<&Deadline>) -> (TimeGiven, Option<Box<MeasuredCall>>) {
+        let given = |enough| deadline.map_or(TimeGiven::UNKNOWN, |deadline| TimeGiven::until(deadline, enough));
         let usual = match &self.0 {
-            Rule::Fixed(min_budget) => return (*min_budget, None),
+            Rule::OfGate => return (given(None), None),
+            Rule::Fixed(min_budget) => return (given(Some(*min_budget)), None),
             Rule::OfAll(usual) => Arc::clone(usual),
             Rule::PerHost(hosts) => usual_of(hosts, head),
             Rule::FromFirstDeadline(hosts) => usual_of(hosts.get_or_init(LruStore::default), head),
         };
-        (usual.enough_time(), Some(Box::new(MeasuredCall { usual, began: Instant::now() })))
+        (given(Some(usual.enough_time())), Some(Box::new(MeasuredCall { usual, began: Instant::now() })))
     }
 }
 
@@ -134,7 +147,7 @@ impl fmt::Debug for MinBudget {
         match &self.0 {
             Rule::Fixed(min_budget) => tuple.field(min_budget).finish(),
             Rule::OfAll(usual) => tuple.field(usual).finish(),
-            Rule::PerHost(_) | Rule::FromFirstDeadline(_) => tuple.finish_non_exhaustive(),
+            Rule::OfGate | Rule::PerHost(_) | Rule::FromFirstDeadline(_) => tuple.finish_non_exhaustive(),
         }
     }
 }
@@ -148,10 +161,10 @@ pub(super) struct MeasuredCall {
 
 impl MeasuredCall {
     /// Records the end of the call by the verdict on its server.
-    pub(super) fn ended(self, verdict: Verdict) {
-        match verdict {
-            Verdict::Success => self.usual.record_success(self.began.elapsed()),
-            Verdict::Ignored => {}
+    pub(super) fn ended(self, verdict: &Verdict) {
+        match verdict.into() {
+            breaker::Verdict::Success => self.usual.record_success(self.began.elapsed()),
+            breaker::Verdict::Ignored => {}
             _ => self.usual.record_failure(),
         }
     }

@@ -1,17 +1,22 @@
 //! A response body that reports its end.
 
-use super::{BodyErrors, CallObserver, PanicGuard};
+use super::{BodyErrors, HeldPermit, Unwinding};
 use bytes::Buf;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use damper_core::breaker::Verdict;
+use damper_core::gate::{Permit, Verdict};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-/// Returns the verdict on the end of a body.
+/// Says how a call ended whose body has ended.
 pub trait ClassifyEnd {
+    /// Whether a call times out in its body. Default: `true`.
+    ///
+    /// Then a body that its reader gives up after the deadline, while it waits for the server, has timed out. If not, such a call has no verdict.
+    const MAY_TIME_OUT: bool = true;
+
     /// Returns the verdict.
     fn verdict(&self, end: BodyEnd<'_>) -> Verdict;
 }
@@ -28,43 +33,43 @@ pub enum BodyEnd<'a> {
 }
 
 pin_project! {
-    /// A response body that reports its first data and its end to an observer.
+    /// A response body that reports its first data and its end to the permit of its call.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the body while it is pending [abandons](CallObserver::abandoned) the call. Dropping it otherwise before its end drops the
-    /// observer, which gets no verdict. A panic of the body is reported to the observer and reaches the caller.
-    pub struct ObservedBody<R, O: CallObserver, V = BodyErrors> {
+    /// Dropped while it is pending, the body may have timed out: see [`ClassifyEnd::MAY_TIME_OUT`]. Dropped otherwise before its end, it drops
+    /// the permit, which gets no verdict. A panic of the body is reported to the permit and reaches the caller.
+    pub struct ObservedBody<R, P: Permit, V: ClassifyEnd = BodyErrors> {
         #[pin]
         body: R,
         // `Some` until the verdict is recorded.
-        pending: Option<(O, V)>,
+        pending: Option<(HeldPermit<P>, V)>,
         // Whether data of the body has arrived.
         has_data: bool,
         // Whether the caller waits for the server, rather than the server for the caller.
         is_pending: bool,
     }
 
-    impl<R, O: CallObserver, V> PinnedDrop for ObservedBody<R, O, V> {
+    impl<R, P: Permit, V: ClassifyEnd> PinnedDrop for ObservedBody<R, P, V> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if *this.is_pending && let Some((observer, _)) = this.pending.take() {
-                observer.abandoned();
+            if V::MAY_TIME_OUT && *this.is_pending && let Some((permit, _)) = this.pending.take() {
+                permit.abandoned();
             }
         }
     }
 }
 
-impl<R: Body, O: CallObserver, V: ClassifyEnd> ObservedBody<R, O, V> {
-    /// Observes a body until its end. Without an observer, the body is passed on unchanged.
+impl<R: Body, P: Permit, V: ClassifyEnd> ObservedBody<R, P, V> {
+    /// Observes a body until its end. Without a permit, the body is passed on unchanged.
     ///
     /// The end may be reached already.
-    pub fn new(body: R, observer: Option<O>, classify: V) -> Self {
-        let mut pending = observer.map(|observer| (observer, classify));
+    pub fn new(body: R, pending: Option<(HeldPermit<P>, V)>) -> Self {
+        let mut pending = pending;
         if pending.is_some() {
-            let guard = PanicGuard::new(&mut pending);
+            let watch = Unwinding::watch(&mut pending);
             let is_over = body.is_end_stream();
-            guard.over();
+            watch.over();
             if is_over {
                 record_end(&mut pending, BodyEnd::Plain);
             }
@@ -74,35 +79,35 @@ impl<R: Body, O: CallObserver, V: ClassifyEnd> ObservedBody<R, O, V> {
 }
 
 /// Records the verdict on the end of a body, once.
-fn record_end<O: CallObserver, V: ClassifyEnd>(pending: &mut Option<(O, V)>, end: BodyEnd<'_>) {
-    let guard = PanicGuard::new(pending);
-    let verdict = guard.pending().map(|(_, classify)| classify.verdict(end));
-    guard.over();
-    if let (Some((observer, _)), Some(verdict)) = (pending.take(), verdict) {
-        observer.ended(verdict);
+fn record_end<P: Permit, V: ClassifyEnd>(pending: &mut Option<(HeldPermit<P>, V)>, end: BodyEnd<'_>) {
+    let mut watch = Unwinding::watch(pending);
+    let verdict = watch.pending().as_ref().map(|(_, classify)| classify.verdict(end));
+    watch.over();
+    if let (Some((permit, _)), Some(verdict)) = (pending.take(), verdict) {
+        permit.end(&verdict);
     }
 }
 
 /// The default body of the service, which nothing observes.
 ///
 /// Middleware outside, such as tower-http's, answers in place of the service with it.
-impl<R: Default, O: CallObserver, V> Default for ObservedBody<R, O, V> {
+impl<R: Default, P: Permit, V: ClassifyEnd> Default for ObservedBody<R, P, V> {
     fn default() -> Self {
         Self { body: R::default(), pending: None, has_data: false, is_pending: false }
     }
 }
 
-impl<R: Body, O: CallObserver, V: ClassifyEnd> Body for ObservedBody<R, O, V> {
+impl<R: Body, P: Permit, V: ClassifyEnd> Body for ObservedBody<R, P, V> {
     type Data = R::Data;
     type Error = R::Error;
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<R::Data>, R::Error>>> {
         let mut this = self.project();
-        let guard = PanicGuard::new(this.pending);
+        let watch = Unwinding::watch(this.pending);
         let polled = this.body.as_mut().poll_frame(context);
         let is_data = matches!(&polled, Poll::Ready(Some(Ok(frame))) if !frame.is_trailers());
         let is_over = is_data && this.body.is_end_stream();
-        guard.over();
+        watch.over();
         *this.is_pending = polled.is_pending();
         let frame = ready!(polled);
         match &frame {
@@ -111,8 +116,8 @@ impl<R: Body, O: CallObserver, V: ClassifyEnd> Body for ObservedBody<R, O, V> {
                 _ if is_over => record_end(this.pending, BodyEnd::Plain),
                 (_, Some(data)) if !*this.has_data && data.has_remaining() => {
                     *this.has_data = true;
-                    if let Some((observer, _)) = this.pending {
-                        observer.first_data();
+                    if let Some((permit, _)) = this.pending {
+                        permit.first_data();
                     }
                 }
                 _ => {}
@@ -132,7 +137,7 @@ impl<R: Body, O: CallObserver, V: ClassifyEnd> Body for ObservedBody<R, O, V> {
     }
 }
 
-impl<R: fmt::Debug, O: CallObserver, V> fmt::Debug for ObservedBody<R, O, V> {
+impl<R: fmt::Debug, P: Permit, V: ClassifyEnd> fmt::Debug for ObservedBody<R, P, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_ended = self.pending.is_none();
         f.debug_struct("ObservedBody").field("body", &self.body).field("has_ended", &has_ended).finish_non_exhaustive()

@@ -1,9 +1,10 @@
 //! The facts that a response tells about its call.
 
-use super::ResponseHead;
+use super::{ClassifyResponse, ResponseHead};
 use crate::rate_limit::Refused;
 use crate::retry::unprocessed::is_unprocessed;
 use crate::wire;
+use alloc::boxed::Box;
 use core::error::Error;
 #[cfg(feature = "tonic")]
 use core::iter::successors;
@@ -18,8 +19,8 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 /// Says how a call ended by its status or its error.
 ///
-/// The limits on the calls in flight and [`ServerErrors`](crate::ServerErrors) judge by it. [`Rejections`](crate::Rejections) and
-/// [`TransientFailures`](crate::TransientFailures) take heads by their status alone.
+/// Breakers and throttles judge by it, and limits on the calls in flight by [`EveryStatus`]. The table of [`Ending`] has what each makes of an
+/// ending. [`TransientFailures`](crate::TransientFailures) takes heads by their status alone.
 ///
 /// | the response | ending |
 /// |---|---|
@@ -48,19 +49,24 @@ impl Statuses {
         }
     }
 
-    /// Judges as [`judge`](Self::judge) does, and reads the status of gRPC in the head of a response without messages.
+    /// Returns the same as [`judge`](Self::judge), for a service whose errors are in boxes.
     ///
-    /// It is that of [`Ending::of_grpc_code`], unless the status of HTTP says more.
-    #[inline]
+    /// The services of tower's timeouts have such errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::BreakerConfig;
+    /// use damper::http::{CircuitBreakerLayer, Statuses};
+    ///
+    /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default()).classify(Statuses::judge_boxed);
+    /// # let _ = layer;
+    /// ```
     #[must_use]
-    pub fn judge_with_grpc(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
-        match response {
-            Ok(head) => match grpc_status(head.headers) {
-                None | Some(b"0") => Self::judge(response),
-                Some(code) => Self::of_grpc_status(head, code),
-            },
-            Err(error) => Self::of_error(error),
-        }
+    #[expect(clippy::borrowed_box, reason = "the error of a service is the box")]
+    pub fn judge_boxed(response: Result<&ResponseHead<'_>, &Box<dyn Error + Send + Sync>>) -> Verdict {
+        Self::judge(response.map_err(|error| &**error as _))
     }
 
     #[cold]
@@ -74,6 +80,60 @@ impl Statuses {
         }
     }
 
+    #[cold]
+    fn of_error(error: &(dyn Error + 'static)) -> Verdict {
+        let ending = ending_of_error(error);
+        let verdict = Verdict::of(ending);
+        if ending == Ending::Broken && is_unprocessed(error) { verdict.unprocessed() } else { verdict }
+    }
+}
+
+/// As [`Statuses::judge`]. For errors in boxes: [`Statuses::judge_boxed`].
+impl<E: Error + 'static> ClassifyResponse<E> for Statuses {
+    #[inline]
+    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+        Self::judge(response.map_err(|error| error as _))
+    }
+}
+
+/// Says how a call ended as [`Statuses`] does, and by the status of gRPC.
+///
+/// That is in the head of a response without messages. It is read by [`Ending::of_grpc_code`], unless the status of HTTP says more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EveryStatus;
+
+impl EveryStatus {
+    /// Returns the facts about a call with this response, or with the error in its place.
+    #[inline]
+    #[must_use]
+    pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Verdict {
+        match response {
+            Ok(head) => match grpc_status(head.headers) {
+                None | Some(b"0") => Statuses::judge(response),
+                Some(code) => Self::of_grpc_status(head, code),
+            },
+            Err(error) => Statuses::of_error(error),
+        }
+    }
+
+    /// Returns the same as [`judge`](Self::judge), for a service whose errors are in boxes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::concurrency::LimitBounds;
+    /// use damper::http::{ConcurrencyLayer, EveryStatus};
+    ///
+    /// let layer = ConcurrencyLayer::adaptive(LimitBounds::DEFAULT).classify(EveryStatus::judge_boxed);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    #[expect(clippy::borrowed_box, reason = "the error of a service is the box")]
+    pub fn judge_boxed(response: Result<&ResponseHead<'_>, &Box<dyn Error + Send + Sync>>) -> Verdict {
+        Self::judge(response.map_err(|error| &**error as _))
+    }
+
     /// Returns the ending by the status of gRPC, unless that of HTTP says more.
     #[cold]
     fn of_grpc_status(head: &ResponseHead<'_>, code: &[u8]) -> Verdict {
@@ -84,12 +144,13 @@ impl Statuses {
         let by_grpc = ending_of_grpc_status(code);
         Verdict::of(if by_grpc.is_overload() || by_http == Ending::Success { by_grpc } else { by_http })
     }
+}
 
-    #[cold]
-    fn of_error(error: &(dyn Error + 'static)) -> Verdict {
-        let ending = ending_of_error(error);
-        let verdict = Verdict::of(ending);
-        if ending == Ending::Broken && is_unprocessed(error) { verdict.unprocessed() } else { verdict }
+/// As [`EveryStatus::judge`]. For errors in boxes: [`EveryStatus::judge_boxed`].
+impl<E: Error + 'static> ClassifyResponse<E> for EveryStatus {
+    #[inline]
+    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+        Self::judge(response.map_err(|error| error as _))
     }
 }
 
@@ -128,7 +189,7 @@ fn ending_of_tonic(error: &(dyn Error + 'static)) -> Option<Ending> {
 
 /// Returns the ending by the status of gRPC in these headers or trailers, if there is one.
 #[inline]
-pub(crate) fn grpc_ending(headers: &HeaderMap) -> Option<Ending> {
+pub(super) fn grpc_ending(headers: &HeaderMap) -> Option<Ending> {
     grpc_status(headers).map(ending_of_grpc_status)
 }
 

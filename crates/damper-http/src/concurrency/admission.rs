@@ -2,7 +2,7 @@
 
 use super::{ConcurrencyLayer, ConcurrencyService, RequestClasses};
 use crate::Head;
-use crate::completion::{ResponseHead, Statuses};
+use crate::completion::{EveryStatus, MinBudget, ResponseHead};
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
@@ -63,7 +63,7 @@ use damper_core::time::{Clock, DefaultClock, Sleep};
 /// # let _ = app;
 /// # }
 /// ```
-pub struct AdmissionLayer<S: Sleep + Clone, R: LimitRule = ProbedGradient, C: Clock = DefaultClock, V = Statuses>(
+pub struct AdmissionLayer<S: Sleep + Clone, R: LimitRule = ProbedGradient, C: Clock = DefaultClock, V = EveryStatus>(
     ConcurrencyLayer<AdmissionGate<S, R, C>, V>,
 );
 
@@ -184,7 +184,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
     /// Default: the [median](Admission::median_service_time) of recent service times. See
     /// [`ConcurrencyLayer::min_budget`].
     #[must_use]
-    pub fn min_budget(self, min_budget: Duration) -> Self {
+    pub fn min_budget(self, min_budget: impl Into<MinBudget>) -> Self {
         Self(self.0.min_budget(min_budget))
     }
 
@@ -238,7 +238,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
         }))
     }
 
-    /// Sets how a call ended, by its response, or by the error in its place. Default: [`Statuses`], the status of gRPC included.
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`EveryStatus`].
     ///
     /// The same as [`ConcurrencyLayer::classify`].
     #[must_use]
@@ -253,7 +253,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
 
 impl<S: Sleep + Clone, R: LimitRule, C: Clock, V: Clone> AdmissionLayer<S, R, C, V> {
     /// Puts a service behind the gate.
-    pub fn layer<T>(&self, service: T) -> ConcurrencyService<T, ConcurrencyLayer<AdmissionGate<S, R, C>, V>> {
+    pub fn layer<T>(&self, service: T) -> ConcurrencyService<T, AdmissionGate<S, R, C>, V> {
         self.0.layer(service)
     }
 }
@@ -267,7 +267,7 @@ where
     V: Clone,
     AdmissionGate<S, R, C>: Gate<Wait: WaitsWith<T>>,
 {
-    type Service = ConcurrencyService<T, ConcurrencyLayer<AdmissionGate<S, R, C>, V>>;
+    type Service = ConcurrencyService<T, AdmissionGate<S, R, C>, V>;
 
     fn layer(&self, service: T) -> Self::Service {
         self.layer(service)

@@ -1,27 +1,27 @@
 //! The layer of a client.
 
 use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
-use super::{AdaptiveLimitPerHost, BulkheadPerHost, ConcurrencyService, Held, OverloadInTrailers, PermitObserver};
-use crate::completion::{ClassifyResponse, ObservedBody, ResponseHead, Statuses};
+use super::{AdaptiveLimitPerHost, BulkheadPerHost};
+use crate::completion::{EveryStatus, MinBudget, ResponseHead, WhileBodyLasts};
 use crate::deadline::RequestDeadline;
 use crate::telemetry::ConcurrencyTelemetry;
-use crate::{Head, TargetHost};
+use crate::{ClientGate, Head, TargetHost};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
+#[cfg(doc)]
 use damper_core::CallError;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
 #[cfg(doc)]
 use damper_core::concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 #[cfg(feature = "tower")]
 use damper_core::gate::WaitsWith;
-use damper_core::gate::{AnswerOf, Ask, Gate, Patient, PerKey, Verdict, Waits};
+use damper_core::gate::{Ask, Gate, Patient, PerKey, Shared, Verdict, Waits};
 use damper_core::shadow::{ShadowReport, Shadowed};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
-use damper_tower::{GateService, Side, Stand};
-use http::{Request, Response};
+use damper_tower::GateService;
 
 /// Limits the calls that a client has in flight.
 ///
@@ -73,24 +73,12 @@ use http::{Request, Response};
 /// # }
 /// # }
 /// ```
-pub struct ClientConcurrencyLayer<L, V = Statuses> {
-    shared: Arc<Shared<L>>,
-    classify: V,
-}
-
-/// The limit and the settings, in one `Arc`, because a service is cloned for each request.
-struct Shared<L> {
-    limit: Arc<L>,
-    settings: ClientSettings,
-}
-
-/// The settings that all services of a layer share.
 #[derive(Clone)]
-struct ClientSettings {
-    /// The time a call must be given before its end by the deadline is a sign of overload, if that was set.
-    min_budget: Option<Duration>,
-    telemetry: ConcurrencyTelemetry,
-}
+pub struct ClientConcurrencyLayer<L, V = EveryStatus>(ClientGate<L, WhileBodyLasts<V>, ConcurrencyTelemetry>);
+
+/// A client's service whose calls in flight are limited. Made by [`ClientConcurrencyLayer`].
+pub type ClientConcurrencyService<T, L, V = EveryStatus> =
+    GateService<T, ClientGate<L, WhileBodyLasts<V>, ConcurrencyTelemetry>>;
 
 impl ClientConcurrencyLayer<Arc<Bulkhead>> {
     /// Creates a layer with one limit for all calls.
@@ -135,7 +123,7 @@ impl ClientConcurrencyLayer<AdaptiveLimitPerHost> {
     }
 }
 
-impl<L: Gate> ClientConcurrencyLayer<L> {
+impl<L: for<'a> Ask<Head<'a>>> ClientConcurrencyLayer<L> {
     /// Creates a layer from an existing limit.
     ///
     /// It is a [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc`, which you keep to inspect and to change it, or another
@@ -153,12 +141,12 @@ impl<L: Gate> ClientConcurrencyLayer<L> {
     /// # let _ = layer;
     /// ```
     pub fn new(limit: L) -> Self {
-        let settings = ClientSettings { min_budget: None, telemetry: ConcurrencyTelemetry::of_client("default") };
-        Self { shared: Arc::new(Shared { limit: Arc::new(limit), settings }), classify: Statuses }
+        let telemetry = ConcurrencyTelemetry::of_client("default");
+        Self(ClientGate::observed_by(telemetry, limit, WhileBodyLasts::new(), MinBudget::of_gate()))
     }
 }
 
-impl<L: Patient + Clone, V> ClientConcurrencyLayer<L, V> {
+impl<L: Patient, V> ClientConcurrencyLayer<L, V> {
     /// Makes calls wait for a permit. Default: a call that finds no slot free is refused at once.
     ///
     /// They wait for `longest` at most, and no longer than the [`Deadline`](damper_core::Deadline) in a request's
@@ -179,67 +167,51 @@ impl<L: Patient + Clone, V> ClientConcurrencyLayer<L, V> {
         longest: Duration,
         sleep: S,
     ) -> ClientConcurrencyLayer<Waits<L, S, RequestDeadline>, V> {
-        self.map(|limit| Waits::new(limit, longest, sleep).time_left(RequestDeadline))
+        ClientConcurrencyLayer(self.0.map_gate(|limit| Waits::new(limit, longest, sleep).time_left(RequestDeadline)))
     }
 }
 
 impl<L: Gate, V> ClientConcurrencyLayer<L, V> {
     /// Sets the shortest time given to a call whose end by the deadline is a sign of overload.
     ///
-    /// Default: the [usual latency](damper_core::gate::Permit::usual_latency) of the limit where it is known, else 0.9 s. See [`ConcurrencyLayer::min_budget`](super::ConcurrencyLayer::min_budget).
+    /// Default: the [usual latency](damper_core::gate::Permit::usual_latency) of the limit where it is known, else 0.9 s. See
+    /// [`ConcurrencyLayer::min_budget`](super::ConcurrencyLayer::min_budget).
     #[must_use]
-    pub fn min_budget(mut self, min_budget: Duration) -> Self {
-        Arc::make_mut(&mut self.shared).settings.min_budget = Some(min_budget);
-        self
+    pub fn min_budget(self, min_budget: impl Into<MinBudget>) -> Self {
+        Self(self.0.min_budget(min_budget))
     }
 
     /// Sets the name of the limit in logs and metrics. Default: `default`.
     #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
-        Arc::make_mut(&mut self.shared).settings.telemetry = ConcurrencyTelemetry::of_client(name);
-        self
+    pub fn named(self, name: &str) -> Self {
+        Self(ClientGate { observer: ConcurrencyTelemetry::of_client(name), ..self.0 })
     }
 
     /// Lets a candidate decide beside the limit, as [`ConcurrencyLayer::shadow`](super::ConcurrencyLayer::shadow) does.
     #[must_use]
-    pub fn shadow<S: Gate>(self, candidate: S) -> ClientConcurrencyLayer<Shadowed<L, S>, V>
-    where
-        L: Clone,
-    {
-        self.map(|limit| Shadowed::new(limit, candidate))
+    pub fn shadow<S: Gate>(self, candidate: S) -> ClientConcurrencyLayer<Shared<Shadowed<L, S>>, V> {
+        ClientConcurrencyLayer(self.0.map_gate(|limit| Shared::new(Shadowed::new(limit, candidate))))
     }
 
-    /// Puts another limit into the place of this one.
-    fn map<M>(self, change: impl FnOnce(L) -> M) -> ClientConcurrencyLayer<M, V>
-    where
-        L: Clone,
-    {
-        let Shared { limit, settings } = Arc::unwrap_or_clone(self.shared);
-        let limit = Arc::new(change(Arc::unwrap_or_clone(limit)));
-        ClientConcurrencyLayer { shared: Arc::new(Shared { limit, settings }), classify: self.classify }
-    }
-}
-
-impl<L: Gate, S: Gate, V> ClientConcurrencyLayer<Shadowed<L, S>, V> {
-    /// Returns the refusals of the limit and of the [candidate](ClientConcurrencyLayer::shadow) beside it.
-    #[must_use]
-    pub fn shadow_report(&self) -> ShadowReport {
-        self.shared.limit.report()
-    }
-}
-
-impl<L: Gate, V> ClientConcurrencyLayer<L, V> {
-    /// Sets how a call ended, by its response, or by the error in its place. Default: [`Statuses`], the status of gRPC included.
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`EveryStatus`].
     ///
     /// As [`ConcurrencyLayer::classify`](super::ConcurrencyLayer::classify). The closure names the service's error,
     /// `hyper_util::client::legacy::Error` for instance.
     #[must_use]
-    pub fn classify<E, R, F>(self, classify: F) -> ClientConcurrencyLayer<L, F>
+    pub fn classify<E, T, F>(self, classify: F) -> ClientConcurrencyLayer<L, F>
     where
-        F: Fn(Result<&ResponseHead<'_>, &E>) -> R,
-        R: Into<Verdict>,
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> T,
+        T: Into<Verdict>,
     {
-        ClientConcurrencyLayer { shared: self.shared, classify }
+        ClientConcurrencyLayer(self.0.map_completion(|completion| completion.classify(classify)))
+    }
+}
+
+impl<L: Gate, S: Gate, V> ClientConcurrencyLayer<Shared<Shadowed<L, S>>, V> {
+    /// Returns the refusals of the limit and of the [candidate](ClientConcurrencyLayer::shadow) beside it.
+    #[must_use]
+    pub fn shadow_report(&self) -> ShadowReport {
+        self.0.gate.report()
     }
 }
 
@@ -247,113 +219,35 @@ impl<L: Gate, V> ClientConcurrencyLayer<L, V> {
 #[cfg(feature = "metrics")]
 impl<L: damper_metrics::Source, V> damper_metrics::Source for ClientConcurrencyLayer<L, V> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        self.shared.limit.read(&self.shared.settings.telemetry.of_side(readings));
+        self.0.gate.read(&self.0.observer.of_side(readings));
     }
 }
 
 #[cfg(feature = "metrics")]
 impl<L: damper_metrics::Source, V> damper_metrics::NamedSource for ClientConcurrencyLayer<L, V> {
     fn name(&self) -> &str {
-        self.shared.settings.telemetry.name()
+        self.0.observer.name()
     }
 }
 
-impl<L: Gate, V: Clone> ClientConcurrencyLayer<L, V> {
+impl<L: Gate + Clone, V: Clone> ClientConcurrencyLayer<L, V> {
     /// Puts a service behind the limit.
-    pub fn layer<T>(&self, service: T) -> ConcurrencyService<T, Self> {
-        GateService::new(service, self.clone())
+    pub fn layer<T>(&self, service: T) -> ClientConcurrencyService<T, L, V> {
+        GateService::new(service, self.0.clone())
     }
 }
 
 #[cfg(feature = "tower")]
-impl<L: Gate<Wait: WaitsWith<T>>, V: Clone, T> tower_layer::Layer<T> for ClientConcurrencyLayer<L, V> {
-    type Service = ConcurrencyService<T, Self>;
+impl<L: Gate<Wait: WaitsWith<T>> + Clone, V: Clone, T> tower_layer::Layer<T> for ClientConcurrencyLayer<L, V> {
+    type Service = ClientConcurrencyService<T, L, V>;
 
-    fn layer(&self, service: T) -> ConcurrencyService<T, Self> {
+    fn layer(&self, service: T) -> ClientConcurrencyService<T, L, V> {
         self.layer(service)
-    }
-}
-
-impl<L: Gate, V: Clone> Stand for ClientConcurrencyLayer<L, V> {
-    type Gate = L;
-
-    #[inline]
-    fn gate(&self) -> &L {
-        &self.shared.limit
-    }
-}
-
-impl<L, V, B, R, E> Side<Request<B>, Response<R>, E> for ClientConcurrencyLayer<L, V>
-where
-    L: Gate + for<'a> Ask<Head<'a>>,
-    V: ClassifyResponse<E> + Clone,
-    R: http_body::Body,
-{
-    type Held = Held<L::Permit, V>;
-    type Refused = L::Refusal;
-    type Response = Response<ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers<L::Permit>>>;
-    type Error = CallError<E, L::Refusal>;
-
-    #[inline]
-    fn ask(&self, request: &Request<B>) -> AnswerOf<L> {
-        self.shared.limit.ask(&Head::of(request))
-    }
-
-    #[inline]
-    fn hold(&self, permit: L::Permit, request: &Request<B>) -> Self::Held {
-        let ClientSettings { min_budget, telemetry } = &self.shared.settings;
-        telemetry.record_allowed();
-        // The caller reads the body itself, so that no reader stalls.
-        Held::new(Some(permit), &Head::of(request), self.classify.clone(), *min_budget, None)
-    }
-
-    #[cold]
-    fn refuse(&self, refusal: L::Refusal, request: &Request<B>) -> L::Refusal {
-        self.shared.settings.telemetry.record_refused(&Head::of(request), &refusal);
-        refusal
-    }
-
-    fn refused(refused: L::Refusal) -> Result<Self::Response, Self::Error> {
-        Err(CallError::Refused(refused))
-    }
-
-    #[inline]
-    fn judge(held: &mut Option<Self::Held>, result: &Result<Response<R>, E>) {
-        if let Some(held) = held {
-            held.judge(result);
-        }
-    }
-
-    #[inline]
-    fn respond(held: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Self::Response, Self::Error> {
-        let observer = held.take().and_then(Held::into_observer);
-        match result {
-            Ok(response) => Ok(response.map(|body| ObservedBody::new(body, observer, OverloadInTrailers::new()))),
-            Err(error) => Err(CallError::Failed(error)),
-        }
-    }
-
-    fn failed(error: E) -> Self::Error {
-        CallError::Failed(error)
-    }
-}
-
-/// Clones share the limit.
-impl<L, V: Clone> Clone for ClientConcurrencyLayer<L, V> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), classify: self.classify.clone() }
-    }
-}
-
-/// Clones share the limit.
-impl<L> Clone for Shared<L> {
-    fn clone(&self) -> Self {
-        Self { limit: Arc::clone(&self.limit), settings: self.settings.clone() }
     }
 }
 
 impl<L: fmt::Debug, V> fmt::Debug for ClientConcurrencyLayer<L, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientConcurrencyLayer").field("limit", &self.shared.limit).finish_non_exhaustive()
+        f.debug_struct("ClientConcurrencyLayer").field("limit", &self.0.gate).finish_non_exhaustive()
     }
 }

@@ -1,14 +1,17 @@
 //! The layer of a server.
 
 use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
-use super::{ConcurrencyService, Exempting, Held, OverloadInTrailers, PermitObserver, body_limits};
-use crate::completion::{ClassifyResponse, ObservedBody, ResponseHead, Statuses};
+use super::{ConcurrencyService, Exempting, Held};
+use crate::completion::{
+    ClassifyResponse, EveryStatus, HeldPermit, MinBudget, ObservedBody, OverloadInTrailers, ResponseHead,
+    WhileBodyLasts,
+};
 use crate::deadline::RequestDeadline;
 use crate::rate_limit::Refused;
 #[cfg(feature = "tonic")]
 use crate::rate_limit::grpc;
 use crate::rate_limit::refusal_body::RefusalBody;
-use crate::telemetry::ConcurrencyTelemetry;
+use crate::telemetry::{ConcurrencyTelemetry, Observe};
 use crate::timed_body::TimedBody;
 use crate::{Body, Head, wire};
 use alloc::boxed::Box;
@@ -84,9 +87,9 @@ use http::{Request, Response, StatusCode};
 /// # let _ = app;
 /// # }
 /// ```
-pub struct ConcurrencyLayer<L: Gate, V = Statuses> {
+pub struct ConcurrencyLayer<L: Gate, V = EveryStatus> {
     shared: Arc<Shared<L>>,
-    classify: V,
+    completion: WhileBodyLasts<V>,
 }
 
 /// The limit and the settings, in one `Arc`, because a service is cloned for each request.
@@ -99,8 +102,8 @@ struct Shared<L: Gate> {
 struct ServerSettings<R> {
     retry_after: Duration,
     body: RefusalBody<R>,
-    /// The time a call must be given before its end by the deadline is a sign of overload, if that was set.
-    min_budget: Option<Duration>,
+    /// The time a call must be given before its end by the deadline is a sign of overload.
+    min_budget: MinBudget,
     /// The longest time for which a frame of a response may wait for its reader, if there is one.
     stall_limit: Option<Duration>,
     telemetry: ConcurrencyTelemetry,
@@ -204,7 +207,7 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<PerKey<F, Arc
     }
 }
 
-impl<L: Gate> ConcurrencyLayer<L> {
+impl<L: for<'a> Ask<Head<'a>>> ConcurrencyLayer<L> {
     /// Creates a layer from an existing limit.
     ///
     /// It is a [`Bulkhead`] or an [`AdaptiveLimit`] in a `static` or an `Arc`, which you keep to inspect and to change it, or another
@@ -231,12 +234,12 @@ impl<L: Gate> ConcurrencyLayer<L> {
         let settings = ServerSettings {
             retry_after: Duration::from_secs(1),
             body: RefusalBody::Text,
-            min_budget: None,
+            min_budget: MinBudget::of_gate(),
             stall_limit: None,
             telemetry: ConcurrencyTelemetry::of_server("default"),
         };
         let gate = Exempting { limit: Arc::new(limit), is_exempt: None };
-        Self { shared: Arc::new(Shared { gate, settings }), classify: Statuses }
+        Self { shared: Arc::new(Shared { gate, settings }), completion: WhileBodyLasts::new() }
     }
 }
 
@@ -320,8 +323,8 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
     /// request's extensions leaves less when the call gets its permit, nothing is recorded of a call that is dropped after its deadline,
     /// answers 504 or `DEADLINE_EXCEEDED`, or fails once the deadline has passed.
     #[must_use]
-    pub fn min_budget(self, min_budget: Duration) -> Self {
-        self.with(|settings| settings.min_budget = Some(min_budget))
+    pub fn min_budget(self, min_budget: impl Into<MinBudget>) -> Self {
+        self.with(|settings| settings.min_budget = min_budget.into())
     }
 
     /// Sets the longest time for which a frame of a response may wait until its client takes it.
@@ -410,7 +413,7 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
     {
         let Shared { gate: Exempting { limit, is_exempt }, settings } = Arc::unwrap_or_clone(self.shared);
         let gate = Exempting { limit: Arc::new(change(Arc::unwrap_or_clone(limit))), is_exempt };
-        ConcurrencyLayer { shared: Arc::new(Shared { gate, settings }), classify: self.classify }
+        ConcurrencyLayer { shared: Arc::new(Shared { gate, settings }), completion: self.completion }
     }
 
     /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
@@ -421,10 +424,10 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
 }
 
 impl<L: Gate, V> ConcurrencyLayer<L, V> {
-    /// Sets how a call ended, by its response, or by the error in its place. Default: [`Statuses`], the status of gRPC included.
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`EveryStatus`].
     ///
-    /// What an [`AdaptiveLimit`] makes of that is in the table of [`Ending`](damper_core::gate::Ending): 503, 504 and timeouts are signs of
-    /// overload, and the latency of successes counts as that of the server's work. A 429 and `RESOURCE_EXHAUSTED` are about one client's quota
+    /// The table of [`Ending`](damper_core::gate::Ending) has what an [`AdaptiveLimit`] makes of that: 503, 504 and timeouts are signs of overload,
+    /// and the latency of successes counts as that of the server's work. A 429 and `RESOURCE_EXHAUSTED` are about one client's quota
     /// or one message's size, and a server sends them in no time. If they were signs of overload, one client beyond its quota would take the
     /// limit from all others. The same holds for a 404 as a success: calls that a client makes fail at will would make the server look fast.
     /// A server that refuses by 429 because it is overloaded needs a closure that says so. The `Elapsed` of tower's timeouts is an error like
@@ -443,7 +446,7 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::concurrency::LimitBounds;
     /// use damper::gate::{Ending, Verdict};
-    /// use damper::http::{ConcurrencyLayer, ResponseHead, Statuses};
+    /// use damper::http::{ConcurrencyLayer, EveryStatus, ResponseHead};
     /// # mod tower { pub mod timeout { pub mod error {
     /// #     #[derive(Debug)] pub struct Elapsed;
     /// # } } }
@@ -455,7 +458,7 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
     ///     |response: Result<&ResponseHead, &BoxError>| match response {
     ///         Ok(head) if head.headers.contains_key("x-cache-hit") => Verdict::of(Ending::NotSent),
     ///         Err(error) if (**error).is::<Elapsed>() => Verdict::of(Ending::TimedOut),
-    ///         other => Statuses::judge_boxed(other),
+    ///         other => EveryStatus::judge_boxed(other),
     ///     },
     /// );
     /// # let _ = layer;
@@ -468,7 +471,7 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
         F: Fn(Result<&ResponseHead<'_>, &E>) -> R,
         R: Into<Verdict>,
     {
-        ConcurrencyLayer { shared: self.shared, classify }
+        ConcurrencyLayer { shared: self.shared, completion: self.completion.classify(classify) }
     }
 }
 
@@ -497,16 +500,16 @@ impl<L: Gate + damper_metrics::Source, V> damper_metrics::NamedSource for Concur
 
 impl<L: Gate, V: Clone> ConcurrencyLayer<L, V> {
     /// Puts a service behind the limit.
-    pub fn layer<T>(&self, service: T) -> ConcurrencyService<T, Self> {
+    pub fn layer<T>(&self, service: T) -> ConcurrencyService<T, L, V> {
         GateService::new(service, self.clone())
     }
 }
 
 #[cfg(feature = "tower")]
 impl<L: Gate<Wait: WaitsWith<T>>, V: Clone, T> tower_layer::Layer<T> for ConcurrencyLayer<L, V> {
-    type Service = ConcurrencyService<T, Self>;
+    type Service = ConcurrencyService<T, L, V>;
 
-    fn layer(&self, service: T) -> ConcurrencyService<T, Self> {
+    fn layer(&self, service: T) -> ConcurrencyService<T, L, V> {
         self.layer(service)
     }
 }
@@ -528,8 +531,7 @@ where
 {
     type Held = Held<L::Permit, V>;
     type Refused = Box<Response<Bytes>>;
-    type Response =
-        Response<Body<TimedBody<ObservedBody<R, PermitObserver<L::Permit>, OverloadInTrailers<L::Permit>>>>>;
+    type Response = Response<Body<TimedBody<ObservedBody<R, L::Permit, OverloadInTrailers>>>>;
     type Error = E;
 
     #[inline]
@@ -540,17 +542,16 @@ where
     #[inline]
     fn hold(&self, permit: Option<L::Permit>, request: &Request<B>) -> Self::Held {
         let ServerSettings { min_budget, stall_limit, telemetry, .. } = &self.shared.settings;
-        if permit.is_some() {
-            telemetry.record_allowed();
-        }
-        Held::new(permit, &Head::of(request), self.classify.clone(), *min_budget, *stall_limit)
+        let Some(permit) = permit else { return Held::exempt() };
+        Observe::<L::Refusal>::allowed(telemetry);
+        Held::new(HeldPermit::new(permit, &Head::of(request), min_budget), self.completion.clone(), *stall_limit)
     }
 
     #[cold]
     fn refuse(&self, refusal: L::Refusal, request: &Request<B>) -> Box<Response<Bytes>> {
         let ServerSettings { retry_after, body, telemetry, .. } = &self.shared.settings;
         let head = Head::of(request);
-        telemetry.record_refused(&head, &refusal);
+        telemetry.refused(&head, &refusal);
         let wait = refusal.retry_after().unwrap_or(*retry_after);
         #[cfg(feature = "tonic")]
         if grpc::is_grpc(&head) {
@@ -575,13 +576,15 @@ where
 
     #[inline]
     fn respond(held: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Self::Response, E> {
-        let observer = held.take().and_then(Held::into_observer);
-        let limits = body_limits(observer.as_ref());
-        result.map(|response| {
-            response.map(|body| {
-                Body::service(TimedBody::new(ObservedBody::new(body, observer, OverloadInTrailers::new()), limits))
-            })
-        })
+        // It is there until the call has ended.
+        let mut held = held.take().unwrap_or_else(Held::exempt);
+        let (result, limits) = held.respond(result);
+        result.map(|response| response.map(|body| Body::service(TimedBody::new(body, limits))))
+    }
+
+    #[inline]
+    fn abandoned(held: Self::Held) {
+        held.abandoned();
     }
 
     fn failed(error: E) -> E {
@@ -592,7 +595,7 @@ where
 /// Clones share the limit.
 impl<L: Gate, V: Clone> Clone for ConcurrencyLayer<L, V> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), classify: self.classify.clone() }
+        Self { shared: Arc::clone(&self.shared), completion: self.completion.clone() }
     }
 }
 
@@ -609,7 +612,7 @@ impl<R> Clone for ServerSettings<R> {
         Self {
             retry_after: *retry_after,
             body: body.clone(),
-            min_budget: *min_budget,
+            min_budget: min_budget.clone(),
             stall_limit: *stall_limit,
             telemetry: telemetry.clone(),
         }

@@ -6,7 +6,8 @@ use super::{
     BoxError, BoxedClient, BreakerPart, ClientPart, HttpProtocol, LayerPart, NoPart, OfStack, OfTransport, StackError,
     StackErrorService, StackPart, StackProtocol, ThrottlePart,
 };
-use crate::circuit_breaker::{Breakers, CircuitBreakerLayer, PerHost, Single};
+use crate::Head;
+use crate::circuit_breaker::{CircuitBreakerLayer, PerHost, Single};
 use crate::concurrency::{AdaptiveLimitPerHost, BulkheadPerHost, ClientConcurrencyLayer};
 #[cfg(feature = "tokio")]
 use crate::deadline::ClientDeadlineLayer;
@@ -16,21 +17,21 @@ use crate::hedge::HedgeLayer;
 use crate::pacing::{HostPacers, Pacers, PacingLayer};
 #[cfg(feature = "tokio")]
 use crate::retry::RetryLayer;
-use crate::throttle::{ThrottleLayer, Throttles};
-use alloc::string::String;
+use crate::throttle::{ThrottleLayer, ThrottlePerHost};
 use alloc::sync::Arc;
 use bytes::Bytes;
 #[cfg(feature = "tokio")]
 use core::time::Duration;
 use damper_core::breaker::BreakerConfig;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
+use damper_core::gate::Ask;
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
 use damper_core::retry::{Hedge, Retry};
+use damper_core::throttle::AdaptiveThrottle;
 #[cfg(feature = "tokio")]
 use damper_core::throttle::Pacer;
-use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
 use damper_tower::{LimitLayer, OkOrErr, PlainLayer};
@@ -262,14 +263,17 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
     /// Puts existing breakers outside of the retries.
     ///
     /// Pass one in a `static` or an `Arc`, which you keep to watch it, or [`PerHost`] and [`Single`] with your own settings.
-    pub fn breakers<N: Breakers>(self, breakers: N) -> ClientStack<D, BreakerPart<N>, R, G, H, T, L, C, A, P> {
+    pub fn breakers<N: for<'a> Ask<Head<'a>>>(
+        self,
+        breakers: N,
+    ) -> ClientStack<D, BreakerPart<N>, R, G, H, T, L, C, A, P> {
         self.with_breaker(BreakerPart(CircuitBreakerLayer::new(breakers)))
     }
 
     /// Puts a throttle for each host inside of the retries.
     ///
     /// It refuses calls that an overloaded server would reject.
-    pub fn throttle_per_host(self) -> ClientStack<D, B, R, G, H, ThrottlePart<Arc<KeyedThrottle<String>>>, L, C, A, P> {
+    pub fn throttle_per_host(self) -> ClientStack<D, B, R, G, H, ThrottlePart<ThrottlePerHost>, L, C, A, P> {
         self.with_throttle(ThrottlePart(ThrottleLayer::per_host()))
     }
 
@@ -280,8 +284,11 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
 
     /// Puts existing throttles inside of the retries.
     ///
-    /// Pass one in a `static` or an `Arc`, or a `KeyedThrottle` of hosts in an `Arc`.
-    pub fn throttles<N: Throttles>(self, throttles: N) -> ClientStack<D, B, R, G, H, ThrottlePart<N>, L, C, A, P> {
+    /// Pass one in a `static` or an `Arc`, or another [gate](damper_core::gate), such as a `PerKey` by [`TargetHost`](crate::TargetHost).
+    pub fn throttles<N: for<'a> Ask<Head<'a>>>(
+        self,
+        throttles: N,
+    ) -> ClientStack<D, B, R, G, H, ThrottlePart<N>, L, C, A, P> {
         self.with_throttle(ThrottlePart(ThrottleLayer::new(throttles)))
     }
 

@@ -9,6 +9,7 @@ use crate::pacing::{HttpHints, PaceOnly, PacingLayer, PacingService};
 use crate::retry::{HttpRetries, RetryLayer, Retrying};
 use crate::throttle::{ThrottleLayer, ThrottleService};
 use core::fmt;
+use damper_core::gate::Gate;
 use damper_core::throttle::ReadHints;
 use tower_layer::Layer;
 
@@ -81,7 +82,7 @@ impl<S, P: StackProtocol, L: Layer<S>> ClientPart<S, P> for LayerPart<L> {
 #[cfg(feature = "tower")]
 pub struct BreakerPart<B>(pub(super) CircuitBreakerLayer<B>);
 
-impl<S, B: Clone, P: StackProtocol<Completion: Clone>> ClientPart<S, P> for BreakerPart<B> {
+impl<S, B: Gate + Clone, P: StackProtocol<Completion: Clone>> ClientPart<S, P> for BreakerPart<B> {
     type Service = StackErrorService<CircuitBreak<S, B, P::Completion>, OfPart<P>>;
 
     fn put_around(&self, service: S, place: StackPart, protocol: &P) -> Self::Service {
@@ -101,7 +102,7 @@ impl<B: fmt::Debug> fmt::Debug for BreakerPart<B> {
 #[cfg(feature = "tower")]
 pub struct ThrottlePart<T>(pub(super) ThrottleLayer<T>);
 
-impl<S, T: Clone, P: StackProtocol<Rejections: Clone>> ClientPart<S, P> for ThrottlePart<T> {
+impl<S, T: Gate + Clone, P: StackProtocol<Rejections: Clone>> ClientPart<S, P> for ThrottlePart<T> {
     type Service = StackErrorService<ThrottleService<S, T, P::Rejections>, OfPart<P>>;
 
     fn put_around(&self, service: S, place: StackPart, protocol: &P) -> Self::Service {

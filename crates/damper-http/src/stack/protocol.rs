@@ -6,7 +6,6 @@ use crate::ResponseHead;
 use crate::completion::AtHead;
 use crate::pacing::HttpHints;
 use crate::retry::{ClassifyFailure, GiveUp, HttpRetries, RetryProtocol};
-use crate::throttle::Rejections;
 use core::time::Duration;
 use damper_core::retry::{Failure, RetryError};
 use http::HeaderMap;
@@ -66,15 +65,14 @@ pub trait StackProtocol {
 
 /// HTTP, judged by the head of the response.
 ///
-/// It uses [`ServerErrors`](crate::ServerErrors) for breakers, [`Rejections`] for throttles, and
-/// [`TransientFailures`](crate::TransientFailures) for retries and hedges.
+/// It uses [`Statuses`](crate::Statuses) for breakers and throttles, and [`TransientFailures`](crate::TransientFailures) for retries and hedges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg(feature = "tower")]
 pub struct HttpProtocol;
 
 impl StackProtocol for HttpProtocol {
     type Completion = AtHead;
-    type Rejections = AtHead<Rejections>;
+    type Rejections = AtHead;
     type Retries = HttpRetries;
     type Hints = HttpHints;
 
@@ -82,8 +80,8 @@ impl StackProtocol for HttpProtocol {
         AtHead::new()
     }
 
-    fn rejections(&self) -> AtHead<Rejections> {
-        AtHead::rejections()
+    fn rejections(&self) -> AtHead {
+        AtHead::new()
     }
 
     fn retries(&self) -> HttpRetries {

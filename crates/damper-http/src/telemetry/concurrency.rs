@@ -1,6 +1,7 @@
 //! Counts and logs what limits on the calls in flight decide.
 #![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
 
+use super::Observe;
 #[cfg(feature = "tracing")]
 use super::log_sampler::{LogSampler, Sample, millis};
 use crate::Head;
@@ -17,7 +18,7 @@ use {
 
 /// Counts and logs what the limit of a layer decides.
 #[derive(Clone, Debug)]
-pub(crate) struct ConcurrencyTelemetry {
+pub struct ConcurrencyTelemetry {
     #[cfg(any(feature = "metrics", feature = "tracing"))]
     layer: Arc<LimitOfLayer>,
 }
@@ -59,9 +60,22 @@ impl ConcurrencyTelemetry {
         }
     }
 
-    /// Records that a request has its permit.
+    /// Returns the name of the layer.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn name(&self) -> &str {
+        &self.layer.name
+    }
+
+    /// Returns these readings with the side of the layer as a label.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn of_side<'a>(&self, readings: &Readings<'a>) -> Readings<'a> {
+        readings.with("side", self.layer.side)
+    }
+}
+
+impl<N: Refusal> Observe<N> for ConcurrencyTelemetry {
     #[inline]
-    pub(crate) fn record_allowed(&self) {
+    fn allowed(&self) {
         #[cfg(feature = "metrics")]
         {
             let LimitOfLayer { name, side, allowed, .. } = &*self.layer;
@@ -70,9 +84,8 @@ impl ConcurrencyTelemetry {
         }
     }
 
-    /// Records that a request was refused.
     #[cold]
-    pub(crate) fn record_refused(&self, head: &Head<'_>, refusal: &impl Refusal) {
+    fn refused(&self, head: &Head<'_>, refusal: &N) {
         #[cfg(any(feature = "metrics", feature = "tracing"))]
         let LimitOfLayer { name, side, .. } = &*self.layer;
         #[cfg(feature = "metrics")]
@@ -91,17 +104,5 @@ impl ConcurrencyTelemetry {
                 target: "damper", limit = name, side, method, path, cause, retry_after_ms, suppressed, "{refusal}"
             );
         }
-    }
-
-    /// Returns the name of the layer.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn name(&self) -> &str {
-        &self.layer.name
-    }
-
-    /// Returns these readings with the side of the layer as a label.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn of_side<'a>(&self, readings: &Readings<'a>) -> Readings<'a> {
-        readings.with("side", self.layer.side)
     }
 }

@@ -10,6 +10,7 @@
 // | `pacing` | what pacing layers do |
 // | `deadline` | what deadlines cut off |
 // | `concurrency` | what limits on the calls in flight decide |
+// | `observe` | the seam between these and the layers |
 // | `completion` | what is judged by the wrong protocol |
 // | `log_sampler` | which of many similar events are logged |
 
@@ -20,6 +21,7 @@ mod deadline;
 mod limit;
 #[cfg(feature = "tracing")]
 mod log_sampler;
+mod observe;
 mod pacing;
 mod throttle;
 
@@ -28,5 +30,6 @@ pub(super) use completion::log_grpc_judged_by_http;
 pub(super) use concurrency::ConcurrencyTelemetry;
 pub(super) use deadline::{DeadlineStage, DeadlineTelemetry};
 pub(super) use limit::{InForce, LimitTelemetry};
+pub(crate) use observe::Observe;
 pub(super) use pacing::PacingTelemetry;
 pub(super) use throttle::ThrottleTelemetry;

@@ -1,8 +1,10 @@
 //! Counts and logs what throttles do.
 #![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
 
+use super::Observe;
 #[cfg(feature = "tracing")]
 use super::log_sampler::{LogSampler, Sample, millis};
+use crate::Head;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::{borrow::ToOwned, string::String, sync::Arc};
 use damper_core::throttle::Throttled;
@@ -17,7 +19,7 @@ use {
 
 /// Counts and logs what the throttles of a layer do.
 #[derive(Clone, Debug)]
-pub(crate) struct ThrottleTelemetry {
+pub struct ThrottleTelemetry {
     #[cfg(any(feature = "metrics", feature = "tracing"))]
     layer: Arc<ThrottlesOfLayer>,
 }
@@ -68,29 +70,27 @@ impl ThrottleTelemetry {
             ThrottleCounters { allowed: of(THROTTLE_ALLOWED), refused: of(THROTTLE_REFUSED) }
         })
     }
+}
 
-    /// Records a call and whether it was sent.
+impl Observe<Throttled> for ThrottleTelemetry {
     #[inline]
-    pub(crate) fn record_call<T>(&self, permit: &Result<T, Throttled>) {
-        match permit {
-            Ok(_) => {
-                #[cfg(feature = "metrics")]
-                self.counters().allowed.increment(1);
-            }
-            Err(throttled) => {
-                #[cfg(feature = "metrics")]
-                self.counters().refused.increment(1);
-                #[cfg(feature = "tracing")]
-                if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
-                    && let Some(Sample { suppressed, .. }) = self.layer.refusals.sample()
-                {
-                    let (name, share_refused) = (&self.layer.name, throttled.share_refused());
-                    let retry_after_ms = millis(throttled.retry_after());
-                    tracing::debug!(
-                        target: "damper", throttle = name, share_refused, retry_after_ms, suppressed, "{throttled}"
-                    );
-                }
-            }
+    fn allowed(&self) {
+        #[cfg(feature = "metrics")]
+        self.counters().allowed.increment(1);
+    }
+
+    fn refused(&self, _: &Head<'_>, throttled: &Throttled) {
+        #[cfg(feature = "metrics")]
+        self.counters().refused.increment(1);
+        #[cfg(feature = "tracing")]
+        if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
+            && let Some(Sample { suppressed, .. }) = self.layer.refusals.sample()
+        {
+            let (name, share_refused) = (&self.layer.name, throttled.share_refused());
+            let retry_after_ms = millis(throttled.retry_after());
+            tracing::debug!(
+                target: "damper", throttle = name, share_refused, retry_after_ms, suppressed, "{throttled}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Gates that change the question of another one.
 
-use crate::{Readings, Source};
-use damper_core::gate::{Classes, Either, PerKey, Waits};
+use crate::{NamedSource, Readings, Source};
+use damper_core::gate::{Classes, Either, PerKey, Shared, Waits};
 
 /// Makes a gate a source that reads the one that it asks.
 macro_rules! sources_of_the_gate_behind {
@@ -38,5 +38,19 @@ impl<G: Source> Source for Option<G> {
         if let Some(gate) = self {
             gate.read(readings);
         }
+    }
+}
+
+/// The gate that is shared.
+impl<G: Source> Source for Shared<G> {
+    fn read(&self, readings: &Readings<'_>) {
+        (**self).read(readings);
+    }
+}
+
+/// The name of the gate that is shared.
+impl<G: NamedSource> NamedSource for Shared<G> {
+    fn name(&self) -> &str {
+        (**self).name()
     }
 }

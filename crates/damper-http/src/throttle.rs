@@ -1,20 +1,25 @@
-//! Which throttle, and when a call has ended and how.
+//! Services behind throttles: which throttle, and when a call has ended and how.
 
-use super::{Rejections, ThrottleService, Throttles};
 use crate::completion::{AtHead, MinBudget, ResponseHead};
 use crate::telemetry::ThrottleTelemetry;
+use crate::{ClientGate, Head, TargetHost};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::breaker::Verdict;
+#[cfg(feature = "tower")]
+use damper_core::gate::WaitsWith;
+use damper_core::gate::{Ask, Gate, PerKey, Verdict};
 use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
+use damper_tower::GateService;
 
 /// Puts a client's services behind adaptive throttles.
 ///
 /// The layer refuses most calls that an overloaded server would reject.
 ///
 /// With 502, 503, 504 and errors a server rejects a call; 429 is ignored, and every other answer is that of a server that did the work,
-/// 500 included: see [`Rejections`]. An error that is a [refusal](damper_core::is_refusal) of a layer of damper inside is not
+/// 500 included: see [`Ending`](damper_core::gate::Ending). A throttle asks whether the server did the work, not whether it did it well. A 429 is
+/// about one quota: where the calls of several tenants go through one throttle, a tenant beyond its quota would have the calls of all others
+/// refused. An error that is a [refusal](damper_core::is_refusal) of a layer of damper inside is not
 /// counted. All reach the caller unchanged, the errors as [`CallError::Failed`](damper_core::CallError).
 /// A call that is not sent is [`CallError::Refused`](damper_core::CallError), which
 /// [`Throttled::find_in`](damper_core::throttle::Throttled::find_in) finds in whatever it is wrapped; no answer is invented.
@@ -69,15 +74,15 @@ use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct ThrottleLayer<T, W = AtHead<Rejections>> {
-    pub(super) throttles: T,
-    pub(super) completion: W,
-    /// The time that a call has to be given before its deadline counts as a rejection.
-    pub(super) min_budget: MinBudget,
-    pub(super) telemetry: ThrottleTelemetry,
-}
+pub struct ThrottleLayer<T, W = AtHead>(ClientGate<T, W, ThrottleTelemetry>);
 
-impl ThrottleLayer<Arc<KeyedThrottle<String>>> {
+/// A client's service behind throttles. Made by [`ThrottleLayer`].
+pub type ThrottleService<S, T, W = AtHead> = GateService<S, ClientGate<T, W, ThrottleTelemetry>>;
+
+/// A throttle for each host.
+pub type ThrottlePerHost = PerKey<TargetHost, Arc<KeyedThrottle<String>>>;
+
+impl ThrottleLayer<ThrottlePerHost> {
     /// Creates a layer with a throttle per host and port, for the 1024 hosts that were called last.
     ///
     /// A host that rejects calls does not keep calls from others.
@@ -87,7 +92,7 @@ impl ThrottleLayer<Arc<KeyedThrottle<String>>> {
     /// a throttle.
     #[must_use]
     pub fn per_host() -> Self {
-        Self::new(Arc::new(KeyedThrottle::default()))
+        Self::new(PerKey::new(TargetHost, Arc::new(KeyedThrottle::default())))
     }
 }
 
@@ -99,10 +104,10 @@ impl ThrottleLayer<Arc<AdaptiveThrottle>> {
     }
 }
 
-impl<T: Throttles> ThrottleLayer<T> {
+impl<T: for<'a> Ask<Head<'a>>> ThrottleLayer<T> {
     /// Creates a layer from existing throttles.
     ///
-    /// One in a `static` or an `Arc`, a [`KeyedThrottle`] of hosts in an `Arc`, or [`Throttles`] of your own.
+    /// One in a `static` or an `Arc`, or another [gate](damper_core::gate), such as a [`PerKey`] by [`TargetHost`].
     ///
     /// You keep them, to look at what they have seen, and they may have other settings.
     ///
@@ -110,15 +115,16 @@ impl<T: Throttles> ThrottleLayer<T> {
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::http::ThrottleLayer;
+    /// use damper::gate::PerKey;
+    /// use damper::http::{TargetHost, ThrottleLayer};
     /// use damper::throttle::{AdaptiveThrottle, KeyedThrottle};
     /// use std::sync::Arc;
     ///
     /// static SEARCH: AdaptiveThrottle = AdaptiveThrottle::new();
     /// let search = ThrottleLayer::new(&SEARCH).named("search");
     ///
-    /// let hosts = Arc::new(KeyedThrottle::new(100)?.multiplier(1.5)?);
-    /// let layer = ThrottleLayer::new(Arc::clone(&hosts));
+    /// let hosts = Arc::new(KeyedThrottle::<String>::new(100)?.multiplier(1.5)?);
+    /// let layer = ThrottleLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts)));
     /// for (host, throttle) in hosts.store().iter() {
     ///     println!("{host}: {} of the calls are not sent", throttle.status().share_refused());
     /// }
@@ -126,39 +132,52 @@ impl<T: Throttles> ThrottleLayer<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(throttles: T) -> Self {
-        Self {
-            throttles,
-            completion: AtHead::rejections(),
-            min_budget: MinBudget::usual_per_host(),
-            telemetry: ThrottleTelemetry::new("default"),
-        }
+        let telemetry = ThrottleTelemetry::new("default");
+        Self(ClientGate::observed_by(telemetry, throttles, AtHead::new(), MinBudget::usual_per_host()))
     }
 }
 
 impl<T, V> ThrottleLayer<T, AtHead<V>> {
-    /// Sets the verdict on a response or error. Default: [`Rejections`].
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`Statuses`](crate::Statuses).
     ///
-    /// A [failure](Verdict::Failure) is a rejection, and a success is a call that the server accepted.
+    /// The closure returns an [`Ending`](damper_core::gate::Ending), whose table says what is a rejection for a throttle, or a [`Verdict`]. It is
+    /// cloned for every call, which costs nothing if it captures nothing. It names the service's error,
+    /// `hyper_util::client::legacy::Error` for instance.
     ///
-    /// The closure is cloned for every call, which costs nothing if it captures nothing. It names the service's error,
-    /// `hyper_util::client::legacy::Error` for instance. [`Rejections::judge`] has an example.
+    /// # Examples
+    ///
+    /// A client whose calls all share one quota of the server:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::gate::{Ending, Verdict};
+    /// use damper::http::{ResponseHead, Statuses, ThrottleLayer};
+    /// use http::StatusCode;
+    /// # type MyError = std::io::Error;
+    ///
+    /// let layer = ThrottleLayer::single().classify(|response: Result<&ResponseHead, &MyError>| match response {
+    ///     Ok(head) if head.status == StatusCode::TOO_MANY_REQUESTS => Verdict::of(Ending::Unavailable),
+    ///     other => Statuses::judge(other.map_err(|error| error as _)),
+    /// });
+    /// # let _ = layer;
+    /// ```
     #[must_use]
-    pub fn classify<E, F>(self, classify: F) -> ThrottleLayer<T, AtHead<F>>
+    pub fn classify<E, O, F>(self, classify: F) -> ThrottleLayer<T, AtHead<F>>
     where
-        F: Fn(Result<&ResponseHead<'_>, &E>) -> Verdict,
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> O,
+        O: Into<Verdict>,
     {
-        self.map_completion(|completion| completion.classify(classify))
+        ThrottleLayer(self.0.map_completion(|completion| completion.classify(classify)))
     }
 }
 
 impl<T, W> ThrottleLayer<T, W> {
-    /// Sets when a call has ended, and with which verdict: a [`Completion`](crate::Completion). Default: [`AtHead`], by
-    /// [`Rejections`].
+    /// Sets when a call has ended, and with which verdict: a [`Completion`](crate::Completion). Default: [`AtHead`].
     ///
     /// For gRPC, pass `damper::tonic::AtTrailers::rejections()`.
     #[must_use]
     pub fn completion<X>(self, completion: X) -> ThrottleLayer<T, X> {
-        self.map_completion(|_| completion)
+        ThrottleLayer(self.0.completion(completion))
     }
 
     /// Sets the time that a call must have been given for its passed deadline to count as a rejection.
@@ -170,44 +189,39 @@ impl<T, W> ThrottleLayer<T, W> {
     /// [`CircuitBreakerLayer::min_budget`](crate::CircuitBreakerLayer::min_budget).
     #[must_use]
     pub fn min_budget(self, min_budget: impl Into<MinBudget>) -> Self {
-        Self { min_budget: min_budget.into(), ..self }
+        Self(self.0.min_budget(min_budget))
     }
 
     /// Sets the name in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self { telemetry: ThrottleTelemetry::new(name), ..self }
-    }
-
-    fn map_completion<X>(self, map: impl FnOnce(W) -> X) -> ThrottleLayer<T, X> {
-        let Self { throttles, completion, min_budget, telemetry } = self;
-        ThrottleLayer { throttles, completion: map(completion), min_budget, telemetry }
+        Self(ClientGate { observer: ThrottleTelemetry::new(name), ..self.0 })
     }
 }
 
 #[cfg(feature = "metrics")]
 impl<T: damper_metrics::Source, W> damper_metrics::Source for ThrottleLayer<T, W> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        self.throttles.read(readings);
+        self.0.gate.read(readings);
     }
 }
 
 #[cfg(feature = "metrics")]
 impl<T: damper_metrics::Source, W> damper_metrics::NamedSource for ThrottleLayer<T, W> {
     fn name(&self) -> &str {
-        self.telemetry.name()
+        self.0.observer.name()
     }
 }
 
-impl<T: Clone, W: Clone> ThrottleLayer<T, W> {
+impl<T: Gate + Clone, W: Clone> ThrottleLayer<T, W> {
     /// Puts a service behind the throttles.
     pub fn layer<S>(&self, service: S) -> ThrottleService<S, T, W> {
-        ThrottleService::new(service, self.clone())
+        GateService::new(service, self.0.clone())
     }
 }
 
 #[cfg(feature = "tower")]
-impl<T: Clone, W: Clone, S> tower_layer::Layer<S> for ThrottleLayer<T, W> {
+impl<T: Gate<Wait: WaitsWith<S>> + Clone, W: Clone, S> tower_layer::Layer<S> for ThrottleLayer<T, W> {
     type Service = ThrottleService<S, T, W>;
 
     fn layer(&self, service: S) -> ThrottleService<S, T, W> {
@@ -217,6 +231,6 @@ impl<T: Clone, W: Clone, S> tower_layer::Layer<S> for ThrottleLayer<T, W> {
 
 impl<T: fmt::Debug, W> fmt::Debug for ThrottleLayer<T, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThrottleLayer").field("throttles", &self.throttles).finish_non_exhaustive()
+        f.debug_struct("ThrottleLayer").field("throttles", &self.0.gate).finish_non_exhaustive()
     }
 }

@@ -1,0 +1,118 @@
+//! A call is held while the body of its response lasts, and judged by the head.
+
+use super::{
+    AfterHead, BodyEnd, ClassifyEnd, ClassifyResponse, Completion, EveryStatus, HeldPermit, ObservedBody, ResponseHead,
+    statuses,
+};
+use alloc::boxed::Box;
+use core::fmt;
+use damper_core::CallError;
+use damper_core::gate::{Ending, Permit, Verdict};
+use http::Response;
+use http_body::Body;
+
+/// Ends a call with the body of its response, and tells what the head says at once.
+///
+/// Limits on the calls in flight have it: a slot is held until the response has ended, and a latency is measured until it begins. A stream that
+/// lasts until its deadline is no sign of overload. After a success, a gRPC status of overload in trailers is told too.
+#[derive(Clone)]
+pub struct WhileBodyLasts<V = EveryStatus> {
+    classify: V,
+    /// The verdict of the head; `None` is a success. In a box, because it is copied with each response.
+    told: Option<Box<Verdict>>,
+}
+
+impl WhileBodyLasts {
+    /// Creates a completion that judges heads by [`EveryStatus`].
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { classify: EveryStatus, told: None }
+    }
+}
+
+impl<V> WhileBodyLasts<V> {
+    /// Sets how a call ended, by its response, or by the error in its place. Default: [`EveryStatus`].
+    ///
+    /// The closure names the service's error.
+    #[must_use]
+    pub fn classify<E, T, F>(self, classify: F) -> WhileBodyLasts<F>
+    where
+        F: Fn(Result<&ResponseHead<'_>, &E>) -> T,
+        T: Into<Verdict>,
+    {
+        WhileBodyLasts { classify, told: None }
+    }
+}
+
+impl<R: Body, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for WhileBodyLasts<V> {
+    const FOLLOWS_BODY: bool = true;
+    type Body<P: Permit> = ObservedBody<R, P, OverloadInTrailers>;
+    type Error = CallError<E, N>;
+
+    #[inline]
+    fn head(&mut self, response: &Response<R>) -> AfterHead {
+        let verdict = self.classify.verdict(Ok(&ResponseHead::of(response)));
+        if verdict.ending != Ending::Success {
+            self.told = Some(Box::new(verdict));
+        }
+        AfterHead::GoesOn(verdict)
+    }
+
+    #[inline]
+    fn failed(&self, error: E) -> (Verdict, CallError<E, N>) {
+        (self.classify.verdict(Err(&error)), CallError::Failed(error))
+    }
+
+    #[inline]
+    fn respond<P: Permit>(
+        response: Response<R>,
+        pending: Option<(HeldPermit<P>, Self)>,
+    ) -> Response<ObservedBody<R, P, OverloadInTrailers>> {
+        response.map(|body| {
+            let pending = pending.map(|(permit, Self { told, .. })| (permit, OverloadInTrailers { told }));
+            ObservedBody::new(body, pending)
+        })
+    }
+
+    #[inline]
+    fn not_called(error: CallError<E, N>) -> CallError<E, N> {
+        error
+    }
+}
+
+impl Default for WhileBodyLasts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<V> fmt::Debug for WhileBodyLasts<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WhileBodyLasts").finish_non_exhaustive()
+    }
+}
+
+/// Takes a gRPC status of overload in the trailers as the end of a call whose head was a success.
+///
+/// Otherwise the head decides.
+#[derive(Debug)]
+pub struct OverloadInTrailers {
+    /// The verdict of the head; `None` is a success.
+    told: Option<Box<Verdict>>,
+}
+
+impl ClassifyEnd for OverloadInTrailers {
+    const MAY_TIME_OUT: bool = false;
+
+    #[inline]
+    fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
+        match (&self.told, end) {
+            (Some(told), _) => **told,
+            (None, BodyEnd::Trailers(trailers)) => match statuses::grpc_ending(trailers) {
+                Some(ending) if ending.is_overload() => Verdict::of(ending),
+                _ => Verdict::of(Ending::Success),
+            },
+            (None, _) => Verdict::of(Ending::Success),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! The seam between a layer and what counts and logs its decisions.
+
+use crate::Head;
+
+/// Counts and logs the decisions of a layer, whose gate refuses by an `N`.
+pub trait Observe<N> {
+    /// Records that a request has its permit.
+    fn allowed(&self);
+
+    /// Records that a request was refused.
+    fn refused(&self, head: &Head<'_>, refusal: &N);
+}
+
+/// Records nothing: the gate does it itself, or nobody does.
+impl<N> Observe<N> for () {
+    #[inline]
+    fn allowed(&self) {}
+
+    fn refused(&self, _: &Head<'_>, _: &N) {}
+}
