@@ -168,11 +168,11 @@ fn types_of_words_of_32_bits_have_the_traits_users_expect() {
 
 #[test]
 fn types_of_shadow_mode_have_the_traits_users_expect() {
+    use damper::RateLimiter;
     use damper::concurrency::FixedLimit;
     use damper::decision_log::*;
     use damper::shadow::*;
     use damper::time::Monotonic;
-    use damper::{CircuitBreaker, RateLimiter};
     use std::future::Ready;
 
     table! {
@@ -345,14 +345,58 @@ fn types_of_the_live_page_have_the_traits_users_expect() {
 
 #[cfg(all(feature = "hyper", feature = "tower", feature = "tokio"))]
 #[test]
-fn types_of_http_have_the_traits_users_expect() {
+fn types_of_http_gates_have_the_traits_users_expect() {
     use damper::Bulkhead;
     use damper::http::*;
-    use damper::retry::{RetryBudget, Unlimited};
     use damper::throttle::AdaptiveThrottle;
+    use damper::time::TokioSleep;
+    use std::sync::Arc;
+    type Service = fn(http::Request<()>) -> Ready<Result<http::Response<()>, core::convert::Infallible>>;
+
+    table! {
+        // breakers
+        CircuitBreakerLayer: shared cloned,
+        MinBudget: shared cloned,
+        CircuitBreak<Service>: shared cloned,
+        PerHost: shared cloned,
+        PerHostBuilder: shared,
+        Single: shared cloned,
+        SingleBuilder: shared,
+        HostListener: shared,
+        AtHead: shared cloned defaulted,
+        AtBodyEnd: shared cloned defaulted,
+        BodyErrors: shared cloned defaulted,
+        BodyEnd<'static>: debug,
+        // concurrency limits
+        Exempting<Arc<Bulkhead>>: shared cloned,
+        RequestClasses: shared cloned defaulted,
+        TargetHost: key defaulted,
+        RequestDeadline: key defaulted,
+        ConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
+        ClientConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
+        ConcurrencyService<Service, Arc<Bulkhead>>: shared cloned,
+        AdmissionLayer<TokioSleep>: shared cloned,
+        AdmissionGate<TokioSleep>: shared,
+        Statuses: key defaulted,
+        EveryStatus: key defaulted,
+        WhileBodyLasts: shared cloned defaulted,
+        OverloadInTrailers: debug,
+        AfterHead: debug,
+        ClientGate<Arc<Bulkhead>>: shared cloned,
+        TimedBody<String>: shared defaulted,
+        // throttles
+        ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
+        ThrottleService<Service, Arc<AdaptiveThrottle>>: shared cloned,
+    }
+}
+
+#[cfg(all(feature = "hyper", feature = "tower", feature = "tokio"))]
+#[test]
+fn types_of_http_have_the_traits_users_expect() {
+    use damper::http::*;
+    use damper::retry::{RetryBudget, Unlimited};
     use damper::time::{Monotonic, TokioSleep};
     use damper::wire::*;
-    use std::sync::Arc;
     type Service = fn(http::Request<()>) -> Ready<Result<http::Response<()>, core::convert::Infallible>>;
     type Pacing = Repeating<RetryBudget, HttpRetries<Unjudged>, TokioSleep>;
 
@@ -388,39 +432,6 @@ fn types_of_http_have_the_traits_users_expect() {
         HttpClient<Service, (), ()>: shared cloned,
         BoxedClient<()>: shared cloned,
         BoxedBody: debug,
-        // breakers
-        CircuitBreakerLayer: shared cloned,
-        MinBudget: shared cloned,
-        CircuitBreak<Service>: shared cloned,
-        PerHost: shared cloned,
-        PerHostBuilder: shared,
-        Single: shared cloned,
-        SingleBuilder: shared,
-        HostListener: shared,
-        AtHead: shared cloned defaulted,
-        AtBodyEnd: shared cloned defaulted,
-        BodyErrors: shared cloned defaulted,
-        BodyEnd<'static>: debug,
-        // concurrency limits
-        Exempting<Arc<Bulkhead>>: shared cloned,
-        RequestClasses: shared cloned defaulted,
-        TargetHost: key defaulted,
-        RequestDeadline: key defaulted,
-        ConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
-        ClientConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
-        ConcurrencyService<Service, Arc<Bulkhead>>: shared cloned,
-        AdmissionLayer<TokioSleep>: shared cloned,
-        AdmissionGate<TokioSleep>: shared,
-        Statuses: key defaulted,
-        EveryStatus: key defaulted,
-        WhileBodyLasts: shared cloned defaulted,
-        OverloadInTrailers: debug,
-        AfterHead: debug,
-        ClientGate<Arc<Bulkhead>>: shared cloned,
-        TimedBody<String>: shared defaulted,
-        // throttles
-        ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
-        ThrottleService<Service, Arc<AdaptiveThrottle>>: shared cloned,
         // pacing
         PacingLayer<HostPacers, HttpHints, Pacing>: shared cloned,
         PaceOnly<TokioSleep>: cloned,

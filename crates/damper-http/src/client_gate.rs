@@ -131,12 +131,14 @@ where
         Err(W::not_called(CallError::Refused(refused)))
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
+    #[inline(always)]
     fn judge(held: &mut Option<Self::Held>, result: &Result<Response<R>, E>) {
         HeldCall::judge(held, result);
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
+    #[inline(always)]
     fn respond(held: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Self::Response, Self::Error> {
         HeldCall::respond(held, result)
     }

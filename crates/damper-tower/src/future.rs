@@ -22,7 +22,7 @@ pin_project! {
     #[must_use = "futures do nothing unless they are polled"]
     pub struct GateFuture<S: Service<R>, R, X: Side<R, S::Response, S::Error>> {
         #[pin]
-        call: Call<S::Future, X::Held, X::Refused, Pin<Box<Waiting<S, R, X, <X::Gate as Gate>::Wait>>>>,
+        pub(crate) call: Call<S::Future, X::Held, X::Refused, Pin<Box<Waiting<S, R, X, <X::Gate as Gate>::Wait>>>>,
     }
 
     impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> PinnedDrop for GateFuture<S, R, X> {
@@ -39,7 +39,7 @@ pin_project! {
 
 pin_project! {
     #[project = CallProjection]
-    enum Call<F, H, N, W> {
+    pub(crate) enum Call<F, H, N, W> {
         // The permit is there until the result is.
         Calling { #[pin] future: F, held: Option<H> },
         // The refusal is there until it is returned.
@@ -50,7 +50,7 @@ pin_project! {
 
 pin_project! {
     #[project = WaitingProjection]
-    struct Waiting<S, R, X, W> {
+    pub(crate) struct Waiting<S, R, X, W> {
         #[pin]
         wait: W,
         service: S,
@@ -61,12 +61,6 @@ pin_project! {
 }
 
 impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> GateFuture<S, R, X> {
-    /// The call that a permit was given for.
-    #[inline]
-    pub(crate) const fn calling(future: S::Future, held: Option<X::Held>) -> Self {
-        Self { call: Call::Calling { future, held } }
-    }
-
     /// A call that is not made.
     #[cold]
     pub(crate) const fn refused(refused: X::Refused) -> Self {

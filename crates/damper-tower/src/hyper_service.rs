@@ -1,8 +1,9 @@
 //! Services of hyper behind a gate.
 
-use crate::service::{self, AtHand};
-use crate::{GateFuture, GateService, Side};
+use crate::future::Call;
+use crate::{GateFuture, GateService, Side, Unwinding};
 use core::task::{Context, Poll};
+use damper_core::gate::Answer;
 use hyper::service::Service;
 
 /// A service of hyper as one of tower, which is always ready. Calls of a [`GateService`] that wait keep it.
@@ -24,19 +25,6 @@ impl<S: Service<R>, R> tower_service::Service<R> for HyperService<S> {
     }
 }
 
-impl<S: Service<R> + Clone, R, W> AtHand<R, W> for &S {
-    type Kept = HyperService<S>;
-
-    #[inline]
-    fn call(self, request: R) -> S::Future {
-        S::call(self, request)
-    }
-
-    fn keep_for(self, _: &W) -> HyperService<S> {
-        HyperService(self.clone())
-    }
-}
-
 /// A call that waits is made by a clone of the service.
 impl<S: Service<R> + Clone, X: Side<R, S::Response, S::Error>, R> Service<R> for GateService<S, X> {
     type Response = X::Response;
@@ -45,6 +33,20 @@ impl<S: Service<R> + Clone, X: Side<R, S::Response, S::Error>, R> Service<R> for
 
     #[inline]
     fn call(&self, request: R) -> Self::Future {
-        service::call(&self.side, &self.service, request)
+        match self.side.ask(&request) {
+            Answer::Pass(permit) => {
+                let mut held = Some(self.side.hold(permit, &request));
+                let watch = Unwinding::watch(&mut held);
+                let future = self.service.call(request);
+                watch.over();
+                // Not by a constructor, because each function that a future passes through copies it.
+                GateFuture { call: Call::Calling { future, held } }
+            }
+            Answer::Refuse(refusal) => GateFuture::refused(self.side.refuse(refusal, &request)),
+            Answer::Wait(wait) => {
+                let service = HyperService(self.service.clone());
+                GateFuture::waiting(wait, service, self.side.clone(), request)
+            }
+        }
     }
 }

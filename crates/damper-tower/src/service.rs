@@ -1,5 +1,6 @@
 //! A service behind a gate.
 
+use crate::future::Call;
 use crate::{GateFuture, Side, Stand, Unwinding};
 use core::fmt;
 use core::task::{Context, Poll};
@@ -82,63 +83,22 @@ where
             self.side.gate().refused_unasked(&refusal);
             return GateFuture::refused(self.side.refuse(refusal, &request));
         }
-        call(&self.side, ReadyService { service: &mut self.service, is_ready: &mut self.is_ready }, request)
-    }
-}
-
-/// A service at hand, to be called now or after a wait `W`.
-pub(crate) trait AtHand<R, W> {
-    /// The service that makes the call after a wait.
-    type Kept: Service<R>;
-
-    /// Calls the service.
-    fn call(self, request: R) -> <Self::Kept as Service<R>>::Future;
-
-    /// Keeps the service for a call that waits.
-    fn keep_for(self, wait: &W) -> Self::Kept;
-}
-
-/// A service of tower, whose readiness one call uses up.
-struct ReadyService<'a, S> {
-    service: &'a mut S,
-    is_ready: &'a mut bool,
-}
-
-impl<S: Service<R>, R, W: WaitsWith<S>> AtHand<R, W> for ReadyService<'_, S> {
-    type Kept = S;
-
-    #[inline]
-    fn call(self, request: R) -> S::Future {
-        *self.is_ready = false;
-        self.service.call(request)
-    }
-
-    fn keep_for(self, wait: &W) -> S {
-        *self.is_ready = false;
-        wait.keep(self.service)
-    }
-}
-
-/// Asks the gate about a request, and calls the service, or waits, or refuses.
-#[inline]
-pub(crate) fn call<S, R, X, W>(side: &X, service: S, request: R) -> GateFuture<S::Kept, R, X>
-where
-    S: AtHand<R, W>,
-    X: Side<R, <S::Kept as Service<R>>::Response, <S::Kept as Service<R>>::Error>,
-    X::Gate: Gate<Wait = W>,
-{
-    match side.ask(&request) {
-        Answer::Pass(permit) => {
-            let mut held = Some(side.hold(permit, &request));
-            let watch = Unwinding::watch(&mut held);
-            let future = service.call(request);
-            watch.over();
-            GateFuture::calling(future, held)
-        }
-        Answer::Refuse(refusal) => GateFuture::refused(side.refuse(refusal, &request)),
-        Answer::Wait(wait) => {
-            let service = service.keep_for(&wait);
-            GateFuture::waiting(wait, service, side.clone(), request)
+        match self.side.ask(&request) {
+            Answer::Pass(permit) => {
+                self.is_ready = false;
+                let mut held = Some(self.side.hold(permit, &request));
+                let watch = Unwinding::watch(&mut held);
+                let future = self.service.call(request);
+                watch.over();
+                // Not by a constructor, because each function that a future passes through copies it.
+                GateFuture { call: Call::Calling { future, held } }
+            }
+            Answer::Refuse(refusal) => GateFuture::refused(self.side.refuse(refusal, &request)),
+            Answer::Wait(wait) => {
+                self.is_ready = false;
+                let service = wait.keep(&mut self.service);
+                GateFuture::waiting(wait, service, self.side.clone(), request)
+            }
         }
     }
 }

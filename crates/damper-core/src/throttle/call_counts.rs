@@ -47,6 +47,9 @@ pub(super) struct CallCounts {
 pub(super) struct BucketNumber(u64);
 
 impl BucketNumber {
+    /// No bucket of any time: the call has been counted.
+    pub(super) const NONE: Self = Self(u64::MAX);
+
     /// Returns the bucket of a time in microseconds.
     pub(super) const fn at(micros: u64) -> Self {
         Self(micros / LENGTH)

@@ -30,25 +30,24 @@ use sealed::Throttle;
 #[must_use = "a permit that is dropped at once records no outcome"]
 pub struct ThrottlePermit<T: ThrottleRef> {
     throttle: T,
+    /// The bucket in which the call counts; `NONE` once its first data have counted it.
     began: BucketNumber,
-    /// Whether the call has been counted by its first data.
-    is_counted: bool,
 }
 
 impl<T: ThrottleRef> ThrottlePermit<T> {
     pub(super) fn new(throttle: T, began: BucketNumber) -> Self {
-        Self { throttle, began, is_counted: false }
+        Self { throttle, began }
     }
 
     /// Records that the response has begun with data: the service accepted the call, however it ends.
     pub(crate) fn data_arrived(&mut self) {
         self.count(CallOutcome::Accepted);
-        self.is_counted = true;
+        self.began = BucketNumber::NONE;
     }
 
     #[inline]
     fn count(&self, outcome: CallOutcome) {
-        if !self.is_counted {
+        if self.began != BucketNumber::NONE {
             self.throttle.count(self.began, outcome);
         }
     }

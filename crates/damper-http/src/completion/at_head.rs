@@ -44,7 +44,8 @@ impl<R, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for AtHead<V> {
     type Body<P: Permit> = R;
     type Error = CallError<E, N>;
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
+    #[inline(always)]
     fn head(&mut self, response: &Response<R>) -> AfterHead {
         telemetry::log_grpc_judged_by_http(response);
         AfterHead::Ended(self.classify.verdict(Ok(&ResponseHead::of(response))))

@@ -25,20 +25,27 @@ impl<P: Permit, W> HeldCall<P, W> {
     /// Tells the permit what the head of the response says, which may end the call.
     ///
     /// An error in its place is judged when the caller [gets](Self::respond) it.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
+    #[inline(always)]
     pub(crate) fn judge<R, E, N>(pending: &mut Pending<P, W>, result: &Result<Response<R>, E>)
     where
         W: Completion<R, E, N>,
     {
         let (Ok(response), Some(Self(permit, completion))) = (result, pending.as_mut()) else { return };
         if !P::LEARNS {
-            if !(W::FOLLOWS_BODY && P::HOLDS) {
-                pending.take().end(&Verdict::of(Ending::Success));
+            if !(W::FOLLOWS_BODY && P::HOLDS)
+                && let Some(Self(permit, _)) = pending.take()
+            {
+                permit.end(&Verdict::of(Ending::Success));
             }
             return;
         }
         match completion.head(response) {
-            AfterHead::Ended(verdict) => pending.take().end(&verdict),
+            AfterHead::Ended(verdict) => {
+                if let Some(Self(permit, _)) = pending.take() {
+                    permit.end(&verdict);
+                }
+            }
             AfterHead::GoesOn(verdict) => permit.answered(&verdict),
         }
     }
@@ -48,7 +55,8 @@ impl<P: Permit, W> HeldCall<P, W> {
     /// # Errors
     ///
     /// The service's own, as the completion passes it on.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
+    #[inline(always)]
     pub(crate) fn respond<R, E, N>(
         pending: &mut Pending<P, W>,
         result: Result<Response<R>, E>,

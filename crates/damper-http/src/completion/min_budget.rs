@@ -86,17 +86,23 @@ impl MinBudget {
     #[inline]
     pub(super) fn given(&self, head: &Head<'_>) -> (TimeGiven, Option<Box<MeasuredCall>>) {
         let deadline = head.extensions.get::<Deadline>();
-        match (&self.0, deadline) {
-            (Rule::OfGate | Rule::Fixed(_), None) => (TimeGiven::UNKNOWN, None),
-            (Rule::OfGate, Some(deadline)) => (TimeGiven::until(deadline, None), None),
-            (Rule::FromFirstDeadline(hosts), None) if hosts.get().is_none() => (TimeGiven::UNKNOWN, None),
-            _ => self.begun(head, deadline),
+        if deadline.is_none() && !self.is_measuring() { (TimeGiven::UNKNOWN, None) } else { self.begun(head, deadline) }
+    }
+
+    /// Whether calls without a deadline are measured.
+    #[inline]
+    fn is_measuring(&self) -> bool {
+        match &self.0 {
+            Rule::OfGate | Rule::Fixed(_) => false,
+            Rule::OfAll(_) | Rule::PerHost(_) => true,
+            Rule::FromFirstDeadline(hosts) => hosts.get().is_some(),
         }
     }
 
     /// Begins to measure a call.
     ///
-    /// Not inlined, so that a call that nothing measures pays one branch.
+    /// Not inlined, so that a call without a deadline that nothing measures pays one branch.
+    #[cold]
     #[inline(never)]
     fn begun(&self, head: &Head<'_>, deadline: Option<&Deadline>) -> (TimeGiven, Option<Box<MeasuredCall>>) {
         let given = |enough| deadline.map_or(TimeGiven::UNKNOWN, |deadline| TimeGiven::until(deadline, enough));
