@@ -9,7 +9,7 @@ use damper::concurrency::{
 };
 use damper::gate::{
     Answer, AnyGate, Ask, Classes, Costs, Either, Ending, Exempt, Gate, KeyOf, PerKey, Permit, Refusal, RefusalKind,
-    Verdict, Waits,
+    Shared, Verdict, Waits,
 };
 use damper::shadow::Shadowed;
 use damper::throttle::AdaptiveThrottle;
@@ -21,6 +21,7 @@ use proptest::prelude::*;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const ENDINGS: [Ending; 9] = [
     Ending::Success,
@@ -407,6 +408,84 @@ impl<Q: ?Sized> Ask<Q> for Night {
     fn ask(&self, _: &Q) -> Answer<(), Self::Wait, Closed> {
         Answer::Refuse(Closed)
     }
+}
+
+/// A gate that refuses every call, and counts those that it was not asked about.
+#[derive(Clone, Default)]
+struct CountedNight(Arc<AtomicU32>);
+
+impl Gate for CountedNight {
+    type Permit = ();
+    type Refusal = Closed;
+    type Wait = damper::gate::Never<(), Closed>;
+
+    fn refusal(&self) -> Option<Closed> {
+        Some(Closed)
+    }
+
+    fn refused_unasked(&self, _: &Closed) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl<Q: ?Sized> Ask<Q> for CountedNight {
+    fn ask(&self, _: &Q) -> Answer<(), Self::Wait, Closed> {
+        Answer::Refuse(Closed)
+    }
+}
+
+#[test]
+fn refusal_without_a_question_is_told_through_combinators() {
+    fn refuse<G: Gate>(gate: &G) {
+        gate.refused_unasked(&gate.refusal().expect("it is closed"));
+    }
+    let (gate, open) = (CountedNight::default(), Arc::new(Bulkhead::new(1)));
+    let count = || gate.0.load(Ordering::Relaxed);
+    refuse(&gate);
+    refuse(&Some(gate.clone()));
+    refuse(&(gate.clone(), Arc::clone(&open)));
+    refuse(&(Arc::clone(&open), gate.clone()));
+    refuse(&Either::<_, Arc<Bulkhead>>::First(gate.clone()));
+    refuse(&Either::<Arc<Bulkhead>, _>::Second(gate.clone()));
+    refuse(&Shared::new(gate.clone()));
+    refuse(&AnyGate::<()>::new(gate.clone()));
+    assert_eq!(count(), 8);
+
+    // A candidate refuses it too if it refuses all calls.
+    let shadowed = Shadowed::new(gate.clone(), gate.clone());
+    refuse(&shadowed);
+    assert_eq!((count(), shadowed.report().by_both, shadowed.report().only_in_force), (10, 1, 0));
+    let shadowed = Shadowed::new(gate.clone(), open);
+    refuse(&shadowed);
+    assert_eq!((count(), shadowed.report().by_both, shadowed.report().only_in_force), (11, 0, 1));
+}
+
+/// Of two limits, one of which lets calls wait.
+#[tokio::test]
+async fn one_of_two_gates_is_asked() {
+    type OneOfTwo = Either<Arc<AdaptiveLimit>, Waits<Arc<Bulkhead>, fn(Duration) -> tokio::time::Sleep>>;
+    let (limit, pool) = (Arc::new(AdaptiveLimit::default()), Arc::new(Bulkhead::new(1).queue(1)));
+    let first = OneOfTwo::First(Arc::clone(&limit));
+    let Answer::Pass(mut permit) = first.ask(&()) else { panic!("a slot is free") };
+    assert_eq!((limit.in_flight(), pool.in_flight(), permit.usual_latency()), (1, 0, None));
+    permit.answered(&Verdict::of(Ending::Success));
+    permit.end(&Verdict::of(Ending::Success));
+    assert_eq!(limit.in_flight(), 0);
+
+    let second = OneOfTwo::Second(Waits::new(Arc::clone(&pool), Duration::from_secs(5), tokio::time::sleep));
+    let Answer::Pass(held) = second.ask(&()) else { panic!("a slot is free") };
+    let Answer::Wait(waiting) = second.ask(&()) else { panic!("it has to wait") };
+    let Answer::Refuse(full) = second.ask(&()) else { panic!("the queue is full") };
+    assert_eq!(
+        (full.to_string(), full.kind()),
+        ("too many calls in flight, limit 1, queue full".into(), RefusalKind::Unavailable)
+    );
+    assert!(is_refusal(&CallError::<std::io::Error, _>::Refused(full)));
+    drop(held);
+    let permit = waiting.await.unwrap();
+    assert_eq!(pool.in_flight(), 1);
+    permit.panicked();
+    assert_eq!(pool.in_flight(), 0);
 }
 
 /// Outer gates know a user's refusal, through pairs, gates of any type and boxes.
