@@ -39,6 +39,7 @@
 //! | [`LimitLayer::new`] | a rate limiter, which refuses or makes wait | `CallError<E, Denied>` |
 //! | [`BulkheadLayer::new`], [`by`](BulkheadLayer::by) | one bulkhead or adaptive limit, or one per key, which refuses or makes wait | `CallError<E, BulkheadFull>` |
 //! | [`GateLayer::new`], [`by`](GateLayer::by) | any gate | `CallError<E, Refusal>` |
+//! | [`GateLayer::at`] | any gate, by the rules of another protocol: a `ClientGate` of `damper::http` | that of the protocol |
 //!
 //! [`PacingLayer`] is apart: its pacer makes wait what the server's limit would reject, and the call may be made again (`RetryError<E>`).
 //!

@@ -576,9 +576,8 @@ where
 
     #[inline]
     fn respond(held: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Self::Response, E> {
-        // It is there until the call has ended.
-        let mut held = held.take().unwrap_or_else(Held::exempt);
-        let (result, limits) = held.respond(result);
+        let (result, limits) = held.get_or_insert_with(Held::exempt).respond(result);
+        *held = None;
         result.map(|response| response.map(|body| Body::service(TimedBody::new(body, limits))))
     }
 
