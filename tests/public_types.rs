@@ -664,7 +664,7 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
 }
 
 /// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 29] = [
+const ELSEWHERE: [&str; 30] = [
     "AttemptTimeoutFuture",
     "BreakerPart",
     "ByKey",
@@ -675,6 +675,7 @@ const ELSEWHERE: [&str; 29] = [
     "HedgingFuture",
     "HeldPermit",
     "HttpClientFuture",
+    "HyperService",
     "LayerPart",
     "ObservedBody",
     "OfPart",
