@@ -5,7 +5,7 @@ use bytes::Buf;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use damper_core::gate::{Permit, Verdict};
+use damper_core::gate::{Ending, Permit, Verdict};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -81,9 +81,12 @@ impl<R: Body, P: Permit, V: ClassifyEnd> ObservedBody<R, P, V> {
 /// Records the verdict on the end of a body, once.
 fn record_end<P: Permit, V: ClassifyEnd>(pending: &mut Option<(HeldPermit<P>, V)>, end: BodyEnd<'_>) {
     let mut watch = Unwinding::watch(pending);
-    let verdict = watch.pending().as_ref().map(|(_, classify)| classify.verdict(end));
+    let verdict = match watch.pending() {
+        Some((_, classify)) if P::LEARNS => classify.verdict(end),
+        _ => Verdict::of(Ending::Success),
+    };
     watch.over();
-    if let (Some((permit, _)), Some(verdict)) = (pending.take(), verdict) {
+    if let Some((permit, _)) = pending.take() {
         permit.end(&verdict);
     }
 }
