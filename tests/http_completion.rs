@@ -7,7 +7,7 @@ mod support;
 
 use damper::gate::{self, AnswerOf, Ask, Ending, Gate, Never, Permit};
 use damper::http::{AtBodyEnd, AtHead, ClientGate, Completion, Head, ResponseHead};
-use damper::tower::GateService;
+use damper::tower::{GateLayer, GateService};
 use damper::{BulkheadFull, CallError, Deadline};
 use http::{Response, StatusCode};
 use http_body::Body;
@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use support::{Asked, Script, Step, panic, panics, polled, request};
-use tower::Service;
+use tower::{Layer, Service};
 
 /// Events of the calls of a gate, in order.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl<S, W: Clone> Bulkhead<S, W> {
         let places = Places::default();
         // Every passed deadline counts.
         let gate = ClientGate::new(places.clone()).completion(completion).min_budget(Duration::ZERO);
-        Self { service: GateService::new(service, gate), places }
+        Self { service: GateLayer::at(gate).layer(service), places }
     }
 
     /// Returns the events since the previous call.

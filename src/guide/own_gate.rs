@@ -92,6 +92,15 @@
 //! # main() }
 //! ```
 //!
+//! For `http::Request` a gate is asked about the [`Head`](crate::http::Head) of each request, and a permit may be held until the response has
+//! ended (with the feature `http`):
+//!
+//! | before | write | a refusal is |
+//! |---|---|---|
+//! | a server | [`ConcurrencyLayer::new(gate)`](crate::http::ConcurrencyLayer::new) | a response of the status of its kind, or of gRPC |
+//! | a client | `GateLayer::at(`[`ClientGate::new(gate)`](crate::http::ClientGate)`)` | [`CallError::Refused`](crate::CallError) |
+//! | a client of gRPC | the same, with `.completion(AtTrailers::new())` of `damper::tonic`, whose `IntoStatus` the refusal has | a `Status` |
+//!
 //! # Together with others
 //!
 //! A gate of your own goes wherever one of damper's does: into a pair, behind an [`Exempt`](crate::gate::Exempt), into shadow
