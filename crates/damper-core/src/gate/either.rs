@@ -19,15 +19,18 @@ use pin_project_lite::pin_project;
 ///
 /// ```
 /// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
+/// use damper::concurrency::LimitBounds;
 /// use damper::gate::{Ask, Either};
-/// use damper::{AdaptiveLimit, Bulkhead, ManualClock};
+/// use damper::{AdaptiveLimit, Bulkhead};
 ///
-/// static FIXED: Bulkhead<ManualClock> = Bulkhead::with_clock(64, ManualClock::new());
-/// static ADAPTIVE: AdaptiveLimit = AdaptiveLimit::new(damper::concurrency::LimitBounds::DEFAULT);
+/// static FIXED: Bulkhead = Bulkhead::new(64);
+/// static ADAPTIVE: AdaptiveLimit = AdaptiveLimit::new(LimitBounds::DEFAULT);
 ///
 /// let is_adaptive = false;
 /// let gate = if is_adaptive { Either::First(&ADAPTIVE) } else { Either::Second(&FIXED) };
 /// assert!(gate.ask("a call").is_pass());
+/// # }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
