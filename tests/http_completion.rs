@@ -220,6 +220,33 @@ fn call_abandoned_after_its_deadline_has_timed_out() {
     assert_eq!(silent.events(), [Ended(Ending::TimedOut), Released]);
 }
 
+/// Whatever the server says, also when to come back. Before the deadline its answer counts.
+#[test]
+fn failure_after_a_deadline_that_was_too_short_is_not_told() {
+    for (left, retry_after, expected) in [
+        (Duration::from_millis(1), None, Ending::NotSent),
+        (Duration::from_millis(1), Some("7"), Ending::NotSent),
+        (Duration::from_secs(60), None, Ending::Unavailable),
+        (Duration::from_secs(60), Some("7"), Ending::Unavailable),
+    ] {
+        let slow = tower::service_fn(move |_: Asked| {
+            std::thread::sleep(Duration::from_millis(2));
+            let mut response = Response::builder().status(503);
+            if let Some(wait) = retry_after {
+                response = response.header("retry-after", wait);
+            }
+            ready(Answer::Ok(response.body(Script::default()).unwrap()))
+        });
+        let places = Places::default();
+        // No time is enough.
+        let gate = ClientGate::new(places.clone()).min_budget(Duration::MAX);
+        let mut request = request();
+        request.extensions_mut().insert(Deadline::after(left));
+        polled(GateLayer::at(gate).layer(slow).call(request)).unwrap();
+        assert_eq!(places.0.take(), [Ended(expected), Released], "{left:?}, {retry_after:?}");
+    }
+}
+
 /// The caller panics while it polls the call, and the call is dropped during the unwinding.
 #[test]
 fn panic_of_the_caller_is_no_panic_of_the_call() {
