@@ -84,7 +84,10 @@ where
 /// The port is closed, so each call is a refused connection.
 #[tokio::test]
 async fn dead_upstream_gets_one_of_a_hundred_calls_of_a_thousand_callers() {
-    let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    // Bound and not listening, so that no other test gets the port and answers there.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let dead = socket.local_addr().unwrap();
     let (clock, hosts) = hosts();
     let client = ThrottleLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts))).layer(transport());
     let (mut made, mut sent) = (0, 0);
