@@ -460,7 +460,7 @@ fn refusal_without_a_question_is_told_through_combinators() {
     assert_eq!((count(), shadowed.report().by_both, shadowed.report().only_in_force), (11, 0, 1));
 }
 
-/// Of two limits, one of which lets calls wait.
+/// One of the two limits lets calls wait.
 #[tokio::test]
 async fn one_of_two_gates_is_asked() {
     type OneOfTwo = Either<Arc<AdaptiveLimit>, Waits<Arc<Bulkhead>, fn(Duration) -> tokio::time::Sleep>>;

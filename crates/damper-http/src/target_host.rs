@@ -5,8 +5,9 @@ use damper_core::gate::KeyOf;
 
 /// The target host of a request with its port: a key, for a gate of each host.
 ///
-/// Such as `api.example.com:443`. It is that of the target, or else of the header `Host`. It has one name however a request spells it: in lower case, without the dot that
-/// may end it, and an IPv6 address in its canonical form, `[2001:db8::1]:443`. Without a port, that of the scheme is meant.
+/// The key of `https://api.example.com/` is `api.example.com:443`. The host is that of the target, or else of the header `Host`. It has one name
+/// however a request spells it: in lower case, without the dot that may end it, and an IPv6 address in its canonical form,
+/// `[2001:db8::1]:443`. Without a port, that of the scheme is meant.
 ///
 /// # Examples
 ///

@@ -39,7 +39,7 @@ impl<S: Service<R> + Clone, X: Side<R, S::Response, S::Error>, R> Service<R> for
                 let watch = Unwinding::watch(&mut held);
                 let future = self.service.call(request);
                 watch.over();
-                // Not by a constructor, because each function that a future passes through copies it.
+                // No constructor makes it, because each function that a future passes through copies it.
                 GateFuture { call: Call::Calling { future, held } }
             }
             Answer::Refuse(refusal) => GateFuture::refused(self.side.refuse(refusal, &request)),

@@ -90,7 +90,7 @@ where
                 let watch = Unwinding::watch(&mut held);
                 let future = self.service.call(request);
                 watch.over();
-                // Not by a constructor, because each function that a future passes through copies it.
+                // No constructor makes it, because each function that a future passes through copies it.
                 GateFuture { call: Call::Calling { future, held } }
             }
             Answer::Refuse(refusal) => GateFuture::refused(self.side.refuse(refusal, &request)),

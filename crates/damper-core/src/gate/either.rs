@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 ///
 /// Its permits and refusals are of this type too, and the refusals of a pair.
 ///
-/// A choice of three is an `Either<A, Either<B, C>>`. It allocates nothing, as `AnyGate` does.
+/// A choice of three is an `Either<A, Either<B, C>>`. Unlike `AnyGate`, it allocates nothing.
 ///
 /// # Examples
 ///
@@ -182,7 +182,7 @@ impl<A: fmt::Display, B: fmt::Display> fmt::Display for Either<A, B> {
     }
 }
 
-/// That of the value in it.
+/// It prints the value in it.
 impl<A: fmt::Debug, B: fmt::Debug> fmt::Debug for Either<A, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         of_either!(self, value => value.fmt(f))

@@ -101,7 +101,7 @@ impl MinBudget {
 
     /// Begins to measure a call.
     ///
-    /// Not inlined, so that a call without a deadline that nothing measures pays one branch.
+    /// It is not inlined, so that a call without a deadline that nothing measures pays one branch.
     #[cold]
     #[inline(never)]
     fn begun(&self, head: &Head<'_>, deadline: Option<&Deadline>) -> (TimeGiven, Option<Box<MeasuredCall>>) {

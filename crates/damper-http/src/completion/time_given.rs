@@ -74,7 +74,8 @@ impl TimeGiven {
 
     /// Returns whether a failure says nothing about the server.
     ///
-    /// That is so if the call was given too little time, and ended by its deadline. Any failure after the deadline came because the time was over.
+    /// That is so if the call was given too little time, and ended by its deadline. Any failure after the deadline came because the time was
+    /// over.
     #[cold]
     pub(super) fn is_callers_fault(&self, permit: &impl Permit, verdict: &Verdict) -> bool {
         let is_by_deadline = match verdict.ending {

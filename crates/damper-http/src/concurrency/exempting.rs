@@ -14,7 +14,7 @@ pub struct Exempting<L> {
     pub(super) is_exempt: Option<IsExempt>,
 }
 
-/// It would refuse no request for sure, because that may be exempt.
+/// It has no refusal in advance, because the next request may be exempt.
 impl<L: Gate> Gate for Exempting<L> {
     type Permit = Option<L::Permit>;
     type Refusal = L::Refusal;

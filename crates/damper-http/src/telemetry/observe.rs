@@ -11,7 +11,7 @@ pub trait Observe<N> {
     fn refused(&self, head: &Head<'_>, refusal: &N);
 }
 
-/// Records nothing: the gate does it itself, or nobody does.
+/// It records nothing. A gate may count its own decisions.
 impl<N> Observe<N> for () {
     #[inline]
     fn allowed(&self) {}
