@@ -152,6 +152,10 @@ impl Model {
                 if room > 1.4 * 1.4 {
                     self.unsure = 60_000.0;
                 }
+                if room < 1.4 / 2.3 && self.since_learnt <= 2_000.0 {
+                    self.see("slow calls soon after a baseline");
+                    self.unsure = 60_000.0;
+                }
                 if !self.is_in_doubt {
                     self.limit = old * room.sqrt();
                 }
@@ -434,7 +438,7 @@ fn drawn_windows_lead_to_every_decision() {
             *seen.entry(decision).or_insert(0) += times;
         }
     }
-    assert_eq!(seen.len(), 17, "{seen:#?}");
+    assert_eq!(seen.len(), 18, "{seen:#?}");
     assert!(seen.values().all(|&times| times >= 3), "{seen:#?}");
 }
 
@@ -524,6 +528,29 @@ fn cut_while_the_mix_changes_is_measured_at_the_old_limit_first() {
         assert_eq!((plan.limit, plan.skip, plan.unless_full), (20, 10, Some(PROBE_PATIENCE)), "once more at 20");
         let plan = rule.next(&window(20, again * MS, 100, 0));
         assert_eq!((plan.limit, plan.unless_full), (limit, None), "{again} ms at the old limit");
+    }
+}
+
+/// Fast calls come and go, and a probe that measures them cuts the limit. No queue is back at once, so the next cut is checked.
+#[test]
+fn slow_calls_soon_after_a_cut_are_another_mix() {
+    for (seconds_later, limit) in [(2, 11), (3, 6)] {
+        let mut rule = taught();
+        let slow_after = |limit, seconds| WindowSummary {
+            since_plan: Duration::from_secs(seconds),
+            ..window(limit, 24.0 * MS, 100, 0)
+        };
+        rule.next(&slow_after(20, 3));
+        assert!(rule.probe.is_some(), "it is time for one: {rule:?}");
+        assert_eq!(rule.next(&window(10, 10.0 * MS, 100, 0)).limit, 11, "{rule:?}");
+        rule.next(&slow_after(11, seconds_later));
+        rule.next(&slow_after(11, 1));
+        assert!(rule.probe.is_some(), "the second window in doubt begins one: {rule:?}");
+        // The second one is measured at the old limit if the rule checks the cut.
+        for _ in 0..2 {
+            rule.next(&window(5, 10.0 * MS, 100, 0));
+        }
+        assert_eq!(rule.limit as u32, limit, "{rule:?}");
     }
 }
 
