@@ -47,7 +47,7 @@ impl<K: Debug + ?Sized> KeyedLimit<K> for AskChannel {
     fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
         let asked = self.clone().ask(format!("{key:?}"), cost, detail);
         // `unwrap_or(Ok(None))` would let requests pass while the task cannot be asked.
-        Decision::Later(Box::pin(async { asked.await.unwrap_or_else(|error| Err(LimitError::other(error).into())) }))
+        Decision::Wait(Box::pin(async { asked.await.unwrap_or_else(|error| Err(LimitError::other(error).into())) }))
     }
 }
 

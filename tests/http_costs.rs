@@ -1,6 +1,7 @@
 //! Costs of requests before and after their responses, on a manual clock.
 #![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
+use damper::gate::WaitsWith;
 use damper::http::{ByHeader, ByKey, Head, Headers, Limit, PeerAddress, PerClient, RateLimitLayer, SettledLimit};
 use damper::{ClientAddress, FixedWindow, KeyedLimiter, ManualClock, Quota, RateLimiter};
 use http::header::RETRY_AFTER;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tower::Service;
+use tower::util::ServiceFn;
 
 type OnClock = Arc<ManualClock>;
 type EmptyResponse = Response<Empty<bytes::Bytes>>;
@@ -50,13 +52,18 @@ fn serve<B>(request: Request<B>) -> impl Future<Output = Result<EmptyResponse, &
     }
 }
 
+type Serving = Pin<Box<dyn Future<Output = Result<EmptyResponse, &'static str>>>>;
+/// The service behind the limits.
+type Server = ServiceFn<fn(Request<()>) -> Serving>;
+
 type Call = Pin<Box<dyn Future<Output = Result<Response<()>, &'static str>>>>;
 
 fn call<L>(layer: &RateLimitLayer<L>, request: Request<()>) -> Call
 where
-    L: Limit<Future: 'static> + Clone + 'static,
+    L: Limit<Future: WaitsWith<Server> + 'static> + Clone + 'static,
 {
-    let mut service = layer.layer(tower::service_fn(serve::<()>));
+    let serve: fn(_) -> _ = |request| Box::pin(serve::<()>(request)) as Serving;
+    let mut service = layer.layer(tower::service_fn(serve));
     let response = Service::call(&mut service, request);
     Box::pin(async { Ok(response.await?.map(drop)) })
 }
@@ -67,7 +74,7 @@ fn poll(call: &mut Call) -> Poll<Result<Response<()>, &'static str>> {
 
 fn respond<L>(layer: &RateLimitLayer<L>, request: Request<()>) -> StatusCode
 where
-    L: Limit<Future: 'static> + Clone + 'static,
+    L: Limit<Future: WaitsWith<Server> + 'static> + Clone + 'static,
 {
     let mut call = call(layer, request);
     let mut polls = 0;
@@ -185,7 +192,10 @@ fn estimate_holds_back_concurrent_requests() {
     assert_eq!(used(100), 50, "then the second request waits for the first response");
 }
 
-fn settles_by_key<L: SettledLimit<Future: 'static> + Clone + 'static>(limit: L, used: impl Fn() -> u32) {
+fn settles_by_key<L: SettledLimit<Future: WaitsWith<Server> + 'static> + Clone + 'static>(
+    limit: L,
+    used: impl Fn() -> u32,
+) {
     let layer = RateLimitLayer::new(limit).cost(cost_of).charge_by_response(bill_of);
     assert_eq!(respond(&layer, request(6, 2)), StatusCode::OK);
     assert_eq!(used(), 2);

@@ -2,7 +2,7 @@
 #![cfg(feature = "tower")]
 
 use damper::decision_log::{Decision, DecisionAnswer, DecisionLog};
-use damper::http::{ByHeader, ByKey, Head, Headers, Limit, PeerAddress, PerClient, RateLimitLayer};
+use damper::http::{ByHeader, ByKey, Head, Headers, Limit, NoWait, PeerAddress, PerClient, RateLimitLayer};
 use damper::{ClientAddress, KeyedLimiter, ManualClock, Quota, RateLimiter};
 use http::{HeaderName, Request, Response};
 use http_body_util::Empty;
@@ -48,7 +48,7 @@ fn burst(tokens: u32) -> Quota {
 /// Sends four requests of one client and two of another, and returns the logged decisions.
 ///
 /// Asserts that the answers and headers are those of the layer without the log, and are the logged ones.
-fn decisions<L: Limit + Clone, M: Limit + Clone>(
+fn decisions<L: Limit<Future = NoWait> + Clone, M: Limit<Future = NoWait> + Clone>(
     alone: RateLimitLayer<L>,
     logged: RateLimitLayer<M>,
     log: &Log,

@@ -1,6 +1,7 @@
 //! Limits per key: custom keyed limits, and the capacity of limits that layers build.
 #![cfg(feature = "tower")]
 
+use damper::gate::WaitsWith;
 use damper::http::{
     Answer, ByHeader, ByKey, Decision, Detail, Head, Headers, KeyedLimit, Limit, LimitError, Limited, PeerAddress,
     PerClient, RateLimitCapacityError, RateLimitLayer, Standing,
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tower::Service;
+use tower::util::ServiceFn;
 
 const USER: HeaderName = HeaderName::from_static("x-user");
 
@@ -30,15 +32,19 @@ fn from(address: &str) -> Request<()> {
     request.body(()).unwrap()
 }
 
-fn respond(_: Request<()>) -> Ready<Result<Response<Empty<bytes::Bytes>>, Infallible>> {
+type Responded = Ready<Result<Response<Empty<bytes::Bytes>>, Infallible>>;
+/// The service behind the limits.
+type Bare = ServiceFn<fn(Request<()>) -> Responded>;
+
+fn respond(_: Request<()>) -> Responded {
     ready(Ok(Response::default()))
 }
 
 /// Returns the head of a layer's response to a request.
 ///
 /// The response is ready at the first poll, or at the second if the decision takes one.
-fn respond_by<L: Limit>(layer: &RateLimitLayer<L>, request: Request<()>) -> Response<()> {
-    let mut call = pin!(layer.layer(tower::service_fn(respond)).call(request));
+fn respond_by<L: Limit<Future: WaitsWith<Bare>>>(layer: &RateLimitLayer<L>, request: Request<()>) -> Response<()> {
+    let mut call = pin!(layer.layer(tower::service_fn(respond as fn(_) -> _)).call(request));
     let context = &mut Context::from_waker(Waker::noop());
     for _ in 0..2 {
         if let Poll::Ready(response) = call.as_mut().poll(context) {
@@ -73,7 +79,7 @@ impl<K: Debug + ?Sized> KeyedLimit<K> for Elsewhere {
     fn decide(&self, key: &K, _: u32, detail: Detail) -> Decision<Self::Future> {
         self.asked.lock().unwrap().push(format!("{key:?}"));
         let (answer, mut polls) = (self.answer, 0);
-        Decision::Later(Box::pin(std::future::poll_fn(move |_| {
+        Decision::Wait(Box::pin(std::future::poll_fn(move |_| {
             polls += 1;
             if polls == 2 { Poll::Ready(answer(detail)) } else { Poll::Pending }
         })))
@@ -129,7 +135,7 @@ fn remote_limit_is_not_asked_without_a_key() {
     let elsewhere = Elsewhere::new(|_| Ok(None));
     let clients = PerClient::new(&elsewhere);
     let request = Request::new(());
-    assert!(matches!(clients.decide(&Head::of(&request), 1, Detail::None), Decision::Now(Err(_))));
+    assert!(matches!(clients.decide(&Head::of(&request), 1, Detail::None), Decision::Refuse(_)));
     assert!(elsewhere.asked().is_empty());
 }
 

@@ -2,9 +2,7 @@
 #![cfg(feature = "tower")]
 
 use bytes::Bytes;
-use damper::http::{
-    Answer, Decision, Detail, Head, Headers, Limit, Limited, PeerAddress, PerClient, RateLimitLayer, Refusal,
-};
+use damper::http::{Answer, Detail, Head, Headers, Limit, Limited, PeerAddress, PerClient, RateLimitLayer, Refusal};
 use damper::{ClientAddress, KeyedLimiter, ManualClock, Quota};
 use http::{Request, Response};
 use http_body_util::Empty;
@@ -27,10 +25,7 @@ fn limits(clock: &Clocked, quota: Quota) -> Limits {
 fn ask(limit: &impl Limit, from: IpAddr) -> Answer {
     let mut request = Request::new(());
     request.extensions_mut().insert(PeerAddress(SocketAddr::from((from, 443))));
-    match limit.decide(&Head::of(&request), 1, Detail::None) {
-        Decision::Now(answer) => answer,
-        Decision::Later(_) => panic!("the limit decides at once"),
-    }
+    limit.decide(&Head::of(&request), 1, Detail::None).at_once().expect("the limit decides at once")
 }
 
 fn passes(limit: &impl Limit, from: IpAddr) -> bool {

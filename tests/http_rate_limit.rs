@@ -16,7 +16,9 @@
 mod support;
 
 use bytes::Bytes;
-use damper::http::{Body, ByKey, Head, Headers, Limit, MissingPeer, PeerAddress, PerClient, RateLimitLayer, Standing};
+use damper::http::{
+    Body, ByKey, Head, Headers, Limit, MissingPeer, NoWait, PeerAddress, PerClient, RateLimitLayer, Standing,
+};
 use damper::wire::TrustedProxies;
 use damper::{
     ClientAddress, CoarseClock, FixedWindow, KeyedLimiter, LimitSet, Limiter, ManualClock, Quota, RateLimiter,
@@ -391,7 +393,7 @@ async fn refusals_forbid_caching() {
 /// Limiters without keys: striped, with a 32-bit word, or chosen at run time.
 #[tokio::test]
 async fn every_limiter_stands_behind_a_layer() {
-    async fn check(limit: impl Limit + 'static) {
+    async fn check(limit: impl Limit<Future = NoWait> + 'static) {
         let limit = RateLimitLayer::new(Arc::new(limit)).headers(Headers::OnAllResponses);
         let mut answers = Vec::new();
         for _ in 0..3 {

@@ -9,7 +9,7 @@ use damper::breaker::State;
 use damper::concurrency::{Admission, LimitBounds};
 use damper::http::{
     AdmissionLayer, ByHeader, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, Headers,
-    Limit, LimitByQuota, PeerAddress, PerClient, PerHost, RateLimitLayer, ShadowCandidate, Single,
+    Limit, LimitByQuota, NoWait, PeerAddress, PerClient, PerHost, RateLimitLayer, ShadowCandidate, Single,
 };
 use damper::metrics::Exporter;
 use damper::shadow::{ShadowReport, Shadowed};
@@ -55,7 +55,7 @@ fn from(client: u8) -> Request<()> {
 /// Makes 20 requests of two clients, and returns how many the candidate alone refused.
 ///
 /// Asserts that the answers and headers of `alone` are the same.
-fn only_by_candidate<L: Limit + Clone>(
+fn only_by_candidate<L: Limit<Future = NoWait> + Clone>(
     alone: RateLimitLayer<L>,
     same: RateLimitLayer<L>,
     candidate: impl ShadowCandidate<L>,

@@ -3,8 +3,8 @@
 
 use damper::deadline::SkewGuard;
 use damper::http::{
-    Answer, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer,
-    Decision, Detail, Head, Limit, LimitError, PacingLayer, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal,
+    CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer, Decision,
+    Detail, Head, Limit, LimitError, NoWait, PacingLayer, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal,
     ThrottleLayer,
 };
 use damper::metrics::Exporter;
@@ -512,10 +512,10 @@ fn refused_flood_is_logged_in_samples_with_the_number_left_out() {
 struct FailingLimit;
 
 impl Limit for FailingLimit {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     fn decide(&self, _: &Head<'_>, _: u32, _: Detail) -> Decision<Self::Future> {
-        Decision::Now(Err(Refusal::Failed(LimitError::other("the store is unreachable"))))
+        Decision::Refuse(Refusal::Failed(LimitError::other("the store is unreachable")))
     }
 }
 

@@ -136,7 +136,7 @@ impl Limit for Remote {
     fn decide(&self, _: &Head<'_>, _: u32, _: Detail) -> Decision<Self::Future> {
         let (sender, receiver) = oneshot::channel();
         self.0.lock().unwrap().push(sender);
-        Decision::Later(Box::pin(async move {
+        Decision::Wait(Box::pin(async move {
             receiver.await.unwrap_or_else(|error| Err(Refusal::Failed(LimitError::other(error))))
         }))
     }

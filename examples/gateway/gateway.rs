@@ -10,8 +10,8 @@ use crate::watch::BreakerWatch;
 use bytes::Bytes;
 use damper::decision_log::{DecisionLog, Logged};
 use damper::http::{
-    Answer, CircuitBreak, CircuitBreakerLayer, Decision, Detail, Head, Headers, HostListener, Limit, Limited,
-    MissingPeer, RateLimitLayer, Single, Standing,
+    CircuitBreak, CircuitBreakerLayer, Decision, Detail, Head, Headers, HostListener, Limit, Limited, MissingPeer,
+    NoWait, RateLimitLayer, Single, Standing,
 };
 use damper::time::DefaultClock;
 use damper::{
@@ -24,7 +24,6 @@ use hyper::service::{Service, service_fn};
 use hyper::{Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::error::Error;
-use std::future::Ready;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,18 +138,18 @@ impl Gateway {
 
 /// As `PerClient`, but what the flooder is given is counted.
 impl Limit for Gateway {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         let Some(client) = head.peer().map(|peer| peer.ip()) else {
-            return Decision::Now(Err(MissingPeer.into()));
+            return Decision::Refuse(MissingPeer.into());
         };
         let check = || self.limits.check_n(&client, cost);
         let checked = if is_of_flood(client, head) { self.flood.count(check) } else { check() };
         let quota = self.limits.limiter().quota();
         let standing = |allowed: Allowed| Standing::new(quota, allowed.remaining(), allowed.resets_in());
         let answer = checked.map(|allowed| detail.then(|| standing(allowed)));
-        Decision::Now(answer.map_err(|denied| Limited::by(denied, quota).into()))
+        Decision::from(answer.map_err(|denied| Limited::by(denied, quota).into()))
     }
 }
 

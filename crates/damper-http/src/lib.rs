@@ -165,7 +165,6 @@
 extern crate alloc;
 extern crate std;
 
-mod call_once;
 mod circuit_breaker;
 mod client_gate;
 mod completion;
@@ -210,7 +209,7 @@ pub use head::Head;
 pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
 pub use limit::{
     Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, LimitByQuota, LimitError, Limited, LoggableLimit,
-    PerClient, RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
+    NoWait, PerClient, RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
 };
 #[cfg(feature = "tokio")]
 pub use limit::{Wait, WaitFuture};
@@ -219,7 +218,7 @@ pub use pacing::{
     Unjudged,
 };
 pub use peer::{MissingPeer, PeerAddress};
-pub use rate_limit::{Body, Headers, RateLimit, RateLimitFuture, RateLimitLayer, Refused};
+pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, Refused};
 pub use retry::{
     Budgets, Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HostBudgets, HttpRetries, Idempotent,
     ReplayableBody, RetryLayer, RetryProtocol, Retrying, RetryingFuture, TransientFailures,

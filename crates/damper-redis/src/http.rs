@@ -5,6 +5,7 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
+use damper_core::gate::{Keepable, WaitsWith, keep};
 use damper_core::{Allowed, Denied, Quota};
 use damper_http::{
     Answer, Decision, Detail, Head, KeyedLimit, Limit, Limited, SettledKeyedLimit, SettledLimit, Standing,
@@ -47,12 +48,12 @@ fn decision(
     match (begun, limit) {
         (None, _) => {
             let standing = || Standing::new(Quota::UNLIMITED, u32::MAX, Some(Duration::ZERO));
-            Decision::Now(Ok(detail.then(standing)))
+            Decision::Pass(detail.then(standing))
         }
-        (Some(Begun::Done(decided)), _) => Decision::Now(answer(decided, quota, detail)),
+        (Some(Begun::Done(decided)), _) => Decision::from(answer(decided, quota, detail)),
         (Some(open), limit) => {
             let limit = limit();
-            Decision::Later(RedisDecision(Box::pin(async move {
+            Decision::Wait(RedisDecision(Box::pin(async move {
                 match limit {
                     Some(limit) => answer(limit.decide(cost, open).await, quota, detail),
                     // There is a limit where something is open.
@@ -140,5 +141,11 @@ impl<K: RedisKey + ?Sized> SettledKeyedLimit<K> for KeyedRedisLimiter {
         } else {
             self.refund(key, taken - used);
         }
+    }
+}
+
+impl<S: Keepable> WaitsWith<S> for RedisDecision {
+    fn keep(&self, service: &mut S) -> S {
+        keep(service)
     }
 }

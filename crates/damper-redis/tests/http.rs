@@ -5,7 +5,9 @@
 
 mod fake;
 
-use axum::{Router, routing::get};
+use axum::Router;
+use axum::routing::{Route, get};
+use damper_core::gate::WaitsWith;
 use damper_core::{ClientAddress, KeyedLimiter, Quota, RateLimiter};
 use damper_http::{ByHeader, Headers, Limit, PerClient, RateLimitLayer, SettledLimit};
 use damper_redis::{RedisLimiter, RedisLimiterBuilder, WhenDown};
@@ -29,7 +31,7 @@ fn builder(fake: &Fake) -> RedisLimiterBuilder {
 /// Serves behind a layer.
 async fn serve<L>(layer: RateLimitLayer<L>) -> SocketAddr
 where
-    L: Limit<Future: Send + 'static> + Clone + Send + Sync + 'static,
+    L: Limit<Future: WaitsWith<Route> + Send + 'static> + Clone + Send + Sync + 'static,
 {
     let app = Router::new().route("/", get(|| async { "hello" })).layer(layer.headers(Headers::OnAllResponses));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

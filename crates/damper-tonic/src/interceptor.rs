@@ -1,8 +1,7 @@
 //! A limit as an interceptor.
 
 use core::fmt;
-use core::future::Ready;
-use damper_http::{Answer, Head, Limit, RateLimitLayer, internal};
+use damper_http::{Limit, NoWait, RateLimitLayer, internal};
 use tonic::metadata::MetadataMap;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
@@ -33,7 +32,7 @@ pub struct RateLimitInterceptor<L> {
     layer: RateLimitLayer<L>,
 }
 
-impl<L: Limit<Future = Ready<Answer>>> RateLimitInterceptor<L> {
+impl<L: Limit<Future = NoWait>> RateLimitInterceptor<L> {
     /// Creates an interceptor with the limit of this layer.
     #[must_use]
     pub fn new(layer: &RateLimitLayer<L>) -> Self {
@@ -41,14 +40,14 @@ impl<L: Limit<Future = Ready<Answer>>> RateLimitInterceptor<L> {
     }
 }
 
-impl<L: Limit<Future = Ready<Answer>>> Interceptor for RateLimitInterceptor<L> {
+impl<L: Limit<Future = NoWait>> Interceptor for RateLimitInterceptor<L> {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let (metadata, extensions, ()) = request.into_parts();
         let mut request = http::Request::new(());
         *request.method_mut() = http::Method::POST;
         *request.headers_mut() = metadata.into_headers();
         *request.extensions_mut() = extensions;
-        if let Some(status) = internal::refusal_status(&self.layer, &Head::of(&request)) {
+        if let Some(status) = internal::refusal_status(&self.layer, &request) {
             return Err(status);
         }
         let (parts, ()) = request.into_parts();

@@ -8,11 +8,10 @@ use damper_core::limit::{Algorithm, FixedWindow, KeyedAlgorithm, RateLimiter, Sl
 use damper_core::time::{DefaultClock, Seed};
 use damper_core::{Quota, SetQuotaError};
 use damper_http::wire::{TrustedProxies, TrustedProxiesError};
-use damper_http::{Answer, Decision, Detail, Head, Headers, KeyedLimit, Limit, MissingPeer, RateLimitLayer};
+use damper_http::{Decision, Detail, Head, Headers, KeyedLimit, Limit, MissingPeer, NoWait, RateLimitLayer};
 use http::HeaderName;
 use std::error::Error;
 use std::fmt;
-use std::future::Ready;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ trait Measured {}
 impl<L> Measured for L {}
 
 /// A limit whose quota can be changed.
-trait LiveLimit: Limit<Future = Ready<Answer>> + Measured + Send + Sync {
+trait LiveLimit: Limit<Future = NoWait> + Measured + Send + Sync {
     fn quota(&self) -> Quota;
 
     fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError>;
@@ -67,12 +66,12 @@ impl<A> PerClient<A> {
 }
 
 impl<A: KeyedAlgorithm> Limit for PerClient<A> {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         match self.client(head) {
             Some(client) => KeyedLimit::decide(&self.limits, &client, cost, detail),
-            None => Decision::Now(Err(MissingPeer.into())),
+            None => Decision::Refuse(MissingPeer.into()),
         }
     }
 
@@ -103,7 +102,7 @@ impl<A> PerText<A> {
 }
 
 impl<A: KeyedAlgorithm> Limit for PerText<A> {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         KeyedLimit::decide(&self.limits, self.text(head), cost, detail)
@@ -278,7 +277,7 @@ impl ConfiguredLimit {
 }
 
 impl Limit for ConfiguredLimit {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         self.0.decide(head, cost, detail)

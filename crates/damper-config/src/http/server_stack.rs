@@ -5,11 +5,10 @@ use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::ServerLayers;
 use damper_core::time::TokioSleep;
 use damper_http::{
-    Answer, ConcurrencyLayer, DeadlineLayer, Decision, Detail, Head, Headers, Limit, NoPart, RateLimitLayer,
+    ConcurrencyLayer, DeadlineLayer, Decision, Detail, Head, Headers, Limit, NoPart, NoWait, RateLimitLayer,
     STALL_LIMIT, ServerStack, server_stack,
 };
 use std::fmt;
-use std::future::Ready;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tower_layer::Layer;
@@ -198,11 +197,11 @@ impl fmt::Debug for ConfiguredServerStack {
 pub struct OptionalLimit(Option<ConfiguredLimit>);
 
 impl Limit for OptionalLimit {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     #[inline]
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-        self.0.as_ref().map_or(Decision::Now(Ok(None)), |limit| limit.decide(head, cost, detail))
+        self.0.as_ref().map_or(Decision::Pass(None), |limit| limit.decide(head, cost, detail))
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

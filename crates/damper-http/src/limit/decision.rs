@@ -1,31 +1,27 @@
 //! The decision of a limit.
 
 use super::Refusal;
-use damper_core::gate::Standing;
+use damper_core::gate::{self, Never, Standing};
 
 /// The answer of a limit to a request: it may pass, or a refusal.
 ///
 /// The first has the standing of the limit if that was asked for.
 pub type Answer = Result<Option<Standing>, Refusal>;
 
-/// A decision that is made at once, or one that is not.
+/// The decision of a limit: the request may pass, is refused, or waits for a future that decides.
 ///
-/// Until a later decision is made, the service holds the request and a clone of the service to call. It holds nothing
-/// for a decision that is made at once.
-#[derive(Debug)]
-pub enum Decision<F> {
-    /// The decision is made.
-    Now(Answer),
-    /// This future makes the decision.
-    Later(F),
-}
+/// While a request waits, the service holds it and a clone of the service to call.
+pub type Decision<F> = gate::Answer<Option<Standing>, F, Refusal>;
+
+/// The future of a limit at which no request waits.
+pub type NoWait = Never<Option<Standing>, Refusal>;
 
 /// The contents of an answer that allows a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Nothing: `Ok(None)`.
+    /// Nothing: `None`.
     None,
-    /// The standing of the limit, for headers: `Ok(Some(standing))`.
+    /// The standing of the limit, for headers: `Some(standing)`.
     Standing,
 }
 

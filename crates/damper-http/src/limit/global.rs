@@ -1,8 +1,7 @@
 //! One limit for all requests.
 
-use super::{Answer, Decision, Detail, Limit, Limited, Refusal, Standing};
+use super::{Answer, Decision, Detail, Limit, Limited, NoWait, Refusal, Standing};
 use crate::Head;
-use core::future::Ready;
 use core::time::Duration;
 use damper_core::RateLimiter32;
 use damper_core::limit::{Algorithm, Allowed, Denied, LimitSet, Limiter, Limits, RateLimiter, Striped, Usage};
@@ -11,16 +10,16 @@ use damper_core::time::{Clock, FixedFrequency};
 
 /// One limit for all requests.
 impl<A: Algorithm, C: Clock> Limit for RateLimiter<A, C> {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     #[inline]
     fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         if detail == Detail::Standing {
-            return Decision::Now(decide_with_standing(self, cost));
+            return Decision::from(decide_with_standing(self, cost));
         }
         match self.check_n(cost) {
-            Ok(_) => Decision::Now(Ok(None)),
-            Err(denied) => Decision::Now(Err(refusal(self, denied))),
+            Ok(_) => Decision::Pass(None),
+            Err(denied) => Decision::Refuse(refusal(self, denied)),
         }
     }
 }
@@ -47,10 +46,10 @@ pub(super) fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denie
 ///
 /// Headers report the one that has the fewest tokens left, or that refused.
 impl<L: Limits, C: Clock> Limit for LimitSet<L, C> {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-        Decision::Now(match self.check_n(cost) {
+        Decision::from(match self.check_n(cost) {
             Ok(_) if detail == Detail::None => Ok(None),
             Ok(_) => Ok(Some(standing_of(self.usage()))),
             Err(refused) => Err(Limited::by(refused.denied(), refused.quota()).into()),
@@ -63,10 +62,10 @@ macro_rules! limit_by_usage {
     ($(#[$attribute:meta])* [$($parameter:ident: $bound:ident)?] $limiter:ty) => {
         $(#[$attribute])*
         impl$(<$parameter: $bound>)? Limit for $limiter {
-            type Future = Ready<Answer>;
+            type Future = NoWait;
 
             fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-                Decision::Now(match self.try_acquire(cost) {
+                Decision::from(match self.try_acquire(cost) {
                     Ok(()) => Ok(detail.then(|| standing_of(self.usage()))),
                     Err(denied) => Err(Limited::by(denied, reported_quota(self.usage())).into()),
                 })

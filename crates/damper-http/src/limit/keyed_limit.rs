@@ -1,8 +1,7 @@
 //! Limits that decide on the requests of a key.
 
 use super::global::reported_quota;
-use super::{Answer, Decision, Detail, Limited, Refusal, Standing};
-use core::future::Ready;
+use super::{Answer, Decision, Detail, Limited, NoWait, Refusal, Standing};
 use core::hash::{BuildHasher, Hash};
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Denied, KeyedAlgorithm};
@@ -57,7 +56,7 @@ use damper_core::time::Clock;
 ///
 ///     fn decide(&self, client: &ClientAddress, cost: u32, detail: Detail) -> Decision<Self::Future> {
 ///         let (store, client) = (self.0.clone(), client.to_string());
-///         Decision::Later(Box::pin(async move {
+///         Decision::Wait(Box::pin(async move {
 ///             let second = Some(Duration::from_secs(1));
 ///             let standing = |left| Standing::new(Quota::per_second(50), left, second);
 ///             match store.take(client, cost).await {
@@ -73,7 +72,7 @@ use damper_core::time::Clock;
 /// # let _ = layer;
 /// ```
 pub trait KeyedLimit<K: ?Sized> {
-    /// The future of a decision that is not made at once; `std::future::Ready<Answer>` if all are.
+    /// The future of a decision that is not made at once; `NoWait` if all are.
     type Future: Future<Output = Answer>;
 
     /// Decides on a request of this key that costs so many tokens, and takes them. As [`Limit::decide`](super::Limit::decide).
@@ -87,17 +86,17 @@ where
     S: BuildHasher,
     A: KeyedAlgorithm,
 {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     // Each branch builds its whole decision: one that is put together at the end is moved through memory.
     #[inline]
     fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
         if detail == Detail::Standing {
-            return Decision::Now(decide_with_standing(self, key, cost));
+            return Decision::from(decide_with_standing(self, key, cost));
         }
         match self.check_n(key, cost) {
-            Ok(_) => Decision::Now(Ok(None)),
-            Err(denied) => Decision::Now(Err(refusal(self, key, denied))),
+            Ok(_) => Decision::Pass(None),
+            Err(denied) => Decision::Refuse(refusal(self, key, denied)),
         }
     }
 }

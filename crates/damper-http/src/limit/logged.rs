@@ -3,11 +3,10 @@
 use super::global::{refusal as refusal_of, standing_after};
 use super::keyed_limit::{quota_of, refusal};
 use super::{
-    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, PerClient, SettledKeyedLimit, SettledLimit, Standing,
+    ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, NoWait, PerClient, SettledKeyedLimit, SettledLimit, Standing,
 };
 use crate::Head;
 use alloc::sync::Arc;
-use core::future::Ready;
 use core::hash::{BuildHasher, Hash};
 use core::ops::Deref;
 use damper_core::decision_log::{DecisionLog, Logged};
@@ -94,13 +93,13 @@ where
     D: Clock,
     G: Deref<Target = DecisionLog<D>>,
 {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     #[inline]
     fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
         let answer = self.limiter().check_n(cost);
         self.log().record(0, cost, &answer);
-        Decision::Now(match answer {
+        Decision::from(match answer {
             Ok(allowed) => Ok(detail.then(|| standing_after(self.limiter(), allowed))),
             Err(denied) => Err(refusal_of(self.limiter(), denied)),
         })
@@ -117,12 +116,12 @@ where
     D: Clock,
     G: Deref<Target = DecisionLog<D>>,
 {
-    type Future = Ready<Answer>;
+    type Future = NoWait;
 
     #[inline]
     fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
         let limits = &**self.limiter();
-        Decision::Now(match check_logged(limits, key, cost, self.log()) {
+        Decision::from(match check_logged(limits, key, cost, self.log()) {
             Ok(allowed) => {
                 Ok(detail.then(|| Standing::new(quota_of(limits, key), allowed.remaining(), allowed.resets_in())))
             }

@@ -36,7 +36,7 @@ mod wait;
 pub use by_header::ByHeader;
 pub use by_key::ByKey;
 pub use damper_core::gate::Standing;
-pub use decision::{Answer, Decision, Detail};
+pub use decision::{Answer, Decision, Detail, NoWait};
 pub use keyed_limit::KeyedLimit;
 pub use logged::LoggableLimit;
 pub use per_client::PerClient;
@@ -58,7 +58,7 @@ use alloc::string::String;
 /// ask is a [`KeyedLimit`], which may also be a store that several servers share. An `Arc` of a limit and a reference to
 /// one are limits too.
 ///
-/// The answer `Decision::Now(Ok(None))` lets a request pass. A limit that cannot decide, such as one whose store has
+/// The answer `Decision::Pass(None)` lets a request pass. A limit that cannot decide, such as one whose store has
 /// failed, answers [`LimitError::other`], which refuses the request, or lets it pass in the same way.
 ///
 /// # Examples
@@ -68,21 +68,23 @@ use alloc::string::String;
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::RateLimiter;
-/// use damper::http::{Answer, Decision, Detail, Head, Limit};
+/// use damper::http::{Decision, Detail, Head, Limit, NoWait};
 /// use http::Method;
 ///
 /// struct Writes(RateLimiter);
 ///
 /// impl Limit for Writes {
-///     type Future = std::future::Ready<Answer>; // unused: it decides at once
+///     type Future = NoWait;
 ///
 ///     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-///         if head.method == Method::GET { Decision::Now(Ok(None)) } else { self.0.decide(head, cost, detail) }
+///         if head.method == Method::GET { Decision::Pass(None) } else { self.0.decide(head, cost, detail) }
 ///     }
 /// }
 /// ```
 pub trait Limit {
-    /// The future of a decision that is not made at once; `std::future::Ready<Answer>` if all are.
+    /// The future that decides while a request waits; [`NoWait`] if none does.
+    ///
+    /// It is a `Pin<Box<dyn Future<…>>>`, or has an implementation of [`WaitsWith`](damper_core::gate::WaitsWith).
     type Future: Future<Output = Answer>;
 
     /// Decides on a request that costs so many tokens, and takes them.

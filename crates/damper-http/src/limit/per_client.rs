@@ -156,9 +156,9 @@ impl<T: KeyedLimit<ClientAddress>> Limit for PerClient<T> {
         match (self.address(head), &self.prefixes) {
             (Ok(address), None) => self.limits.decide(&self.client(address), cost, detail),
             (Ok(address), Some(prefixes)) => {
-                Decision::Now(prefixes.decide(&self.limits, self.client(address), address, cost, detail))
+                Decision::from(prefixes.decide(&self.limits, self.client(address), address, cost, detail))
             }
-            (Err(missing), _) => Decision::Now(Err(missing.into())),
+            (Err(missing), _) => Decision::Refuse(missing.into()),
         }
     }
 

@@ -3,15 +3,17 @@
 use super::Standing;
 use crate::MissingPeer;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
+use damper_core::gate::{self, NotSent, RefusalKind};
 use damper_core::internal::Human;
 use damper_core::limit::Denied;
 use damper_core::quota::Quota;
 
-/// Why a request may not pass.
-#[derive(Debug)]
+/// Why a request may not pass. Displayed as what it is of.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The request is over the limit.
@@ -35,6 +37,48 @@ impl From<LimitError> for Refusal {
 impl From<MissingPeer> for Refusal {
     fn from(error: MissingPeer) -> Self {
         Self::Failed(error.into())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limited(limited) => limited.fmt(f),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Its source is [`NotSent`], or why the limit could not decide.
+impl Error for Refusal {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Limited(_) => Some(&NotSent),
+            Self::Failed(error) => error.source(),
+        }
+    }
+}
+
+impl gate::Refusal for Refusal {
+    fn kind(&self) -> RefusalKind {
+        match self {
+            Self::Limited(_) => RefusalKind::OverLimit,
+            Self::Failed(_) => RefusalKind::Failed,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Limited(limited) => limited.retry_after,
+            Self::Failed(_) => None,
+        }
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        match self {
+            Self::Limited(limited) => Some(limited.standing),
+            Self::Failed(_) => None,
+        }
     }
 }
 
@@ -75,18 +119,19 @@ impl fmt::Display for Limited {
 ///
 /// The client learns no more than that. The reason is the error's `source`: it goes to the layer's
 /// [`on_error`](crate::RateLimitLayer::on_error), and to metrics and logs as the docs of [`damper::http`](crate) say.
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum LimitError {
     /// The request has no peer address.
     MissingPeer(MissingPeer),
     /// Something else.
-    Other(Box<dyn Error + Send + Sync>),
+    Other(Arc<dyn Error + Send + Sync>),
 }
 
 impl LimitError {
     /// Wraps an error of your own.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Other(error.into())
+        Self::Other(error.into().into())
     }
 }
 

@@ -1,9 +1,8 @@
 //! Limits that decide beside the one in force.
 
-use super::{Answer, ByHeader, ByKey, Limit, PerClient, limits_like};
+use super::{ByHeader, ByKey, Limit, NoWait, PerClient, limits_like};
 use crate::Head;
 use alloc::sync::Arc;
-use core::future::Ready;
 use core::hash::Hash;
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::RateLimiter;
@@ -18,13 +17,13 @@ use damper_core::quota::Quota;
 )]
 pub trait ShadowCandidate<L> {
     /// The limit that decides beside `L`.
-    type Limit: Limit<Future = Ready<Answer>> + Send + Sync + 'static;
+    type Limit: Limit<Future = NoWait> + Send + Sync + 'static;
 
     /// Creates the limit that decides beside `in_force`.
     fn beside(self, in_force: &L) -> Self::Limit;
 }
 
-impl<L, M: Limit<Future = Ready<Answer>> + Send + Sync + 'static> ShadowCandidate<L> for M {
+impl<L, M: Limit<Future = NoWait> + Send + Sync + 'static> ShadowCandidate<L> for M {
     type Limit = M;
 
     fn beside(self, _: &L) -> M {
@@ -43,7 +42,7 @@ impl<L: LimitByQuota> ShadowCandidate<L> for Quota {
 /// A limit of which there can be another one with another quota and the same keys.
 pub trait LimitByQuota {
     /// The other limit.
-    type Other: Limit<Future = Ready<Answer>> + Send + Sync + 'static;
+    type Other: Limit<Future = NoWait> + Send + Sync + 'static;
 
     /// Creates a limit of this quota, with buckets of its own, all full.
     fn of_quota(&self, quota: Quota) -> Self::Other;

@@ -10,6 +10,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use damper_core::Deadline;
+use damper_core::gate::{Keepable, WaitsWith, keep};
 use damper_core::limit::{RateLimiter, TokenBucket};
 use damper_core::time::{Clock, DefaultClock};
 
@@ -37,13 +38,13 @@ impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<WaitFuture> {
         // This overtakes no waiter: while there are some, no token is available.
         if let Ok(allowed) = self.limiter.check_n(cost) {
-            return Decision::Now(Ok(detail.then(|| standing_after(&self.limiter, allowed))));
+            return Decision::Pass(detail.then(|| standing_after(&self.limiter, allowed)));
         }
         let limiter = Arc::clone(&self.limiter);
         // A token that comes after the call's deadline would be spent on a response that is too late.
         let longest =
             head.extensions.get::<Deadline>().map_or(self.longest, |deadline| self.longest.min(deadline.remaining()));
-        Decision::Later(WaitFuture(Box::pin(async move {
+        Decision::Wait(WaitFuture(Box::pin(async move {
             let waited = limiter.acquire(cost).within(longest).await;
             let usage = limiter.peek();
             let quota = reported_quota(usage);
@@ -95,5 +96,11 @@ impl Future for WaitFuture {
 impl fmt::Debug for WaitFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitFuture").finish_non_exhaustive()
+    }
+}
+
+impl<S: Keepable> WaitsWith<S> for WaitFuture {
+    fn keep(&self, service: &mut S) -> S {
+        keep(service)
     }
 }

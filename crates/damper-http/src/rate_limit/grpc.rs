@@ -1,16 +1,16 @@
 //! Refusals in gRPC: which requests speak it, and the status that they get.
 
 use super::RateLimitLayer;
+use super::gate::Decided;
 use crate::Head;
-use crate::limit::{Answer, Decision, Detail, Limit, Refusal};
+use crate::limit::{Detail, Limit, NoWait, Refusal};
 use alloc::string::{String, ToString};
 use bytes::Bytes;
 use core::fmt::{Display, Write};
-use core::future::Ready;
 use core::time::Duration;
 use damper_core::gate::RefusalKind;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Method, Response};
+use http::{HeaderValue, Method, Request, Response};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -68,18 +68,23 @@ pub(crate) fn refusal(head: &Head<'_>, kind: RefusalKind, refusal: &impl Display
 /// Returns the status to refuse it with, or `None` if it may pass. The cost that it takes is not corrected by its
 /// response, which is not seen here.
 #[must_use]
-pub fn refusal_status<L: Limit<Future = Ready<Answer>>>(layer: &RateLimitLayer<L>, head: &Head<'_>) -> Option<Status> {
-    let (settings, head) = (&*layer.settings, &head.with_peer(layer.peer.as_ref()));
-    let cost = settings.cost_of(head)?;
-    let answer = match settings.limit.decide(head, cost, Detail::None) {
-        Decision::Now(answer) => answer,
-        Decision::Later(ready) => ready.into_inner(),
-    };
-    settings.record(head, cost, &answer);
-    answer.err().as_ref().map(status_of)
+pub fn refusal_status<L: Limit<Future = NoWait>>(layer: &RateLimitLayer<L>, request: &Request<()>) -> Option<Status> {
+    let (settings, head) = (&*layer.settings, layer.head(request));
+    let cost = settings.cost_of(&head)?;
+    let candidate = settings.ask_candidate(&head, cost);
+    match settings.limit.decide(&head, cost, Detail::None).into_result() {
+        Ok(_) => {
+            settings.record_allowed(&head, &candidate);
+            None
+        }
+        Err(decision) => {
+            let refused = Decided { decision, cost, candidate };
+            settings.record_refused(&head, &refused);
+            Some(status_of(&refused.decision))
+        }
+    }
 }
 
-/// Returns `RESOURCE_EXHAUSTED`, or `INTERNAL` where the limit could not decide.
 fn status_of(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Limited(limited) => status(Code::ResourceExhausted, limited, limited.retry_after),

@@ -12,6 +12,8 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
 use core::net::SocketAddr;
+#[cfg(feature = "tower")]
+use damper_core::gate::WaitsWith;
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 use damper_core::shadow::ShadowReport;
@@ -392,13 +394,16 @@ impl<L> RateLimitLayer<L> {
     }
 
     /// Puts a service behind the limit.
-    pub fn layer<S>(&self, service: S) -> RateLimit<S, L> {
+    pub fn layer<S>(&self, service: S) -> RateLimit<S, L>
+    where
+        L: Limit,
+    {
         RateLimit::new(service, self.clone())
     }
 }
 
 #[cfg(feature = "tower")]
-impl<L, S> tower_layer::Layer<S> for RateLimitLayer<L> {
+impl<L: Limit<Future: WaitsWith<S>>, S> tower_layer::Layer<S> for RateLimitLayer<L> {
     type Service = RateLimit<S, L>;
 
     fn layer(&self, service: S) -> RateLimit<S, L> {

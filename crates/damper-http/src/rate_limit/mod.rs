@@ -8,8 +8,8 @@
 // | `costs` | the costs of requests, before and after their responses |
 // | `settings` | what all services of a layer share; what follows from a decision: logs, metrics, callbacks, headers |
 // | `shadow` | a candidate that decides beside the limit |
-// | `service` | a service behind a limit |
-// | `future` | its calls, and the requests that wait |
+// | `gate` | the limit as a gate |
+// | `side` | the gate before a server: refusals are responses, and responses get headers or correct the cost |
 // | `body` | the body of a response |
 // | `refusal_body` | the response to a request that may not pass, of other layers too |
 // | `refused` | the mark of such a response |
@@ -17,7 +17,7 @@
 
 mod body;
 mod costs;
-mod future;
+mod gate;
 #[cfg(feature = "tonic")]
 pub(crate) mod grpc;
 mod headers;
@@ -25,13 +25,21 @@ mod layer;
 mod per_key;
 pub(crate) mod refusal_body;
 mod refused;
-mod service;
 mod settings;
 mod shadow;
+mod side;
 
 pub use body::Body;
-pub use future::RateLimitFuture;
 pub use headers::Headers;
 pub use layer::RateLimitLayer;
 pub use refused::Refused;
-pub use service::RateLimit;
+
+/// A service behind a limit. Made by [`RateLimitLayer`].
+///
+/// Ready whenever the service behind it is, which has to be `Clone` for limits at which requests wait. A response has the service's
+/// body, whose data have to be `Bytes`, or that of a refusal.
+///
+/// # Cancel safety
+///
+/// The tokens are taken in `call`; dropping the future afterwards does not give them back, unless the request still waits for them.
+pub type RateLimit<S, L> = damper_tower::GateService<S, RateLimitLayer<L>>;

@@ -1,12 +1,12 @@
 //! The limit and the settings of a layer's services, and what follows from a decision.
 
-use super::Headers;
-use super::Refused;
 use super::costs::{ONE_TOKEN, RequestCost, ResponseCost};
+use super::gate::Decided;
 use super::refusal_body::{RefusalBody, plain_text};
 use super::shadow::{CandidateAnswer, ShadowLimit};
+use super::{Headers, Refused};
 use crate::Head;
-use crate::limit::{Answer, Detail, Limit, LimitError, Limited, Refusal, SettledLimit, Standing};
+use crate::limit::{Detail, Limit, LimitError, Limited, Refusal, SettledLimit, Standing};
 use crate::telemetry::LimitTelemetry;
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
@@ -31,7 +31,7 @@ pub(super) enum LimiterOrigin {
 
 /// The limit and the settings of a layer.
 #[derive(Clone)]
-pub(super) struct RateLimitSettings<L> {
+pub struct RateLimitSettings<L> {
     pub(super) limit: L,
     pub(super) origin: LimiterOrigin,
     pub(super) exempt: Option<RequestPredicate>,
@@ -136,64 +136,39 @@ impl<L: Clone> RateLimitSettings<L> {
 }
 
 impl<L: Limit> RateLimitSettings<L> {
-    /// Records a decision on a request of this cost. Returns the response to a refused request.
+    /// Asks the candidate, if there is one, about a request of this cost.
     #[inline]
-    pub(super) fn conclude(
-        &self,
-        head: &Head<'_>,
-        cost: u32,
-        answer: Answer,
-    ) -> Result<Option<Standing>, Box<Response<Bytes>>> {
-        self.record(head, cost, &answer);
-        answer.map_err(|refusal| self.response(head, &refusal))
-    }
-
-    /// Records a decision that was not made at once, beside which the candidate gave this answer.
-    ///
-    /// Returns the response to a refused request.
-    pub(super) fn conclude_later(
-        &self,
-        head: &Head<'_>,
-        answer: Answer,
-        candidate: &CandidateAnswer,
-    ) -> Result<Option<Standing>, Box<Response<Bytes>>> {
-        self.record_in_force(head, &answer);
-        if let Some(shadow) = &self.shadow {
-            shadow.compare(&self.telemetry, self.rate_limit_headers.name(), head, &answer, candidate);
-        }
-        answer.map_err(|refusal| self.response(head, &refusal))
-    }
-
-    /// Records a decision in logs and metrics, and calls the callback for it.
-    ///
-    /// The candidate decides beside it.
-    #[inline]
-    pub(super) fn record(&self, head: &Head<'_>, cost: u32, answer: &Answer) {
-        self.record_in_force(head, answer);
-        if self.shadow.is_some() {
-            self.decide_beside(head, cost, answer);
-        }
-    }
-
-    #[inline]
-    fn record_in_force(&self, head: &Head<'_>, answer: &Answer) {
-        match answer {
-            Ok(_) => self.telemetry.record_allowed(self.rate_limit_headers.name()),
-            Err(refusal) => self.record_refusal(head, refusal),
-        }
-    }
-
-    /// Asks the candidate about a request of this cost, which waits for its decision.
     pub(super) fn ask_candidate(&self, head: &Head<'_>, cost: u32) -> CandidateAnswer {
+        if self.shadow.is_some() { self.ask_present_candidate(head, cost) } else { None }
+    }
+
+    /// Apart, so that layers without a candidate do not grow.
+    #[cold]
+    fn ask_present_candidate(&self, head: &Head<'_>, cost: u32) -> CandidateAnswer {
         self.shadow.as_ref()?.ask(head, cost)
     }
 
-    /// Lets the candidate decide beside this answer. Apart, so that layers without a candidate do not grow.
-    #[inline(never)]
-    fn decide_beside(&self, head: &Head<'_>, cost: u32, answer: &Answer) {
+    /// Records a request that may pass, beside which the candidate gave this answer.
+    #[inline]
+    pub(super) fn record_allowed(&self, head: &Head<'_>, candidate: &CandidateAnswer) {
+        self.telemetry.record_allowed(self.rate_limit_headers.name());
+        if candidate.is_some() {
+            self.compare(head, Ok(()), candidate);
+        }
+    }
+
+    /// Records a request that may not pass, and calls the callback for it.
+    #[cold]
+    pub(super) fn record_refused(&self, head: &Head<'_>, refused: &Decided<Refusal>) {
+        let Decided { decision: refusal, candidate, .. } = refused;
+        self.record_refusal(head, refusal);
+        self.compare(head, Err(refusal), candidate);
+    }
+
+    #[cold]
+    fn compare(&self, head: &Head<'_>, in_force: Result<(), &Refusal>, candidate: &CandidateAnswer) {
         if let Some(shadow) = &self.shadow {
-            let candidate = shadow.ask(head, cost);
-            shadow.compare(&self.telemetry, self.rate_limit_headers.name(), head, answer, &candidate);
+            shadow.compare(&self.telemetry, self.rate_limit_headers.name(), head, in_force, candidate);
         }
     }
 
@@ -216,7 +191,7 @@ impl<L: Limit> RateLimitSettings<L> {
     }
 
     #[cold]
-    fn response(&self, head: &Head<'_>, refusal: &Refusal) -> Box<Response<Bytes>> {
+    pub(super) fn response(&self, head: &Head<'_>, refusal: &Refusal) -> Box<Response<Bytes>> {
         let mut response = Refused::mark(self.response_in_protocol(head, refusal));
         if let Refusal::Limited(limited) = refusal {
             // `RateLimit` and a `Retry-After` beside it name the same time.

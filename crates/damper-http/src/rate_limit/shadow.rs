@@ -1,15 +1,14 @@
 //! A candidate that decides beside the limit of a layer.
 
 use crate::Head;
-use crate::limit::{Answer, Decision, Detail, Limit, Limited, Refusal};
+use crate::limit::{Detail, Limit, Limited, NoWait, Refusal};
 use crate::telemetry::{InForce, LimitTelemetry};
 use alloc::boxed::Box;
-use core::future::Ready;
 use damper_core::shadow::{ShadowCounts, ShadowReport};
 
 /// A candidate, and how often it disagrees with the limit in force.
 pub(super) struct ShadowLimit {
-    candidate: Box<dyn Limit<Future = Ready<Answer>> + Send + Sync>,
+    candidate: Box<dyn Limit<Future = NoWait> + Send + Sync>,
     counts: ShadowCounts,
 }
 
@@ -17,17 +16,13 @@ pub(super) struct ShadowLimit {
 pub(super) type CandidateAnswer = Option<Result<(), Limited>>;
 
 impl ShadowLimit {
-    pub(super) fn new(candidate: impl Limit<Future = Ready<Answer>> + Send + Sync + 'static) -> Self {
+    pub(super) fn new(candidate: impl Limit<Future = NoWait> + Send + Sync + 'static) -> Self {
         Self { candidate: Box::new(candidate), counts: ShadowCounts::new() }
     }
 
     /// Asks the candidate, which takes what it would have taken.
     pub(super) fn ask(&self, head: &Head<'_>, cost: u32) -> CandidateAnswer {
-        let answer = match self.candidate.decide(head, cost, Detail::None) {
-            Decision::Now(answer) => answer,
-            Decision::Later(ready) => ready.into_inner(),
-        };
-        match answer {
+        match self.candidate.decide(head, cost, Detail::None).into_result() {
             Ok(_) => Some(Ok(())),
             Err(Refusal::Limited(limited)) => Some(Err(limited)),
             Err(Refusal::Failed(_)) => None,
@@ -40,14 +35,14 @@ impl ShadowLimit {
         telemetry: &LimitTelemetry,
         name: &str,
         head: &Head<'_>,
-        in_force: &Answer,
+        in_force: Result<(), &Refusal>,
         candidate: &CandidateAnswer,
     ) {
         let Some(candidate) = candidate else { return };
         if matches!(in_force, Err(Refusal::Failed(_))) {
             return;
         }
-        self.counts.record(in_force, candidate);
+        self.counts.record(&in_force, candidate);
         let in_force = if in_force.is_ok() { InForce::Allowed } else { InForce::Refused };
         telemetry.record_shadow(name, &*self.candidate, head, in_force, candidate);
     }

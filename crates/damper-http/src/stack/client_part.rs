@@ -2,7 +2,6 @@
 
 use super::{OfPart, StackErrorService, StackPart, StackProtocol, StackRetries};
 use crate::ResponseHead;
-use crate::call_once::RepeatableService;
 use crate::circuit_breaker::{CircuitBreak, CircuitBreakerLayer};
 use crate::hedge::{HedgeLayer, Hedging};
 use crate::pacing::{HttpHints, PaceOnly, PacingLayer, PacingService};
@@ -12,6 +11,17 @@ use core::fmt;
 use damper_core::gate::Gate;
 use damper_core::throttle::ReadHints;
 use tower_layer::Layer;
+
+/// A service that is cloned for each attempt.
+#[diagnostic::on_unimplemented(
+    message = "the client `{Self}` is not `Clone`, so it cannot make another attempt",
+    note = "`retry` and `hedge` need a client that is `Clone`, because each attempt takes its own",
+    note = "derive `Clone` for the client that `service` or `boxed` gets, or put tower's `BufferLayer` around it"
+)]
+pub trait RepeatableService: Clone {}
+
+#[diagnostic::do_not_recommend]
+impl<S: Clone> RepeatableService for S {}
 
 /// The content of one of the places of a [client's stack](super::ClientStack).
 ///

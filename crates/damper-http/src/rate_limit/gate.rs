@@ -1,0 +1,120 @@
+//! The limit of a layer as a gate.
+
+use super::settings::RateLimitSettings;
+use super::shadow::CandidateAnswer;
+use crate::Head;
+use crate::limit::{Answer, Limit, Refusal, Standing};
+use core::error::Error;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
+use damper_core::gate::{self, AnswerOf, Ask, Gate, Permit, RefusalKind, WaitsWith};
+use pin_project_lite::pin_project;
+
+/// A decision of the limit on a request, and what its candidate has decided on the same one.
+#[derive(Clone)]
+pub struct Decided<T> {
+    pub(super) decision: T,
+    /// The tokens that the request costs before its response is known.
+    pub(super) cost: u32,
+    pub(super) candidate: CandidateAnswer,
+}
+
+/// A request that may pass has the standing of the limit if that is asked for; an exempt one has no permit.
+impl<L: Limit> Gate for RateLimitSettings<L> {
+    type Permit = Option<Decided<Option<Standing>>>;
+    type Refusal = Decided<Refusal>;
+    type Wait = LimitWait<L::Future>;
+}
+
+impl<'a, L: Limit> Ask<Head<'a>> for RateLimitSettings<L> {
+    #[inline]
+    fn ask(&self, head: &Head<'a>) -> AnswerOf<Self> {
+        let Some(cost) = self.cost_of(head) else { return gate::Answer::Pass(None) };
+        let candidate = self.ask_candidate(head, cost);
+        match self.limit.decide(head, cost, self.detail) {
+            gate::Answer::Pass(decision) => gate::Answer::Pass(Some(Decided { decision, cost, candidate })),
+            gate::Answer::Wait(decision) => gate::Answer::Wait(LimitWait { decision, cost, candidate }),
+            gate::Answer::Refuse(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
+        }
+    }
+}
+
+/// Tokens are taken, and not held: nothing is to be told when the call has ended.
+impl Permit for Decided<Option<Standing>> {
+    const LEARNS: bool = false;
+    const HOLDS: bool = false;
+
+    fn standing(&self) -> Option<Standing> {
+        self.decision
+    }
+}
+
+impl gate::Refusal for Decided<Refusal> {
+    fn kind(&self) -> RefusalKind {
+        self.decision.kind()
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.decision.retry_after()
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        self.decision.standing()
+    }
+}
+
+impl fmt::Display for Decided<Refusal> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.decision.fmt(f)
+    }
+}
+
+impl Error for Decided<Refusal> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.decision.source()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Decided<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.decision.fmt(f)
+    }
+}
+
+pin_project! {
+    /// The wait for a decision. Dropping it gives back no tokens that the limit has taken already.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub struct LimitWait<F> {
+        #[pin]
+        decision: F,
+        cost: u32,
+        candidate: CandidateAnswer,
+    }
+}
+
+impl<F: Future<Output = Answer>> Future for LimitWait<F> {
+    type Output = Result<Option<Decided<Option<Standing>>>, Decided<Refusal>>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let (cost, candidate) = (*this.cost, *this.candidate);
+        Poll::Ready(match ready!(this.decision.poll(context)) {
+            Ok(decision) => Ok(Some(Decided { decision, cost, candidate })),
+            Err(decision) => Err(Decided { decision, cost, candidate }),
+        })
+    }
+}
+
+impl<F: WaitsWith<S>, S> WaitsWith<S> for LimitWait<F> {
+    fn keep(&self, service: &mut S) -> S {
+        self.decision.keep(service)
+    }
+}
+
+impl<F> fmt::Debug for LimitWait<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitWait").field("cost", &self.cost).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,126 @@
+//! The limit of a layer before a server.
+
+use super::costs::Unsettled;
+use super::gate::Decided;
+use super::settings::RateLimitSettings;
+use super::{Body, RateLimitLayer};
+use crate::Head;
+use crate::limit::{Limit, Refusal, Standing};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use bytes::Bytes;
+use core::fmt;
+use damper_core::gate::{AnswerOf, Ask, Permit};
+use damper_tower::{Side, Stand};
+use http::{Request, Response};
+
+/// What follows from a decision when the response is there.
+pub enum AfterResponse<L> {
+    /// Nothing.
+    Nothing,
+    /// Headers are written on the response.
+    Headers(Standing, Arc<RateLimitSettings<L>>),
+    /// The cost is corrected by the response.
+    Settle(Box<Unsettled<L>>),
+}
+
+impl<L> Permit for AfterResponse<L> {
+    const LEARNS: bool = false;
+    const HOLDS: bool = false;
+}
+
+impl<L: Limit> Stand for RateLimitLayer<L> {
+    type Gate = RateLimitSettings<L>;
+
+    #[inline]
+    fn gate(&self) -> &RateLimitSettings<L> {
+        &self.settings
+    }
+}
+
+impl<L: Limit, B, R, E> Side<Request<B>, Response<R>, E> for RateLimitLayer<L> {
+    type Held = AfterResponse<L>;
+    type Refused = Box<Response<Bytes>>;
+    type Response = Response<Body<R>>;
+    type Error = E;
+
+    #[inline]
+    fn ask(&self, request: &Request<B>) -> AnswerOf<RateLimitSettings<L>> {
+        self.settings.ask(&self.head(request))
+    }
+
+    #[inline]
+    fn hold(&self, permit: Option<Decided<Option<Standing>>>, request: &Request<B>) -> AfterResponse<L> {
+        let Some(Decided { decision: standing, cost, candidate }) = permit else { return AfterResponse::Nothing };
+        self.settings.record_allowed(&self.head(request), &candidate);
+        let Some(standing) = standing else { return AfterResponse::Nothing };
+        match Unsettled::of(&self.head(request), cost, standing, &self.settings) {
+            Some(unsettled) => AfterResponse::Settle(unsettled),
+            None => AfterResponse::Headers(standing, Arc::clone(&self.settings)),
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, refusal: Decided<Refusal>, request: &Request<B>) -> Box<Response<Bytes>> {
+        let head = self.head(request);
+        self.settings.record_refused(&head, &refusal);
+        self.settings.response(&head, &refusal.decision)
+    }
+
+    fn refused(refused: Box<Response<Bytes>>) -> Result<Response<Body<R>>, E> {
+        Ok(refused.map(Body::refusal))
+    }
+
+    #[inline]
+    fn judge(_: &mut Option<AfterResponse<L>>, _: &Result<Response<R>, E>) {}
+
+    #[inline]
+    fn respond(after: &mut Option<AfterResponse<L>>, result: Result<Response<R>, E>) -> Result<Response<Body<R>>, E> {
+        let result = match after {
+            // Apart, so that the response is not moved on its way to the caller.
+            None | Some(AfterResponse::Nothing) => result.map(|response| response.map(Body::service)),
+            Some(after) => result.map(|response| after.report(response).map(Body::service)),
+        };
+        *after = None;
+        result
+    }
+
+    fn failed(error: E) -> E {
+        error
+    }
+}
+
+impl<L> RateLimitLayer<L> {
+    #[inline]
+    pub(super) fn head<'a, B>(&'a self, request: &'a Request<B>) -> Head<'a> {
+        Head::of(request).with_peer(self.peer.as_ref())
+    }
+}
+
+impl<L> AfterResponse<L> {
+    /// Writes headers, or corrects the cost.
+    fn report<R>(&self, mut response: Response<R>) -> Response<R> {
+        match self {
+            Self::Nothing => response,
+            Self::Headers(standing, settings) => {
+                settings.write_headers(response.headers_mut(), *standing);
+                response
+            }
+            Self::Settle(unsettled) => {
+                let (mut parts, body) = response.into_parts();
+                unsettled.settle(&mut parts);
+                Response::from_parts(parts, body)
+            }
+        }
+    }
+}
+
+impl<L> fmt::Debug for AfterResponse<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "Nothing",
+            Self::Headers(..) => "Headers",
+            Self::Settle(_) => "Settle",
+        })
+    }
+}
