@@ -390,6 +390,23 @@ async fn refusals_forbid_caching() {
     assert!(!response.headers().contains_key(CACHE_CONTROL), "the service's response is unchanged");
 }
 
+/// Where no request waits, none keeps the service.
+#[tokio::test]
+async fn service_that_is_not_clone_stands_behind_a_limit() {
+    let calls = std::sync::atomic::AtomicU32::new(0);
+    let service = tower::service_fn(move |request: Request<()>| {
+        calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        hello(request)
+    });
+    let mut service = RateLimitLayer::global(Quota::per_hour(1)).layer(service);
+    let mut statuses = Vec::new();
+    for _ in 0..2 {
+        let response = service.ready().await.unwrap().call(Request::new(())).await.unwrap();
+        statuses.push(response.status());
+    }
+    assert_eq!(statuses, [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS]);
+}
+
 /// Limiters without keys: striped, with a 32-bit word, or chosen at run time.
 #[tokio::test]
 async fn every_limiter_stands_behind_a_layer() {

@@ -664,7 +664,7 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
 }
 
 /// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 30] = [
+const ELSEWHERE: [&str; 29] = [
     "AttemptTimeoutFuture",
     "BreakerPart",
     "ByKey",
@@ -686,7 +686,6 @@ const ELSEWHERE: [&str; 30] = [
     "PacingPart",
     "PacedStream",
     "PerKey",
-    "RateLimitFuture",
     "RetryLayer",
     "RetryPart",
     "Retrying",

@@ -8,6 +8,11 @@ use core::mem;
 /// At a gate at which no call waits any service will do. Elsewhere it has to be [`Keepable`].
 ///
 /// A gate of yours whose calls wait needs nothing of this, if its [`Wait`](super::Gate::Wait) is a `Pin<Box<dyn Future<…>>>`.
+#[diagnostic::on_unimplemented(
+    message = "a call that waits by `{Self}` keeps no service of the type `{S}`",
+    note = "a `Pin<Box<dyn Future<…>>>` keeps every service that is `Clone`; for a future of your own implement `damper::gate::WaitsWith` by `damper::gate::keep`",
+    note = "in a function that is generic over a limit, bound its future: `L: Limit<Future: WaitsWith<{S}>>`"
+)]
 pub trait WaitsWith<S> {
     /// Takes the service that is ready, and leaves one that is not in its place.
     fn keep(&self, service: &mut S) -> S;

@@ -13,7 +13,7 @@ use damper_core::limit::Denied;
 use damper_core::quota::Quota;
 
 /// Why a request may not pass. Displayed as what it is of.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The request is over the limit.
@@ -48,6 +48,8 @@ impl fmt::Display for Refusal {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(Refusal, with sources);
 
 /// Its source is [`NotSent`], or why the limit could not decide.
 impl Error for Refusal {
