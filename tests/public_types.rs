@@ -653,7 +653,6 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
         ConfiguredLimit: shared cloned,
         ConfiguredLimitError: error,
         ConfiguredPacers: shared cloned,
-        OptionalLimit: shared cloned,
         OptionalLayer<(), ()>: shared cloned,
         OptionalService<(), (), ()>: shared cloned,
         OptionalFuture<Ready<()>, Ready<()>, ()>: shared,

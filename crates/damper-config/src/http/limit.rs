@@ -3,12 +3,12 @@
 use crate::live::{Reload, SettingChange, set_quota};
 use crate::section::Change;
 use crate::settings::{AlgorithmError, LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings};
-use damper_core::keyed::{ClientAddress, KeyedLimiter, KeyedLimiterError};
+use damper_core::keyed::{KeyedLimiter, KeyedLimiterError};
 use damper_core::limit::{Algorithm, FixedWindow, KeyedAlgorithm, RateLimiter, SlidingCounter, TokenBucket};
 use damper_core::time::{DefaultClock, Seed};
 use damper_core::{Quota, SetQuotaError};
 use damper_http::wire::{TrustedProxies, TrustedProxiesError};
-use damper_http::{Decision, Detail, Head, Headers, KeyedLimit, Limit, MissingPeer, NoWait, RateLimitLayer};
+use damper_http::{ByHeader, Decision, Detail, Head, Headers, KeyedLimit, Limit, NoWait, PerClient, RateLimitLayer};
 use http::HeaderName;
 use std::error::Error;
 use std::fmt;
@@ -20,7 +20,10 @@ use std::sync::Arc;
 /// Clones share their state.
 #[derive(Clone)]
 #[cfg(feature = "http")]
-pub struct ConfiguredLimit(Arc<dyn LiveLimit>);
+pub struct ConfiguredLimit {
+    limit: Arc<dyn MeasuredLimit>,
+    limiter: Arc<dyn LiveQuota>,
+}
 
 /// A limit that has metrics, with the feature `metrics`; any limit without it.
 #[cfg(feature = "metrics")]
@@ -32,113 +35,63 @@ trait Measured {}
 #[cfg(not(feature = "metrics"))]
 impl<L> Measured for L {}
 
-/// A limit whose quota can be changed.
-trait LiveLimit: Limit<Future = NoWait> + Measured + Send + Sync {
+trait MeasuredLimit: Limit<Future = NoWait> + Measured + Send + Sync {}
+
+impl<L: Limit<Future = NoWait> + Measured + Send + Sync> MeasuredLimit for L {}
+
+/// A limiter whose quota can be changed.
+trait LiveQuota: Send + Sync {
     fn quota(&self) -> Quota;
 
     fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError>;
 }
 
-impl<A: Algorithm + Send + Sync> LiveLimit for RateLimiter<A, DefaultClock> {
+impl<A: Algorithm + Send + Sync> LiveQuota for RateLimiter<A, DefaultClock> {
     fn quota(&self) -> Quota {
-        RateLimiter::quota(self)
+        self.quota()
     }
 
     fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-        RateLimiter::set_quota(self, quota)
+        self.set_quota(quota)
     }
 }
 
 type Limits<K, A> = KeyedLimiter<K, DefaultClock, Seed, A>;
 
-/// A limit for each client.
-struct PerClient<A> {
-    limits: Limits<ClientAddress, A>,
-    proxies: TrustedProxies,
-    ipv6_prefix: u32,
-}
+impl<K: ?Sized, A: KeyedAlgorithm> LiveQuota for Limits<K, A>
+where
+    Self: Send + Sync,
+{
+    fn quota(&self) -> Quota {
+        self.quota()
+    }
 
-impl<A> PerClient<A> {
-    fn client(&self, head: &Head<'_>) -> Option<ClientAddress> {
-        let address = self.proxies.client_of(head.peer()?.ip(), head.headers);
-        Some(ClientAddress::with_ipv6_prefix(address, self.ipv6_prefix))
+    fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
+        self.set_quota(quota)
     }
 }
 
-impl<A: KeyedAlgorithm> Limit for PerClient<A> {
+/// A limit for each path.
+struct PerPath<A>(Arc<Limits<[u8], A>>);
+
+impl<A: KeyedAlgorithm> Limit for PerPath<A> {
     type Future = NoWait;
 
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-        match self.client(head) {
-            Some(client) => KeyedLimit::decide(&self.limits, &client, cost, detail),
-            None => Decision::Refuse(MissingPeer.into()),
-        }
+        KeyedLimit::decide(&self.0, head.uri.path().as_bytes(), cost, detail)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {
-        self.client(head).map(|client| client.to_string())
+        Some(head.uri.path().to_owned())
     }
 }
 
-/// A limit for each path or each value of a header.
-struct PerText<A> {
-    limits: Limits<[u8], A>,
-    part: RequestPart,
-}
-
-enum RequestPart {
-    Path,
-    Header(HeaderName),
-}
-
-impl<A> PerText<A> {
-    /// Returns the key. Requests without the header share one.
-    fn text<'a>(&self, head: &Head<'a>) -> &'a [u8] {
-        match &self.part {
-            RequestPart::Path => head.uri.path().as_bytes(),
-            RequestPart::Header(name) => head.headers.get(name).map_or(&[], |value| value.as_bytes()),
-        }
+#[cfg(feature = "metrics")]
+impl<A: KeyedAlgorithm> damper_metrics::Source for PerPath<A> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.0.read(readings);
     }
 }
-
-impl<A: KeyedAlgorithm> Limit for PerText<A> {
-    type Future = NoWait;
-
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-        KeyedLimit::decide(&self.limits, self.text(head), cost, detail)
-    }
-
-    fn key(&self, head: &Head<'_>) -> Option<String> {
-        Some(String::from_utf8_lossy(self.text(head)).into_owned()).filter(|text| !text.is_empty())
-    }
-}
-
-/// Implements `LiveLimit` for limits per key by the quota of their limiters.
-macro_rules! live_limit_per_key {
-    ($($limit:ident),+) => {$(
-        impl<A: KeyedAlgorithm> LiveLimit for $limit<A>
-        where
-            Self: Send + Sync,
-        {
-            fn quota(&self) -> Quota {
-                self.limits.quota()
-            }
-
-            fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-                self.limits.set_quota(quota)
-            }
-        }
-
-        #[cfg(feature = "metrics")]
-        impl<A: KeyedAlgorithm> damper_metrics::Source for $limit<A> {
-            fn read(&self, readings: &damper_metrics::Readings<'_>) {
-                self.limits.read(readings);
-            }
-        }
-    )+};
-}
-
-live_limit_per_key!(PerClient, PerText);
 
 /// The reason why a limit cannot be built from its settings.
 #[derive(Clone, PartialEq, Eq)]
@@ -226,13 +179,17 @@ impl RateLimitSettings {
     /// [`ConfiguredLimitError`], never with settings in their ranges.
     pub fn limit(&self) -> Result<ConfiguredLimit, ConfiguredLimitError> {
         if self.key == LimitKey::Global {
-            return Ok(ConfiguredLimit(match self.algorithm {
-                LimitAlgorithm::TokenBucket => Arc::new(self.limiter()),
-                LimitAlgorithm::LeakyBucket => Arc::new(self.leaky_bucket()),
-                LimitAlgorithm::FixedWindow => Arc::new(self.fixed_window()),
-                LimitAlgorithm::SlidingCounter => Arc::new(self.sliding_counter().map_err(AlgorithmError::from)?),
-                LimitAlgorithm::SlidingLog => Arc::new(self.sliding_log().map_err(AlgorithmError::from)?),
-            }));
+            return Ok(match self.algorithm {
+                LimitAlgorithm::TokenBucket => ConfiguredLimit::of_all(self.limiter()),
+                LimitAlgorithm::LeakyBucket => ConfiguredLimit::of_all(self.leaky_bucket()),
+                LimitAlgorithm::FixedWindow => ConfiguredLimit::of_all(self.fixed_window()),
+                LimitAlgorithm::SlidingCounter => {
+                    ConfiguredLimit::of_all(self.sliding_counter().map_err(AlgorithmError::from)?)
+                }
+                LimitAlgorithm::SlidingLog => {
+                    ConfiguredLimit::of_all(self.sliding_log().map_err(AlgorithmError::from)?)
+                }
+            });
         }
         match self.algorithm {
             LimitAlgorithm::TokenBucket => self.limit_per_key::<TokenBucket>(),
@@ -245,34 +202,51 @@ impl RateLimitSettings {
     fn limit_per_key<A: KeyedAlgorithm + Send + Sync + 'static>(
         &self,
     ) -> Result<ConfiguredLimit, ConfiguredLimitError> {
-        let part = match &self.key {
+        match &self.key {
             LimitKey::Global | LimitKey::Client => {
                 let proxies = TrustedProxies::new(self.trusted_proxies.iter().map(ToString::to_string))?;
                 let proxies = match self.proxy_header {
                     ProxyHeader::XForwardedFor => proxies,
                     ProxyHeader::Forwarded => proxies.forwarded(),
                 };
-                let (limits, ipv6_prefix) = (self.limits::<_, A>()?, self.ipv6_prefix);
-                return Ok(ConfiguredLimit(Arc::new(PerClient { limits, proxies, ipv6_prefix })));
+                let of = |limits| PerClient::new(limits).behind(proxies).ipv6_prefix(self.ipv6_prefix);
+                Ok(ConfiguredLimit::of_each(self.limits::<_, A>()?, of))
             }
-            LimitKey::Path => RequestPart::Path,
+            LimitKey::Path => Ok(ConfiguredLimit::of_each(self.limits::<_, A>()?, PerPath)),
             LimitKey::Header(name) => {
-                let header = HeaderName::from_bytes(name.as_bytes());
-                RequestPart::Header(header.map_err(|_| ConfiguredLimitError::Header(name.clone()))?)
+                let header =
+                    HeaderName::from_bytes(name.as_bytes()).map_err(|_| ConfiguredLimitError::Header(name.clone()))?;
+                Ok(ConfiguredLimit::of_each(self.limits::<_, A>()?, |limits| ByHeader::new(header, limits)))
             }
-        };
-        Ok(ConfiguredLimit(Arc::new(PerText { limits: self.limits::<_, A>()?, part })))
+        }
     }
 
-    fn limits<K: Hash + ?Sized, A: KeyedAlgorithm>(&self) -> Result<Limits<K, A>, KeyedLimiterError> {
-        self.keyed_builder::<K>().algorithm::<A>().build()
+    fn limits<K: Hash + ?Sized, A: KeyedAlgorithm>(&self) -> Result<Arc<Limits<K, A>>, KeyedLimiterError> {
+        self.keyed_builder::<K>().algorithm::<A>().build().map(Arc::new)
     }
 }
 
 impl ConfiguredLimit {
+    /// One limit for all requests.
+    fn of_all<A: Algorithm + Send + Sync + 'static>(limiter: RateLimiter<A, DefaultClock>) -> Self {
+        let limiter = Arc::new(limiter);
+        Self { limit: Arc::clone(&limiter) as _, limiter }
+    }
+
+    /// The limits of these keys.
+    fn of_each<K, A, L>(limiter: Arc<Limits<K, A>>, limit: impl FnOnce(Arc<Limits<K, A>>) -> L) -> Self
+    where
+        K: ?Sized + 'static,
+        A: KeyedAlgorithm + 'static,
+        Limits<K, A>: Send + Sync,
+        L: MeasuredLimit + 'static,
+    {
+        Self { limit: Arc::new(limit(Arc::clone(&limiter))), limiter }
+    }
+
     /// Returns the quota in force.
     pub fn quota(&self) -> Quota {
-        self.0.quota()
+        self.limiter.quota()
     }
 }
 
@@ -280,18 +254,18 @@ impl Limit for ConfiguredLimit {
     type Future = NoWait;
 
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-        self.0.decide(head, cost, detail)
+        self.limit.decide(head, cost, detail)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {
-        self.0.key(head)
+        self.limit.key(head)
     }
 }
 
 #[cfg(feature = "metrics")]
 impl damper_metrics::Source for ConfiguredLimit {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        self.0.read(readings);
+        self.limit.read(readings);
     }
 }
 
@@ -309,7 +283,7 @@ impl Reload<RateLimitSettings> for ConfiguredLimit {
     fn can_apply(&self, start: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
         // Whether a quota is valid does not depend on the number of keys.
         let probe = RateLimitSettings { max_keys: 1, ..start.clone() }.limit().map_err(|error| error.to_string())?;
-        probe.0.set_quota(new.effective_quota()).map_err(|error| error.to_string())
+        probe.limiter.set_quota(new.effective_quota()).map_err(|error| error.to_string())
     }
 
     fn may_refuse(&self) -> bool {
@@ -317,6 +291,6 @@ impl Reload<RateLimitSettings> for ConfiguredLimit {
     }
 
     fn apply(&self, _: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
-        set_quota(|| self.0.set_quota(new.effective_quota()))
+        set_quota(|| self.limiter.set_quota(new.effective_quota()))
     }
 }

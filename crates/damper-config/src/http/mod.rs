@@ -41,4 +41,4 @@ pub use repeating::Repeating;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub use server_concurrency::ServerConcurrencyLimit;
 #[cfg(all(feature = "tower", feature = "tokio"))]
-pub use server_stack::{ConfiguredServerParts, ConfiguredServerStack, OptionalLimit};
+pub use server_stack::{ConfiguredServerParts, ConfiguredServerStack};

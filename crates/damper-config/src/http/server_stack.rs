@@ -5,8 +5,7 @@ use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::ServerLayers;
 use damper_core::time::TokioSleep;
 use damper_http::{
-    ConcurrencyLayer, DeadlineLayer, Decision, Detail, Head, Headers, Limit, NoPart, NoWait, RateLimitLayer,
-    STALL_LIMIT, ServerStack, server_stack,
+    ConcurrencyLayer, DeadlineLayer, Head, Headers, NoPart, RateLimitLayer, STALL_LIMIT, ServerStack, server_stack,
 };
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,7 +17,7 @@ use tower_layer::Layer;
 pub type ConfiguredServerParts = ServerStack<
     DeadlineLayer<TokioSleep>,
     NoPart,
-    RateLimitLayer<OptionalLimit>,
+    RateLimitLayer<Option<ConfiguredLimit>>,
     ConcurrencyLayer<ServerConcurrencyLimit>,
 >;
 
@@ -34,7 +33,7 @@ type Predicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub struct ConfiguredServerStack {
     deadline: DeadlineLayer<TokioSleep>,
-    limit: OptionalLimit,
+    limit: Option<ConfiguredLimit>,
     headers: Headers,
     concurrency: ServerConcurrencyLimit,
     exempt: Option<Predicate>,
@@ -72,7 +71,7 @@ impl ServerLayers {
         let limit = if self.stack.ratelimit() { Some(self.ratelimit.limit()?) } else { None };
         Ok(ConfiguredServerStack {
             deadline: if self.stack.deadline() { self.deadline.layer() } else { DeadlineLayer::propagating() },
-            limit: OptionalLimit(limit),
+            limit,
             headers: self.ratelimit.layer_headers(),
             concurrency: ServerConcurrencyLimit::of(self),
             exempt,
@@ -134,12 +133,12 @@ where
 
 impl Reload<ServerLayers> for ConfiguredServerStack {
     fn takes(&self, change: &SettingChange) -> bool {
-        let limit = self.limit.0.as_ref().filter(|_| change.is_in("ratelimit"));
+        let limit = self.limit.as_ref().filter(|_| change.is_in("ratelimit"));
         limit.is_some_and(|limit| limit.takes(change)) || self.concurrency.takes(change)
     }
 
     fn can_apply(&self, start: &ServerLayers, new: &ServerLayers) -> Result<(), String> {
-        self.limit.0.as_ref().map_or(Ok(()), |limit| limit.can_apply(&start.ratelimit, &new.ratelimit))
+        self.limit.as_ref().map_or(Ok(()), |limit| limit.can_apply(&start.ratelimit, &new.ratelimit))
     }
 
     fn may_refuse(&self) -> bool {
@@ -147,7 +146,7 @@ impl Reload<ServerLayers> for ConfiguredServerStack {
     }
 
     fn apply(&self, old: &ServerLayers, new: &ServerLayers) -> Result<(), String> {
-        if let Some(limit) = &self.limit.0 {
+        if let Some(limit) = &self.limit {
             apply_changed(limit, &old.ratelimit, &new.ratelimit)?;
         }
         self.concurrency.apply(old, new)
@@ -170,15 +169,6 @@ impl damper_metrics::NamedSource for ConfiguredServerStack {
     }
 }
 
-#[cfg(feature = "metrics")]
-impl damper_metrics::Source for OptionalLimit {
-    fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        if let Some(limit) = &self.0 {
-            limit.read(readings);
-        }
-    }
-}
-
 impl fmt::Debug for ConfiguredServerStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { deadline, limit, headers, concurrency, exempt: _ } = self;
@@ -188,23 +178,5 @@ impl fmt::Debug for ConfiguredServerStack {
             .field("headers", headers)
             .field("concurrency", concurrency)
             .finish_non_exhaustive()
-    }
-}
-
-/// A limit, or none, which lets every request pass.
-#[derive(Clone, Debug)]
-#[cfg(all(feature = "tower", feature = "tokio"))]
-pub struct OptionalLimit(Option<ConfiguredLimit>);
-
-impl Limit for OptionalLimit {
-    type Future = NoWait;
-
-    #[inline]
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-        self.0.as_ref().map_or(Decision::Pass(None), |limit| limit.decide(head, cost, detail))
-    }
-
-    fn key(&self, head: &Head<'_>) -> Option<String> {
-        self.0.as_ref()?.key(head)
     }
 }

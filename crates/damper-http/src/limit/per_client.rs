@@ -116,12 +116,16 @@ impl<C: Clock, S: BuildHasher, A: KeyedAlgorithm> PerClient<Local<C, S, A>> {
 }
 
 impl<T> PerClient<T> {
-    pub(crate) fn behind(&mut self, proxies: TrustedProxies) {
-        self.proxies = Some(proxies);
+    /// Trusts these proxies to report the client's address on their connections. Default: none.
+    #[must_use]
+    pub fn behind(self, proxies: TrustedProxies) -> Self {
+        Self { proxies: Some(proxies), ..self }
     }
 
-    pub(crate) fn ipv6_prefix(&mut self, bits: u32) {
-        self.ipv6_prefix = bits;
+    /// Sets by how many bits IPv6 addresses are grouped; more than 128 are 128. Default: 64.
+    #[must_use]
+    pub fn ipv6_prefix(self, bits: u32) -> Self {
+        Self { ipv6_prefix: bits, ..self }
     }
 
     #[inline]

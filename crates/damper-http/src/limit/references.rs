@@ -1,4 +1,4 @@
-//! Limits behind references, `Arc`s and `Box`es.
+//! Limits behind references, `Arc`s and `Box`es, and limits that may be absent.
 
 use super::{Decision, Detail, KeyedLimit, Limit};
 use crate::Head;
@@ -34,3 +34,17 @@ macro_rules! limits_behind {
 }
 
 limits_behind!(&L, Arc<L>, Box<L>);
+
+/// A limit, or none, which lets every request pass.
+impl<L: Limit> Limit for Option<L> {
+    type Future = L::Future;
+
+    #[inline]
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<L::Future> {
+        self.as_ref().map_or(Decision::Pass(None), |limit| limit.decide(head, cost, detail))
+    }
+
+    fn key(&self, head: &Head<'_>) -> Option<String> {
+        self.as_ref()?.key(head)
+    }
+}

@@ -21,7 +21,7 @@ pub struct Decided<T> {
     pub(super) candidate: CandidateAnswer,
 }
 
-/// A request that may pass has the standing of the limit if that is asked for; an exempt one has no permit.
+/// An exempt request has no permit, another one the standing of the limit if that is asked for.
 impl<L: Limit> Gate for RateLimitSettings<L> {
     type Permit = Option<Decided<Option<Standing>>>;
     type Refusal = Decided<Refusal>;

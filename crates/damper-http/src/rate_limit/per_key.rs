@@ -161,7 +161,7 @@ impl<T: Clone> RateLimitLayer<PerClient<T>> {
     /// ```
     #[must_use]
     pub fn behind(self, proxies: TrustedProxies) -> Self {
-        self.with(|settings| settings.limit.behind(proxies))
+        self.with(|settings| settings.limit = settings.limit.clone().behind(proxies))
     }
 
     /// Sets by how many bits IPv6 addresses are grouped; more than 128 are 128.
@@ -169,6 +169,6 @@ impl<T: Clone> RateLimitLayer<PerClient<T>> {
     /// Default: 64, what a home or a host is given.
     #[must_use]
     pub fn ipv6_prefix(self, bits: u32) -> Self {
-        self.with(|settings| settings.limit.ipv6_prefix(bits))
+        self.with(|settings| settings.limit = settings.limit.clone().ipv6_prefix(bits))
     }
 }

@@ -14,7 +14,7 @@ use damper_core::gate::{AnswerOf, Ask, Permit};
 use damper_tower::{Side, Stand};
 use http::{Request, Response};
 
-/// What follows from a decision when the response is there.
+/// The consequence of a decision for the response.
 pub enum AfterResponse<L> {
     /// Nothing.
     Nothing,
