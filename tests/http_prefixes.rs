@@ -153,7 +153,7 @@ async fn headers_report_the_tightest_limit() {
     assert_eq!(answered(in_network(0, 2)).await, [site, r#""default";r=0;t=20"#, "20"]);
     assert_eq!(answered(in_network(0, 0)).await, [site, r#""default";r=0;t=20"#, "20"], "both refuse");
     let limited = limited(ask(&limit, in_network(0, 0)));
-    assert_eq!(limited.retry_after, Some(Duration::from_secs(20)));
+    assert_eq!(limited.retry_after(), Some(Duration::from_secs(20)));
     clock.advance(Duration::from_secs(20));
     assert!(passes(&limit, in_network(0, 0)), "the request passes after the stated wait");
 }

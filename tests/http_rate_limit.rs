@@ -15,14 +15,19 @@
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
+use axum::Router;
+use axum::body::Body as AxumBody;
+use axum::extract::Path;
+use axum::routing::get;
 use bytes::Bytes;
 use damper::http::{
-    Body, ByKey, Head, Headers, Limit, MissingPeer, NoWait, PeerAddress, PerClient, RateLimitLayer, Standing,
+    Body, ByKey, Head, Headers, Limit, MissingPeer, NoWait, PeerAddress, PerClient, RateLimitLayer, RefusalResponse,
+    Refused, Standing,
 };
 use damper::wire::TrustedProxies;
 use damper::{
-    ClientAddress, CoarseClock, FixedWindow, KeyedLimiter, LimitSet, Limiter, ManualClock, Quota, RateLimiter,
-    RateLimiter32, Striped,
+    Bulkhead, CallError, CircuitBreaker, ClientAddress, CoarseClock, FixedWindow, KeyedLimiter, LimitSet, Limiter,
+    ManualClock, Quota, RateLimiter, RateLimiter32, Striped,
 };
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
@@ -390,6 +395,48 @@ async fn refusals_forbid_caching() {
     assert!(!response.headers().contains_key(CACHE_CONTROL), "the service's response is unchanged");
 }
 
+/// Refusals of all kinds, in a handler that asks a gate itself.
+#[tokio::test]
+async fn refusals_make_their_own_responses() {
+    async fn refused(Path(by): Path<String>) -> Result<(), Response<String>> {
+        let limiter = RateLimiter::with_clock(Quota::per_minute(2), ManualClock::new());
+        match &*by {
+            "limit" => {
+                limiter.check_n(2).and_then(|_| limiter.check()).map(drop).map_err(RefusalResponse::into_response)
+            }
+            "never" => limiter.check_n(3).map(drop).map_err(RefusalResponse::into_response),
+            "breaker" => {
+                let breaker = CircuitBreaker::default();
+                breaker.force_open();
+                breaker.call(|| Ok::<_, Infallible>(())).map_err(|error| match error {
+                    CallError::Refused(open) => open.into_response(),
+                    CallError::Failed(never) => match never {},
+                })
+            }
+            _ => Bulkhead::new(0).try_acquire().map(drop).map_err(RefusalResponse::into_response),
+        }
+    }
+    let app = Router::new().route("/{by}", get(refused));
+    for (by, status, retry_after, text) in [
+        ("limit", 429, Some("30"), "rate limit exceeded, retry in 30 s\n"),
+        ("never", 429, None, "rate limit exceeded: more tokens asked for than the burst\n"),
+        ("breaker", 503, None, "circuit forced open\n"),
+        ("bulkhead", 503, None, "too many calls in flight, limit 0\n"),
+    ] {
+        let response =
+            app.clone().oneshot(Request::get(format!("/{by}")).body(AxumBody::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), status, "{by}");
+        let headers = response.headers();
+        assert_eq!(headers.get(RETRY_AFTER).map(|wait| wait.to_str().unwrap()), retry_after, "{by}");
+        assert_eq!(
+            (&headers[CACHE_CONTROL], &headers[CONTENT_TYPE]),
+            (&"no-store".parse().unwrap(), &"text/plain; charset=utf-8".parse().unwrap())
+        );
+        assert!(Refused::is_in(response.extensions()));
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), text, "{by}");
+    }
+}
+
 /// Where no request waits, none keeps the service.
 #[tokio::test]
 async fn service_that_is_not_clone_stands_behind_a_limit() {
@@ -484,8 +531,8 @@ async fn on_limited_is_called_before_the_refusal_is_sent() {
     assert!(seen.try_recv().is_err());
     client.get("/second").await;
     let (path, refusal) = seen.try_recv().unwrap();
-    assert_eq!((path.as_str(), refusal.retry_after), ("/second", Some(Duration::from_secs(1))));
-    assert_eq!(refusal.standing, Standing::new(Quota::per_second(1), 0, Some(Duration::from_secs(1))));
+    assert_eq!((path.as_str(), refusal.retry_after()), ("/second", Some(Duration::from_secs(1))));
+    assert_eq!(refusal.standing(), Standing::new(Quota::per_second(1), 0, Some(Duration::from_secs(1))));
 }
 
 /// The caller keeps the limiter and changes its quota.

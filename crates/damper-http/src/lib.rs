@@ -218,7 +218,7 @@ pub use pacing::{
     Unjudged,
 };
 pub use peer::{MissingPeer, PeerAddress};
-pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, Refused};
+pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, RefusalResponse, Refused};
 pub use retry::{
     Budgets, Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HostBudgets, HttpRetries, Idempotent,
     ReplayableBody, RetryLayer, RetryProtocol, Retrying, RetryingFuture, TransientFailures,

@@ -30,7 +30,7 @@ pub fn refusal_body(
     id_of: impl Fn(&Head<'_>) -> Option<String> + Send + Sync + 'static,
 ) -> impl Fn(&Head<'_>, &Limited) -> (&'static str, Bytes) + Send + Sync + 'static {
     move |head, limited| {
-        let usage = RateLimitUsage::of_standing(&limited.standing);
+        let usage = RateLimitUsage::of_standing(&limited.standing());
         let response = Response::error(id_of(head), RateLimited::by_layer(limited))
             .with_meta(usage.map(Meta::of).unwrap_or_default());
         (JSON, response.to_json())

@@ -136,7 +136,7 @@ impl IntoStatus for LimitSetRefusal {
 
 impl IntoStatus for Limited {
     fn into_status(self) -> Status {
-        status(Code::ResourceExhausted, &self, self.retry_after)
+        status(Code::ResourceExhausted, &self, self.retry_after())
     }
 }
 

@@ -74,7 +74,7 @@ impl Protocol {
     #[cold]
     pub(super) fn response(&self, exceeded: DeadlineExceeded) -> Response<Bytes> {
         match self {
-            Self::Http => plain_text(StatusCode::GATEWAY_TIMEOUT, &exceeded),
+            Self::Http => plain_text(StatusCode::GATEWAY_TIMEOUT, &exceeded).map(Bytes::from),
             #[cfg(feature = "tonic")]
             Self::Grpc { content_type } => {
                 let status = grpc::status(Code::DeadlineExceeded, &exceeded, None);

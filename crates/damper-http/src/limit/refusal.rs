@@ -86,12 +86,9 @@ impl gate::Refusal for Refusal {
 
 /// The refusal of a request over the limit. Displayed as `rate limit exceeded, retry in 1.2 s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Limited {
-    /// The shortest wait after which the request could pass; `None` if no wait helps.
-    pub retry_after: Option<Duration>,
-    /// The standing of the limit.
-    pub standing: Standing,
+    retry_after: Option<Duration>,
+    standing: Standing,
 }
 
 impl Limited {
@@ -99,6 +96,18 @@ impl Limited {
     #[must_use]
     pub fn new(retry_after: Option<Duration>, standing: Standing) -> Self {
         Self { retry_after, standing }
+    }
+
+    /// Returns the shortest wait after which the request could pass; `None` if no wait helps.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Returns the standing of the limit.
+    #[must_use]
+    pub const fn standing(&self) -> Standing {
+        self.standing
     }
 
     /// Creates the refusal of a limiter with this quota.

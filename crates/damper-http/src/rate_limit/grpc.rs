@@ -87,7 +87,7 @@ pub fn refusal_status<L: Limit<Future = NoWait>>(layer: &RateLimitLayer<L>, requ
 
 fn status_of(refusal: &Refusal) -> Status {
     match refusal {
-        Refusal::Limited(limited) => status(Code::ResourceExhausted, limited, limited.retry_after),
+        Refusal::Limited(limited) => status(Code::ResourceExhausted, limited, limited.retry_after()),
         // The message leaves out the error's source, which is for callbacks and logs and not for clients.
         Refusal::Failed(error) => uncached(Status::internal(error.to_string())),
     }

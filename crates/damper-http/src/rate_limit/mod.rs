@@ -12,6 +12,7 @@
 // | `side` | the gate before a server: refusals are responses, and responses get headers or correct the cost |
 // | `body` | the body of a response |
 // | `refusal_body` | the response to a request that may not pass, of other layers too |
+// | `refusal_response` | the response of a handler that asked a gate itself |
 // | `refused` | the mark of such a response |
 // | `grpc` | that response in gRPC |
 
@@ -24,6 +25,7 @@ mod headers;
 mod layer;
 mod per_key;
 pub(crate) mod refusal_body;
+mod refusal_response;
 mod refused;
 mod settings;
 mod shadow;
@@ -32,6 +34,7 @@ mod side;
 pub use body::Body;
 pub use headers::Headers;
 pub use layer::RateLimitLayer;
+pub use refusal_response::RefusalResponse;
 pub use refused::Refused;
 
 /// A service behind a limit. Made by [`RateLimitLayer`].

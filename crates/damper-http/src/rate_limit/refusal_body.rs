@@ -33,7 +33,7 @@ impl<T: Display> RefusalBody<T> {
     /// Caches must not store it: it is for one client, at one time.
     pub(crate) fn response(&self, head: &Head<'_>, status: StatusCode, refusal: &T) -> Response<Bytes> {
         match self {
-            Self::Text => uncached(status, Some(TEXT), line(refusal)),
+            Self::Text => plain_text(status, refusal).map(Bytes::from),
             Self::Problem => uncached(status, Some(PROBLEM), problem(status, refusal)),
             Self::Custom(body) => {
                 let (content_type, bytes) = body(head, refusal);
@@ -91,21 +91,21 @@ impl Write for JsonText<'_> {
 }
 
 /// Returns a response of one line of text, which caches must not store.
-pub(crate) fn plain_text(status: StatusCode, text: &impl Display) -> Response<Bytes> {
+pub(crate) fn plain_text(status: StatusCode, text: &impl Display) -> Response<String> {
     uncached(status, Some(TEXT), line(text))
 }
 
 /// Returns a line of text. The usual ones fit the room that is reserved.
-fn line(text: &impl Display) -> Bytes {
+fn line(text: &impl Display) -> String {
     let mut line = String::with_capacity(64);
     // Writing to a string cannot fail.
     _ = writeln!(line, "{text}");
-    line.into()
+    line
 }
 
 /// Returns a response that caches must not store.
-fn uncached(status: StatusCode, content_type: Option<HeaderValue>, bytes: Bytes) -> Response<Bytes> {
-    let mut response = Response::new(bytes);
+fn uncached<T>(status: StatusCode, content_type: Option<HeaderValue>, body: T) -> Response<T> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     if let Some(content_type) = content_type {

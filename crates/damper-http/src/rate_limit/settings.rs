@@ -195,7 +195,7 @@ impl<L: Limit> RateLimitSettings<L> {
         let mut response = Refused::mark(self.response_in_protocol(head, refusal));
         if let Refusal::Limited(limited) = refusal {
             // `RateLimit` and a `Retry-After` beside it name the same time.
-            let standing = Standing::new(limited.standing.quota, limited.standing.remaining, limited.retry_after);
+            let standing = Standing::new(limited.standing().quota, limited.standing().remaining, limited.retry_after());
             self.write_headers(response.headers_mut(), standing);
         }
         Box::new(response)
@@ -210,13 +210,13 @@ impl<L: Limit> RateLimitSettings<L> {
         match refusal {
             Refusal::Limited(limited) => {
                 let mut response = self.body.response(head, StatusCode::TOO_MANY_REQUESTS, limited);
-                if let Some(wait) = limited.retry_after {
+                if let Some(wait) = limited.retry_after() {
                     response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
                 }
                 response
             }
             // The body leaves out the error's source, which is for callbacks and logs and not for clients.
-            Refusal::Failed(error) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, error),
+            Refusal::Failed(error) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, error).map(Bytes::from),
         }
     }
 }

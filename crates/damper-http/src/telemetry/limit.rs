@@ -102,8 +102,8 @@ impl LimitTelemetry {
         {
             let key = key.as_deref().map(|key| &key[..key.floor_char_boundary(LONGEST_KEY)]);
             let (method, path) = (head.method.as_str(), head.uri.path());
-            let retry_after_ms = limited.retry_after.map(millis);
-            let quota = limited.standing.quota;
+            let retry_after_ms = limited.retry_after().map(millis);
+            let quota = limited.standing().quota;
             tracing::debug!(
                 target: "damper", limit = name, method, path, key, retry_after_ms, %quota, suppressed, "{limited}"
             );

@@ -58,8 +58,8 @@ impl RateLimited {
     /// Creates the details of a refusal by a layer of `damper::http`.
     #[must_use]
     pub fn by_layer(limited: &Limited) -> Self {
-        let quota = limited.standing.quota;
-        Self::new(quota.burst_size(), quota.refill_window(), limited.retry_after)
+        let quota = limited.standing().quota;
+        Self::new(quota.burst_size(), quota.refill_window(), limited.retry_after())
     }
 
     fn new(limit: u32, window: Option<Duration>, retry_after: Option<Duration>) -> Self {

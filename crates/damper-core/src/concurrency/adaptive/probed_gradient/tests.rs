@@ -531,7 +531,7 @@ fn cut_while_the_mix_changes_is_measured_at_the_old_limit_first() {
     }
 }
 
-/// A probe that measured fast calls has cut the limit. No queue is back at once: the next cut is checked.
+/// A probe that measured fast calls has cut the limit. No queue is back at once.
 #[test]
 fn slow_calls_soon_after_a_cut_are_another_mix() {
     for (seconds_later, limit) in [(2, 11), (3, 6)] {

@@ -1,0 +1,55 @@
+//! The response of a handler that was refused by a gate which it asked itself.
+
+use super::Refused;
+use super::refusal_body::plain_text;
+use crate::wire::{self, RateLimitHeaders};
+use alloc::string::String;
+use damper_core::gate::{Refusal, Standing};
+use http::header::RETRY_AFTER;
+use http::{Response, StatusCode};
+
+/// Makes the response of a server from the refusal of any [gate](damper_core::gate).
+///
+/// It is for handlers that ask a limiter, a breaker or a bulkhead themselves, because no layer can know what a request costs.
+///
+/// # Examples
+///
+/// A handler of axum that pays for its searches, of which a request has between none and twenty:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::http::RefusalResponse;
+/// use damper::{Quota, RateLimiter};
+/// use http::Response;
+///
+/// static SEARCHES: RateLimiter = RateLimiter::new(Quota::per_second(100));
+///
+/// async fn search(words: Vec<String>) -> Result<String, Response<String>> {
+///     SEARCHES.check_n(words.len() as u32).map_err(RefusalResponse::into_response)?;
+///     Ok(format!("{} results", words.len()))
+/// }
+///
+/// # let denied = RateLimiter::new(Quota::per_hour(1)).check_n(2).unwrap_err();
+/// assert_eq!(denied.into_response().status(), 429);
+/// ```
+pub trait RefusalResponse: Refusal {
+    /// Returns the response: `429`, `503` or `500` by the [kind](Refusal::kind), with a line of text.
+    ///
+    /// It has `Retry-After` (whole seconds, rounded up, at least 1) if a wait helps and is known, `RateLimit` and `RateLimit-Policy` if
+    /// the refusal has a [standing](Refusal::standing), `Cache-Control: no-store`, and the mark of [`Refused`].
+    fn into_response(self) -> Response<String> {
+        let kind = self.kind().http_status();
+        let status = StatusCode::from_u16(kind).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        let mut response = Refused::mark(plain_text(status, &self));
+        let wait = self.retry_after();
+        if let Some(Standing { quota, remaining, .. }) = self.standing() {
+            RateLimitHeaders::default().write(response.headers_mut(), quota, remaining, wait);
+        }
+        if let Some(wait) = wait {
+            response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
+        }
+        response
+    }
+}
+
+impl<R: Refusal> RefusalResponse for R {}
