@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{hint, thread};
-use support::{Upstream, serve};
+use support::{ClosedPort, Upstream, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Service, ServiceBuilder, ServiceExt};
@@ -52,11 +52,6 @@ fn client() -> Client<HttpConnector, Empty<Bytes>> {
 
 fn empty<B: Default>() -> Request<B> {
     Request::new(B::default())
-}
-
-/// Returns an address on which no server listens.
-async fn closed_port() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap()
 }
 
 /// Sends a request and reads the response to its end.
@@ -125,7 +120,8 @@ async fn client_errors_and_429_are_successes() {
 #[tokio::test]
 async fn transport_errors_trip_and_reach_the_caller() {
     let (_, breaker) = clocked(2);
-    let uri = format!("http://{}/", closed_port().await);
+    let port = ClosedPort::new();
+    let uri = format!("http://{}/", port.address());
     let mut client = CircuitBreakerLayer::new(breaker).layer(client());
     let mut get = async || {
         let request = Request::get(&uri).body(Empty::<Bytes>::new()).unwrap();
@@ -508,7 +504,8 @@ async fn closure_classifies_responses() {
         .layer(client());
     upstream.answer(StatusCode::BAD_GATEWAY);
     status(&mut client, &upstream).await.unwrap();
-    let uri = format!("http://{}/", closed_port().await);
+    let port = ClosedPort::new();
+    let uri = format!("http://{}/", port.address());
     assert!(client.call(Request::get(uri).body(Empty::new()).unwrap()).await.is_err());
     assert_eq!(breaker.state(), State::Closed);
     upstream.answer(StatusCode::NOT_FOUND);

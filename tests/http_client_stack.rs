@@ -31,7 +31,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::{Upstream, serve};
+use support::{ClosedPort, Upstream, serve};
 use tower::timeout::TimeoutLayer;
 use tower::{Service, ServiceBuilder, ServiceExt};
 
@@ -258,7 +258,8 @@ async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
 /// The caller's error says how the retries gave up, and has the transport's error in its chain.
 #[tokio::test]
 async fn boxed_errors_keep_the_retry_error() {
-    let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let port = ClosedPort::new();
+    let dead = port.address();
     let mut client = ServiceBuilder::new()
         .layer(ClientDeadlineLayer::new(DEADLINE))
         .map_err(RetryError::into_boxed)

@@ -741,7 +741,7 @@ mod hyper_services {
 
 #[cfg(feature = "hyper")]
 mod sockets {
-    use super::support::Upstream;
+    use super::support::{ClosedPort, Upstream};
     use super::*;
     use bytes::Bytes;
     use damper::http::CircuitBreakerLayer;
@@ -751,8 +751,6 @@ mod sockets {
     use hyper_util::client::legacy::Client;
     use hyper_util::client::legacy::connect::HttpConnector;
     use hyper_util::rt::TokioExecutor;
-    use std::net::Ipv4Addr;
-    use tokio::net::TcpListener;
     use tokio::task::JoinSet;
 
     fn client() -> Client<HttpConnector, Empty<Bytes>> {
@@ -818,9 +816,9 @@ mod sockets {
     /// Each attempt is refused, and the call returns the last refusal.
     #[tokio::test]
     async fn post_is_retried_while_its_connection_is_refused() {
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
+        let port = ClosedPort::new();
         let mut client = RetryLayer::new(quick(3)).layer(client());
-        let request = Request::post(format!("http://{address}/")).body(Empty::new()).unwrap();
+        let request = Request::post(format!("http://{}/", port.address())).body(Empty::new()).unwrap();
         let error = client.ready().await.unwrap().call(request).await.unwrap_err();
         assert_eq!((error.reason(), error.attempts()), (GaveUp::Attempts, 3));
         assert!(error.error().unwrap().is_connect());

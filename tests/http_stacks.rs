@@ -10,15 +10,16 @@ mod support;
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::concurrency::{FullCause, LimitBounds};
-use damper::gate::{Ending, Verdict};
+use damper::gate::{Answer, AnswerOf, Ask, Ending, Gate, Never, Refusal, RefusalKind, Verdict};
 use damper::http::{
-    AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer,
-    DeadlineLayer, Headers, HttpClient, PeerAddress, RateLimitLayer, RequestNotMade, ResponseHead, RetryLayer,
-    StackError, StackPart, Statuses, TimeoutUnit, TransientFailures, client_stack, server_stack,
+    AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ClientGate,
+    ConcurrencyLayer, DeadlineLayer, Head, Headers, HttpClient, PeerAddress, RateLimitLayer, RequestNotMade,
+    ResponseHead, RetryLayer, StackError, StackPart, Statuses, TimeoutUnit, TransientFailures, client_stack,
+    server_stack,
 };
 use damper::retry::{Failure, GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::throttle::{AdaptiveThrottle, Throttled};
-use damper::tower::{BulkheadLayer, LimitLayer};
+use damper::tower::{BulkheadLayer, GateLayer, LimitLayer};
 use damper::{
     Admission, AdmissionRequest, Backoff, BreakerConfig, Bulkhead, BulkheadFull, CallError, CircuitBreaker,
     CircuitOpen, Deadline, DeadlineExceeded, Denied, ManualClock, NotAdmitted, Quota, RateLimiter, Retry, RetryError,
@@ -32,6 +33,7 @@ use hyper_util::client::legacy::{self, Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use std::convert::Infallible;
 use std::error::Error;
+use std::fmt;
 use std::future::{Ready, pending, poll_fn, ready};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -39,7 +41,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use support::{Upstream, serve, serve_axum};
+use support::{ClosedPort, Upstream, serve, serve_axum};
 use tokio::sync::Semaphore;
 use tower::timeout::TimeoutLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -290,10 +292,68 @@ async fn every_subset_of_the_parts_responds() {
     assert_eq!(upstream.hits(), 132);
 }
 
+/// A gate that is closed for five seconds, and counts how often it is asked.
+#[derive(Clone, Default)]
+struct Closed(Arc<AtomicUsize>);
+
+#[derive(Clone, Debug)]
+struct ClosedForFiveSeconds;
+
+impl fmt::Display for ClosedForFiveSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("closed for 5 s")
+    }
+}
+
+impl Error for ClosedForFiveSeconds {}
+
+impl Refusal for ClosedForFiveSeconds {
+    fn kind(&self) -> RefusalKind {
+        RefusalKind::Unavailable
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Some(Duration::from_secs(5))
+    }
+}
+
+impl Gate for Closed {
+    type Permit = ();
+    type Refusal = ClosedForFiveSeconds;
+    type Wait = Never<(), ClosedForFiveSeconds>;
+}
+
+impl Ask<Head<'_>> for Closed {
+    fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Answer::Refuse(ClosedForFiveSeconds)
+    }
+}
+
+/// A refusal that damper does not know is one to all parts: it ends retries, the breaker ignores it, and the error has its wait.
+#[tokio::test]
+async fn gate_of_ones_own_refuses_in_a_stack() {
+    let (port, closed) = (ClosedPort::new(), Closed::default());
+    let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(1).build().unwrap()));
+    let mut client = client_stack()
+        .breakers(Arc::clone(&breaker))
+        .retry(quick(3))
+        .limit_layer(GateLayer::at(ClientGate::new(closed.clone())))
+        .service(transport());
+    let error = send(&mut client, request_to(port.address())).await.unwrap_err();
+    assert_eq!((error.part(), error.retry_after()), (StackPart::Limit, Some(Duration::from_secs(5))));
+    assert!(error.is_refusal(), "{error:?}");
+    assert_eq!(format!("{error:#}"), "call refused by the rate limit: call refused: closed for 5 s");
+    assert_eq!((closed.0.load(Ordering::Relaxed), breaker.state()), (1, State::Closed));
+    let refused: CallError<Box<dyn Error + Send + Sync>, _> = CallError::Refused(ClosedForFiveSeconds);
+    assert!(damper::is_refusal(&*refused.into_boxed()));
+}
+
 /// With any parts, a refused connection is the transport's error and can be downcast.
 #[tokio::test]
 async fn every_subset_of_the_parts_keeps_the_transports_error() {
-    let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let port = ClosedPort::new();
+    let dead = port.address();
     let mut clients: Vec<BoxedClient<Empties>> = Vec::new();
     subsets!(client_stack(), clients;
         attempt_timeout(LONG) deadline(LONG) retry(quick(2)) breaker_per_host(BreakerConfig::default()));
@@ -319,7 +379,8 @@ fn sentences(error: &StackError) -> Vec<String> {
 
 #[tokio::test]
 async fn chain_of_sources_repeats_no_message() {
-    let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let port = ClosedPort::new();
+    let dead = port.address();
     let upstream = Upstream::start().await;
     let mut errors = Vec::new();
     errors.push(send(&mut client_stack().retry(quick(2)).service(transport()), request_to(dead)).await.unwrap_err());
@@ -343,7 +404,8 @@ async fn chain_of_sources_repeats_no_message() {
 /// The first attempt finds no server, and the client's own limit refuses the second.
 #[tokio::test]
 async fn retry_that_a_limit_refuses_keeps_the_servers_failure() {
-    let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let port = ClosedPort::new();
+    let dead = port.address();
     let mut client = client_stack().retry(quick(3)).limit(Quota::per_hour(1)).service(transport());
     let error = send(&mut client, request_to(dead)).await.unwrap_err();
     assert_eq!((error.part(), error.attempts(), error.is_refusal()), (StackPart::Limit, Some(2), true));
@@ -529,7 +591,8 @@ async fn call_that_used_up_its_retries_is_one_failure() {
 /// The same with errors instead of responses: the classifiers look inside the stack's error.
 #[tokio::test]
 async fn errors_of_the_transport_count_once_at_the_breaker_and_refusals_never() {
-    let dead = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let port = ClosedPort::new();
+    let dead = port.address();
     let breaker = Arc::new(CircuitBreaker::new(failures(2)));
     let limit = Arc::new(RateLimiter::new(Quota::per_hour(1).burst(5)));
     let mut client = client_stack()

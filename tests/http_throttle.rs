@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use support::Upstream;
+use support::{ClosedPort, Upstream};
 use tower::timeout::TimeoutLayer;
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
@@ -84,10 +84,8 @@ where
 /// The port is closed, so each call is a refused connection.
 #[tokio::test]
 async fn dead_upstream_gets_one_of_a_hundred_calls_of_a_thousand_callers() {
-    // Bound and not listening, so that no other test gets the port and answers there.
-    let socket = tokio::net::TcpSocket::new_v4().unwrap();
-    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
-    let dead = socket.local_addr().unwrap();
+    let port = ClosedPort::new();
+    let dead = port.address();
     let (clock, hosts) = hosts();
     let client = ThrottleLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts))).layer(transport());
     let (mut made, mut sent) = (0, 0);

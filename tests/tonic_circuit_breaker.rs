@@ -306,7 +306,10 @@ async fn cancelled_call_records_no_verdict() {
 #[tokio::test]
 async fn transport_errors_trip_and_reach_the_caller() {
     let (_, breaker) = clocked(2);
-    let closed_port = tokio::net::TcpListener::bind((LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
+    // Bound and not listening, so that no other test gets it.
+    let port = tokio::net::TcpSocket::new_v4().unwrap();
+    port.bind((LOCALHOST, 0).into()).unwrap();
+    let closed_port = port.local_addr().unwrap();
     let bare = client(closed_port).unary(message("hello")).await.unwrap_err();
     let mut client = behind(&breaker, closed_port);
     for _ in 0..2 {

@@ -52,6 +52,23 @@ pub(crate) async fn serve_axum(app: axum::Router) -> SocketAddr {
     address
 }
 
+/// A port at which nothing answers.
+///
+/// It is bound and does not listen, so that no other test gets it while this is there.
+pub(crate) struct ClosedPort(TcpSocket);
+
+impl ClosedPort {
+    pub(crate) fn new() -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((LOCALHOST, 0).into()).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+}
+
 pub(crate) fn hello<B>(_: Request<B>) -> Ready<Result<Response<Full<Bytes>>, Infallible>> {
     ready(Ok(Response::new(Full::from("hello"))))
 }

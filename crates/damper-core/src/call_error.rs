@@ -3,6 +3,8 @@
 use crate::breaker::CircuitOpen;
 #[cfg(doc)]
 use crate::gate::NotSent;
+#[cfg(feature = "alloc")]
+use crate::gate::boxed_refusal;
 use crate::gate::{is_refusal, source_of_refusal};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
@@ -74,10 +76,10 @@ where
 {
     /// Puts the refusal or the error of the call into a box.
     ///
-    /// It is for services whose errors are in boxes already, and so are no errors themselves.
+    /// The refusal of a gate of your own stays in a `CallError<Infallible, R>`, by which [`is_refusal`](crate::is_refusal) knows it. It is for services whose errors are in boxes already, and so are no errors themselves.
     pub fn into_boxed(self) -> Box<dyn core::error::Error + Send + Sync> {
         match self {
-            Self::Refused(refusal) => Box::new(refusal),
+            Self::Refused(refusal) => boxed_refusal(refusal),
             Self::Failed(error) => error.into(),
         }
     }

@@ -53,7 +53,7 @@ mod own_gates;
 mod pair;
 mod per_key;
 mod permit;
-mod refusal;
+pub(crate) mod refusal;
 mod refusals;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod shared;
@@ -77,6 +77,8 @@ pub use measured::Measured;
 pub use pair::WaitBehind;
 pub use per_key::{AskKey, AskKeyCost, GateOfKey, GateStore, KeyOf, PerKey};
 pub use permit::Permit;
+#[cfg(feature = "alloc")]
+pub(crate) use refusal::boxed_refusal;
 pub(crate) use refusal::source_of_refusal;
 pub use refusal::{NotSent, Refusal, RefusalKind, is_refusal};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

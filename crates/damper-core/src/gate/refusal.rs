@@ -1,12 +1,18 @@
 //! Why a gate did not let a call pass, and how other gates know it.
 
 use super::Standing;
+#[cfg(feature = "alloc")]
+use crate::CallError;
 use crate::breaker::{CircuitOpen, source_of};
 #[cfg(feature = "alloc")]
 use crate::concurrency::NotAdmitted;
 use crate::concurrency::{BulkheadFull, LimitSetRefusal};
 use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::{PaceTooSlow, Throttled};
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
+#[cfg(feature = "alloc")]
+use core::convert::Infallible;
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
@@ -180,6 +186,12 @@ pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
             || error.is::<BulkheadFull>()
             || error.is::<NotSent>()
     })
+}
+
+/// Puts a refusal into a box, in which it is known to be one: that of a gate of your own as a [`CallError`].
+#[cfg(feature = "alloc")]
+pub fn boxed_refusal<R: Error + Send + Sync + 'static>(refusal: R) -> Box<dyn Error + Send + Sync> {
+    if is_refusal(&refusal) { Box::new(refusal) } else { Box::new(CallError::<Infallible, R>::Refused(refusal)) }
 }
 
 /// Returns the refusal, if it is known to be one, or else [`NotSent`]: the source of an error in its place.

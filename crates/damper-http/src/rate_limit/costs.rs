@@ -45,7 +45,7 @@ impl<L> Clone for ResponseCost<L> {
 }
 
 /// A request whose cost is to be corrected by its response.
-pub struct Unsettled<L> {
+pub(super) struct Unsettled<L> {
     parts: request::Parts,
     peer: Option<SocketAddr>,
     taken: u32,

@@ -14,10 +14,12 @@ use damper_core::gate::{AnswerOf, Ask, Permit};
 use damper_tower::{Side, Stand};
 use http::{Request, Response};
 
-/// The consequence of a decision for the response.
-pub enum AfterResponse<L> {
-    /// Nothing.
-    Nothing,
+/// The consequence of a decision for the response, if there is one.
+///
+/// In a box, because its size is copied with the future of every call, and by default no response of the service gets headers.
+pub struct AfterResponse<L>(Option<Box<Report<L>>>);
+
+enum Report<L> {
     /// Headers are written on the response.
     Headers(Standing, Arc<RateLimitSettings<L>>),
     /// The cost is corrected by the response.
@@ -51,13 +53,13 @@ impl<L: Limit, B, R, E> Side<Request<B>, Response<R>, E> for RateLimitLayer<L> {
 
     #[inline]
     fn hold(&self, permit: Option<Decided<Option<Standing>>>, request: &Request<B>) -> AfterResponse<L> {
-        let Some(Decided { decision: standing, cost, candidate }) = permit else { return AfterResponse::Nothing };
+        let Some(Decided { decision: standing, cost, candidate }) = permit else { return AfterResponse(None) };
         self.settings.record_allowed(&self.head(request), &candidate);
-        let Some(standing) = standing else { return AfterResponse::Nothing };
-        match Unsettled::of(&self.head(request), cost, standing, &self.settings) {
-            Some(unsettled) => AfterResponse::Settle(unsettled),
-            None => AfterResponse::Headers(standing, Arc::clone(&self.settings)),
-        }
+        let Some(standing) = standing else { return AfterResponse(None) };
+        AfterResponse(Some(Box::new(match Unsettled::of(&self.head(request), cost, standing, &self.settings) {
+            Some(unsettled) => Report::Settle(unsettled),
+            None => Report::Headers(standing, Arc::clone(&self.settings)),
+        })))
     }
 
     #[cold]
@@ -78,8 +80,8 @@ impl<L: Limit, B, R, E> Side<Request<B>, Response<R>, E> for RateLimitLayer<L> {
     fn respond(after: &mut Option<AfterResponse<L>>, result: Result<Response<R>, E>) -> Result<Response<Body<R>>, E> {
         let result = match after {
             // Apart, so that the response is not moved on its way to the caller.
-            None | Some(AfterResponse::Nothing) => result.map(|response| response.map(Body::service)),
-            Some(after) => result.map(|response| after.report(response).map(Body::service)),
+            None | Some(AfterResponse(None)) => result.map(|response| response.map(Body::service)),
+            Some(AfterResponse(Some(report))) => result.map(|response| report.on(response).map(Body::service)),
         };
         *after = None;
         result
@@ -97,11 +99,10 @@ impl<L> RateLimitLayer<L> {
     }
 }
 
-impl<L> AfterResponse<L> {
+impl<L> Report<L> {
     /// Writes headers, or corrects the cost.
-    fn report<R>(&self, mut response: Response<R>) -> Response<R> {
+    fn on<R>(&self, mut response: Response<R>) -> Response<R> {
         match self {
-            Self::Nothing => response,
             Self::Headers(standing, settings) => {
                 settings.write_headers(response.headers_mut(), *standing);
                 response
@@ -117,10 +118,6 @@ impl<L> AfterResponse<L> {
 
 impl<L> fmt::Debug for AfterResponse<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Nothing => "Nothing",
-            Self::Headers(..) => "Headers",
-            Self::Settle(_) => "Settle",
-        })
+        f.debug_struct("AfterResponse").field("is_reported", &self.0.is_some()).finish_non_exhaustive()
     }
 }

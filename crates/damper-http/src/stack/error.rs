@@ -10,6 +10,7 @@ use core::iter::successors;
 use core::time::Duration;
 use damper_core::breaker::CircuitOpen;
 use damper_core::concurrency::NotAdmitted;
+use damper_core::gate::NotSent;
 use damper_core::internal::source_of;
 use damper_core::is_refusal;
 use damper_core::limit::{Denied, LimitSetDenied};
@@ -216,7 +217,8 @@ pub(crate) fn reason_of(error: &StackError) -> String {
     let mut reason = String::new();
     // An error in the chain may repeat the message of another: a status repeats its source, and a layer's own error may repeat this one.
     let mut said = alloc::vec![error.to_string()];
-    for error in successors(error.source(), |&error| error.source()) {
+    // That the call was not sent is said by the part's name.
+    for error in successors(error.source(), |&error| error.source()).filter(|error| !error.is::<NotSent>()) {
         let text = text_of(error);
         if said.iter().any(|earlier| earlier.contains(&text)) {
             continue;

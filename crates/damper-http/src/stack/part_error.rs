@@ -4,6 +4,8 @@ use super::{BoxError, StackError, StackPart, StackProtocol};
 #[cfg(feature = "tonic")]
 use alloc::boxed::Box;
 use damper_core::CallError;
+use damper_core::gate::Refusal;
+use damper_core::internal::boxed_refusal;
 use damper_core::retry::{GaveUp, RetryError};
 
 /// An error of a layer in a [client's stack](super::client_stack), around a service whose error is [`StackError`].
@@ -35,10 +37,17 @@ impl PartError for StackError {
 }
 
 /// Serves layers that refuse calls.
-impl<R: Into<BoxError>> PartError for CallError<StackError, R> {
+impl<R: Refusal> PartError for CallError<StackError, R> {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
         match self {
-            Self::Refused(refusal) => ended::<P>(part, refusal),
+            Self::Refused(refusal) => {
+                let wait = refusal.retry_after();
+                let error = ended::<P>(part, boxed_refusal(refusal));
+                match wait {
+                    Some(wait) => error.with_retry_after(wait),
+                    None => error,
+                }
+            }
             Self::Failed(error) => error,
         }
     }
