@@ -330,7 +330,9 @@ impl Ask<Head<'_>> for Closed {
     }
 }
 
-/// A refusal that damper does not know is one to all parts: it ends retries, the breaker ignores it, and the error has its wait.
+/// A refusal that damper does not know is one to all parts.
+///
+/// It ends retries, the breaker ignores it, and the error has its wait.
 #[tokio::test]
 async fn gate_of_ones_own_refuses_in_a_stack() {
     let (port, closed) = (ClosedPort::new(), Closed::default());

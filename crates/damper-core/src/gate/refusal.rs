@@ -188,7 +188,9 @@ pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
     })
 }
 
-/// Puts a refusal into a box, in which it is known to be one: that of a gate of your own as a [`CallError`].
+/// Puts a refusal into a box in which it is known as one.
+///
+/// That of a gate of your own is a [`CallError`] there.
 #[cfg(feature = "alloc")]
 pub fn boxed_refusal<R: Error + Send + Sync + 'static>(refusal: R) -> Box<dyn Error + Send + Sync> {
     if is_refusal(&refusal) { Box::new(refusal) } else { Box::new(CallError::<Infallible, R>::Refused(refusal)) }
