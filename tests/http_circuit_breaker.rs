@@ -120,8 +120,8 @@ async fn client_errors_and_429_are_successes() {
 #[tokio::test]
 async fn transport_errors_trip_and_reach_the_caller() {
     let (_, breaker) = clocked(2);
-    let port = ClosedPort::new();
-    let uri = format!("http://{}/", port.address());
+    let closed_port = ClosedPort::new();
+    let uri = format!("http://{}/", closed_port.address());
     let mut client = CircuitBreakerLayer::new(breaker).layer(client());
     let mut get = async || {
         let request = Request::get(&uri).body(Empty::<Bytes>::new()).unwrap();
@@ -504,8 +504,8 @@ async fn closure_classifies_responses() {
         .layer(client());
     upstream.answer(StatusCode::BAD_GATEWAY);
     status(&mut client, &upstream).await.unwrap();
-    let port = ClosedPort::new();
-    let uri = format!("http://{}/", port.address());
+    let closed_port = ClosedPort::new();
+    let uri = format!("http://{}/", closed_port.address());
     assert!(client.call(Request::get(uri).body(Empty::new()).unwrap()).await.is_err());
     assert_eq!(breaker.state(), State::Closed);
     upstream.answer(StatusCode::NOT_FOUND);

@@ -258,8 +258,8 @@ async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
 /// The caller's error says how the retries gave up, and has the transport's error in its chain.
 #[tokio::test]
 async fn boxed_errors_keep_the_retry_error() {
-    let port = ClosedPort::new();
-    let dead = port.address();
+    let closed_port = ClosedPort::new();
+    let dead = closed_port.address();
     let mut client = ServiceBuilder::new()
         .layer(ClientDeadlineLayer::new(DEADLINE))
         .map_err(RetryError::into_boxed)

@@ -816,9 +816,9 @@ mod sockets {
     /// Each attempt is refused, and the call returns the last refusal.
     #[tokio::test]
     async fn post_is_retried_while_its_connection_is_refused() {
-        let port = ClosedPort::new();
+        let closed_port = ClosedPort::new();
         let mut client = RetryLayer::new(quick(3)).layer(client());
-        let request = Request::post(format!("http://{}/", port.address())).body(Empty::new()).unwrap();
+        let request = Request::post(format!("http://{}/", closed_port.address())).body(Empty::new()).unwrap();
         let error = client.ready().await.unwrap().call(request).await.unwrap_err();
         assert_eq!((error.reason(), error.attempts()), (GaveUp::Attempts, 3));
         assert!(error.error().unwrap().is_connect());

@@ -335,14 +335,14 @@ impl Ask<Head<'_>> for Closed {
 /// It ends retries, the breaker ignores it, and the error has its wait.
 #[tokio::test]
 async fn gate_of_ones_own_refuses_in_a_stack() {
-    let (port, closed) = (ClosedPort::new(), Closed::default());
+    let (closed_port, closed) = (ClosedPort::new(), Closed::default());
     let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(1).build().unwrap()));
     let mut client = client_stack()
         .breakers(Arc::clone(&breaker))
         .retry(quick(3))
         .limit_layer(GateLayer::at(ClientGate::new(closed.clone())))
         .service(transport());
-    let error = send(&mut client, request_to(port.address())).await.unwrap_err();
+    let error = send(&mut client, request_to(closed_port.address())).await.unwrap_err();
     assert_eq!((error.part(), error.retry_after()), (StackPart::Limit, Some(Duration::from_secs(5))));
     assert!(error.is_refusal(), "{error:?}");
     assert_eq!(format!("{error:#}"), "call refused by the rate limit: call refused: closed for 5 s");
@@ -354,8 +354,8 @@ async fn gate_of_ones_own_refuses_in_a_stack() {
 /// With any parts, a refused connection is the transport's error and can be downcast.
 #[tokio::test]
 async fn every_subset_of_the_parts_keeps_the_transports_error() {
-    let port = ClosedPort::new();
-    let dead = port.address();
+    let closed_port = ClosedPort::new();
+    let dead = closed_port.address();
     let mut clients: Vec<BoxedClient<Empties>> = Vec::new();
     subsets!(client_stack(), clients;
         attempt_timeout(LONG) deadline(LONG) retry(quick(2)) breaker_per_host(BreakerConfig::default()));
@@ -381,8 +381,8 @@ fn sentences(error: &StackError) -> Vec<String> {
 
 #[tokio::test]
 async fn chain_of_sources_repeats_no_message() {
-    let port = ClosedPort::new();
-    let dead = port.address();
+    let closed_port = ClosedPort::new();
+    let dead = closed_port.address();
     let upstream = Upstream::start().await;
     let mut errors = Vec::new();
     errors.push(send(&mut client_stack().retry(quick(2)).service(transport()), request_to(dead)).await.unwrap_err());
@@ -406,8 +406,8 @@ async fn chain_of_sources_repeats_no_message() {
 /// The first attempt finds no server, and the client's own limit refuses the second.
 #[tokio::test]
 async fn retry_that_a_limit_refuses_keeps_the_servers_failure() {
-    let port = ClosedPort::new();
-    let dead = port.address();
+    let closed_port = ClosedPort::new();
+    let dead = closed_port.address();
     let mut client = client_stack().retry(quick(3)).limit(Quota::per_hour(1)).service(transport());
     let error = send(&mut client, request_to(dead)).await.unwrap_err();
     assert_eq!((error.part(), error.attempts(), error.is_refusal()), (StackPart::Limit, Some(2), true));
@@ -593,8 +593,8 @@ async fn call_that_used_up_its_retries_is_one_failure() {
 /// The same with errors instead of responses: the classifiers look inside the stack's error.
 #[tokio::test]
 async fn errors_of_the_transport_count_once_at_the_breaker_and_refusals_never() {
-    let port = ClosedPort::new();
-    let dead = port.address();
+    let closed_port = ClosedPort::new();
+    let dead = closed_port.address();
     let breaker = Arc::new(CircuitBreaker::new(failures(2)));
     let limit = Arc::new(RateLimiter::new(Quota::per_hour(1).burst(5)));
     let mut client = client_stack()

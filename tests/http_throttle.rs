@@ -84,8 +84,8 @@ where
 /// The port is closed, so each call is a refused connection.
 #[tokio::test]
 async fn dead_upstream_gets_one_of_a_hundred_calls_of_a_thousand_callers() {
-    let port = ClosedPort::new();
-    let dead = port.address();
+    let closed_port = ClosedPort::new();
+    let dead = closed_port.address();
     let (clock, hosts) = hosts();
     let client = ThrottleLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts))).layer(transport());
     let (mut made, mut sent) = (0, 0);
