@@ -55,7 +55,7 @@ type Answer = Result<Response<BoxBody>, Infallible>;
 async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(20), "not in time: {what}");
+        assert!(began.elapsed() < LONG, "not in time: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
