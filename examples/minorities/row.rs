@@ -63,8 +63,8 @@ const BAR: f64 = 0.85;
 
 /// The bar of cheap calls in turns of a second.
 ///
-/// An early cut may not have been made up for at the end of a run: eight runs had 0.74 to 1.00. Before the limit could tell mixes apart
-/// half of the runs had 0.19 to 0.30.
+/// An early cut may not have been made up for at the end of a run: eight runs had 0.74 to 1.00. Half of the runs
+/// had 0.17 to 0.30 before slow calls soon after a new baseline counted as another mix.
 const BAR_OF_TURNS: f64 = 0.5;
 
 const fn ms(millis: u64) -> Duration {

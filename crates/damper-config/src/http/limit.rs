@@ -25,7 +25,7 @@ pub struct ConfiguredLimit {
     limiter: Arc<dyn LiveQuota>,
 }
 
-/// A limit that has metrics, with the feature `metrics`; any limit without it.
+/// A source of metrics, or anything without the feature `metrics`.
 #[cfg(feature = "metrics")]
 use damper_metrics::Source as Measured;
 
@@ -35,6 +35,7 @@ trait Measured {}
 #[cfg(not(feature = "metrics"))]
 impl<L> Measured for L {}
 
+/// A limit of a layer, without the type of its keys.
 trait MeasuredLimit: Limit<Future = NoWait> + Measured + Send + Sync {}
 
 impl<L: Limit<Future = NoWait> + Measured + Send + Sync> MeasuredLimit for L {}
@@ -227,13 +228,13 @@ impl RateLimitSettings {
 }
 
 impl ConfiguredLimit {
-    /// One limit for all requests.
+    /// Creates one limit for all requests.
     fn of_all<A: Algorithm + Send + Sync + 'static>(limiter: RateLimiter<A, DefaultClock>) -> Self {
         let limiter = Arc::new(limiter);
         Self { limit: Arc::clone(&limiter) as _, limiter }
     }
 
-    /// The limits of these keys.
+    /// Creates a limit that asks this limiter by the keys of requests.
     fn of_each<K, A, L>(limiter: Arc<Limits<K, A>>, limit: impl FnOnce(Arc<Limits<K, A>>) -> L) -> Self
     where
         K: ?Sized + 'static,

@@ -190,7 +190,7 @@ pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
 
 /// Puts a refusal into a box in which it is known as one.
 ///
-/// That of a gate of your own is a [`CallError`] there.
+/// The box has a [`CallError`] around the refusal of a gate of your own.
 #[cfg(feature = "alloc")]
 pub fn boxed_refusal<R: Error + Send + Sync + 'static>(refusal: R) -> Box<dyn Error + Send + Sync> {
     if is_refusal(&refusal) { Box::new(refusal) } else { Box::new(CallError::<Infallible, R>::Refused(refusal)) }

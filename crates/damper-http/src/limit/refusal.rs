@@ -12,7 +12,7 @@ use damper_core::internal::Human;
 use damper_core::limit::Denied;
 use damper_core::quota::Quota;
 
-/// Why a request may not pass. Displayed as what it is of.
+/// Why a request may not pass. It is displayed as the refusal or the error that it contains.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Refusal {

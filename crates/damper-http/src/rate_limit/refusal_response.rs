@@ -53,3 +53,22 @@ pub trait RefusalResponse: Refusal {
 }
 
 impl<R: Refusal> RefusalResponse for R {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit;
+    use core::time::Duration;
+    use damper_core::quota::Quota;
+
+    #[test]
+    fn response_has_the_standing_of_the_refusal() {
+        let wait = Duration::from_millis(29_100);
+        let standing = Standing::new(Quota::per_minute(2), 0, Some(Duration::from_secs(59)));
+        let response = limit::Refusal::from(limit::Limited::new(Some(wait), standing)).into_response();
+        assert_eq!(response.status(), 429);
+        let headers =
+            ["retry-after", "ratelimit", "ratelimit-policy"].map(|name| response.headers()[name].to_str().unwrap());
+        assert_eq!(headers, ["30", r#""default";r=0;t=30"#, r#""default";q=2;w=60"#]);
+    }
+}

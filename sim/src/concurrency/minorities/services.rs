@@ -218,11 +218,11 @@ fn held_out() -> Vec<Service> {
         cheap(2_000.0, 1.0, 2.0, 1_500.0),
         cheap(500.0, 2.0, 1.0, 1_500.0),
         cheap(4_000.0, 0.1, 0.25, 1_500.0),
-        // At one of twelve seeds two cuts in a row fail the check, and the queue of an overload stays for a minute.
+        // At seed 3 the p90 is 4.6.
         cheap(300.0, 0.1, 1.0, 1_500.0).bars(0.8, 5.0),
         cheap(5_000.0, 0.05, 7.0, 900.0),
         cheap_beside_constant(HeldOut, 2_000.0, 4.0, 1.0, 900.0),
-        // Fast calls in turns at an overload look like a queue that ends, or hide one.
+        // Not cured: the docs of `ProbedGradient` name these two.
         cheap(500.0, 1.0, 2.0, 1_500.0).bars(0.6, 2.4),
         cheap_beside_constant(HeldOut, 2_000.0, 2.0, 1.0, 1_500.0).bars(0.1, 8.0),
         cheap_by_chance(0.5, 700.0),

@@ -133,8 +133,7 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(60);
 /// - 503s in bursts of 1 s beside cheap calls in bursts of 1.7 s: 0.05. Count neither, or set a lowest limit.
 /// - 500 calls of 0.1 ms a second in turns of 1 s beside 500 of 20 ms: 0.76 and 0.84 in two of twenty runs of 200 s, because the limit
 ///   takes 80 s to recover from an early cut.
-/// - Calls of 1 and of 2 ms in turns of 2 and 1 s, where the others ask for 1.5 times the capacity: 0.68 and 0.12. There a mix of fast
-///   calls looks like a queue that ends.
+/// - Calls of 1 and of 2 ms in turns of 2 and 1 s, where the others ask for 1.5 times the capacity: 0.68 and 0.12.
 ///
 /// Latencies are geometric means, because a mean of slow and fast calls must not depend on the few slowest, and a quantile of a
 /// mix of two kinds of calls says nothing about one of them. Rules by the lowest latency, by quantiles or by correlation were
