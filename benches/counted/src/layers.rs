@@ -11,7 +11,7 @@ use damper::concurrency::{KeyedBulkhead, LimitBounds};
 use damper::gate::PerKey;
 use damper::http::{
     CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Headers, HedgeLayer, PeerAddress, PerClient,
-    RateLimitLayer, RetryLayer, TargetHost, ThrottleLayer,
+    RateLimitLayer, RetryLayer, TargetHost, ThrottleLayer, client_stack,
 };
 use damper::keyed::KeyedLimiterBuilder;
 use damper::retry::{Hedge, HedgeConfig};
@@ -50,6 +50,7 @@ pub(crate) const ROWS: &[Row] = rows![
     tower_adaptive - tower_bare,
     tower_throttle - tower_bare,
     tower_throttle_host - tower_bare,
+    tower_stack - tower_bare,
     tower_any_breaker - tower_bare,
     tower_any_breaker_open - tower_bare,
     tower_any_breaker_keyed - tower_bare,
@@ -281,6 +282,16 @@ fn tower_throttle_host() -> Call {
     let hosts = KeyedThrottle::<String, _>::with_clock(100, still!()).expect("a capacity");
     let layer = ThrottleLayer::new(PerKey::new(TargetHost, Arc::new(hosts)));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
+}
+
+/// A breaker, a throttle, a limit and a bulkhead of a client.
+fn tower_stack() -> Call {
+    let stack = client_stack()
+        .breakers(Arc::new(CircuitBreaker::with_clock(BreakerConfig::DEFAULT, still!())))
+        .throttles(throttle(still!()))
+        .limiter(Arc::new(RateLimiter::with_clock(PLENTY, still!())))
+        .concurrency(Arc::new(Bulkhead::with_clock(64, still!())));
+    tower(stack.service(tower::service_fn(answer)), request, End::Answered(200))
 }
 
 /// A breaker in a `static`. Its clock is not read.

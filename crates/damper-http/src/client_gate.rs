@@ -5,7 +5,7 @@ use crate::completion::{AtHead, Completion, HeldCall, HeldPermit, MinBudget};
 use crate::telemetry::Observe;
 use core::fmt;
 use damper_core::CallError;
-use damper_core::gate::{AnswerOf, Ask, Gate};
+use damper_core::gate::{AnswerOf, Ask, Gate, Permit};
 use damper_tower::{Side, Stand};
 use http::{Request, Response};
 
@@ -90,6 +90,17 @@ impl<G, W, O> ClientGate<G, W, O> {
     }
 }
 
+impl<G: Gate, W: Clone, O: Observe<G::Refusal>> ClientGate<G, W, O> {
+    /// Takes what the end of a call needs.
+    #[inline]
+    pub(crate) fn held(&self, permit: G::Permit, head: &Head<'_>) -> HeldCall<G::Permit, W> {
+        if permit.was_asked() {
+            self.observer.allowed();
+        }
+        HeldCall::new(HeldPermit::new(permit, head, &self.min_budget), self.completion.clone())
+    }
+}
+
 impl<G: Gate + Clone, W: Clone, O: Clone> Stand for ClientGate<G, W, O> {
     type Gate = G;
 
@@ -117,8 +128,7 @@ where
 
     #[inline]
     fn hold(&self, permit: G::Permit, request: &Request<B>) -> Self::Held {
-        self.observer.allowed();
-        HeldCall::new(HeldPermit::new(permit, &Head::of(request), &self.min_budget), self.completion.clone())
+        self.held(permit, &Head::of(request))
     }
 
     #[cold]
@@ -134,13 +144,15 @@ where
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
     fn judge(held: &mut Option<Self::Held>, result: &Result<Response<R>, E>) {
-        HeldCall::judge(held, result);
+        if let Ok(response) = result {
+            HeldCall::judge::<R, E, G::Refusal>(held, response);
+        }
     }
 
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
     fn respond(held: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Self::Response, Self::Error> {
-        HeldCall::respond(held, result)
+        HeldCall::end(held, result)
     }
 
     #[inline]

@@ -227,11 +227,10 @@ pub use retry::{
 pub use stack::SharedAdmission;
 #[cfg(feature = "tower")]
 pub use stack::{
-    AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer, BoxedBody, BoxedClient,
-    BoxedClientFuture, BreakerPart, ClientPart, ClientStack, HedgePart, HttpClient, HttpClientFuture, HttpProtocol,
-    LayerPart, NoPart, OfPart, OfStack, OfTransport, PacingPart, PartError, PeerLimit, RequestNotMade, RetryPart,
-    ServerStack, StackError, StackErrorFuture, StackErrorService, StackPart, StackProtocol, StackRetries, ThrottlePart,
-    ToStackError, client_stack, server_stack,
+    AttemptParts, AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer, BoxedBody, BoxedClient,
+    BoxedClientFuture, CallParts, ClientStack, GatePart, HttpClient, HttpClientFuture, HttpProtocol, LayerPart, NoPart,
+    PartError, PeerLimit, RepeatParts, RequestNotMade, ServerStack, StackError, StackPart, StackProtocol, client_stack,
+    server_stack,
 };
 pub use target_host::TargetHost;
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};

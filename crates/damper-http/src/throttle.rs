@@ -172,6 +172,12 @@ impl<T, V> ThrottleLayer<T, AtHead<V>> {
 }
 
 impl<T, W> ThrottleLayer<T, W> {
+    /// Returns the side of the layer, for a stack.
+    #[cfg(feature = "tower")]
+    pub(crate) const fn side(&self) -> &ClientGate<T, W, ThrottleTelemetry> {
+        &self.0
+    }
+
     /// Sets when a call has ended, and with which verdict: a [`Completion`](crate::Completion). Default: [`AtHead`].
     ///
     /// For gRPC, pass `damper::tonic::AtTrailers::rejections()`.

@@ -102,4 +102,4 @@ pub use pacing::{
 pub use plain::{Judged, Plain};
 pub use service::GateService;
 pub use side::{Side, Stand};
-use unwinding::Unwinding;
+pub use unwinding::Unwinding;

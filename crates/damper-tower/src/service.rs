@@ -50,6 +50,11 @@ impl<S, X: Stand> GateService<S, X> {
     pub fn into_inner(self) -> S {
         self.service
     }
+
+    /// The service without the gate, and the gate's side.
+    pub fn into_parts(self) -> (S, X) {
+        (self.service, self.side)
+    }
 }
 
 impl<S, X, R> Service<R> for GateService<S, X>

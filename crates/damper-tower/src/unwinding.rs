@@ -6,24 +6,26 @@ use damper_core::gate::Permit;
 /// Ends a permit as one of a call that panicked if it is dropped, which only a panic does.
 ///
 /// So a caller that catches the panic and keeps the future does not keep a slot.
+#[derive(Debug)]
 #[must_use = "it watches until `over`"]
-pub(crate) struct Unwinding<'a, P: Permit>(&'a mut Option<P>);
+pub struct Unwinding<'a, P: Permit>(&'a mut Option<P>);
 
 impl<'a, P: Permit> Unwinding<'a, P> {
+    /// Watches a permit, if there is one.
     #[inline]
-    pub(crate) const fn watch(permit: &'a mut Option<P>) -> Self {
+    pub const fn watch(permit: &'a mut Option<P>) -> Self {
         Self(permit)
     }
 
     /// The permit.
     #[inline]
-    pub(crate) const fn permit(&mut self) -> &mut Option<P> {
+    pub const fn permit(&mut self) -> &mut Option<P> {
         self.0
     }
 
     /// Ends the watch: nothing panicked.
     #[inline]
-    pub(crate) fn over(self) {
+    pub fn over(self) {
         mem::forget(self);
     }
 }

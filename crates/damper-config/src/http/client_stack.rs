@@ -11,9 +11,10 @@ use damper_core::throttle::{KeyedThrottle, ReadHints};
 use damper_core::time::{DefaultClock, TokioSleep};
 use damper_core::{CapacityError, Quota};
 use damper_http::{
-    AttemptTimeoutLayer, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ClientStack,
-    HedgeLayer, HttpProtocol, LayerPart, PaceOnly, PacingLayer, PerHost, RequestDeadline, ResponseHead, RetryLayer,
-    StackError, StackPart, StackProtocol, TargetHost, ThrottleLayer, ThrottlePerHost, client_stack,
+    AttemptParts, AttemptTimeoutLayer, BoxedClient, CallParts, CircuitBreakerLayer, ClientConcurrencyLayer,
+    ClientDeadlineLayer, ClientStack, GatePart, HedgeLayer, HttpProtocol, LayerPart, PaceOnly, PacingLayer, PerHost,
+    RepeatParts, RequestDeadline, ResponseHead, RetryLayer, StackError, StackPart, StackProtocol, TargetHost,
+    ThrottleLayer, ThrottlePerHost, client_stack,
 };
 use damper_tower::{LimitLayer, OkOrErr, PlainLayer, UntilDeadline};
 use http::{Request, Response};
@@ -25,15 +26,18 @@ use tower_service::Service;
 /// The stack of damper-http that a [`ConfiguredClientStack`] builds.
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub type ConfiguredClientParts<P = HttpProtocol> = ClientStack<
-    LayerPart<ClientDeadlineLayer<TokioSleep>>,
-    LayerPart<OptionalLayer<CircuitBreakerLayer<PerHost, <P as StackProtocol>::Completion>, P>>,
-    LayerPart<RetryLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
-    LayerPart<OptionalLayer<PacingLayer<ConfiguredPacers, <P as StackProtocol>::Hints, PaceOnly<TokioSleep>>, P>>,
-    LayerPart<HedgeLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
-    LayerPart<OptionalLayer<ThrottleLayer<ThrottlePerHost, <P as StackProtocol>::Rejections>, P>>,
-    LayerPart<PlainLayer<Waits<Arc<RateLimiter>, TokioSleep, UntilDeadline<RequestDeadline>>, OkOrErr>>,
-    LayerPart<ClientConcurrencyLayer<ClientConcurrencyLimit>>,
-    LayerPart<OptionalLayer<AttemptTimeoutLayer<TokioSleep>, P>>,
+    CallParts<LayerPart<ClientDeadlineLayer<TokioSleep>>, GatePart<CircuitBreakerLayer<Option<PerHost>>>>,
+    RepeatParts<
+        LayerPart<RetryLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
+        LayerPart<OptionalLayer<PacingLayer<ConfiguredPacers, <P as StackProtocol>::Hints, PaceOnly<TokioSleep>>, P>>,
+        LayerPart<HedgeLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
+    >,
+    AttemptParts<
+        GatePart<ThrottleLayer<Option<ThrottlePerHost>>>,
+        LayerPart<PlainLayer<Waits<Arc<RateLimiter>, TokioSleep, UntilDeadline<RequestDeadline>>, OkOrErr>>,
+        LayerPart<ClientConcurrencyLayer<ClientConcurrencyLimit>>,
+        LayerPart<OptionalLayer<AttemptTimeoutLayer<TokioSleep>, P>>,
+    >,
     P,
 >;
 
@@ -131,11 +135,7 @@ where
         let Self { settings, breakers, budget, hedge, pacers, throttles, limiter, concurrency, protocol } = self;
         let stack = &settings.stack;
         let deadline = if stack.deadline() { settings.deadline.layer() } else { ClientDeadlineLayer::propagating() };
-        let breaker =
-            breakers.clone().map(|breakers| CircuitBreakerLayer::new(breakers).completion(protocol.completion()));
-        let throttle = throttles
-            .clone()
-            .map(|throttles| ThrottleLayer::new(PerKey::new(TargetHost, throttles)).completion(protocol.rejections()));
+        let throttles = throttles.clone().map(|throttles| PerKey::new(TargetHost, throttles));
         let pacing = pacers.clone().map(|pacers| PacingLayer::new(pacers).without_retries().hints(protocol.hints()));
         let repeating = |is_on| Repeating { rules: protocol.retries(), is_on };
         let retry = settings.retry.layer(Arc::clone(budget)).protocol(repeating(stack.retry()));
@@ -146,11 +146,11 @@ where
         client_stack()
             .protocol(protocol.clone())
             .deadline_layer(deadline)
-            .breaker_layer(OptionalLayer::new(breaker, StackPart::Breaker))
+            .breakers(breakers.clone())
             .retry_layer(retry)
             .pacing_layer(OptionalLayer::new(pacing, StackPart::Pacing))
             .hedge_layer(hedge)
-            .throttle_layer(OptionalLayer::new(throttle, StackPart::Throttle))
+            .throttles(throttles)
             .limit_layer(limit)
             .concurrency_layer(ClientConcurrencyLayer::new(concurrency.clone()))
             .attempt_timeout_layer(OptionalLayer::new(attempt, StackPart::AttemptTimeout))

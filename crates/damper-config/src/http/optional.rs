@@ -1,13 +1,11 @@
 //! A layer of a client's stack that is on or off.
 
 use damper_http::{PartError, StackError, StackPart, StackProtocol};
-use http::Response;
-use http_body_util::Either;
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -59,13 +57,13 @@ enum Choice<W, S, P> {
     Absent { service: S },
 }
 
-impl<W, S, P, R, X, Y> Service<R> for OptionalService<W, S, P>
+impl<W, S, P, R> Service<R> for OptionalService<W, S, P>
 where
-    W: Service<R, Response = Response<X>, Error: PartError>,
-    S: Service<R, Response = Response<Y>, Error = StackError>,
+    W: Service<R, Response = S::Response, Error: PartError>,
+    S: Service<R, Error = StackError>,
     P: StackProtocol,
 {
-    type Response = Response<Either<X, Y>>;
+    type Response = S::Response;
     type Error = StackError;
     type Future = OptionalFuture<W::Future, S::Future, P>;
 
@@ -123,26 +121,23 @@ pin_project! {
     }
 }
 
-impl<W, S, P, X, Y, E> Future for OptionalFuture<W, S, P>
+impl<W, S, P, T, E> Future for OptionalFuture<W, S, P>
 where
-    W: Future<Output = Result<Response<X>, E>>,
-    S: Future<Output = Result<Response<Y>, StackError>>,
+    W: Future<Output = Result<T, E>>,
+    S: Future<Output = Result<T, StackError>>,
     E: PartError,
     P: StackProtocol,
 {
-    type Output = Result<Response<Either<X, Y>>, StackError>;
+    type Output = Result<T, StackError>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match self.project() {
-            OptionalProjection::Part { future, part, .. } => match ready!(future.poll(context)) {
-                Ok(response) => Ok(response.map(Either::Left)),
-                Err(error) => Err(error.into_stack_error::<P>(*part)),
-            },
-            OptionalProjection::Absent { future } => {
-                ready!(future.poll(context)).map(|response| response.map(Either::Right))
+        match self.project() {
+            OptionalProjection::Part { future, part, .. } => {
+                future.poll(context).map_err(|error| error.into_stack_error::<P>(*part))
             }
-        })
+            OptionalProjection::Absent { future } => future.poll(context),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One of two gates, and what it gives.
 
 use super::refusal::source_of_refusal;
-use super::{AnswerOf, Ask, Gate, Permit, Refusal, RefusalKind, Standing, Verdict, WaitsWith};
+use super::{AnswerOf, Ask, Gate, Impossible, Permit, Refusal, RefusalKind, Standing, Verdict, WaitsWith};
 use core::error::Error;
 use core::fmt;
 use core::pin::Pin;
@@ -103,6 +103,16 @@ impl<V, W> EitherWait<V, W> {
     }
 }
 
+impl<V: Impossible, W: Impossible> Impossible for EitherWait<V, W> {
+    #[inline]
+    fn never<T>(self) -> T {
+        match self.wait {
+            OneWait::First { wait } => wait.never(),
+            OneWait::Second { wait } => wait.never(),
+        }
+    }
+}
+
 impl<V, W, P, R, Q, S> Future for EitherWait<V, W>
 where
     V: Future<Output = Result<P, R>>,
@@ -173,6 +183,11 @@ impl<A: Permit, B: Permit> Permit for Either<A, B> {
     #[inline]
     fn usual_latency(&self) -> Option<Duration> {
         of_either!(self, permit => permit.usual_latency())
+    }
+
+    #[inline]
+    fn was_asked(&self) -> bool {
+        of_either!(self, permit => permit.was_asked())
     }
 }
 

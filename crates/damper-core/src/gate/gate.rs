@@ -113,9 +113,15 @@ pub trait Ask<Q: ?Sized>: Gate {
     message = "calls may wait at the gate `{Self}`",
     note = "of two gates in a pair only the second one may let calls wait"
 )]
-pub trait AtOnce: Gate<Wait = Never<<Self as Gate>::Permit, <Self as Gate>::Refusal>> {}
+pub trait AtOnce: Gate<Wait: Impossible> {}
 
-impl<G: Gate<Permit = P, Refusal = R, Wait = Never<P, R>>, P, R> AtOnce for G {}
+impl<G: Gate<Wait: Impossible>> AtOnce for G {}
+
+/// A wait of which there is no value, as that of a gate at which no call waits.
+pub trait Impossible {
+    /// Returns anything, because it is never called.
+    fn never<T>(self) -> T;
+}
 
 /// The answer of a gate.
 #[derive(Debug)]
@@ -163,7 +169,7 @@ impl<P, W, R> Answer<P, W, R> {
     }
 }
 
-impl<P, R> Answer<P, Never<P, R>, R> {
+impl<P, W: Impossible, R> Answer<P, W, R> {
     /// Returns the permit or the refusal of a gate at which no call waits.
     ///
     /// # Errors
@@ -173,7 +179,7 @@ impl<P, R> Answer<P, Never<P, R>, R> {
     pub fn into_result(self) -> Result<P, R> {
         match self {
             Self::Pass(permit) => Ok(permit),
-            Self::Wait(wait) => match wait.never {},
+            Self::Wait(wait) => wait.never(),
             Self::Refuse(refusal) => Err(refusal),
         }
     }
@@ -193,6 +199,13 @@ impl<P, W, R> From<Result<P, R>> for Answer<P, W, R> {
 pub struct Never<P, R> {
     pub(super) never: Infallible,
     output: PhantomData<fn() -> (P, R)>,
+}
+
+impl<P, R> Impossible for Never<P, R> {
+    #[inline]
+    fn never<T>(self) -> T {
+        match self.never {}
+    }
 }
 
 impl<P, R> Future for Never<P, R> {

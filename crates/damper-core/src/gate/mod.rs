@@ -72,7 +72,7 @@ pub use costs::{AskCost, Costs};
 pub use either::{Either, EitherWait};
 pub use ending::Ending;
 pub use exempt::Exempt;
-pub use gate::{Answer, AnswerOf, Ask, AtOnce, Gate, Never};
+pub use gate::{Answer, AnswerOf, Ask, AtOnce, Gate, Impossible, Never};
 pub use measured::Measured;
 pub use pair::WaitBehind;
 pub use per_key::{AskKey, AskKeyCost, GateOfKey, GateStore, KeyOf, PerKey};

@@ -86,6 +86,14 @@ pub trait Permit: Sized {
     fn usual_latency(&self) -> Option<Duration> {
         None
     }
+
+    /// Returns whether a gate was asked about the call. Default: `true`.
+    ///
+    /// A call that is exempt, or whose gate is absent, passes unasked. No metric counts it as allowed.
+    #[inline]
+    fn was_asked(&self) -> bool {
+        true
+    }
 }
 
 /// The permit of a gate that learns nothing and holds nothing.
@@ -135,6 +143,11 @@ impl<P: Permit> Permit for Option<P> {
     #[inline]
     fn usual_latency(&self) -> Option<Duration> {
         self.as_ref()?.usual_latency()
+    }
+
+    #[inline]
+    fn was_asked(&self) -> bool {
+        self.as_ref().is_some_and(P::was_asked)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The wait of a gate that gives the permit of another one in its own form.
 
+use super::Impossible;
 use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -22,6 +23,13 @@ impl<W, P> WaitFor<W, P> {
     #[inline]
     pub const fn new(wait: W) -> Self {
         Self { wait, permit: PhantomData }
+    }
+}
+
+impl<W: Impossible, P> Impossible for WaitFor<W, P> {
+    #[inline]
+    fn never<T>(self) -> T {
+        self.wait.never()
     }
 }
 

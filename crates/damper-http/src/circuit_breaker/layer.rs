@@ -196,6 +196,12 @@ impl<B, V> CircuitBreakerLayer<B, AtBodyEnd<V>> {
 }
 
 impl<B, W> CircuitBreakerLayer<B, W> {
+    /// Returns the side of the layer, for a stack.
+    #[cfg(feature = "tower")]
+    pub(crate) const fn side(&self) -> &ClientGate<B, W> {
+        &self.0
+    }
+
     /// Sets when a call has ended, and with which verdict: a [`Completion`](crate::Completion). Default: [`AtHead`].
     ///
     /// For gRPC, pass `damper::tonic::AtTrailers::new()`.

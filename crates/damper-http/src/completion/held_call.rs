@@ -23,15 +23,13 @@ impl<P: Permit, W> HeldCall<P, W> {
     }
 
     /// Tells the permit what the head of the response says, which may end the call.
-    ///
-    /// An error in its place is judged when the caller [gets](Self::respond) it.
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
-    pub(crate) fn judge<R, E, N>(pending: &mut Pending<P, W>, result: &Result<Response<R>, E>)
+    pub(crate) fn judge<R, E, N>(pending: &mut Pending<P, W>, response: &Response<R>)
     where
         W: Completion<R, E, N>,
     {
-        let (Ok(response), Some(Self(permit, completion))) = (result, pending.as_mut()) else { return };
+        let Some(Self(permit, completion)) = pending.as_mut() else { return };
         if !P::LEARNS {
             if !(W::FOLLOWS_BODY && P::HOLDS)
                 && let Some(Self(permit, _)) = pending.take()
@@ -50,6 +48,16 @@ impl<P: Permit, W> HeldCall<P, W> {
         }
     }
 
+    /// Returns the response that the caller gets. A permit that holds on goes into its body.
+    #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
+    #[inline(always)]
+    pub(crate) fn respond<R, E, N>(pending: Pending<P, W>, response: Response<R>) -> Response<W::Body<P>>
+    where
+        W: Completion<R, E, N>,
+    {
+        W::respond(response, pending.map(|Self(permit, completion)| (permit, completion)))
+    }
+
     /// Returns what the caller gets. A permit that holds on goes into the response's body.
     ///
     /// # Errors
@@ -57,7 +65,7 @@ impl<P: Permit, W> HeldCall<P, W> {
     /// The service's own, as the completion passes it on.
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
-    pub(crate) fn respond<R, E, N>(
+    pub(crate) fn end<R, E, N>(
         pending: &mut Pending<P, W>,
         result: Result<Response<R>, E>,
     ) -> Result<Response<W::Body<P>>, W::Error>
@@ -72,7 +80,8 @@ impl<P: Permit, W> HeldCall<P, W> {
         }
     }
 
-    fn fail<R, E, N>(pending: &mut Pending<P, W>, error: E) -> W::Error
+    /// Returns the error that the caller gets, and tells the permit of it.
+    pub(crate) fn fail<R, E, N>(pending: &mut Pending<P, W>, error: E) -> W::Error
     where
         W: Completion<R, E, N>,
     {

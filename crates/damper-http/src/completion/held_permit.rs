@@ -28,7 +28,8 @@ impl<P: Permit> HeldPermit<P> {
     #[inline]
     pub(crate) fn new(permit: P, head: &Head<'_>, min_budget: &MinBudget) -> Self {
         if !P::LEARNS {
-            return Self { permit, given: TimeGiven::unjudged(head), measured: None };
+            let given = if P::HOLDS { TimeGiven::unjudged(head) } else { TimeGiven::UNKNOWN };
+            return Self { permit, given, measured: None };
         }
         let (given, measured) = min_budget.given(head);
         Self { permit, given, measured }

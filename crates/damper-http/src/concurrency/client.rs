@@ -172,6 +172,12 @@ impl<L: Patient, V> ClientConcurrencyLayer<L, V> {
 }
 
 impl<L: Gate, V> ClientConcurrencyLayer<L, V> {
+    /// Returns the side of the layer, for a stack.
+    #[cfg(feature = "tower")]
+    pub(crate) const fn side(&self) -> &ClientGate<L, WhileBodyLasts<V>, ConcurrencyTelemetry> {
+        &self.0
+    }
+
     /// Sets the shortest time given to a call whose end by the deadline is a sign of overload.
     ///
     /// Default: the [usual latency](damper_core::gate::Permit::usual_latency) of the limit where it is known, else 0.9 s. See

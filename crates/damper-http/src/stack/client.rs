@@ -1,12 +1,12 @@
 //! The builder of a client's stack, and its order.
 
-#[cfg(feature = "tokio")]
-use super::{AttemptTimeoutLayer, HedgePart, PacingPart, RetryPart};
+use super::groups::PartGroup;
 use super::{
-    BoxError, BoxedClient, BreakerPart, ClientPart, HttpProtocol, LayerPart, NoPart, OfStack, OfTransport, StackError,
-    StackErrorService, StackPart, StackProtocol, ThrottlePart,
+    AttemptParts, BoxError, BoxedClient, CallParts, GatePart, HttpProtocol, LayerPart, NoPart, OfStack, OfTransport,
+    RepeatParts, StackError, StackErrorService, StackProtocol,
 };
-use crate::Head;
+#[cfg(feature = "tokio")]
+use super::{AttemptTimeoutLayer, PacingPart, RepeatPart};
 use crate::circuit_breaker::{CircuitBreakerLayer, PerHost, Single};
 use crate::concurrency::{AdaptiveLimitPerHost, BulkheadPerHost, ClientConcurrencyLayer};
 #[cfg(feature = "tokio")]
@@ -14,10 +14,11 @@ use crate::deadline::ClientDeadlineLayer;
 #[cfg(feature = "tokio")]
 use crate::hedge::HedgeLayer;
 #[cfg(feature = "tokio")]
-use crate::pacing::{HostPacers, Pacers, PacingLayer};
+use crate::pacing::{HostPacers, HttpHints, PaceOnly, Pacers, PacingLayer};
 #[cfg(feature = "tokio")]
-use crate::retry::RetryLayer;
+use crate::retry::{HttpRetries, RetryLayer};
 use crate::throttle::{ThrottleLayer, ThrottlePerHost};
+use crate::{ClientGate, Head};
 use alloc::sync::Arc;
 use bytes::Bytes;
 #[cfg(feature = "tokio")]
@@ -34,7 +35,8 @@ use damper_core::throttle::AdaptiveThrottle;
 use damper_core::throttle::Pacer;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
-use damper_tower::{LimitLayer, OkOrErr, PlainLayer};
+#[cfg(doc)]
+use damper_tower::LimitLayer;
 use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -42,18 +44,12 @@ use tower_service::Service;
 /// Creates a [`ClientStack`] without any part, to which parts are added.
 #[cfg(feature = "tower")]
 pub const fn client_stack() -> ClientStack {
-    ClientStack(Parts {
-        deadline: NoPart,
-        breaker: NoPart,
-        retry: NoPart,
-        pacing: NoPart,
-        hedge: NoPart,
-        throttle: NoPart,
-        limit: NoPart,
-        concurrency: NoPart,
-        attempt_timeout: NoPart,
+    ClientStack {
+        call: CallParts { deadline: NoPart, breaker: NoPart },
+        repeats: RepeatParts { retry: NoPart, pacing: NoPart, hedge: NoPart },
+        attempt: AttemptParts { throttle: NoPart, limit: NoPart, concurrency: NoPart, timeout: NoPart },
         protocol: HttpProtocol,
-    })
+    }
 }
 
 /// A client's stack, whose parts are in the right order whatever the order of the calls is.
@@ -139,125 +135,51 @@ pub const fn client_stack() -> ClientStack {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a stack does nothing until it is put around a service"]
 #[cfg(feature = "tower")]
-pub struct ClientStack<
-    D = NoPart,
-    B = NoPart,
-    R = NoPart,
-    G = NoPart,
-    H = NoPart,
-    T = NoPart,
-    L = NoPart,
-    C = NoPart,
-    A = NoPart,
-    P = HttpProtocol,
->(Parts<D, B, R, G, H, T, L, C, A, P>);
-
-/// The parts, from the outside in.
-///
-/// They are in a struct of their own, so that rustc does not take a field for a setter that needs a feature.
-#[derive(Clone, Copy, Debug)]
-struct Parts<D, B, R, G, H, T, L, C, A, P> {
-    deadline: D,
-    breaker: B,
-    retry: R,
-    pacing: G,
-    hedge: H,
-    throttle: T,
-    limit: L,
-    concurrency: C,
-    attempt_timeout: A,
+pub struct ClientStack<C = CallParts, R = RepeatParts, A = AttemptParts, P = HttpProtocol> {
+    call: C,
+    repeats: R,
+    attempt: A,
     protocol: P,
 }
 
-#[cfg(feature = "tokio")]
-#[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
-impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
+/// The parts that see a call once.
+impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     /// Sets the time that a call may take, with its retries, waits and the body of its response.
     ///
     /// An earlier [`Deadline`](damper_core::Deadline) in the request's extensions applies too. For gRPC, the server gets the time left. For
     /// HTTP, name a header: `.deadline_layer(ClientDeadlineLayer::new(timeout).header(name, unit))`.
+    #[cfg(feature = "tokio")]
+    #[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
     pub fn deadline(
         self,
         timeout: Duration,
-    ) -> ClientStack<LayerPart<ClientDeadlineLayer<TokioSleep>>, B, R, G, H, T, L, C, A, P> {
+    ) -> ClientStack<CallParts<LayerPart<ClientDeadlineLayer<TokioSleep>>, B>, R, A, P> {
         self.deadline_layer(ClientDeadlineLayer::new(timeout))
     }
 
-    /// Retries calls by this policy, where the protocol allows it.
+    /// Sets the layer of the call's deadline.
     ///
-    /// Give the policy a [budget](Retry::budget), which it shares with the hedge. Without one, three attempts for each call triple the load
-    /// on a server that fails because of its load. Set a [`deadline`](Self::deadline) too, because a call waits as long as a server's
-    /// `Retry-After` asks for, up to the policy's [`max_hint`](Retry::max_hint).
-    ///
-    /// The transport has to be `Clone`, because each attempt takes a clone.
-    pub fn retry<K, N>(
-        self,
-        retry: Retry<K, N>,
-    ) -> ClientStack<D, B, RetryPart<K, N, TokioSleep>, G, H, T, L, C, A, P> {
-        self.with_retry(RetryPart(RetryLayer::new(retry)))
+    /// For example, pass a [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) that sends the time left to the server in a header.
+    pub fn deadline_layer<N>(self, layer: N) -> ClientStack<CallParts<LayerPart<N>, B>, R, A, P> {
+        self.map_call(|CallParts { breaker, .. }| CallParts { deadline: LayerPart(layer), breaker })
     }
 
-    /// Sleeps before each attempt, so that a server with this quota rarely rejects one.
-    ///
-    /// One pacer serves all hosts. An attempt is not made if its sleep would outlast the deadline. The [`retry`](Self::retry) handles a
-    /// server's 429.
-    ///
-    /// The transport has to be `Clone`.
-    pub fn pacing(self, quota: Quota) -> ClientStack<D, B, R, PacingPart<Arc<Pacer>, TokioSleep>, H, T, L, C, A, P> {
-        self.with_pacing(PacingPart(PacingLayer::single(quota).without_retries()))
-    }
-
-    /// Paces each attempt as [`pacing`](Self::pacing) does, with a pacer for each host.
-    pub fn pacing_per_host(
-        self,
-        quota: Quota,
-    ) -> ClientStack<D, B, R, PacingPart<HostPacers, TokioSleep>, H, T, L, C, A, P> {
-        self.with_pacing(PacingPart(PacingLayer::per_host(quota).without_retries()))
-    }
-
-    /// Paces each attempt by existing pacers.
-    ///
-    /// Pass one in a `static` or an `Arc`, or [`HostPacers`](crate::HostPacers) with your own strategy.
-    pub fn pacers<N: Pacers>(self, pacers: N) -> ClientStack<D, B, R, PacingPart<N, TokioSleep>, H, T, L, C, A, P> {
-        self.with_pacing(PacingPart(PacingLayer::new(pacers).without_retries()))
-    }
-
-    /// Makes a second attempt if the first takes longer than most and the protocol allows it.
-    ///
-    /// Pass a `Hedge`, or an `Arc<Hedge>` to share it. Where the stack has retries, they repeat failures, and the hedge only slow calls.
-    pub fn hedge<K, N>(
-        self,
-        hedge: impl Into<Arc<Hedge<K, N>>>,
-    ) -> ClientStack<D, B, R, G, HedgePart<K, N, TokioSleep>, T, L, C, A, P> {
-        self.with_hedge(HedgePart(HedgeLayer::new(hedge)))
-    }
-
-    /// Sets the time that one attempt may take until its response begins.
-    ///
-    /// The attempt is retried where the protocol allows it.
-    pub fn attempt_timeout(
-        self,
-        timeout: Duration,
-    ) -> ClientStack<D, B, R, G, H, T, L, C, LayerPart<AttemptTimeoutLayer<TokioSleep>>, P> {
-        self.attempt_timeout_layer(AttemptTimeoutLayer::new(timeout))
-    }
-}
-
-#[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
-impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
     /// Puts a circuit breaker for each host outside of the retries.
     ///
     /// A call that used up its attempts is one failure.
     pub fn breaker_per_host(
         self,
         config: BreakerConfig,
-    ) -> ClientStack<D, BreakerPart<PerHost>, R, G, H, T, L, C, A, P> {
-        self.with_breaker(BreakerPart(CircuitBreakerLayer::per_host(config)))
+    ) -> ClientStack<CallParts<D, GatePart<CircuitBreakerLayer<PerHost>>>, R, A, P> {
+        self.with_breaker(GatePart(CircuitBreakerLayer::per_host(config)))
     }
 
     /// Puts one circuit breaker for all requests outside of the retries.
-    pub fn breaker_single(self, config: BreakerConfig) -> ClientStack<D, BreakerPart<Single>, R, G, H, T, L, C, A, P> {
-        self.with_breaker(BreakerPart(CircuitBreakerLayer::single(config)))
+    pub fn breaker_single(
+        self,
+        config: BreakerConfig,
+    ) -> ClientStack<CallParts<D, GatePart<CircuitBreakerLayer<Single>>>, R, A, P> {
+        self.with_breaker(GatePart(CircuitBreakerLayer::single(config)))
     }
 
     /// Puts existing breakers outside of the retries.
@@ -266,30 +188,156 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
     pub fn breakers<N: for<'a> Ask<Head<'a>>>(
         self,
         breakers: N,
-    ) -> ClientStack<D, BreakerPart<N>, R, G, H, T, L, C, A, P> {
-        self.with_breaker(BreakerPart(CircuitBreakerLayer::new(breakers)))
+    ) -> ClientStack<CallParts<D, GatePart<CircuitBreakerLayer<N>>>, R, A, P> {
+        self.with_breaker(GatePart(CircuitBreakerLayer::new(breakers)))
     }
 
+    /// Sets the layer of the circuit breaker, which keeps its own rules.
+    ///
+    /// For example, pass a [`CircuitBreakerLayer`] with your own classifier, or with a [`MinBudget`](crate::MinBudget). For gRPC it needs
+    /// its own `completion`. The service's error is a [`StackError`], so leave out `judge_boxed`.
+    pub fn breaker_layer<N>(self, layer: N) -> ClientStack<CallParts<D, LayerPart<N>>, R, A, P> {
+        self.with_breaker(LayerPart(layer))
+    }
+
+    fn with_breaker<N>(self, breaker: N) -> ClientStack<CallParts<D, N>, R, A, P> {
+        self.map_call(|CallParts { deadline, .. }| CallParts { deadline, breaker })
+    }
+}
+
+/// The parts that make attempts of a call.
+impl<C, R, G, H, A, P> ClientStack<C, RepeatParts<R, G, H>, A, P> {
+    /// Retries calls by this policy, where the protocol allows it.
+    ///
+    /// Give the policy a [budget](Retry::budget), which it shares with the hedge. Without one, three attempts for each call triple the load
+    /// on a server that fails because of its load. Set a [`deadline`](Self::deadline) too, because a call waits as long as a server's
+    /// `Retry-After` asks for, up to the policy's [`max_hint`](Retry::max_hint).
+    ///
+    /// The transport has to be `Clone`, because each attempt takes a clone.
+    #[cfg(feature = "tokio")]
+    #[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
+    pub fn retry<K, N>(
+        self,
+        retry: Retry<K, N>,
+    ) -> ClientStack<C, RepeatParts<RepeatPart<RetryLayer<K, N, HttpRetries, TokioSleep>>, G, H>, A, P> {
+        self.with_retry(RepeatPart(RetryLayer::new(retry)))
+    }
+
+    /// Sets the layer of the retries, which keeps its own rules.
+    ///
+    /// For example, pass a [`RetryLayer`](crate::RetryLayer) with `when`, `buffering`, or a budget per host. For gRPC it needs its own
+    /// `protocol`. The service's error is a [`StackError`], so leave out `judge_boxed`.
+    pub fn retry_layer<N>(self, layer: N) -> ClientStack<C, RepeatParts<LayerPart<N>, G, H>, A, P> {
+        self.with_retry(LayerPart(layer))
+    }
+
+    fn with_retry<N>(self, retry: N) -> ClientStack<C, RepeatParts<N, G, H>, A, P> {
+        self.map_repeats(|RepeatParts { pacing, hedge, .. }| RepeatParts { retry, pacing, hedge })
+    }
+
+    /// Sleeps before each attempt, so that a server with this quota rarely rejects one.
+    ///
+    /// One pacer serves all hosts. An attempt is not made if its sleep would outlast the deadline. The [`retry`](Self::retry) handles a
+    /// server's 429.
+    ///
+    /// The transport has to be `Clone`.
+    #[cfg(feature = "tokio")]
+    pub fn pacing(self, quota: Quota) -> ClientStack<C, RepeatParts<R, Paced<Arc<Pacer>>, H>, A, P> {
+        self.with_pacing(PacingPart(PacingLayer::single(quota).without_retries()))
+    }
+
+    /// Paces each attempt as [`pacing`](Self::pacing) does, with a pacer for each host.
+    #[cfg(feature = "tokio")]
+    pub fn pacing_per_host(self, quota: Quota) -> ClientStack<C, RepeatParts<R, Paced<HostPacers>, H>, A, P> {
+        self.with_pacing(PacingPart(PacingLayer::per_host(quota).without_retries()))
+    }
+
+    /// Paces each attempt by existing pacers.
+    ///
+    /// Pass one in a `static` or an `Arc`, or [`HostPacers`](crate::HostPacers) with your own strategy.
+    #[cfg(feature = "tokio")]
+    pub fn pacers<N: Pacers>(self, pacers: N) -> ClientStack<C, RepeatParts<R, Paced<N>, H>, A, P> {
+        self.with_pacing(PacingPart(PacingLayer::new(pacers).without_retries()))
+    }
+
+    /// Sets the layer of the pacing, which keeps its own rules.
+    ///
+    /// For example, pass a [`PacingLayer`](crate::PacingLayer) with [`without_retries`](crate::PacingLayer::without_retries) and your own
+    /// hints. A layer with its own retries would repeat each attempt of the stack's [retries](Self::retry).
+    pub fn pacing_layer<N>(self, layer: N) -> ClientStack<C, RepeatParts<R, LayerPart<N>, H>, A, P> {
+        self.with_pacing(LayerPart(layer))
+    }
+
+    fn with_pacing<N>(self, pacing: N) -> ClientStack<C, RepeatParts<R, N, H>, A, P> {
+        self.map_repeats(|RepeatParts { retry, hedge, .. }| RepeatParts { retry, pacing, hedge })
+    }
+
+    /// Makes a second attempt if the first takes longer than most and the protocol allows it.
+    ///
+    /// Pass a `Hedge`, or an `Arc<Hedge>` to share it. Where the stack has retries, they repeat failures, and the hedge only slow calls.
+    #[cfg(feature = "tokio")]
+    #[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
+    pub fn hedge<K, N>(
+        self,
+        hedge: impl Into<Arc<Hedge<K, N>>>,
+    ) -> ClientStack<C, RepeatParts<R, G, RepeatPart<HedgeLayer<K, N, HttpRetries, TokioSleep>>>, A, P> {
+        self.with_hedge(RepeatPart(HedgeLayer::new(hedge)))
+    }
+
+    /// Sets the layer of the hedge, which keeps its own rules.
+    ///
+    /// For example, pass a [`HedgeLayer`](crate::HedgeLayer) with `when`. For gRPC it needs its own `protocol`.
+    pub fn hedge_layer<N>(self, layer: N) -> ClientStack<C, RepeatParts<R, G, LayerPart<N>>, A, P> {
+        self.with_hedge(LayerPart(layer))
+    }
+
+    fn with_hedge<N>(self, hedge: N) -> ClientStack<C, RepeatParts<R, G, N>, A, P> {
+        self.map_repeats(|RepeatParts { retry, pacing, .. }| RepeatParts { retry, pacing, hedge })
+    }
+}
+
+/// The parts that see each attempt.
+impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
     /// Puts a throttle for each host inside of the retries.
     ///
     /// It refuses calls that an overloaded server would reject.
-    pub fn throttle_per_host(self) -> ClientStack<D, B, R, G, H, ThrottlePart<ThrottlePerHost>, L, C, A, P> {
-        self.with_throttle(ThrottlePart(ThrottleLayer::per_host()))
+    pub fn throttle_per_host(
+        self,
+    ) -> ClientStack<C, R, AttemptParts<GatePart<ThrottleLayer<ThrottlePerHost>>, L, N, A>, P> {
+        self.with_throttle(GatePart(ThrottleLayer::per_host()))
     }
 
     /// Puts one throttle for all requests inside of the retries.
-    pub fn throttle_single(self) -> ClientStack<D, B, R, G, H, ThrottlePart<Arc<AdaptiveThrottle>>, L, C, A, P> {
-        self.with_throttle(ThrottlePart(ThrottleLayer::single()))
+    pub fn throttle_single(
+        self,
+    ) -> ClientStack<C, R, AttemptParts<GatePart<ThrottleLayer<Arc<AdaptiveThrottle>>>, L, N, A>, P> {
+        self.with_throttle(GatePart(ThrottleLayer::single()))
     }
 
     /// Puts existing throttles inside of the retries.
     ///
     /// Pass one in a `static` or an `Arc`, or another [gate](damper_core::gate), such as a `PerKey` by [`TargetHost`](crate::TargetHost).
-    pub fn throttles<N: for<'a> Ask<Head<'a>>>(
+    pub fn throttles<X: for<'a> Ask<Head<'a>>>(
         self,
-        throttles: N,
-    ) -> ClientStack<D, B, R, G, H, ThrottlePart<N>, L, C, A, P> {
-        self.with_throttle(ThrottlePart(ThrottleLayer::new(throttles)))
+        throttles: X,
+    ) -> ClientStack<C, R, AttemptParts<GatePart<ThrottleLayer<X>>, L, N, A>, P> {
+        self.with_throttle(GatePart(ThrottleLayer::new(throttles)))
+    }
+
+    /// Sets the layer of the throttle, which keeps its own rules.
+    ///
+    /// For example, pass a [`ThrottleLayer`](crate::ThrottleLayer) with your own classifier. For gRPC it needs its own `completion`.
+    pub fn throttle_layer<X>(self, layer: X) -> ClientStack<C, R, AttemptParts<LayerPart<X>, L, N, A>, P> {
+        self.with_throttle(LayerPart(layer))
+    }
+
+    fn with_throttle<X>(self, throttle: X) -> ClientStack<C, R, AttemptParts<X, L, N, A>, P> {
+        self.map_attempt(|AttemptParts { limit, concurrency, timeout, .. }| AttemptParts {
+            throttle,
+            limit,
+            concurrency,
+            timeout,
+        })
     }
 
     /// Limits the rate of requests, retries and hedges included.
@@ -300,213 +348,19 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
     pub fn limit(
         self,
         quota: Quota,
-    ) -> ClientStack<D, B, R, G, H, T, LayerPart<PlainLayer<Arc<RateLimiter>, OkOrErr>>, C, A, P> {
-        self.limit_layer(LimitLayer::new(Arc::new(RateLimiter::new(quota))))
+    ) -> ClientStack<C, R, AttemptParts<T, GatePart<ClientGate<Arc<RateLimiter>>>, N, A>, P> {
+        self.limiter(Arc::new(RateLimiter::new(quota)))
     }
 
-    /// Limits the calls in flight, until their responses have ended.
+    /// Limits the rate of requests by an existing limiter.
     ///
-    /// A call over the limit is refused at once, and not retried.
-    ///
-    /// To wait for a slot: `.concurrency_layer(ClientConcurrencyLayer::bulkhead(64).waiting(longest))`.
-    pub fn bulkhead(self, limit: u32) -> ClientStack<D, B, R, G, H, T, L, ConcurrencyPart<Arc<Bulkhead>>, A, P> {
-        self.concurrency_layer(ClientConcurrencyLayer::bulkhead(limit))
-    }
-
-    /// Limits the calls in flight to each host, as [`bulkhead`](Self::bulkhead) does for all.
-    ///
-    /// A host that hangs takes no slots from the others.
-    pub fn bulkhead_per_host(
+    /// Pass one in a `static` or an `Arc`, or another [gate](damper_core::gate) at which no call waits, such as a `PerKey` by
+    /// [`TargetHost`](crate::TargetHost).
+    pub fn limiter<X: for<'a> Ask<Head<'a>>>(
         self,
-        limit: u32,
-    ) -> ClientStack<D, B, R, G, H, T, L, ConcurrencyPart<BulkheadPerHost>, A, P> {
-        self.concurrency_layer(ClientConcurrencyLayer::bulkhead_per_host(limit))
-    }
-
-    /// Limits the calls in flight by a limit within these bounds that follows the latency of responses.
-    ///
-    /// Apart from that it does the same as [`bulkhead`](Self::bulkhead).
-    pub fn adaptive(
-        self,
-        bounds: LimitBounds,
-    ) -> ClientStack<D, B, R, G, H, T, L, ConcurrencyPart<Arc<AdaptiveLimit>>, A, P> {
-        self.concurrency_layer(ClientConcurrencyLayer::adaptive(bounds))
-    }
-
-    /// Limits the calls in flight to each host as [`adaptive`](Self::adaptive) does.
-    pub fn adaptive_per_host(
-        self,
-        bounds: LimitBounds,
-    ) -> ClientStack<D, B, R, G, H, T, L, ConcurrencyPart<AdaptiveLimitPerHost>, A, P> {
-        self.concurrency_layer(ClientConcurrencyLayer::adaptive_per_host(bounds))
-    }
-
-    /// Sets the protocol by which the parts judge. Default: [`HttpProtocol`].
-    ///
-    /// The breaker, the throttle, the retries and the hedge judge by it. For gRPC, pass `damper::tonic::Grpc::new()`. Parts set by a
-    /// `…_layer` method keep their own rules.
-    pub fn protocol<N: StackProtocol>(self, protocol: N) -> ClientStack<D, B, R, G, H, T, L, C, A, N> {
-        let Parts { deadline, breaker, retry, pacing, hedge, throttle, limit, concurrency, attempt_timeout, .. } =
-            self.0;
-        ClientStack(Parts {
-            deadline,
-            breaker,
-            retry,
-            pacing,
-            hedge,
-            throttle,
-            limit,
-            concurrency,
-            attempt_timeout,
-            protocol,
-        })
-    }
-
-    /// Sets the layer of the call's deadline.
-    ///
-    /// For example, pass a [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) that sends the time left to the server in a header.
-    pub fn deadline_layer<N>(self, layer: N) -> ClientStack<LayerPart<N>, B, R, G, H, T, L, C, A, P> {
-        self.with_deadline(LayerPart(layer))
-    }
-
-    fn with_deadline<N>(self, part: N) -> ClientStack<N, B, R, G, H, T, L, C, A, P> {
-        let Parts { breaker, retry, pacing, hedge, throttle, limit, concurrency, attempt_timeout, protocol, .. } =
-            self.0;
-        ClientStack(Parts {
-            deadline: part,
-            breaker,
-            retry,
-            pacing,
-            hedge,
-            throttle,
-            limit,
-            concurrency,
-            attempt_timeout,
-            protocol,
-        })
-    }
-
-    /// Sets the layer of the circuit breaker, which keeps its own rules.
-    ///
-    /// For example, pass a [`CircuitBreakerLayer`] with your own classifier, or with a [`MinBudget`](crate::MinBudget). For gRPC it needs
-    /// its own `completion`. The service's error is a [`StackError`], so leave out `judge_boxed`.
-    pub fn breaker_layer<N>(self, layer: N) -> ClientStack<D, LayerPart<N>, R, G, H, T, L, C, A, P> {
-        self.with_breaker(LayerPart(layer))
-    }
-
-    fn with_breaker<N>(self, part: N) -> ClientStack<D, N, R, G, H, T, L, C, A, P> {
-        let Parts { deadline, retry, pacing, hedge, throttle, limit, concurrency, attempt_timeout, protocol, .. } =
-            self.0;
-        ClientStack(Parts {
-            deadline,
-            breaker: part,
-            retry,
-            pacing,
-            hedge,
-            throttle,
-            limit,
-            concurrency,
-            attempt_timeout,
-            protocol,
-        })
-    }
-
-    /// Sets the layer of the retries, which keeps its own rules.
-    ///
-    /// For example, pass a [`RetryLayer`](crate::RetryLayer) with `when`, `buffering`, or a budget per host. For gRPC it needs its own
-    /// `protocol`. The service's error is a [`StackError`], so leave out `judge_boxed`.
-    pub fn retry_layer<N>(self, layer: N) -> ClientStack<D, B, LayerPart<N>, G, H, T, L, C, A, P> {
-        self.with_retry(LayerPart(layer))
-    }
-
-    fn with_retry<N>(self, part: N) -> ClientStack<D, B, N, G, H, T, L, C, A, P> {
-        let Parts { deadline, breaker, pacing, hedge, throttle, limit, concurrency, attempt_timeout, protocol, .. } =
-            self.0;
-        ClientStack(Parts {
-            deadline,
-            breaker,
-            retry: part,
-            pacing,
-            hedge,
-            throttle,
-            limit,
-            concurrency,
-            attempt_timeout,
-            protocol,
-        })
-    }
-
-    /// Sets the layer of the pacing, which keeps its own rules.
-    ///
-    /// For example, pass a [`PacingLayer`](crate::PacingLayer) with [`without_retries`](crate::PacingLayer::without_retries) and your own
-    /// hints. A layer with its own retries would repeat each attempt of the stack's [retries](Self::retry).
-    pub fn pacing_layer<N>(self, layer: N) -> ClientStack<D, B, R, LayerPart<N>, H, T, L, C, A, P> {
-        self.with_pacing(LayerPart(layer))
-    }
-
-    fn with_pacing<N>(self, part: N) -> ClientStack<D, B, R, N, H, T, L, C, A, P> {
-        let Parts { deadline, breaker, retry, hedge, throttle, limit, concurrency, attempt_timeout, protocol, .. } =
-            self.0;
-        ClientStack(Parts {
-            deadline,
-            breaker,
-            retry,
-            pacing: part,
-            hedge,
-            throttle,
-            limit,
-            concurrency,
-            attempt_timeout,
-            protocol,
-        })
-    }
-
-    /// Sets the layer of the hedge, which keeps its own rules.
-    ///
-    /// For example, pass a [`HedgeLayer`](crate::HedgeLayer) with `when`. For gRPC it needs its own `protocol`.
-    pub fn hedge_layer<N>(self, layer: N) -> ClientStack<D, B, R, G, LayerPart<N>, T, L, C, A, P> {
-        self.with_hedge(LayerPart(layer))
-    }
-
-    fn with_hedge<N>(self, part: N) -> ClientStack<D, B, R, G, N, T, L, C, A, P> {
-        let Parts { deadline, breaker, retry, pacing, throttle, limit, concurrency, attempt_timeout, protocol, .. } =
-            self.0;
-        ClientStack(Parts {
-            deadline,
-            breaker,
-            retry,
-            pacing,
-            hedge: part,
-            throttle,
-            limit,
-            concurrency,
-            attempt_timeout,
-            protocol,
-        })
-    }
-
-    /// Sets the layer of the throttle, which keeps its own rules.
-    ///
-    /// For example, pass a [`ThrottleLayer`](crate::ThrottleLayer) with your own classifier. For gRPC it needs its own `completion`.
-    pub fn throttle_layer<N>(self, layer: N) -> ClientStack<D, B, R, G, H, LayerPart<N>, L, C, A, P> {
-        self.with_throttle(LayerPart(layer))
-    }
-
-    fn with_throttle<N>(self, part: N) -> ClientStack<D, B, R, G, H, N, L, C, A, P> {
-        let Parts { deadline, breaker, retry, pacing, hedge, limit, concurrency, attempt_timeout, protocol, .. } =
-            self.0;
-        ClientStack(Parts {
-            deadline,
-            breaker,
-            retry,
-            pacing,
-            hedge,
-            throttle: part,
-            limit,
-            concurrency,
-            attempt_timeout,
-            protocol,
-        })
+        limiter: X,
+    ) -> ClientStack<C, R, AttemptParts<T, GatePart<ClientGate<X>>, N, A>, P> {
+        self.with_limit(GatePart(ClientGate::new(limiter)))
     }
 
     /// Sets the layer of the rate limit.
@@ -515,25 +369,67 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
     ///
     /// With `.deadline_by(RequestDeadline)` on the layer, a call whose tokens come after its deadline is refused at once. Otherwise it
     /// waits until the deadline.
-    pub fn limit_layer<N>(self, layer: N) -> ClientStack<D, B, R, G, H, T, LayerPart<N>, C, A, P> {
+    pub fn limit_layer<X>(self, layer: X) -> ClientStack<C, R, AttemptParts<T, LayerPart<X>, N, A>, P> {
         self.with_limit(LayerPart(layer))
     }
 
-    fn with_limit<N>(self, part: N) -> ClientStack<D, B, R, G, H, T, N, C, A, P> {
-        let Parts { deadline, breaker, retry, pacing, hedge, throttle, concurrency, attempt_timeout, protocol, .. } =
-            self.0;
-        ClientStack(Parts {
-            deadline,
-            breaker,
-            retry,
-            pacing,
-            hedge,
+    fn with_limit<X>(self, limit: X) -> ClientStack<C, R, AttemptParts<T, X, N, A>, P> {
+        self.map_attempt(|AttemptParts { throttle, concurrency, timeout, .. }| AttemptParts {
             throttle,
-            limit: part,
+            limit,
             concurrency,
-            attempt_timeout,
-            protocol,
+            timeout,
         })
+    }
+
+    /// Limits the calls in flight, until their responses have ended.
+    ///
+    /// A call over the limit is refused at once, and not retried.
+    ///
+    /// To wait for a slot: `.concurrency_layer(ClientConcurrencyLayer::bulkhead(64).waiting(longest))`.
+    pub fn bulkhead(
+        self,
+        limit: u32,
+    ) -> ClientStack<C, R, AttemptParts<T, L, GatePart<ClientConcurrencyLayer<Arc<Bulkhead>>>, A>, P> {
+        self.with_concurrency(GatePart(ClientConcurrencyLayer::bulkhead(limit)))
+    }
+
+    /// Limits the calls in flight to each host, as [`bulkhead`](Self::bulkhead) does for all.
+    ///
+    /// A host that hangs takes no slots from the others.
+    pub fn bulkhead_per_host(
+        self,
+        limit: u32,
+    ) -> ClientStack<C, R, AttemptParts<T, L, GatePart<ClientConcurrencyLayer<BulkheadPerHost>>, A>, P> {
+        self.with_concurrency(GatePart(ClientConcurrencyLayer::bulkhead_per_host(limit)))
+    }
+
+    /// Limits the calls in flight by a limit within these bounds that follows the latency of responses.
+    ///
+    /// Apart from that it does the same as [`bulkhead`](Self::bulkhead).
+    pub fn adaptive(
+        self,
+        bounds: LimitBounds,
+    ) -> ClientStack<C, R, AttemptParts<T, L, GatePart<ClientConcurrencyLayer<Arc<AdaptiveLimit>>>, A>, P> {
+        self.with_concurrency(GatePart(ClientConcurrencyLayer::adaptive(bounds)))
+    }
+
+    /// Limits the calls in flight to each host as [`adaptive`](Self::adaptive) does.
+    pub fn adaptive_per_host(
+        self,
+        bounds: LimitBounds,
+    ) -> ClientStack<C, R, AttemptParts<T, L, GatePart<ClientConcurrencyLayer<AdaptiveLimitPerHost>>, A>, P> {
+        self.with_concurrency(GatePart(ClientConcurrencyLayer::adaptive_per_host(bounds)))
+    }
+
+    /// Limits the calls in flight by an existing limit.
+    ///
+    /// Pass one in a `static` or an `Arc`, or another [gate](damper_core::gate) at which no call waits.
+    pub fn concurrency<X: for<'a> Ask<Head<'a>>>(
+        self,
+        limit: X,
+    ) -> ClientStack<C, R, AttemptParts<T, L, GatePart<ClientConcurrencyLayer<X>>, A>, P> {
+        self.with_concurrency(GatePart(ClientConcurrencyLayer::new(limit)))
     }
 
     /// Sets the layer of the concurrency limit.
@@ -541,47 +437,52 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
     /// For example, pass a [`ClientConcurrencyLayer`] whose calls wait, or with a limit that you keep.
     ///
     /// `damper::tower::BulkheadLayer` releases its permit as soon as the response begins.
-    pub fn concurrency_layer<N>(self, layer: N) -> ClientStack<D, B, R, G, H, T, L, LayerPart<N>, A, P> {
+    pub fn concurrency_layer<X>(self, layer: X) -> ClientStack<C, R, AttemptParts<T, L, LayerPart<X>, A>, P> {
         self.with_concurrency(LayerPart(layer))
     }
 
-    fn with_concurrency<N>(self, part: N) -> ClientStack<D, B, R, G, H, T, L, N, A, P> {
-        let Parts { deadline, breaker, retry, pacing, hedge, throttle, limit, attempt_timeout, protocol, .. } = self.0;
-        ClientStack(Parts {
-            deadline,
-            breaker,
-            retry,
-            pacing,
-            hedge,
+    fn with_concurrency<X>(self, concurrency: X) -> ClientStack<C, R, AttemptParts<T, L, X, A>, P> {
+        self.map_attempt(|AttemptParts { throttle, limit, timeout, .. }| AttemptParts {
             throttle,
             limit,
-            concurrency: part,
-            attempt_timeout,
-            protocol,
+            concurrency,
+            timeout,
         })
+    }
+
+    /// Sets the time that one attempt may take until its response begins.
+    ///
+    /// The attempt is retried where the protocol allows it.
+    #[cfg(feature = "tokio")]
+    #[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
+    pub fn attempt_timeout(
+        self,
+        timeout: Duration,
+    ) -> ClientStack<C, R, AttemptParts<T, L, N, LayerPart<AttemptTimeoutLayer<TokioSleep>>>, P> {
+        self.attempt_timeout_layer(AttemptTimeoutLayer::new(timeout))
     }
 
     /// Sets the layer of the timeout of one attempt.
     ///
     /// For example, pass an [`AttemptTimeoutLayer`](super::AttemptTimeoutLayer) with another timer, or tower's `TimeoutLayer`.
-    pub fn attempt_timeout_layer<N>(self, layer: N) -> ClientStack<D, B, R, G, H, T, L, C, LayerPart<N>, P> {
-        self.with_attempt_timeout(LayerPart(layer))
-    }
-
-    fn with_attempt_timeout<N>(self, part: N) -> ClientStack<D, B, R, G, H, T, L, C, N, P> {
-        let Parts { deadline, breaker, retry, pacing, hedge, throttle, limit, concurrency, protocol, .. } = self.0;
-        ClientStack(Parts {
-            deadline,
-            breaker,
-            retry,
-            pacing,
-            hedge,
+    pub fn attempt_timeout_layer<X>(self, layer: X) -> ClientStack<C, R, AttemptParts<T, L, N, LayerPart<X>>, P> {
+        self.map_attempt(|AttemptParts { throttle, limit, concurrency, .. }| AttemptParts {
             throttle,
             limit,
             concurrency,
-            attempt_timeout: part,
-            protocol,
+            timeout: LayerPart(layer),
         })
+    }
+}
+
+impl<C, R, A, P> ClientStack<C, R, A, P> {
+    /// Sets the protocol by which the parts judge. Default: [`HttpProtocol`].
+    ///
+    /// The breaker, the throttle, the retries and the hedge judge by it. For gRPC, pass `damper::tonic::Grpc::new()`. Parts set by a
+    /// `…_layer` method keep their own rules.
+    pub fn protocol<N: StackProtocol>(self, protocol: N) -> ClientStack<C, R, A, N> {
+        let Self { call, repeats, attempt, .. } = self;
+        ClientStack { call, repeats, attempt, protocol }
     }
 
     /// Puts the stack around a client.
@@ -630,45 +531,40 @@ impl<D, B, R, G, H, T, L, C, A, P> ClientStack<D, B, R, G, H, T, L, C, A, P> {
     {
         BoxedClient::new(self.layer(service))
     }
+    fn map_call<X>(self, change: impl FnOnce(C) -> X) -> ClientStack<X, R, A, P> {
+        let Self { call, repeats, attempt, protocol } = self;
+        ClientStack { call: change(call), repeats, attempt, protocol }
+    }
+
+    fn map_repeats<X>(self, change: impl FnOnce(R) -> X) -> ClientStack<C, X, A, P> {
+        let Self { call, repeats, attempt, protocol } = self;
+        ClientStack { call, repeats: change(repeats), attempt, protocol }
+    }
+
+    fn map_attempt<X>(self, change: impl FnOnce(A) -> X) -> ClientStack<C, R, X, P> {
+        let Self { call, repeats, attempt, protocol } = self;
+        ClientStack { call, repeats, attempt: change(attempt), protocol }
+    }
 }
 
-/// The concurrency limit.
-type ConcurrencyPart<L> = LayerPart<ClientConcurrencyLayer<L>>;
+/// Pacing by tokio's timer.
+#[cfg(feature = "tokio")]
+type Paced<N> = PacingPart<PacingLayer<N, HttpHints, PaceOnly<TokioSleep>>>;
 
-/// The service inside of a part, from the inside out.
+/// The service inside of the parts.
 type Inside<S> = StackErrorService<S, OfTransport>;
 
-impl<S, D, B, R, G, H, T, L, C, A, P> Layer<S> for ClientStack<D, B, R, G, H, T, L, C, A, P>
+impl<S, C, R, A, P> Layer<S> for ClientStack<C, R, A, P>
 where
-    A: ClientPart<Inside<S>, P>,
-    C: ClientPart<A::Service, P>,
-    L: ClientPart<C::Service, P>,
-    T: ClientPart<L::Service, P>,
-    H: ClientPart<T::Service, P>,
-    G: ClientPart<H::Service, P>,
-    R: ClientPart<G::Service, P>,
-    B: ClientPart<R::Service, P>,
-    D: ClientPart<B::Service, P>,
+    A: PartGroup<Inside<S>, P>,
+    R: PartGroup<A::Service, P>,
+    C: PartGroup<R::Service, P>,
 {
-    type Service = StackErrorService<D::Service, OfStack<P>>;
+    type Service = StackErrorService<C::Service, OfStack<P>>;
 
     fn layer(&self, service: S) -> Self::Service {
-        let Parts { deadline, breaker, retry, pacing, hedge, throttle, limit, concurrency, attempt_timeout, protocol } =
-            &self.0;
-        let service = StackErrorService::new(service, OfTransport);
-        let service = attempt_timeout.put_around(service, StackPart::AttemptTimeout, protocol);
-        let service = concurrency.put_around(service, StackPart::Concurrency, protocol);
-        let service = limit.put_around(service, StackPart::Limit, protocol);
-        let service = throttle.put_around(service, StackPart::Throttle, protocol);
-        let service = if R::IS_PRESENT {
-            hedge.put_inside_of_retries(service, StackPart::Hedge, protocol)
-        } else {
-            hedge.put_around(service, StackPart::Hedge, protocol)
-        };
-        let service = pacing.put_around(service, StackPart::Pacing, protocol);
-        let service = retry.put_around(service, StackPart::Retry, protocol);
-        let service = breaker.put_around(service, StackPart::Breaker, protocol);
-        let service = deadline.put_around(service, StackPart::Deadline, protocol);
-        StackErrorService::new(service, OfStack::new())
+        let service = self.attempt.put_around(StackErrorService::new(service, OfTransport), &self.protocol);
+        let service = self.repeats.put_around(service, &self.protocol);
+        StackErrorService::new(self.call.put_around(service, &self.protocol), OfStack::new())
     }
 }

@@ -4,7 +4,11 @@
 // |---|---|
 // | `client` | the builder of a client's stack, and its order |
 // | `server` | the builder of a server's stack, and its order |
-// | `client_part` | a part of a client's stack: a finished layer, or one that the protocol completes |
+// | `groups` | the groups of a client's parts, each with its order |
+// | `part` | a part of a client's stack: a layer, a gate, or nothing |
+// | `repeat_part` | retries, a hedge and pacing, which the protocol completes |
+// | `place` | the places of a client's stack, as types |
+// | `side` | a gate in a client's stack, and which gates stand before one service |
 // | `protocol` | the differences between HTTP and gRPC that the parts need |
 // | `stack_part` | the names of the parts |
 // | `error` | the error of a client's stack |
@@ -18,31 +22,39 @@
 mod attempt_timeout;
 mod boxed;
 mod client;
-mod client_part;
 mod error;
+mod groups;
 mod http_client;
+mod part;
 mod part_error;
+mod place;
 mod protocol;
+#[cfg(feature = "tokio")]
+mod repeat_part;
 mod request_not_made;
 mod server;
 mod service;
+mod side;
 mod stack_part;
 
 pub use attempt_timeout::{AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer};
 pub use boxed::{BoxedBody, BoxedClient, BoxedClientFuture};
 pub use client::{ClientStack, client_stack};
-pub use client_part::{BreakerPart, ClientPart, HedgePart, LayerPart, NoPart, PacingPart, RetryPart, ThrottlePart};
 pub use error::StackError;
 #[cfg(feature = "tonic")]
 pub(crate) use error::{reason_of, wait_of};
+pub use groups::{AttemptParts, CallParts, RepeatParts};
 pub use http_client::{HttpClient, HttpClientFuture};
+pub use part::{GatePart, LayerPart, NoPart};
 pub use part_error::PartError;
-pub use protocol::{HttpProtocol, StackProtocol, StackRetries};
+pub use protocol::{HttpProtocol, StackProtocol};
+#[cfg(feature = "tokio")]
+use repeat_part::{PacingPart, RepeatPart};
 pub use request_not_made::RequestNotMade;
 #[cfg(feature = "tokio")]
 pub use server::SharedAdmission;
 pub use server::{PeerLimit, ServerStack, server_stack};
-pub use service::{OfPart, OfStack, OfTransport, StackErrorFuture, StackErrorService, ToStackError};
+use service::{OfPart, OfStack, OfTransport, StackErrorService};
 pub use stack_part::StackPart;
 
 type BoxError = alloc::boxed::Box<dyn core::error::Error + Send + Sync>;

@@ -1,14 +1,9 @@
 //! The differences between HTTP and gRPC that the parts need.
 
 use super::{BoxError, StackError, StackPart};
-use crate::Head;
-use crate::ResponseHead;
 use crate::completion::AtHead;
 use crate::pacing::HttpHints;
-use crate::retry::{ClassifyFailure, GiveUp, HttpRetries, RetryProtocol};
-use core::time::Duration;
-use damper_core::retry::{Failure, RetryError};
-use http::HeaderMap;
+use crate::retry::HttpRetries;
 
 /// The protocol of a [client's stack](super::client_stack): [`HttpProtocol`], or `damper::tonic::Grpc`.
 ///
@@ -90,61 +85,5 @@ impl StackProtocol for HttpProtocol {
 
     fn hints(&self) -> HttpHints {
         HttpHints
-    }
-}
-
-/// The retries of a protocol, which give a call up with a [`RetryError`] for any protocol.
-#[derive(Clone, Copy, Debug)]
-#[cfg(feature = "tower")]
-pub struct StackRetries<K>(pub(super) K);
-
-impl<Q, K: RetryProtocol<Q>> RetryProtocol<Q> for StackRetries<K> {
-    type Kept = K::Kept;
-    type Body = K::Body;
-
-    #[inline]
-    fn may_repeat(&self, head: &Head<'_>) -> bool {
-        self.0.may_repeat(head)
-    }
-
-    #[inline]
-    fn keep(&self, body: Q) -> K::Kept {
-        self.0.keep(body)
-    }
-
-    #[inline]
-    fn send(&self, body: K::Kept) -> K::Body {
-        self.0.send(body)
-    }
-
-    #[inline]
-    fn timeout(&self, head: &Head<'_>) -> Option<Duration> {
-        self.0.timeout(head)
-    }
-
-    #[inline]
-    fn has_transparent_retries(&self) -> bool {
-        self.0.has_transparent_retries()
-    }
-
-    #[inline]
-    fn prepare(&self, headers: &mut HeaderMap, previous_attempts: u32, time_left: Option<Duration>) {
-        self.0.prepare(headers, previous_attempts, time_left);
-    }
-}
-
-impl<E, K: ClassifyFailure<E>> ClassifyFailure<E> for StackRetries<K> {
-    #[inline]
-    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
-        self.0.failure(response)
-    }
-}
-
-impl<E, K: ClassifyFailure<E>> GiveUp<E> for StackRetries<K> {
-    type Error = RetryError<E>;
-
-    #[inline]
-    fn give_up(&self, error: RetryError<E>) -> RetryError<E> {
-        error
     }
 }

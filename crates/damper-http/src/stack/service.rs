@@ -1,5 +1,6 @@
 //! A service that converts the error of another one.
 
+use super::place::Place;
 use super::{BoxError, PartError, StackError, StackPart, StackProtocol};
 use core::fmt;
 use core::marker::PhantomData;
@@ -28,23 +29,19 @@ impl<E: Into<BoxError>> ToStackError<E> for OfTransport {
     }
 }
 
-/// Marks the service of a layer at the place of a part.
-#[cfg(feature = "tower")]
-pub struct OfPart<P> {
-    part: StackPart,
-    protocol: PhantomData<fn() -> P>,
-}
+/// Marks the service of a layer in the place `K`.
+pub struct OfPart<K, P>(PhantomData<fn() -> (K, P)>);
 
-impl<P> OfPart<P> {
-    pub(super) const fn new(part: StackPart) -> Self {
-        Self { part, protocol: PhantomData }
+impl<K, P> OfPart<K, P> {
+    pub(super) const fn new() -> Self {
+        Self(PhantomData)
     }
 }
 
-impl<E: PartError, P: StackProtocol> ToStackError<E> for OfPart<P> {
+impl<E: PartError, K: Place, P: StackProtocol> ToStackError<E> for OfPart<K, P> {
     #[inline]
     fn stack_error(&self, error: E) -> StackError {
-        error.into_stack_error::<P>(self.part)
+        error.into_stack_error::<P>(K::PART)
     }
 }
 
@@ -79,17 +76,17 @@ impl<P> fmt::Debug for OfStack<P> {
     }
 }
 
-impl<P> Clone for OfPart<P> {
+impl<K, P> Clone for OfPart<K, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P> Copy for OfPart<P> {}
+impl<K, P> Copy for OfPart<K, P> {}
 
-impl<P> fmt::Debug for OfPart<P> {
+impl<K: Place, P> fmt::Debug for OfPart<K, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OfPart").field(&self.part).finish()
+        f.debug_tuple("OfPart").field(&K::PART).finish()
     }
 }
 
