@@ -128,7 +128,7 @@
 //! | `tonic` | | these for gRPC, with tonic (with `tower`) |
 //! | `config` | | settings from TOML, JSON, YAML and environment variables, checked and reloaded live |
 //! | `mesh` | | documents of the protocol Mesh, and servers and clients that speak it over HTTP (with `http`) |
-//! | `metrics` | | exports of limiters, breakers and others by the facade `metrics`, and counts of what limits and breakers for HTTP do |
+//! | `metrics` | | exports of limiters, breakers and others by the facade `metrics`, and counts of what those for HTTP and Mesh do |
 //! | `live` | | a page that shows limits and breakers live, for browsers, and changes them (with `hyper`, `metrics`, `tokio` and `tower`) |
 //! | `redis` | | one limit across machines, on Redis (with `tokio`) |
 //! | `redis-tls` | | that with TLS: `rediss://` and `valkeys://` (with `redis`) |

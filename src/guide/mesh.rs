@@ -306,6 +306,22 @@
 //! assert_eq!(sent.to_string(), "4 second");
 //! ```
 //!
+//! # Metrics and logs
+//!
+//! With the features `metrics` and `tracing`, the layer counts and logs under the name of the service, and the client
+//! under a name of its own, set by [`named`](crate::mesh::ClientBuilder::named):
+//!
+//! | question | metric |
+//! |---|---|
+//! | How many calls does a scope refuse? | `damper_limit_refused_total{limit="orders-api"}` by `scope` |
+//! | How much of a limit is left? | `damper_limit_remaining_tokens` by `scope` and `function`; `damper_limit_keys_exhausted` for services and users |
+//! | Do calls arrive too late, or take too long? | `damper_deadline_exceeded_total` by `side` and `stage` |
+//! | Does the client slow down? | `damper_pacing_sleep_seconds`, `damper_pacing_refused_total` |
+//! | Does the service refuse it all the same? | `damper_pacing_rejected_total`, `damper_retry_requests_total`, `damper_retry_not_made_total` by `reason` |
+//!
+//! No label has the name of a user or of a calling service. The log has it in the field `key`. An exporter reads the
+//! levels of the layer and of the client: `Exporter::new().layer(layer.clone()).layer(client.clone())`.
+//!
 //! # Without the envelope
 //!
 //! A [`RateLimitLayer`](crate::http::RateLimitLayer) in front of a service refuses before it reads a request. With

@@ -33,7 +33,8 @@
 //! ```
 //!
 //! A layer brings its own name. Its requests are counted as they come, its levels are read by the exporter:
-//! `Exporter::new().layer(layer.clone())`. The stacks of `damper::config` are layers too. The example `tiered_api` is a
+//! `Exporter::new().layer(layer.clone())`. The stacks of `damper::config` are layers too, and a
+//! `MeshLayer` and a `Client` of `damper::mesh`. The example `tiered_api` is a
 //! server with a handler for `/metrics`, whose text it reads back as Prometheus does.
 //!
 //! # Questions and their metrics
@@ -43,10 +44,11 @@
 //! | Is a limit too small, or does a client flood it? | `damper_limit_refused_total` beside `damper_limit_allowed_total`; `damper_limit_keys_exhausted` says whether few keys are refused, or many |
 //! | Do callers wait? | `damper_limit_debt_tokens`, divided by `damper_limit_tokens_per_second` the wait of the next one; `damper_concurrency_queued` |
 //! | Is a table large enough? | `rate(damper_limit_shared_words_busy_total)` below 0.4 of `rate(damper_limit_shared_words_seen_total)`; `damper_limit_overflows_total` and `damper_limit_refused_newcomers_total` stay at 0 |
+//! | Which limit of a Mesh service refuses? | `damper_limit_refused_total` by `scope`; `damper_limit_remaining_tokens` by `scope` and `function` |
 //! | Did a reload arrive? | `damper_limit_tokens_per_second` and `damper_limit_burst_tokens`, per `tier` |
 //! | Which service fails? | `damper_breaker_state{state="open"}`, `damper_breaker_transitions_total`, the window's failures |
 //! | Is a server at its limit? | `damper_concurrency_in_flight` beside `damper_concurrency_limit`; `damper_concurrency_refused_total` by `cause` |
-//! | Do retries make an outage worse? | `damper_retry_budget_retries_left`; at 0 the budget holds them back |
+//! | Do retries make an outage worse? | `damper_retry_budget_retries_left`; at 0 the budget holds them back. Clients of Mesh also count `damper_retry_requests_total`, and `damper_retry_not_made_total` by `reason` |
 //! | Does a client hold calls back? | `damper_throttle_refused_ratio`, `damper_pacing_next_sleep_seconds` |
 //!
 //! [`catalogue`](crate::metrics::catalogue) has all of them, and
@@ -78,8 +80,8 @@
 //!
 //! # Logs
 //!
-//! With the feature `tracing`, layers of `damper::http` log refusals at the level debug, with fields for a search:
-//! `limit`, `key`, `retry_after_ms`, `quota`, `cause`. A flood of refused requests makes no flood of lines: a layer logs at
+//! With the feature `tracing`, layers of `damper::http` and of `damper::mesh` log refusals at the level debug, with fields
+//! for a search: `limit`, `scope`, `key`, `retry_after_ms`, `quota`, `cause`. A flood of refused requests makes no flood of lines: a layer logs at
 //! most 20 refusals at once and 5 a second, and one of each key in 10 seconds. `suppressed` says how many were left out.
 //! Changes of a breaker's state are logged at the level info, each of them.
 //!

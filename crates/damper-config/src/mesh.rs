@@ -139,6 +139,18 @@ impl Reload<MeshSettings> for ConfiguredScopes {
     }
 }
 
+/// The limits, whichever algorithm they have.
+#[cfg(all(feature = "mesh", feature = "metrics"))]
+impl damper_metrics::Source for ConfiguredScopes {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        match self {
+            Self::TokenBucket(scopes) => scopes.read(readings),
+            Self::FixedWindow(scopes) => scopes.read(readings),
+            Self::SlidingCounter(scopes) => scopes.read(readings),
+        }
+    }
+}
+
 #[cfg(all(feature = "mesh", feature = "tokio"))]
 impl MeshClientSettings {
     /// Sets up a client of the service at `uri`, which sends through `http` and sleeps by tokio's timer.

@@ -1,4 +1,4 @@
-//! Items for `damper-http`, `damper-redis`, `damper-tonic` and `damper-tower` only.
+//! Items for `damper-http`, `damper-mesh`, `damper-redis`, `damper-tonic` and `damper-tower` only.
 //!
 //! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
 //! go in any release, so these crates are released together with this one.
@@ -102,6 +102,17 @@ pub fn keyed_breakers<K: Hash + Eq>(
 #[must_use]
 pub fn exceeded<C: Clock>(deadline: &Deadline<C>) -> DeadlineExceeded {
     deadline.exceeded()
+}
+
+/// Returns the error of work that was given `specified` and whose time was over after `elapsed`.
+#[must_use]
+pub fn exceeded_after(specified: Duration, elapsed: Duration) -> DeadlineExceeded {
+    DeadlineExceeded::new(specified, elapsed)
+}
+
+/// Returns the budget of a policy.
+pub fn budget_of<C, B, V>(retry: &Retry<C, B, V>) -> &B {
+    retry.budget_ref()
 }
 
 /// Takes the budget out of a policy, so that each call can have another one.

@@ -172,7 +172,6 @@ mod concurrency;
 mod deadline;
 mod head;
 mod hedge;
-#[cfg(feature = "tonic")]
 #[doc(hidden)]
 pub mod internal;
 mod limit;

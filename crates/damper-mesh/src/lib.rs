@@ -130,11 +130,64 @@
 //! Durations are whole numbers of milliseconds, seconds, minutes or hours: [`MeshDuration`]. Unknown members of
 //! documents are ignored. A malformed member is a [`ReadError`] that names it.
 //!
+//! # Metrics and logs
+//!
+//! With the feature `metrics`, the layer and the client count by the crate `metrics`, under the names that the layers of
+//! [`damper_http`](damper_http#metrics-and-logs) have. They look up the recorder when they first need it, so install the
+//! recorder before the first request.
+//!
+//! | metric, as `damper_…` | labels | counts |
+//! |---|---|---|
+//! | `limit_allowed_total` | `limit` | calls that the limits of a [`MeshLayer`] let pass |
+//! | `limit_refused_total` | `limit`, `scope` | calls that a limit of the layer refused |
+//! | `deadline_exceeded_total` | `deadline`, `side`, `stage` | calls that a deadline ended |
+//! | `deadline_skewed_total` | `deadline` | calls that the [`skew_guard`](MeshLayer::skew_guard) let pass |
+//! | `pacing_calls_total` | `pacing` | calls that a [`Client`] sent, each once |
+//! | `pacing_sleep_seconds` | `pacing` | how long calls slept before they were first sent, if they did |
+//! | `pacing_refused_total` | `pacing` | calls that failed with [`CallError::Paced`] |
+//! | `pacing_rejected_total` | `pacing` | attempts that the service refused with `RATE_LIMITED` |
+//! | `retry_requests_total` | `retry` | requests that the client sent again |
+//! | `retry_not_made_total` | `retry`, `reason` | failures that could be retried and were not |
+//!
+//! | label | value |
+//! |---|---|
+//! | `limit`, and `deadline` of a layer | the name of the service, as passed to [`MeshLayer::new`](MeshLayer#method.new) |
+//! | `pacing`, `retry`, and `deadline` of a client | the name of the client, set by [`named`](ClientBuilder::named) |
+//! | `scope` | the scope of the refusing limit: `global`, `service`, `function` or `user` |
+//! | `side` | `server` or `client` |
+//! | `stage` of a server | `arrival` if the function was not called, otherwise `response` |
+//! | `stage` of a client | `departure` if the attempt was not sent, otherwise `response` |
+//! | `reason` | `attempts`, `budget`, `deadline` or `pacing` |
+//!
+//! No label has the name of a user, or another text from a request. Discovery and requests that cannot be read are not
+//! counted.
+//!
+//! An exporter of [`damper-metrics`](https://docs.rs/damper-metrics) reads the levels when it is scraped. Give it the
+//! layer: `Exporter::new().layer(layer.clone())`. The metrics of its limits, such as `limit_remaining_tokens` and
+//! `limit_keys`, have the label `scope`, and those of a function's limit its name in the label `function`. Given a
+//! client, the exporter reads `pacing_next_sleep_seconds` and `retry_budget_retries_left`. [`Scopes`] without a layer
+//! are registered under a name.
+//!
+//! With the feature `tracing`, both log by the crate `tracing`, with the target `damper`:
+//!
+//! | level | event | fields |
+//! |---|---|---|
+//! | debug | a refusal by a limit | `limit`, `scope`, `method`, `path`, `function`, `retry_after_ms`, `quota`, and the `key` of a service's or a user's limit |
+//! | debug | a call that a deadline ended | `deadline`, `side`, `stage`, `specified_ms`, `elapsed_ms` |
+//! | debug | a call that the client did not send | `pacing`, `retry_after_ms` |
+//! | debug | an attempt that the service refused | `pacing`, and `sleep_ms` if there is another attempt |
+//! | warn | requests served though they arrived expired: the first, the second, the fourth, and so on | `deadline`, `requests` |
+//!
+//! Events at the level debug are sampled: at most 20 of a kind at once and 5 a second, and one of a key in 10 seconds.
+//! The field `suppressed` has the number left out before. Of a function's name and of a key, 64 characters are logged.
+//!
 //! # Features
 //!
 //! | feature | adds |
 //! |---|---|
 //! | `tokio` | servers and clients that sleep by tokio's timer |
+//! | `metrics` | counts of what limits, pacing, retries and deadlines do, and levels for an exporter |
+//! | `tracing` | logs of what limits refuse and deadlines end |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// For damper's own tests and fuzz targets, and not covered by semantic versioning.
@@ -149,6 +202,7 @@ mod document;
 mod refusal_body;
 mod scopes;
 mod server;
+mod telemetry;
 
 pub use client::{CallError, Client, ClientBuilder, MeshBackoff, MeshHints};
 pub use deadline::{

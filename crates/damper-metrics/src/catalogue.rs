@@ -1,8 +1,8 @@
 //! The metrics of all crates of damper, each described in one place.
 //!
 //! Names follow the conventions of Prometheus: base units, and `_total` for counters. The first label is the name of a limit, a breaker
-//! or another source, as the program gave it. The values of the other labels are fixed words, numbers of tiers and lengths of prefixes.
-//! No client or server can choose a label, so the number of series is bounded.
+//! or another source, as the program gave it. The values of the other labels are fixed words, numbers of tiers, lengths of prefixes, and
+//! the names of functions to which the program gave a limit. No client or server can choose a label, so the number of series is bounded.
 //!
 //! The file [`reference.md`](https://github.com/damper-rs/damper/blob/main/crates/damper-metrics/reference.md) has the list as a table.
 
@@ -24,22 +24,22 @@ macro_rules! catalogue {
 
 catalogue! {
     LIMIT_ALLOWED: Counter "damper_limit_allowed_total" ["limit"] Count "Requests that a layer's limit let pass.";
-    LIMIT_REFUSED: Counter "damper_limit_refused_total" ["limit"] Count "Requests that a layer's limit refused.";
+    LIMIT_REFUSED: Counter "damper_limit_refused_total" ["limit", "scope"] Count "Requests that a layer's limit refused.";
     LIMIT_ERRORS: Counter "damper_limit_errors_total" ["limit", "cause"] Count "Requests that a layer's limit could not decide on.";
-    LIMIT_RATE: Gauge "damper_limit_tokens_per_second" ["limit", "tier", "prefix", "part"] CountPerSecond "Tokens that the quota in force refills in a second.";
-    LIMIT_BURST: Gauge "damper_limit_burst_tokens" ["limit", "tier", "prefix", "part"] Count "Tokens that can be taken at once from a full limit.";
-    LIMIT_REMAINING: Gauge "damper_limit_remaining_tokens" ["limit", "part"] Count "Tokens that can be taken now.";
-    LIMIT_DEBT: Gauge "damper_limit_debt_tokens" ["limit", "part"] Count "Tokens that waiters and charges have taken in advance.";
+    LIMIT_RATE: Gauge "damper_limit_tokens_per_second" ["limit", "tier", "prefix", "part", "scope", "function"] CountPerSecond "Tokens that the quota in force refills in a second.";
+    LIMIT_BURST: Gauge "damper_limit_burst_tokens" ["limit", "tier", "prefix", "part", "scope", "function"] Count "Tokens that can be taken at once from a full limit.";
+    LIMIT_REMAINING: Gauge "damper_limit_remaining_tokens" ["limit", "part", "scope", "function"] Count "Tokens that can be taken now.";
+    LIMIT_DEBT: Gauge "damper_limit_debt_tokens" ["limit", "part", "scope", "function"] Count "Tokens that waiters and charges have taken in advance.";
     LIMIT_PAUSE: Gauge "damper_limit_pause_seconds" ["limit"] Seconds "Time until a paused limiter goes on.";
-    LIMIT_KEYS: Gauge "damper_limit_keys" ["limit", "tier", "prefix"] Count "Keys that have a slot in the table.";
-    LIMIT_KEYS_OWING: Gauge "damper_limit_keys_owing" ["limit", "tier", "prefix"] Count "Keys with tokens that are taken and not yet refilled.";
-    LIMIT_KEYS_EXHAUSTED: Gauge "damper_limit_keys_exhausted" ["limit", "tier", "prefix"] Count "Keys that have no token left.";
-    LIMIT_KEYS_CAPACITY: Gauge "damper_limit_keys_capacity" ["limit", "prefix"] Count "Keys that the table was built for.";
-    LIMIT_EVICTIONS: Counter "damper_limit_evictions_total" ["limit", "prefix"] Count "Keys that lost their slot while they owed something.";
-    LIMIT_OVERFLOWS: Counter "damper_limit_overflows_total" ["limit", "prefix"] Count "Calls decided by a word that keys without a slot share.";
-    LIMIT_SHARED_WORDS_SEEN: Counter "damper_limit_shared_words_seen_total" ["limit", "prefix"] Count "Words for keys without a slot that newcomers saw.";
-    LIMIT_SHARED_WORDS_BUSY: Counter "damper_limit_shared_words_busy_total" ["limit", "prefix"] Count "Those that owed something. Their share warns at 0.4 that the table becomes too small.";
-    LIMIT_REFUSED_NEWCOMERS: Counter "damper_limit_refused_newcomers_total" ["limit", "prefix"] Count "Calls refused to keys without a slot.";
+    LIMIT_KEYS: Gauge "damper_limit_keys" ["limit", "tier", "prefix", "scope"] Count "Keys that have a slot in the table.";
+    LIMIT_KEYS_OWING: Gauge "damper_limit_keys_owing" ["limit", "tier", "prefix", "scope"] Count "Keys with tokens that are taken and not yet refilled.";
+    LIMIT_KEYS_EXHAUSTED: Gauge "damper_limit_keys_exhausted" ["limit", "tier", "prefix", "scope"] Count "Keys that have no token left.";
+    LIMIT_KEYS_CAPACITY: Gauge "damper_limit_keys_capacity" ["limit", "prefix", "scope"] Count "Keys that the table was built for.";
+    LIMIT_EVICTIONS: Counter "damper_limit_evictions_total" ["limit", "prefix", "scope"] Count "Keys that lost their slot while they owed something.";
+    LIMIT_OVERFLOWS: Counter "damper_limit_overflows_total" ["limit", "prefix", "scope"] Count "Calls decided by a word that keys without a slot share.";
+    LIMIT_SHARED_WORDS_SEEN: Counter "damper_limit_shared_words_seen_total" ["limit", "prefix", "scope"] Count "Words for keys without a slot that newcomers saw.";
+    LIMIT_SHARED_WORDS_BUSY: Counter "damper_limit_shared_words_busy_total" ["limit", "prefix", "scope"] Count "Those that owed something. Their share warns at 0.4 that the table becomes too small.";
+    LIMIT_REFUSED_NEWCOMERS: Counter "damper_limit_refused_newcomers_total" ["limit", "prefix", "scope"] Count "Calls refused to keys without a slot.";
 
     REDIS_DECISIONS: Counter "damper_redis_decisions_total" ["limit", "by", "verdict"] Count "Checks of a limit across machines that the server, the policy or this process decided, but for those that leased tokens allowed.";
     REDIS_POLICY: Gauge "damper_redis_policy_in_force" ["limit", "policy"] Count "1 while this policy decides because the server does not answer, otherwise 0.";
@@ -102,6 +102,8 @@ catalogue! {
     HEDGE_DELAY: Gauge "damper_hedge_delay_seconds" ["hedge"] Seconds "Delay before another attempt; nothing until enough calls were seen.";
     HEDGE_MEDIAN_LATENCY: Gauge "damper_hedge_median_latency_seconds" ["hedge"] Seconds "Median latency of first attempts. A delay of many times as much says that more calls are slow than are hedged.";
 
+    RETRY_REQUESTS: Counter "damper_retry_requests_total" ["retry"] Count "Requests that were sent again after a failed attempt.";
+    RETRY_NOT_MADE: Counter "damper_retry_not_made_total" ["retry", "reason"] Count "Failures that could be retried, and were not: no attempts were left, or the budget, the deadline or the pacing did not allow it.";
     RETRY_BUDGET_LEFT: Gauge "damper_retry_budget_retries_left" ["budget"] Count "Retries that the budget would allow now.";
 
     DEADLINE_EXCEEDED: Counter "damper_deadline_exceeded_total" ["deadline", "side", "stage"] Count "Calls that ended by their deadline.";

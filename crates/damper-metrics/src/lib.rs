@@ -35,13 +35,14 @@
 //! | `CircuitBreaker`, `KeyedCircuitBreaker`; their state changes by a [`TransitionCounter`] | by `register` |
 //! | `Bulkhead`, `AdaptiveLimit`, `Admission`, limits in flight per key | by `register` |
 //! | `AdaptiveThrottle`, `KeyedThrottle`, `Pacer`, retry budgets, `Hedge`, `UsualLatency`, `LruStore` | by `register` |
-//! | layers of `damper::http` | by [`layer`](Exporter::layer), under the name that the layer has |
+//! | layers of `damper::http`, and the layer and the client of `damper::mesh` | by [`layer`](Exporter::layer), under the name that they have |
 //! | your own | by `register`, with an implementation of [`Source`] |
 //!
 //! # Cost
 //!
 //! Nothing is added to a decision. Values are read from the words that decisions use, counted on paths that hold a lock anyway, or counted
-//! by a walk through a table when `record` is called. Only the layers of `damper::http` count each request, with the feature `metrics`.
+//! by a walk through a table when `record` is called. Only the layers of `damper::http`, and the layer and the client of
+//! `damper::mesh`, count each request, with the feature `metrics`.
 //! Reading changes no decision.
 //!
 //! # Names

@@ -1,7 +1,9 @@
 //! The values of a source, on their way to the recorder.
 
-use crate::catalogue::SHADOW_REFUSALS;
+use crate::catalogue::{LIMIT_BURST, LIMIT_DEBT, LIMIT_RATE, LIMIT_REMAINING, SHADOW_REFUSALS};
 use crate::metric::{Kind, Metric};
+use damper_core::limit::Usage;
+use damper_core::quota::Quota;
 use damper_core::shadow::ShadowReport;
 use metrics::{Label, SharedString, counter, gauge, histogram};
 
@@ -44,6 +46,26 @@ impl<'a> Readings<'a> {
             Kind::Gauge => gauge!(metric.name(), labels).set(value),
             Kind::Histogram => histogram!(metric.name(), labels).record(value),
         }
+    }
+
+    /// Records the usage of a limit: its rate, its burst, and the tokens that are there or are owed.
+    pub fn record_usage(&self, usage: Usage) {
+        self.record_quota(usage.quota(), usage.limit());
+        self.record(&LIMIT_REMAINING, f64::from(usage.remaining()));
+        self.record(&LIMIT_DEBT, f64::from(usage.debt()));
+    }
+
+    /// Records the rate of a quota, and the most tokens that can be there under it.
+    ///
+    /// Without a limit both are infinite.
+    pub(crate) fn record_quota(&self, quota: Quota, most: u32) {
+        let (rate, most) = if quota.is_unlimited() {
+            (f64::INFINITY, f64::INFINITY)
+        } else {
+            (f64::from(quota.limit()) / quota.window().as_secs_f64(), f64::from(most))
+        };
+        self.record(&LIMIT_RATE, rate);
+        self.record(&LIMIT_BURST, most);
     }
 
     /// Records the refusals of what is in force and of a candidate beside it.

@@ -9,7 +9,9 @@ use damper_core::deadline::UsualLatency;
 use damper_core::keyed::KeyedLimiterBuilder;
 use damper_core::limit::{FixedWindow, LimitSet, Limiter, Pausable, RateLimiter, Striped};
 use damper_core::quota::Quota;
-use damper_core::retry::{Budget, Hedge, HedgeConfig, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
+use damper_core::retry::{
+    Budget, Hedge, HedgeConfig, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle, Unlimited,
+};
 use damper_core::store::LruStore;
 use damper_core::throttle::{AdaptiveThrottle, Hints, KeyedThrottle, Level, Pacer, ThrottlePermit};
 use damper_core::time::{ManualClock, Seed};
@@ -236,13 +238,15 @@ fn budgets_say_how_many_retries_are_left() {
         assert!(budget.try_withdraw() && bucket.try_withdraw());
         let grpc = RetryThrottle::new(10, 0.1).unwrap();
         grpc.failed();
-        Exporter::new().register("budget", budget).register("bucket", bucket).register("grpc", grpc)
+        let exporter = Exporter::new().register("budget", budget).register("bucket", bucket).register("grpc", grpc);
+        exporter.register("unlimited", Unlimited)
     });
     assert_values! { scrape,
         // Half a retry of each of five calls, of which one is withdrawn, and the reserve.
         RETRY_BUDGET_LEFT "budget=budget" 4;
         RETRY_BUDGET_LEFT "budget=bucket" 2;
         RETRY_BUDGET_LEFT "budget=grpc" 4;
+        RETRY_BUDGET_LEFT "budget=unlimited" f64::INFINITY;
     }
 }
 

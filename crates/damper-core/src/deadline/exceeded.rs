@@ -14,7 +14,7 @@ pub struct DeadlineExceeded {
 }
 
 impl DeadlineExceeded {
-    pub(super) fn new(specified: Duration, elapsed: Duration) -> Self {
+    pub(crate) fn new(specified: Duration, elapsed: Duration) -> Self {
         Self { specified, elapsed }
     }
 

@@ -211,7 +211,7 @@ impl<C, B, V> Retry<C, B, V> {
         )
     }
 
-    pub(super) const fn budget_ref(&self) -> &B {
+    pub(crate) const fn budget_ref(&self) -> &B {
         &self.budget
     }
 

@@ -36,7 +36,7 @@ where
         let hints = self.hints.hints(&ResponseHead::of(response));
         match self.pacer.answered_within(&hints, longest) {
             Some(sleep) => {
-                self.telemetry.record_rejected(sleep);
+                self.telemetry.record_rejected(Some(sleep));
                 Verdict::Rejected(Rejection { sleep, asked_for: hints.retry_after })
             }
             None if hints.is_accepted() => Verdict::Accepted,

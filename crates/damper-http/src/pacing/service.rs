@@ -168,7 +168,7 @@ impl<T, H, M> PacingLayer<T, H, M> {
     /// Records a call that is not made.
     #[cold]
     fn refuse(&self, too_slow: PaceTooSlow) -> PaceTooSlow {
-        self.telemetry.record_refused(&too_slow);
+        self.telemetry.record_refused(too_slow.retry_after(), too_slow);
         too_slow
     }
 }

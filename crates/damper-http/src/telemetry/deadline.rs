@@ -13,7 +13,7 @@ use damper_metrics::catalogue::{DEADLINE_EXCEEDED, DEADLINE_SKEWED};
 
 /// How far a call had come when its deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DeadlineStage {
+pub enum DeadlineStage {
     /// It arrived at the server.
     Arrival,
     /// It was to be sent by the client.
@@ -40,7 +40,7 @@ impl DeadlineStage {
 ///
 /// All of it is rare, so that counters are looked up when they are needed.
 #[derive(Clone, Debug)]
-pub(crate) struct DeadlineTelemetry {
+pub struct DeadlineTelemetry {
     #[cfg(any(feature = "metrics", feature = "tracing"))]
     layer: Arc<DeadlinesOfLayer>,
 }
@@ -58,12 +58,14 @@ struct DeadlinesOfLayer {
 
 impl DeadlineTelemetry {
     /// Creates the telemetry of a server's layer of this name.
-    pub(crate) fn of_server(name: &str) -> Self {
+    #[must_use]
+    pub fn of_server(name: &str) -> Self {
         Self::of("server", name)
     }
 
     /// Creates the telemetry of a client's layer of this name.
-    pub(crate) fn of_client(name: &str) -> Self {
+    #[must_use]
+    pub fn of_client(name: &str) -> Self {
         Self::of("client", name)
     }
 
@@ -83,7 +85,7 @@ impl DeadlineTelemetry {
 
     /// Records that a deadline ended a call at this stage.
     #[cold]
-    pub(crate) fn record_exceeded(&self, stage: DeadlineStage, exceeded: &DeadlineExceeded) {
+    pub fn record_exceeded(&self, stage: DeadlineStage, exceeded: &DeadlineExceeded) {
         #[cfg(any(feature = "metrics", feature = "tracing"))]
         let (DeadlinesOfLayer { name, side, .. }, stage) = (&*self.layer, stage.label());
         #[cfg(feature = "metrics")]
@@ -102,7 +104,7 @@ impl DeadlineTelemetry {
 
     /// Records that a request was served whose deadline had passed on arrival, because the clocks differ.
     #[cold]
-    pub(crate) fn record_skewed(&self) {
+    pub fn record_skewed(&self) {
         #[cfg(feature = "metrics")]
         metrics::counter!(DEADLINE_SKEWED.name(), "deadline" => self.layer.name.clone()).increment(1);
         #[cfg(feature = "tracing")]

@@ -25,11 +25,14 @@ mod observe;
 mod pacing;
 mod throttle;
 
+pub use deadline::{DeadlineStage, DeadlineTelemetry};
+#[cfg(feature = "tracing")]
+pub use log_sampler::{LogSampler, Sample, millis};
+pub use pacing::PacingTelemetry;
+
 pub(super) use breaker::BreakerTelemetry;
 pub(super) use completion::log_grpc_judged_by_http;
 pub(super) use concurrency::ConcurrencyTelemetry;
-pub(super) use deadline::{DeadlineStage, DeadlineTelemetry};
 pub(super) use limit::{InForce, LimitTelemetry};
 pub(crate) use observe::Observe;
-pub(super) use pacing::PacingTelemetry;
 pub(super) use throttle::ThrottleTelemetry;

@@ -5,8 +5,8 @@
 use super::log_sampler::{LogSampler, Sample, millis};
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::{borrow::ToOwned, string::String, sync::Arc};
+use core::fmt::Display;
 use core::time::Duration;
-use damper_core::throttle::PaceTooSlow;
 
 #[cfg(feature = "metrics")]
 use {
@@ -18,7 +18,7 @@ use {
 
 /// Counts and logs what a pacing layer does.
 #[derive(Clone, Debug)]
-pub(crate) struct PacingTelemetry {
+pub struct PacingTelemetry {
     #[cfg(any(feature = "metrics", feature = "tracing"))]
     layer: Arc<PacersOfLayer>,
 }
@@ -46,7 +46,8 @@ struct PacingMetrics {
 
 impl PacingTelemetry {
     /// Creates the telemetry of the layer of this name.
-    pub(crate) fn new(name: &str) -> Self {
+    #[must_use]
+    pub fn new(name: &str) -> Self {
         Self {
             #[cfg(any(feature = "metrics", feature = "tracing"))]
             layer: Arc::new(PacersOfLayer {
@@ -82,40 +83,40 @@ impl PacingTelemetry {
 
     /// Records a call that is made at once.
     #[inline]
-    pub(crate) fn record_unslept(&self) {
+    pub fn record_unslept(&self) {
         #[cfg(feature = "metrics")]
         self.metrics().calls.increment(1);
     }
 
     /// Records a call that sleeps before it is made.
-    pub(crate) fn record_slept(&self, sleep: Duration) {
+    pub fn record_slept(&self, sleep: Duration) {
         self.record_unslept();
         #[cfg(feature = "metrics")]
         self.metrics().sleeps.record(sleep);
     }
 
-    /// Records a call that is not made.
-    pub(crate) fn record_refused(&self, too_slow: &PaceTooSlow) {
+    /// Records a call that is not made, because it would have to sleep for this time.
+    pub fn record_refused(&self, sleep: Duration, refusal: impl Display) {
         #[cfg(feature = "metrics")]
         self.metrics().refused.increment(1);
         #[cfg(feature = "tracing")]
         if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
             && let Some(Sample { suppressed, .. }) = self.layer.refusals.sample()
         {
-            let (name, retry_after_ms) = (&self.layer.name, millis(too_slow.retry_after()));
-            tracing::debug!(target: "damper", pacing = name, retry_after_ms, suppressed, "{too_slow}");
+            let (name, retry_after_ms) = (&self.layer.name, millis(sleep));
+            tracing::debug!(target: "damper", pacing = name, retry_after_ms, suppressed, "{refusal}");
         }
     }
 
-    /// Records a rejected response, and the sleep before the call is made again.
-    pub(crate) fn record_rejected(&self, sleep: Duration) {
+    /// Records a rejected response, and the sleep before the call is made again, if it is.
+    pub fn record_rejected(&self, sleep: Option<Duration>) {
         #[cfg(feature = "metrics")]
         self.metrics().rejected.increment(1);
         #[cfg(feature = "tracing")]
         if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
             && let Some(Sample { suppressed, .. }) = self.layer.rejections.sample()
         {
-            let (name, sleep_ms) = (&self.layer.name, millis(sleep));
+            let (name, sleep_ms) = (&self.layer.name, sleep.map(millis));
             tracing::debug!(target: "damper", pacing = name, sleep_ms, suppressed, "rejected by the server's limit");
         }
     }

@@ -3,6 +3,7 @@
 use super::client::Settings;
 use super::scope_pacer::ScopePacer;
 use super::{Client, MeshBackoff};
+use crate::telemetry::ClientTelemetry;
 use damper_core::retry::{Budget, Retry, RetryBudget};
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -24,6 +25,7 @@ pub struct ClientBuilder<S, Z, B = RetryBudget, C = DefaultClock> {
     timeout: Option<Duration>,
     max_response: usize,
     headers: HeaderMap,
+    name: String,
     sleep: Z,
 }
 
@@ -32,6 +34,8 @@ const ATTEMPTS: u32 = 5;
 const PACE_BELOW: u32 = 10;
 
 const MAX_RESPONSE: usize = 4 << 20;
+
+const UNNAMED: &str = "default";
 
 #[cfg(feature = "tokio")]
 impl<S> ClientBuilder<S, TokioSleep> {
@@ -53,6 +57,7 @@ impl<S, Z> ClientBuilder<S, Z> {
             timeout: None,
             max_response: MAX_RESPONSE,
             headers: HeaderMap::new(),
+            name: UNNAMED.to_owned(),
             sleep,
         }
     }
@@ -67,8 +72,22 @@ impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
     /// The waits after refusals are those of the [`backoff`](Self::backoff), so its longest wait replaces the policy's
     /// [`max_hint`](Retry::max_hint). A deadline of the policy is a deadline of every call.
     pub fn retry<N: Budget, D: Clock + Clone>(self, retry: Retry<D, N>) -> ClientBuilder<S, Z, N, D> {
-        let Self { http, uri, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep, .. } = self;
-        ClientBuilder { http, uri, retry, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep }
+        let Self {
+            http, uri, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, name, sleep, ..
+        } = self;
+        ClientBuilder {
+            http,
+            uri,
+            retry,
+            backoff,
+            pace_below,
+            max_pacing_wait,
+            timeout,
+            max_response,
+            headers,
+            name,
+            sleep,
+        }
     }
 
     /// Sets the waits after refusals.
@@ -108,18 +127,38 @@ impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
         self.headers.insert(name, value);
         self
     }
+
+    /// Sets the name in logs and metrics. Default: `default`.
+    ///
+    /// The name of the service that is called is a good one. See [the crate](crate#metrics-and-logs).
+    pub fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
 }
 
 impl<S, Z, B: Budget, C: Clock + Clone> ClientBuilder<S, Z, B, C> {
     /// Builds the client.
     pub fn build(self) -> Client<S, Z, B, C> {
-        let Self { http, uri, retry, backoff, pace_below, max_pacing_wait, timeout, max_response, headers, sleep } =
-            self;
+        let Self {
+            http,
+            uri,
+            retry,
+            backoff,
+            pace_below,
+            max_pacing_wait,
+            timeout,
+            max_response,
+            headers,
+            name,
+            sleep,
+        } = self;
         let seed = Seed::random();
         let pacer = ScopePacer::new(pace_below, backoff, seed, retry.clock().clone());
         // A wait above the backoff's longest one is shortened to it, and does not end the call.
         let retry = retry.max_hint(backoff.longest());
-        let settings = Settings { uri, retry, backoff, max_pacing_wait, timeout, max_response, headers, pacer, seed };
+        let telemetry = ClientTelemetry::new(&name);
+        let settings =
+            Settings { uri, retry, backoff, max_pacing_wait, timeout, max_response, headers, pacer, seed, telemetry };
         Client::new_of(http, sleep, Arc::new(settings))
     }
 }
@@ -129,6 +168,7 @@ impl<S: fmt::Debug, Z, B, C> fmt::Debug for ClientBuilder<S, Z, B, C> {
         f.debug_struct("ClientBuilder")
             .field("http", &self.http)
             .field("uri", &self.uri)
+            .field("name", &self.name)
             .field("backoff", &self.backoff)
             .field("pace_below", &self.pace_below)
             .field("max_pacing_wait", &self.max_pacing_wait)

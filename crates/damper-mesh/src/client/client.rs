@@ -4,14 +4,16 @@
 use super::ClientBuilder;
 use super::scope_pacer::{Next, ScopePacer, Sent};
 use super::{CallError, MeshBackoff};
-use crate::deadline::{Receipt, ReceivedDeadline, SpecifiedDeadline, run_until};
+use crate::deadline::{Expired, Receipt, ReceivedDeadline, SpecifiedDeadline, run_until};
 use crate::document::{Request, Response};
 use crate::refusal_body::JSON;
+use crate::telemetry::{ClientTelemetry, DeadlineStage};
 use bytes::Bytes;
 use damper_core::deadline::Deadline;
 use damper_core::internal::{begin_within, exceeded};
 use damper_core::limit::Denied;
-use damper_core::retry::{Attempts, Budget, Failure, Retry, RetryBudget, Unlimited};
+use damper_core::retry::{Attempts, Budget, Failure, GaveUp, Retry, RetryBudget, Unlimited};
+use damper_core::throttle::PaceTooSlow;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
 use damper_core::time::{Clock, DefaultClock, Seed, Sleep};
@@ -95,6 +97,7 @@ pub(super) struct Settings<B, C> {
     pub(super) pacer: ScopePacer<C>,
     /// Makes this client's jitter differ from that of others.
     pub(super) seed: Seed,
+    pub(super) telemetry: ClientTelemetry,
 }
 
 #[cfg(feature = "tokio")]
@@ -162,25 +165,30 @@ where
         deadline: Option<&ReceivedDeadline<C>>,
         request: Request,
     ) -> Result<Response, CallError> {
-        let Settings { retry, pacer, .. } = &*self.settings;
+        let Settings { retry, pacer, telemetry, .. } = &*self.settings;
         let function = &*request.call.function;
         let deadline = self.earliest(deadline, &request).map_err(CallError::Deadline)?;
         let rest = deadline.as_ref().map_or_else(|| Deadline::never(retry.clock().clone()), ReceivedDeadline::deadline);
-        let exceeded = || CallError::DeadlineExceeded(exceeded(&rest));
+        let exceeded = |stage| telemetry.exceeded(stage, exceeded(&rest));
         if rest.is_expired() {
-            return Err(exceeded());
+            return Err(exceeded(DeadlineStage::Departure));
         }
-        let mut sent = self.paced(function, &rest).await.map_err(CallError::Paced)?;
+        let (mut sent, slept) = self.paced(function, &rest).await.map_err(|denied| telemetry.refused(denied))?;
+        telemetry.record_paced(slept);
         let mut attempts = retry.begin_by(rest.clone());
         let mut refusals = 0;
         loop {
-            let request = with_rest(request.clone(), deadline.as_ref()).ok_or_else(exceeded)?;
-            let in_time = run_until(self.send(request), deadline.as_ref(), &self.sleep).await;
-            let Ok((outcome, _)) = in_time else {
-                // The failure counts in the budget, which ends retries while the service fails.
-                let _ = attempts.failed(retry, Failure::TRANSIENT.declined());
-                return Err(exceeded());
+            let request = with_rest(request.clone(), deadline.as_ref());
+            let request = request.ok_or_else(|| exceeded(DeadlineStage::Departure))?;
+            let outcome = match run_until(self.send(request), deadline.as_ref(), &self.sleep).await {
+                Ok((outcome, _)) => outcome,
+                Err(Expired { is_begun, .. }) => {
+                    // The failure counts in the budget, which ends retries while the service fails.
+                    let _ = attempts.failed(retry, Failure::TRANSIENT.declined());
+                    return Err(exceeded(if is_begun { DeadlineStage::Response } else { DeadlineStage::Departure }));
+                }
             };
+            let is_rejected = outcome.as_ref().is_ok_and(|answer| answer.refusal().is_some());
             let (failure, floor) = match &outcome {
                 Err(error) => (failure_of(error), Duration::ZERO),
                 Ok(answer) => {
@@ -194,23 +202,40 @@ where
                     (self.spaced(failure, answer, &mut refusals, &attempts), floor)
                 }
             };
-            // The service's own response is returned, whatever ended the call.
-            let Ok(wait) = attempts.failed(retry, failure) else { return outcome };
-            let wait = wait.max(floor);
-            // Without the floor, `failed` has compared the wait with the deadline.
-            if !floor.is_zero() && wait >= rest.remaining() {
-                return outcome;
+            let wait = attempts.failed(retry, failure).and_then(|wait| {
+                let wait = wait.max(floor);
+                // Without the floor, `failed` has compared the wait with the deadline.
+                let is_late = !floor.is_zero() && wait >= rest.remaining();
+                if is_late { Err(GaveUp::Deadline { hint: None }) } else { Ok(wait) }
+            });
+            if is_rejected {
+                telemetry.record_rejected(wait.ok());
             }
+            // The service's own response is returned, whatever ended the call.
+            let wait = match wait {
+                Ok(wait) => wait,
+                Err(gave_up) => {
+                    telemetry.record_gave_up(&gave_up);
+                    return outcome;
+                }
+            };
             self.sleep_for(wait).await;
             sent = match self.paced(function, &rest).await {
-                Ok(sent) => sent,
-                Err(_) => return outcome,
+                Ok((sent, _)) => sent,
+                Err(denied) => {
+                    let wait = denied.retry_after().unwrap_or_default();
+                    telemetry.record_gave_up(&GaveUp::Paced(PaceTooSlow::new(wait, rest.remaining())));
+                    return outcome;
+                }
             };
+            telemetry.record_retried();
         }
     }
 
-    /// Waits until the limits of the service allow the call, and checks again after each wait.
-    async fn paced(&self, function: &str, rest: &Deadline<C>) -> Result<Sent, Denied> {
+    /// Waits until the limits of the service allow the call, and returns the time that it slept.
+    ///
+    /// It checks again after each wait.
+    async fn paced(&self, function: &str, rest: &Deadline<C>) -> Result<(Sent, Duration), Denied> {
         let Settings { retry, pacer, backoff, max_pacing_wait, .. } = &*self.settings;
         let within = |wait| Deadline::with_clock(wait, retry.clock().clone());
         let patience = match max_pacing_wait {
@@ -219,13 +244,17 @@ where
             None => None,
         };
         let mut turn = pacer.turn(function);
+        let mut slept = Duration::ZERO;
         loop {
             // A wait that ends with the deadline leaves no time to send.
             let left = rest.remaining().saturating_sub(Duration::from_nanos(1));
             let longest = patience.as_ref().map_or(left, |patience| left.min(patience.remaining()));
             match turn.ask(longest) {
-                Next::Send(sent) => return Ok(sent),
-                Next::Wait(wait) => self.sleep_for(wait).await,
+                Next::Send(sent) => return Ok((sent, slept)),
+                Next::Wait(wait) => {
+                    self.sleep_for(wait).await;
+                    slept = slept.saturating_add(wait);
+                }
                 Next::GiveUp(wait) => return Err(Denied::after(wait)),
             }
         }
@@ -292,6 +321,23 @@ where
         posted.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         posted.headers_mut().extend(headers.clone());
         posted
+    }
+}
+
+/// The shortest wait of a call that is made now, and the retries that the budget has left.
+#[cfg(feature = "metrics")]
+impl<S, Z, B: damper_metrics::Source, C: Clock + Clone> damper_metrics::Source for Client<S, Z, B, C> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        let Settings { retry, pacer, .. } = &*self.settings;
+        readings.record(&damper_metrics::catalogue::PACING_NEXT_SLEEP, pacer.peek().as_secs_f64());
+        damper_core::internal::budget_of(retry).read(readings);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<S, Z, B: damper_metrics::Source, C: Clock + Clone> damper_metrics::NamedSource for Client<S, Z, B, C> {
+    fn name(&self) -> &str {
+        self.settings.telemetry.name()
     }
 }
 

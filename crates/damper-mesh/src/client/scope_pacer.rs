@@ -214,6 +214,15 @@ impl<C: Clock + Clone> ScopePacer<C> {
         Self { state: Mutex::default(), began, threshold, backoff, seed }
     }
 
+    /// Returns the shortest wait of a call that is made now.
+    ///
+    /// A function's limit may require a longer one.
+    #[cfg(feature = "metrics")]
+    pub fn peek(&self) -> Duration {
+        let now = self.now();
+        self.lock().place(u64::MAX, "", now).at.saturating_sub(now)
+    }
+
     /// Starts a call.
     pub fn turn<'a>(&'a self, function: &'a str) -> Turn<'a, C> {
         Turn { pacer: self, function, joined: None }

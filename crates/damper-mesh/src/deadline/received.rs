@@ -2,6 +2,7 @@
 
 use super::{DeadlineReport, Expired, Iso8601, Receipt, SpecifiedDeadline};
 use damper_core::deadline::Deadline;
+use damper_core::internal::exceeded_after;
 use damper_core::time::{Clock, DefaultClock};
 use std::fmt;
 use std::time::Duration;
@@ -56,7 +57,8 @@ impl<C: Clock + Clone> ReceivedDeadline<C> {
         if elapsed < self.budget {
             Ok(elapsed)
         } else {
-            Err(Expired { report: self.report_after(elapsed), elapsed, is_begun: false })
+            let exceeded = exceeded_after(self.budget, elapsed);
+            Err(Expired { report: self.report_after(elapsed), exceeded, is_begun: false })
         }
     }
 

@@ -1,6 +1,7 @@
 //! Work that a deadline ends.
 
 use super::{DeadlineReport, ReceivedDeadline};
+use damper_core::deadline::DeadlineExceeded;
 use damper_core::time::{Clock, Sleep};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,8 +11,8 @@ use std::time::Duration;
 /// The deadline has passed, and the work was dropped.
 pub(crate) struct Expired {
     pub(crate) report: DeadlineReport,
-    /// The time since the receipt.
-    pub(crate) elapsed: Duration,
+    /// The time that the work was given, and the time since the receipt.
+    pub(crate) exceeded: DeadlineExceeded,
     /// Whether the work was begun.
     pub(crate) is_begun: bool,
 }

@@ -17,13 +17,19 @@ pub enum Scope {
     User,
 }
 
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Scope {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
             Self::Global => "global",
             Self::Service => "service",
             Self::Function => "function",
             Self::User => "user",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

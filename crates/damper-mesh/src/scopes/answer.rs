@@ -2,6 +2,8 @@
 
 use crate::document::{Meta, RateLimitUsage, RateLimited, Scope, Warnings};
 use damper_core::limit::{Denied, Usage};
+#[cfg(feature = "tracing")]
+use damper_core::quota::Quota;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
@@ -79,6 +81,12 @@ impl ScopesDenied {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied.retry_after()
+    }
+
+    /// Returns the quota of the refusing limit.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn quota(&self) -> Quota {
+        self.usages.refusing.quota()
     }
 
     /// Returns the details of the error.

@@ -1,5 +1,8 @@
 //! The caller of a request.
 
+#[cfg(feature = "tracing")]
+use crate::document::Scope;
+
 /// The caller of a request: the called function, the calling service, and its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Caller<'a> {
@@ -31,6 +34,23 @@ impl<'a> Caller<'a> {
     pub(crate) fn to_owned(self) -> OwnedCaller {
         let Self { function, service, user } = self;
         OwnedCaller { function: function.into(), service: service.into(), user: user.into() }
+    }
+
+    /// Returns the called function.
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn called(self) -> &'a str {
+        self.function
+    }
+
+    /// Returns the key of a scope that has keys, if the caller names one.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn key_of(self, scope: Scope) -> Option<&'a str> {
+        let key = match scope {
+            Scope::Service => self.service,
+            Scope::User => self.user,
+            Scope::Global | Scope::Function => "",
+        };
+        (!key.is_empty()).then_some(key)
     }
 
     pub(super) const fn names(self) -> (&'a str, &'a str, &'a str) {

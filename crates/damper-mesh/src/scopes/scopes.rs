@@ -225,6 +225,27 @@ fn refused<C: Clock, A: KeyedAlgorithm>(
     ScopesDenied { scope, function, denied: longest, usages: Box::new(RefusalUsages { refusing: usage, all: usages }) }
 }
 
+/// Each limit, with its scope in the label `scope`, and a function's name in the label `function`.
+///
+/// The limits of services and of users are counted by their keys, which no label names.
+#[cfg(feature = "metrics")]
+impl<C: Clock, A: KeyedAlgorithm> damper_metrics::Source for Scopes<C, A> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        let of_scope = |scope: Scope| readings.with("scope", scope.name());
+        if let Some(limit) = &self.global {
+            of_scope(Scope::Global).record_usage(limit.peek(ALL));
+        }
+        for (function, limit) in &self.functions {
+            of_scope(Scope::Function).with("function", function.clone()).record_usage(limit.peek(ALL));
+        }
+        for (scope, limit) in [(Scope::Service, &self.service), (Scope::User, &self.user)] {
+            if let Some(limit) = limit {
+                limit.read(&of_scope(scope));
+            }
+        }
+    }
+}
+
 impl<C: fmt::Debug, A> fmt::Debug for Scopes<C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scopes")

@@ -3,8 +3,13 @@
 use super::MeshService;
 use crate::document::Request;
 use crate::scopes::{Caller, Scopes};
+use crate::telemetry::ServerTelemetry;
 use damper_core::deadline::SkewGuard;
+#[cfg(feature = "metrics")]
+use damper_core::limit::KeyedAlgorithm;
 use damper_core::limit::TokenBucket;
+#[cfg(feature = "metrics")]
+use damper_core::time::Clock;
 use damper_core::time::DefaultClock;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -35,6 +40,8 @@ use std::sync::Arc;
 /// Otherwise clients apply their limits to this service.
 ///
 /// Clones of a layer and all its services share the limits.
+///
+/// Metrics and logs carry the name of the service. See [the crate](crate#metrics-and-logs).
 ///
 /// # Examples
 ///
@@ -86,6 +93,7 @@ pub(super) struct Settings<C, A> {
     pub(super) caller: CallerOf,
     pub(super) max_request: usize,
     pub(super) skew_guard: Option<Arc<SkewGuard<C>>>,
+    pub(super) telemetry: ServerTelemetry,
 }
 
 const MAX_REQUEST: usize = 1 << 20;
@@ -109,7 +117,8 @@ impl<Z, C, A> MeshLayer<Z, C, A> {
     pub fn sleeping_by(name: impl Into<String>, scopes: impl Into<Arc<Scopes<C, A>>>, sleep: Z) -> Self {
         let caller: CallerOf = Arc::new(|caller, _, _| caller);
         let (name, scopes) = (name.into(), scopes.into());
-        let settings = Settings { name, scopes, caller, max_request: MAX_REQUEST, skew_guard: None };
+        let telemetry = ServerTelemetry::new(&name);
+        let settings = Settings { name, scopes, caller, max_request: MAX_REQUEST, skew_guard: None, telemetry };
         Self { settings: Arc::new(settings), sleep }
     }
 
@@ -155,9 +164,15 @@ impl<Z, C, A> MeshLayer<Z, C, A> {
     }
 
     fn with(self, set: impl FnOnce(&mut Settings<C, A>)) -> Self {
-        let Settings { name, scopes, caller, max_request, skew_guard } = &*self.settings;
-        let (name, scopes, caller) = (name.clone(), Arc::clone(scopes), Arc::clone(caller));
-        let mut settings = Settings { name, scopes, caller, max_request: *max_request, skew_guard: skew_guard.clone() };
+        let Settings { name, scopes, caller, max_request, skew_guard, telemetry } = &*self.settings;
+        let mut settings = Settings {
+            name: name.clone(),
+            scopes: Arc::clone(scopes),
+            caller: Arc::clone(caller),
+            max_request: *max_request,
+            skew_guard: skew_guard.clone(),
+            telemetry: telemetry.clone(),
+        };
         set(&mut settings);
         Self { settings: Arc::new(settings), sleep: self.sleep }
     }
@@ -168,6 +183,22 @@ impl<S, Z: Clone, C, A> tower_layer::Layer<S> for MeshLayer<Z, C, A> {
 
     fn layer(&self, service: S) -> MeshService<S, Z, C, A> {
         MeshService::new(service, self.clone())
+    }
+}
+
+/// Its limits.
+#[cfg(feature = "metrics")]
+impl<Z, C: Clock, A: KeyedAlgorithm> damper_metrics::Source for MeshLayer<Z, C, A> {
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.settings.scopes.read(readings);
+    }
+}
+
+/// The name of its service.
+#[cfg(feature = "metrics")]
+impl<Z, C: Clock, A: KeyedAlgorithm> damper_metrics::NamedSource for MeshLayer<Z, C, A> {
+    fn name(&self) -> &str {
+        &self.settings.name
     }
 }
 

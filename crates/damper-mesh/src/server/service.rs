@@ -6,6 +6,7 @@ use super::{IncomingCall, MeshLayer};
 use crate::deadline::{Expired, Receipt, ReceivedDeadline, run_until};
 use crate::document::{Capabilities, MeshError, Meta, Object, Request, Response, shortened};
 use crate::scopes::Caller;
+use crate::telemetry::DeadlineStage;
 use bytes::Bytes;
 use damper_core::deadline::{Arrival, Deadline};
 use damper_core::limit::{KeyedAlgorithm, TokenBucket};
@@ -95,7 +96,10 @@ where
                 Ok((Err((id, error)), _)) => {
                     (Response::error(id, MeshError::new(MeshError::INVALID_REQUEST, error)), Outcome::Unreadable)
                 }
-                Err(Expired { report, .. }) => (Response::error(None, &report), Outcome::Expired),
+                Err(Expired { report, exceeded, .. }) => {
+                    settings.telemetry.deadlines.record_exceeded(DeadlineStage::Arrival, &exceeded);
+                    (Response::error(None, &report), Outcome::Expired)
+                }
             };
             Ok(http_response(&answer, outcome))
         })
@@ -164,7 +168,10 @@ where
             (Some(own), Some(found)) => Some(own.clone().earlier(found)),
             (own, found) => own.clone().or(found),
         };
-        let expired = |Expired { report, elapsed, .. }, meta| {
+        let expired = |Expired { report, exceeded, is_begun }, meta| {
+            let stage = if is_begun { DeadlineStage::Response } else { DeadlineStage::Arrival };
+            settings.telemetry.deadlines.record_exceeded(stage, &exceeded);
+            let elapsed = exceeded.elapsed();
             // The report has the client's deadline as specified, even if the HTTP deadline was earlier.
             let report = own.as_ref().map_or(report, |own| own.report_after(elapsed));
             let answer = Response::error(Some(id.clone()), &report).with_meta(meta);
@@ -180,9 +187,11 @@ where
         }
         let caller = (settings.caller)(Caller::of(&request.call.function), &Head::of(&http), &request);
         if let Err(denied) = settings.scopes.admit(caller) {
+            settings.telemetry.record_refused(&http, caller, &denied);
             let answer = Response::error(Some(id), denied.rate_limited()).with_meta(denied.meta());
             return (reported(answer, own.as_ref(), elapsed), Outcome::Limited(denied.retry_after()));
         }
+        settings.telemetry.record_allowed();
         let caller = caller.to_owned();
         let call = IncomingCall { request, http, deadline: deadline.clone() };
         let outcome = run_until(called(service, call), deadline.as_ref(), sleep).await;
@@ -207,7 +216,11 @@ where
 /// Returns whether a deadline is trusted. An instant is not if the client's clock seems wrong.
 fn is_believed<C: Clock + Clone, A>(deadline: &ReceivedDeadline<C>, settings: &Settings<C, A>) -> bool {
     let guard = settings.skew_guard.as_ref().filter(|_| deadline.specified().instant().is_some());
-    guard.is_none_or(|guard| guard.arrived(&deadline.deadline()) != Arrival::Skewed)
+    let is_skewed = guard.is_some_and(|guard| guard.arrived(&deadline.deadline()) == Arrival::Skewed);
+    if is_skewed {
+        settings.telemetry.deadlines.record_skewed();
+    }
+    !is_skewed
 }
 
 /// Calls a service once it is ready.

@@ -114,6 +114,7 @@ const ROWS: &[Row] = &[
     Row {
         title: "Retries, hedges, deadlines, candidates and stores",
         panels: &[
+            panel("Retries", &[&of::RETRY_REQUESTS, &of::RETRY_NOT_MADE], Sum),
             panel("Retries left", &[&of::RETRY_BUDGET_LEFT], Sum),
             panel("Hedges", &[&of::HEDGE_REQUESTS, &of::HEDGE_NOT_MADE], Sum),
             panel("Delays of hedges, and median latencies", &[&of::HEDGE_DELAY, &of::HEDGE_MEDIAN_LATENCY], Max),

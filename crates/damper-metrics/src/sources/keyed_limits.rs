@@ -1,6 +1,5 @@
 //! Limits per key.
 
-use super::limits::record_quota;
 use crate::catalogue::{
     LIMIT_EVICTIONS, LIMIT_KEYS, LIMIT_KEYS_CAPACITY, LIMIT_KEYS_EXHAUSTED, LIMIT_KEYS_OWING, LIMIT_OVERFLOWS,
     LIMIT_REFUSED_NEWCOMERS, LIMIT_SHARED_WORDS_BUSY, LIMIT_SHARED_WORDS_SEEN,
@@ -19,7 +18,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> Source for KeyedLimiter<K, C, S,
             of_tier.record_number(&LIMIT_KEYS_OWING, census.owing() as u64);
             of_tier.record_number(&LIMIT_KEYS_EXHAUSTED, census.exhausted() as u64);
             if let Some(quota) = self.tier_quota(tier) {
-                record_quota(&of_tier, quota, if A::BY_WINDOWS { quota.limit() } else { quota.burst_size() });
+                of_tier.record_quota(quota, if A::BY_WINDOWS { quota.limit() } else { quota.burst_size() });
             }
         }
         readings.record_number(&LIMIT_KEYS_CAPACITY, self.capacity() as u64);

@@ -5,7 +5,7 @@ use crate::catalogue::{
 };
 use crate::{Readings, Source};
 use damper_core::deadline::UsualLatency;
-use damper_core::retry::{Budget, Hedge, RetryBucket, RetryBudget, RetryThrottle};
+use damper_core::retry::{Budget, Hedge, RetryBucket, RetryBudget, RetryThrottle, Unlimited};
 use damper_core::time::Clock;
 
 impl<C: Clock> Source for RetryBudget<C> {
@@ -23,6 +23,13 @@ impl<C: Clock> Source for RetryBucket<C> {
 impl Source for RetryThrottle {
     fn read(&self, readings: &Readings<'_>) {
         readings.record(&RETRY_BUDGET_LEFT, f64::from(self.retries_left()));
+    }
+}
+
+/// Infinitely many retries are left.
+impl Source for Unlimited {
+    fn read(&self, readings: &Readings<'_>) {
+        readings.record(&RETRY_BUDGET_LEFT, f64::INFINITY);
     }
 }
 

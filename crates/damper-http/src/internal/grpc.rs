@@ -1,7 +1,4 @@
-//! Functions for `damper-tonic`. Do not use this module.
-//!
-//! It is public only because that crate is separate. It is excluded from the semver promise: any release may change or remove it, so
-//! `damper-tonic` is released together with this crate.
+//! Functions for `damper-tonic`.
 
 pub use crate::rate_limit::grpc::{is_grpc_type, refusal_status, status};
 
@@ -18,7 +15,6 @@ pub fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// Returns whether an error shows that a connected server's application did not see the request.
-#[cfg(feature = "tonic")]
 #[must_use]
 pub fn is_unseen(error: &(dyn Error + 'static)) -> bool {
     unprocessed::is_unseen(error)
