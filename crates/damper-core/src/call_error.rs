@@ -3,10 +3,10 @@
 use crate::breaker::CircuitOpen;
 #[cfg(doc)]
 use crate::gate::NotSent;
-#[cfg(feature = "alloc")]
-use crate::gate::boxed_refusal;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use crate::gate::{Refusal, boxed_refusal};
 use crate::gate::{is_refusal, source_of_refusal};
-#[cfg(feature = "alloc")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::boxed::Box;
 use core::fmt;
 
@@ -68,15 +68,16 @@ impl<E, R> CallError<E, R> {
     }
 }
 
-#[cfg(feature = "alloc")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 impl<E, R> CallError<E, R>
 where
     E: Into<Box<dyn core::error::Error + Send + Sync>>,
-    R: core::error::Error + Send + Sync + 'static,
+    R: Refusal,
 {
     /// Puts the refusal or the error of the call into a box.
     ///
-    /// The refusal of a gate of your own stays in a `CallError<Infallible, R>`, by which [`is_refusal`](crate::is_refusal) knows it. It is for services whose errors are in boxes already, and so are no errors themselves.
+    /// The refusal of a gate of your own is in an [`AnyRefusal`](crate::gate::AnyRefusal) there, by which [`is_refusal`](crate::is_refusal)
+    /// knows it. It is for services whose errors are in boxes already, and so are no errors themselves.
     pub fn into_boxed(self) -> Box<dyn core::error::Error + Send + Sync> {
         match self {
             Self::Refused(refusal) => boxed_refusal(refusal),

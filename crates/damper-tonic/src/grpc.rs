@@ -1,6 +1,6 @@
 //! The protocol of a client's stack that speaks gRPC.
 
-use crate::status::{A_SECOND, gave_up_message, unknown_status};
+use crate::status::{code_of, gave_up_message, unknown_status, usual_wait};
 use crate::{AtTrailers, GrpcHints, GrpcRetries};
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -8,11 +8,10 @@ use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
 use core::iter::successors;
-use damper_core::concurrency::BulkheadFull;
 use damper_core::gate::Ending;
-use damper_core::internal::source_of;
+use damper_core::internal::{refusal_in, source_of};
 use damper_core::retry::{GaveUp, RetryError};
-use damper_http::internal::{reason_of, status, wait_of};
+use damper_http::internal::{reason_of, status};
 use damper_http::{StackError, StackPart, StackProtocol};
 use tonic::{Code, Status, TimeoutExpired};
 
@@ -27,9 +26,10 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// |---|---|
 /// | the deadline, also that of the retries | `DEADLINE_EXCEEDED` |
 /// | the pacing, whose sleep the deadline does not leave | `DEADLINE_EXCEEDED`, with the sleep as a `RetryInfo` |
-/// | the rate limit | `RESOURCE_EXHAUSTED`, with the wait as a `RetryInfo` |
+/// | a rate limit | `RESOURCE_EXHAUSTED`, with the wait as a `RetryInfo` |
 /// | the timeout of one attempt, which is therefore tried again by default | `UNAVAILABLE` |
-/// | the breaker, the throttle, the limit of calls in flight | `UNAVAILABLE`, with the wait as a `RetryInfo` |
+/// | a breaker, a throttle, a limit of calls in flight | `UNAVAILABLE`, with the wait as a `RetryInfo` |
+/// | another gate, in any place | by the kind of its refusal, with the wait as a `RetryInfo` |
 /// | the transport, or retries that were used up | as tonic makes it of the last error; `UNKNOWN` with the sentences of the error if tonic does not know it |
 ///
 /// # Examples
@@ -116,13 +116,13 @@ impl<V: Clone> StackProtocol for Grpc<V> {
     fn ended(part: StackPart, error: BoxError) -> BoxError {
         let gave_up = error.downcast_ref::<RetryError<StackError>>();
         let is_out_of_time = gave_up.is_some_and(|gave_up| matches!(gave_up.reason(), GaveUp::Deadline { .. }));
+        let refusal = refusal_in(&*error);
         let code = match part {
             StackPart::Retry if is_out_of_time => Code::DeadlineExceeded,
             // tonic makes a status of it.
             StackPart::Transport | StackPart::Retry => return error,
             StackPart::Deadline | StackPart::Pacing => Code::DeadlineExceeded,
-            StackPart::Limit => Code::ResourceExhausted,
-            _ => Code::Unavailable,
+            _ => refusal.map_or(Code::Unavailable, |(kind, _)| code_of(kind)),
         };
         // Once the deadline has passed, the status of an earlier attempt is not the call's.
         if !is_out_of_time && find_status(&*error).is_some() {
@@ -132,8 +132,7 @@ impl<V: Clone> StackProtocol for Grpc<V> {
             Some(gave_up) => gave_up_message(gave_up),
             None => error.to_string(),
         };
-        // As `IntoStatus` says it.
-        let wait = wait_of(&*error).or_else(|| BulkheadFull::find_in(&*error).map(|_| A_SECOND));
+        let wait = refusal.and_then(|(kind, wait)| wait.or_else(|| usual_wait(kind)));
         let mut status = status(code, &message, wait);
         status.set_source(Arc::from(error));
         Box::new(status)

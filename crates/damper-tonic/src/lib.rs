@@ -116,5 +116,5 @@ pub use grpc::Grpc;
 pub use grpc_hints::GrpcHints;
 pub use grpc_retries::GrpcRetries;
 pub use interceptor::RateLimitInterceptor;
-pub use status::IntoStatus;
+pub use status::{IntoStatus, status_of_refusal};
 pub use verdict::{rejection, unavailability};

@@ -11,7 +11,8 @@ use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
 use damper_core::concurrency::{BulkheadFull, LimitSetRefusal, NotAdmitted};
 use damper_core::deadline::DeadlineExceeded;
-use damper_core::internal::source_of;
+use damper_core::gate::{AnyRefusal, Either, Refusal, RefusalKind};
+use damper_core::internal::{boxed_refusal, refusal_in, source_of};
 use damper_core::is_refusal;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
@@ -39,13 +40,10 @@ pub(crate) fn status_of(error: Box<dyn Error + Send + Sync>) -> Status {
             unknown_status(error, message)
         });
     };
-    let is_over_rate = refusal.is::<Denied>()
-        || refusal.is::<LimitSetDenied>()
-        || matches!(refusal.downcast_ref(), Some(LimitSetRefusal::Limit(_)));
-    let code = match refusal {
-        _ if is_over_rate => Code::ResourceExhausted,
+    let code = match refusal_in(refusal) {
         _ if refusal.is::<PaceTooSlow>() => Code::DeadlineExceeded,
-        _ => Code::Unavailable,
+        Some((kind, _)) => code_of(kind),
+        None => Code::Unavailable,
     };
     let mut status = Status::new(code, refusal.to_string());
     status.set_source(Arc::from(error));
@@ -85,6 +83,8 @@ pub(crate) fn gave_up_message<E>(error: &RetryError<E>) -> String {
 /// | [`RetryError`], by its deadline | `DEADLINE_EXCEEDED`, with the reason as its source | |
 /// | [`RetryError`], else | as the last error, or as the refusal in it | |
 /// | [`CallError`] | as its refusal, or as the error of the call | |
+/// | [`Either`] | as the refusal in it | |
+/// | [`AnyRefusal`], one of your own by [`status_of_refusal`] | by its kind | the wait |
 ///
 /// # Examples
 ///
@@ -112,24 +112,82 @@ pub trait IntoStatus {
     fn into_status(self) -> Status;
 }
 
-impl IntoStatus for Denied {
-    fn into_status(self) -> Status {
-        status(Code::ResourceExhausted, &self, self.retry_after())
-    }
+/// Returns the status of a refusal, for the [`IntoStatus`] of one of your own.
+///
+/// Its code is that of the [kind](damper_core::gate::RefusalKind), and its `RetryInfo` the wait. One that is `Unavailable` and knows no wait
+/// asks for a second. The refusal is the source of the status.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_tonic as tonic; }
+/// use damper::gate::{Refusal, RefusalKind};
+/// use damper::tonic::{IntoStatus, status_of_refusal};
+/// use std::fmt;
+/// use tonic::{Code, Status};
+///
+/// #[derive(Clone, Debug)]
+/// struct Closed;
+///
+/// impl fmt::Display for Closed {
+///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+///         f.write_str("closed at night")
+///     }
+/// }
+///
+/// impl std::error::Error for Closed {}
+///
+/// impl Refusal for Closed {
+///     fn kind(&self) -> RefusalKind {
+///         RefusalKind::Unavailable
+///     }
+/// }
+///
+/// impl IntoStatus for Closed {
+///     fn into_status(self) -> Status {
+///         status_of_refusal(self)
+///     }
+/// }
+///
+/// assert_eq!(Closed.into_status().code(), Code::Unavailable);
+/// ```
+pub fn status_of_refusal(refusal: impl Refusal) -> Status {
+    let kind = refusal.kind();
+    let mut status = status(code_of(kind), &refusal, refusal.retry_after().or_else(|| usual_wait(kind)));
+    status.set_source(Arc::from(boxed_refusal(refusal)));
+    status
 }
 
-impl IntoStatus for LimitSetDenied {
-    fn into_status(self) -> Status {
-        self.denied().into_status()
-    }
+/// Returns the code of a kind of refusals.
+pub(crate) const fn code_of(kind: RefusalKind) -> Code {
+    Code::from_i32(kind.grpc_code().cast_signed())
 }
 
-impl IntoStatus for LimitSetRefusal {
+/// Returns the wait that a refusal of this kind asks for if it knows none.
+pub(crate) fn usual_wait(kind: RefusalKind) -> Option<Duration> {
+    (kind == RefusalKind::Unavailable).then_some(A_SECOND)
+}
+
+macro_rules! refusals {
+    ($($refusal:ty)*) => {
+        $(
+            impl IntoStatus for $refusal {
+                fn into_status(self) -> Status {
+                    status_of_refusal(self)
+                }
+            }
+        )*
+    };
+}
+
+refusals! { Denied LimitSetDenied LimitSetRefusal CircuitOpen BulkheadFull NotAdmitted Throttled AnyRefusal }
+
+/// As one of its two refusals.
+impl<A: IntoStatus, B: IntoStatus> IntoStatus for Either<A, B> {
     fn into_status(self) -> Status {
         match self {
-            Self::Limit(denied) => denied.into_status(),
-            Self::InFlight(full) => full.into_status(),
-            Self::Queue(_) => status(Code::Unavailable, &self, Some(A_SECOND)),
+            Self::First(refusal) => refusal.into_status(),
+            Self::Second(refusal) => refusal.into_status(),
         }
     }
 }
@@ -137,38 +195,6 @@ impl IntoStatus for LimitSetRefusal {
 impl IntoStatus for Limited {
     fn into_status(self) -> Status {
         status(Code::ResourceExhausted, &self, self.retry_after())
-    }
-}
-
-impl IntoStatus for CircuitOpen {
-    fn into_status(self) -> Status {
-        let mut status = status(Code::Unavailable, &self, Some(self.retry_after().unwrap_or(A_SECOND)));
-        status.set_source(Arc::new(self));
-        status
-    }
-}
-
-impl IntoStatus for BulkheadFull {
-    fn into_status(self) -> Status {
-        let mut status = status(Code::Unavailable, &self, Some(A_SECOND));
-        status.set_source(Arc::new(self));
-        status
-    }
-}
-
-impl IntoStatus for NotAdmitted {
-    fn into_status(self) -> Status {
-        let mut status = status(Code::Unavailable, &self, Some(self.retry_after().unwrap_or(A_SECOND)));
-        status.set_source(Arc::new(self));
-        status
-    }
-}
-
-impl IntoStatus for Throttled {
-    fn into_status(self) -> Status {
-        let mut status = status(Code::Unavailable, &self, Some(self.retry_after()));
-        status.set_source(Arc::new(self));
-        status
     }
 }
 

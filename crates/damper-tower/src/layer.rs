@@ -108,7 +108,8 @@ impl<G: Gate> PlainLayer<G> {
 impl<F, K, T: Template<K>, S> KeyedLayer<F, K, T, S> {
     /// Creates a layer with a gate for each key that `key` takes from requests.
     ///
-    /// The store is of breakers, throttles, bulkheads, adaptive limits or gates of yours. Pass an `Arc` to keep the store, for looking at it and
+    /// The store is of breakers, throttles, bulkheads or adaptive limits. For gates of yours, [`new`](Self::new) takes a `PerKey` with an
+    /// [`AskKey`](damper_core::gate::AskKey) of yours. Pass an `Arc` to keep the store, for looking at it and
     /// for controlling it. A key is owned: for a host, return a `String`.
     ///
     /// # Examples

@@ -1,13 +1,11 @@
 //! The refusal.
 
 use damper::gate::{NotSent, Refusal, RefusalKind};
-use damper::tonic::IntoStatus;
+use damper::tonic::{IntoStatus, status_of_refusal};
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
-use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt};
+use tonic::Status;
 
 /// The refusal of a gate that is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +46,6 @@ impl Error for Closed {
 /// Clients of gRPC get errors as statuses. Servers do not need this.
 impl IntoStatus for Closed {
     fn into_status(self) -> Status {
-        let details = ErrorDetails::with_retry_info(Some(self.opens_in));
-        let mut status = Status::with_error_details(Code::Unavailable, self.to_string(), details);
-        status.set_source(Arc::new(self));
-        status
+        status_of_refusal(self)
     }
 }

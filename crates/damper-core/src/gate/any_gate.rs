@@ -14,6 +14,9 @@ use core::time::Duration;
 /// It is for configuration and for plug-ins. Each call allocates its permit, and each refusal and each wait is allocated too. Clones share the
 /// gate.
 ///
+/// `Q` is one type, so a call that borrows cannot be asked about: layers of HTTP, which ask about a `Head`, take no `AnyGate`. There an
+/// [`Either`](super::Either) is a choice at run time.
+///
 /// # Examples
 ///
 /// ```
@@ -126,6 +129,10 @@ impl Permit for AnyPermit {
     fn usual_latency(&self) -> Option<Duration> {
         self.0.usual_latency()
     }
+
+    fn was_asked(&self) -> bool {
+        self.0.was_asked()
+    }
 }
 
 /// A permit that ends behind a pointer: it takes itself out of the `Option`.
@@ -136,6 +143,7 @@ trait DynPermit {
     fn panicked(&mut self);
     fn standing(&self) -> Option<Standing>;
     fn usual_latency(&self) -> Option<Duration>;
+    fn was_asked(&self) -> bool;
 }
 
 impl<P: Permit> DynPermit for Option<P> {
@@ -162,16 +170,20 @@ impl<P: Permit> DynPermit for Option<P> {
     fn usual_latency(&self) -> Option<Duration> {
         Permit::usual_latency(self)
     }
+
+    fn was_asked(&self) -> bool {
+        Permit::was_asked(self)
+    }
 }
 
-/// The refusal of an [`AnyGate`].
+/// The refusal of any gate: that of an [`AnyGate`], or one in a box.
 ///
 /// Its message is that of the gate's refusal. [`source`](Error::source) is that refusal.
 #[derive(Clone)]
 pub struct AnyRefusal(Arc<dyn DynRefusal + Send + Sync>);
 
 impl AnyRefusal {
-    fn new(refusal: impl Refusal) -> Self {
+    pub(super) fn new(refusal: impl Refusal) -> Self {
         Self(Arc::new(refusal))
     }
 }
@@ -204,7 +216,7 @@ crate::internal::debug_by_display!(AnyRefusal);
 
 impl Error for AnyRefusal {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(self.0.source_of_refusal())
+        Some(self.0.as_error())
     }
 }
 
@@ -214,7 +226,7 @@ trait DynRefusal: fmt::Display {
     fn retry_after(&self) -> Option<Duration>;
     fn standing(&self) -> Option<Standing>;
     fn label(&self) -> &'static str;
-    fn source_of_refusal(&self) -> &(dyn Error + 'static);
+    fn as_error(&self) -> &(dyn Error + 'static);
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -235,8 +247,8 @@ impl<R: Refusal> DynRefusal for R {
         Refusal::label(self)
     }
 
-    fn source_of_refusal(&self) -> &(dyn Error + 'static) {
-        super::refusal::source_of_refusal(self)
+    fn as_error(&self) -> &(dyn Error + 'static) {
+        self
     }
 
     fn as_any(&self) -> &dyn Any {

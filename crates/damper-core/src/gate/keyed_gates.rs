@@ -11,7 +11,9 @@ use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
 
-/// A store of breakers, throttles, bulkheads, adaptive limits, or gates of a [`Template`] of your own.
+/// A store of breakers, throttles, bulkheads, adaptive limits, or limiters of a [`Template`] of your own.
+///
+/// For other gates of yours, implement [`AskKey`] for a store of your own.
 impl<K, T: Template<K>, S> Gate for Arc<Keyed<K, T, S>>
 where
     Arc<T::Value>: Gate,

@@ -77,7 +77,7 @@ pub use measured::Measured;
 pub use pair::WaitBehind;
 pub use per_key::{AskKey, AskKeyCost, GateOfKey, GateStore, KeyOf, PerKey};
 pub use permit::Permit;
-#[cfg(feature = "alloc")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub(crate) use refusal::boxed_refusal;
 pub(crate) use refusal::source_of_refusal;
 pub use refusal::{NotSent, Refusal, RefusalKind, is_refusal};

@@ -1,18 +1,16 @@
 //! Why a gate did not let a call pass, and how other gates know it.
 
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use super::AnyRefusal;
 use super::Standing;
-#[cfg(feature = "alloc")]
-use crate::CallError;
 use crate::breaker::{CircuitOpen, source_of};
 #[cfg(feature = "alloc")]
 use crate::concurrency::NotAdmitted;
 use crate::concurrency::{BulkheadFull, LimitSetRefusal};
 use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::{PaceTooSlow, Throttled};
-#[cfg(feature = "alloc")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::boxed::Box;
-#[cfg(feature = "alloc")]
-use core::convert::Infallible;
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
@@ -148,7 +146,8 @@ impl Error for NotSent {}
 /// The call was not made then, so the error says nothing about the server.
 ///
 /// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`LimitSetRefusal`], [`Throttled`], [`PaceTooSlow`], [`BulkheadFull`] and
-/// `NotAdmitted`, those of your own gates in a [`CallError`](crate::CallError), and errors with [`NotSent`] as their source. Breakers and
+/// `NotAdmitted`, those of your own gates in a [`CallError`](crate::CallError)
+/// or in an `AnyRefusal`, and errors with [`NotSent`] as their source. Breakers and
 /// throttles ignore them by default, and retries end with them. A classifier of your own can ask this too.
 ///
 /// # Examples
@@ -172,28 +171,50 @@ impl Error for NotSent {}
 /// ```
 #[must_use]
 pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
-    core::iter::successors(Some(error), |error| source_of(*error)).any(|error| {
-        #[cfg(feature = "alloc")]
-        if error.is::<NotAdmitted>() {
-            return true;
-        }
-        error.is::<CircuitOpen>()
-            || error.is::<Denied>()
-            || error.is::<LimitSetDenied>()
-            || error.is::<LimitSetRefusal>()
-            || error.is::<Throttled>()
-            || error.is::<PaceTooSlow>()
-            || error.is::<BulkheadFull>()
-            || error.is::<NotSent>()
-    })
+    chain(error).any(|error| error.is::<NotSent>() || known_refusal(error).is_some())
+}
+
+/// Returns the kind of the refusal in the chain of an error's sources, and the time after which a call has a chance.
+pub fn refusal_in(error: &(dyn Error + 'static)) -> Option<(RefusalKind, Option<Duration>)> {
+    chain(error).find_map(known_refusal)
+}
+
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    core::iter::successors(Some(error), |error| source_of(*error))
+}
+
+/// Returns what an error says as a refusal, if it is one of damper's, or one of any gate in an [`AnyRefusal`].
+fn known_refusal(error: &(dyn Error + 'static)) -> Option<(RefusalKind, Option<Duration>)> {
+    macro_rules! first_of {
+        ($($(#[$cfg:meta])* $refusal:ty,)*) => {
+            $(
+                $(#[$cfg])*
+                if let Some(refusal) = error.downcast_ref::<$refusal>() {
+                    return Some((refusal.kind(), Refusal::retry_after(refusal)));
+                }
+            )*
+        };
+    }
+    first_of! {
+        CircuitOpen,
+        Denied,
+        LimitSetDenied,
+        LimitSetRefusal,
+        Throttled,
+        PaceTooSlow,
+        BulkheadFull,
+        #[cfg(feature = "alloc")] NotAdmitted,
+        #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))] AnyRefusal,
+    }
+    None
 }
 
 /// Puts a refusal into a box in which it is known as one.
 ///
-/// The box has a [`CallError`] around the refusal of a gate of your own.
-#[cfg(feature = "alloc")]
-pub fn boxed_refusal<R: Error + Send + Sync + 'static>(refusal: R) -> Box<dyn Error + Send + Sync> {
-    if is_refusal(&refusal) { Box::new(refusal) } else { Box::new(CallError::<Infallible, R>::Refused(refusal)) }
+/// One of a gate of your own is put into an [`AnyRefusal`].
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub fn boxed_refusal<R: Refusal>(refusal: R) -> Box<dyn Error + Send + Sync> {
+    if refusal_in(&refusal).is_some() { Box::new(refusal) } else { Box::new(AnyRefusal::new(refusal)) }
 }
 
 /// Returns the refusal, if it is known to be one, or else [`NotSent`]: the source of an error in its place.

@@ -6,7 +6,6 @@ use crate::StackError;
 use crate::retry::unprocessed;
 use alloc::string::String;
 use core::error::Error;
-use core::time::Duration;
 
 /// Returns whether the error or one of its sources shows that no server processed the request.
 #[must_use]
@@ -18,12 +17,6 @@ pub fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
 #[must_use]
 pub fn is_unseen(error: &(dyn Error + 'static)) -> bool {
     unprocessed::is_unseen(error)
-}
-
-/// Returns the wait given by a refusal in the chain of an error's sources.
-#[must_use]
-pub fn wait_of(error: &(dyn Error + 'static)) -> Option<Duration> {
-    crate::stack::wait_of(error)
 }
 
 /// Returns the messages of the sources of a stack's error, each once.

@@ -10,4 +10,4 @@ pub use crate::telemetry::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};
 #[cfg(feature = "tracing")]
 pub use crate::telemetry::{LogSampler, Sample, millis};
 #[cfg(feature = "tonic")]
-pub use grpc::{is_grpc_type, is_unprocessed, is_unseen, reason_of, refusal_status, status, wait_of};
+pub use grpc::{is_grpc_type, is_unprocessed, is_unseen, reason_of, refusal_status, status};

@@ -8,13 +8,9 @@ use core::error::Error;
 use core::fmt;
 use core::iter::successors;
 use core::time::Duration;
-use damper_core::breaker::CircuitOpen;
-use damper_core::concurrency::NotAdmitted;
 use damper_core::gate::NotSent;
-use damper_core::internal::source_of;
+use damper_core::internal::{refusal_in, source_of};
 use damper_core::is_refusal;
-use damper_core::limit::{Denied, LimitSetDenied};
-use damper_core::throttle::{PaceTooSlow, Throttled};
 
 /// The error of a call through a [client's stack](super::client_stack).
 ///
@@ -78,7 +74,7 @@ impl StackError {
     ///
     /// The call may be made again after the wait that `error` gives.
     pub(super) fn new(part: StackPart, error: BoxError) -> Self {
-        let retry_after = wait_of(&*error);
+        let retry_after = refusal_in(&*error).and_then(|(_, wait)| wait);
         Self(Box::new(Ended { part, retry_after, attempts: None, previous: None, error }))
     }
 
@@ -108,6 +104,12 @@ impl StackError {
 
     pub(super) fn with_retry_after(mut self, wait: Duration) -> Self {
         self.0.retry_after = Some(wait);
+        self
+    }
+
+    /// Sets the wait, unless there is one.
+    pub(super) fn or_retry_after(mut self, wait: Option<Duration>) -> Self {
+        self.0.retry_after = self.0.retry_after.or(wait);
         self
     }
 
@@ -171,28 +173,6 @@ impl StackError {
     pub fn find_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         successors(Some(error), |&error| source_of(error)).find_map(|error| error.downcast_ref())
     }
-}
-
-/// Returns the wait given by a refusal in the chain of an error's sources.
-pub(crate) fn wait_of(error: &(dyn Error + 'static)) -> Option<Duration> {
-    successors(Some(error), |&error| source_of(error)).find_map(|error| {
-        if let Some(open) = error.downcast_ref::<CircuitOpen>() {
-            return open.retry_after();
-        }
-        if let Some(denied) = error.downcast_ref::<Denied>() {
-            return denied.retry_after();
-        }
-        if let Some(throttled) = error.downcast_ref::<Throttled>() {
-            return Some(throttled.retry_after());
-        }
-        if let Some(too_slow) = error.downcast_ref::<PaceTooSlow>() {
-            return Some(too_slow.retry_after());
-        }
-        if let Some(refused) = error.downcast_ref::<NotAdmitted>() {
-            return refused.retry_after();
-        }
-        error.downcast_ref::<LimitSetDenied>()?.denied().retry_after()
-    })
 }
 
 impl fmt::Display for StackError {

@@ -42,7 +42,7 @@ pub use boxed::{BoxedBody, BoxedClient, BoxedClientFuture};
 pub use client::{ClientStack, client_stack};
 pub use error::StackError;
 #[cfg(feature = "tonic")]
-pub(crate) use error::{reason_of, wait_of};
+pub(crate) use error::reason_of;
 pub use groups::{AttemptParts, CallParts, RepeatParts};
 pub use http_client::{HttpClient, HttpClientFuture};
 pub use part::{GatePart, LayerPart, NoPart};

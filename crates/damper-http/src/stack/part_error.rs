@@ -1,12 +1,12 @@
 //! Converts the errors of the parts into the stack's error.
 
 use super::{BoxError, StackError, StackPart, StackProtocol};
-#[cfg(feature = "tonic")]
-use alloc::boxed::Box;
 use damper_core::CallError;
 use damper_core::gate::Refusal;
 use damper_core::internal::boxed_refusal;
 use damper_core::retry::{GaveUp, RetryError};
+#[cfg(feature = "tonic")]
+use {alloc::boxed::Box, tonic_types::StatusExt};
 
 /// An error of a layer in a [client's stack](super::client_stack), around a service whose error is [`StackError`].
 ///
@@ -42,11 +42,7 @@ impl<R: Refusal> PartError for CallError<StackError, R> {
         match self {
             Self::Refused(refusal) => {
                 let wait = refusal.retry_after();
-                let error = ended::<P>(part, boxed_refusal(refusal));
-                match wait {
-                    Some(wait) => error.with_retry_after(wait),
-                    None => error,
-                }
+                ended::<P>(part, boxed_refusal(refusal)).or_retry_after(wait)
             }
             Self::Failed(error) => error,
         }
@@ -94,6 +90,7 @@ impl PartError for BoxError {
 #[cfg(feature = "tonic")]
 impl PartError for tonic::Status {
     fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
-        StackError::of_boxed(part, Box::new(self))
+        let wait = self.get_details_retry_info().and_then(|info| info.retry_delay);
+        StackError::of_boxed(part, Box::new(self)).or_retry_after(wait)
     }
 }

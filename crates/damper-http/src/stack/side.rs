@@ -276,7 +276,8 @@ where
     }
 
     fn refused(refusal: N) -> StackError {
-        W::not_called(CallError::Refused(refusal)).into_stack_error::<P>(K::PART)
+        let wait = refusal.retry_after();
+        W::not_called(CallError::Refused(refusal)).into_stack_error::<P>(K::PART).or_retry_after(wait)
     }
 
     fn pass_on(error: StackError) -> StackError {

@@ -7,6 +7,8 @@ use super::log_sampler::{LogSampler, Sample, millis};
 use crate::Head;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::{borrow::ToOwned, string::String, sync::Arc};
+use damper_core::gate::Refusal;
+#[cfg(feature = "tracing")]
 use damper_core::throttle::Throttled;
 
 #[cfg(feature = "metrics")]
@@ -72,24 +74,25 @@ impl ThrottleTelemetry {
     }
 }
 
-impl Observe<Throttled> for ThrottleTelemetry {
+impl<N: Refusal> Observe<N> for ThrottleTelemetry {
     #[inline]
     fn allowed(&self) {
         #[cfg(feature = "metrics")]
         self.counters().allowed.increment(1);
     }
 
-    fn refused(&self, _: &Head<'_>, throttled: &Throttled) {
+    fn refused(&self, _: &Head<'_>, refusal: &N) {
         #[cfg(feature = "metrics")]
         self.counters().refused.increment(1);
         #[cfg(feature = "tracing")]
         if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
             && let Some(Sample { suppressed, .. }) = self.layer.refusals.sample()
         {
-            let (name, share_refused) = (&self.layer.name, throttled.share_refused());
-            let retry_after_ms = millis(throttled.retry_after());
+            let name = &self.layer.name;
+            let share_refused = Throttled::find_in(refusal).map(|throttled| throttled.share_refused());
+            let retry_after_ms = refusal.retry_after().map(millis);
             tracing::debug!(
-                target: "damper", throttle = name, share_refused, retry_after_ms, suppressed, "{throttled}"
+                target: "damper", throttle = name, share_refused, retry_after_ms, suppressed, "{refusal}"
             );
         }
     }

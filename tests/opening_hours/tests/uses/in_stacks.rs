@@ -58,13 +58,16 @@ async fn refusal_in_a_clients_stack_names_the_part_and_the_wait() {
 
     assert_part(&time, stack.breakers(gate()).boxed(transport()), StackPart::Breaker, breaker).await;
     assert_part(&time, stack.breaker_layer(layer()).boxed(transport()), StackPart::Breaker, breaker).await;
+    assert_part(&time, stack.throttles(gate()).boxed(transport()), StackPart::Throttle, throttle).await;
     assert_part(&time, stack.throttle_layer(layer()).boxed(transport()), StackPart::Throttle, throttle).await;
+    assert_part(&time, stack.limiter(gate()).boxed(transport()), StackPart::Limit, limit).await;
     assert_part(&time, stack.limit_layer(layer()).boxed(transport()), StackPart::Limit, limit).await;
     let plain = GateLayer::new(gate());
     assert_part(&time, stack.limit_layer(plain).boxed(transport()), StackPart::Limit, limit).await;
     let in_flight = ClientConcurrencyLayer::new(gate());
     assert_part(&time, stack.concurrency_layer(in_flight).boxed(transport()), StackPart::Concurrency, concurrency)
         .await;
+    assert_part(&time, stack.concurrency(gate()).boxed(transport()), StackPart::Concurrency, concurrency).await;
 }
 
 #[tokio::test]
@@ -86,24 +89,51 @@ async fn refusal_is_not_retried_and_is_no_failure_for_a_breaker_outside() {
 async fn refusal_in_a_clients_stack_of_grpc_is_a_status_with_the_wait() {
     let (time, upstream) = (TimeOfDay::default(), grpc::Upstream::default());
     let server = grpc::serve(Server::builder().add_service(upstream.echo()));
-    let stack = client_stack().protocol(Grpc::new()).retry(Retry::new(3));
-    let layer = GateLayer::at(ClientGate::new(time.gate()).completion(AtTrailers::new()));
+    let stack = || client_stack().protocol(Grpc::new()).retry(Retry::new(3));
+    let layer = || GateLayer::at(ClientGate::new(time.gate()).completion(AtTrailers::new()));
+    let (by_http, plain) = (GateLayer::at(ClientGate::new(time.gate())), GateLayer::new(time.gate()));
     let clients = [
-        (StackPart::Breaker, EchoClient::new(stack.clone().breakers(time.gate()).boxed(channel(server)))),
-        (StackPart::Throttle, EchoClient::new(stack.clone().throttle_layer(layer.clone()).boxed(channel(server)))),
-        (StackPart::Limit, EchoClient::new(stack.limit_layer(layer).boxed(channel(server)))),
+        (StackPart::Breaker, EchoClient::new(stack().breakers(time.gate()).boxed(channel(server)))),
+        (StackPart::Throttle, EchoClient::new(stack().throttles(time.gate()).boxed(channel(server)))),
+        (StackPart::Throttle, EchoClient::new(stack().throttle_layer(layer()).boxed(channel(server)))),
+        (StackPart::Limit, EchoClient::new(stack().limiter(time.gate()).boxed(channel(server)))),
+        (StackPart::Limit, EchoClient::new(stack().limit_layer(layer()).boxed(channel(server)))),
+        (StackPart::Limit, EchoClient::new(stack().limit_layer(by_http).boxed(channel(server)))),
+        (StackPart::Limit, EchoClient::new(stack().limit_layer(plain).boxed(channel(server)))),
+        (StackPart::Concurrency, EchoClient::new(stack().concurrency(time.gate()).boxed(channel(server)))),
     ];
     for (calls, (part, mut client)) in (1..).zip(clients) {
         time.set(MIDNIGHT);
         let status = client.unary(message("hello")).await.unwrap_err();
         assert_closed(&status);
         let error = StackError::find_in(&status).unwrap();
-        assert_eq!(error.part(), part);
+        assert_eq!((error.part(), error.retry_after()), (part, Some(8 * HOUR)), "{error:#}");
         assert!(error.is_refusal() && is_refusal(&status));
+        assert_eq!(closed_in(&status).unwrap().retry_after(), Some(8 * HOUR));
         time.set(8 * HOUR);
         client.unary(message("hello")).await.unwrap();
         assert_eq!(upstream.hits(), calls);
     }
+}
+
+/// They have nothing between them, so they stand before one service.
+#[tokio::test]
+async fn the_outermost_gate_of_a_stack_that_refuses_is_named() {
+    let (time, upstream) = (TimeOfDay::default(), Upstream::start().await);
+    let breaker = Arc::new(CircuitBreaker::default());
+    let limit = Arc::new(RateLimiter::with_clock(Quota::per_hour(1), ManualClock::new()));
+    let stack = client_stack().breakers(Arc::clone(&breaker)).throttles(time.gate()).limiter(Arc::clone(&limit));
+    let mut client = stack.bulkhead(8).boxed(transport());
+    let mut part = async || call(&mut client, upstream.request()).await.map_err(|error| error.part()).err();
+
+    assert_eq!(part().await, Some(StackPart::Throttle));
+    assert_eq!(limit.peek().remaining(), 1, "the gate is before the limit");
+    time.set(8 * HOUR);
+    assert_eq!((part().await, upstream.hits()), (None, 1));
+    assert_eq!(part().await, Some(StackPart::Limit));
+    breaker.force_open();
+    assert_eq!(part().await, Some(StackPart::Breaker));
+    assert_eq!(upstream.hits(), 1);
 }
 
 #[tokio::test]
