@@ -7,6 +7,9 @@
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod support;
 
+#[path = "http/stack_gates.rs"]
+mod gates;
+
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::concurrency::{FullCause, LimitBounds};
@@ -17,8 +20,9 @@ use damper::http::{
     ResponseHead, RetryLayer, StackError, StackPart, Statuses, TimeoutUnit, TransientFailures, client_stack,
     server_stack,
 };
-use damper::retry::{Failure, GaveUp, Hedge, HedgeConfig, Jitter};
+use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter, Unlimited};
 use damper::throttle::{AdaptiveThrottle, Throttled};
+use damper::time::DefaultClock;
 use damper::tower::{BulkheadLayer, GateLayer, LimitLayer};
 use damper::{
     Admission, AdmissionRequest, Backoff, BreakerConfig, Bulkhead, BulkheadFull, CallError, CircuitBreaker,
@@ -292,6 +296,32 @@ async fn every_subset_of_the_parts_responds() {
     assert_eq!(upstream.hits(), 132);
 }
 
+/// Without a budget an outage gets three requests for each call.
+#[tokio::test]
+async fn retries_for_which_no_budget_is_set_have_one() {
+    async fn requests_of_an_outage<N>(retry: Retry<DefaultClock, N>) -> usize
+    where
+        N: Budget + Send + Sync + 'static,
+    {
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&requests);
+        let transport = service_fn(move |_: Request<Empties>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            ready(Ok::<_, Infallible>(Response::builder().status(503).body(Empties::new()).unwrap()))
+        });
+        let mut client = client_stack().retry(retry).boxed(transport);
+        for _ in 0..300 {
+            send(&mut client, Request::get("http://one.example.com/").body(Empty::new()).unwrap()).await.unwrap();
+        }
+        requests.load(Ordering::Relaxed)
+    }
+
+    let requests = requests_of_an_outage(quick(3)).await;
+    // 20 % of 300, and ten a second, saved up for ten seconds.
+    assert!((360..600).contains(&requests), "{requests} requests");
+    assert_eq!(requests_of_an_outage(quick(3).budget(Unlimited)).await, 900);
+}
+
 /// A gate that is closed for five seconds, and counts how often it is asked.
 #[derive(Clone, Default)]
 struct Closed(Arc<AtomicUsize>);
@@ -345,7 +375,7 @@ async fn gate_of_ones_own_refuses_in_a_stack() {
     let error = send(&mut client, request_to(closed_port.address())).await.unwrap_err();
     assert_eq!((error.part(), error.retry_after()), (StackPart::Limit, Some(Duration::from_secs(5))));
     assert!(error.is_refusal(), "{error:?}");
-    assert_eq!(format!("{error:#}"), "call refused by the rate limit: call refused: closed for 5 s");
+    assert_eq!(format!("{error:#}"), "call refused by the rate limit: closed for 5 s");
     assert_eq!((closed.0.load(Ordering::Relaxed), breaker.state()), (1, State::Closed));
     let refused: CallError<Box<dyn Error + Send + Sync>, _> = CallError::Refused(ClosedForFiveSeconds);
     assert!(damper::is_refusal(&*refused.into_boxed()));

@@ -76,6 +76,59 @@ fn lock_recorders() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// With one name for all, those of HTTP and of gRPC would share their counters.
+#[cfg(all(feature = "config", feature = "tokio"))]
+#[test]
+fn stacks_of_settings_carry_the_names_of_their_groups() {
+    use damper::config::Sources;
+    use damper::metrics::NamedSource;
+
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let text = "
+            [server]
+            http = { ratelimit.quota = '100/s', stack.concurrency = 'bulkhead' }
+            grpc = { ratelimit.quota = '50/s', stack.concurrency = 'bulkhead' }
+            [client]
+            http.stack = { concurrency = 'bulkhead', throttle = true }
+            grpc.stack = { concurrency = 'none' }
+        ";
+        let settings = Sources::new().toml("app", text).load().unwrap();
+        let servers = [&settings.server.http, &settings.server.grpc].map(|layers| layers.server_stack().unwrap());
+        let clients = [&settings.client.http, &settings.client.grpc].map(|layers| layers.client_stack().unwrap());
+        assert_eq!(servers.each_ref().map(NamedSource::name), ["server.http", "server.grpc"]);
+        assert_eq!(clients.each_ref().map(NamedSource::name), ["client.http", "client.grpc"]);
+        for (calls, stack) in (1..).zip(servers) {
+            let mut service = stack.service(service_fn(answer));
+            for _ in 0..calls {
+                call(&mut service, from(1)).unwrap();
+            }
+        }
+        for stack in clients {
+            let transport = service_fn(|_| ready(Ok::<_, Infallible>(Response::new(Empty::<bytes::Bytes>::new()))));
+            let request = Request::get("http://one.example.com/").body(Empty::<bytes::Bytes>::new()).unwrap();
+            let mut client = stack.boxed(transport);
+            let response = pin!(client.call(request)).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(response, Poll::Ready(Ok(_))));
+        }
+    });
+    assert_eq!(
+        lines(&snapshotter),
+        [
+            "damper_breaker_allowed_total{breaker=client.grpc} 1",
+            "damper_breaker_allowed_total{breaker=client.http} 1",
+            "damper_concurrency_allowed_total{limit=client.http,side=client} 1",
+            "damper_concurrency_allowed_total{limit=server.grpc,side=server} 2",
+            "damper_concurrency_allowed_total{limit=server.http,side=server} 1",
+            "damper_limit_allowed_total{limit=server.grpc} 2",
+            "damper_limit_allowed_total{limit=server.http} 1",
+            "damper_throttle_allowed_total{throttle=client.http} 1",
+        ]
+    );
+}
+
 #[test]
 fn limit_metrics_carry_the_layers_name() {
     let _lock = lock_recorders();

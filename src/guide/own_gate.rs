@@ -105,8 +105,11 @@
 //! # Together with others
 //!
 //! A gate of your own goes wherever one of damper's does: into a pair, behind an [`Exempt`](crate::gate::Exempt), into shadow
-//! mode by [`Shadowed`](crate::shadow::Shadowed), and as a store of gates into [`PerKey`](crate::gate::PerKey). A
+//! mode by [`Shadowed`](crate::shadow::Shadowed), as a store of gates into [`PerKey`](crate::gate::PerKey), and into a client's stack: its
+//! `breakers`, `throttles`, `limiter` and `concurrency` take any gate at which no call waits. A
 //! [`CallError`](crate::CallError) with its refusal is known to [`is_refusal`](crate::is_refusal), so a breaker around it does not count the
-//! call as a failure of the server, and a retry does not repeat it.
+//! call as a failure of the server, and a retry does not repeat it. If its `source` is [`NotSent`](crate::gate::NotSent), callers find the
+//! refusal by its type in every error around it. For gRPC, `damper::tonic::status_of_refusal` makes a status of it.
 //!
-//! The example [`own_gate`](https://github.com/damper-rs/damper/blob/main/examples/own_gate.rs) is closed at night.
+//! The example [`own_gate`](https://github.com/damper-rs/damper/blob/main/examples/own_gate.rs) is closed at night. The package
+//! [`opening_hours`](https://github.com/damper-rs/damper/tree/main/tests/opening_hours) puts such a gate into all these places.

@@ -219,10 +219,31 @@ macro_rules! group {
         $(unchecked $unchecked:expr;)?
     ) => {
         $(#[$attribute])*
-        #[derive(Clone, Debug, Default, PartialEq)]
+        #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub struct $name {
             $($(#[$field_attribute])* pub $field: $type,)+
+            /// Where it stands among all settings, such as `server.http`.
+            path: String,
+        }
+
+        /// Without sources.
+        impl Default for $name {
+            fn default() -> Self {
+                let mut group = Self { $($field: <$type>::default(),)+ path: String::new() };
+                $crate::section::Tree::set_path(&mut group, "");
+                group
+            }
+        }
+
+        impl $name {
+            /// Returns the name of what is built from this group in metrics and logs.
+            ///
+            /// It is the full name of the group, such as `server.http`, and `default` for a group that is not part of others.
+            #[must_use]
+            pub fn name(&self) -> &str {
+                if self.path.is_empty() { "default" } else { &self.path }
+            }
         }
 
         impl<'de> serde::Deserialize<'de> for $name {
@@ -232,6 +253,11 @@ macro_rules! group {
         }
 
         impl $crate::section::Tree for $name {
+            fn set_path(&mut self, path: &str) {
+                path.clone_into(&mut self.path);
+                $($crate::section::Tree::set_path(&mut self.$field, &$crate::section::joined(path, stringify!($field)));)+
+            }
+
             fn nodes<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn std::any::Any)>) {
                 found.push((path.to_owned(), self));
                 $($crate::section::Tree::nodes(&self.$field, &$crate::section::joined(path, stringify!($field)), found);)+
@@ -279,6 +305,9 @@ pub(crate) use group;
 
 /// A section, or a group of them.
 pub(crate) trait Tree: Any {
+    /// Sets where it stands among all settings.
+    fn set_path(&mut self, path: &str);
+
     /// Appends this node and all nodes below it, with their paths.
     fn nodes<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn Any)>);
 
@@ -296,6 +325,8 @@ pub(crate) trait Tree: Any {
 }
 
 impl<S: Section + Any> Tree for S {
+    fn set_path(&mut self, _: &str) {}
+
     fn nodes<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn Any)>) {
         found.push((path.to_owned(), self));
     }

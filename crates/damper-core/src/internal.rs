@@ -111,6 +111,11 @@ pub fn exceeded_after(specified: Duration, elapsed: Duration) -> DeadlineExceede
     DeadlineExceeded::new(specified, elapsed)
 }
 
+/// Returns whether a budget was set for a policy.
+pub const fn has_budget<C, B, V>(retry: &Retry<C, B, V>) -> bool {
+    retry.has_budget()
+}
+
 /// Returns the budget of a policy.
 pub fn budget_of<C, B, V>(retry: &Retry<C, B, V>) -> &B {
     retry.budget_ref()

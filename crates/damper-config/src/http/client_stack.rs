@@ -33,7 +33,7 @@ pub type ConfiguredClientParts<P = HttpProtocol> = ClientStack<
         LayerPart<HedgeLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
     >,
     AttemptParts<
-        GatePart<ThrottleLayer<Option<ThrottlePerHost>>>,
+        LayerPart<ThrottleLayer<Option<ThrottlePerHost>, <P as StackProtocol>::Rejections>>,
         LayerPart<PlainLayer<Waits<Arc<RateLimiter>, TokioSleep, UntilDeadline<RequestDeadline>>, OkOrErr>>,
         LayerPart<ClientConcurrencyLayer<ClientConcurrencyLimit>>,
         LayerPart<OptionalLayer<AttemptTimeoutLayer<TokioSleep>, P>>,
@@ -43,7 +43,7 @@ pub type ConfiguredClientParts<P = HttpProtocol> = ClientStack<
 
 /// The stack of a client, with the parts that the section `stack` enables.
 ///
-/// It is created by [`ClientLayers::client_stack`].
+/// It is created by [`ClientLayers::client_stack`]. The name of its parts in metrics and logs is that of the group, such as `client.http`.
 ///
 /// Clones share their state. [Bind](crate::Reloader::bind) a clone to the group that it was built from. Changes of live keys then reach all
 /// its services.
@@ -89,7 +89,8 @@ impl ClientLayers {
     /// ```
     pub fn client_stack(&self) -> Result<ConfiguredClientStack, CapacityError> {
         let stack = &self.stack;
-        let breakers = if stack.circuit_breaker() { Some(self.circuit_breaker.breakers()?) } else { None };
+        let breakers =
+            if stack.circuit_breaker() { Some(self.circuit_breaker.breakers_named(self.name())?) } else { None };
         let limiter = if stack.ratelimit() { self.ratelimit.limiter() } else { RateLimiter::new(Quota::UNLIMITED) };
         let budget = Arc::new(self.retry_budget.budget());
         Ok(ConfiguredClientStack {
@@ -134,9 +135,11 @@ where
     pub fn parts(&self) -> ConfiguredClientParts<P> {
         let Self { settings, breakers, budget, hedge, pacers, throttles, limiter, concurrency, protocol } = self;
         let stack = &settings.stack;
+        let name = settings.name();
         let deadline = if stack.deadline() { settings.deadline.layer() } else { ClientDeadlineLayer::propagating() };
         let throttles = throttles.clone().map(|throttles| PerKey::new(TargetHost, throttles));
-        let pacing = pacers.clone().map(|pacers| PacingLayer::new(pacers).without_retries().hints(protocol.hints()));
+        let pacing =
+            pacers.clone().map(|pacers| PacingLayer::new(pacers).named(name).without_retries().hints(protocol.hints()));
         let repeating = |is_on| Repeating { rules: protocol.retries(), is_on };
         let retry = settings.retry.layer(Arc::clone(budget)).protocol(repeating(stack.retry()));
         let hedge = HedgeLayer::new(Arc::clone(hedge)).protocol(repeating(stack.hedge()));
@@ -145,14 +148,14 @@ where
         let attempt = settings.deadline.attempt_timeout().map(AttemptTimeoutLayer::new);
         client_stack()
             .protocol(protocol.clone())
-            .deadline_layer(deadline)
+            .deadline_layer(deadline.named(name))
             .breakers(breakers.clone())
             .retry_layer(retry)
             .pacing_layer(OptionalLayer::new(pacing, StackPart::Pacing))
             .hedge_layer(hedge)
-            .throttles(throttles)
+            .throttle_layer(ThrottleLayer::new(throttles).completion(protocol.rejections()).named(name))
             .limit_layer(limit)
-            .concurrency_layer(ClientConcurrencyLayer::new(concurrency.clone()))
+            .concurrency_layer(ClientConcurrencyLayer::new(concurrency.clone()).named(name))
             .attempt_timeout_layer(OptionalLayer::new(attempt, StackPart::AttemptTimeout))
     }
 
@@ -249,10 +252,10 @@ impl<P> damper_metrics::Source for ConfiguredClientStack<P> {
     }
 }
 
-/// Under the name `default`, as the calls that the stack counts.
+/// Under the name of its group, as the calls that the stack counts.
 #[cfg(feature = "metrics")]
 impl<P> damper_metrics::NamedSource for ConfiguredClientStack<P> {
-    fn name(&self) -> &'static str {
-        "default"
+    fn name(&self) -> &str {
+        self.settings.name()
     }
 }

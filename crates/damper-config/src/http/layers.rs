@@ -41,7 +41,12 @@ impl CircuitBreakerSettings {
     ///
     /// [`CapacityError`], never with settings in their ranges.
     pub fn breakers(&self) -> Result<PerHost, CapacityError> {
-        PerHost::builder(self.config()).capacity(self.max_hosts as usize).build()
+        self.breakers_named("default")
+    }
+
+    /// Builds a breaker for each host, with this name in metrics and logs.
+    pub(super) fn breakers_named(&self, name: &str) -> Result<PerHost, CapacityError> {
+        PerHost::builder(self.config()).named(name).capacity(self.max_hosts as usize).build()
     }
 
     /// Builds a layer for an HTTP client, with a breaker for each host.

@@ -25,13 +25,15 @@ type Predicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 
 /// The stack of a server, with the parts that the section `stack` enables.
 ///
-/// The parts are the deadline, the rate limit and the concurrency limit. It is created by [`ServerLayers::server_stack`].
+/// The parts are the deadline, the rate limit and the concurrency limit. It is created by [`ServerLayers::server_stack`]. Their name in
+/// metrics, logs and headers is that of the group, such as `server.http`.
 ///
 /// Clones share their state. [Bind](crate::Reloader::bind) a clone to the group that it was built from. Changes of live keys then reach all
 /// its services.
 #[derive(Clone)]
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub struct ConfiguredServerStack {
+    name: Arc<str>,
     deadline: DeadlineLayer<TokioSleep>,
     limit: Option<ConfiguredLimit>,
     headers: Headers,
@@ -69,8 +71,10 @@ impl ServerLayers {
             Some(Arc::new(move |head| settings.exempts(head.uri.path())))
         };
         let limit = if self.stack.ratelimit() { Some(self.ratelimit.limit()?) } else { None };
+        let deadline = if self.stack.deadline() { self.deadline.layer() } else { DeadlineLayer::propagating() };
         Ok(ConfiguredServerStack {
-            deadline: if self.stack.deadline() { self.deadline.layer() } else { DeadlineLayer::propagating() },
+            name: self.name().into(),
+            deadline: deadline.named(self.name()),
             limit,
             headers: self.ratelimit.layer_headers(),
             concurrency: ServerConcurrencyLimit::of(self),
@@ -95,7 +99,10 @@ impl ConfiguredServerStack {
     /// Returns the stack of damper-http, to replace a part of it.
     pub fn parts(&self) -> ConfiguredServerParts {
         let mut limit = RateLimitLayer::new(self.limit.clone()).headers(self.headers);
-        let mut concurrency = ConcurrencyLayer::new(self.concurrency.clone()).stall_limit(STALL_LIMIT);
+        // The name of a group is valid.
+        limit = limit.clone().named(&self.name).unwrap_or(limit);
+        let mut concurrency =
+            ConcurrencyLayer::new(self.concurrency.clone()).stall_limit(STALL_LIMIT).named(&self.name);
         if let Some(exempt) = &self.exempt {
             let (of_limit, of_concurrency) = (Arc::clone(exempt), Arc::clone(exempt));
             limit = limit.exempt(move |head| of_limit(head));
@@ -161,18 +168,19 @@ impl damper_metrics::Source for ConfiguredServerStack {
     }
 }
 
-/// Under the name `default`, as the requests that the stack counts.
+/// Under the name of its group, as the requests that the stack counts.
 #[cfg(feature = "metrics")]
 impl damper_metrics::NamedSource for ConfiguredServerStack {
-    fn name(&self) -> &'static str {
-        "default"
+    fn name(&self) -> &str {
+        &self.name
     }
 }
 
 impl fmt::Debug for ConfiguredServerStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { deadline, limit, headers, concurrency, exempt: _ } = self;
+        let Self { name, deadline, limit, headers, concurrency, exempt: _ } = self;
         f.debug_struct("ConfiguredServerStack")
+            .field("name", name)
             .field("deadline", deadline)
             .field("limit", limit)
             .field("headers", headers)

@@ -174,7 +174,7 @@ pub fn is_refusal(error: &(dyn Error + 'static)) -> bool {
     chain(error).any(|error| error.is::<NotSent>() || known_refusal(error).is_some())
 }
 
-/// Returns the kind of the refusal in the chain of an error's sources, and the time after which a call has a chance.
+/// Returns the kind and the wait of the refusal in the chain of an error's sources.
 pub fn refusal_in(error: &(dyn Error + 'static)) -> Option<(RefusalKind, Option<Duration>)> {
     chain(error).find_map(known_refusal)
 }
@@ -183,7 +183,7 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
     core::iter::successors(Some(error), |error| source_of(*error))
 }
 
-/// Returns what an error says as a refusal, if it is one of damper's, or one of any gate in an [`AnyRefusal`].
+/// Returns the kind and the wait of a refusal of damper, or of any gate in an [`AnyRefusal`].
 fn known_refusal(error: &(dyn Error + 'static)) -> Option<(RefusalKind, Option<Duration>)> {
     macro_rules! first_of {
         ($($(#[$cfg:meta])* $refusal:ty,)*) => {

@@ -54,6 +54,8 @@ pub struct Retry<C = DefaultClock, B = Unlimited, V = AnyError> {
     seed: Seeding,
     deadline: Deadline<C>,
     budget: B,
+    /// Whether [`budget`](Self::budget) has set it.
+    has_budget: bool,
     retryable: V,
     clock: C,
 }
@@ -106,6 +108,7 @@ impl<C: Clock> Retry<C> {
             seed,
             deadline: Deadline::never(deadline_clock),
             budget: Unlimited,
+            has_budget: false,
             retryable: AnyError,
             clock,
         }
@@ -136,9 +139,13 @@ impl<C, B, V> Retry<C, B, V> {
     }
 
     /// Sets the budget that calls share, by reference or in an `Arc`. Default: [`Unlimited`].
+    ///
+    /// A client's stack of `damper::http` gives a policy for which none is set a budget of its own. There `budget(Unlimited)` says that it is
+    /// to have none.
     pub fn budget<N: Budget>(self, budget: N) -> Retry<C, N, V> {
         let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, retryable, clock, .. } = self;
-        Retry { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, retryable, clock }
+        let has_budget = true;
+        Retry { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, has_budget, retryable, clock }
     }
 
     /// Sets the deadline of the call, for all attempts and waits together. Default: none.
@@ -168,8 +175,10 @@ impl<C, B, V> Retry<C, B, V> {
     /// # }
     /// ```
     pub fn when<T, E, F: Fn(&Result<T, E>) -> Option<super::Failure>>(self, failure: F) -> Retry<C, B, F> {
-        let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, clock, .. } = self;
-        Retry { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, retryable: failure, clock }
+        let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, has_budget, clock, .. } =
+            self;
+        let retryable = failure;
+        Retry { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, has_budget, retryable, clock }
     }
 
     /// Sets the seed of the jitter, for tests. Default: random for each call.
@@ -194,7 +203,8 @@ impl<C, B, V> Retry<C, B, V> {
 
     /// Splits off the budget.
     pub(crate) fn split_budget(self) -> (Retry<C, Unlimited, V>, B) {
-        let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, retryable, clock } = self;
+        let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, retryable, clock, .. } =
+            self;
         (
             Retry {
                 max_attempts,
@@ -204,11 +214,16 @@ impl<C, B, V> Retry<C, B, V> {
                 seed,
                 deadline,
                 budget: Unlimited,
+                has_budget: false,
                 retryable,
                 clock,
             },
             budget,
         )
+    }
+
+    pub(crate) const fn has_budget(&self) -> bool {
+        self.has_budget
     }
 
     pub(crate) const fn budget_ref(&self) -> &B {

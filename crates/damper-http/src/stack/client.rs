@@ -6,7 +6,7 @@ use super::{
     RepeatParts, StackError, StackErrorService, StackProtocol,
 };
 #[cfg(feature = "tokio")]
-use super::{AttemptTimeoutLayer, PacingPart, RepeatPart};
+use super::{AttemptTimeoutLayer, PacingPart, RepeatPart, StackBudget};
 use crate::circuit_breaker::{CircuitBreakerLayer, PerHost, Single};
 use crate::concurrency::{AdaptiveLimitPerHost, BulkheadPerHost, ClientConcurrencyLayer};
 #[cfg(feature = "tokio")]
@@ -29,7 +29,7 @@ use damper_core::gate::Ask;
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
-use damper_core::retry::{Hedge, Retry};
+use damper_core::retry::{Budget, Hedge, Retry};
 use damper_core::throttle::AdaptiveThrottle;
 #[cfg(feature = "tokio")]
 use damper_core::throttle::Pacer;
@@ -68,8 +68,8 @@ pub const fn client_stack() -> ClientStack {
 /// | pacing, which sleeps before each attempt | `pacing`, `pacing_per_host`, `pacers` | [`pacing_layer`](Self::pacing_layer) |
 /// | hedge | `hedge` | [`hedge_layer`](Self::hedge_layer) |
 /// | throttle, which counts what the server rejects | [`throttle_per_host`](Self::throttle_per_host), [`throttle_single`](Self::throttle_single), [`throttles`](Self::throttles) | [`throttle_layer`](Self::throttle_layer) |
-/// | rate limit, which sees every attempt | [`limit`](Self::limit) | [`limit_layer`](Self::limit_layer) |
-/// | calls in flight | [`bulkhead`](Self::bulkhead), [`bulkhead_per_host`](Self::bulkhead_per_host), [`adaptive`](Self::adaptive), [`adaptive_per_host`](Self::adaptive_per_host) | [`concurrency_layer`](Self::concurrency_layer) |
+/// | rate limit, which sees every attempt | [`limit`](Self::limit), [`limiter`](Self::limiter) | [`limit_layer`](Self::limit_layer) |
+/// | calls in flight | [`bulkhead`](Self::bulkhead), [`bulkhead_per_host`](Self::bulkhead_per_host), [`adaptive`](Self::adaptive), [`adaptive_per_host`](Self::adaptive_per_host), [`concurrency`](Self::concurrency) | [`concurrency_layer`](Self::concurrency_layer) |
 /// | timeout of one attempt | `attempt_timeout` | [`attempt_timeout_layer`](Self::attempt_timeout_layer) |
 /// | HTTP or gRPC | [`protocol`](Self::protocol) | |
 ///
@@ -77,6 +77,10 @@ pub const fn client_stack() -> ClientStack {
 /// client with its own request type, such as `reqwest::Client`, has to be put into an [`HttpClient`](crate::HttpClient). If rustc reports
 /// only that the method `ready` does not exist, build the client by [`boxed`](Self::boxed): rustc then reports the missing bound. Every
 /// part may be left out. Setting a part again replaces it.
+///
+/// **Gates.** The breaker, the throttle, the rate limit and the concurrency limit may be any [gate](damper_core::gate) at which no call waits, one
+/// of your own too, or an `Option` of one. Gates with nothing between them are one service: a call through all four is one future. A part
+/// that is set as a layer is a service of its own.
 ///
 /// **Throttle and breaker.** The verdict on a call is the verdict on its last attempt. The breaker ignores a call whose last attempt was
 /// refused by the throttle, the limit or the bulkhead, even if earlier attempts failed. So with a throttle or a tight limit inside of
@@ -149,7 +153,6 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     /// An earlier [`Deadline`](damper_core::Deadline) in the request's extensions applies too. For gRPC, the server gets the time left. For
     /// HTTP, name a header: `.deadline_layer(ClientDeadlineLayer::new(timeout).header(name, unit))`.
     #[cfg(feature = "tokio")]
-    #[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
     pub fn deadline(
         self,
         timeout: Duration,
@@ -206,21 +209,23 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
 }
 
 /// The parts that make attempts of a call.
+#[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
 impl<C, R, G, H, A, P> ClientStack<C, RepeatParts<R, G, H>, A, P> {
     /// Retries calls by this policy, where the protocol allows it.
     ///
-    /// Give the policy a [budget](Retry::budget), which it shares with the hedge. Without one, three attempts for each call triple the load
-    /// on a server that fails because of its load. Set a [`deadline`](Self::deadline) too, because a call waits as long as a server's
+    /// A policy for which no [budget](Retry::budget) is set gets one of the stack's own, [`RetryBudget::DEFAULT`](damper_core::RetryBudget::DEFAULT):
+    /// without one, three attempts for each call triple the load on a server that fails because of its load. Set one to share it with the
+    /// hedge or with other stacks, and `budget(Unlimited)` to have none. Set a [`deadline`](Self::deadline) too, because a call waits as long as a server's
     /// `Retry-After` asks for, up to the policy's [`max_hint`](Retry::max_hint).
     ///
     /// The transport has to be `Clone`, because each attempt takes a clone.
     #[cfg(feature = "tokio")]
-    #[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
-    pub fn retry<K, N>(
+    pub fn retry<K, N: Budget>(
         self,
         retry: Retry<K, N>,
-    ) -> ClientStack<C, RepeatParts<RepeatPart<RetryLayer<K, N, HttpRetries, TokioSleep>>, G, H>, A, P> {
-        self.with_retry(RepeatPart(RetryLayer::new(retry)))
+    ) -> ClientStack<C, RepeatParts<RepeatPart<RetryLayer<K, StackBudget<N>, HttpRetries, TokioSleep>>, G, H>, A, P>
+    {
+        self.with_retry(RepeatPart(RetryLayer::new(StackBudget::complete(retry))))
     }
 
     /// Sets the layer of the retries, which keeps its own rules.
@@ -276,7 +281,6 @@ impl<C, R, G, H, A, P> ClientStack<C, RepeatParts<R, G, H>, A, P> {
     ///
     /// Pass a `Hedge`, or an `Arc<Hedge>` to share it. Where the stack has retries, they repeat failures, and the hedge only slow calls.
     #[cfg(feature = "tokio")]
-    #[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
     pub fn hedge<K, N>(
         self,
         hedge: impl Into<Arc<Hedge<K, N>>>,
@@ -297,6 +301,7 @@ impl<C, R, G, H, A, P> ClientStack<C, RepeatParts<R, G, H>, A, P> {
 }
 
 /// The parts that see each attempt.
+#[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
 impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
     /// Puts a throttle for each host inside of the retries.
     ///
@@ -454,7 +459,6 @@ impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
     ///
     /// The attempt is retried where the protocol allows it.
     #[cfg(feature = "tokio")]
-    #[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
     pub fn attempt_timeout(
         self,
         timeout: Duration,

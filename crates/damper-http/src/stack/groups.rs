@@ -59,7 +59,9 @@ where
     }
 }
 
-/// The parts that see each attempt: the throttle, the rate limit, the concurrency limit and the timeout, from the outside in.
+/// The parts that see each attempt.
+///
+/// From the outside in, these are the throttle, the rate limit, the concurrency limit and the timeout.
 #[derive(Clone, Copy, Debug)]
 #[cfg(feature = "tower")]
 pub struct AttemptParts<T = NoPart, L = NoPart, C = NoPart, A = NoPart> {

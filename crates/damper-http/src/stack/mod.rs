@@ -49,7 +49,7 @@ pub use part::{GatePart, LayerPart, NoPart};
 pub use part_error::PartError;
 pub use protocol::{HttpProtocol, StackProtocol};
 #[cfg(feature = "tokio")]
-use repeat_part::{PacingPart, RepeatPart};
+use repeat_part::{PacingPart, RepeatPart, StackBudget};
 pub use request_not_made::RequestNotMade;
 #[cfg(feature = "tokio")]
 pub use server::SharedAdmission;

@@ -91,7 +91,7 @@ where
     }
 }
 
-/// What has a gate, whose calls are judged by the protocol of a stack.
+/// A layer whose gate judges calls by the protocol of a stack.
 pub trait GateFor<P> {
     /// The gate in the place `K`.
     type Gate<K>;

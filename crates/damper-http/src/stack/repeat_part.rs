@@ -8,7 +8,8 @@ use crate::pacing::{HttpHints, PaceOnly, PacingLayer};
 use crate::retry::{ClassifyFailure, GiveUp, HttpRetries, RetryLayer, RetryProtocol};
 use crate::{Head, ResponseHead};
 use core::time::Duration;
-use damper_core::retry::{Failure, RetryError};
+use damper_core::internal::{has_budget, split_budget};
+use damper_core::retry::{Budget, Failure, Retry, RetryBudget, RetryError};
 use damper_core::throttle::ReadHints;
 use http::HeaderMap;
 use tower_layer::Layer;
@@ -65,6 +66,61 @@ where
 
     fn put_inside_of_retries(&self, service: S, protocol: &P) -> Self::Service {
         StackErrorService::new(self.0.inside_of_retries_by(protocol.retries()).layer(service), OfPart::new())
+    }
+}
+
+/// The budget of a stack's retries.
+#[derive(Debug)]
+pub enum StackBudget<N> {
+    /// The one that is set for the policy.
+    Set(N),
+    /// That of a policy for which none is set.
+    OfStack(RetryBudget),
+}
+
+impl<N> StackBudget<N> {
+    /// Returns the policy with a budget.
+    pub(super) fn complete<K>(retry: Retry<K, N>) -> Retry<K, Self>
+    where
+        N: Budget,
+    {
+        let has_budget = has_budget(&retry);
+        let (retry, budget) = split_budget(retry);
+        retry.budget(if has_budget { Self::Set(budget) } else { Self::OfStack(RetryBudget::DEFAULT) })
+    }
+}
+
+impl<N: Budget> Budget for StackBudget<N> {
+    #[inline]
+    fn began(&self) {
+        match self {
+            Self::Set(budget) => budget.began(),
+            Self::OfStack(budget) => budget.began(),
+        }
+    }
+
+    #[inline]
+    fn succeeded(&self) {
+        match self {
+            Self::Set(budget) => budget.succeeded(),
+            Self::OfStack(budget) => budget.succeeded(),
+        }
+    }
+
+    #[inline]
+    fn failed(&self) {
+        match self {
+            Self::Set(budget) => budget.failed(),
+            Self::OfStack(budget) => budget.failed(),
+        }
+    }
+
+    #[inline]
+    fn try_withdraw(&self) -> bool {
+        match self {
+            Self::Set(budget) => budget.try_withdraw(),
+            Self::OfStack(budget) => budget.try_withdraw(),
+        }
     }
 }
 

@@ -89,7 +89,7 @@ impl<N: Refusal> Observe<N> for ThrottleTelemetry {
             && let Some(Sample { suppressed, .. }) = self.layer.refusals.sample()
         {
             let name = &self.layer.name;
-            let share_refused = Throttled::find_in(refusal).map(|throttled| throttled.share_refused());
+            let share_refused = Throttled::find_in(refusal).map(Throttled::share_refused);
             let retry_after_ms = refusal.retry_after().map(millis);
             tracing::debug!(
                 target: "damper", throttle = name, share_refused, retry_after_ms, suppressed, "{refusal}"
