@@ -107,6 +107,7 @@
 //! | `redis` | one limit across machines, leased and exact |
 //! | `tower` | breakers, throttles, pacing, limits and bulkheads before services of any request |
 //! | `metrics` | exports of limiters, breakers and others, with a dashboard and alerts |
+//! | `live` | a page for browsers that shows all these live, and changes them |
 //! | `wire` | headers: what a server says of its limits, and whom a request is from |
 //!
 //! # Features
@@ -147,6 +148,7 @@
 //! | [`damper-mesh`](https://docs.rs/damper-mesh) | `mesh` |
 //! | [`damper-config`](https://docs.rs/damper-config) | `config` |
 //! | [`damper-metrics`](https://docs.rs/damper-metrics) | `metrics` |
+//! | [`damper-live`](https://docs.rs/damper-live) | `live` |
 //! | [`damper-redis`](https://docs.rs/damper-redis) | `redis` |
 //!
 //! # Targets without 64-bit atomics
@@ -170,6 +172,9 @@ pub use damper_http as http;
 #[cfg(feature = "http")]
 #[doc(inline)]
 pub use damper_http::wire;
+#[cfg(feature = "live")]
+#[doc(inline)]
+pub use damper_live as live;
 #[cfg(feature = "mesh")]
 #[doc(inline)]
 pub use damper_mesh as mesh;

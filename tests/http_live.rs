@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::decision_log::{DecisionLog, Logged};
-use damper::http::live::{Latencies, LivePage, LivePageError, LiveRecorder, LiveService, LiveToken, SlowReader};
 use damper::http::{PeerAddress, PerClient, RateLimitLayer};
+use damper::live::{Latencies, LivePage, LivePageError, LiveRecorder, LiveService, LiveToken, SlowReader};
 use damper::metrics::{Readings, Source};
 use damper::{
     BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, ManualClock, Quota,

@@ -321,7 +321,7 @@ fn types_of_retries_have_the_traits_users_expect() {
 #[test]
 fn types_of_the_live_page_have_the_traits_users_expect() {
     use core::future::Pending;
-    use damper::http::live::*;
+    use damper::live::*;
 
     table! {
         LivePage: debug defaulted,
@@ -786,6 +786,7 @@ fn table_names_every_public_type() {
     let apis = [
         include_str!("../docs/api/damper-core.txt"),
         include_str!("../docs/api/damper-http.txt"),
+        include_str!("../docs/api/damper-live.txt"),
         include_str!("../docs/api/damper-tonic.txt"),
         include_str!("../docs/api/damper-tower.txt"),
         include_str!("../docs/api/damper-mesh.txt"),

@@ -5,12 +5,12 @@
 
 use bytes::Bytes;
 use damper::concurrency::{Admission, LimitBounds};
-use damper::http::live::{Latencies, LivePage};
 use damper::http::{
     AdmissionLayer, AtBodyEnd, AttemptTimeoutLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer,
     ConcurrencyLayer, DeadlineLayer, HedgeLayer, PacingLayer, RateLimitLayer, RetryLayer, ThrottleLayer, client_stack,
     server_stack,
 };
+use damper::live::{Latencies, LivePage};
 use damper::mesh::{IncomingCall, MeshError, MeshLayer, Scopes};
 use damper::retry::{Hedge, HedgeConfig, Unlimited};
 use damper::{BreakerConfig, Quota, Retry};

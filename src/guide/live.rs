@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use damper::http::live::{Latencies, LivePage, LiveToken};
+//! use damper::live::{Latencies, LivePage, LiveToken};
 //! use damper::http::{PerClient, RateLimitLayer};
 //! use damper::decision_log::DecisionLog;
 //! use damper::{CircuitBreaker, ClientAddress, KeyedLimiter, Quota};
@@ -52,7 +52,7 @@
 //! ```
 //! use axum::{Router, routing::get};
 //! use damper::decision_log::DecisionLog;
-//! use damper::http::live::LivePage;
+//! use damper::live::LivePage;
 //! use damper::http::{PerClient, RateLimitLayer};
 //! use damper::{ClientAddress, KeyedLimiter, Quota};
 //! use std::net::SocketAddr;
@@ -76,7 +76,7 @@
 //! ```
 //!
 //! `nest_service` may mount the page anywhere, and so may a proxy: the page finds its files beside itself. The service beside another one
-//! answers at the path that [`path`](crate::http::live::LivePage::path) sets. These break it, and the page or the response says so:
+//! answers at the path that [`path`](crate::live::LivePage::path) sets. These break it, and the page or the response says so:
 //!
 //! | mistake | what is seen |
 //! |---|---|
@@ -84,8 +84,8 @@
 //! | a proxy passes the page on, and not the paths below it | a page without styles that names the missing files |
 //! | a proxy buffers responses | `no event comes: does a proxy hold the stream back?` |
 //! | a proxy rewrites `Host` | a change is refused, with both hosts |
-//! | a proxy adds `X-Forwarded-For`, `Via`, `X-Real-IP` or a like header, or speaks HTTP/1.0; or a browser of another machine asks | 403, and [`open_to`](crate::http::live::LivePage::open_to) |
-//! | a ninth page of one address is opened, as all are behind a proxy | 429, and [`behind`](crate::http::live::LivePage::behind) |
+//! | a proxy adds `X-Forwarded-For`, `Via`, `X-Real-IP` or a like header, or speaks HTTP/1.0; or a browser of another machine asks | 403, and [`open_to`](crate::live::LivePage::open_to) |
+//! | a ninth page of one address is opened, as all are behind a proxy | 429, and [`behind`](crate::live::LivePage::behind) |
 //! | axum without `into_make_service_with_connect_info` | 500, with what is missing |
 //! | two sources of one kind and name | a line at the top of the page |
 //!
@@ -98,16 +98,16 @@
 //! | levels, states, calls in flight, budgets | nothing | nothing |
 //! | rates of a limit, the hottest keys | a [`DecisionLog`](crate::decision_log::DecisionLog) | some 40 instructions, one shared count |
 //! | changes of breakers, how often they opened | nothing | nothing; a change takes one reading of the clock and some stores |
-//! | rates and totals of all layers | a [`LiveRecorder`](crate::http::live::LiveRecorder), or another recorder behind it | one atomic addition a layer |
-//! | latencies | [`Latencies`](crate::http::live::Latencies), as a layer | two readings of the clock, one atomic addition |
+//! | rates and totals of all layers | a [`LiveRecorder`](crate::live::LiveRecorder), or another recorder behind it | one atomic addition a layer |
+//! | latencies | [`Latencies`](crate::live::Latencies), as a layer | two readings of the clock, one atomic addition |
 //!
-//! A limit on Redis has counts of its own: [`LivePage::source(name, fleet)`](crate::http::live::LivePage::source) shows its rates, and which
+//! A limit on Redis has counts of its own: [`LivePage::source(name, fleet)`](crate::live::LivePage::source) shows its rates, and which
 //! policy decides while Redis does not answer. Leases count the tokens that they allow or lose, not requests. The page cannot change its
 //! quota.
 //!
 //! The refusals of a breaker come from its layer, if the breaker has the name of the page:
 //! [`Single::builder(config).named("upstream")`](crate::http::Single::builder), registered by
-//! [`breaker("upstream", single.clone())`](crate::http::live::LivePage::breaker).
+//! [`breaker("upstream", single.clone())`](crate::live::LivePage::breaker).
 //!
 //! Any other limit with neither shows its level, and a line that says that there are no counts.
 //!
@@ -117,13 +117,13 @@
 //!
 //! # Safety
 //!
-//! Only browsers of the same machine may look, unless [`open_to`](crate::http::live::LivePage::open_to) names the hosts under which others
+//! Only browsers of the same machine may look, unless [`open_to`](crate::live::LivePage::open_to) names the hosts under which others
 //! may. **A reverse proxy on the same machine publishes what it passes on**: its requests come from this machine, under whatever host it writes.
 //! The page refuses requests in which a proxy shows, such as those of nginx's plain `proxy_pass`, which speaks HTTP/1.0. A proxy that adds no
 //! header and speaks HTTP/1.1 (`proxy_http_version 1.1`, the default of new versions) does not show. So where a proxy stands before the server,
-//! leave the page's path out of what it passes on, or set a [`look_token`](crate::http::live::LivePage::look_token), for which browsers ask
+//! leave the page's path out of what it passes on, or set a [`look_token`](crate::live::LivePage::look_token), for which browsers ask
 //! their users.
 //!
-//! With `open_to`, clients that read nothing lose their places after the [`patience`](crate::http::live::LivePage::patience), one address has at
+//! With `open_to`, clients that read nothing lose their places after the [`patience`](crate::live::LivePage::patience), one address has at
 //! most eight of them, and ten wrong tokens make an address wait. Through a tunnel, `ssh -L 8080:localhost:8080 server`, nothing has to be opened. Without a token the page can only be looked at.
-//! Looking changes nothing. See [`http::live`](crate::http::live) for the rest.
+//! Looking changes nothing. See [`http::live`](crate::live) for the rest.

@@ -19,7 +19,7 @@
 
 use bytes::Bytes;
 use damper::decision_log::DecisionLog;
-use damper::http::live::{Latencies, LivePage, LiveRecorder, LiveService};
+use damper::live::{Latencies, LivePage, LiveRecorder, LiveService};
 use damper::http::{CircuitBreakerLayer, PerClient, RateLimitLayer};
 use damper::{CircuitBreaker, ClientAddress, KeyedLimiter, Quota};
 use http_body_util::Full;

@@ -108,8 +108,8 @@
 //!
 //! # A live page
 //!
-//! With the feature `live`, the module `live` has a page for browsers that shows limits, breakers and latencies, and lets the holder of a
-//! token change a quota or trip a breaker. It is mounted beside the routes of axum, or beside any service of hyper or tower.
+//! [`damper-live`](https://docs.rs/damper-live), which is `damper::live`, has a page for browsers that shows limits, breakers and latencies, and
+//! lets the holder of a token change a quota or trip a breaker. It is mounted beside the routes of axum, or beside any service of hyper or tower.
 //!
 //! # Metrics and logs
 //!
@@ -175,8 +175,6 @@ mod hedge;
 #[doc(hidden)]
 pub mod internal;
 mod limit;
-#[cfg(feature = "live")]
-pub mod live;
 mod pacing;
 mod peer;
 mod rate_limit;

@@ -86,6 +86,12 @@ impl PerHost {
         self.0.hosts.get_or_create(host)
     }
 
+    /// Returns the breakers of all hosts: to control them and to look at them.
+    #[must_use]
+    pub fn breakers(&self) -> &KeyedCircuitBreaker<String, DefaultClock, Seed, HostListener> {
+        &self.0.hosts
+    }
+
     /// Changes the configuration of all breakers, also of those that come later, while they are used.
     ///
     /// As [`KeyedCircuitBreaker::set_config`]: each keeps its state.
@@ -123,22 +129,6 @@ impl damper_metrics::Source for PerHost {
 impl damper_metrics::NamedSource for PerHost {
     fn name(&self) -> &str {
         self.0.listener.telemetry.name()
-    }
-}
-
-/// The breakers of all hosts.
-#[cfg(feature = "live")]
-impl crate::live::SwitchBreaker for PerHost {
-    fn trip(&self) {
-        crate::live::SwitchBreaker::trip(&self.0.hosts);
-    }
-
-    fn reset(&self) {
-        crate::live::SwitchBreaker::reset(&self.0.hosts);
-    }
-
-    fn visit_changes(&self, each: &mut dyn FnMut(&damper_core::breaker::RecentChanges)) {
-        self.0.hosts.visit_changes(each);
     }
 }
 

@@ -85,22 +85,6 @@ impl damper_metrics::NamedSource for Single {
     }
 }
 
-/// Its breaker.
-#[cfg(feature = "live")]
-impl crate::live::SwitchBreaker for Single {
-    fn trip(&self) {
-        crate::live::SwitchBreaker::trip(&self.0.breaker);
-    }
-
-    fn reset(&self) {
-        crate::live::SwitchBreaker::reset(&self.0.breaker);
-    }
-
-    fn visit_changes(&self, each: &mut dyn FnMut(&damper_core::breaker::RecentChanges)) {
-        self.0.breaker.visit_changes(each);
-    }
-}
-
 /// It is ready to refuse: an open breaker answers before the service is.
 impl Gate for Single {
     type Permit = Permit<Arc<CircuitBreaker<DefaultClock, HostListener>>>;

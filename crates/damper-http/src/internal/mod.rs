@@ -1,4 +1,4 @@
-//! Items for `damper-mesh` and `damper-tonic`. Do not use this module.
+//! Items for `damper-live`, `damper-mesh` and `damper-tonic`. Do not use this module.
 //!
 //! It is public only because those crates are separate. It is excluded from the semver promise: any release may change or remove it, so
 //! they are released together with this crate.
@@ -6,8 +6,24 @@
 #[cfg(feature = "tonic")]
 mod grpc;
 
+pub use crate::limit::limits_for_each;
 pub use crate::telemetry::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};
 #[cfg(feature = "tracing")]
 pub use crate::telemetry::{LogSampler, Sample, millis};
+pub use crate::timed_body::BodyLimits;
 #[cfg(feature = "tonic")]
 pub use grpc::{is_grpc_type, is_unprocessed, is_unseen, reason_of, refusal_status, status};
+
+use crate::{Head, TimedBody};
+use core::net::SocketAddr;
+
+/// Puts a body under these times.
+pub fn timed_body<B: http_body::Body + Send + 'static>(body: B, limits: Option<BodyLimits>) -> TimedBody<B> {
+    TimedBody::new(body, limits)
+}
+
+/// Returns the head with the peer of its connection, if one is given.
+#[must_use]
+pub fn with_peer<'a>(head: Head<'a>, peer: Option<&'a SocketAddr>) -> Head<'a> {
+    head.with_peer(peer)
+}

@@ -44,8 +44,8 @@ pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
 pub use settled::{SettledKeyedLimit, SettledLimit};
 pub use shadow::{LimitByQuota, ShadowCandidate};
-pub use table::RateLimitCapacityError;
-pub(super) use table::{LimitedByTable, limits_for_each, limits_like, resize};
+pub(super) use table::{LimitedByTable, limits_like, resize};
+pub use table::{RateLimitCapacityError, limits_for_each};
 #[cfg(feature = "tokio")]
 pub use wait::{Wait, WaitFuture};
 

@@ -11,11 +11,11 @@ pub const STALL_LIMIT: Duration = Duration::from_secs(30);
 
 /// The times after which a timer drops a body.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BodyLimits {
+pub struct BodyLimits {
     /// When the call has to be over; never if it has no deadline.
-    pub(crate) deadline: Deadline,
+    pub deadline: Deadline,
     /// The longest time for which a frame may wait for its reader, if there is one.
-    pub(crate) stall: Option<Duration>,
+    pub stall: Option<Duration>,
 }
 
 impl BodyLimits {

@@ -18,8 +18,7 @@ mod reader_stalled;
 mod sweeper;
 
 pub use body::TimedBody;
-pub(crate) use limits::BodyLimits;
-pub use limits::STALL_LIMIT;
+pub use limits::{BodyLimits, STALL_LIMIT};
 pub use reader_stalled::ReaderStalled;
 
 type BoxError = alloc::boxed::Box<dyn core::error::Error + Send + Sync>;

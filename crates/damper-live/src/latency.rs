@@ -33,8 +33,8 @@ const SHAPE: Config = match Config::new(PRECISION, LARGEST) {
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
-/// use damper::http::live::{Latencies, LivePage};
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub extern crate damper_live as live; }
+/// use damper::live::{Latencies, LivePage};
 /// use std::time::Duration;
 ///
 /// let queries = Latencies::new("queries");

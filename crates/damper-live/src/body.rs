@@ -1,7 +1,6 @@
 //! The bodies of the page's responses, and of those of the services beside it.
 
 use super::stream::EventStream;
-use crate::timed_body::{BodyLimits, ReaderStalled, TimedBody};
 use alloc::boxed::Box;
 use bytes::Bytes;
 use core::error::Error;
@@ -9,6 +8,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
+use damper_http::internal::{BodyLimits, timed_body};
+use damper_http::{ReaderStalled, TimedBody};
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
@@ -33,7 +34,7 @@ impl LiveBody {
 
     pub(super) fn events(stream: EventStream, patience: Duration) -> Self {
         let limits = BodyLimits { deadline: Deadline::NEVER, stall: Some(patience) };
-        Self(Content::Events(Box::pin(TimedBody::new(stream, Some(limits)))))
+        Self(Content::Events(Box::pin(timed_body(stream, Some(limits)))))
     }
 }
 

@@ -6,7 +6,6 @@ use super::body::LiveBody;
 use super::control::{Command, ControlError, LONGEST};
 use super::page::Shared;
 use super::stream::{EventStream, Full};
-use crate::Head;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
@@ -20,6 +19,8 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use damper_core::keyed::ClientAddress;
+use damper_http::Head;
+use damper_http::internal::with_peer;
 use http::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
     RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
@@ -61,8 +62,8 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 /// With hyper, for each connection, beside the service that the connection is for:
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
-/// use damper::http::live::LivePage;
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub extern crate damper_live as live; }
+/// use damper::live::LivePage;
 /// use http::{Request, Response};
 /// use http_body_util::Full;
 /// use hyper::service::service_fn;
@@ -78,7 +79,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Services of tower are mounted in the same way; [`PeerAddress`](crate::PeerAddress) says how else a request may tell its peer.
+/// Services of tower are mounted in the same way; [`PeerAddress`](damper_http::PeerAddress) says how else a request may tell its peer.
 #[derive(Clone)]
 pub struct LiveService {
     shared: Arc<Shared>,
@@ -116,7 +117,7 @@ impl LiveService {
 
     /// Answers a request, or reads its body first.
     pub(super) fn answer<B: Body>(&self, request: Request<B>) -> LiveFuture<B> {
-        let head = Head::of(&request).with_peer(self.peer.as_ref());
+        let head = with_peer(Head::of(&request), self.peer.as_ref());
         match self.respond(&head) {
             Ok(Answer::Now(response)) => LiveFuture::respond(response),
             Ok(Answer::AfterBody) => LiveFuture {

@@ -29,8 +29,8 @@ const MOST_COUNTERS: usize = 4096;
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
-/// use damper::http::live::{LivePage, LiveRecorder};
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub extern crate damper_live as live; }
+/// use damper::live::{LivePage, LiveRecorder};
 ///
 /// let counts = LiveRecorder::new(); // or LiveRecorder::new().before(prometheus)
 /// let page = LivePage::new().recorder(&counts);

@@ -1,11 +1,11 @@
 //! Access: the peers, the hosts and the origins that may look or change something.
 
-use crate::Head;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use damper_http::Head;
 use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, StatusCode, Version};
@@ -186,7 +186,7 @@ pub(super) fn host_name(host: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PeerAddress;
+    use damper_http::PeerAddress;
     use http::Request;
 
     fn status(access: &Access, peer: &str, headers: &[(&str, &str)]) -> Option<u16> {

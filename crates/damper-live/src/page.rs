@@ -8,8 +8,6 @@ use super::sampler::{Sampler, Watched, WatchedLatencies};
 use super::stream::{MostOpen, OpenStreams};
 use super::text::{escaped, event};
 use super::{Latencies, LiveRecorder, LiveService, LiveToken};
-use crate::limit::limits_for_each;
-use crate::wire::TrustedProxies;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -23,6 +21,8 @@ use damper_core::decision_log::DecisionLog;
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::quota::Quota;
 use damper_core::time::Clock;
+use damper_http::internal::limits_for_each;
+use damper_http::wire::TrustedProxies;
 use damper_metrics::{NamedSource, Source};
 use serde_json::{Value, json};
 
@@ -42,11 +42,11 @@ const INTERVALS: core::ops::RangeInclusive<Duration> = Duration::from_millis(100
 /// Beside the routes of axum. For hyper and other services of tower see [`LiveService`].
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub extern crate damper_live as live; }
 /// # #[cfg(feature = "axum")] {
 /// use axum::{Router, routing::get};
 /// use damper::decision_log::DecisionLog;
-/// use damper::http::live::{Latencies, LivePage, LiveToken};
+/// use damper::live::{Latencies, LivePage, LiveToken};
 /// use damper::http::{PerClient, RateLimitLayer};
 /// use damper::{CircuitBreaker, ClientAddress, KeyedLimiter, Quota};
 /// use std::net::SocketAddr;
@@ -284,7 +284,7 @@ impl LivePage {
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::http::live::{LivePage, LiveToken};
+    /// use damper::live::{LivePage, LiveToken};
     /// use damper::wire::TrustedProxies;
     ///
     /// let page = LivePage::new()

@@ -10,6 +10,7 @@ use damper_core::limit::{Algorithm, KeyedAlgorithm, Limiter, RateLimiter, Stripe
 use damper_core::quota::{Quota, SetQuotaError};
 use damper_core::shadow::Shadowed;
 use damper_core::time::Clock;
+use damper_http::{PerHost, Single};
 
 /// A limit whose quota the page may change.
 ///
@@ -21,8 +22,8 @@ use damper_core::time::Clock;
 /// [`Source`](damper_metrics::Source) too.
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
-/// use damper::http::live::ChangeQuota;
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub extern crate damper_live as live; }
+/// use damper::live::ChangeQuota;
 /// use damper::quota::SetQuotaError;
 /// use damper::{Quota, RateLimiter};
 ///
@@ -199,3 +200,33 @@ macro_rules! behind {
 }
 
 behind!(&T, Arc<T>, Box<T>);
+
+/// Its breaker.
+impl SwitchBreaker for Single {
+    fn trip(&self) {
+        self.breaker().trip();
+    }
+
+    fn reset(&self) {
+        SwitchBreaker::reset(self.breaker());
+    }
+
+    fn visit_changes(&self, each: &mut dyn FnMut(&RecentChanges)) {
+        self.breaker().visit_changes(each);
+    }
+}
+
+/// The breakers of all hosts.
+impl SwitchBreaker for PerHost {
+    fn trip(&self) {
+        self.breakers().trip();
+    }
+
+    fn reset(&self) {
+        SwitchBreaker::reset(self.breakers());
+    }
+
+    fn visit_changes(&self, each: &mut dyn FnMut(&RecentChanges)) {
+        self.breakers().visit_changes(each);
+    }
+}

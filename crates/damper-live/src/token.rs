@@ -14,8 +14,8 @@ use subtle::ConstantTimeEq;
 /// # Examples
 ///
 /// ```
-/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
-/// use damper::http::live::LiveToken;
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub extern crate damper_live as live; }
+/// use damper::live::LiveToken;
 ///
 /// let token = LiveToken::new("from a vault, 16 bytes or more")?;
 /// let other = LiveToken::generate()?; // print `other.reveal()` where the operator sees it

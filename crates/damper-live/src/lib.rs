@@ -1,5 +1,7 @@
 //! A page that shows limits and breakers live, for browsers, and lets an operator change them.
 //!
+//! The crate [`damper`](https://docs.rs/damper) has it as `damper::live`, with the feature `live`.
+//!
 //! A [`LivePage`] takes what it shows, and builds a [`LiveService`] for axum, hyper or tower. [`Latencies`] records latencies for it, and a
 //! [`LiveRecorder`] keeps the counters of layers.
 //!
@@ -38,6 +40,9 @@
 //! within [the patience](LivePage::patience) is dropped: its stream ends and its place is free, whether or not the server polls the stream.
 //! Data that the transport has taken count as read: those in the buffers of the sockets, in hyper's own of 400 KB where it copies, as over TLS,
 //! and in the window of a stream of HTTP/2. No more than that is kept.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![no_std]
+#![deny(clippy::std_instead_of_core)]
 
 // | file | idea |
 // |---|---|
@@ -52,6 +57,9 @@
 // | `recorder` | the counters of layers, and what sources read |
 // | `text` | events and names |
 // | `assets/` | the files that browsers load |
+
+extern crate alloc;
+extern crate std;
 
 mod access;
 mod beside;
