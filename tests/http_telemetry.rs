@@ -9,7 +9,7 @@ use damper::http::{
 };
 use damper::metrics::Exporter;
 use damper::throttle::{AdaptiveThrottle, NoPacing, PacedRetry, Pacer, RemainingDecrease};
-use damper::{BreakerConfig, Bulkhead, Deadline, KeyedLimiter, ManualClock, Quota, WhenFull};
+use damper::{BreakerConfig, Bulkhead, CircuitBreaker, Deadline, KeyedLimiter, ManualClock, Quota, WhenFull};
 use futures_util::stream;
 use http::{Request, Response};
 use http_body_util::{Empty, StreamBody};
@@ -74,6 +74,35 @@ fn lines(snapshotter: &Snapshotter) -> Vec<String> {
 fn lock_recorders() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[test]
+fn breaker_in_a_static_is_counted_and_logged_under_a_name() {
+    static PAYMENTS: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
+
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let logs = logged(tracing::Level::DEBUG, || {
+        metrics::with_local_recorder(&recorder, || {
+            let layer = CircuitBreakerLayer::new(&PAYMENTS).named("payments");
+            let mut service = layer.layer(service_fn(answer));
+            call(&mut service, get("http://one.example.com/")).unwrap();
+            PAYMENTS.force_open();
+            call(&mut service, get("http://one.example.com/")).unwrap_err();
+            Exporter::new().layer(layer).record();
+        });
+    });
+    let lines = lines(&snapshotter);
+    for line in [
+        "damper_breaker_allowed_total{breaker=payments} 1",
+        "damper_breaker_refused_total{breaker=payments} 1",
+        "damper_breaker_state{breaker=payments,state=forced_open} 1",
+    ] {
+        assert!(lines.contains(&line.to_owned()), "{line}: {lines:?}");
+    }
+    assert_eq!(logs.len(), 1, "{logs:?}");
+    assert!(logs[0].contains("payments"), "{logs:?}");
 }
 
 /// With one name for all, those of HTTP and of gRPC would share their counters.

@@ -382,6 +382,7 @@ fn types_of_http_gates_have_the_traits_users_expect() {
         WhileBodyLasts: shared cloned defaulted,
         OverloadInTrailers: debug,
         AfterHead: debug,
+        NamedBreaker<&'static damper::CircuitBreaker>: shared cloned,
         ClientGate<Arc<Bulkhead>>: shared cloned,
         TimedBody<String>: shared defaulted,
         // throttles

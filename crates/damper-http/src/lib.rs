@@ -152,8 +152,8 @@
 //! Requests without a peer address all fail in the same way, so each layer logs only the first, the second, the fourth, the eighth, and so
 //! on, with their number.
 //!
-//! Only the breakers of [`PerHost`] and [`Single`] are counted and logged. A [`CircuitBreaker`] that you pass to
-//! [`CircuitBreakerLayer::new`] has its own listener.
+//! Of breakers those of [`PerHost`] and [`Single`] are counted and logged. The calls of a [`CircuitBreaker`] that you pass to
+//! [`CircuitBreakerLayer::new`] are, once the layer is [named](CircuitBreakerLayer::named); changes of its state go to its own listener.
 //!
 //! [`CircuitBreaker`]: damper_core::CircuitBreaker
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -188,7 +188,7 @@ mod timed_body;
 pub mod wire;
 
 pub use circuit_breaker::{
-    CircuitBreak, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder, Single, SingleBuilder,
+    CircuitBreak, CircuitBreakerLayer, HostListener, NamedBreaker, PerHost, PerHostBuilder, Single, SingleBuilder,
 };
 pub use client_gate::ClientGate;
 pub use completion::{

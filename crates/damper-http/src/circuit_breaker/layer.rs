@@ -1,10 +1,11 @@
 //! Which breakers, and when a call has ended and how.
 
-use super::{PerHost, Single};
+use super::{NamedBreaker, PerHost, Single};
 use crate::completion::{AtBodyEnd, AtHead, MinBudget, ResponseHead};
 use crate::{ClientGate, Head};
 use core::fmt;
-use damper_core::breaker::BreakerConfig;
+use core::ops::Deref;
+use damper_core::breaker::{BreakerConfig, CircuitBreaker};
 #[cfg(feature = "tower")]
 use damper_core::gate::WaitsWith;
 use damper_core::gate::{Ask, Gate, Shared, Verdict};
@@ -28,6 +29,7 @@ use damper_tower::GateService;
 /// | bodies that break off | [`.when_body_ends()`](#method.when_body_ends) |
 /// | gRPC: a `Channel` of tonic | `.completion(damper::tonic::AtTrailers::new())` |
 /// | a name in metrics, another capacity, a callback | [`new`](Self::new), with [`PerHost::builder`] or [`Single::builder`] |
+/// | a name for a breaker of yours, in a `static` or an `Arc` | [`named`](#method.named) |
 ///
 /// **A breaker for gRPC needs [`completion`](Self::completion).** Without it the breaker sees the `200 OK` that gRPC sends
 /// before the status, and counts an unavailable server as healthy. Set it where you put a `Channel` behind the layer.
@@ -192,6 +194,33 @@ impl<B, V> CircuitBreakerLayer<B, AtBodyEnd<V>> {
         T: Into<Verdict>,
     {
         CircuitBreakerLayer(self.0.map_completion(|completion| completion.classify(classify)))
+    }
+}
+
+impl<B, W, C, L> CircuitBreakerLayer<B, W>
+where
+    B: Deref<Target = CircuitBreaker<C, L>>,
+{
+    /// Counts and logs the calls of a breaker of yours under this name. Default: it is neither counted nor logged.
+    ///
+    /// Changes of its state are not: for these the breaker has a [listener](damper_core::breaker::OnStateChange) of its own, such as the
+    /// `TransitionCounter` of `damper::metrics`. [`PerHost`] and [`Single`] have a name already.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::http::CircuitBreakerLayer;
+    /// use damper::{BreakerConfig, CircuitBreaker};
+    ///
+    /// static PAYMENTS: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
+    ///
+    /// let layer = CircuitBreakerLayer::new(&PAYMENTS).named("payments");
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn named(self, name: &str) -> CircuitBreakerLayer<NamedBreaker<B>, W> {
+        CircuitBreakerLayer(self.0.map_gate(|breaker| NamedBreaker::new(breaker, name)))
     }
 }
 
