@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tower::{Service, ServiceExt, service_fn};
 
-/// What the server does with a call, and what its caller does.
+/// The server's part in a call, and the caller's.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     /// A response whose body is read.
@@ -201,7 +201,7 @@ impl Tried {
         status.to_string()
     }
 
-    /// What the gates know.
+    /// Returns the state of all gates.
     fn state(&self) -> String {
         let Self { breaker, throttle, limiter, pool, .. } = self;
         let (remaining, in_flight) = (limiter.peek().remaining(), pool.status().in_flight());

@@ -4,9 +4,9 @@
 //! go in any release, so these crates are released together with this one.
 
 pub use crate::deadline::usual_latency::GENEROUS_TIME;
-#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use crate::gate::refusal::boxed_refusal;
 pub use crate::gate::refusal::refusal_in;
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub use crate::gate::refusal::{boxed_refusal, shared_refusal};
 pub use crate::keyed::table::Receipt;
 pub use crate::limit::expiring_lease::{ExpiringLease, Report, Spent};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

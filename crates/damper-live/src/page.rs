@@ -283,7 +283,7 @@ impl LivePage {
     /// # Examples
     ///
     /// ```
-    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; pub extern crate damper_live as live; }
     /// use damper::live::{LivePage, LiveToken};
     /// use damper::wire::TrustedProxies;
     ///

@@ -12,7 +12,7 @@ use damper_core::breaker::{CallError, CircuitOpen};
 use damper_core::concurrency::{BulkheadFull, LimitSetRefusal, NotAdmitted};
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::gate::{AnyRefusal, Either, Refusal, RefusalKind};
-use damper_core::internal::{boxed_refusal, refusal_in, source_of};
+use damper_core::internal::{refusal_in, shared_refusal, source_of};
 use damper_core::is_refusal;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
@@ -154,7 +154,7 @@ pub trait IntoStatus {
 pub fn status_of_refusal(refusal: impl Refusal) -> Status {
     let kind = refusal.kind();
     let mut status = status(code_of(kind), &refusal, refusal.retry_after().or_else(|| usual_wait(kind)));
-    status.set_source(Arc::from(boxed_refusal(refusal)));
+    status.set_source(shared_refusal(refusal));
     status
 }
 

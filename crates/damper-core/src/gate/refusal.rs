@@ -10,7 +10,7 @@ use crate::concurrency::{BulkheadFull, LimitSetRefusal};
 use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::{PaceTooSlow, Throttled};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-use alloc::boxed::Box;
+use alloc::{boxed::Box, sync::Arc};
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
@@ -215,6 +215,12 @@ fn known_refusal(error: &(dyn Error + 'static)) -> Option<(RefusalKind, Option<D
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub fn boxed_refusal<R: Refusal>(refusal: R) -> Box<dyn Error + Send + Sync> {
     if refusal_in(&refusal).is_some() { Box::new(refusal) } else { Box::new(AnyRefusal::new(refusal)) }
+}
+
+/// Puts a refusal into an `Arc` in which it is known as one, as [`boxed_refusal`] does.
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+pub fn shared_refusal<R: Refusal>(refusal: R) -> Arc<dyn Error + Send + Sync> {
+    if refusal_in(&refusal).is_some() { Arc::new(refusal) } else { Arc::new(AnyRefusal::new(refusal)) }
 }
 
 /// Returns the refusal, if it is known to be one, or else [`NotSent`]: the source of an error in its place.

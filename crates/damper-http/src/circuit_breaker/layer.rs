@@ -201,7 +201,7 @@ impl<B, W, C, L> CircuitBreakerLayer<B, W>
 where
     B: Deref<Target = CircuitBreaker<C, L>>,
 {
-    /// Counts and logs the calls of a breaker of yours under this name. Default: it is neither counted nor logged.
+    /// Counts and logs the calls of a breaker of yours under this name. Default: it does neither.
     ///
     /// Changes of its state are not: for these the breaker has a [listener](damper_core::breaker::OnStateChange) of its own, such as the
     /// `TransitionCounter` of `damper::metrics`. [`PerHost`] and [`Single`] have a name already.

@@ -15,6 +15,7 @@ pub trait LimitedByTable {
 }
 
 /// Builds the limiter of a layer, with room for the default number of keys.
+#[must_use]
 pub fn limits_for_each<K: ?Sized>(quota: Quota) -> Arc<KeyedLimiter<K>> {
     match KeyedLimiter::builder(quota).build() {
         Ok(limits) => Arc::new(limits),

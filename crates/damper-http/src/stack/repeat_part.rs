@@ -71,6 +71,7 @@ where
 
 /// The budget of a stack's retries.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a stack has one")]
 pub enum StackBudget<N> {
     /// The one that is set for the policy.
     Set(N),
