@@ -19,8 +19,8 @@
 
 use bytes::Bytes;
 use damper::decision_log::DecisionLog;
-use damper::live::{Latencies, LivePage, LiveRecorder, LiveService};
 use damper::http::{CircuitBreakerLayer, PerClient, RateLimitLayer};
+use damper::live::{Latencies, LivePage, LiveRecorder, LiveService};
 use damper::{CircuitBreaker, ClientAddress, KeyedLimiter, Quota};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
