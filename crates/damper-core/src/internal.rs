@@ -22,7 +22,7 @@ use crate::decision_log::DecisionLog;
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm, Usage};
 use crate::quota::Quota;
-use crate::retry::{Attempts, Budget, Failure, GaveUp, Retry, Unlimited};
+use crate::retry::{Retry, Unlimited};
 #[cfg(feature = "std")]
 use crate::store::LruStore;
 use crate::throttle::PacedRetry;
@@ -129,50 +129,6 @@ pub fn split_budget<C, B, V>(retry: Retry<C, B, V>) -> (Retry<C, Unlimited, V>, 
 /// Takes the budget out of the policy of a paced call, so that each call can have another one.
 pub fn split_paced_budget<B>(retry: PacedRetry<B>) -> (PacedRetry, B) {
     retry.split_budget()
-}
-
-/// As [`Retry::begin_by`], or [`Retry::begin`] without a deadline, within a budget of the call's own.
-#[inline]
-pub fn begin_within<C: Clock + Clone, B, V, N: Budget>(
-    retry: &Retry<C, B, V>,
-    budget: &N,
-    deadline: Option<Deadline<C>>,
-) -> Attempts<C> {
-    retry.begin_within(budget, deadline)
-}
-
-/// Counts a failed attempt in the budget: the first part of [`Attempts::failed`].
-#[inline]
-pub fn count_failure<C: Clock + Clone, N: Budget>(attempts: &Attempts<C>, budget: &N, failure: Failure) {
-    attempts.count_failure(budget, failure);
-}
-
-/// Returns the wait before the next attempt: the second part of [`Attempts::failed`].
-///
-/// # Errors
-///
-/// Why there is no other attempt.
-#[inline]
-pub fn next_wait<C: Clock + Clone, B, V>(
-    attempts: &mut Attempts<C>,
-    retry: &Retry<C, B, V>,
-    failure: Failure,
-) -> Result<Duration, GaveUp> {
-    attempts.next_wait(retry, failure)
-}
-
-/// Takes the next attempt from the budget that the call began with: the last part of [`Attempts::failed`].
-///
-/// # Errors
-///
-/// [`GaveUp::Budget`], and the present attempt remains the last one.
-#[inline]
-pub fn withdraw<C: Clock + Clone, N: Budget>(
-    attempts: &mut Attempts<C>,
-    budget: &N,
-    failure: Failure,
-) -> Result<(), GaveUp> {
-    attempts.withdraw(budget, failure)
 }
 
 /// As [`KeyedLimiter::check_n`]; what was taken can be given back by [`revoke`].

@@ -139,7 +139,9 @@ impl<C: Clock + Clone> Attempts<C> {
 
     /// Records that the present attempt failed, and returns the wait before the next one.
     ///
-    /// `retry` is the policy with which the call began.
+    /// `retry` is the policy with which the call began. Middleware that does something between the parts of this step, or whose calls have a
+    /// budget of their own, takes [`count_failure`](Self::count_failure), [`next_wait`](Self::next_wait) and [`withdraw`](Self::withdraw),
+    /// in this order.
     ///
     /// # Errors
     ///
@@ -155,14 +157,20 @@ impl<C: Clock + Clone> Attempts<C> {
     /// Counts a failed attempt in a budget, unless the failure says nothing about the server.
     ///
     /// It says nothing if the call itself is at fault, or if the server's application did not see the call.
-    pub(crate) fn count_failure<N: Budget>(&self, budget: &N, failure: Failure) {
+    #[inline]
+    pub fn count_failure<N: Budget>(&self, budget: &N, failure: Failure) {
         if (failure.may_retry() || failure.hint == ServerHint::Never) && !self.is_transparent(failure) {
             budget.failed();
         }
     }
 
-    /// Returns the wait before the next attempt, or why there is none. The budget is checked later.
-    pub(crate) fn next_wait<B, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
+    /// Returns the wait before the next attempt, which no budget has been asked about.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is no further attempt.
+    #[inline]
+    pub fn next_wait<B, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
         if !failure.may_retry() {
             return Err(GaveUp::NotRetryable);
         }
@@ -180,7 +188,12 @@ impl<C: Clock + Clone> Attempts<C> {
     }
 
     /// Withdraws the next attempt from the call's budget, and makes it the present one.
-    pub(crate) fn withdraw<N: Budget>(&mut self, budget: &N, failure: Failure) -> Result<(), GaveUp> {
+    ///
+    /// # Errors
+    ///
+    /// [`GaveUp::Budget`], and the present attempt remains the last one.
+    #[inline]
+    pub fn withdraw<N: Budget>(&mut self, budget: &N, failure: Failure) -> Result<(), GaveUp> {
         let is_free = failure.is_unprocessed && !self.had_free_retry;
         if self.is_transparent(failure) {
             // A transparent retry also uses up the free one.

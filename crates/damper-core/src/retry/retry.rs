@@ -248,8 +248,10 @@ impl<C, B, V> Retry<C, B, V> {
 }
 
 impl<C: Clock + Clone, B, V> Retry<C, B, V> {
-    /// Starts a call within a budget chosen for it, and with its own deadline if it has one.
-    pub(crate) fn begin_within<N: Budget>(&self, budget: &N, deadline: Option<Deadline<C>>) -> Attempts<C> {
+    /// Starts a call within a budget chosen for it, and with its own deadline if it has one. For middleware.
+    #[must_use]
+    #[inline]
+    pub fn begin_within<N: Budget>(&self, budget: &N, deadline: Option<Deadline<C>>) -> Attempts<C> {
         let own = self.deadline.clone();
         let deadline = match deadline {
             Some(deadline) => deadline.earlier(own),

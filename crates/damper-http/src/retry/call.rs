@@ -8,7 +8,6 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::internal::{begin_within, count_failure, next_wait, withdraw};
 use damper_core::retry::{Attempts, Budget, Failure, GaveUp, RetryError, Unlimited};
 use damper_core::throttle::PaceTooSlow;
 use damper_core::time::Clock;
@@ -57,7 +56,7 @@ impl<C: Clock + Clone + Send + Sync + 'static, B: Budgets> BegunCall<C, B> {
         Self {
             budget,
             // The budget counts the call with its first attempt.
-            attempts: begin_within(retry, &Unlimited, deadline),
+            attempts: retry.begin_within(&Unlimited, deadline),
             may_repeat: protocol.may_repeat(head),
             has_transparent_retries: protocol.has_transparent_retries(),
         }
@@ -265,7 +264,7 @@ where
         let failure = protocol.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error));
         // The budget counts every outcome, even if there cannot be another attempt.
         match failure {
-            Some(failure) => count_failure(&self.attempts, budget, failure),
+            Some(failure) => self.attempts.count_failure(budget, failure),
             None => budget.succeeded(),
         }
         if self.deadline().is_expired() {
@@ -293,12 +292,12 @@ where
         }
         let RetrySettings { retry, budgets, .. } = &*self.settings;
         let (attempts, budget) = (&mut self.attempts, budgets.budget(&self.budget));
-        let wait = next_wait(attempts, retry, failure)?;
+        let wait = attempts.next_wait(retry, failure)?;
         let (head, kept) = self.kept.take().ok_or(GaveUp::Attempts)?;
         // An attempt that is still sending may have exceeded the kept data. Then nothing is withdrawn from the budget.
         let mut withdrawal = Err(GaveUp::NotRetryable);
         let body = kept.restart_if(|| {
-            withdrawal = withdraw(attempts, budget, failure);
+            withdrawal = attempts.withdraw(budget, failure);
             withdrawal.is_ok()
         });
         withdrawal?;

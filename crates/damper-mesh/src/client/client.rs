@@ -10,7 +10,7 @@ use crate::refusal_body::JSON;
 use crate::telemetry::{ClientTelemetry, DeadlineStage};
 use bytes::Bytes;
 use damper_core::deadline::Deadline;
-use damper_core::internal::{begin_within, exceeded};
+use damper_core::internal::exceeded;
 use damper_core::limit::Denied;
 use damper_core::retry::{Attempts, Budget, Failure, GaveUp, Retry, RetryBudget, Unlimited};
 use damper_core::throttle::PaceTooSlow;
@@ -269,7 +269,7 @@ where
         let begun = Receipt::with_clock(self.settings.retry.clock().clone());
         let of = |specified| begun.deadline(specified);
         let own = self.settings.timeout.map(|timeout| of(SpecifiedDeadline::after(timeout)));
-        let policy = begin_within(&self.settings.retry, &Unlimited, None).deadline().clone();
+        let policy = self.settings.retry.begin_within(&Unlimited, None).deadline().clone();
         let policy = (!policy.is_never()).then(|| begun.within(policy.remaining()));
         let deadlines = [served.cloned(), own, policy, request.deadline()?.map(of)];
         Ok(deadlines.into_iter().flatten().reduce(ReceivedDeadline::earlier))
