@@ -103,6 +103,7 @@ impl<V, W> EitherWait<V, W> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<V: Impossible, W: Impossible> Impossible for EitherWait<V, W> {
     #[inline]
     fn never<T>(self) -> T {

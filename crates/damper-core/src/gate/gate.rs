@@ -100,6 +100,7 @@ pub trait Gate {
 /// It is apart from [`Gate`], so that the types of permits and refusals do not depend on the lifetime of a borrowed call.
 #[diagnostic::on_unimplemented(
     message = "the gate `{Self}` does not decide on calls of the type `{Q}`",
+    note = "a primitive of damper is a gate in an `Arc`, or as a reference to a `static`",
     note = "a closure of `PerKey`, `Costs`, `Exempt` or `Classes` names the type of its call: `|call: &{Q}| …`",
     note = "for one per host of HTTP, write `PerKey::new(damper::http::TargetHost, Arc::new(breakers))`"
 )]
@@ -111,10 +112,13 @@ pub trait Ask<Q: ?Sized>: Gate {
 /// A gate at which no call waits.
 #[diagnostic::on_unimplemented(
     message = "calls may wait at the gate `{Self}`",
-    note = "of two gates in a pair only the second one may let calls wait"
+    note = "of two gates in a pair only the second one may let calls wait",
+    note = "a client's stack takes such a gate as a layer: `.limit_layer(LimitLayer::new(limiter).waiting(longest))`, \
+    `.concurrency_layer(ClientConcurrencyLayer::new(limit).waiting(longest))`"
 )]
 pub trait AtOnce: Gate<Wait: Impossible> {}
 
+#[diagnostic::do_not_recommend]
 impl<G: Gate<Wait: Impossible>> AtOnce for G {}
 
 /// A wait of which there is no value, as that of a gate at which no call waits.

@@ -65,6 +65,7 @@ impl<P, R, W> WaitBehind<P, R, W> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<P, R, W: Impossible> Impossible for WaitBehind<P, R, W> {
     #[inline]
     fn never<T>(self) -> T {

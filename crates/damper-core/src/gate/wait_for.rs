@@ -26,6 +26,7 @@ impl<W, P> WaitFor<W, P> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<W: Impossible, P> Impossible for WaitFor<W, P> {
     #[inline]
     fn never<T>(self) -> T {

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use damper_core::breaker::BreakerConfig;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
-use damper_core::gate::Ask;
+use damper_core::gate::{Ask, AtOnce};
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
@@ -188,7 +188,7 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     /// Puts existing breakers outside of the retries.
     ///
     /// Pass one in a `static` or an `Arc`, which you keep to watch it, or [`PerHost`] and [`Single`] with your own settings.
-    pub fn breakers<N: for<'a> Ask<Head<'a>>>(
+    pub fn breakers<N: for<'a> Ask<Head<'a>> + AtOnce>(
         self,
         breakers: N,
     ) -> ClientStack<CallParts<D, GatePart<CircuitBreakerLayer<N>>>, R, A, P> {
@@ -322,7 +322,7 @@ impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
     /// Puts existing throttles inside of the retries.
     ///
     /// Pass one in a `static` or an `Arc`, or another [gate](damper_core::gate), such as a `PerKey` by [`TargetHost`](crate::TargetHost).
-    pub fn throttles<X: for<'a> Ask<Head<'a>>>(
+    pub fn throttles<X: for<'a> Ask<Head<'a>> + AtOnce>(
         self,
         throttles: X,
     ) -> ClientStack<C, R, AttemptParts<GatePart<ThrottleLayer<X>>, L, N, A>, P> {
@@ -361,7 +361,7 @@ impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
     ///
     /// Pass one in a `static` or an `Arc`, or another [gate](damper_core::gate) at which no call waits, such as a `PerKey` by
     /// [`TargetHost`](crate::TargetHost).
-    pub fn limiter<X: for<'a> Ask<Head<'a>>>(
+    pub fn limiter<X: for<'a> Ask<Head<'a>> + AtOnce>(
         self,
         limiter: X,
     ) -> ClientStack<C, R, AttemptParts<T, GatePart<ClientGate<X>>, N, A>, P> {
@@ -430,7 +430,7 @@ impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
     /// Limits the calls in flight by an existing limit.
     ///
     /// Pass one in a `static` or an `Arc`, or another [gate](damper_core::gate) at which no call waits.
-    pub fn concurrency<X: for<'a> Ask<Head<'a>>>(
+    pub fn concurrency<X: for<'a> Ask<Head<'a>> + AtOnce>(
         self,
         limit: X,
     ) -> ClientStack<C, R, AttemptParts<T, L, GatePart<ClientConcurrencyLayer<X>>, A>, P> {
