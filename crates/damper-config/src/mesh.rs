@@ -176,7 +176,8 @@ impl MeshClientSettings {
             .retry(retry)
             .backoff(backoff)
             .pace_below(self.pace_below())
-            .max_response(self.max_response() as usize);
+            .max_response(self.max_response() as usize)
+            .named("client.mesh");
         if let Some(wait) = self.max_pacing_wait() {
             builder = builder.max_pacing_wait(wait);
         }
