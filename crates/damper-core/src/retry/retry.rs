@@ -248,7 +248,9 @@ impl<C, B, V> Retry<C, B, V> {
 }
 
 impl<C: Clock + Clone, B, V> Retry<C, B, V> {
-    /// Starts a call within a budget chosen for it, and with its own deadline if it has one. For middleware.
+    /// Starts a call within a budget chosen for it, and with its own deadline if it has one.
+    ///
+    /// It is for middleware whose calls have budgets of their own, such as one for each host.
     #[must_use]
     #[inline]
     pub fn begin_within<N: Budget>(&self, budget: &N, deadline: Option<Deadline<C>>) -> Attempts<C> {
