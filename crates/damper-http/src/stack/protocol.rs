@@ -26,7 +26,7 @@ pub trait StackProtocol {
     /// The [`RetryProtocol`](crate::RetryProtocol), which decides on retries.
     type Retries;
 
-    /// The reader of hints about the server's limit, for pacing: `ReadHints` of a [`ResponseHead`].
+    /// The reader of hints about the server's limit, for pacing: `ReadHints` of a [`ResponseHead`](crate::ResponseHead).
     type Hints;
 
     /// Returns the completion.
