@@ -197,7 +197,7 @@ mod client {
         for part in ["max_wait: 30s, jitter: 5", "pace_below: 20", "max_pacing_wait: Some(7s)", "timeout: Some(2s)"] {
             assert!(set.contains(part), "{part}: {set}");
         }
-        let default = damper_mesh::Client::builder((), "http://service.example/".parse().unwrap());
+        let default = damper_mesh::Client::builder((), "http://service.example/".parse().unwrap()).named("client.mesh");
         assert_eq!(shown(&damper_config::MeshClientSettings::default()), format!("{default:?}"));
     }
 }
