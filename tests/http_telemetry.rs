@@ -76,6 +76,25 @@ fn lock_recorders() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A client that opens many connections must not flood the log.
+#[cfg(all(feature = "config", feature = "tokio"))]
+#[test]
+fn connections_of_a_configured_server_sample_their_logs_together() {
+    let _lock = lock_recorders();
+    let text = "server.http = { ratelimit.quota = '1/h', stack.concurrency = 'none' }";
+    let settings = damper::config::Sources::new().toml("app", text).load().unwrap();
+    let stack = settings.server.http.server_stack().unwrap();
+    let logs = logged(tracing::Level::DEBUG, || {
+        for last in 0..200 {
+            let mut service = stack.for_peer(([192, 0, 2, last], 5_000).into()).service(service_fn(answer));
+            for _ in 0..2 {
+                call(&mut service, get("/")).unwrap();
+            }
+        }
+    });
+    assert!((1..=30).contains(&logs.len()), "{} lines", logs.len());
+}
+
 #[test]
 fn breaker_in_a_static_is_counted_and_logged_under_a_name() {
     static PAYMENTS: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);

@@ -126,4 +126,4 @@
 //!
 //! With `open_to`, clients that read nothing lose their places after the [`patience`](crate::live::LivePage::patience), one address has at
 //! most eight of them, and ten wrong tokens make an address wait. Through a tunnel, `ssh -L 8080:localhost:8080 server`, nothing has to be opened. Without a token the page can only be looked at.
-//! Looking changes nothing. See [`http::live`](crate::live) for the rest.
+//! Looking changes nothing. See [`live`](crate::live) for the rest.

@@ -219,7 +219,7 @@ macro_rules! group {
         $(unchecked $unchecked:expr;)?
     ) => {
         $(#[$attribute])*
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug)]
         #[non_exhaustive]
         pub struct $name {
             $($(#[$field_attribute])* pub $field: $type,)+
@@ -227,7 +227,14 @@ macro_rules! group {
             path: String,
         }
 
-        /// Without sources.
+        /// Groups are equal if their settings are, wherever they stand.
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                $(self.$field == other.$field)&&+
+            }
+        }
+
+        /// The defaults of all keys.
         impl Default for $name {
             fn default() -> Self {
                 let mut group = Self { $($field: <$type>::default(),)+ path: String::new() };

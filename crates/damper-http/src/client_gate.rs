@@ -152,7 +152,7 @@ where
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
     fn respond(held: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Self::Response, Self::Error> {
-        HeldCall::end(held, result)
+        HeldCall::finish(held, result)
     }
 
     #[inline]

@@ -152,7 +152,7 @@
 //! Requests without a peer address all fail in the same way, so each layer logs only the first, the second, the fourth, the eighth, and so
 //! on, with their number.
 //!
-//! Of breakers those of [`PerHost`] and [`Single`] are counted and logged. The calls of a [`CircuitBreaker`] that you pass to
+//! The breakers of [`PerHost`] and [`Single`] are counted and logged. The calls of a [`CircuitBreaker`] that you pass to
 //! [`CircuitBreakerLayer::new`] are, once the layer is [named](CircuitBreakerLayer::named); changes of its state go to its own listener.
 //!
 //! [`CircuitBreaker`]: damper_core::CircuitBreaker

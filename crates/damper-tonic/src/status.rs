@@ -182,7 +182,7 @@ macro_rules! refusals {
 
 refusals! { Denied LimitSetDenied LimitSetRefusal CircuitOpen BulkheadFull NotAdmitted Throttled AnyRefusal }
 
-/// As one of its two refusals.
+/// Returns the status of the refusal in it.
 impl<A: IntoStatus, B: IntoStatus> IntoStatus for Either<A, B> {
     fn into_status(self) -> Status {
         match self {

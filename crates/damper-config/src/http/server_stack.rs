@@ -5,7 +5,7 @@ use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::ServerLayers;
 use damper_core::time::TokioSleep;
 use damper_http::{
-    ConcurrencyLayer, DeadlineLayer, Head, Headers, NoPart, RateLimitLayer, STALL_LIMIT, ServerStack, server_stack,
+    ConcurrencyLayer, DeadlineLayer, Head, NoPart, RateLimitLayer, STALL_LIMIT, ServerStack, server_stack,
 };
 use std::fmt;
 use std::net::SocketAddr;
@@ -34,10 +34,12 @@ type Predicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub struct ConfiguredServerStack {
     name: Arc<str>,
-    deadline: DeadlineLayer<TokioSleep>,
     limit: Option<ConfiguredLimit>,
-    headers: Headers,
     concurrency: ServerConcurrencyLimit,
+    // Built once, so that the stacks of all connections share their counters and the sampling of their logs.
+    deadline_layer: DeadlineLayer<TokioSleep>,
+    limit_layer: RateLimitLayer<Option<ConfiguredLimit>>,
+    concurrency_layer: ConcurrencyLayer<ServerConcurrencyLimit>,
     exempt: Option<Predicate>,
 }
 
@@ -64,22 +66,24 @@ impl ServerLayers {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn server_stack(&self) -> Result<ConfiguredServerStack, ConfiguredLimitError> {
-        let settings = self.stack.clone();
-        let exempt: Option<Predicate> = if settings.exempt_paths().is_empty() {
-            None
-        } else {
-            Some(Arc::new(move |head| settings.exempts(head.uri.path())))
-        };
+        let name = self.name();
         let limit = if self.stack.ratelimit() { Some(self.ratelimit.limit()?) } else { None };
+        let concurrency = ServerConcurrencyLimit::of(self);
         let deadline = if self.stack.deadline() { self.deadline.layer() } else { DeadlineLayer::propagating() };
-        Ok(ConfiguredServerStack {
-            name: self.name().into(),
-            deadline: deadline.named(self.name()),
+        let limit_layer = RateLimitLayer::new(limit.clone()).headers(self.ratelimit.layer_headers());
+        let stack = ConfiguredServerStack {
+            name: name.into(),
+            deadline_layer: deadline.named(name),
+            // The name of a group is valid.
+            limit_layer: limit_layer.clone().named(name).unwrap_or(limit_layer),
+            concurrency_layer: ConcurrencyLayer::new(concurrency.clone()).stall_limit(STALL_LIMIT).named(name),
             limit,
-            headers: self.ratelimit.layer_headers(),
-            concurrency: ServerConcurrencyLimit::of(self),
-            exempt,
-        })
+            concurrency,
+            exempt: None,
+        };
+        let settings = self.stack.clone();
+        let has_exempt_paths = !settings.exempt_paths().is_empty();
+        Ok(if has_exempt_paths { stack.exempt(move |head| settings.exempts(head.uri.path())) } else { stack })
     }
 }
 
@@ -93,22 +97,21 @@ impl ConfiguredServerStack {
             Some(earlier) => Arc::new(move |head| earlier(head) || predicate(head)),
             None => Arc::new(predicate),
         };
-        Self { exempt: Some(exempt), ..self }
+        let (of_limit, of_concurrency) = (Arc::clone(&exempt), Arc::clone(&exempt));
+        Self {
+            limit_layer: self.limit_layer.exempt(move |head| of_limit(head)),
+            concurrency_layer: self.concurrency_layer.exempt(move |head| of_concurrency(head)),
+            exempt: Some(exempt),
+            ..self
+        }
     }
 
     /// Returns the stack of damper-http, to replace a part of it.
     pub fn parts(&self) -> ConfiguredServerParts {
-        let mut limit = RateLimitLayer::new(self.limit.clone()).headers(self.headers);
-        // The name of a group is valid.
-        limit = limit.clone().named(&self.name).unwrap_or(limit);
-        let mut concurrency =
-            ConcurrencyLayer::new(self.concurrency.clone()).stall_limit(STALL_LIMIT).named(&self.name);
-        if let Some(exempt) = &self.exempt {
-            let (of_limit, of_concurrency) = (Arc::clone(exempt), Arc::clone(exempt));
-            limit = limit.exempt(move |head| of_limit(head));
-            concurrency = concurrency.exempt(move |head| of_concurrency(head));
-        }
-        server_stack().deadline_layer(self.deadline.clone()).limit_layer(limit).admission_layer(concurrency)
+        server_stack()
+            .deadline_layer(self.deadline_layer.clone())
+            .limit_layer(self.limit_layer.clone())
+            .admission_layer(self.concurrency_layer.clone())
     }
 
     /// Returns the stack for the connection of a peer with this address.
@@ -178,12 +181,11 @@ impl damper_metrics::NamedSource for ConfiguredServerStack {
 
 impl fmt::Debug for ConfiguredServerStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, deadline, limit, headers, concurrency, exempt: _ } = self;
+        let Self { name, limit, concurrency, deadline_layer, .. } = self;
         f.debug_struct("ConfiguredServerStack")
             .field("name", name)
-            .field("deadline", deadline)
+            .field("deadline", deadline_layer)
             .field("limit", limit)
-            .field("headers", headers)
             .field("concurrency", concurrency)
             .finish_non_exhaustive()
     }

@@ -146,9 +146,8 @@ impl Error for NotSent {}
 /// The call was not made then, so the error says nothing about the server.
 ///
 /// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`LimitSetRefusal`], [`Throttled`], [`PaceTooSlow`], [`BulkheadFull`] and
-/// `NotAdmitted`, those of your own gates in a [`CallError`](crate::CallError)
-/// or in an `AnyRefusal`, and errors with [`NotSent`] as their source. Breakers and
-/// throttles ignore them by default, and retries end with them. A classifier of your own can ask this too.
+/// `NotAdmitted`, those of your own gates in a [`CallError`](crate::CallError) or in an `AnyRefusal`, and errors with [`NotSent`] as their
+/// source. Breakers and throttles ignore them by default, and retries end with them. A classifier of your own can ask this too.
 ///
 /// # Examples
 ///

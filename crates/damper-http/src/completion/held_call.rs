@@ -65,7 +65,7 @@ impl<P: Permit, W> HeldCall<P, W> {
     /// The service's own, as the completion passes it on.
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
-    pub(crate) fn end<R, E, N>(
+    pub(crate) fn finish<R, E, N>(
         pending: &mut Pending<P, W>,
         result: Result<Response<R>, E>,
     ) -> Result<Response<W::Body<P>>, W::Error>

@@ -60,7 +60,7 @@ impl<P: Permit, V> Held<P, V> {
     {
         let stall = self.stall_limit;
         let limits = self.call.as_ref().map(|call| BodyLimits { deadline: call.permit().deadline(), stall });
-        let result = match HeldCall::end::<R, E, Infallible>(&mut self.call, result) {
+        let result = match HeldCall::finish::<R, E, Infallible>(&mut self.call, result) {
             Ok(response) => Ok(response),
             Err(CallError::Failed(error)) => Err(error),
             Err(CallError::Refused(never)) => match never {},

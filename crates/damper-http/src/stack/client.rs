@@ -215,7 +215,8 @@ impl<C, R, G, H, A, P> ClientStack<C, RepeatParts<R, G, H>, A, P> {
     ///
     /// A policy for which no [budget](Retry::budget) is set gets one of the stack's own, [`RetryBudget::DEFAULT`](damper_core::RetryBudget::DEFAULT):
     /// without one, three attempts for each call triple the load on a server that fails because of its load. Set one to share it with the
-    /// hedge or with other stacks, and `budget(Unlimited)` to have none. Set a [`deadline`](Self::deadline) too, because a call waits as long as a server's
+    /// hedge or with other stacks, and `budget(Unlimited)` to have none. All hosts share it: where a failing host is to take nothing from the
+    /// others, pass `RetryLayer::new(retry).budget_per_host(config)` to [`retry_layer`](Self::retry_layer). Set a [`deadline`](Self::deadline) too, because a call waits as long as a server's
     /// `Retry-After` asks for, up to the policy's [`max_hint`](Retry::max_hint).
     ///
     /// The transport has to be `Clone`, because each attempt takes a clone.

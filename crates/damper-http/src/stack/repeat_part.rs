@@ -27,7 +27,6 @@ impl<S: Clone> RepeatableService for S {}
 
 /// Pacing, which reads the hints of the stack's protocol.
 #[derive(Clone, Debug)]
-#[cfg(feature = "tower")]
 pub struct PacingPart<L>(pub(super) L);
 
 impl<S, T, Z, P, K> ClientPart<S, P, K> for PacingPart<PacingLayer<T, HttpHints, PaceOnly<Z>>>
@@ -48,7 +47,6 @@ where
 
 /// Retries or a hedge, by the rules of the stack's protocol.
 #[derive(Clone, Debug)]
-#[cfg(feature = "tower")]
 pub struct RepeatPart<L>(pub(super) L);
 
 impl<S, P, K, L> ClientPart<S, P, K> for RepeatPart<L>
@@ -73,9 +71,9 @@ where
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a stack has one")]
 pub enum StackBudget<N> {
-    /// The one that is set for the policy.
+    /// The policy has this budget.
     Set(N),
-    /// That of a policy for which none is set.
+    /// No budget is set for the policy, so the stack has one for it.
     OfStack(RetryBudget),
 }
 
@@ -161,7 +159,6 @@ impl<C, B, Z: Clone, K> Repeats<K> for HedgeLayer<C, B, HttpRetries, Z> {
 
 /// The retries of a protocol, which give a call up with a [`RetryError`] for any protocol.
 #[derive(Clone, Copy, Debug)]
-#[cfg(feature = "tower")]
 pub struct StackRetries<K>(pub(super) K);
 
 impl<Q, K: RetryProtocol<Q>> RetryProtocol<Q> for StackRetries<K> {

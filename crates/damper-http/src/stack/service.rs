@@ -10,16 +10,13 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 /// Converts a service's error into the stack's error.
-#[cfg(feature = "tower")]
 pub trait ToStackError<E> {
     /// Returns the error of the stack.
-    #[doc(hidden)]
     fn stack_error(&self, error: E) -> StackError;
 }
 
 /// Marks the client behind the stack, with any error that can be boxed.
 #[derive(Clone, Copy, Debug, Default)]
-#[cfg(feature = "tower")]
 pub struct OfTransport;
 
 impl<E: Into<BoxError>> ToStackError<E> for OfTransport {
@@ -46,7 +43,6 @@ impl<E: PartError, K: Place, P: StackProtocol> ToStackError<E> for OfPart<K, P> 
 }
 
 /// Marks the service of the whole stack.
-#[cfg(feature = "tower")]
 pub struct OfStack<P>(PhantomData<fn() -> P>);
 
 impl<P> OfStack<P> {
@@ -92,7 +88,6 @@ impl<K: Place, P> fmt::Debug for OfPart<K, P> {
 
 /// A service in a client's stack, whose error is a [`StackError`].
 #[derive(Clone, Copy, Debug)]
-#[cfg(feature = "tower")]
 pub struct StackErrorService<S, M> {
     service: S,
     errors: M,
@@ -138,7 +133,6 @@ pin_project! {
     /// The future of [`StackErrorService`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless they are polled"]
-    #[cfg(feature = "tower")]
     pub struct StackErrorFuture<F, M> {
         #[pin]
         future: F,

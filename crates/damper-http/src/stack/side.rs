@@ -53,7 +53,7 @@ where
 
     #[inline]
     fn ask(&self, request: &Request<B>) -> AnswerOf<G> {
-        self.gates.ask_about(&Head::of(request))
+        self.gates.ask(&Head::of(request))
     }
 
     #[inline]
@@ -96,7 +96,7 @@ where
         HeldGates::<R, P>::abandoned(held);
     }
 
-    /// An error of the service's readiness, which no gate is told of.
+    /// Returns an error of the service's readiness. No gate is told of it.
     fn failed(error: StackError) -> StackError {
         G::Held::pass_on(error)
     }
@@ -122,12 +122,9 @@ impl<G: fmt::Debug, P> fmt::Debug for StackSide<G, P> {
 }
 
 /// One or several gates of a stack, from the outside in, which decide as one.
-pub trait StackGates: Gate + Clone {
+pub trait StackGates: for<'a> Ask<Head<'a>> + Clone {
     /// The permits of a call, with the rules by which it is judged.
     type Held: Permit;
-
-    /// Asks the gates about a request.
-    fn ask_about(&self, head: &Head<'_>) -> AnswerOf<Self>;
 
     /// Takes what the end of the call needs.
     fn hold(&self, permit: Self::Permit, head: &Head<'_>) -> Self::Held;
@@ -156,7 +153,7 @@ pub trait HeldGates<R, P>: Permit {
     /// Returns the error of a call that a gate refused.
     fn refused(refusal: Self::Refusal) -> StackError;
 
-    /// Passes on an error from inside of which no permit has to be told.
+    /// Passes on an error from inside. No permit is told of it.
     fn pass_on(error: StackError) -> StackError;
 
     /// Ends a call that was given up before its response.
@@ -197,6 +194,13 @@ impl<G: Gate, W, O, K> Gate for PlacedGate<G, W, O, K> {
     }
 }
 
+impl<Q: ?Sized, G: Ask<Q>, W, O, K> Ask<Q> for PlacedGate<G, W, O, K> {
+    #[inline]
+    fn ask(&self, call: &Q) -> AnswerOf<G> {
+        self.gate.gate.ask(call)
+    }
+}
+
 impl<G, W, O, K> StackGates for PlacedGate<G, W, O, K>
 where
     G: for<'a> Ask<Head<'a>> + Clone,
@@ -204,11 +208,6 @@ where
     O: Observe<G::Refusal> + Clone,
 {
     type Held = HeldInPlace<G::Permit, W, G::Refusal, K>;
-
-    #[inline]
-    fn ask_about(&self, head: &Head<'_>) -> AnswerOf<G> {
-        self.gate.gate.ask(head)
-    }
 
     #[inline]
     fn hold(&self, permit: G::Permit, head: &Head<'_>) -> Self::Held {
@@ -292,31 +291,43 @@ where
     }
 }
 
-/// A gate before one or several others.
+/// A gate before one or several others, in a pair.
 ///
-/// If one of the others refuses, the call ends for the gate as [`NotSent`](Ending::NotSent). Only the last gate may let calls wait.
+/// It differs from the pair in one thing: a gate that let a call pass which another one then refuses has counted it as allowed.
 #[derive(Clone, Debug)]
-pub struct GateBefore<X, Y> {
-    outer: X,
-    inner: Y,
-}
+pub struct GateBefore<X, Y>((X, Y));
 
-/// The pair of both, but for what it is asked about.
-impl<X: Gate + AtOnce, Y: Gate> Gate for GateBefore<X, Y> {
-    type Permit = (X::Permit, Y::Permit);
-    type Refusal = Either<X::Refusal, Y::Refusal>;
-    type Wait = WaitBehind<X::Permit, X::Refusal, Y::Wait>;
+impl<X: AtOnce, Y: Gate> Gate for GateBefore<X, Y> {
+    type Permit = <(X, Y) as Gate>::Permit;
+    type Refusal = <(X, Y) as Gate>::Refusal;
+    type Wait = <(X, Y) as Gate>::Wait;
 
     #[inline]
     fn refusal(&self) -> Option<Self::Refusal> {
-        self.outer.refusal().map(Either::First).or_else(|| self.inner.refusal().map(Either::Second))
+        self.0.refusal()
     }
 
     #[inline]
     fn refused_unasked(&self, refusal: &Self::Refusal) {
-        match refusal {
-            Either::First(refusal) => self.outer.refused_unasked(refusal),
-            Either::Second(refusal) => self.inner.refused_unasked(refusal),
+        self.0.refused_unasked(refusal);
+    }
+}
+
+impl<'a, X: StackGates + AtOnce, Y: StackGates> Ask<Head<'a>> for GateBefore<X, Y> {
+    #[inline]
+    fn ask(&self, head: &Head<'a>) -> AnswerOf<Self> {
+        let (outer, inner) = &self.0;
+        let permit = match outer.ask(head).into_result() {
+            Ok(permit) => permit,
+            Err(refusal) => return Answer::Refuse(Either::First(refusal)),
+        };
+        match inner.ask(head) {
+            Answer::Pass(inner) => Answer::Pass((permit, inner)),
+            Answer::Wait(wait) => Answer::Wait(WaitBehind::new(permit, wait)),
+            Answer::Refuse(refusal) => {
+                outer.hold(permit, head).end(&Verdict::of(Ending::NotSent));
+                Answer::Refuse(Either::Second(refusal))
+            }
         }
     }
 }
@@ -325,30 +336,14 @@ impl<X: StackGates + AtOnce, Y: StackGates> StackGates for GateBefore<X, Y> {
     type Held = HeldBefore<X::Held, Y::Held>;
 
     #[inline]
-    fn ask_about(&self, head: &Head<'_>) -> AnswerOf<Self> {
-        let outer = match self.outer.ask_about(head).into_result() {
-            Ok(permit) => permit,
-            Err(refusal) => return Answer::Refuse(Either::First(refusal)),
-        };
-        match self.inner.ask_about(head) {
-            Answer::Pass(inner) => Answer::Pass((outer, inner)),
-            Answer::Wait(wait) => Answer::Wait(WaitBehind::new(outer, wait)),
-            Answer::Refuse(refusal) => {
-                self.outer.hold(outer, head).end(&Verdict::of(Ending::NotSent));
-                Answer::Refuse(Either::Second(refusal))
-            }
-        }
-    }
-
-    #[inline]
     fn hold(&self, (outer, inner): Self::Permit, head: &Head<'_>) -> Self::Held {
-        HeldBefore { outer: self.outer.hold(outer, head), inner: self.inner.hold(inner, head) }
+        HeldBefore { outer: self.0.0.hold(outer, head), inner: self.0.1.hold(inner, head) }
     }
 
     fn observe(&self, refusal: &Self::Refusal, head: &Head<'_>) {
         match refusal {
-            Either::First(refusal) => self.outer.observe(refusal, head),
-            Either::Second(refusal) => self.inner.observe(refusal, head),
+            Either::First(refusal) => self.0.0.observe(refusal, head),
+            Either::Second(refusal) => self.0.1.observe(refusal, head),
         }
     }
 }
@@ -446,6 +441,6 @@ impl<S, Y: StackGates, P> Inside<P> for GateService<S, StackSide<Y, P>> {
 
     fn behind<X: StackGates + AtOnce>(self, outer: X) -> Self::Behind<X> {
         let (service, StackSide { gates: inner, .. }) = self.into_parts();
-        GateService::new(service, StackSide::new(GateBefore { outer, inner }))
+        GateService::new(service, StackSide::new(GateBefore((outer, inner))))
     }
 }
