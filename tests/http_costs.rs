@@ -2,7 +2,9 @@
 #![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
 use damper::gate::WaitsWith;
-use damper::http::{ByHeader, ByKey, Head, Headers, Limit, PeerAddress, PerClient, RateLimitLayer, SettledLimit};
+use damper::http::{
+    ByHeader, ByKey, Head, Headers, Limit, PeerAddress, PerClient, RateLimitLayer, Refused, SettledLimit,
+};
 use damper::{ClientAddress, FixedWindow, KeyedLimiter, ManualClock, Quota, RateLimiter};
 use http::header::RETRY_AFTER;
 use http::{HeaderName, Request, Response, StatusCode, response};
@@ -268,4 +270,61 @@ async fn hyper_services_settle_costs() {
     let service = layer.layer(hyper::service::service_fn(serve::<Empty<bytes::Bytes>>));
     let response = hyper::service::Service::call(&service, request(7, 2).map(|()| Empty::new())).await.unwrap();
     assert_eq!((response.status(), limiter.peek().used()), (StatusCode::OK, 2));
+}
+
+/// A service that is overloaded, or a layer in front of it: it answers, and marks the answer.
+fn refuse<B>(_: Request<B>) -> std::future::Ready<Result<EmptyResponse, &'static str>> {
+    let mut response = Response::new(Empty::new());
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response.extensions_mut().insert(Refused);
+    std::future::ready(Ok(response))
+}
+
+fn unserved<L: Limit + Clone>(layer: &RateLimitLayer<L>, requests: u32) -> u32
+where
+    L: Limit<Future: WaitsWith<ServiceFn<fn(Request<()>) -> std::future::Ready<Result<EmptyResponse, &'static str>>>>>,
+{
+    let refuse: fn(Request<()>) -> _ = refuse::<()>;
+    let mut service = layer.layer(tower::service_fn(refuse));
+    let mut call = || {
+        let mut response = pin!(Service::call(&mut service, request(1, 1)));
+        match response.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(response) => response.unwrap().status(),
+            Poll::Pending => panic!("no request waits"),
+        }
+    };
+    (0..requests).filter(|_| call() == StatusCode::SERVICE_UNAVAILABLE).count() as u32
+}
+
+/// A client that retries what the service refused sends twice its burst, and not more.
+#[test]
+fn every_second_request_that_was_not_served_is_refunded() {
+    let (_, limiter) = tokens(Quota::per_hour(1).burst(1_000));
+    let layer = RateLimitLayer::new(Arc::clone(&limiter));
+    assert_eq!(unserved(&layer.clone(), 10), 10);
+    assert_eq!(limiter.peek().used(), 10, "off by default");
+    limiter.refund(10);
+    let layer = layer.refund_unserved();
+    let passed = unserved(&layer, 10_000);
+    assert!((1_900..2_100).contains(&passed), "{passed} of a burst of 1000");
+}
+
+#[test]
+fn refunds_and_costs_by_response_go_together() {
+    for refunds_first in [true, false] {
+        let (_, limiter) = tokens(Quota::per_hour(1).burst(1_000));
+        let layer = RateLimitLayer::new(Arc::clone(&limiter)).cost(|_| 2);
+        let layer = if refunds_first {
+            layer.refund_unserved().charge_by_response(|_, _| 7)
+        } else {
+            layer.charge_by_response(|_, _| 7).refund_unserved()
+        };
+        unserved(&layer, 100);
+        let charged = limiter.peek().used();
+        assert!(charged.is_multiple_of(7) && (210..490).contains(&charged), "about 50 of 100 cost 7: {charged}");
+    }
+    let (_, limiter) = tokens(Quota::per_hour(1).burst(100));
+    let layer = RateLimitLayer::new(Arc::clone(&limiter)).cost(cost_of).refund_unserved();
+    assert_eq!(respond(&layer, request(3, 1)), StatusCode::OK);
+    assert_eq!(limiter.peek().used(), 3, "a request that was served costs what it took");
 }

@@ -9,7 +9,7 @@ use damper::breaker::State;
 use damper::concurrency::{Admission, LimitBounds};
 use damper::http::{
     AdmissionLayer, ByHeader, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, Headers,
-    Limit, LimitByQuota, NoWait, PeerAddress, PerClient, PerHost, RateLimitLayer, ShadowCandidate, Single,
+    Limit, NoWait, PeerAddress, PerClient, PerHost, RateLimitLayer, ShadowCandidate, Single,
 };
 use damper::metrics::Exporter;
 use damper::shadow::{ShadowReport, Shadowed};
@@ -132,7 +132,7 @@ fn candidate_has_the_capacity_of_the_limit_in_force() {
         PerClient::new(Arc::new(KeyedLimiter::<ClientAddress>::builder(burst(8)).capacity(capacity).build().unwrap()))
     };
     for capacity in [1, 100, 100_000] {
-        let candidate = RateLimitLayer::new(limits(capacity).of_quota(burst(3)));
+        let candidate = RateLimitLayer::new(burst(3).beside(&limits(capacity)));
         let exported = exported_by(|| Exporter::new().layer(candidate).record());
         assert!(exported.contains(&format!("damper_limit_keys_capacity{{limit=default}} {capacity}")), "{exported:?}");
     }

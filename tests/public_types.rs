@@ -365,10 +365,8 @@ fn types_of_http_gates_have_the_traits_users_expect() {
         HostListener: shared,
         AtHead: shared cloned defaulted,
         AtBodyEnd: shared cloned defaulted,
-        BodyErrors: shared cloned defaulted,
         BodyEnd<'static>: debug,
         // concurrency limits
-        Exempting<Arc<Bulkhead>>: shared cloned,
         RequestClasses: shared cloned defaulted,
         TargetHost: key defaulted,
         RequestDeadline: key defaulted,
@@ -380,7 +378,6 @@ fn types_of_http_gates_have_the_traits_users_expect() {
         Statuses: key defaulted,
         EveryStatus: key defaulted,
         WhileBodyLasts: shared cloned defaulted,
-        OverloadInTrailers: debug,
         AfterHead: debug,
         NamedBreaker<&'static damper::CircuitBreaker>: shared cloned,
         ClientGate<Arc<Bulkhead>>: shared cloned,
@@ -410,7 +407,6 @@ fn types_of_http_have_the_traits_users_expect() {
         PerClient: shared cloned,
         ByHeader: shared cloned,
         Wait: shared,
-        WaitFuture: debug,
         Body<()>: shared,
         Headers: value defaulted,
         Detail: value,
@@ -418,7 +414,6 @@ fn types_of_http_have_the_traits_users_expect() {
         Limited: value displayed,
         LimitError: error,
         Refusal: debug,
-        Decision<WaitFuture>: debug,
         RateLimitCapacityError: value error,
         // stacks
         ClientStack: shared cloned,
@@ -436,7 +431,6 @@ fn types_of_http_have_the_traits_users_expect() {
         // pacing
         PacingLayer<HostPacers, HttpHints, Pacing>: shared cloned,
         PaceOnly<TokioSleep>: cloned,
-        PacedRetries<HttpRetries>: shared cloned,
         PacingLayer<HostPacers, HttpHints, PaceOnly<TokioSleep>>: shared cloned,
         PacingService<Service, HostPacers, HttpHints, Pacing>: shared cloned,
         PacingService<Service, HostPacers, HttpHints, PaceOnly<TokioSleep>>: shared cloned,
@@ -447,8 +441,6 @@ fn types_of_http_have_the_traits_users_expect() {
         DeadlineLayer<TokioSleep>: shared cloned,
         ClientDeadlineLayer<TokioSleep>: shared cloned,
         DeadlineService<Service, DeadlineLayer<TokioSleep>>: shared cloned,
-        DeadlineFuture<Ready<()>, DeadlineLayer<TokioSleep>>: debug,
-        DeadlineBody<(), TokioSleep>: shared,
         ReaderStalled: key error,
         TimeoutUnit: key,
         // retries
@@ -664,18 +656,14 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
 }
 
 /// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 23] = [
+const ELSEWHERE: [&str; 18] = [
     "AttemptParts",
-    "AttemptTimeoutFuture",
     "ByKey",
     "CallParts",
     "Detached",
     "GateFuture",
     "GatePart",
-    "HedgedBody",
-    "HedgingFuture",
     "HeldPermit",
-    "HttpClientFuture",
     "HyperService",
     "LayerPart",
     "ObservedBody",
@@ -686,7 +674,6 @@ const ELSEWHERE: [&str; 23] = [
     "RepeatParts",
     "RetryLayer",
     "Retrying",
-    "RetryingFuture",
     "Unwinding",
 ];
 

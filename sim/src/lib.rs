@@ -12,6 +12,7 @@ pub mod concurrency;
 pub mod crowd;
 mod parallel;
 pub mod random;
+pub mod refunds;
 pub mod replay;
 pub mod table;
 pub mod throttling;

@@ -15,6 +15,8 @@
 //! these seeds or at three. `minorities --all [TEXT]`: by damper's other rules too. `minorities --bars`: the figures that the adaptive
 //! limit has to reach.
 //!
+//! `refunds`: what tenants get from an overloaded server whose limit gives back what the server refused.
+//!
 //! `replay LOGFILE [OPTION VALUE]...`: the smallest quota that would have refused at most a share of the calls in a log of decisions.
 //!
 //! With `--bars` the exit code is 1 if a figure is missed.
@@ -27,8 +29,10 @@ use damper_sim::concurrency::minorities;
 use damper_sim::concurrency::report::{Report, SEEDS, report};
 use damper_sim::concurrency::rules::Contender;
 use damper_sim::crowd::Crowd;
+use damper_sim::refunds::{Refund, Served, Tenants};
 use damper_sim::replay;
 use damper_sim::replay::decision_file::DecisionFile;
+use damper_sim::table::Table;
 use damper_sim::throttling;
 use damper_sim::throttling::options::{Arguments, USAGE};
 use damper_sim::tier_flood::TierFlood;
@@ -86,10 +90,11 @@ fn main() -> ExitCode {
             }
             _ => return failed(&format!("seeds {first} to {last}: must be two numbers in ascending order")),
         },
+        ["refunds"] => refunds(),
         ["replay", ref arguments @ ..] => return replay(arguments),
         _ => {
             return failed(&format!(
-                "usage: damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       damper-sim minorities [TEXT [FIRST LAST] | --all [TEXT] | --bars]\n       \
+                "usage: damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       damper-sim minorities [TEXT [FIRST LAST] | --all [TEXT] | --bars]\n       damper-sim refunds\n       \
                  damper-sim throttling --bars [FIRST LAST]\n       damper-sim {USAGE}\n       damper-sim {}",
                 replay::options::USAGE
             ));
@@ -262,6 +267,27 @@ fn row<const CELLS: usize>(cells: [String; CELLS]) -> String {
 }
 
 /// Prints what a flood of one tier does to another, and what tiers do that no key is in.
+fn refunds() {
+    let head = ["refund", "quota", "greedy", "jobs served", "after it", "greedy to polite", "calls for one served"];
+    let mut table = Table::new("Twenty tenants beside an overloaded server, mean of three seeds", &head);
+    for (quota, greedy) in [(12, 0), (12, 2), (20, 0), (20, 2)] {
+        for refund in [Refund::Off, Refund::Half, Refund::Full] {
+            let runs = SEEDS.map(|seed| Tenants { refund, seed, ..Tenants::twenty(greedy, quota) }.served());
+            let mean = |of: fn(&Served) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+            table.row(vec![
+                format!("{refund:?}"),
+                format!("{quota}/s"),
+                greedy.to_string(),
+                format!("{:.3}", mean(|run| run.polite)),
+                format!("{:.4}", mean(|run| run.polite_after)),
+                format!("{:.2}", mean(|run| run.greedy_to_polite)),
+                format!("{:.1}", mean(|run| run.calls_per_served)),
+            ]);
+        }
+    }
+    print!("{}", table.text());
+}
+
 fn tiers(capacity: usize) {
     let crowd = |quota, calls, when_full, tiers| Crowd {
         quota,

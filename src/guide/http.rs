@@ -200,6 +200,13 @@
 //! `RateLimitLayer::global(quota).wait(longest)`, feature `tokio`. Requests are served in FIFO order. A request that
 //! would have to wait longer gets a response at once, as if the server had sent 429.
 //!
+//! # What the server refused, and the client's limit
+//!
+//! A rate limit outside of these layers has taken a token of each request that they refuse. A client that retries an
+//! overloaded server is then over its own limit when the server has recovered.
+//! [`refund_unserved`](crate::http::RateLimitLayer::refund_unserved) gives back every second of these tokens. It is off
+//! by default, because half as many requests more reach the server then.
+//!
 //! # Breakers stand outside of retries
 //!
 //! ```text

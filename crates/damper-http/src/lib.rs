@@ -192,42 +192,34 @@ pub use circuit_breaker::{
 };
 pub use client_gate::ClientGate;
 pub use completion::{
-    AfterHead, AtBodyEnd, AtHead, BodyEnd, BodyErrors, ClassifyEnd, ClassifyResponse, Completion, EveryStatus,
-    HeldPermit, MinBudget, ObservedBody, OverloadInTrailers, ResponseHead, Statuses, WhileBodyLasts,
+    AfterHead, AtBodyEnd, AtHead, BodyEnd, ClassifyEnd, ClassifyResponse, Completion, EveryStatus, HeldPermit,
+    MinBudget, ObservedBody, ResponseHead, Statuses, WhileBodyLasts,
 };
 pub use concurrency::{
     AdaptiveLimitPerHost, AdmissionGate, AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer,
-    ClientConcurrencyService, ConcurrencyLayer, ConcurrencyService, Exempting, RequestClasses, ShadowedGate,
+    ClientConcurrencyService, ConcurrencyLayer, ConcurrencyService, RequestClasses, ShadowedGate,
 };
-pub use deadline::{
-    ClientDeadlineLayer, DeadlineBody, DeadlineFuture, DeadlineLayer, DeadlineService, RequestDeadline, TimeoutUnit,
-};
+pub use deadline::{ClientDeadlineLayer, DeadlineLayer, DeadlineService, RequestDeadline, TimeoutUnit};
 pub use head::Head;
-pub use hedge::{HedgeLayer, HedgedBody, Hedging, HedgingFuture};
-pub use limit::{
-    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, LimitByQuota, LimitError, Limited, LoggableLimit,
-    NoWait, PerClient, RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
-};
+pub use hedge::{HedgeLayer, Hedging};
 #[cfg(feature = "tokio")]
-pub use limit::{Wait, WaitFuture};
-pub use pacing::{
-    HostPacers, HttpHints, PaceOnly, PacedRetries, Pacers, PacingFuture, PacingLayer, PacingService, Repeating,
-    Unjudged,
+pub use limit::Wait;
+pub use limit::{
+    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, LimitError, Limited, LoggableLimit, NoWait,
+    PerClient, RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
 };
+pub use pacing::{HostPacers, HttpHints, PaceOnly, Pacers, PacingLayer, PacingService, Repeating, Unjudged};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, RefusalResponse, Refused};
 pub use retry::{
     Budgets, Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HostBudgets, HttpRetries, Idempotent,
-    ReplayableBody, RetryLayer, RetryProtocol, Retrying, RetryingFuture, TransientFailures,
+    ReplayableBody, RetryLayer, RetryProtocol, Retrying, TransientFailures,
 };
-#[cfg(all(feature = "tower", feature = "tokio"))]
-pub use stack::SharedAdmission;
 #[cfg(feature = "tower")]
 pub use stack::{
-    AttemptParts, AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer, BoxedBody, BoxedClient,
-    BoxedClientFuture, CallParts, ClientStack, GatePart, HttpClient, HttpClientFuture, HttpProtocol, LayerPart, NoPart,
-    PartError, PeerLimit, RepeatParts, RequestNotMade, ServerStack, StackError, StackPart, StackProtocol, client_stack,
-    server_stack,
+    AttemptParts, AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, CallParts, ClientStack,
+    GatePart, HttpClient, HttpProtocol, LayerPart, NoPart, RepeatParts, RequestNotMade, ServerStack, StackError,
+    StackPart, StackProtocol, client_stack, server_stack,
 };
 pub use target_host::TargetHost;
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};

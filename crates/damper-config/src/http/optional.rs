@@ -1,6 +1,7 @@
 //! A layer of a client's stack that is on or off.
 
-use damper_http::{PartError, StackError, StackPart, StackProtocol};
+use damper_http::internal::PartError;
+use damper_http::{StackError, StackPart, StackProtocol};
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::marker::PhantomData;

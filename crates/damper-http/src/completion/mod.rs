@@ -25,7 +25,8 @@ mod time_given;
 mod unwinding;
 mod while_body_lasts;
 
-pub use at_body_end::{AtBodyEnd, BodyErrors};
+pub use at_body_end::AtBodyEnd;
+use at_body_end::BodyErrors;
 pub use at_head::AtHead;
 pub use classify::{ClassifyResponse, ResponseHead};
 pub use completion::{AfterHead, Completion};
@@ -37,4 +38,5 @@ pub use observed_body::{BodyEnd, ClassifyEnd, ObservedBody};
 pub use statuses::{EveryStatus, Statuses};
 use time_given::TimeGiven;
 use unwinding::Unwinding;
-pub use while_body_lasts::{OverloadInTrailers, WhileBodyLasts};
+pub(crate) use while_body_lasts::OverloadInTrailers;
+pub use while_body_lasts::WhileBodyLasts;

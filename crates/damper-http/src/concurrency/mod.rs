@@ -22,7 +22,7 @@ mod server;
 pub use admission::{AdmissionGate, AdmissionLayer, ShadowedGate};
 pub use built_limits::{AdaptiveLimitPerHost, BulkheadPerHost};
 pub use client::{ClientConcurrencyLayer, ClientConcurrencyService};
-pub use exempting::Exempting;
+use exempting::Exempting;
 use held::Held;
 pub use request_classes::RequestClasses;
 pub use server::ConcurrencyLayer;

@@ -15,10 +15,7 @@ pin_project! {
     /// A response body that is cut off when the deadline passes.
     ///
     /// The service's body is dropped then. The last item is an error with a [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its
-    /// sources, or trailers with `DEADLINE_EXCEEDED` from a gRPC server. While the peer does not read, the body is not polled, so it is not
-    /// cut off. A slot of a [`ConcurrencyLayer`](crate::ConcurrencyLayer) inside is freed all the same.
-    ///
-    /// It allocates when it first waits for data, and when it is cut off.
+    /// sources, or trailers with `DEADLINE_EXCEEDED` from a gRPC server.
     pub struct DeadlineBody<B, S: Sleep> {
         // `Some` until the body is cut off.
         #[pin]

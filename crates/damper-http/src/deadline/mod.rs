@@ -32,11 +32,10 @@ mod side;
 mod timeout_header;
 mod timeouts;
 
-pub use body::DeadlineBody;
-use body::End;
+use body::{DeadlineBody, End};
 pub use client::ClientDeadlineLayer;
 pub(crate) use expiry::Expiry;
-pub use future::DeadlineFuture;
+use future::DeadlineFuture;
 use instant_header::InstantHeader;
 use protocol::Protocol;
 pub use request_deadline::RequestDeadline;

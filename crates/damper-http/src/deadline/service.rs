@@ -16,6 +16,11 @@ use http::Response;
 /// It is ready whenever the service behind it is. The wait for readiness belongs to no request, so no deadline bounds it. At a server, the
 /// data of its responses must be `Bytes`.
 ///
+/// A response's body is cut off when the deadline passes, and the service's body is dropped then. The last item is an error with a
+/// [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its sources, or trailers with `DEADLINE_EXCEEDED` from a gRPC server. While the
+/// peer does not read, the body is not polled, so it is not cut off. A slot of a [`ConcurrencyLayer`](crate::ConcurrencyLayer) inside is
+/// freed all the same. The body allocates when it first waits for data, and when it is cut off.
+///
 /// # Cancel safety
 ///
 /// Dropping the future drops the service's future.

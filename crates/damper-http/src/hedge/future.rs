@@ -21,10 +21,6 @@ pin_project! {
     /// The future of [`Hedging`](super::Hedging).
     ///
     /// The first attempt was begun by the service's `call`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped, it drops all attempts in flight. An extra request that the budgets allowed is spent.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct HedgingFuture<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> {
         #[pin]

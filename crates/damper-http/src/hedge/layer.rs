@@ -31,7 +31,7 @@ use damper_core::time::TokioSleep;
 ///
 /// Without a response that wins, the last failure is the call's, but an error never replaces a response. A response that failed gives up
 /// its body before another attempt starts, because the unread body would keep the slot of a limit inside: if the other attempts end
-/// with errors, the caller gets its head, and an empty [body](crate::HedgedBody).
+/// with errors, the caller gets its head, and an empty body.
 ///
 /// **Budget.** A hedge is a retry, too. Give [`Hedge::budget`] the budget of the retry around, or [`budgets`](HedgeLayer::budgets) its
 /// budgets per host: both then take from it, and only the retry counts the calls.

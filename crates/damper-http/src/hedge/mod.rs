@@ -18,7 +18,7 @@ mod layer;
 mod service;
 mod settings;
 
-pub use body::HedgedBody;
-pub use future::HedgingFuture;
+use body::HedgedBody;
+use future::HedgingFuture;
 pub use layer::HedgeLayer;
 pub use service::Hedging;

@@ -7,6 +7,8 @@
 mod grpc;
 
 pub use crate::limit::limits_for_each;
+#[cfg(feature = "tower")]
+pub use crate::stack::PartError;
 pub use crate::telemetry::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};
 #[cfg(feature = "tracing")]
 pub use crate::telemetry::{LogSampler, Sample, millis};

@@ -43,11 +43,11 @@ pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
 pub use settled::{SettledKeyedLimit, SettledLimit};
-pub use shadow::{LimitByQuota, ShadowCandidate};
+pub use shadow::ShadowCandidate;
 pub(super) use table::{LimitedByTable, limits_like, resize};
 pub use table::{RateLimitCapacityError, limits_for_each};
 #[cfg(feature = "tokio")]
-pub use wait::{Wait, WaitFuture};
+pub use wait::Wait;
 
 use super::Head;
 use alloc::string::String;

@@ -78,9 +78,6 @@ impl<C: fmt::Debug> fmt::Debug for Wait<C> {
 }
 
 /// The decision on a request that waits.
-///
-/// It takes its place when it is first polled, and gives it back when it is dropped, see
-/// [`AcquireFuture`](damper_core::limit::AcquireFuture).
 #[must_use = "futures do nothing unless they are polled"]
 #[cfg(feature = "tokio")]
 pub struct WaitFuture(Pin<Box<dyn Future<Output = Answer> + Send>>);

@@ -19,16 +19,6 @@ use pin_project_lite::pin_project;
 
 pin_project! {
     /// The future of a [`PacingService`](super::PacingService) without retries.
-    ///
-    /// # Errors
-    ///
-    /// [`CallError::Refused`] with a [`PaceTooSlow`], if the call was not made: its sleep would outlast its deadline or did, or the service
-    /// was not ready by then. Otherwise [`CallError::Failed`] with the service's error.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it while it sleeps undoes the call, except that a strategy with a [schedule](damper_core::throttle::Strategy::schedule) has
-    /// lost the place. Dropping it later drops the call, and the pacer learns nothing.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct PacingFuture<S: Callee<Request<Q>>, Q, G, H, Z: Sleep> {
         #[pin]

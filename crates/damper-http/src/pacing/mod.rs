@@ -25,11 +25,12 @@ mod paced_service;
 mod pacers;
 mod service;
 
-pub use future::PacingFuture;
+use future::PacingFuture;
 pub use host_pacers::HostPacers;
 pub use http_hints::HttpHints;
 pub use layer::PacingLayer;
 pub use mode::{PaceOnly, Repeating};
-pub use paced_retries::{PacedRetries, Unjudged};
+use paced_retries::PacedRetries;
+pub use paced_retries::Unjudged;
 pub use pacers::Pacers;
 pub use service::PacingService;

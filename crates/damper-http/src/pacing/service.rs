@@ -31,6 +31,12 @@ use http::{Request, Response};
 /// each retry. The clone is polled for readiness after the sleep. The service that was ready is then replaced by a clone, which gives its
 /// readiness back. So a sleep reserves nothing of the service.
 ///
+/// # Errors
+///
+/// Without retries, a future's error is [`CallError::Refused`](damper_core::CallError::Refused) with a
+/// [`PaceTooSlow`](damper_core::throttle::PaceTooSlow), if the call was not made: its sleep would outlast its deadline or did, or the service
+/// was not ready by then. Otherwise it is [`CallError::Failed`](damper_core::CallError::Failed) with the service's error.
+///
 /// # Cancel safety
 ///
 /// Dropping a future while it sleeps leaves nothing behind, except that a strategy with a

@@ -1,6 +1,6 @@
 //! Which limit, and how its decisions are reported.
 
-use super::costs::ResponseCost;
+use super::costs::Settling;
 use super::refusal_body::RefusalBody;
 use super::settings::{LimiterOrigin, RateLimitSettings};
 use super::shadow::ShadowLimit;
@@ -261,7 +261,40 @@ impl<L: SettledLimit + Clone> RateLimitLayer<L> {
     /// ```
     #[must_use]
     pub fn charge_by_response(self, cost: impl Fn(&Head<'_>, &response::Parts) -> u32 + Send + Sync + 'static) -> Self {
-        self.with(|settings| settings.response_cost = Some(ResponseCost::new(cost)))
+        self.with(|settings| settings.settling = Some(Settling::charge_by_response(settings.settling.take(), cost)))
+    }
+
+    /// Gives back the tokens of every second request that the service refused, chosen by chance. Default: none.
+    ///
+    /// A layer inside that refuses requests, such as [`ConcurrencyLayer`](crate::ConcurrencyLayer), marks its responses with
+    /// [`Refused`](crate::Refused). Without this setting a client whose requests the overloaded server refused, and which retries them, has
+    /// paid for all of them: once the server has recovered, it is over its own limit.
+    ///
+    /// A client that does not wait may so send twice its quota to a server that refuses all, and no more. With all tokens given back,
+    /// nothing would bound what it sends. In a simulation (`cargo run -p damper-sim -- refunds`) a server has a sixth of its slots, and two
+    /// of twenty tenants are greedy. Polite ones that need nearly all of their quota get 48 % of their jobs served, and 46 % without the
+    /// setting; those that need half of theirs get 48 % either way, and 33 % if all tokens are given back. But half as many requests more
+    /// reach the server, and are refused there: that is why the setting is off by default.
+    ///
+    /// The head of each request is kept, as [`charge_by_response`](Self::charge_by_response) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+    /// # #[cfg(feature = "tower")] {
+    /// use damper::http::{ConcurrencyLayer, RateLimitLayer};
+    /// use damper::Quota;
+    ///
+    /// let layers = tower::ServiceBuilder::new()
+    ///     .layer(RateLimitLayer::per_client(Quota::per_second(50)).refund_unserved())
+    ///     .layer(ConcurrencyLayer::bulkhead(100));
+    /// # let _ = layers;
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn refund_unserved(self) -> Self {
+        self.with(|settings| settings.settling = Some(Settling::refund_unserved(settings.settling.take())))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The limit and the settings of a layer's services, and what follows from a decision.
 
-use super::costs::{ONE_TOKEN, RequestCost, ResponseCost};
+use super::costs::{ONE_TOKEN, RequestCost, Settling};
 use super::gate::Decided;
 use super::refusal_body::{RefusalBody, plain_text};
 use super::shadow::{CandidateAnswer, ShadowLimit};
@@ -36,12 +36,12 @@ pub struct RateLimitSettings<L> {
     pub(super) origin: LimiterOrigin,
     pub(super) exempt: Option<RequestPredicate>,
     pub(super) cost: Option<RequestCost>,
-    pub(super) response_cost: Option<ResponseCost<L>>,
+    pub(super) settling: Option<Settling<L>>,
     /// A candidate that decides beside the limit.
     pub(super) shadow: Option<Arc<ShadowLimit>>,
     /// Whether every request costs one token: none is exempt, and none has a cost of its own.
     is_uniform: bool,
-    /// The detail of an answer that headers or a cost by response need.
+    /// The detail of an answer that headers or corrections need.
     pub(super) detail: Detail,
     pub(super) headers: Headers,
     rate_limit_headers: RateLimitHeaders,
@@ -58,7 +58,7 @@ impl<L> RateLimitSettings<L> {
             origin,
             exempt: None,
             cost: None,
-            response_cost: None,
+            settling: None,
             is_uniform: true,
             detail: Headers::default().detail(),
             headers: Headers::default(),
@@ -99,7 +99,7 @@ impl<L> RateLimitSettings<L> {
     pub(super) fn update(&mut self) {
         self.is_uniform = self.exempt.is_none() && self.cost.is_none();
         let detail = self.headers.detail();
-        self.detail = if self.response_cost.is_some() { Detail::Standing } else { detail };
+        self.detail = if self.settling.is_some() { Detail::Standing } else { detail };
     }
 
     /// Writes the headers that report this standing.
@@ -121,7 +121,7 @@ impl<L: Clone> RateLimitSettings<L> {
             origin: settings.origin,
             exempt: settings.exempt,
             cost: settings.cost,
-            response_cost: settings.response_cost.map(ResponseCost::of_limit),
+            settling: settings.settling.map(Settling::of_limit),
             is_uniform: settings.is_uniform,
             detail: settings.detail,
             headers: settings.headers,

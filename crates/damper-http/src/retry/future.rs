@@ -17,15 +17,6 @@ pin_project! {
     /// The future of [`Retrying`](super::Retrying).
     ///
     /// The first attempt was begun by the service's `call`.
-    ///
-    /// # Errors
-    ///
-    /// [`RetryError`], where the last attempt ended with an error, or the deadline passed during it; or what the
-    /// [protocol](super::GiveUp) makes of that, such as a status of gRPC.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it drops the attempt in flight. No other attempt is made.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct RetryingFuture<S: Callee<Request<P::Body>>, Q, C, B: Budgets, P: RetryProtocol<Q>, Z: Sleep> {
         call: Call<P::Kept, C, B, P, Z>,

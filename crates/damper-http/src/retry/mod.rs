@@ -47,7 +47,7 @@ pub(crate) use callee::HyperService;
 #[cfg(feature = "tower")]
 pub(crate) use callee::TowerService;
 pub use classify::ClassifyFailure;
-pub use future::RetryingFuture;
+pub(crate) use future::RetryingFuture;
 pub use host_budgets::HostBudgets;
 pub use http_retries::{Buffered, Cloned, HttpRetries};
 pub use idempotent::Idempotent;

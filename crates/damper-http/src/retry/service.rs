@@ -24,6 +24,11 @@ use http::{Request, Response};
 /// It is ready when the service behind it is, which makes the first attempt. A clone of that service makes the other attempts, and is
 /// polled for readiness before each. An error of the readiness ends the call.
 ///
+/// # Errors
+///
+/// A future's error is a [`RetryError`](damper_core::RetryError), where the last attempt ended with an error, or the deadline passed during
+/// it; or what the [protocol](super::GiveUp) makes of that, such as a status of gRPC.
+///
 /// # Cancel safety
 ///
 /// Dropping a future drops the attempt in flight. No other attempt is made. A retry that the budget allowed for that attempt is spent.

@@ -19,9 +19,7 @@ use tower_service::Service;
 #[cfg(feature = "tower")]
 pub struct BoxedClient<Q>(Box<dyn Client<Q>>);
 
-/// The future of [`BoxedClient`].
-#[cfg(feature = "tower")]
-pub type BoxedClientFuture = Pin<Box<dyn Future<Output = Result<Response<BoxedBody>, StackError>> + Send>>;
+type BoxedClientFuture = Pin<Box<dyn Future<Output = Result<Response<BoxedBody>, StackError>> + Send>>;
 
 /// A stack with boxed futures and bodies.
 trait Client<Q>: Send + Sync {

@@ -37,23 +37,21 @@ mod service;
 mod side;
 mod stack_part;
 
-pub use attempt_timeout::{AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer};
-pub use boxed::{BoxedBody, BoxedClient, BoxedClientFuture};
+pub use attempt_timeout::{AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer};
+pub use boxed::{BoxedBody, BoxedClient};
 pub use client::{ClientStack, client_stack};
 pub use error::StackError;
 #[cfg(feature = "tonic")]
 pub(crate) use error::reason_of;
 pub use groups::{AttemptParts, CallParts, RepeatParts};
-pub use http_client::{HttpClient, HttpClientFuture};
+pub use http_client::HttpClient;
 pub use part::{GatePart, LayerPart, NoPart};
 pub use part_error::PartError;
 pub use protocol::{HttpProtocol, StackProtocol};
 #[cfg(feature = "tokio")]
 use repeat_part::{PacingPart, RepeatPart, StackBudget};
 pub use request_not_made::RequestNotMade;
-#[cfg(feature = "tokio")]
-pub use server::SharedAdmission;
-pub use server::{PeerLimit, ServerStack, server_stack};
+pub use server::{ServerStack, server_stack};
 use service::{OfPart, OfStack, OfTransport, StackErrorService};
 pub use stack_part::StackPart;
 
