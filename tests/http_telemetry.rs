@@ -9,7 +9,9 @@ use damper::http::{
 };
 use damper::metrics::Exporter;
 use damper::throttle::{AdaptiveThrottle, NoPacing, PacedRetry, Pacer, RemainingDecrease};
-use damper::{BreakerConfig, Bulkhead, CircuitBreaker, Deadline, KeyedLimiter, ManualClock, Quota, WhenFull};
+use damper::{
+    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Deadline, KeyedLimiter, ManualClock, Quota, WhenFull,
+};
 use futures_util::stream;
 use http::{Request, Response};
 use http_body_util::{Empty, StreamBody};
@@ -17,6 +19,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::io::Write;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -210,6 +213,41 @@ fn limit_metrics_carry_the_layers_name() {
         expected = lines(&snapshotter);
         let evictions = format!("damper_limit_evictions_total{{limit=clients}} {}", limits.evictions());
         assert!(limits.evictions() > 0 && expected.contains(&evictions), "{expected:?}");
+    });
+}
+
+/// The limit that refused is that of a tier, or of a wider prefix.
+#[test]
+fn refusals_of_a_limit_are_counted_by_tier_and_prefix() {
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let tier_of = |client: &ClientAddress| usize::from(client.address() == IpAddr::from([192, 0, 2, 1]));
+        let burst = |burst| Quota::per_hour(1).burst(burst);
+        let each = KeyedLimiter::builder(burst(1)).tiers([burst(3)], tier_of).build().unwrap();
+        let networks = Arc::new(KeyedLimiter::builder(burst(7)).build().unwrap());
+        let layer = RateLimitLayer::new(PerClient::new(Arc::new(each)).prefix_v4(24, networks));
+        let hook = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&hook);
+        let layer = layer.on_limited(move |_, limited| {
+            kept.lock().unwrap().push((limited.tier(), limited.prefix().map(|prefix| prefix.to_string())));
+        });
+        let mut service = layer.layer(service_fn(answer));
+        for last in [1, 1, 1, 1, 2, 2, 3, 4, 5, 6] {
+            call(&mut service, from(last)).unwrap();
+        }
+        let network = (None, Some("ipv4/24".to_owned()));
+        assert_eq!(*hook.lock().unwrap(), [(Some(1), None), (Some(0), None), network]);
+        assert_eq!(
+            lines(&snapshotter),
+            [
+                "damper_limit_allowed_total{limit=default} 7",
+                "damper_limit_refused_total{limit=default,prefix=ipv4/24} 1",
+                "damper_limit_refused_total{limit=default,tier=0} 1",
+                "damper_limit_refused_total{limit=default,tier=1} 1",
+            ]
+        );
     });
 }
 

@@ -120,7 +120,7 @@
 //! clients choose the estimates, reserve less than a burst, and settle soon.
 //!
 //! A tenant's quota also pays for requests that an inner layer refuses, because the server is overloaded, for example. Count
-//! its retries before you lower its quota.
+//! its retries before you lower its quota, or let the limit [give back](crate::http::RateLimitLayer::refund_unserved) half of them.
 //!
 //! # Keys
 //!

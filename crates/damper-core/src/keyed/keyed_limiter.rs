@@ -229,6 +229,27 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.look_at(fingerprint, key, |line, word, at| A::usage(line, quota, word, at, &self.clock))
     }
 
+    /// Returns the number of the tier that this key is in, or would be in; 0 is the first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, Quota};
+    ///
+    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1))
+    ///     .tiers([Quota::per_second(100)], |user: &str| usize::from(user == "alice"))
+    ///     .build()?;
+    /// assert_eq!((limits.tier_of("alice"), limits.tier_of("bob")), (1, 0));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tier_of(&self, key: &K) -> usize {
+        let fingerprint = self.fingerprint(key);
+        self.table.tier_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
+    }
+
     /// Gives back up to `n` tokens that this key took and did not need, and returns how many it gave back.
     ///
     /// A debt is repaid first. Tokens beyond a full bucket or an idle window are lost. Of a token that was missing in

@@ -122,7 +122,16 @@ pub(super) fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgori
     key: &K,
     denied: Denied,
 ) -> Refusal {
-    Limited::by(denied, quota_of(limits, key)).into()
+    limited(limits, key, denied).into()
+}
+
+pub(super) fn limited<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limits: &KeyedLimiter<K, C, S, A>,
+    key: &K,
+    denied: Denied,
+) -> Limited {
+    let limited = Limited::by(denied, quota_of(limits, key));
+    if limits.tiers() > 1 { limited.in_tier(limits.tier_of(key)) } else { limited }
 }
 
 /// Returns the quota of a key, as headers report it.

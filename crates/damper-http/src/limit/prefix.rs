@@ -1,7 +1,7 @@
 //! Limits of prefixes that are wider than a client's own, in one decision with its own.
 
-use super::keyed_limit::quota_of;
-use super::{Answer, Detail, Limited, Standing};
+use super::keyed_limit::{limited, quota_of};
+use super::{Answer, Detail, Standing};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,7 +16,7 @@ use damper_core::quota::Quota;
 use damper_core::time::Clock;
 
 /// By which bits addresses of one family are grouped.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefix {
     V4(u32),
     V6(u32),
@@ -174,6 +174,8 @@ struct PrefixDecision<'a, T, C, S, A> {
     answer: T,
     limits: &'a KeyedLimiter<ClientAddress, C, S, A>,
     key: ClientAddress,
+    /// The prefix whose limit decided; `None` for the client's own.
+    prefix: Option<Prefix>,
 }
 
 /// The decision of all limits together.
@@ -201,14 +203,16 @@ fn decide<T: LocalLimit>(
     cost: u32,
     detail: Detail,
 ) -> Answer {
-    let answer = take_all(own.limiter(), client, canonical(address), prefixes, cost);
+    let answer = take_all(own.limiter(), client, None, canonical(address), prefixes, cost);
     own.record(&client, cost, &answer);
     match answer {
         Ok(decision) => {
             Ok(detail
                 .then(|| Standing::new(decision.quota(), decision.answer.remaining(), decision.answer.resets_in())))
         }
-        Err(decision) => Err(Limited::by(decision.answer, decision.quota()).into()),
+        Err(PrefixDecision { answer, limits, key, prefix }) => {
+            Err(limited(limits, &key, answer).of_prefix(prefix).into())
+        }
     }
 }
 
@@ -221,6 +225,7 @@ fn decide<T: LocalLimit>(
 fn take_all<'a, T: LocalLimit>(
     limits: &'a KeyedLimiter<ClientAddress, T::Clock, T::Hasher, T::Algorithm>,
     key: ClientAddress,
+    prefix: Option<Prefix>,
     address: IpAddr,
     prefixes: &'a [PrefixLimit<T>],
     cost: u32,
@@ -228,15 +233,20 @@ fn take_all<'a, T: LocalLimit>(
     let (allowed, receipt) = match take_revocably(limits, &key, cost) {
         Ok(taken) => taken,
         Err(denied) => {
-            return Err(longest_refusal(PrefixDecision { answer: denied, limits, key }, address, prefixes, cost));
+            return Err(longest_refusal(
+                PrefixDecision { answer: denied, limits, key, prefix },
+                address,
+                prefixes,
+                cost,
+            ));
         }
     };
-    let own = PrefixDecision { answer: allowed, limits, key };
+    let own = PrefixDecision { answer: allowed, limits, key, prefix };
     let mut rest = prefixes;
-    while let [prefix, wider @ ..] = rest {
+    while let [PrefixLimit { prefix, limits: of_prefix }, wider @ ..] = rest {
         rest = wider;
-        let Some(group) = prefix.prefix.group(address) else { continue };
-        return match take_all(prefix.limits.limiter(), group, address, wider, cost) {
+        let Some(group) = prefix.group(address) else { continue };
+        return match take_all(of_prefix.limiter(), group, Some(*prefix), address, wider, cost) {
             Ok(decision) if decision.answer.remaining() < own.answer.remaining() => Ok(decision),
             Ok(_) => Ok(own),
             Err(refused) => {
@@ -260,7 +270,7 @@ fn longest_refusal<'a, T: LocalLimit>(
 ) -> PrefixDecision<'a, Denied, T::Clock, T::Hasher, T::Algorithm> {
     let refusals = prefixes.iter().filter_map(|PrefixLimit { prefix, limits }| {
         let (key, limits) = (prefix.group(address)?, limits.limiter());
-        Some(PrefixDecision { answer: refusal(limits, &key, cost)?, limits, key })
+        Some(PrefixDecision { answer: refusal(limits, &key, cost)?, limits, key, prefix: Some(*prefix) })
     });
     refusals.fold(first, |longest, other| {
         let is_longer = match (longest.answer.retry_after(), other.answer.retry_after()) {

@@ -1,6 +1,6 @@
 //! Why a request may not pass.
 
-use super::Standing;
+use super::{Prefix, Standing};
 use crate::MissingPeer;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -89,13 +89,16 @@ impl gate::Refusal for Refusal {
 pub struct Limited {
     retry_after: Option<Duration>,
     standing: Standing,
+    // There are at most sixteen.
+    tier: Option<u8>,
+    prefix: Option<Prefix>,
 }
 
 impl Limited {
     /// Creates a refusal with this wait; `None` if no wait helps.
     #[must_use]
     pub fn new(retry_after: Option<Duration>, standing: Standing) -> Self {
-        Self { retry_after, standing }
+        Self { retry_after, standing, tier: None, prefix: None }
     }
 
     /// Returns the shortest wait after which the request could pass; `None` if no wait helps.
@@ -108,6 +111,26 @@ impl Limited {
     #[must_use]
     pub const fn standing(&self) -> Standing {
         self.standing
+    }
+
+    /// Returns the number of the key's tier; `None` if the limit has no tiers.
+    #[must_use]
+    pub fn tier(&self) -> Option<usize> {
+        self.tier.map(usize::from)
+    }
+
+    /// Returns the prefix whose limit refused, displayed as `ipv6/48`; `None` if it was the client's own limit.
+    #[must_use]
+    pub fn prefix(&self) -> Option<impl fmt::Display + use<>> {
+        self.prefix
+    }
+
+    pub(super) fn in_tier(self, tier: usize) -> Self {
+        Self { tier: u8::try_from(tier).ok(), ..self }
+    }
+
+    pub(super) fn of_prefix(self, prefix: Option<Prefix>) -> Self {
+        Self { prefix, ..self }
     }
 
     /// Creates the refusal of a limiter with this quota.

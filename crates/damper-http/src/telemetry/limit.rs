@@ -13,9 +13,11 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(feature = "metrics")]
 use {
     alloc::borrow::ToOwned,
+    alloc::string::ToString,
+    alloc::vec::Vec,
     damper_metrics::Metric,
     damper_metrics::catalogue::{LIMIT_ALLOWED, LIMIT_ERRORS, LIMIT_REFUSED},
-    metrics::{Counter, counter},
+    metrics::{Counter, Label, counter},
     std::sync::OnceLock,
 };
 
@@ -85,6 +87,19 @@ impl LimitTelemetry {
         })
     }
 
+    /// Counts a refusal, with the tier of the key and the prefix if there are such.
+    #[cfg(feature = "metrics")]
+    fn count_refused(&self, limit: &str, limited: &Limited) {
+        let (tier, prefix) = (limited.tier(), limited.prefix());
+        if tier.is_none() && prefix.is_none() {
+            return self.counters(limit).refused.increment(1);
+        }
+        let mut labels = Vec::from([Label::new("limit", limit.to_owned())]);
+        labels.extend(tier.map(|tier| Label::new("tier", tier.to_string())));
+        labels.extend(prefix.map(|prefix| Label::new("prefix", prefix.to_string())));
+        counter!(LIMIT_REFUSED.name(), labels).increment(1);
+    }
+
     /// Records that a request passes.
     #[inline]
     pub(crate) fn record_allowed(&self, name: &str) {
@@ -95,7 +110,7 @@ impl LimitTelemetry {
     /// Records that a request is over the limit.
     pub(crate) fn record_refused(&self, name: &str, limit: &impl Limit, head: &Head<'_>, limited: &Limited) {
         #[cfg(feature = "metrics")]
-        self.counters(name).refused.increment(1);
+        self.count_refused(name, limited);
         #[cfg(feature = "tracing")]
         if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
             && let Some(Sample { key, suppressed }) = self.logs.refusals.sample_key(|| limit.key(head))
@@ -104,8 +119,9 @@ impl LimitTelemetry {
             let (method, path) = (head.method.as_str(), head.uri.path());
             let retry_after_ms = limited.retry_after().map(millis);
             let quota = limited.standing().quota;
+            let (tier, prefix) = (limited.tier(), limited.prefix().map(tracing::field::display));
             tracing::debug!(
-                target: "damper", limit = name, method, path, key, retry_after_ms, %quota, suppressed, "{limited}"
+                target: "damper", limit = name, method, path, key, tier, prefix, retry_after_ms, %quota, suppressed, "{limited}"
             );
         }
     }

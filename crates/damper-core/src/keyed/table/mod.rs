@@ -175,7 +175,16 @@ impl<A> Table<A> {
 
     /// The quota of the tier that a key is in, or would be in.
     pub(super) fn quota_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> Quota {
-        self.tiers.at(self.slots.slot_of(key).map_or_else(newcomer_tier, |(_, word)| word.tier())).1.quota.quota()
+        self.numbered_tier(key, newcomer_tier).1.quota.quota()
+    }
+
+    /// The number of that tier.
+    pub(super) fn tier_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> usize {
+        self.numbered_tier(key, newcomer_tier).0
+    }
+
+    fn numbered_tier(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> (usize, &Tier) {
+        self.tiers.at(self.slots.slot_of(key).map_or_else(newcomer_tier, |(_, word)| word.tier()))
     }
 
     /// The lock under which a key is first seen, and its shared words change.
