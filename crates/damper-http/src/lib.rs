@@ -225,9 +225,9 @@ pub use stack::SharedAdmission;
 #[cfg(feature = "tower")]
 pub use stack::{
     AttemptParts, AttemptTimedOut, AttemptTimeout, AttemptTimeoutFuture, AttemptTimeoutLayer, BoxedBody, BoxedClient,
-    BoxedClientFuture, CallParts, ClientStack, GatePart, HttpClient, HttpClientFuture, HttpProtocol, LayerPart, NoPart,
-    PartError, PeerLimit, RepeatParts, RequestNotMade, ServerStack, StackError, StackPart, StackProtocol, client_stack,
-    server_stack,
+    BoxedClientFuture, CallParts, ClientStack, DeadlinePart, GatePart, HttpClient, HttpClientFuture, HttpProtocol,
+    LayerPart, NoPart, PartError, PeerLimit, RepeatParts, RequestNotMade, ServerStack, StackError, StackPart,
+    StackProtocol, client_stack, server_stack,
 };
 pub use target_host::TargetHost;
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};

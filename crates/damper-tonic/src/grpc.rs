@@ -1,6 +1,6 @@
 //! The protocol of a client's stack that speaks gRPC.
 
-use crate::status::{code_of, gave_up_message, unknown_status, usual_wait};
+use crate::status::{code_of, gave_up_message, status, unknown_status, usual_wait};
 use crate::{AtTrailers, GrpcHints, GrpcRetries};
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -11,7 +11,7 @@ use core::iter::successors;
 use damper_core::gate::Ending;
 use damper_core::internal::{refusal_in, source_of};
 use damper_core::retry::{GaveUp, RetryError};
-use damper_http::internal::{reason_of, status};
+use damper_http::internal::reason_of;
 use damper_http::{StackError, StackPart, StackProtocol};
 use tonic::{Code, Status, TimeoutExpired};
 

@@ -1,11 +1,13 @@
 //! Refusals as statuses, for handlers of yours.
 
 use crate::grpc::find_status;
+use crate::verdict::PUSHBACK_KEY;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::error::Error;
+use core::fmt::Display;
 use core::iter::successors;
 use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
@@ -17,12 +19,33 @@ use damper_core::is_refusal;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
 use damper_core::throttle::{PaceTooSlow, Throttled};
-use damper_http::Limited;
-use damper_http::internal::{reason_of, status};
+use damper_http::internal::reason_of;
+use damper_http::{Limited, Refusal as LimitRefusal};
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
 
 /// The wait for a probe or a call to end, whose duration is unknown.
 pub(crate) const A_SECOND: Duration = Duration::from_secs(1);
+
+/// Returns a refusal as a status, with the wait as a `google.rpc.RetryInfo`.
+///
+/// A limit's wait is also its pushback, which gRPC's own clients read if `RESOURCE_EXHAUSTED` is among the codes that they retry. They do
+/// not read the details. To HTTP the status is a `200 OK`, which caches must not store.
+pub(crate) fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>) -> Status {
+    let message = refusal.to_string();
+    let mut status = match retry_after {
+        Some(wait) => Status::with_error_details(code, message, ErrorDetails::with_retry_info(Some(wait))),
+        None => Status::new(code, message),
+    };
+    if code == Code::ResourceExhausted
+        && let Some(millis) = retry_after.and_then(|wait| i32::try_from(wait.as_nanos().div_ceil(1_000_000)).ok())
+    {
+        status.metadata_mut().insert(PUSHBACK_KEY, millis.into());
+    }
+    status.metadata_mut().insert("cache-control", MetadataValue::from_static("no-store"));
+    status
+}
 
 /// Returns the status of a call's error.
 ///
@@ -74,6 +97,7 @@ pub(crate) fn gave_up_message<E>(error: &RetryError<E>) -> String {
 /// |---|---|---|
 /// | [`LimitSetRefusal`] | as the limit's [`LimitSetDenied`], or as the [`BulkheadFull`]; a queue's is `UNAVAILABLE` | a second for a queue |
 /// | [`Denied`], [`LimitSetDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
+/// | [`Refusal`](damper_http::Refusal) | as the [`Limited`] in it; `INTERNAL` if the limit could not decide | |
 /// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
 /// | [`BulkheadFull`], which is the source of the status | `UNAVAILABLE` | a second |
 /// | [`NotAdmitted`], which is the source of the status | `UNAVAILABLE` | the gate's estimate, or a second |
@@ -189,6 +213,13 @@ impl<A: IntoStatus, B: IntoStatus> IntoStatus for Either<A, B> {
             Self::First(refusal) => refusal.into_status(),
             Self::Second(refusal) => refusal.into_status(),
         }
+    }
+}
+
+/// Returns the status of a limit's refusal. The error of a limit that could not decide is `INTERNAL`, without its source.
+impl IntoStatus for LimitRefusal {
+    fn into_status(self) -> Status {
+        status(code_of(self.kind()), &self, self.retry_after())
     }
 }
 

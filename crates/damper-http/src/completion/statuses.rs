@@ -3,7 +3,7 @@
 use super::{ClassifyResponse, ResponseHead};
 use crate::rate_limit::Refused;
 use crate::retry::unprocessed::is_unprocessed;
-use crate::wire;
+use crate::wire::{self, GRPC_STATUS};
 use alloc::boxed::Box;
 use core::error::Error;
 #[cfg(feature = "tonic")]
@@ -13,9 +13,7 @@ use damper_core::gate::{Ending, Verdict};
 use damper_core::internal::source_of;
 #[cfg(doc)]
 use damper_core::{deadline::DeadlineExceeded, is_refusal};
-use http::{HeaderMap, HeaderName, HeaderValue};
-
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+use http::{HeaderMap, HeaderValue};
 
 /// Says how a call ended by its status or its error.
 ///

@@ -1,6 +1,6 @@
 //! Functions for `damper-tonic`.
 
-pub use crate::rate_limit::grpc::{is_grpc_type, refusal_status, status};
+pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
 
 use crate::StackError;
 use crate::retry::unprocessed;

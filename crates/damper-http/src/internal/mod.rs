@@ -12,7 +12,7 @@ pub use crate::telemetry::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};
 pub use crate::telemetry::{LogSampler, Sample, millis};
 pub use crate::timed_body::BodyLimits;
 #[cfg(feature = "tonic")]
-pub use grpc::{is_grpc_type, is_unprocessed, is_unseen, reason_of, refusal_status, status};
+pub use grpc::{ask_limit, is_grpc_type, is_unprocessed, is_unseen, reason_of};
 
 use crate::{Head, TimedBody};
 use core::net::SocketAddr;

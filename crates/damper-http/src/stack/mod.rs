@@ -45,7 +45,7 @@ pub use error::StackError;
 pub(crate) use error::reason_of;
 pub use groups::{AttemptParts, CallParts, RepeatParts};
 pub use http_client::{HttpClient, HttpClientFuture};
-pub use part::{GatePart, LayerPart, NoPart};
+pub use part::{DeadlinePart, GatePart, LayerPart, NoPart};
 pub use part_error::PartError;
 pub use protocol::{HttpProtocol, StackProtocol};
 #[cfg(feature = "tokio")]
