@@ -4,7 +4,7 @@
 //! languages.
 
 use damper::http::{CircuitBreakerLayer, RateLimitLayer, Single};
-use damper::tonic::AtTrailers;
+use damper::tonic::{AtTrailers, PeerLayer};
 use damper::{BreakerConfig, CircuitOpen, Quota};
 use echo::Message;
 use echo::echo_client::EchoClient;
@@ -166,6 +166,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let limit = RateLimitLayer::per_client(Quota::per_minute(2).burst(3))
         .exempt(|head| head.uri.path() == "/damper.test.Health/Check");
     let server = Server::builder()
+        .layer(PeerLayer)
         .layer(limit)
         .add_service(EchoServer::new(Echoing::default()))
         .add_service(HealthServer::new(Echoing::default()))

@@ -7,7 +7,7 @@ mod support;
 
 use bytes::Bytes;
 use damper::http::{Head, Headers, PerClient, RateLimitLayer, RetryLayer};
-use damper::tonic::{GrpcRetries, IntoStatus, RateLimitInterceptor};
+use damper::tonic::{GrpcRetries, IntoStatus, PeerLayer, RateLimitInterceptor};
 use damper::{
     Bulkhead, CircuitBreaker, CircuitOpen, ClientAddress, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter,
     Retry,
@@ -210,11 +210,11 @@ async fn refusal_is_a_trailers_only_response() {
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "rate limit exceeded, and no wait helps\n");
 }
 
-/// tonic's server adds the peer's address itself.
+/// tonic's server tells the address of the peer.
 #[tokio::test]
 async fn peers_have_separate_limits() {
     let layer = per_client(Quota::per_minute(1).burst(2));
-    let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));
+    let server = serve(Server::builder().layer(PeerLayer).layer(layer).add_service(Upstream::default().echo()));
     // Two connections of one address share its limit.
     let mut clients = [LOCALHOST, LOCALHOST, NEIGHBOUR].map(|from| EchoClient::new(channel_from(from, server)));
     for (client, passes) in [(0, true), (1, true), (0, false), (1, false), (2, true), (2, true), (2, false)] {
@@ -230,7 +230,7 @@ async fn peers_over_tls_have_separate_limits() {
     let identity = Identity::from_pem(cert.pem(), signing_key.serialize_pem());
     let server = Server::builder().tls_config(ServerTlsConfig::new().identity(identity)).unwrap();
     let layer = per_client(Quota::per_minute(1).burst(1));
-    let server = serve(server.layer(layer).add_service(Upstream::default().echo()));
+    let server = serve(server.layer(PeerLayer).layer(layer).add_service(Upstream::default().echo()));
     let tls = ClientTlsConfig::new().domain_name("localhost").ca_certificate(Certificate::from_pem(cert.pem()));
     for from in [LOCALHOST, NEIGHBOUR] {
         let endpoint = Endpoint::from_shared(format!("https://{server}")).unwrap().local_address(Some(from.into()));
@@ -255,7 +255,7 @@ async fn missing_peer_is_an_internal_error() {
         let stream = listener.accept().await.map(|(stream, _)| stream);
         Some((stream, listener))
     });
-    let router = Server::builder().layer(layer).add_service(Upstream::default().echo());
+    let router = Server::builder().layer(PeerLayer).layer(layer).add_service(Upstream::default().echo());
     tokio::spawn(router.serve_with_incoming(incoming));
     let mut client = EchoClient::connect(format!("unix://{}", path.display())).await.unwrap();
     let status = call(&mut client).await.unwrap_err();
@@ -304,8 +304,8 @@ async fn full_method_is_a_key() {
 async fn layer_limits_one_service_of_a_router() {
     let (_, layer) = clocked(Quota::per_hour(1));
     let upstream = Upstream::default();
-    let router = Server::builder().add_service(layer.layer(upstream.echo())).add_service(upstream.health());
-    let server = serve(router);
+    let limited = PeerLayer.layer(layer.layer(upstream.echo()));
+    let server = serve(Server::builder().add_service(limited).add_service(upstream.health()));
     let mut client = client(server);
     call(&mut client).await.unwrap();
     assert_limited(&call(&mut client).await.unwrap_err());

@@ -51,7 +51,7 @@ impl<'a> Head<'a> {
     ///
     /// That is the address that the layer was made [for](super::RateLimitLayer::for_peer), or else the
     /// [`PeerAddress`](super::PeerAddress) among the extensions, or else axum's `ConnectInfo<SocketAddr>` (with the
-    /// feature `axum`) or the `TcpConnectInfo` of tonic's server (with the feature `tonic`).
+    /// feature `axum`).
     #[must_use]
     #[inline]
     pub fn peer(&self) -> Option<SocketAddr> {
@@ -77,11 +77,6 @@ impl<'a> Head<'a> {
         #[cfg(feature = "axum")]
         if let Some(axum::extract::ConnectInfo(address)) = self.extensions.get() {
             return Some(address);
-        }
-        // Connections over tonic's TLS carry it too.
-        #[cfg(feature = "tonic")]
-        if let Some(connection) = self.extensions.get::<tonic::transport::server::TcpConnectInfo>() {
-            return connection.remote_addr.as_ref();
         }
         None
     }

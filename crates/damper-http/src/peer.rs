@@ -29,7 +29,7 @@ impl fmt::Display for MissingPeer {
         f.write_str(
             "a limit per client address, and the request does not tell its peer's: with axum, serve \
              into_make_service_with_connect_info::<SocketAddr>() (and have damper's feature axum); with hyper, make \
-             the service with for_peer(address); with tonic, serve TCP (and have damper's feature tonic); else, add \
+             the service with for_peer(address); with tonic, serve TCP and add damper::tonic::PeerLayer outside; else, add \
              damper::http::PeerAddress to the request's extensions",
         )
     }

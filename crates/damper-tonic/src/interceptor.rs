@@ -1,6 +1,7 @@
 //! A limit as an interceptor.
 
 use crate::IntoStatus;
+use crate::peer::insert_peer;
 use core::fmt;
 use damper_http::{Limit, NoWait, RateLimitLayer, internal};
 use tonic::metadata::MetadataMap;
@@ -48,6 +49,7 @@ impl<L: Limit<Future = NoWait>> Interceptor for RateLimitInterceptor<L> {
         *request.method_mut() = http::Method::POST;
         *request.headers_mut() = metadata.into_headers();
         *request.extensions_mut() = extensions;
+        insert_peer(request.extensions_mut());
         if let Some(refusal) = internal::ask_limit(&self.layer, &request) {
             return Err(refusal.into_status());
         }

@@ -12,6 +12,7 @@
 //! # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
 //! use damper::Quota;
 //! use damper::http::RateLimitLayer;
+//! use damper::tonic::PeerLayer;
 //! # use tonic::{body::Body, server::NamedService};
 //! # #[derive(Clone)]
 //! # struct GreeterServer;
@@ -36,6 +37,7 @@
 //!     .exempt(|head| head.uri.path() == "/grpc.health.v1.Health/Check");
 //! let greetings = RateLimitLayer::by(|head| head.uri.path().to_owned(), Quota::per_second(500)); // each method
 //! tonic::transport::Server::builder()
+//!     .layer(PeerLayer) // the addresses of clients
 //!     .layer(each_client) // all services
 //!     .add_service(greetings.layer(GreeterServer)) // this one
 //!     .serve(([127, 0, 0, 1], 50_051).into())
@@ -44,8 +46,8 @@
 //! # }
 //! ```
 //!
-//! Metadata are headers ([`by_header`](damper_http::RateLimitLayer::by_header)), the full method is the path, and the
-//! address of the peer comes from tonic's server. A stream is limited when it is opened, and its messages are not.
+//! Metadata are headers ([`by_header`](damper_http::RateLimitLayer::by_header)), the full method is the path, and
+//! [`PeerLayer`] takes the address of the peer from tonic's server. A stream is limited when it is opened, and its messages are not.
 //!
 //! # Circuit breakers
 //!
@@ -85,7 +87,8 @@
 //!
 //! Deadlines are the layers of HTTP too. Around a server, [`DeadlineLayer`](damper_http::DeadlineLayer) reads `grpc-timeout`
 //! and answers `DEADLINE_EXCEEDED`; the handler finds the deadline in `request.extensions()`. Around a `Channel`,
-//! [`ClientDeadlineLayer`](damper_http::ClientDeadlineLayer) sends what is left of it. A deadline in
+//! [`ClientDeadlineLayer`](damper_http::ClientDeadlineLayer) sends what is left of it, and with `.protocol(Grpc::new())` its error is the
+//! status `DEADLINE_EXCEEDED`. A deadline in
 //! `request.extensions_mut()` bounds this call, as `request.set_timeout(duration)` does.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // | file | idea |
@@ -94,6 +97,9 @@
 // | `grpc_retries` | which calls are tried again, and how |
 // | `grpc_hints` | what a response says about the server's limit |
 // | `grpc` | all together, as the protocol of a client's stack |
+// | `grpc_endings` | how a call ended, by tonic's errors too |
+// | `transport` | what the errors of a `Channel` say about a call |
+// | `peer` | the address of a peer, as tonic's server tells it |
 // | `verdict` | what a status says about its server, and where a response has it |
 // | `status` | refusals as statuses, for handlers of yours too |
 // | `interceptor` | a limit as an interceptor |
@@ -105,16 +111,21 @@ extern crate std;
 
 mod at_trailers;
 mod grpc;
+mod grpc_endings;
 mod grpc_hints;
 mod grpc_retries;
 mod interceptor;
+mod peer;
 mod status;
+mod transport;
 mod verdict;
 
 pub use at_trailers::AtTrailers;
 pub use grpc::Grpc;
+pub use grpc_endings::GrpcEndings;
 pub use grpc_hints::GrpcHints;
 pub use grpc_retries::GrpcRetries;
 pub use interceptor::RateLimitInterceptor;
+pub use peer::{PeerLayer, PeerService};
 pub use status::{IntoStatus, status_of_refusal};
 pub use verdict::{rejection, unavailability};

@@ -268,3 +268,92 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> IntoStatus for RetryError<E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::fmt;
+    use core::future::ready;
+    use core::pin::pin;
+    use core::task::{Context, Poll, Waker};
+    use damper_core::gate::{Answer, AnswerOf, Ask, Gate, Never};
+    use damper_http::{ConcurrencyLayer, Head};
+    use http::{HeaderMap, Request, Response};
+    use tower::Service;
+
+    /// A gate that refuses each call like this.
+    #[derive(Clone, Debug)]
+    struct Refused {
+        kind: RefusalKind,
+        text: &'static str,
+        wait: Duration,
+    }
+
+    impl fmt::Display for Refused {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.text)
+        }
+    }
+
+    impl Error for Refused {}
+
+    impl Refusal for Refused {
+        fn kind(&self) -> RefusalKind {
+            self.kind
+        }
+
+        fn retry_after(&self) -> Option<Duration> {
+            Some(self.wait)
+        }
+    }
+
+    impl Gate for Refused {
+        type Permit = ();
+        type Refusal = Self;
+        type Wait = Never<(), Self>;
+    }
+
+    impl Ask<Head<'_>> for Refused {
+        fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
+            Answer::Refuse(self.clone())
+        }
+    }
+
+    /// Returns the headers with which a server's layer refuses a request.
+    fn headers_of(refusal: &Refused) -> HeaderMap {
+        let service = tower::service_fn(|_: Request<()>| {
+            ready(Ok::<_, core::convert::Infallible>(Response::new(tonic::body::Body::empty())))
+        });
+        let mut service = ConcurrencyLayer::new(refusal.clone()).layer(service);
+        let request = Request::post("/").header("content-type", "application/grpc").body(()).unwrap();
+        let Poll::Ready(Ok(response)) = pin!(service.call(request)).poll(&mut Context::from_waker(Waker::noop()))
+        else {
+            panic!("the gate answers at once")
+        };
+        response.headers().clone()
+    }
+
+    /// damper-http writes the headers of a refusal without tonic.
+    #[test]
+    fn servers_refuse_with_the_headers_of_tonics_status() {
+        let waits = [
+            Duration::ZERO,
+            Duration::from_nanos(1),
+            Duration::from_millis(1_500),
+            Duration::from_secs(127),
+            Duration::from_secs(3_600),
+            Duration::from_millis(2_147_483_648),
+            Duration::new(315_576_000_000, 999_999_999),
+            Duration::MAX,
+        ];
+        let long = "a".repeat(300).leak();
+        let texts = ["", "full", "100 % of \"a\" <b> {c} `d` #e?~", "voll: \u{20ac}\u{0}\n\u{7f}", long];
+        for kind in [RefusalKind::OverLimit, RefusalKind::Unavailable, RefusalKind::Failed] {
+            for (wait, text) in waits.into_iter().flat_map(|wait| texts.map(|text| (wait, text))) {
+                let refusal = Refused { kind, text, wait };
+                let expected = status(code_of(kind), &refusal, Some(wait)).into_http::<()>();
+                assert_eq!(&headers_of(&refusal), expected.headers(), "{refusal:?}");
+            }
+        }
+    }
+}

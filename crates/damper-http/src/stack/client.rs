@@ -559,18 +559,18 @@ impl<C, R, A, P> ClientStack<C, R, A, P> {
 type Paced<N> = PacingPart<PacingLayer<N, HttpHints, PaceOnly<TokioSleep>>>;
 
 /// The service inside of the parts.
-type Inside<S> = StackErrorService<S, OfTransport>;
+type Inside<S, P> = StackErrorService<S, OfTransport<P>>;
 
 impl<S, C, R, A, P> Layer<S> for ClientStack<C, R, A, P>
 where
-    A: PartGroup<Inside<S>, P>,
+    A: PartGroup<Inside<S, P>, P>,
     R: PartGroup<A::Service, P>,
     C: PartGroup<R::Service, P>,
 {
     type Service = StackErrorService<C::Service, OfStack<P>>;
 
     fn layer(&self, service: S) -> Self::Service {
-        let service = self.attempt.put_around(StackErrorService::new(service, OfTransport), &self.protocol);
+        let service = self.attempt.put_around(StackErrorService::new(service, OfTransport::new()), &self.protocol);
         let service = self.repeats.put_around(service, &self.protocol);
         StackErrorService::new(self.call.put_around(service, &self.protocol), OfStack::new())
     }
