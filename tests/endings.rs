@@ -10,7 +10,7 @@ use damper::concurrency::Outcome;
 use damper::gate::{self, Ending};
 use damper::http::{EveryStatus, ResponseHead, Statuses, TransientFailures};
 use damper::retry::Failure;
-use damper::tonic::{rejection, unavailability};
+use damper::tonic::{GrpcEndings, rejection, unavailability};
 use damper::{Bulkhead, CircuitBreaker, Deadline, Quota, RateLimiter, is_refusal};
 use http::{Response, StatusCode};
 use std::io;
@@ -196,13 +196,14 @@ fn timeouts_are_failures_by_deadline() {
 fn statuses_as_errors_are_overload_if_their_codes_are() {
     for code in (0..=16).map(Code::from) {
         let error = io::Error::other(Status::new(code, "no"));
-        let Judged { breaker, throttle, load, .. } = judged(&error);
+        let judged = GrpcEndings::judge(Err(&error));
+        let judged = (Verdict::from(&judged), judged.ending.is_accepted(), Outcome::from(&judged));
         let expected = match code {
             Code::DeadlineExceeded => (Verdict::DeadlineExceeded, Some(false), Outcome::Overloaded),
             Code::Unavailable => (Verdict::Failure, Some(false), Outcome::Overloaded),
             _ => (Verdict::Failure, Some(false), Outcome::Ignored),
         };
-        assert_eq!((breaker, throttle, load), expected, "{code:?}");
+        assert_eq!(judged, expected, "{code:?}");
     }
 }
 

@@ -918,12 +918,9 @@ async fn kind_of_a_refusal_gives_its_status() {
     let refusal = service.clone().oneshot(get("/")).await.unwrap();
     assert_eq!(refusal.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refusal.headers()["retry-after"], "3600");
-    #[cfg(feature = "tonic")]
-    {
-        let call = Request::post("/").header("content-type", "application/grpc").body(Empty::new()).unwrap();
-        let refusal = service.oneshot(call).await.unwrap();
-        assert_eq!((refusal.status(), &refusal.headers()["grpc-status"]), (StatusCode::OK, &"8".parse().unwrap()));
-    }
+    let call = Request::post("/").header("content-type", "application/grpc").body(Empty::new()).unwrap();
+    let refusal = service.oneshot(call).await.unwrap();
+    assert_eq!((refusal.status(), &refusal.headers()["grpc-status"]), (StatusCode::OK, &"8".parse().unwrap()));
 }
 
 /// With the two layers in either order.

@@ -5,7 +5,7 @@
 
 use allocation_counter::measure;
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, RateLimitLayer};
+use damper::http::{CircuitBreakerLayer, PeerAddress, RateLimitLayer};
 use damper::tonic::{AtTrailers, IntoStatus, unavailability};
 use damper::{BreakerConfig, CircuitBreaker, Quota};
 use http::{HeaderMap, Request, Response};
@@ -14,7 +14,6 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use tonic::transport::server::TcpConnectInfo;
 use tower::Service;
 
 /// A message and trailers, created before the count begins.
@@ -43,8 +42,7 @@ fn request() -> Prepared {
     let answer = Response::builder().header("content-type", "application/grpc").body(ScriptedBody { frames }).unwrap();
     let mut request = Request::post("https://Api.example.com/damper.test.Echo/Unary").body(Some(answer)).unwrap();
     request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
-    let remote_addr = Some(([192, 0, 2, 7], 5_000).into());
-    request.extensions_mut().insert(TcpConnectInfo { local_addr: None, remote_addr });
+    request.extensions_mut().insert(PeerAddress(([192, 0, 2, 7], 5_000).into()));
     request
 }
 

@@ -7,10 +7,8 @@ mod support;
 use damper::breaker::State;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
 use damper::gate::{AnswerOf, Ask, Gate, Never, Permit, Verdict};
-use damper::http::{
-    AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, EveryStatus, Head, client_stack,
-};
-use damper::tonic::{AtTrailers, Grpc, IntoStatus};
+use damper::http::{AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, client_stack};
+use damper::tonic::{AtTrailers, Grpc, GrpcEndings, IntoStatus};
 use damper::{BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use std::future::poll_fn;
@@ -330,7 +328,7 @@ fn statuses_and_timeouts_of_tonic_in_errors_are_signs_of_overload() {
         (Box::new(refusal.into_status()), Outcome::Ignored),
     ];
     for (error, outcome) in errors {
-        assert_eq!(Outcome::from(&EveryStatus::judge_boxed(Err(&error))), outcome, "{error:?}");
+        assert_eq!(Outcome::from(&GrpcEndings::judge_boxed(Err(&error))), outcome, "{error:?}");
     }
 }
 

@@ -10,7 +10,7 @@ mod support;
 
 use bytes::Bytes;
 use damper::http::{ClientDeadlineLayer, DeadlineLayer, TimeoutUnit};
-use damper::tonic::IntoStatus;
+use damper::tonic::{Grpc, IntoStatus};
 use damper::wire::{GRPC_TIMEOUT, grpc_timeout_in};
 use damper::{Deadline, DeadlineExceeded};
 use futures_util::future::BoxFuture;
@@ -204,7 +204,7 @@ async fn client_sends_the_smallest_remaining_time() {
 async fn client_cuts_off_calls_and_streams() {
     let service = Scripted(Arc::new(|_| Box::pin(pending())));
     let server = serve(Server::builder().add_service(EchoServer::new(service)));
-    let mut client = EchoClient::new(ClientDeadlineLayer::new(SHORT).layer(channel(server)));
+    let mut client = EchoClient::new(ClientDeadlineLayer::new(SHORT).protocol(Grpc::new()).layer(channel(server)));
 
     let status = client.unary(message("")).await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
@@ -248,7 +248,7 @@ async fn deadlines_are_propagated_as_in_the_vectors() {
         };
         let sent = Arc::new(Mutex::new(None));
         let recorded = Arc::clone(&sent);
-        let upstream = layer.layer(service_fn(move |request: Request<Empty<Bytes>>| {
+        let upstream = layer.protocol(Grpc::new()).layer(service_fn(move |request: Request<Empty<Bytes>>| {
             *recorded.lock().unwrap() = Some(grpc_timeout_in(request.headers()));
             ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())))
         }));

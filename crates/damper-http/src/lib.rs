@@ -69,8 +69,8 @@
 //! | all of these in the right order, around a client or before a server | [`client_stack`], [`server_stack`] | `tower` |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
 //! | a server that may have only so many calls in flight, and a client | [`ConcurrencyLayer`] or [`AdmissionLayer`], [`ClientConcurrencyLayer`] | `tower`, or `hyper`; `tokio` for the timer |
-//! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` |
-//! | a tonic client | [`client_stack`] with `.protocol(damper::tonic::Grpc::new())`; or [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())`, around [`ThrottleLayer`] with `.completion(damper::tonic::AtTrailers::rejections())` | `tonic` |
+//! | a tonic server | [`RateLimitLayer`] around all services or one | `tower`; `tonic` of `damper` |
+//! | a tonic client | [`client_stack`] with `.protocol(damper::tonic::Grpc::new())`; or [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())`, around [`ThrottleLayer`] with `.completion(damper::tonic::AtTrailers::rejections())` | `tower`; `tonic` of `damper` |
 //!
 //! A limiter protects the receiver of load, so it belongs on the server's side. A breaker protects the caller from a failing server, so it
 //! belongs on the client's side, outside of retries. A throttle spares an overloaded server the calls that it would reject, so it belongs
@@ -218,8 +218,8 @@ pub use retry::{
 #[cfg(feature = "tower")]
 pub use stack::{
     AttemptParts, AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, CallParts, ClientStack,
-    GatePart, HttpClient, HttpProtocol, LayerPart, NoPart, RepeatParts, RequestNotMade, ServerStack, StackError,
-    StackPart, StackProtocol, client_stack, server_stack,
+    DeadlinePart, GatePart, HttpClient, HttpProtocol, LayerPart, NoPart, PartErrors, RepeatParts, RequestNotMade,
+    ServerStack, StackError, StackPart, StackProtocol, client_stack, server_stack,
 };
 pub use target_host::TargetHost;
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};

@@ -1,9 +1,11 @@
 //! The protocol of a client's stack that speaks gRPC.
 
-use crate::status::{code_of, gave_up_message, unknown_status, usual_wait};
+use crate::status::{code_of, gave_up_message, status, unknown_status, usual_wait};
+use crate::transport::ending_of;
+use crate::verdict::retry_after;
 use crate::{AtTrailers, GrpcHints, GrpcRetries};
 use alloc::boxed::Box;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::error::Error;
 use core::fmt;
@@ -11,8 +13,8 @@ use core::iter::successors;
 use damper_core::gate::Ending;
 use damper_core::internal::{refusal_in, source_of};
 use damper_core::retry::{GaveUp, RetryError};
-use damper_http::internal::{reason_of, status};
-use damper_http::{StackError, StackPart, StackProtocol};
+use damper_http::internal::{reason_of, stack_error};
+use damper_http::{PartErrors, StackError, StackPart, StackProtocol};
 use tonic::{Code, Status, TimeoutExpired};
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -138,6 +140,16 @@ impl<V: Clone> StackProtocol for Grpc<V> {
         Box::new(status)
     }
 
+    /// Returns the message of a status, whose `Display` adds the description of its code.
+    fn message(error: &(dyn Error + 'static)) -> Option<String> {
+        let status = error.downcast_ref::<Status>().filter(|status| !status.message().is_empty())?;
+        Some(String::from(status.message()))
+    }
+
+    fn ending(error: &(dyn Error + 'static)) -> Option<Ending> {
+        ending_of(error)
+    }
+
     fn returned(error: StackError) -> StackError {
         if find_status(&error).is_some() {
             return error;
@@ -146,6 +158,14 @@ impl<V: Clone> StackProtocol for Grpc<V> {
         error.map_source(|source| {
             Box::new(Status::try_from_error(source).unwrap_or_else(|source| unknown_status(source, message)))
         })
+    }
+}
+
+/// Serves breakers and retries of gRPC.
+impl<V: Clone> PartErrors<Status> for Grpc<V> {
+    fn part_error(part: StackPart, status: Status) -> StackError {
+        let wait = retry_after(&status);
+        stack_error::<Self>(part, Box::new(status), wait)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::IntoStatus;
 use crate::grpc::is_of_transport;
+use crate::transport::{is_unprocessed, is_unseen};
 use crate::verdict::{PUSHBACK, code_of, retry_after, retry_after_in};
 use alloc::boxed::Box;
 use core::error::Error;
@@ -11,7 +12,6 @@ use core::str;
 use core::time::Duration;
 use damper_core::internal::source_of;
 use damper_core::retry::{AnyError, Failure, RetryError};
-use damper_http::internal::{is_unprocessed, is_unseen};
 use damper_http::wire::{self, GRPC_TIMEOUT};
 use damper_http::{BufferedBody, ClassifyFailure, GiveUp, Head, ResponseHead, RetryProtocol};
 use h2::Reason;

@@ -1,5 +1,6 @@
 //! A limit as an interceptor.
 
+use crate::IntoStatus;
 use core::fmt;
 use damper_http::{Limit, NoWait, RateLimitLayer, internal};
 use tonic::metadata::MetadataMap;
@@ -47,8 +48,8 @@ impl<L: Limit<Future = NoWait>> Interceptor for RateLimitInterceptor<L> {
         *request.method_mut() = http::Method::POST;
         *request.headers_mut() = metadata.into_headers();
         *request.extensions_mut() = extensions;
-        if let Some(status) = internal::refusal_status(&self.layer, &request) {
-            return Err(status);
+        if let Some(refusal) = internal::ask_limit(&self.layer, &request) {
+            return Err(refusal.into_status());
         }
         let (parts, ()) = request.into_parts();
         Ok(Request::from_parts(MetadataMap::from_headers(parts.headers), parts.extensions, ()))

@@ -85,7 +85,8 @@
 //!
 //! Deadlines are the layers of HTTP too. Around a server, [`DeadlineLayer`](damper_http::DeadlineLayer) reads `grpc-timeout`
 //! and answers `DEADLINE_EXCEEDED`; the handler finds the deadline in `request.extensions()`. Around a `Channel`,
-//! [`ClientDeadlineLayer`](damper_http::ClientDeadlineLayer) sends what is left of it. A deadline in
+//! [`ClientDeadlineLayer`](damper_http::ClientDeadlineLayer) sends what is left of it, and with `.protocol(Grpc::new())` its error is the
+//! status `DEADLINE_EXCEEDED`. A deadline in
 //! `request.extensions_mut()` bounds this call, as `request.set_timeout(duration)` does.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // | file | idea |
@@ -94,6 +95,8 @@
 // | `grpc_retries` | which calls are tried again, and how |
 // | `grpc_hints` | what a response says about the server's limit |
 // | `grpc` | all together, as the protocol of a client's stack |
+// | `grpc_endings` | how a call ended, by tonic's errors too |
+// | `transport` | what the errors of a `Channel` say about a call |
 // | `verdict` | what a status says about its server, and where a response has it |
 // | `status` | refusals as statuses, for handlers of yours too |
 // | `interceptor` | a limit as an interceptor |
@@ -105,14 +108,17 @@ extern crate std;
 
 mod at_trailers;
 mod grpc;
+mod grpc_endings;
 mod grpc_hints;
 mod grpc_retries;
 mod interceptor;
 mod status;
+mod transport;
 mod verdict;
 
 pub use at_trailers::AtTrailers;
 pub use grpc::Grpc;
+pub use grpc_endings::GrpcEndings;
 pub use grpc_hints::GrpcHints;
 pub use grpc_retries::GrpcRetries;
 pub use interceptor::RateLimitInterceptor;

@@ -1,11 +1,13 @@
 //! Refusals as statuses, for handlers of yours.
 
 use crate::grpc::find_status;
+use crate::verdict::PUSHBACK_KEY;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::error::Error;
+use core::fmt::Display;
 use core::iter::successors;
 use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
@@ -17,12 +19,33 @@ use damper_core::is_refusal;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
 use damper_core::throttle::{PaceTooSlow, Throttled};
-use damper_http::Limited;
-use damper_http::internal::{reason_of, status};
+use damper_http::internal::reason_of;
+use damper_http::{Limited, Refusal as LimitRefusal};
+use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
 
 /// The wait for a probe or a call to end, whose duration is unknown.
 pub(crate) const A_SECOND: Duration = Duration::from_secs(1);
+
+/// Returns a refusal as a status, with the wait as a `google.rpc.RetryInfo`.
+///
+/// A limit's wait is also its pushback, which gRPC's own clients read if `RESOURCE_EXHAUSTED` is among the codes that they retry. They do
+/// not read the details. To HTTP the status is a `200 OK`, which caches must not store.
+pub(crate) fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>) -> Status {
+    let message = refusal.to_string();
+    let mut status = match retry_after {
+        Some(wait) => Status::with_error_details(code, message, ErrorDetails::with_retry_info(Some(wait))),
+        None => Status::new(code, message),
+    };
+    if code == Code::ResourceExhausted
+        && let Some(millis) = retry_after.and_then(|wait| i32::try_from(wait.as_nanos().div_ceil(1_000_000)).ok())
+    {
+        status.metadata_mut().insert(PUSHBACK_KEY, millis.into());
+    }
+    status.metadata_mut().insert("cache-control", MetadataValue::from_static("no-store"));
+    status
+}
 
 /// Returns the status of a call's error.
 ///
@@ -74,6 +97,7 @@ pub(crate) fn gave_up_message<E>(error: &RetryError<E>) -> String {
 /// |---|---|---|
 /// | [`LimitSetRefusal`] | as the limit's [`LimitSetDenied`], or as the [`BulkheadFull`]; a queue's is `UNAVAILABLE` | a second for a queue |
 /// | [`Denied`], [`LimitSetDenied`], [`Limited`] | `RESOURCE_EXHAUSTED` | the wait; absent if no wait helps |
+/// | [`Refusal`](damper_http::Refusal) | as the [`Limited`] in it; `INTERNAL` if the limit could not decide | |
 /// | [`CircuitOpen`], which is the source of the status | `UNAVAILABLE` | the time until the next probe, or a second |
 /// | [`BulkheadFull`], which is the source of the status | `UNAVAILABLE` | a second |
 /// | [`NotAdmitted`], which is the source of the status | `UNAVAILABLE` | the gate's estimate, or a second |
@@ -192,6 +216,13 @@ impl<A: IntoStatus, B: IntoStatus> IntoStatus for Either<A, B> {
     }
 }
 
+/// Returns the status of a limit's refusal. The error of a limit that could not decide is `INTERNAL`, without its source.
+impl IntoStatus for LimitRefusal {
+    fn into_status(self) -> Status {
+        status(code_of(self.kind()), &self, self.retry_after())
+    }
+}
+
 impl IntoStatus for Limited {
     fn into_status(self) -> Status {
         status(Code::ResourceExhausted, &self, self.retry_after())
@@ -234,6 +265,95 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> IntoStatus for RetryError<E> {
                 status
             }
             (_, Some(error)) => status_of(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::fmt;
+    use core::future::ready;
+    use core::pin::pin;
+    use core::task::{Context, Poll, Waker};
+    use damper_core::gate::{Answer, AnswerOf, Ask, Gate, Never};
+    use damper_http::{ConcurrencyLayer, Head};
+    use http::{HeaderMap, Request, Response};
+    use tower::Service;
+
+    /// A gate that refuses each call like this.
+    #[derive(Clone, Debug)]
+    struct Refused {
+        kind: RefusalKind,
+        text: &'static str,
+        wait: Duration,
+    }
+
+    impl fmt::Display for Refused {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.text)
+        }
+    }
+
+    impl Error for Refused {}
+
+    impl Refusal for Refused {
+        fn kind(&self) -> RefusalKind {
+            self.kind
+        }
+
+        fn retry_after(&self) -> Option<Duration> {
+            Some(self.wait)
+        }
+    }
+
+    impl Gate for Refused {
+        type Permit = ();
+        type Refusal = Self;
+        type Wait = Never<(), Self>;
+    }
+
+    impl Ask<Head<'_>> for Refused {
+        fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
+            Answer::Refuse(self.clone())
+        }
+    }
+
+    /// Returns the headers with which a server's layer refuses a request.
+    fn headers_of(refusal: &Refused) -> HeaderMap {
+        let service = tower::service_fn(|_: Request<()>| {
+            ready(Ok::<_, core::convert::Infallible>(Response::new(tonic::body::Body::empty())))
+        });
+        let mut service = ConcurrencyLayer::new(refusal.clone()).layer(service);
+        let request = Request::post("/").header("content-type", "application/grpc").body(()).unwrap();
+        let Poll::Ready(Ok(response)) = pin!(service.call(request)).poll(&mut Context::from_waker(Waker::noop()))
+        else {
+            panic!("the gate answers at once")
+        };
+        response.headers().clone()
+    }
+
+    /// damper-http writes the headers of a refusal without tonic.
+    #[test]
+    fn servers_refuse_with_the_headers_of_tonics_status() {
+        let waits = [
+            Duration::ZERO,
+            Duration::from_nanos(1),
+            Duration::from_millis(1_500),
+            Duration::from_secs(127),
+            Duration::from_secs(3_600),
+            Duration::from_millis(2_147_483_648),
+            Duration::new(315_576_000_000, 999_999_999),
+            Duration::MAX,
+        ];
+        let long = "a".repeat(300).leak();
+        let texts = ["", "full", "100 % of \"a\" <b> {c} `d` #e?~", "voll: \u{20ac}\u{0}\n\u{7f}", long];
+        for kind in [RefusalKind::OverLimit, RefusalKind::Unavailable, RefusalKind::Failed] {
+            for (wait, text) in waits.into_iter().flat_map(|wait| texts.map(|text| (wait, text))) {
+                let refusal = Refused { kind, text, wait };
+                let expected = status(code_of(kind), &refusal, Some(wait)).into_http::<()>();
+                assert_eq!(&headers_of(&refusal), expected.headers(), "{refusal:?}");
+            }
         }
     }
 }

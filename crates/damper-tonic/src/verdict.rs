@@ -11,7 +11,8 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
-pub(super) const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+pub(super) const PUSHBACK_KEY: &str = "grpc-retry-pushback-ms";
+pub(super) const PUSHBACK: HeaderName = HeaderName::from_static(PUSHBACK_KEY);
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
 /// Says how a call with this code ended, for a breaker.

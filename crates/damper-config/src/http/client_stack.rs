@@ -148,7 +148,7 @@ where
         let attempt = settings.deadline.attempt_timeout().map(AttemptTimeoutLayer::new);
         client_stack()
             .protocol(protocol.clone())
-            .deadline_layer(deadline.named(name))
+            .deadline_layer(deadline.named(name).protocol(protocol.clone()))
             .breakers(breakers.clone())
             .retry_layer(retry)
             .pacing_layer(OptionalLayer::new(pacing, StackPart::Pacing))

@@ -1,7 +1,6 @@
 //! A layer of a client's stack that is on or off.
 
-use damper_http::internal::PartError;
-use damper_http::{StackError, StackPart, StackProtocol};
+use damper_http::{PartErrors, StackError, StackPart};
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::marker::PhantomData;
@@ -60,9 +59,9 @@ enum Choice<W, S, P> {
 
 impl<W, S, P, R> Service<R> for OptionalService<W, S, P>
 where
-    W: Service<R, Response = S::Response, Error: PartError>,
+    W: Service<R, Response = S::Response>,
     S: Service<R, Error = StackError>,
-    P: StackProtocol,
+    P: PartErrors<W::Error>,
 {
     type Response = S::Response;
     type Error = StackError;
@@ -72,7 +71,7 @@ where
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StackError>> {
         match &mut self.0 {
             Choice::Part { service, part, .. } => {
-                service.poll_ready(context).map_err(|error| error.into_stack_error::<P>(*part))
+                service.poll_ready(context).map_err(|error| P::part_error(*part, error))
             }
             Choice::Absent { service } => service.poll_ready(context),
         }
@@ -126,8 +125,7 @@ impl<W, S, P, T, E> Future for OptionalFuture<W, S, P>
 where
     W: Future<Output = Result<T, E>>,
     S: Future<Output = Result<T, StackError>>,
-    E: PartError,
-    P: StackProtocol,
+    P: PartErrors<E>,
 {
     type Output = Result<T, StackError>;
 
@@ -135,7 +133,7 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project() {
             OptionalProjection::Part { future, part, .. } => {
-                future.poll(context).map_err(|error| error.into_stack_error::<P>(*part))
+                future.poll(context).map_err(|error| P::part_error(*part, error))
             }
             OptionalProjection::Absent { future } => future.poll(context),
         }

@@ -3,19 +3,13 @@
 use super::{ClassifyResponse, ResponseHead};
 use crate::rate_limit::Refused;
 use crate::retry::unprocessed::is_unprocessed;
-use crate::wire;
+use crate::wire::{self, GRPC_STATUS};
 use alloc::boxed::Box;
 use core::error::Error;
-#[cfg(feature = "tonic")]
-use core::iter::successors;
 use damper_core::gate::{Ending, Verdict};
-#[cfg(feature = "tonic")]
-use damper_core::internal::source_of;
 #[cfg(doc)]
 use damper_core::{deadline::DeadlineExceeded, is_refusal};
-use http::{HeaderMap, HeaderName, HeaderValue};
-
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+use http::{HeaderMap, HeaderValue};
 
 /// Says how a call ended by its status or its error.
 ///
@@ -27,8 +21,8 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// | a head | that of its [status](Ending::of_status) |
 /// | one of 4xx or 5xx that a layer of damper made in this process: it has a [`Refused`] in its extensions | [`NotSent`](Ending::NotSent) |
 /// | an error that is a [refusal](is_refusal) of damper's own, or a request that could not be made | [`NotSent`](Ending::NotSent) |
-/// | an error with a [`DeadlineExceeded`] or an `AttemptTimedOut` among its sources; with the feature `tonic`, tonic's `TimeoutExpired` or a `Status` of `DEADLINE_EXCEEDED` | [`TimedOut`](Ending::TimedOut) |
-/// | with the feature `tonic`: an error with a `Status` of `UNAVAILABLE` among its sources | [`Unavailable`](Ending::Unavailable) |
+/// | an error with a [`DeadlineExceeded`] or an `AttemptTimedOut` among its sources | [`TimedOut`](Ending::TimedOut) |
+/// | an error in a [stack](crate::client_stack) whose protocol [knows](crate::StackProtocol::ending) it, as gRPC knows a status | that ending |
 /// | any other error | [`Broken`](Ending::Broken) |
 ///
 /// The `Retry-After` of a 429 or a 5xx is the verdict's [`retry_after`](Verdict::retry_after).
@@ -167,24 +161,12 @@ fn ending_of_error(error: &(dyn Error + 'static)) -> Ending {
     if crate::AttemptTimedOut::find_in(error).is_some() {
         return Ending::TimedOut;
     }
-    #[cfg(feature = "tonic")]
-    if let Some(ending) = successors(Some(error), |&error| source_of(error)).find_map(ending_of_tonic) {
+    // A protocol over HTTP has errors of its own.
+    #[cfg(feature = "tower")]
+    if let Some(ending) = crate::StackError::find_in(error).and_then(crate::StackError::ending) {
         return ending;
     }
     ending
-}
-
-/// Returns the ending that tonic's timeout or status tells; `None` for another error.
-///
-/// tonic also gives its own errors of transport a code, such as `UNKNOWN`. So all other codes are broken connections.
-#[cfg(feature = "tonic")]
-fn ending_of_tonic(error: &(dyn Error + 'static)) -> Option<Ending> {
-    if error.is::<tonic::TimeoutExpired>() {
-        return Some(Ending::TimedOut);
-    }
-    let status = error.downcast_ref::<tonic::Status>()?;
-    let ending = Ending::of_grpc_code(status.code() as u32);
-    Some(if ending.is_overload() { ending } else { Ending::Broken })
 }
 
 /// Returns the ending by the status of gRPC in these headers or trailers, if there is one.

@@ -8,7 +8,6 @@ use crate::completion::{
 };
 use crate::deadline::RequestDeadline;
 use crate::rate_limit::Refused;
-#[cfg(feature = "tonic")]
 use crate::rate_limit::grpc;
 use crate::rate_limit::refusal_body::RefusalBody;
 use crate::telemetry::{ConcurrencyTelemetry, Observe};
@@ -37,7 +36,7 @@ use http::{Request, Response, StatusCode};
 /// A request over the limit gets `503 Service Unavailable` at once, or after a [wait](Self::waiting).
 ///
 /// The refusal carries `Retry-After` (whole [seconds](Self::retry_after), rounded up), and a line of text or the [body](Self::body)
-/// that you choose. The request's body is not read, and the service is not called. With the feature `tonic`, a gRPC request gets the
+/// that you choose. The request's body is not read, and the service is not called. A gRPC request gets the
 /// status `UNAVAILABLE`, with the wait as a `google.rpc.RetryInfo`. A limit of yours may refuse with another
 /// [kind](damper_core::gate::RefusalKind), which gives the status.
 ///
@@ -553,9 +552,8 @@ where
         let head = Head::of(request);
         telemetry.refused(&head, &refusal);
         let wait = refusal.retry_after().unwrap_or(*retry_after);
-        #[cfg(feature = "tonic")]
-        if grpc::is_grpc(&head) {
-            return Box::new(Refused::mark(grpc::refusal(&head, refusal.kind(), &refusal, wait)));
+        if let Some(content_type) = grpc::grpc_type(&head) {
+            return Box::new(Refused::mark(grpc::refusal(content_type, refusal.kind(), &refusal, Some(wait))));
         }
         let status = StatusCode::from_u16(refusal.kind().http_status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         let mut response = Refused::mark(body.response(&head, status, &refusal));

@@ -1,8 +1,9 @@
 //! A body that ends at a deadline.
 
 use super::expiry::BoxedSleep;
-use super::{Bounds, BoxError, Expiry, Protocol};
+use super::{Bounds, BoxError, DeadlineError, Expiry, Protocol};
 use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
+use alloc::boxed::Box;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -33,30 +34,27 @@ pub(super) enum End {
     /// At a server: trailers if the protocol has a status in them, else an error.
     Served(Protocol),
     /// At a client: an error.
-    Called(Protocol),
+    Called(DeadlineError),
 }
 
 impl End {
     #[cold]
     fn frame<D>(&self, exceeded: DeadlineExceeded) -> Result<Frame<D>, BoxError> {
         match self {
-            #[cfg(feature = "tonic")]
             Self::Served(protocol) => match protocol.trailers(exceeded) {
                 Some(trailers) => Ok(Frame::trailers(trailers)),
-                None => Err(alloc::boxed::Box::new(exceeded)),
+                None => Err(Box::new(exceeded)),
             },
-            #[cfg(not(feature = "tonic"))]
-            Self::Served(protocol) => Err(protocol.error(exceeded)),
-            Self::Called(protocol) => Err(protocol.error(exceeded)),
+            Self::Called(error) => Err(error(exceeded)),
         }
     }
 }
 
 impl<B, S: Sleep> DeadlineBody<B, S> {
     /// Wraps a body in the deadline of its call.
-    pub(super) fn new(body: B, bounds: Bounds<S>, end: impl FnOnce(Protocol) -> End) -> Self {
-        let Bounds { deadline, sleep, protocol, telemetry } = bounds;
-        Self { body: Some(body), expiry: Expiry::new(deadline, BoxedSleep(sleep)), end: end(protocol), telemetry }
+    pub(super) fn new<P>(body: B, bounds: Bounds<S, P>, end: impl FnOnce(P) -> End) -> Self {
+        let Bounds { deadline, sleep, report, telemetry } = bounds;
+        Self { body: Some(body), expiry: Expiry::new(deadline, BoxedSleep(sleep)), end: end(report), telemetry }
     }
 }
 
@@ -68,7 +66,7 @@ impl<B, S: Sleep + Default> Default for DeadlineBody<B, S> {
         Self {
             body: None,
             expiry: Expiry::new(Deadline::NEVER, BoxedSleep(S::default())),
-            end: End::Called(Protocol::Http),
+            end: End::Served(Protocol::Http),
             telemetry: DeadlineTelemetry::of_client("default"),
         }
     }

@@ -1,13 +1,17 @@
 //! The client's layer of deadlines: finds the deadline of a request and sends the time left.
 
 use super::{
-    Answer, Bounds, BoxError, DeadlineBody, DeadlineService, End, Over, Protocol, SentTimeout, Side, TimeoutHeader,
-    TimeoutUnit, Timeouts,
+    Answer, Bounds, BoundsOf, BoxError, DeadlineBody, DeadlineService, End, Over, Protocol, SentTimeout, Side,
+    TimeoutHeader, TimeoutUnit, Timeouts,
 };
 use crate::Head;
+#[cfg(feature = "tower")]
+use crate::stack::{StackPart, StackProtocol};
 use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
+use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
+use damper_core::deadline::DeadlineExceeded;
 use damper_core::internal::exceeded;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
@@ -20,13 +24,13 @@ use http::{HeaderName, Request, Response};
 /// the request carries already, such as that of tonic's `Request::set_timeout`. It covers the call and the body of its
 /// response. The layer puts it into the request's extensions, where inner layers find it.
 ///
-/// The server gets the time left minus a [margin](Self::margin), in the [header](Self::header) that you choose. With the feature `tonic`, a
-/// gRPC request carries it in `grpc-timeout`. Nothing is sent once the time is spent. A [`RetryLayer`](crate::RetryLayer) inside updates
+/// The server gets the time left minus a [margin](Self::margin), in the [header](Self::header) that you choose. A gRPC
+/// request carries it in `grpc-timeout`. Nothing is sent once the time is spent. A [`RetryLayer`](crate::RetryLayer) inside updates
 /// the header for each attempt.
 ///
 /// The error of a call that took too long has a [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its sources, see
-/// [`find_in`](damper_core::DeadlineExceeded::find_in). In gRPC it is the status `DEADLINE_EXCEEDED`. The service's own
-/// errors are boxed.
+/// [`find_in`](damper_core::DeadlineExceeded::find_in). With the [protocol](Self::protocol) gRPC it is the status `DEADLINE_EXCEEDED`. The
+/// service's own errors are boxed.
 ///
 /// Put it outside of all other layers of a client, so that retries and waits share the one deadline.
 ///
@@ -70,8 +74,12 @@ pub struct ClientDeadlineLayer<S> {
     timeouts: Timeouts,
     margin: Duration,
     sleep: S,
+    error: DeadlineError,
     telemetry: DeadlineTelemetry,
 }
+
+/// Makes the caller's error of a call that has ended at its deadline.
+pub(crate) type DeadlineError = fn(DeadlineExceeded) -> BoxError;
 
 #[cfg(feature = "tokio")]
 impl ClientDeadlineLayer<TokioSleep> {
@@ -79,7 +87,7 @@ impl ClientDeadlineLayer<TokioSleep> {
     ///
     /// It sleeps by tokio's timer.
     ///
-    /// The timeout is sent to the server only with a [header](Self::header), or, with the feature `tonic`, in gRPC.
+    /// The timeout is sent to the server only with a [header](Self::header), or in gRPC.
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         Self::sleeping_by(timeout, TokioSleep)
@@ -108,7 +116,8 @@ impl<S> ClientDeadlineLayer<S> {
     }
 
     fn with_timeouts(timeouts: Timeouts, sleep: S) -> Self {
-        Self { timeouts, margin: Duration::ZERO, sleep, telemetry: DeadlineTelemetry::of_client("default") }
+        let telemetry = DeadlineTelemetry::of_client("default");
+        Self { timeouts, margin: Duration::ZERO, sleep, error: |exceeded| Box::new(exceeded), telemetry }
     }
 
     /// Sets the header that carries the time left, as a whole number. Default: none, so nothing is sent.
@@ -126,6 +135,22 @@ impl<S> ClientDeadlineLayer<S> {
     #[must_use]
     pub fn margin(mut self, margin: Duration) -> Self {
         self.margin = margin;
+        self
+    }
+
+    /// Sets the protocol of the error of a call that took too long. Default: HTTP.
+    ///
+    /// For gRPC, pass `damper::tonic::Grpc::new()`. A generated client turns any other error than a status into `UNKNOWN`.
+    #[cfg(feature = "tower")]
+    #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "a setter takes a value, as those of a stack do")]
+    pub fn protocol<P: StackProtocol>(self, _protocol: P) -> Self {
+        self.with_errors_of::<P>()
+    }
+
+    #[cfg(feature = "tower")]
+    pub(crate) fn with_errors_of<P: StackProtocol>(mut self) -> Self {
+        self.error = |exceeded| P::ended(StackPart::Deadline, Box::new(exceeded));
         self
     }
 
@@ -155,9 +180,10 @@ impl<S: Clone, T> tower_layer::Layer<T> for ClientDeadlineLayer<S> {
 
 impl<S: Sleep + Clone> Side for ClientDeadlineLayer<S> {
     type Sleep = S;
+    type Report = DeadlineError;
 
     #[inline]
-    fn begin<B>(&self, request: &mut Request<B>) -> Result<Bounds<S>, Over> {
+    fn begin<B>(&self, request: &mut Request<B>) -> Result<BoundsOf<Self>, Over<DeadlineError>> {
         let head = Head::of(request);
         let protocol = Protocol::of(&head);
         let deadline = self.timeouts.deadline(&head, &protocol);
@@ -166,15 +192,15 @@ impl<S: Sleep + Clone> Side for ClientDeadlineLayer<S> {
             if left.is_zero() {
                 let exceeded = exceeded(&deadline);
                 self.telemetry.record_exceeded(DeadlineStage::Departure, &exceeded);
-                return Err(Over { exceeded, protocol, stage: DeadlineStage::Departure });
+                return Err(Over { exceeded, report: self.error, stage: DeadlineStage::Departure });
             }
             let header = self.timeouts.header.clone();
             protocol.write_timeout(request.headers_mut(), header.as_ref(), left);
             request.extensions_mut().insert(deadline);
-            let sent = SentTimeout { deadline, margin: self.margin, protocol: protocol.clone(), header };
+            let sent = SentTimeout { deadline, margin: self.margin, protocol, header };
             request.extensions_mut().insert(sent);
         }
-        Ok(Bounds { deadline, sleep: self.sleep.clone(), protocol, telemetry: self.telemetry.clone() })
+        Ok(Bounds { deadline, sleep: self.sleep.clone(), report: self.error, telemetry: self.telemetry.clone() })
     }
 }
 
@@ -182,12 +208,12 @@ impl<S: Sleep + Clone, R, E: Into<BoxError>> Answer<R, E> for ClientDeadlineLaye
     type Body = DeadlineBody<R, S>;
     type Error = BoxError;
 
-    fn in_time(result: Result<Response<R>, E>, bounds: Bounds<S>) -> Result<Response<Self::Body>, BoxError> {
+    fn in_time(result: Result<Response<R>, E>, bounds: BoundsOf<Self>) -> Result<Response<Self::Body>, BoxError> {
         Ok(result.map_err(Into::into)?.map(|body| DeadlineBody::new(body, bounds, End::Called)))
     }
 
-    fn over(Over { exceeded, protocol, .. }: Over) -> Result<Response<Self::Body>, BoxError> {
-        Err(protocol.error(exceeded))
+    fn over(Over { exceeded, report, .. }: Over<DeadlineError>) -> Result<Response<Self::Body>, BoxError> {
+        Err(report(exceeded))
     }
 
     fn not_ready(error: E) -> BoxError {

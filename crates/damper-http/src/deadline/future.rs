@@ -1,6 +1,6 @@
 //! The calls of a service with deadlines.
 
-use super::{Answer, Bounds, Expiry, Over, Protocol, Side};
+use super::{Answer, Bounds, BoundsOf, Expiry, Over, Side};
 use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
 use core::fmt;
 use core::pin::Pin;
@@ -13,28 +13,28 @@ pin_project! {
     #[must_use = "futures do nothing unless they are polled"]
     pub struct DeadlineFuture<F, L: Side> {
         #[pin]
-        state: DeadlineCall<F, L::Sleep>,
+        state: DeadlineCall<F, L::Sleep, L::Report>,
     }
 }
 
 pin_project! {
     #[project = DeadlineCallProjection]
-    enum DeadlineCall<F, S: damper_core::time::Sleep> {
-        Called { #[pin] future: F, #[pin] expiry: Expiry<S>, protocol: Protocol, telemetry: DeadlineTelemetry },
+    enum DeadlineCall<F, S: damper_core::time::Sleep, P> {
+        Called { #[pin] future: F, #[pin] expiry: Expiry<S>, report: P, telemetry: DeadlineTelemetry },
         // `Some` until it is taken.
-        Over { over: Option<Over> },
+        Over { over: Option<Over<P>> },
     }
 }
 
 impl<F, L: Side> DeadlineFuture<F, L> {
     #[inline]
-    pub(super) fn call(future: F, bounds: Bounds<L::Sleep>) -> Self {
-        let Bounds { deadline, sleep, protocol, telemetry } = bounds;
-        Self { state: DeadlineCall::Called { future, expiry: Expiry::new(deadline, sleep), protocol, telemetry } }
+    pub(super) fn call(future: F, bounds: BoundsOf<L>) -> Self {
+        let Bounds { deadline, sleep, report, telemetry } = bounds;
+        Self { state: DeadlineCall::Called { future, expiry: Expiry::new(deadline, sleep), report, telemetry } }
     }
 
     #[cold]
-    pub(super) fn over(over: Over) -> Self {
+    pub(super) fn over(over: Over<L::Report>) -> Self {
         Self { state: DeadlineCall::Over { over: Some(over) } }
     }
 }
@@ -49,13 +49,13 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
         let over = match state.as_mut().project() {
-            DeadlineCallProjection::Called { future, expiry, protocol, telemetry } => {
+            DeadlineCallProjection::Called { future, expiry, report, telemetry } => {
                 let exceeded = match future.poll(context) {
                     Poll::Ready(result) => match expiry.check() {
                         Ok(()) => {
                             let (deadline, sleep) = expiry.parts();
-                            let (sleep, protocol, telemetry) = (sleep.clone(), protocol.clone(), telemetry.clone());
-                            return Poll::Ready(L::in_time(result, Bounds { deadline, sleep, protocol, telemetry }));
+                            let (sleep, report, telemetry) = (sleep.clone(), report.clone(), telemetry.clone());
+                            return Poll::Ready(L::in_time(result, Bounds { deadline, sleep, report, telemetry }));
                         }
                         // A result after the deadline is discarded, even if it is ready.
                         Err(exceeded) => exceeded,
@@ -63,7 +63,7 @@ where
                     Poll::Pending => ready!(expiry.poll_exceeded(context)),
                 };
                 telemetry.record_exceeded(DeadlineStage::Response, &exceeded);
-                Over { exceeded, protocol: protocol.clone(), stage: DeadlineStage::Response }
+                Over { exceeded, report: report.clone(), stage: DeadlineStage::Response }
             }
             DeadlineCallProjection::Over { over } => match over.take() {
                 Some(over) => over,

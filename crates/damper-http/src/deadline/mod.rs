@@ -14,7 +14,7 @@
 // | `timeouts` | the deadline of a request: from header, default and extensions |
 // | `timeout_header` | a timeout as a number in a header of the user's choosing |
 // | `instant_header` | a deadline as an instant in such a header, and whether to believe it |
-// | `protocol` | how HTTP and gRPC carry a timeout and report that it has passed |
+// | `protocol` | how HTTP and gRPC carry a timeout, and how a server reports that it has passed |
 // | `expiry` | sleeps until a deadline |
 // | `body` | a body that ends at a deadline |
 
@@ -34,6 +34,7 @@ mod timeouts;
 
 use body::{DeadlineBody, End};
 pub use client::ClientDeadlineLayer;
+pub(crate) use client::DeadlineError;
 pub(crate) use expiry::Expiry;
 use future::DeadlineFuture;
 use instant_header::InstantHeader;
@@ -42,7 +43,7 @@ pub use request_deadline::RequestDeadline;
 pub(crate) use sent_timeout::SentTimeout;
 pub use server::DeadlineLayer;
 pub use service::DeadlineService;
-use side::{Answer, Bounds, Over, Side};
+use side::{Answer, Bounds, BoundsOf, Over, Side};
 use timeout_header::TimeoutHeader;
 pub use timeout_header::TimeoutUnit;
 use timeouts::Timeouts;

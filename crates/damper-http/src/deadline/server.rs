@@ -1,8 +1,8 @@
 //! The server's layer of deadlines: finds the deadline of a request and enforces it.
 
 use super::{
-    Answer, Bounds, BoxError, DeadlineBody, DeadlineService, End, InstantHeader, Over, Protocol, Side, TimeoutHeader,
-    TimeoutUnit, Timeouts,
+    Answer, Bounds, BoundsOf, BoxError, DeadlineBody, DeadlineService, End, InstantHeader, Over, Protocol, Side,
+    TimeoutHeader, TimeoutUnit, Timeouts,
 };
 use crate::rate_limit::Refused;
 use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
@@ -30,7 +30,7 @@ use http::{HeaderName, Request, Response};
 /// | before the response | `504 Gateway Timeout`; the service's future is dropped |
 /// | while the body streams | the data so far, and then a broken connection or stream; the service's body is dropped |
 ///
-/// The client's timeout is in the [header](Self::header) that you choose. With the feature `tonic`, a gRPC request carries it in
+/// The client's timeout is in the [header](Self::header) that you choose. A gRPC request carries it in
 /// `grpc-timeout`, and the response is the status `DEADLINE_EXCEEDED`, in the trailers of a body that has begun. Without a valid timeout,
 /// the server's own applies. So a client can shorten it, but never lengthen it.
 ///
@@ -193,9 +193,10 @@ impl<S: Clone, T> tower_layer::Layer<T> for DeadlineLayer<S> {
 
 impl<S: Sleep + Clone> Side for DeadlineLayer<S> {
     type Sleep = S;
+    type Report = Protocol;
 
     #[inline]
-    fn begin<B>(&self, request: &mut Request<B>) -> Result<Bounds<S>, Over> {
+    fn begin<B>(&self, request: &mut Request<B>) -> Result<BoundsOf<Self>, Over<Protocol>> {
         let head = Head::of(request);
         let protocol = Protocol::of(&head);
         let mut deadline = self.timeouts.deadline(&head, &protocol);
@@ -209,10 +210,10 @@ impl<S: Sleep + Clone> Side for DeadlineLayer<S> {
         }
         if let Err(exceeded) = arrival {
             self.telemetry.record_exceeded(DeadlineStage::Arrival, &exceeded);
-            return Err(Over { exceeded, protocol, stage: DeadlineStage::Arrival });
+            return Err(Over { exceeded, report: protocol, stage: DeadlineStage::Arrival });
         }
         request.extensions_mut().insert(deadline);
-        Ok(Bounds { deadline, sleep: self.sleep.clone(), protocol, telemetry: self.telemetry.clone() })
+        Ok(Bounds { deadline, sleep: self.sleep.clone(), report: protocol, telemetry: self.telemetry.clone() })
     }
 }
 
@@ -224,12 +225,12 @@ where
     type Body = Body<DeadlineBody<R, S>>;
     type Error = E;
 
-    fn in_time(result: Result<Response<R>, E>, bounds: Bounds<S>) -> Result<Response<Self::Body>, E> {
+    fn in_time(result: Result<Response<R>, E>, bounds: BoundsOf<Self>) -> Result<Response<Self::Body>, E> {
         Ok(result?.map(|body| Body::service(DeadlineBody::new(body, bounds, End::Served))))
     }
 
-    fn over(Over { exceeded, protocol, stage }: Over) -> Result<Response<Self::Body>, E> {
-        let response = protocol.response(exceeded).map(Body::refusal);
+    fn over(Over { exceeded, report, stage }: Over<Protocol>) -> Result<Response<Self::Body>, E> {
+        let response = report.response(exceeded).map(Body::refusal);
         Ok(if stage == DeadlineStage::Arrival { Refused::mark(response) } else { response })
     }
 

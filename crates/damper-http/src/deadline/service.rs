@@ -2,8 +2,6 @@
 
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use super::Answer;
-#[cfg(feature = "tonic")]
-use super::DeadlineLayer;
 use super::{DeadlineFuture, Side};
 use http::Request;
 #[cfg(any(feature = "hyper", feature = "tower"))]
@@ -94,10 +92,4 @@ where
     fn call(&self, request: Request<B>) -> Self::Future {
         call(&self.layer, request, |request| self.service.call(request))
     }
-}
-
-/// Has the name of the service behind the deadlines.
-#[cfg(feature = "tonic")]
-impl<T: tonic::server::NamedService, S> tonic::server::NamedService for DeadlineService<T, DeadlineLayer<S>> {
-    const NAME: &'static str = T::NAME;
 }

@@ -1,6 +1,5 @@
 //! The differences between the deadlines of a server and a client.
 
-use super::Protocol;
 use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
 use damper_core::deadline::{Deadline, DeadlineExceeded};
 use damper_core::time::Sleep;
@@ -11,9 +10,12 @@ pub trait Side {
     /// The sleep of its calls.
     type Sleep: Sleep + Clone;
 
+    /// The form in which the end of a call at its deadline is reported.
+    type Report: Clone;
+
     /// Puts the deadline of a request into its extensions, or refuses a call that cannot end in time.
     #[doc(hidden)]
-    fn begin<B>(&self, request: &mut Request<B>) -> Result<Bounds<Self::Sleep>, Over>;
+    fn begin<B>(&self, request: &mut Request<B>) -> Result<BoundsOf<Self>, Over<Self::Report>>;
 }
 
 /// The result that the caller of a service gets. `R` is the service's body and `E` its error.
@@ -26,33 +28,33 @@ pub trait Answer<R, E>: Side {
 
     /// Passes on a result that came in time.
     #[doc(hidden)]
-    fn in_time(
-        result: Result<Response<R>, E>,
-        bounds: Bounds<Self::Sleep>,
-    ) -> Result<Response<Self::Body>, Self::Error>;
+    fn in_time(result: Result<Response<R>, E>, bounds: BoundsOf<Self>) -> Result<Response<Self::Body>, Self::Error>;
 
     /// Answers in place of the service.
     #[doc(hidden)]
-    fn over(over: Over) -> Result<Response<Self::Body>, Self::Error>;
+    fn over(over: Over<Self::Report>) -> Result<Response<Self::Body>, Self::Error>;
 
     /// Passes on an error of the service's readiness.
     #[doc(hidden)]
     fn not_ready(error: E) -> Self::Error;
 }
 
-/// The deadline of a call, with its protocol and telemetry.
+/// The bounds of the calls of a layer.
+pub(super) type BoundsOf<L> = Bounds<<L as Side>::Sleep, <L as Side>::Report>;
+
+/// The deadline of a call, with the form in which its end is reported, and telemetry.
 #[derive(Debug)]
-pub struct Bounds<S> {
+pub struct Bounds<S, P> {
     pub(super) deadline: Deadline,
     pub(super) sleep: S,
-    pub(super) protocol: Protocol,
+    pub(super) report: P,
     pub(super) telemetry: DeadlineTelemetry,
 }
 
-/// The end of a call at its deadline, and the protocol in which to report it.
+/// The end of a call at its deadline, and the form in which it is reported.
 #[derive(Debug)]
-pub struct Over {
+pub struct Over<P> {
     pub(super) exceeded: DeadlineExceeded,
-    pub(super) protocol: Protocol,
+    pub(super) report: P,
     pub(super) stage: DeadlineStage,
 }

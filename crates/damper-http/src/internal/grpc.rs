@@ -1,26 +1,33 @@
 //! Functions for `damper-tonic`.
 
-pub use crate::rate_limit::grpc::{is_grpc_type, refusal_status, status};
+pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
+#[cfg(feature = "http2")]
+pub use crate::retry::refused_stream::is_refused_stream;
+pub use crate::retry::unprocessed::is_unprocessed;
 
-use crate::StackError;
-use crate::retry::unprocessed;
-use alloc::string::String;
-use core::error::Error;
+#[cfg(feature = "tower")]
+pub use of_stacks::{reason_of, stack_error};
 
-/// Returns whether the error or one of its sources shows that no server processed the request.
-#[must_use]
-pub fn is_unprocessed(error: &(dyn Error + 'static)) -> bool {
-    unprocessed::is_unprocessed(error)
-}
+#[cfg(feature = "tower")]
+mod of_stacks {
+    use crate::{StackError, StackPart, StackProtocol};
+    use alloc::boxed::Box;
+    use alloc::string::String;
+    use core::error::Error;
+    use core::time::Duration;
 
-/// Returns whether an error shows that a connected server's application did not see the request.
-#[must_use]
-pub fn is_unseen(error: &(dyn Error + 'static)) -> bool {
-    unprocessed::is_unseen(error)
-}
+    /// Returns the messages of the sources of a stack's error, each once.
+    #[must_use]
+    pub fn reason_of(error: &StackError) -> String {
+        crate::stack::reason_of(error)
+    }
 
-/// Returns the messages of the sources of a stack's error, each once.
-#[must_use]
-pub fn reason_of(error: &StackError) -> String {
-    crate::stack::reason_of(error)
+    /// Returns the error of a stack by its protocol, with the wait that it asks for, unless the error has one.
+    pub fn stack_error<P: StackProtocol>(
+        part: StackPart,
+        error: Box<dyn Error + Send + Sync>,
+        retry_after: Option<Duration>,
+    ) -> StackError {
+        StackError::of_boxed::<P>(part, error).or_retry_after(retry_after)
+    }
 }

@@ -3,18 +3,18 @@
 //! It is public only because those crates are separate. It is excluded from the semver promise: any release may change or remove it, so
 //! they are released together with this crate.
 
-#[cfg(feature = "tonic")]
 mod grpc;
 
 pub use crate::limit::limits_for_each;
-#[cfg(feature = "tower")]
-pub use crate::stack::PartError;
 pub use crate::telemetry::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};
 #[cfg(feature = "tracing")]
 pub use crate::telemetry::{LogSampler, Sample, millis};
 pub use crate::timed_body::BodyLimits;
-#[cfg(feature = "tonic")]
-pub use grpc::{is_grpc_type, is_unprocessed, is_unseen, reason_of, refusal_status, status};
+#[cfg(feature = "http2")]
+pub use grpc::is_refused_stream;
+pub use grpc::{ask_limit, is_grpc_type, is_unprocessed};
+#[cfg(feature = "tower")]
+pub use grpc::{reason_of, stack_error};
 
 use crate::{Head, TimedBody};
 use core::net::SocketAddr;

@@ -2,9 +2,7 @@
 
 use crate::Head;
 use crate::deadline::SentTimeout;
-#[cfg(feature = "tonic")]
-use crate::rate_limit::grpc;
-#[cfg(feature = "tonic")]
+use crate::rate_limit::grpc::grpc_type;
 use crate::wire;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
@@ -17,7 +15,6 @@ pub(super) struct CallDeadline {
     /// The deadline in the extensions of the request.
     given: Option<Deadline>,
     /// The `grpc-timeout` that the request carries.
-    #[cfg(feature = "tonic")]
     grpc: Option<Deadline>,
     /// The timeout that an outer layer of deadlines has written.
     sent: Option<SentTimeout>,
@@ -27,8 +24,7 @@ impl CallDeadline {
     pub(super) fn of(head: &Head<'_>) -> Self {
         Self {
             given: head.extensions.get::<Deadline>().copied(),
-            #[cfg(feature = "tonic")]
-            grpc: if grpc::is_grpc(head) { wire::grpc_timeout_in(head.headers).map(Deadline::after) } else { None },
+            grpc: grpc_type(head).and_then(|_| wire::grpc_timeout_in(head.headers)).map(Deadline::after),
             sent: head.extensions.get::<SentTimeout>().cloned(),
         }
     }
@@ -46,7 +42,6 @@ impl CallDeadline {
     /// Returns the time left, which is [`Duration::MAX`] without a deadline.
     pub(super) fn left(&self) -> Duration {
         let given = self.given.as_ref().filter(|deadline| !deadline.is_never()).map(Deadline::remaining);
-        #[cfg(feature = "tonic")]
         let given = given.into_iter().chain(self.grpc.as_ref().map(Deadline::remaining)).min();
         let sent = self.sent.as_ref().map(SentTimeout::left);
         given.into_iter().chain(sent).min().unwrap_or(Duration::MAX)
@@ -59,11 +54,8 @@ impl CallDeadline {
             sent.write(headers, left);
             return;
         }
-        #[cfg(feature = "tonic")]
         if self.grpc.is_some() {
             headers.insert(wire::GRPC_TIMEOUT, wire::grpc_timeout(left));
         }
-        #[cfg(not(feature = "tonic"))]
-        let _ = headers;
     }
 }

@@ -4,32 +4,30 @@ use super::RateLimitLayer;
 use super::gate::Decided;
 use crate::Head;
 use crate::limit::{Detail, Limit, NoWait, Refusal};
-use alloc::string::{String, ToString};
+use crate::wire::{write_grpc_pushback, write_grpc_status};
+use alloc::string::String;
 use bytes::Bytes;
 use core::fmt::{Display, Write};
 use core::time::Duration;
-use damper_core::gate::RefusalKind;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Method, Request, Response};
-use tonic::metadata::MetadataValue;
-use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt};
+use damper_core::gate::{Refusal as _, RefusalKind};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 
 const GRPC: &[u8] = b"application/grpc";
 
-/// The metadata that tells gRPC's own clients when to retry.
-///
-/// They do not read the details of a status.
-const PUSHBACK: &str = "grpc-retry-pushback-ms";
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// Returns whether a request is one of gRPC or gRPC-Web.
+/// Returns the content type of a request of gRPC or gRPC-Web; `None` for another request.
 ///
 /// Such a request is a POST with a content type such as `application/grpc+proto`.
 ///
 /// gRPC refuses a call with a `200 OK`, and only a gRPC client reads the status in it. A cache could store such a
 /// response to a GET.
-pub(crate) fn is_grpc(head: &Head<'_>) -> bool {
-    *head.method == Method::POST && head.headers.get(CONTENT_TYPE).is_some_and(|value| is_grpc_type(value.as_bytes()))
+pub(crate) fn grpc_type<'a>(head: &Head<'a>) -> Option<&'a HeaderValue> {
+    if *head.method != Method::POST {
+        return None;
+    }
+    head.headers.get(CONTENT_TYPE).filter(|value| is_grpc_type(value.as_bytes()))
 }
 
 /// Returns whether a content type is one of gRPC.
@@ -41,34 +39,61 @@ pub fn is_grpc_type(content_type: &[u8]) -> bool {
     })
 }
 
-/// Returns a response that has the status in its headers, and no messages.
-pub(super) fn response(head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
-    trailers_only(status_of(refusal), head.headers.get(CONTENT_TYPE).cloned())
+/// Returns the response to a gRPC request that a rate limit refuses.
+pub(super) fn response(content_type: &HeaderValue, refusal: &Refusal) -> Response<Bytes> {
+    // The message leaves out the source of a limit's error, which is for callbacks and logs and not for clients.
+    self::refusal(content_type, refusal.kind(), refusal, refusal.retry_after())
 }
 
-/// Returns a response with this status in its headers, and the request's content type.
+/// Returns a response with the status of a refusal of this kind, and this wait.
 ///
-/// gRPC-Web expects its own.
-pub(crate) fn trailers_only(status: Status, content_type: Option<HeaderValue>) -> Response<Bytes> {
-    let mut response = status.into_http();
-    if let Some(content_type) = content_type {
-        response.headers_mut().insert(CONTENT_TYPE, content_type);
+/// A limit's wait is also its pushback, which gRPC's own clients read if `RESOURCE_EXHAUSTED` is among the codes that they retry.
+#[cold]
+pub(crate) fn refusal(
+    content_type: &HeaderValue,
+    kind: RefusalKind,
+    refusal: &impl Display,
+    retry_after: Option<Duration>,
+) -> Response<Bytes> {
+    let mut response = trailers_only(content_type, kind.grpc_code(), refusal, retry_after);
+    if let (RefusalKind::OverLimit, Some(wait)) = (kind, retry_after) {
+        write_grpc_pushback(response.headers_mut(), wait);
     }
     response
 }
 
-/// Returns a response with the status of a refusal of this kind, and this wait.
-pub(crate) fn refusal(head: &Head<'_>, kind: RefusalKind, refusal: &impl Display, wait: Duration) -> Response<Bytes> {
-    let code = Code::from_i32(kind.grpc_code().cast_signed());
-    trailers_only(status(code, refusal, Some(wait)), head.headers.get(CONTENT_TYPE).cloned())
+/// Returns a response that has the status in its headers, and no messages.
+///
+/// It has the content type of the request, because gRPC-Web expects its own. To HTTP it is a `200 OK`, which caches must not store.
+pub(crate) fn trailers_only(
+    content_type: &HeaderValue,
+    code: u32,
+    message: &impl Display,
+    retry_after: Option<Duration>,
+) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, content_type.clone());
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    write_status(headers, code, message, retry_after);
+    response
+}
+
+/// Writes a status whose message displays like this.
+pub(crate) fn write_status(headers: &mut HeaderMap, code: u32, message: &impl Display, retry_after: Option<Duration>) {
+    // Most messages fit, so that it does not grow while it is written.
+    let mut text = String::with_capacity(64);
+    // Writing to a string cannot fail.
+    _ = write!(text, "{message}");
+    write_grpc_status(headers, code, &text, retry_after);
 }
 
 /// Decides on a gRPC request that another service answers.
 ///
-/// Returns the status to refuse it with, or `None` if it may pass. The cost that it takes is not corrected by its
+/// Returns the refusal to answer with, or `None` if it may pass. The cost that it takes is not corrected by its
 /// response, which is not seen here.
 #[must_use]
-pub fn refusal_status<L: Limit<Future = NoWait>>(layer: &RateLimitLayer<L>, request: &Request<()>) -> Option<Status> {
+pub fn ask_limit<L: Limit<Future = NoWait>>(layer: &RateLimitLayer<L>, request: &Request<()>) -> Option<Refusal> {
     let (settings, head) = (&*layer.settings, layer.head(request));
     let cost = settings.cost_of(&head)?;
     let candidate = settings.ask_candidate(&head, cost);
@@ -80,48 +105,9 @@ pub fn refusal_status<L: Limit<Future = NoWait>>(layer: &RateLimitLayer<L>, requ
         Err(decision) => {
             let refused = Decided { decision, cost, candidate };
             settings.record_refused(&head, &refused);
-            Some(status_of(&refused.decision))
+            Some(refused.decision)
         }
     }
-}
-
-fn status_of(refusal: &Refusal) -> Status {
-    match refusal {
-        Refusal::Limited(limited) => status(Code::ResourceExhausted, limited, limited.retry_after()),
-        // The message leaves out the error's source, which is for callbacks and logs and not for clients.
-        Refusal::Failed(error) => uncached(Status::internal(error.to_string())),
-    }
-}
-
-/// Returns a wait as the value of [`PUSHBACK`], rounded up; `None` if it is too long for one.
-fn pushback_millis(wait: Duration) -> Option<i32> {
-    i32::try_from(wait.as_nanos().div_ceil(1_000_000)).ok()
-}
-
-/// Returns a refusal as a status, with the wait as a `google.rpc.RetryInfo`.
-///
-/// A limit's wait is also its pushback, which gRPC's own clients read if `RESOURCE_EXHAUSTED` is among the codes that they retry.
-pub fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>) -> Status {
-    // Most messages fit, so that it does not grow while it is written.
-    let mut message = String::with_capacity(64);
-    // Writing to a string cannot fail.
-    _ = write!(message, "{refusal}");
-    let mut status = match retry_after {
-        Some(wait) => Status::with_error_details(code, message, ErrorDetails::with_retry_info(Some(wait))),
-        None => Status::new(code, message),
-    };
-    if code == Code::ResourceExhausted
-        && let Some(millis) = retry_after.and_then(pushback_millis)
-    {
-        status.metadata_mut().insert(PUSHBACK, millis.into());
-    }
-    uncached(status)
-}
-
-/// Adds `Cache-Control: no-store`: to HTTP the status is a `200 OK`, which a cache might store.
-fn uncached(mut status: Status) -> Status {
-    status.metadata_mut().insert("cache-control", MetadataValue::from_static("no-store"));
-    status
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@
 mod body;
 mod costs;
 mod gate;
-#[cfg(feature = "tonic")]
 pub(crate) mod grpc;
 mod headers;
 mod layer;

@@ -4,7 +4,7 @@ use super::costs::{ONE_TOKEN, RequestCost, Settling};
 use super::gate::Decided;
 use super::refusal_body::{RefusalBody, plain_text};
 use super::shadow::{CandidateAnswer, ShadowLimit};
-use super::{Headers, Refused};
+use super::{Headers, Refused, grpc};
 use crate::Head;
 use crate::limit::{Detail, Limit, LimitError, Limited, Refusal, SettledLimit, Standing};
 use crate::telemetry::LimitTelemetry;
@@ -203,9 +203,8 @@ impl<L: Limit> RateLimitSettings<L> {
 
     /// Returns the response in the request's protocol, without rate limit headers.
     fn response_in_protocol(&self, head: &Head<'_>, refusal: &Refusal) -> Response<Bytes> {
-        #[cfg(feature = "tonic")]
-        if super::grpc::is_grpc(head) {
-            return super::grpc::response(head, refusal);
+        if let Some(content_type) = grpc::grpc_type(head) {
+            return grpc::response(content_type, refusal);
         }
         match refusal {
             Refusal::Limited(limited) => {

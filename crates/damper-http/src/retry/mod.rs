@@ -17,6 +17,7 @@
 // | `replayable_body` | a body that can be sent again |
 // | `buffered_body` | a body that keeps the data read from it |
 // | `unprocessed` | errors that show that no server processed the request |
+// | `refused_stream` | those of them that a server of HTTP/2 causes |
 // | `idempotent` | the caller's mark that a request may be sent again |
 
 mod budgets;
@@ -30,6 +31,8 @@ mod http_retries;
 mod idempotent;
 mod layer;
 mod protocol;
+#[cfg(feature = "http2")]
+pub(crate) mod refused_stream;
 mod replayable_body;
 mod service;
 mod settings;

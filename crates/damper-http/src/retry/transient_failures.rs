@@ -19,7 +19,7 @@ use http::StatusCode;
 /// | 408, 502, 503, 504 | after the backoff |
 /// | 429 | after the backoff for [throttled](damper_core::Retry::throttled_base) calls |
 /// | a `Retry-After` with any of these | not before, spread out after it |
-/// | a refused connection; with the feature `hyper`, a request that hyper gave back unsent; with the feature `tonic`, one that HTTP/2 refused, by `REFUSED_STREAM` or a `GOAWAY` that came before it | of every method, and the first one costs nothing of the budget |
+/// | a refused connection; with the feature `hyper`, a request that hyper gave back unsent; with the feature `http2` of this crate, which `tonic` of damper enables, one that HTTP/2 refused, by `REFUSED_STREAM` or a `GOAWAY` that came before it | of every method, and the first one costs nothing of the budget |
 /// | an error of the transport, the timeout of one attempt | after the backoff |
 /// | an error of damper's own: [`CircuitOpen`](damper_core::CircuitOpen), [`Denied`](damper_core::Denied), [`DeadlineExceeded`](damper_core::DeadlineExceeded) | never |
 /// | all other responses | never |

@@ -6,7 +6,7 @@ use super::{
     RepeatParts, StackError, StackErrorService, StackProtocol,
 };
 #[cfg(feature = "tokio")]
-use super::{AttemptTimeoutLayer, PacingPart, RepeatPart, StackBudget};
+use super::{AttemptTimeoutLayer, DeadlinePart, PacingPart, RepeatPart, StackBudget};
 use crate::circuit_breaker::{CircuitBreakerLayer, PerHost, Single};
 use crate::concurrency::{AdaptiveLimitPerHost, BulkheadPerHost, ClientConcurrencyLayer};
 #[cfg(feature = "tokio")]
@@ -153,18 +153,20 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     /// An earlier [`Deadline`](damper_core::Deadline) in the request's extensions applies too. For gRPC, the server gets the time left. For
     /// HTTP, name a header: `.deadline_layer(ClientDeadlineLayer::new(timeout).header(name, unit))`.
     #[cfg(feature = "tokio")]
-    pub fn deadline(
-        self,
-        timeout: Duration,
-    ) -> ClientStack<CallParts<LayerPart<ClientDeadlineLayer<TokioSleep>>, B>, R, A, P> {
-        self.deadline_layer(ClientDeadlineLayer::new(timeout))
+    pub fn deadline(self, timeout: Duration) -> ClientStack<CallParts<DeadlinePart<TokioSleep>, B>, R, A, P> {
+        self.with_deadline(DeadlinePart(ClientDeadlineLayer::new(timeout)))
     }
 
-    /// Sets the layer of the call's deadline.
+    /// Sets the layer of the call's deadline, which keeps its own rules.
     ///
-    /// For example, pass a [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) that sends the time left to the server in a header.
+    /// For example, pass a [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) that sends the time left to the server in a header. For gRPC it
+    /// needs its own `protocol`.
     pub fn deadline_layer<N>(self, layer: N) -> ClientStack<CallParts<LayerPart<N>, B>, R, A, P> {
-        self.map_call(|CallParts { breaker, .. }| CallParts { deadline: LayerPart(layer), breaker })
+        self.with_deadline(LayerPart(layer))
+    }
+
+    fn with_deadline<N>(self, deadline: N) -> ClientStack<CallParts<N, B>, R, A, P> {
+        self.map_call(|CallParts { breaker, .. }| CallParts { deadline, breaker })
     }
 
     /// Puts a circuit breaker for each host outside of the retries.
@@ -557,18 +559,18 @@ impl<C, R, A, P> ClientStack<C, R, A, P> {
 type Paced<N> = PacingPart<PacingLayer<N, HttpHints, PaceOnly<TokioSleep>>>;
 
 /// The service inside of the parts.
-type Inside<S> = StackErrorService<S, OfTransport>;
+type Inside<S, P> = StackErrorService<S, OfTransport<P>>;
 
 impl<S, C, R, A, P> Layer<S> for ClientStack<C, R, A, P>
 where
-    A: PartGroup<Inside<S>, P>,
+    A: PartGroup<Inside<S, P>, P>,
     R: PartGroup<A::Service, P>,
     C: PartGroup<R::Service, P>,
 {
     type Service = StackErrorService<C::Service, OfStack<P>>;
 
     fn layer(&self, service: S) -> Self::Service {
-        let service = self.attempt.put_around(StackErrorService::new(service, OfTransport), &self.protocol);
+        let service = self.attempt.put_around(StackErrorService::new(service, OfTransport::new()), &self.protocol);
         let service = self.repeats.put_around(service, &self.protocol);
         StackErrorService::new(self.call.put_around(service, &self.protocol), OfStack::new())
     }

@@ -1,6 +1,6 @@
 //! The error of a client's stack.
 
-use super::{BoxError, StackPart};
+use super::{BoxError, StackPart, StackProtocol};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,7 +8,7 @@ use core::error::Error;
 use core::fmt;
 use core::iter::successors;
 use core::time::Duration;
-use damper_core::gate::NotSent;
+use damper_core::gate::{Ending, NotSent};
 use damper_core::internal::{refusal_in, source_of};
 use damper_core::is_refusal;
 
@@ -37,7 +37,7 @@ use damper_core::is_refusal;
 /// failed: connection refused)`. The size of the error is one pointer, to a boxed error.
 ///
 /// With gRPC, a refusal is a [status](super::StackProtocol::ended) with the refusal as its source. A generated client turns this error into
-/// a status, in which [`find_in`](Self::find_in) finds it. The message of a tonic status is the message of its source, so a chain through
+/// a status, in which [`find_in`](Self::find_in) finds it. The message of such a status is the message of its source, so a chain through
 /// it contains the message twice. `{:#}` leaves it out.
 ///
 /// # Examples
@@ -67,27 +67,42 @@ struct Ended {
     attempts: Option<u32>,
     previous: Option<StackError>,
     error: BoxError,
+    reader: &'static ErrorReader,
+}
+
+/// What a protocol reads in the errors of its client.
+struct ErrorReader {
+    message: fn(&(dyn Error + 'static)) -> Option<String>,
+    ending: fn(&(dyn Error + 'static)) -> Option<Ending>,
+}
+
+impl ErrorReader {
+    const fn of<P: StackProtocol>() -> &'static Self {
+        const { &Self { message: P::message, ending: P::ending } }
+    }
 }
 
 impl StackError {
     /// Creates the error of a call that `part` ended.
     ///
     /// The call may be made again after the wait that `error` gives.
-    pub(super) fn new(part: StackPart, error: BoxError) -> Self {
+    pub(super) fn new<P: StackProtocol>(part: StackPart, error: BoxError) -> Self {
         let retry_after = refusal_in(&*error).and_then(|(_, wait)| wait);
-        Self(Box::new(Ended { part, retry_after, attempts: None, previous: None, error }))
+        let reader = ErrorReader::of::<P>();
+        Self(Box::new(Ended { part, retry_after, attempts: None, previous: None, error, reader }))
     }
 
     /// Turns a boxed error into the stack's error, which it may be or contain already.
-    pub(super) fn of_boxed(part: StackPart, error: BoxError) -> Self {
+    pub(crate) fn of_boxed<P: StackProtocol>(part: StackPart, error: BoxError) -> Self {
         match error.downcast::<Self>() {
             Ok(error) => *error,
             Err(error) => {
                 match Self::find_in(&*error).map(|Self(ended)| (ended.part, ended.retry_after, ended.attempts)) {
                     Some((part, retry_after, attempts)) => {
-                        Self(Box::new(Ended { part, retry_after, attempts, previous: None, error }))
+                        let reader = ErrorReader::of::<P>();
+                        Self(Box::new(Ended { part, retry_after, attempts, previous: None, error, reader }))
                     }
-                    None => Self::new(part, error),
+                    None => Self::new::<P>(part, error),
                 }
             }
         }
@@ -108,7 +123,7 @@ impl StackError {
     }
 
     /// Sets the wait, unless there is one.
-    pub(super) fn or_retry_after(mut self, wait: Option<Duration>) -> Self {
+    pub(crate) fn or_retry_after(mut self, wait: Option<Duration>) -> Self {
         self.0.retry_after = self.0.retry_after.or(wait);
         self
     }
@@ -168,6 +183,11 @@ impl StackError {
         is_refusal(self)
     }
 
+    /// Returns how the call ended, where the protocol reads it in the chain of sources.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        successors(self.source(), |&error| source_of(error)).find_map(self.0.reader.ending)
+    }
+
     /// Returns the first such error in the chain of an error's sources, the error itself included.
     #[must_use]
     pub fn find_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
@@ -198,8 +218,9 @@ pub(crate) fn reason_of(error: &StackError) -> String {
     // An error in the chain may repeat the message of another: a status repeats its source, and a layer's own error may repeat this one.
     let mut said = alloc::vec![error.to_string()];
     // That the call was not sent is said by the part's name.
-    for error in successors(error.source(), |&error| error.source()).filter(|error| !error.is::<NotSent>()) {
-        let text = text_of(error);
+    for source in successors(error.source(), |&source| source.source()).filter(|source| !source.is::<NotSent>()) {
+        // The `Display` of a client's error may add what the message need not say, such as the description of a code.
+        let text = (error.0.reader.message)(source).unwrap_or_else(|| source.to_string());
         if said.iter().any(|earlier| earlier.contains(&text)) {
             continue;
         }
@@ -214,16 +235,6 @@ pub(crate) fn reason_of(error: &StackError) -> String {
         Some(previous) => format!("{reason} (after: {previous:#})"),
         None => reason,
     }
-}
-
-/// Returns the message of an error in a chain.
-fn text_of(error: &(dyn Error + 'static)) -> String {
-    // The `Display` of a status adds the description of its code, so take only the message.
-    #[cfg(feature = "tonic")]
-    if let Some(status) = error.downcast_ref::<tonic::Status>().filter(|status| !status.message().is_empty()) {
-        return String::from(status.message());
-    }
-    error.to_string()
 }
 
 /// Writes the message with all reasons, because `main` and `unwrap` print nothing else.

@@ -41,12 +41,11 @@ pub use attempt_timeout::{AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer};
 pub use boxed::{BoxedBody, BoxedClient};
 pub use client::{ClientStack, client_stack};
 pub use error::StackError;
-#[cfg(feature = "tonic")]
 pub(crate) use error::reason_of;
 pub use groups::{AttemptParts, CallParts, RepeatParts};
 pub use http_client::HttpClient;
-pub use part::{GatePart, LayerPart, NoPart};
-pub use part_error::PartError;
+pub use part::{DeadlinePart, GatePart, LayerPart, NoPart};
+pub use part_error::PartErrors;
 pub use protocol::{HttpProtocol, StackProtocol};
 #[cfg(feature = "tokio")]
 use repeat_part::{PacingPart, RepeatPart, StackBudget};

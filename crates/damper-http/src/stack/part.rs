@@ -7,6 +7,7 @@ use crate::ClientGate;
 use crate::circuit_breaker::CircuitBreakerLayer;
 use crate::completion::{AtHead, WhileBodyLasts};
 use crate::concurrency::ClientConcurrencyLayer;
+use crate::deadline::{ClientDeadlineLayer, DeadlineService};
 use crate::telemetry::{ConcurrencyTelemetry, ThrottleTelemetry};
 use crate::throttle::ThrottleLayer;
 use damper_core::gate::{AtOnce, Gate};
@@ -69,6 +70,19 @@ impl<S, P: StackProtocol, K: Place, L: Layer<S>> ClientPart<S, P, K> for LayerPa
 
     fn put_around(&self, service: S, _: &P) -> Self::Service {
         StackErrorService::new(self.0.layer(service), OfPart::new())
+    }
+}
+
+/// The layer of the call's deadline, whose error the protocol of the stack makes.
+#[derive(Clone, Debug)]
+#[cfg(feature = "tower")]
+pub struct DeadlinePart<Z>(pub(super) ClientDeadlineLayer<Z>);
+
+impl<S, P: StackProtocol, K: Place, Z: Clone> ClientPart<S, P, K> for DeadlinePart<Z> {
+    type Service = StackErrorService<DeadlineService<S, ClientDeadlineLayer<Z>>, OfPart<K, P>>;
+
+    fn put_around(&self, service: S, _: &P) -> Self::Service {
+        StackErrorService::new(self.0.clone().with_errors_of::<P>().layer(service), OfPart::new())
     }
 }
 

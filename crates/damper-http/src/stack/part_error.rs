@@ -5,46 +5,45 @@ use damper_core::CallError;
 use damper_core::gate::Refusal;
 use damper_core::internal::boxed_refusal;
 use damper_core::retry::{GaveUp, RetryError};
-#[cfg(feature = "tonic")]
-use {alloc::boxed::Box, tonic_types::StatusExt};
 
-/// An error of a layer in a [client's stack](super::client_stack), around a service whose error is [`StackError`].
+/// A protocol of a [client's stack](super::client_stack) whose layers, around a service with a [`StackError`], may have errors of the type `E`.
 ///
-/// It is implemented for the errors of damper's layers and for boxed errors, so your own layer may return `Box<dyn Error + Send + Sync>`.
+/// Every protocol takes the errors of damper's layers and boxed errors, so your own layer may return `Box<dyn Error + Send + Sync>`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot become the error of a client's stack",
+    message = "`{E}` cannot become the error of a client's stack",
     note = "inside of a client's stack the error of every service is `damper::http::StackError`, and a layer passes it on, \
-    wraps it in a `CallError` or a `RetryError`, or puts it into a `Box<dyn Error + Send + Sync>`"
+    wraps it in a `CallError` or a `RetryError`, or puts it into a `Box<dyn Error + Send + Sync>`",
+    note = "a stack whose layers have a `tonic::Status` is one of `.protocol(damper::tonic::Grpc::new())`"
 )]
 #[cfg(feature = "tower")]
-pub trait PartError {
+pub trait PartErrors<E>: StackProtocol {
     /// Returns the error of the stack, for the layer at the place of `part`.
     #[doc(hidden)]
-    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError;
+    fn part_error(part: StackPart, error: E) -> StackError;
 }
 
 /// Returns the error of a call that a part ended, in the form of the protocol.
 #[cold]
 fn ended<P: StackProtocol>(part: StackPart, error: impl Into<BoxError>) -> StackError {
-    StackError::new(part, P::ended(part, error.into()))
+    StackError::new::<P>(part, P::ended(part, error.into()))
 }
 
 /// Serves layers that end no calls themselves, such as a hedge.
-impl PartError for StackError {
-    fn into_stack_error<P: StackProtocol>(self, _: StackPart) -> StackError {
-        self
+impl<P: StackProtocol> PartErrors<StackError> for P {
+    fn part_error(_: StackPart, error: StackError) -> StackError {
+        error
     }
 }
 
 /// Serves layers that refuse calls.
-impl<R: Refusal> PartError for CallError<StackError, R> {
-    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
-        match self {
-            Self::Refused(refusal) => {
+impl<P: StackProtocol, R: Refusal> PartErrors<CallError<StackError, R>> for P {
+    fn part_error(part: StackPart, error: CallError<StackError, R>) -> StackError {
+        match error {
+            CallError::Refused(refusal) => {
                 let wait = refusal.retry_after();
                 ended::<P>(part, boxed_refusal(refusal)).or_retry_after(wait)
             }
-            Self::Failed(error) => error,
+            CallError::Failed(error) => error,
         }
     }
 }
@@ -53,15 +52,15 @@ impl<R: Refusal> PartError for CallError<StackError, R> {
 ///
 /// An error that is not retried is the call's own: an inner part refused the call, or the request may not be sent again. Otherwise the
 /// retries gave the call up.
-impl PartError for RetryError<StackError> {
-    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
-        let (reason, attempts, elapsed) = (self.reason(), self.attempts(), self.elapsed());
+impl<P: StackProtocol> PartErrors<RetryError<StackError>> for P {
+    fn part_error(part: StackPart, error: RetryError<StackError>) -> StackError {
+        let (reason, attempts, elapsed) = (error.reason(), error.attempts(), error.elapsed());
         let asked_for = match reason {
             GaveUp::Hint { wait, .. } => Some(wait),
             GaveUp::Deadline { hint } => hint,
             _ => None,
         };
-        let (error, previous) = self.into_errors();
+        let (error, previous) = error.into_errors();
         let error = match (reason, error) {
             (GaveUp::NotRetryable, Some(error)) => error,
             (_, error) => {
@@ -79,18 +78,9 @@ impl PartError for RetryError<StackError> {
 }
 
 /// Serves a layer of deadlines, which boxes the service's errors, and your own layers.
-impl PartError for BoxError {
-    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
-        let is_new = StackError::find_in(&*self).is_none();
-        StackError::of_boxed(part, if is_new { P::ended(part, self) } else { self })
-    }
-}
-
-/// Serves breakers and retries of gRPC.
-#[cfg(feature = "tonic")]
-impl PartError for tonic::Status {
-    fn into_stack_error<P: StackProtocol>(self, part: StackPart) -> StackError {
-        let wait = self.get_details_retry_info().and_then(|info| info.retry_delay);
-        StackError::of_boxed(part, Box::new(self)).or_retry_after(wait)
+impl<P: StackProtocol> PartErrors<BoxError> for P {
+    fn part_error(part: StackPart, error: BoxError) -> StackError {
+        let is_new = StackError::find_in(&*error).is_none();
+        StackError::of_boxed::<P>(part, if is_new { P::ended(part, error) } else { error })
     }
 }

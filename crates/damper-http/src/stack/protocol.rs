@@ -4,6 +4,9 @@ use super::{BoxError, StackError, StackPart};
 use crate::completion::AtHead;
 use crate::pacing::HttpHints;
 use crate::retry::HttpRetries;
+use alloc::string::String;
+use core::error::Error;
+use damper_core::gate::Ending;
 
 /// The protocol of a [client's stack](super::client_stack): [`HttpProtocol`], or `damper::tonic::Grpc`.
 ///
@@ -47,6 +50,22 @@ pub trait StackProtocol {
     #[must_use]
     fn ended(_part: StackPart, error: BoxError) -> BoxError {
         error
+    }
+
+    /// Returns the message of an error of the protocol's client. Default: none, so that its `Display` is written.
+    ///
+    /// The `{:#}` of a [`StackError`] writes it, for each error in the chain of its sources.
+    #[must_use]
+    fn message(_error: &(dyn Error + 'static)) -> Option<String> {
+        None
+    }
+
+    /// Returns how a call ended with this error of the protocol's client. Default: none, for an error that says no more than that it is one.
+    ///
+    /// [`Statuses`](crate::Statuses) asks it about each error in the chain of a [`StackError`].
+    #[must_use]
+    fn ending(_error: &(dyn Error + 'static)) -> Option<Ending> {
+        None
     }
 
     /// Returns the error that the caller of the stack gets. Default: unchanged.

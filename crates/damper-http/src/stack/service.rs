@@ -1,7 +1,7 @@
 //! A service that converts the error of another one.
 
 use super::place::Place;
-use super::{BoxError, PartError, StackError, StackPart, StackProtocol};
+use super::{BoxError, PartErrors, StackError, StackPart, StackProtocol};
 use core::fmt;
 use core::marker::PhantomData;
 use core::pin::Pin;
@@ -16,13 +16,18 @@ pub trait ToStackError<E> {
 }
 
 /// Marks the client behind the stack, with any error that can be boxed.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OfTransport;
+pub struct OfTransport<P>(PhantomData<fn() -> P>);
 
-impl<E: Into<BoxError>> ToStackError<E> for OfTransport {
+impl<P> OfTransport<P> {
+    pub(super) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<E: Into<BoxError>, P: StackProtocol> ToStackError<E> for OfTransport<P> {
     #[cold]
     fn stack_error(&self, error: E) -> StackError {
-        StackError::of_boxed(StackPart::Transport, error.into())
+        StackError::of_boxed::<P>(StackPart::Transport, error.into())
     }
 }
 
@@ -35,10 +40,10 @@ impl<K, P> OfPart<K, P> {
     }
 }
 
-impl<E: PartError, K: Place, P: StackProtocol> ToStackError<E> for OfPart<K, P> {
+impl<E, K: Place, P: PartErrors<E>> ToStackError<E> for OfPart<K, P> {
     #[inline]
     fn stack_error(&self, error: E) -> StackError {
-        error.into_stack_error::<P>(K::PART)
+        P::part_error(K::PART, error)
     }
 }
 
@@ -58,19 +63,27 @@ impl<P: StackProtocol> ToStackError<StackError> for OfStack<P> {
     }
 }
 
-impl<P> Clone for OfStack<P> {
-    fn clone(&self) -> Self {
-        *self
-    }
+macro_rules! marks_of_protocols {
+    ($($mark:ident)*) => {
+        $(
+            impl<P> Clone for $mark<P> {
+                fn clone(&self) -> Self {
+                    *self
+                }
+            }
+
+            impl<P> Copy for $mark<P> {}
+
+            impl<P> fmt::Debug for $mark<P> {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str(stringify!($mark))
+                }
+            }
+        )*
+    };
 }
 
-impl<P> Copy for OfStack<P> {}
-
-impl<P> fmt::Debug for OfStack<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OfStack")
-    }
-}
+marks_of_protocols! { OfTransport OfStack }
 
 impl<K, P> Clone for OfPart<K, P> {
     fn clone(&self) -> Self {

@@ -1,7 +1,7 @@
 //! The gates of a client's stack, before one service.
 
 use super::place::Place;
-use super::{PartError, StackError, StackErrorService, StackProtocol};
+use super::{PartErrors, StackError, StackErrorService};
 use crate::completion::{Completion, HeldCall, Pending};
 use crate::telemetry::Observe;
 use crate::{ClientGate, Head};
@@ -250,10 +250,10 @@ impl<Q: Permit, W, N, K> Permit for HeldInPlace<Q, W, N, K> {
 impl<Q, W, N, K, R, P> HeldGates<R, P> for HeldInPlace<Q, W, N, K>
 where
     Q: Permit,
-    W: Completion<R, StackError, N, Error: PartError>,
+    W: Completion<R, StackError, N>,
     N: Refusal,
     K: Place,
-    P: StackProtocol,
+    P: PartErrors<W::Error>,
 {
     type Refusal = N;
     type Body = W::Body<Q>;
@@ -271,16 +271,16 @@ where
     }
 
     fn fail(&mut self, error: StackError) -> StackError {
-        HeldCall::fail::<R, StackError, N>(&mut self.call, error).into_stack_error::<P>(K::PART)
+        P::part_error(K::PART, HeldCall::fail::<R, StackError, N>(&mut self.call, error))
     }
 
     fn refused(refusal: N) -> StackError {
         let wait = refusal.retry_after();
-        W::not_called(CallError::Refused(refusal)).into_stack_error::<P>(K::PART).or_retry_after(wait)
+        P::part_error(K::PART, W::not_called(CallError::Refused(refusal))).or_retry_after(wait)
     }
 
     fn pass_on(error: StackError) -> StackError {
-        W::not_called(CallError::Failed(error)).into_stack_error::<P>(K::PART)
+        P::part_error(K::PART, W::not_called(CallError::Failed(error)))
     }
 
     #[inline]

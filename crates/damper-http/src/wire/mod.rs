@@ -21,11 +21,13 @@
 // | `policies` | values of `RateLimit-Policy` that were formatted before |
 // | `x_rate_limit` | `X-RateLimit-Limit`, `-Remaining`, `-Reset` |
 // | `grpc_timeout` | `grpc-timeout`, written and read |
+// | `grpc_status` | a status of gRPC, written |
 // | `trusted_proxies` | the client's address, from what trusted proxies wrote |
 // | `x_forwarded_for`, `forwarded` | the hops of these headers, from the right |
 // | `node` | the address of a hop |
 
 mod forwarded;
+mod grpc_status;
 mod grpc_timeout;
 mod node;
 mod policies;
@@ -38,6 +40,7 @@ mod trusted_proxies;
 mod x_forwarded_for;
 mod x_rate_limit;
 
+pub(crate) use grpc_status::{GRPC_STATUS, write_grpc_pushback, write_grpc_status};
 pub use grpc_timeout::{GRPC_TIMEOUT, grpc_timeout, grpc_timeout_in};
 pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, RateLimitNameError};
 pub use rate_limit_status::RateLimitStatus;

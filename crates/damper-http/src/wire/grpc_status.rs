@@ -1,0 +1,158 @@
+//! A status of gRPC in headers or trailers, as the protocol over HTTP/2 writes it.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::time::Duration;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+pub(crate) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+
+/// The header with a `google.rpc.Status`, whose details say more than code and message.
+const GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+
+/// The header that tells gRPC's own clients when to retry.
+///
+/// They do not read the details of a status.
+const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+/// The type of the details that have a wait.
+const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
+
+/// The longest wait that the details can have, which is about 10,000 years.
+const LONGEST: Duration = Duration::new(315_576_000_000, 999_999_999);
+
+/// Writes the code and the message of a status, and the wait as a `google.rpc.RetryInfo`.
+pub(crate) fn write_grpc_status(headers: &mut HeaderMap, code: u32, message: &str, retry_after: Option<Duration>) {
+    headers.insert(GRPC_STATUS, code.into());
+    if !message.is_empty() {
+        insert(headers, GRPC_MESSAGE, percent_encoded(message).into());
+    }
+    if let Some(wait) = retry_after {
+        insert(headers, GRPC_DETAILS, base64(&status_with_wait(code, message, wait)).into());
+    }
+}
+
+/// Writes the wait of a limit for gRPC's own clients, rounded up; nothing if it is too long for the header.
+pub(crate) fn write_grpc_pushback(headers: &mut HeaderMap, wait: Duration) {
+    if let Ok(millis) = i32::try_from(wait.as_nanos().div_ceil(1_000_000)) {
+        headers.insert(PUSHBACK, millis.into());
+    }
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: Bytes) {
+    // Percent-encoded text and base64 are valid values.
+    if let Ok(value) = HeaderValue::from_maybe_shared(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// Returns a message as a header has it, with the bytes of spaces and unusual characters as `%20`.
+///
+/// gRPC demands that of all but printable ASCII. Rust's own servers of gRPC encode the others too.
+fn percent_encoded(message: &str) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut encoded = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        match byte {
+            ..=b' ' | b'"' | b'#' | b'%' | b'<' | b'>' | b'?' | b'`' | b'{' | b'}' | 0x7f.. => {
+                encoded.push('%');
+                encoded.push(char::from(DIGITS[usize::from(byte >> 4)]));
+                encoded.push(char::from(DIGITS[usize::from(byte & 15)]));
+            }
+            plain => encoded.push(char::from(plain)),
+        }
+    }
+    encoded
+}
+
+/// Returns bytes in base64 without padding (RFC 4648, section 4).
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut encoded = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for letter in 0..=chunk.len() {
+            encoded.push(char::from(LETTERS[(bits >> (18 - 6 * letter)) as usize & 63]));
+        }
+    }
+    encoded
+}
+
+/// Returns a `google.rpc.Status` whose only detail is a `google.rpc.RetryInfo`.
+fn status_with_wait(code: u32, message: &str, wait: Duration) -> Vec<u8> {
+    let wait = wait.min(LONGEST);
+    let mut duration = Message::new();
+    duration.number(1, wait.as_secs()).number(2, wait.subsec_nanos().into());
+    let mut info = Message::new();
+    info.bytes(1, &duration.0);
+    let mut detail = Message::new();
+    detail.bytes(1, RETRY_INFO.as_bytes()).bytes(2, &info.0);
+    let mut status = Message::new();
+    status.number(1, code.into());
+    if !message.is_empty() {
+        status.bytes(2, message.as_bytes());
+    }
+    status.bytes(3, &detail.0);
+    status.0
+}
+
+/// A message of protocol buffers, to which fields are appended.
+struct Message(Vec<u8>);
+
+impl Message {
+    const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Appends a number that is not negative. Zero is the default, which is left out.
+    fn number(&mut self, field: u8, number: u64) -> &mut Self {
+        if number != 0 {
+            self.0.push(field << 3);
+            self.varint(number);
+        }
+        self
+    }
+
+    /// Appends a text or another message.
+    fn bytes(&mut self, field: u8, bytes: &[u8]) -> &mut Self {
+        self.0.push(field << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// Appends seven bits a byte, the lowest first. All but the last byte have their highest bit set.
+    fn varint(&mut self, mut number: u64) {
+        while number > 0x7f {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_is_percent_encoded() {
+        assert_eq!(percent_encoded("retry in 1.2 s: 100 %\n"), "retry%20in%201.2%20s:%20100%20%25%0A");
+        assert_eq!(percent_encoded("\u{20ac}\u{7f}"), "%E2%82%AC%7F");
+    }
+
+    /// The vectors of RFC 4648, section 10, without their padding.
+    #[test]
+    fn base64_has_no_padding() {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(base64(&[0xfb, 0xff, 0xbf]), "+/+/");
+    }
+}
