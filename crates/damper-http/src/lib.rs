@@ -218,8 +218,8 @@ pub use retry::{
 #[cfg(feature = "tower")]
 pub use stack::{
     AttemptParts, AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, CallParts, ClientStack,
-    DeadlinePart, GatePart, HttpClient, HttpProtocol, LayerPart, NoPart, PartErrors, RepeatParts, RequestNotMade,
-    ServerStack, StackError, StackPart, StackProtocol, client_stack, server_stack,
+    GatePart, HttpClient, HttpProtocol, LayerPart, NoPart, PartErrors, RepeatParts, RequestNotMade, ServerStack,
+    StackError, StackPart, StackProtocol, client_stack, server_stack,
 };
 pub use target_host::TargetHost;
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};

@@ -44,7 +44,8 @@ pub use error::StackError;
 pub(crate) use error::reason_of;
 pub use groups::{AttemptParts, CallParts, RepeatParts};
 pub use http_client::HttpClient;
-pub use part::{DeadlinePart, GatePart, LayerPart, NoPart};
+use part::DeadlinePart;
+pub use part::{GatePart, LayerPart, NoPart};
 pub use part_error::PartErrors;
 pub use protocol::{HttpProtocol, StackProtocol};
 #[cfg(feature = "tokio")]
