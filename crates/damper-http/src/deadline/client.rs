@@ -9,6 +9,7 @@ use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
 use core::fmt;
 use core::time::Duration;
 use damper_core::internal::exceeded;
+use damper_core::setting::Setting;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -77,11 +78,11 @@ pub struct ClientDeadlineLayer<S> {
 impl ClientDeadlineLayer<TokioSleep> {
     /// Creates a layer with the client's own timeout, which no request can lengthen.
     ///
-    /// It sleeps by tokio's timer.
+    /// It sleeps by tokio's timer. To change the timeout while calls are made, pass a [`Live`](damper_core::Live).
     ///
     /// The timeout is sent to the server only with a [header](Self::header), or, with the feature `tonic`, in gRPC.
     #[must_use]
-    pub fn new(timeout: Duration) -> Self {
+    pub fn new(timeout: impl Into<Setting<Duration>>) -> Self {
         Self::sleeping_by(timeout, TokioSleep)
     }
 
@@ -97,8 +98,8 @@ impl ClientDeadlineLayer<TokioSleep> {
 impl<S> ClientDeadlineLayer<S> {
     /// Creates a layer with the client's own timeout and another [`Sleep`](damper_core::time::Sleep).
     #[must_use]
-    pub fn sleeping_by(timeout: Duration, sleep: S) -> Self {
-        Self::with_timeouts(Timeouts::new(Some(timeout)), sleep)
+    pub fn sleeping_by(timeout: impl Into<Setting<Duration>>, sleep: S) -> Self {
+        Self::with_timeouts(Timeouts::new(Some(timeout.into())), sleep)
     }
 
     /// Creates a layer without its own timeout and with another [`Sleep`](damper_core::time::Sleep).

@@ -30,6 +30,8 @@ use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
 use damper_core::retry::{Budget, Hedge, Retry};
+#[cfg(feature = "tokio")]
+use damper_core::setting::Setting;
 use damper_core::throttle::AdaptiveThrottle;
 #[cfg(feature = "tokio")]
 use damper_core::throttle::Pacer;
@@ -155,7 +157,7 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     #[cfg(feature = "tokio")]
     pub fn deadline(
         self,
-        timeout: Duration,
+        timeout: impl Into<Setting<Duration>>,
     ) -> ClientStack<CallParts<LayerPart<ClientDeadlineLayer<TokioSleep>>, B>, R, A, P> {
         self.deadline_layer(ClientDeadlineLayer::new(timeout))
     }
@@ -462,7 +464,7 @@ impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
     #[cfg(feature = "tokio")]
     pub fn attempt_timeout(
         self,
-        timeout: Duration,
+        timeout: impl Into<Setting<Duration>>,
     ) -> ClientStack<C, R, AttemptParts<T, L, N, LayerPart<AttemptTimeoutLayer<TokioSleep>>>, P> {
         self.attempt_timeout_layer(AttemptTimeoutLayer::new(timeout))
     }
