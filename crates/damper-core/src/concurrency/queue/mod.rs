@@ -161,6 +161,13 @@ impl<D: Discipline> Queue<D> {
         self.most = most;
     }
 
+    /// Removes all places, of a queue that no call has used.
+    fn clear(&mut self) {
+        self.calls = Vec::new();
+        self.links = Vec::new();
+        self.vacant = List::EMPTY;
+    }
+
     /// Returns how many calls may wait, whatever the limit.
     pub(super) fn places(&self) -> u16 {
         self.most

@@ -55,7 +55,10 @@ impl<D: Discipline> SlotQueue<D> {
 
     /// Gives a queue that no call has used so many places.
     pub(in crate::concurrency) fn with_places(self, places: u16) -> Self {
-        self.queue.write(|queue| self.store_places(queue, places));
+        self.queue.write(|queue| {
+            queue.clear();
+            self.store_places(queue, places);
+        });
         self
     }
 
