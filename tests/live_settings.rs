@@ -3,6 +3,7 @@
 use damper::retry::{Failure, GaveUp, Jitter, RetrySchedule};
 use damper::setting::Setting;
 use damper::{Backoff, Live, ManualClock, Retry};
+use std::fmt;
 use std::time::Duration;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -15,7 +16,7 @@ fn schedule(attempts: u32, base: u32, longest: u32) -> RetrySchedule {
 /// Returns the waits of a call whose attempts all fail, in milliseconds.
 fn waits(retry: &Retry<&ManualClock>) -> Vec<u128> {
     let mut waits = Vec::new();
-    let call = |_| Err::<(), _>("failed");
+    let call = |_| Err::<(), _>(fmt::Error);
     retry.call_sleeping_by(|wait| waits.push(wait.as_millis()), call).unwrap_err();
     waits
 }
@@ -196,5 +197,82 @@ mod queues {
         let _permit = limit.try_acquire_owned().unwrap();
         limit.set_queue(1);
         assert!(poll(pin!(limit.acquire_owned().sleeping_by(never))).is_pending());
+    }
+}
+
+#[cfg(all(feature = "http", feature = "tower", feature = "tokio"))]
+mod timeouts {
+    use super::*;
+    use damper::http::{AttemptTimedOut, AttemptTimeoutLayer, ClientDeadlineLayer, DeadlineLayer};
+    use damper::tower::BulkheadLayer;
+    use damper::{Bulkhead, CallError, DeadlineExceeded};
+    use http::{Request, Response, StatusCode};
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use tokio::task::yield_now;
+    use tokio::time::sleep;
+    use tower::{Layer, ServiceExt, service_fn};
+
+    type Body = http_body_util::Empty<bytes::Bytes>;
+
+    async fn lasting(time: Duration) -> Result<Response<Body>, Infallible> {
+        sleep(time).await;
+        Ok(Response::new(Body::new()))
+    }
+
+    fn request() -> Request<Body> {
+        Request::new(Body::new())
+    }
+
+    /// Real time, because deadlines are on the default clock.
+    #[tokio::test]
+    async fn request_keeps_the_timeout_that_it_began_with() {
+        let timeout = Arc::new(Live::new(Duration::from_secs(60)));
+        let server = DeadlineLayer::new(Arc::clone(&timeout));
+        let client = ClientDeadlineLayer::new(Arc::clone(&timeout));
+        let attempt = AttemptTimeoutLayer::new(Arc::clone(&timeout));
+        let short = || service_fn(|_: Request<Body>| lasting(150 * MILLISECOND));
+        let mut begun = (
+            Box::pin(server.layer(short()).oneshot(request())),
+            Box::pin(client.layer(short()).oneshot(request())),
+            Box::pin(attempt.layer(short()).oneshot(request())),
+        );
+        tokio::select! {
+            biased;
+            _ = &mut begun.0 => panic!("it lasts longer"),
+            _ = &mut begun.1 => panic!("it lasts longer"),
+            _ = &mut begun.2 => panic!("it lasts longer"),
+            () = yield_now() => {}
+        }
+        timeout.set(20 * MILLISECOND);
+        let long = || service_fn(|_: Request<Body>| lasting(Duration::from_secs(60)));
+        let later = tokio::join!(
+            server.layer(long()).oneshot(request()),
+            client.layer(long()).oneshot(request()),
+            attempt.layer(long()).oneshot(request()),
+        );
+        assert_eq!(later.0.unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
+        assert!(DeadlineExceeded::find_in(&*later.1.err().unwrap()).is_some());
+        assert_eq!(AttemptTimedOut::find_in(&*later.2.err().unwrap()).unwrap().timeout(), 20 * MILLISECOND);
+        assert_eq!(begun.0.await.unwrap().status(), StatusCode::OK);
+        assert!(begun.1.await.is_ok() && begun.2.await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn call_in_the_queue_keeps_its_longest_wait() {
+        static LONGEST: Live<Duration> = Live::new(Duration::from_secs(10));
+        let pool = Arc::new(Bulkhead::new(1).queue(4));
+        let permit = pool.try_acquire_owned().unwrap();
+        let service = BulkheadLayer::new(Arc::clone(&pool))
+            .waiting(&LONGEST)
+            .layer(service_fn(|()| async { Ok::<_, Infallible>(()) }));
+        let first = tokio::spawn(service.clone().oneshot(()));
+        yield_now().await;
+        LONGEST.set(Duration::from_secs(1));
+        assert!(matches!(service.clone().oneshot(()).await, Err(CallError::Refused(_))));
+        sleep(Duration::from_secs(5)).await;
+        assert!(!first.is_finished());
+        drop(permit);
+        assert!(first.await.unwrap().is_ok());
     }
 }

@@ -24,10 +24,16 @@ const _: () = assert!(SLICE.end() == u64::BITS, "fields must tile the word");
 /// The units that a retry takes. No ratio is finer, so a change of the ratio leaves the deposits as they are.
 const RETRY: u64 = 1_000;
 
-/// The field of the rates that has half a ttl, in microseconds: at most half a day.
+/// ```text
+///  63     40 39        0
+/// | DEPOSIT | HALF_TTL |
+/// ```
+///
+/// | field | unit | meaning |
+/// |---|---|---|
+/// | DEPOSIT | thousandths of a retry | the deposit of a call, at most 100 retries |
+/// | HALF_TTL | microseconds | the length of a slice, at most half a day |
 const HALF_TTL: Field = Field::lowest(40);
-
-/// The field of the rates that has the deposit of a call, in units.
 const DEPOSIT: Field = HALF_TTL.then(24);
 const _: () = assert!(DEPOSIT.end() == u64::BITS, "fields must tile the word");
 
