@@ -188,7 +188,7 @@ async fn serve(stack: &ConfiguredServerStack, lasts: Duration) -> StatusCode {
     stack.service(service).oneshot(request).await.unwrap().status()
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn queue_and_longest_wait_of_a_server_change() {
     let parts = "stack = { ratelimit = false, concurrency = 'bulkhead' }";
     let (program, stack) = Program::server("queue", &format!("{parts}\nbulkhead.limit = 1"));
@@ -198,14 +198,14 @@ async fn queue_and_longest_wait_of_a_server_change() {
             yield_now().await;
             serve(&stack, Duration::ZERO).await
         };
-        tokio::join!(serve(&stack, Duration::from_millis(100)), second).1
+        tokio::join!(serve(&stack, Duration::from_millis(300)), second).1
     };
     assert_eq!(two().await, StatusCode::SERVICE_UNAVAILABLE, "there is no queue");
-    assert_eq!(put("queue = 4, max_wait = '50ms'"), Ok(2));
+    assert_eq!(put("queue = 4, max_wait = '20ms'"), Ok(2));
     assert_eq!(two().await, StatusCode::SERVICE_UNAVAILABLE, "the wait is too long");
-    assert_eq!(put("queue = 4, max_wait = '500ms'"), Ok(1));
+    assert_eq!(put("queue = 4, max_wait = '1m'"), Ok(1));
     assert_eq!(two().await, StatusCode::OK);
-    assert_eq!(put("queue = 0, max_wait = '500ms'"), Ok(1));
+    assert_eq!(put("queue = 0, max_wait = '1m'"), Ok(1));
     assert_eq!(two().await, StatusCode::SERVICE_UNAVAILABLE);
 }
 
