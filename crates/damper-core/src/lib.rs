@@ -93,6 +93,8 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+#[cfg(feature = "alloc")]
+mod boxed_error;
 pub mod breaker;
 mod call_error;
 #[cfg(feature = "alloc")]
@@ -119,6 +121,8 @@ pub mod throttle;
 pub mod time;
 pub mod word32;
 
+#[cfg(feature = "alloc")]
+pub use boxed_error::BoxedError;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use breaker::KeyedCircuitBreaker;
 pub use breaker::{BreakerConfig, BreakerConfigError, BreakerStatus, CircuitBreaker, CircuitOpen};

@@ -27,7 +27,7 @@ const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// | a head | that of its [status](Ending::of_status) |
 /// | one of 4xx or 5xx that a layer of damper made in this process: it has a [`Refused`] in its extensions | [`NotSent`](Ending::NotSent) |
 /// | an error that is a [refusal](is_refusal) of damper's own, or a request that could not be made | [`NotSent`](Ending::NotSent) |
-/// | an error with a [`DeadlineExceeded`] or an `AttemptTimedOut` among its sources; with the feature `tonic`, tonic's `TimeoutExpired` or a `Status` of `DEADLINE_EXCEEDED` | [`TimedOut`](Ending::TimedOut) |
+/// | an error with a [`DeadlineExceeded`], an `AttemptTimedOut` or, with the feature `tokio`, the error of tokio's or tower's timeout among its sources; with the feature `tonic`, tonic's `TimeoutExpired` or a `Status` of `DEADLINE_EXCEEDED` | [`TimedOut`](Ending::TimedOut) |
 /// | with the feature `tonic`: an error with a `Status` of `UNAVAILABLE` among its sources | [`Unavailable`](Ending::Unavailable) |
 /// | any other error | [`Broken`](Ending::Broken) |
 ///
@@ -159,7 +159,7 @@ fn ending_of_error(error: &(dyn Error + 'static)) -> Ending {
     if crate::RequestNotMade::find_in(error).is_some() {
         return Ending::NotSent;
     }
-    let ending = Ending::of_error(error);
+    let ending = damper_tower::ending_of_error(error);
     if ending == Ending::NotSent {
         return ending;
     }
