@@ -172,17 +172,13 @@ fn bucket_allows_all_deposits() {
 }
 
 /// Forty thousand calls without a failure fill a slice, and no more.
-///
-/// With this ratio a deposit is 499 units and a retry 5. The slice holds a whole number of retries, so the test detects
-/// its last unit.
 #[test]
 fn deposits_saturate() {
-    const UNITS: usize = (1 << 24) - 1;
+    const UNITS: usize = (1 << 25) - 1;
     let clock = ManualClock::new();
     let budget = RetryBudget::with_clock(config(99.8, 0, 0), &clock);
     (0..40_000).for_each(|_| budget.began());
-    let retries = (0..UNITS).take_while(|_| budget.try_withdraw()).count();
-    assert_eq!((retries * 5, UNITS % 5), (UNITS, 0));
+    assert_eq!((0..UNITS).take_while(|_| budget.try_withdraw()).count(), UNITS / 1_000);
 }
 
 #[test]
@@ -260,4 +256,45 @@ fn settings_out_of_range_are_refused() {
     assert_eq!(RetryThrottle::new(1_001, 0.1).unwrap_err(), RetryBudgetError::MaxTokens(1_001));
     assert_eq!(RetryThrottle::new(0, 0.1).unwrap_err().to_string(), "max_tokens is 0, it must be 1 to 1000");
     assert!(RetryThrottle::new(10, -0.1).is_err());
+}
+
+/// Deposits from before the change are in thousandths of a retry, whatever the ratio.
+#[test]
+fn deposits_outlive_a_change_of_the_ratio() {
+    let clock = ManualClock::new();
+    let budget = RetryBudget::with_clock(config(0.5, 0, 0), &clock);
+    (0..3).for_each(|_| budget.began());
+    budget.set_config(config(0.1, 0, 0)).unwrap();
+    (0..5).for_each(|_| budget.began());
+    assert_eq!((0..10).filter(|_| budget.try_withdraw()).count(), 2);
+    (0..10).for_each(|_| budget.began());
+    assert_eq!((0..10).filter(|_| budget.try_withdraw()).count(), 1);
+}
+
+#[test]
+fn change_of_the_reserve_and_the_floor_applies_at_once() {
+    let clock = ManualClock::new();
+    let budget = RetryBudget::with_clock(config(0.0, 0, 10), &clock);
+    budget.set_config(config(0.0, 2, 3)).unwrap();
+    assert_eq!((0..20).take_while(|_| budget.try_withdraw()).count(), 3);
+    clock.advance(Duration::from_secs(1));
+    assert_eq!((0..20).take_while(|_| budget.try_withdraw()).count(), 2);
+}
+
+/// The retries between two changes stay within the higher ratio and the longer ttl.
+#[test]
+fn change_of_the_ttl_mints_no_retries() {
+    let clock = ManualClock::new();
+    let ttl = |millis| {
+        let builder = RetryBudgetConfig::builder().ratio(0.5).floor(0).reserve(0);
+        builder.ttl(Duration::from_millis(millis)).build().expect("in range")
+    };
+    let budget = RetryBudget::with_clock(ttl(10_000), &clock);
+    for (round, millis) in [1, 86_400_000, 700, 10_000, 3].into_iter().enumerate() {
+        (0..10).for_each(|_| budget.began());
+        budget.set_config(ttl(millis)).unwrap();
+        let retries = (0..100).filter(|_| budget.try_withdraw()).count();
+        assert!(retries <= 5, "{retries} retries for ten calls in round {round}");
+        clock.advance(Duration::from_millis(37));
+    }
 }

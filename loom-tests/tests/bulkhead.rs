@@ -476,3 +476,40 @@ fn key_never_exceeds_its_limit_when_it_is_evicted() {
         assert!(bulkheads.iter().all(|(_, status)| status.in_flight() == 0), "nothing is left over");
     });
 }
+
+/// The queue gets shorter while a call ends, and while another comes.
+///
+/// The waiter that is displaced is woken, and no slot is lost. [A shorter queue that refuses none.]
+#[test]
+fn shorter_queue_wakes_the_displaced_waiter() {
+    check_preemptions(3, || {
+        let bulkhead = newest_first(1, 1);
+        let permit = bulkhead.try_acquire_owned().unwrap();
+        let waiter = {
+            let bulkhead = Arc::clone(&bulkhead);
+            thread::spawn(move || drop(bulkhead.acquire().wait()))
+        };
+        bulkhead.set_queue(0);
+        waiter.join().unwrap();
+        drop(permit);
+        is_as_new(&bulkhead, 1);
+    });
+}
+
+/// The queue gets a place while a call ends: the call that comes is served, in it or at once.
+#[test]
+fn longer_queue_loses_no_call() {
+    check_preemptions(3, || {
+        let bulkhead = bulkhead(1, 0);
+        let permit = bulkhead.try_acquire_owned().unwrap();
+        let caller = {
+            let bulkhead = Arc::clone(&bulkhead);
+            thread::spawn(move || bulkhead.acquire().wait().is_ok())
+        };
+        bulkhead.set_queue(1);
+        drop(permit);
+        let is_served = caller.join().unwrap();
+        is_as_new(&bulkhead, 1);
+        assert!(is_served || bulkhead.total_queued() == 0, "a call that has joined is served");
+    });
+}

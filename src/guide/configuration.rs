@@ -159,8 +159,9 @@
 //! |---|---|
 //! | has a mistake, or cannot be read | no change, and the error lists the mistakes |
 //! | has no key, and had some before | no change, because it may have been truncated |
-//! | changes quotas, tiers, breakers, limits of bulkheads, bounds of adaptive limits or of gates | the changes apply at once |
-//! | changes anything else, such as a queue, a timeout or a part of a stack | no change, and the error names the keys that need a restart |
+//! | changes quotas, tiers, breakers, limits of bulkheads, bounds of adaptive limits or of gates, queues, retry budgets | the changes apply at once |
+//! | changes timeouts, the longest wait in a queue, attempts and delays of retries | they apply to calls that begin from then on; a call keeps what it began with |
+//! | changes anything else, such as an algorithm or a part of a stack | no change, and the error names the keys that need a restart |
 //! | has a quota that does not fit the limiter's step, which suits its first quota | no change, and the error gives the reason |
 //!
 //! [`CircuitBreaker::set_config`](crate::CircuitBreaker::set_config) lists what a breaker keeps. A limiter accepts a

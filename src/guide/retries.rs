@@ -130,8 +130,9 @@
 //! ```
 //!
 //! A timeout boxes errors, and boxed errors do not implement `Error`. So the layers around it need `into_boxed`, and
-//! the classifiers are those for boxes: `judge_boxed`. Without such a service they need neither: the example
-//! `reqwest_client`.
+//! the classifiers are those for boxes: `judge_boxed`. Or put `.map_err(BoxedError::from)` around the service once: a
+//! [`BoxedError`](crate::BoxedError) is an error, and every layer looks into it. Without such a service they need
+//! nothing: the example `reqwest_client`.
 //!
 //! damper caches neither responses nor failures.
 //!

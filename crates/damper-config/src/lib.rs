@@ -128,8 +128,8 @@
 //!
 //! # Limits of a reload
 //!
-//! Some keys need a restart: those of retries, budgets, hedges, throttles, pacing, deadlines, queues, algorithms, sizes of tables and the
-//! parts of stacks. A reload that finds such a change applies nothing. [`Key::change`] says which keys are live. Your own [`Reload`] can
+//! Some keys need a restart: those of hedges, throttles, pacing, algorithms, sizes of tables and the parts of stacks, the growth and jitter
+//! of retries, and the order of queues. A reload that finds such a change applies nothing. [`Key::change`] says which keys are live. Your own [`Reload`] can
 //! take any key.
 //!
 //! # Features

@@ -79,8 +79,8 @@ fn a_file_with_a_mistake_changes_nothing() {
         ("server.http.ratelimit.burst = 6\nserver.http.bulkhead.limit = ", ":2:"),
         // A valid value of a key that cannot change live.
         (
-            "server.http.ratelimit.burst = 6\nserver.http.bulkhead.limit = 6\nserver.http.bulkhead.queue = 6",
-            "server.http.bulkhead.queue changed from 0 to 6; this needs a restart",
+            "server.http.ratelimit.burst = 6\nserver.http.bulkhead.limit = 6\nserver.http.bulkhead.max_keys = 6",
+            "server.http.bulkhead.max_keys changed from 1024 to 6; this needs a restart",
         ),
         (
             "server.http.ratelimit.burst = 6\nserver.http.bulkhead.limit = 5\nserver.grpc.bulkhead.limit = 6",

@@ -67,7 +67,8 @@ pub use crate::__debug_by_display as debug_by_display;
 /// The formatter's.
 pub fn write_chain(error: &(dyn Error + 'static), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{error}")?;
-    core::iter::successors(source_of(error), |error| source_of(*error)).try_for_each(|source| write!(f, ": {source}"))
+    // Not `source_of`, which finds errors whose messages are those of their wrappers.
+    core::iter::successors(error.source(), |&error| error.source()).try_for_each(|source| write!(f, ": {source}"))
 }
 
 /// Returns the error that an error wraps.

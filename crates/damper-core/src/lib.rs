@@ -63,6 +63,7 @@
 //! | [`shadow`] | [`Shadowed`](shadow::Shadowed): a candidate decides beside the limiter or breaker in force, and changes nothing |
 //! | `decision_log` | `DecisionLog`: the last decisions of limiters, to compute what another quota would have refused |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
+//! | [`setting`] | [`Live`]: a timeout, a wait or the attempts of retries that change while calls are made |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //! | [`testing`] | assertions for tests of your own code |
 //!
@@ -92,6 +93,8 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+#[cfg(feature = "alloc")]
+mod boxed_error;
 pub mod breaker;
 mod call_error;
 #[cfg(feature = "alloc")]
@@ -107,6 +110,7 @@ pub mod keyed;
 pub mod limit;
 pub mod quota;
 pub mod retry;
+pub mod setting;
 pub mod shadow;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub mod store;
@@ -117,6 +121,8 @@ pub mod throttle;
 pub mod time;
 pub mod word32;
 
+#[cfg(feature = "alloc")]
+pub use boxed_error::BoxedError;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use breaker::KeyedCircuitBreaker;
 pub use breaker::{BreakerConfig, BreakerConfigError, BreakerStatus, CircuitBreaker, CircuitOpen};
@@ -144,6 +150,7 @@ pub use limit::{
 pub use limit::{SlidingLog, SlidingLogError};
 pub use quota::{ParseQuotaError, Quota, QuotaError, SetQuotaError};
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
+pub use setting::Live;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use store::LruStore;
 pub use time::{Clock, CoarseClock, ManualClock};

@@ -1,7 +1,11 @@
 //! How a call of any service ended.
 
 use core::error::Error;
+#[cfg(feature = "tokio")]
+use core::iter::successors;
 use damper_core::gate::{Ending, Verdict};
+#[cfg(feature = "tokio")]
+use damper_core::internal::source_of;
 #[cfg(doc)]
 use damper_core::is_refusal;
 
@@ -11,8 +15,8 @@ use damper_core::is_refusal;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not judge the results of a service whose response is `{T}` and whose error is `{E}`",
     note = "a closure has the form `|result: &Result<{T}, {E}>| -> damper::gate::Ending`",
-    note = "by default every error that implements `Error` is judged; for those in boxes: \
-    `.classify(|result: &Result<{T}, {E}>| result.as_ref().map_or_else(|error| Ending::of_error(&**error), |_| Ending::Success))`"
+    note = "by default every error that implements `Error` is judged; for those in boxes, put \
+    `.map_err(damper::BoxedError::from)` between the layer and the service"
 )]
 pub trait ClassifyResult<T, E> {
     /// Returns the verdict.
@@ -32,6 +36,8 @@ where
 
 /// Takes every `Ok` as a success and every `Err` as [`Ending::of_error`] does.
 ///
+/// With the feature `tokio`, the error of tower's timeout is [`TimedOut`](Ending::TimedOut) too.
+///
 /// An `Err` is a call without an answer, a failure for breakers and a rejection for throttles. [Refusals](is_refusal) of damper's own are
 /// not, because a limiter or a bulkhead behind the gate refused the call before it reached the server.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +46,7 @@ pub struct EveryErr;
 impl<T, E: Error + 'static> ClassifyResult<T, E> for EveryErr {
     #[inline]
     fn verdict(&self, result: &Result<T, E>) -> Verdict {
-        Verdict::of_result(result)
+        Verdict::of(result.as_ref().map_or_else(|error| ending_of_error(error), |_| Ending::Success))
     }
 }
 
@@ -56,4 +62,18 @@ impl<T, E> ClassifyResult<T, E> for OkOrErr {
     fn verdict(&self, result: &Result<T, E>) -> Verdict {
         Verdict::of(if result.is_ok() { Ending::Success } else { Ending::Failed })
     }
+}
+
+/// Returns the ending of an error as [`Ending::of_error`] does, and of tower's timeout.
+#[doc(hidden)]
+#[must_use]
+pub fn ending_of_error(error: &(dyn Error + 'static)) -> Ending {
+    let ending = Ending::of_error(error);
+    #[cfg(feature = "tokio")]
+    if ending == Ending::Broken
+        && successors(Some(error), |&error| source_of(error)).any(|error| error.is::<tower::timeout::error::Elapsed>())
+    {
+        return Ending::TimedOut;
+    }
+    ending
 }

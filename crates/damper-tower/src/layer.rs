@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 use damper_core::gate::{AskCost, Costs, Gate, Patient, PerKey, Waits, WaitsWith};
+use damper_core::setting::Setting;
 use damper_core::store::{Keyed, Template};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
@@ -188,12 +189,13 @@ impl<G, J> PlainLayer<G, J> {
     /// Lets calls wait for their turn by tokio's timer, for at most `longest`. Default: they do not wait.
     ///
     /// A bulkhead has places to wait in if it was built with a [`queue`](damper_core::Bulkhead::queue). A rate limiter gives tokens in advance,
-    /// first come first served, and refuses a call that would wait for longer at once.
+    /// first come first served, and refuses a call that would wait for longer at once. To change `longest` while calls are made, pass a
+    /// [`Live`](damper_core::Live).
     ///
     /// The service has to be `Clone`, because the call is made after the wait. If requests have deadlines, set
     /// [`deadline_by`](GateLayer::deadline_by).
     #[cfg(feature = "tokio")]
-    pub fn waiting(self, longest: Duration) -> PlainLayer<Waits<G, TokioSleep>, J>
+    pub fn waiting(self, longest: impl Into<Setting<Duration>>) -> PlainLayer<Waits<G, TokioSleep>, J>
     where
         G: Patient,
     {
@@ -201,7 +203,7 @@ impl<G, J> PlainLayer<G, J> {
     }
 
     /// Lets calls wait as [`waiting`](Self::waiting) does, by a [`Sleep`] of your own.
-    pub fn waiting_by<Z: Sleep>(self, longest: Duration, sleep: Z) -> PlainLayer<Waits<G, Z>, J>
+    pub fn waiting_by<Z: Sleep>(self, longest: impl Into<Setting<Duration>>, sleep: Z) -> PlainLayer<Waits<G, Z>, J>
     where
         G: Patient,
     {

@@ -93,6 +93,8 @@ pub use deadline::{FindDeadline, NoDeadline, UntilDeadline};
 pub use future::GateFuture;
 #[cfg(feature = "hyper")]
 pub use hyper_service::HyperService;
+#[doc(hidden)]
+pub use judge::ending_of_error;
 pub use judge::{ClassifyResult, EveryErr, OkOrErr};
 pub use layer::{GateLayer, KeyedLayer, PlainLayer};
 pub use names::{BreakerLayer, BulkheadLayer, LimitLayer, ThrottleLayer};

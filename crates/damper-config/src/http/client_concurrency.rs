@@ -1,13 +1,15 @@
 //! The concurrency limit of a client's stack.
 
+use super::layers::waiting;
 use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::{AdaptiveLimitSettings, BulkheadSettings, ClientConcurrency, ClientLayers};
-use damper_core::CapacityError;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedBulkhead};
 use damper_core::gate::{AnswerOf, Ask, Either, Gate, PerKey, Waits};
 use damper_core::time::TokioSleep;
+use damper_core::{CapacityError, Live};
 use damper_http::{BulkheadPerHost, Head, RequestDeadline, TargetHost};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The limit of calls in flight that the settings select.
 ///
@@ -26,28 +28,35 @@ type Selected = Option<Either<Either<Waiting<Arc<Bulkhead>>, Waiting<BulkheadPer
 
 type Waiting<G> = Waits<G, TokioSleep, RequestDeadline>;
 
-/// The primitive that follows new settings.
+/// The primitive that follows new settings, and the longest wait of calls.
 #[derive(Clone, Debug)]
 enum Reloaded {
     None,
-    Bulkhead(Arc<Bulkhead>),
-    BulkheadPerHost(Arc<KeyedBulkhead<String>>),
+    Bulkhead((Arc<Bulkhead>, Arc<Live<Duration>>)),
+    BulkheadPerHost((Arc<KeyedBulkhead<String>>, Arc<Live<Duration>>)),
     AdaptiveLimit(Arc<AdaptiveLimit>),
 }
 
 impl ClientConcurrencyLimit {
     pub(super) fn of(layers: &ClientLayers) -> Result<Self, CapacityError> {
         let bulkhead: &BulkheadSettings = &layers.bulkhead;
+        let max_wait = Arc::new(Live::new(bulkhead.max_wait()));
         let (gate, reloaded) = match layers.stack.concurrency() {
             ClientConcurrency::None => return Ok(Self { gate: None, reloaded: Reloaded::None }),
             ClientConcurrency::Bulkhead => {
                 let pool = Arc::new(bulkhead.bulkhead());
-                (Either::First(Either::First(bulkhead.waiting(Arc::clone(&pool)))), Reloaded::Bulkhead(pool))
+                (
+                    Either::First(Either::First(waiting(Arc::clone(&pool), Arc::clone(&max_wait)))),
+                    Reloaded::Bulkhead((pool, max_wait)),
+                )
             }
             ClientConcurrency::BulkheadPerHost => {
                 let pools = Arc::new(bulkhead.per_key::<String>()?);
                 let per_host = PerKey::new(TargetHost, Arc::clone(&pools));
-                (Either::First(Either::Second(bulkhead.waiting(per_host))), Reloaded::BulkheadPerHost(pools))
+                (
+                    Either::First(Either::Second(waiting(per_host, Arc::clone(&max_wait)))),
+                    Reloaded::BulkheadPerHost((pools, max_wait)),
+                )
             }
             ClientConcurrency::AdaptiveLimit => {
                 let limit = Arc::new(layers.adaptive_limit.limit());

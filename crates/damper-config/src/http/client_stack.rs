@@ -2,14 +2,14 @@
 
 use super::{ClientConcurrencyLimit, ConfiguredPacers, OptionalLayer, Repeating};
 use crate::live::{Reload, SettingChange, apply_changed};
-use crate::settings::{ClientLayers, ClientRateLimitSettings};
+use crate::settings::{ClientDeadlineSettings, ClientLayers, ClientRateLimitSettings};
 use bytes::Bytes;
 use damper_core::gate::{PerKey, Waits};
 use damper_core::limit::RateLimiter;
-use damper_core::retry::{Hedge, RetryBudget};
+use damper_core::retry::{Hedge, RetryBudget, RetrySchedule};
 use damper_core::throttle::{KeyedThrottle, ReadHints};
 use damper_core::time::{DefaultClock, TokioSleep};
-use damper_core::{CapacityError, Quota};
+use damper_core::{CapacityError, Live, Quota};
 use damper_http::{
     AttemptParts, AttemptTimeoutLayer, BoxedClient, CallParts, CircuitBreakerLayer, ClientConcurrencyLayer,
     ClientDeadlineLayer, ClientStack, GatePart, HedgeLayer, HttpProtocol, LayerPart, PaceOnly, PacingLayer, PerHost,
@@ -20,6 +20,7 @@ use damper_tower::{LimitLayer, OkOrErr, PlainLayer, UntilDeadline};
 use http::{Request, Response};
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -51,12 +52,17 @@ pub type ConfiguredClientParts<P = HttpProtocol> = ClientStack<
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub struct ConfiguredClientStack<P = HttpProtocol> {
     settings: ClientLayers,
+    timeout: Arc<Live<Duration>>,
+    /// `None` if an attempt may take as long as the call.
+    attempt_timeout: Option<Arc<Live<Duration>>>,
+    schedule: Arc<Live<RetrySchedule>>,
     breakers: Option<PerHost>,
     budget: Arc<RetryBudget>,
     hedge: Arc<Hedge<DefaultClock, Arc<RetryBudget>>>,
     pacers: Option<ConfiguredPacers>,
     throttles: Option<Arc<KeyedThrottle<String>>>,
     limiter: Arc<RateLimiter>,
+    limit_wait: Arc<Live<Duration>>,
     concurrency: ClientConcurrencyLimit,
     protocol: P,
 }
@@ -93,13 +99,18 @@ impl ClientLayers {
             if stack.circuit_breaker() { Some(self.circuit_breaker.breakers_named(self.name())?) } else { None };
         let limiter = if stack.ratelimit() { self.ratelimit.limiter() } else { RateLimiter::new(Quota::UNLIMITED) };
         let budget = Arc::new(self.retry_budget.budget());
+        let live = |duration| Arc::new(Live::new(duration));
         Ok(ConfiguredClientStack {
+            timeout: live(self.deadline.timeout()),
+            attempt_timeout: self.deadline.attempt_timeout().map(live),
+            schedule: Arc::new(Live::new(self.retry.schedule())),
             breakers,
             hedge: Arc::new(self.hedge.hedge_beside(stack.retry()).budget(Arc::clone(&budget))),
             budget,
             pacers: if stack.pacing() { Some(self.pacing.pacers()?) } else { None },
             throttles: stack.throttle().then(|| Arc::new(self.throttle.per_host())),
             limiter: Arc::new(limiter),
+            limit_wait: live(self.ratelimit.max_wait()),
             concurrency: ClientConcurrencyLimit::of(self)?,
             protocol: HttpProtocol,
             settings: self.clone(),
@@ -112,8 +123,23 @@ impl<P> ConfiguredClientStack<P> {
     ///
     /// For gRPC, pass `damper::tonic::Grpc::new()`: `settings.client.grpc.client_stack()?.protocol(Grpc::new())`.
     pub fn protocol<N: StackProtocol>(self, protocol: N) -> ConfiguredClientStack<N> {
-        let Self { settings, breakers, budget, hedge, pacers, throttles, limiter, concurrency, .. } = self;
-        ConfiguredClientStack { settings, breakers, budget, hedge, pacers, throttles, limiter, concurrency, protocol }
+        let Self { settings, timeout, attempt_timeout, schedule, limit_wait, .. } = self;
+        let Self { breakers, budget, hedge, pacers, throttles, limiter, concurrency, .. } = self;
+        ConfiguredClientStack {
+            settings,
+            timeout,
+            attempt_timeout,
+            schedule,
+            breakers,
+            budget,
+            hedge,
+            pacers,
+            throttles,
+            limiter,
+            limit_wait,
+            concurrency,
+            protocol,
+        }
     }
 
     /// Returns the breakers, if the stack has any, to watch and control them.
@@ -133,19 +159,24 @@ where
 {
     /// Returns the stack of damper-http, to replace a part of it.
     pub fn parts(&self) -> ConfiguredClientParts<P> {
-        let Self { settings, breakers, budget, hedge, pacers, throttles, limiter, concurrency, protocol } = self;
+        let Self { settings, timeout, attempt_timeout, schedule, limit_wait, .. } = self;
+        let Self { breakers, budget, hedge, pacers, throttles, limiter, concurrency, protocol, .. } = self;
         let stack = &settings.stack;
         let name = settings.name();
-        let deadline = if stack.deadline() { settings.deadline.layer() } else { ClientDeadlineLayer::propagating() };
+        let deadline = if stack.deadline() {
+            ClientDeadlineLayer::new(Arc::clone(timeout))
+        } else {
+            ClientDeadlineLayer::propagating()
+        };
         let throttles = throttles.clone().map(|throttles| PerKey::new(TargetHost, throttles));
         let pacing =
             pacers.clone().map(|pacers| PacingLayer::new(pacers).named(name).without_retries().hints(protocol.hints()));
         let repeating = |is_on| Repeating { rules: protocol.retries(), is_on };
-        let retry = settings.retry.layer(Arc::clone(budget)).protocol(repeating(stack.retry()));
+        let policy = settings.retry.retry().schedule(Arc::clone(schedule));
+        let retry = RetryLayer::new(policy.budget(Arc::clone(budget))).protocol(repeating(stack.retry()));
         let hedge = HedgeLayer::new(Arc::clone(hedge)).protocol(repeating(stack.hedge()));
-        let limit =
-            LimitLayer::new(Arc::clone(limiter)).waiting(settings.ratelimit.max_wait()).deadline_by(RequestDeadline);
-        let attempt = settings.deadline.attempt_timeout().map(AttemptTimeoutLayer::new);
+        let limit = LimitLayer::new(Arc::clone(limiter)).waiting(Arc::clone(limit_wait)).deadline_by(RequestDeadline);
+        let attempt = attempt_timeout.clone().map(AttemptTimeoutLayer::new);
         client_stack()
             .protocol(protocol.clone())
             .deadline_layer(deadline.named(name).protocol(protocol.clone()))
@@ -198,17 +229,39 @@ where
     }
 }
 
+impl<P> ConfiguredClientStack<P> {
+    /// Returns whether retries or hedges use the budget.
+    fn uses_budget(&self) -> bool {
+        self.settings.stack.retry() || self.settings.stack.hedge()
+    }
+}
+
 impl<P> Reload<ClientLayers> for ConfiguredClientStack<P> {
     fn takes(&self, change: &SettingChange) -> bool {
+        let stack = &self.settings.stack;
         let breakers = self.breakers.as_ref().filter(|_| change.is_in("circuit_breaker"));
         breakers.is_some_and(|breakers| breakers.takes(change))
             || change.is_in("ratelimit")
-                && self.settings.stack.ratelimit()
-                && Reload::<ClientRateLimitSettings>::takes(&self.limiter, change)
+                && stack.ratelimit()
+                && (Reload::<ClientRateLimitSettings>::takes(&self.limiter, change)
+                    || Reload::<ClientRateLimitSettings>::takes(&self.limit_wait, change))
+            || change.is_in("deadline")
+                && match change.key().name() {
+                    "attempt_timeout" => self.attempt_timeout.is_some(),
+                    _ => stack.deadline() && Reload::<ClientDeadlineSettings>::takes(&self.timeout, change),
+                }
+            || change.is_in("retry") && stack.retry() && self.schedule.takes(change)
+            || change.is_in("retry_budget") && self.uses_budget() && self.budget.takes(change)
             || self.concurrency.takes(change)
     }
 
     fn can_apply(&self, start: &ClientLayers, new: &ClientLayers) -> Result<(), String> {
+        if self.attempt_timeout.is_some() && new.deadline.attempt_timeout().is_none() {
+            return Err("to unset attempt_timeout needs a restart".to_owned());
+        }
+        if self.uses_budget() {
+            self.budget.can_apply(&start.retry_budget, &new.retry_budget)?;
+        }
         if let Some(breakers) = &self.breakers {
             breakers.can_apply(&start.circuit_breaker, &new.circuit_breaker)?;
         }
@@ -225,6 +278,13 @@ impl<P> Reload<ClientLayers> for ConfiguredClientStack<P> {
         }
         if self.settings.stack.ratelimit() {
             apply_changed(&self.limiter, &old.ratelimit, &new.ratelimit)?;
+            apply_changed(&self.limit_wait, &old.ratelimit, &new.ratelimit)?;
+        }
+        apply_changed(&self.budget, &old.retry_budget, &new.retry_budget)?;
+        apply_changed(&self.schedule, &old.retry, &new.retry)?;
+        apply_changed(&self.timeout, &old.deadline, &new.deadline)?;
+        if let (Some(live), Some(timeout)) = (&self.attempt_timeout, new.deadline.attempt_timeout()) {
+            live.set(timeout);
         }
         self.concurrency.apply(old, new)
     }

@@ -22,6 +22,8 @@ use damper_core::limit::RateLimiter;
 #[cfg(feature = "tokio")]
 use damper_core::retry::Budget;
 #[cfg(feature = "tokio")]
+use damper_core::setting::Setting;
+#[cfg(feature = "tokio")]
 use damper_core::time::{DefaultClock, TokioSleep};
 #[cfg(feature = "tokio")]
 use damper_http::{
@@ -32,6 +34,8 @@ use damper_http::{CircuitBreakerLayer, PerHost, TargetHost, ThrottleLayer, Throt
 #[cfg(all(feature = "tower", feature = "tokio"))]
 use damper_tower::{LimitLayer, OkOrErr, PlainLayer};
 use std::sync::Arc;
+#[cfg(feature = "tokio")]
+use std::time::Duration;
 
 #[cfg(feature = "http")]
 impl CircuitBreakerSettings {
@@ -73,6 +77,8 @@ impl ThrottleSettings {
 #[cfg(feature = "tokio")]
 impl ServerDeadlineSettings {
     /// Builds a layer for a server.
+    ///
+    /// To be able to reload it, give the [timeout](Self::timeout) in an `Arc` of a `Live` to `DeadlineLayer::new` instead.
     #[must_use]
     pub fn layer(&self) -> DeadlineLayer<TokioSleep> {
         DeadlineLayer::new(self.timeout)
@@ -82,6 +88,8 @@ impl ServerDeadlineSettings {
 #[cfg(feature = "tokio")]
 impl ClientDeadlineSettings {
     /// Builds a layer for the deadline of whole calls.
+    ///
+    /// To be able to reload it, give the [timeout](Self::timeout) in an `Arc` of a `Live` to `ClientDeadlineLayer::new` instead.
     #[must_use]
     pub fn layer(&self) -> ClientDeadlineLayer<TokioSleep> {
         ClientDeadlineLayer::new(self.timeout)
@@ -155,17 +163,23 @@ impl ClientRateLimitSettings {
 #[cfg(feature = "tokio")]
 type Waiting<G> = Waits<G, TokioSleep, RequestDeadline>;
 
+/// Lets requests wait at a gate for at most `longest`.
+#[cfg(feature = "tokio")]
+pub(super) fn waiting<G>(gate: G, longest: impl Into<Setting<Duration>>) -> Waiting<G> {
+    Waits::new(gate, longest, TokioSleep).time_left(RequestDeadline)
+}
+
 #[cfg(feature = "tokio")]
 impl BulkheadSettings {
     /// Lets requests wait at a gate that has been built from these settings.
-    pub(super) fn waiting<G>(&self, gate: G) -> Waiting<G> {
-        Waits::new(gate, self.max_wait, TokioSleep).time_left(RequestDeadline)
+    fn waiting<G>(&self, gate: G) -> Waiting<G> {
+        waiting(gate, self.max_wait)
     }
 
     /// Builds a layer for a server.
     ///
     /// Requests wait for [`max_wait`](Self::max_wait) at most. To be able to reload it, give the [bulkhead](Self::bulkhead) in an `Arc` to
-    /// `ConcurrencyLayer::new(..).waiting(settings.max_wait())` instead.
+    /// `ConcurrencyLayer::new(..).waiting(max_wait)` instead, with the longest wait in an `Arc` of a `Live`. Bind both, in a tuple.
     #[must_use]
     pub fn layer(&self) -> ConcurrencyLayer<Waiting<Arc<Bulkhead>>> {
         ConcurrencyLayer::new(self.waiting(Arc::new(self.bulkhead())))

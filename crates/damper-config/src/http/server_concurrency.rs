@@ -1,12 +1,15 @@
 //! The concurrency limit of a server's stack.
 
+use super::layers::waiting;
 use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::{AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, ServerConcurrency, ServerLayers};
+use damper_core::Live;
 use damper_core::concurrency::{AdaptiveLimit, Admission, Bulkhead, FixedLimit};
 use damper_core::gate::{AnswerOf, Ask, Either, Gate, Waits};
 use damper_core::time::TokioSleep;
 use damper_http::{AdmissionGate, Head, RequestClasses, RequestDeadline};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The limit of requests in flight that the settings select.
 ///
@@ -27,38 +30,45 @@ type WaitingBulkhead = Waits<Arc<Bulkhead>, TokioSleep, RequestDeadline>;
 type Adaptive = AdmissionGate<TokioSleep>;
 type Fixed = AdmissionGate<TokioSleep, FixedLimit>;
 
-/// The primitive that follows new settings.
+/// The primitive that follows new settings, and the longest wait of calls.
 #[derive(Clone, Debug)]
 enum Reloaded {
     None,
-    Bulkhead(Arc<Bulkhead>),
+    Bulkhead((Arc<Bulkhead>, Arc<Live<Duration>>)),
     AdaptiveLimit(Arc<AdaptiveLimit>),
-    Admission(Arc<Admission>),
-    FixedAdmission(Arc<Admission<FixedLimit>>),
+    Admission((Arc<Admission>, Arc<Live<Duration>>)),
+    FixedAdmission((Arc<Admission<FixedLimit>>, Arc<Live<Duration>>)),
 }
 
 impl ServerConcurrencyLimit {
     pub(super) fn of(layers: &ServerLayers) -> Self {
-        let classes = RequestClasses::new().longest_wait(layers.admission.max_wait());
+        let live = |longest| Arc::new(Live::new(longest));
         let (gate, reloaded) = match layers.stack.concurrency() {
             ServerConcurrency::None => return Self { gate: None, reloaded: Reloaded::None },
             ServerConcurrency::Bulkhead => {
-                let pool = Arc::new(layers.bulkhead.bulkhead());
-                (Either::First(Either::First(layers.bulkhead.waiting(Arc::clone(&pool)))), Reloaded::Bulkhead(pool))
+                let (pool, max_wait) = (Arc::new(layers.bulkhead.bulkhead()), live(layers.bulkhead.max_wait()));
+                (
+                    Either::First(Either::First(waiting(Arc::clone(&pool), Arc::clone(&max_wait)))),
+                    Reloaded::Bulkhead((pool, max_wait)),
+                )
             }
             ServerConcurrency::AdaptiveLimit => {
                 let limit = Arc::new(layers.adaptive_limit.limit());
                 (Either::First(Either::Second(Arc::clone(&limit))), Reloaded::AdaptiveLimit(limit))
             }
             ServerConcurrency::Admission => {
-                let admission = Arc::new(layers.admission.adaptive());
-                let gate = classes.before(Arc::clone(&admission), TokioSleep);
-                (Either::Second(Either::First(gate)), Reloaded::Admission(admission))
+                let (admission, max_wait) = (Arc::new(layers.admission.adaptive()), live(layers.admission.max_wait()));
+                let gate = RequestClasses::new()
+                    .longest_wait(Arc::clone(&max_wait))
+                    .before(Arc::clone(&admission), TokioSleep);
+                (Either::Second(Either::First(gate)), Reloaded::Admission((admission, max_wait)))
             }
             ServerConcurrency::FixedAdmission => {
-                let admission = Arc::new(layers.admission.fixed());
-                let gate = classes.before(Arc::clone(&admission), TokioSleep);
-                (Either::Second(Either::Second(gate)), Reloaded::FixedAdmission(admission))
+                let (admission, max_wait) = (Arc::new(layers.admission.fixed()), live(layers.admission.max_wait()));
+                let gate = RequestClasses::new()
+                    .longest_wait(Arc::clone(&max_wait))
+                    .before(Arc::clone(&admission), TokioSleep);
+                (Either::Second(Either::Second(gate)), Reloaded::FixedAdmission((admission, max_wait)))
             }
         };
         Self { gate: Some(gate), reloaded }

@@ -2,7 +2,8 @@
 
 use super::{ConfiguredLimit, ConfiguredLimitError, ServerConcurrencyLimit};
 use crate::live::{Reload, SettingChange, apply_changed};
-use crate::settings::ServerLayers;
+use crate::settings::{ServerDeadlineSettings, ServerLayers};
+use damper_core::Live;
 use damper_core::time::TokioSleep;
 use damper_http::{
     ConcurrencyLayer, DeadlineLayer, Head, NoPart, RateLimitLayer, STALL_LIMIT, ServerStack, server_stack,
@@ -10,6 +11,7 @@ use damper_http::{
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tower_layer::Layer;
 
 /// The stack of damper-http that a [`ConfiguredServerStack`] builds.
@@ -34,6 +36,8 @@ type Predicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub struct ConfiguredServerStack {
     name: Arc<str>,
+    /// The server's own timeout, if the stack has a deadline.
+    timeout: Option<Arc<Live<Duration>>>,
     limit: Option<ConfiguredLimit>,
     concurrency: ServerConcurrencyLimit,
     // Built once, so that the stacks of all connections share their counters and the sampling of their logs.
@@ -69,10 +73,12 @@ impl ServerLayers {
         let name = self.name();
         let limit = if self.stack.ratelimit() { Some(self.ratelimit.limit()?) } else { None };
         let concurrency = ServerConcurrencyLimit::of(self);
-        let deadline = if self.stack.deadline() { self.deadline.layer() } else { DeadlineLayer::propagating() };
+        let timeout = self.stack.deadline().then(|| Arc::new(Live::new(self.deadline.timeout())));
+        let deadline = timeout.clone().map_or_else(DeadlineLayer::propagating, DeadlineLayer::new);
         let limit_layer = RateLimitLayer::new(limit.clone()).headers(self.ratelimit.layer_headers());
         let stack = ConfiguredServerStack {
             name: name.into(),
+            timeout,
             deadline_layer: deadline.named(name),
             // The name of a group is valid.
             limit_layer: limit_layer.clone().named(name).unwrap_or(limit_layer),
@@ -144,7 +150,10 @@ where
 impl Reload<ServerLayers> for ConfiguredServerStack {
     fn takes(&self, change: &SettingChange) -> bool {
         let limit = self.limit.as_ref().filter(|_| change.is_in("ratelimit"));
-        limit.is_some_and(|limit| limit.takes(change)) || self.concurrency.takes(change)
+        let timeout = self.timeout.as_ref().filter(|_| change.is_in("deadline"));
+        limit.is_some_and(|limit| limit.takes(change))
+            || timeout.is_some_and(|timeout| Reload::<ServerDeadlineSettings>::takes(timeout, change))
+            || self.concurrency.takes(change)
     }
 
     fn can_apply(&self, start: &ServerLayers, new: &ServerLayers) -> Result<(), String> {
@@ -158,6 +167,9 @@ impl Reload<ServerLayers> for ConfiguredServerStack {
     fn apply(&self, old: &ServerLayers, new: &ServerLayers) -> Result<(), String> {
         if let Some(limit) = &self.limit {
             apply_changed(limit, &old.ratelimit, &new.ratelimit)?;
+        }
+        if let Some(timeout) = &self.timeout {
+            apply_changed(timeout, &old.deadline, &new.deadline)?;
         }
         self.concurrency.apply(old, new)
     }

@@ -3,8 +3,8 @@
 use super::SettingChange;
 use crate::section::Change;
 use crate::settings::{
-    AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientRateLimitSettings,
-    RateLimitSettings,
+    AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientDeadlineSettings,
+    ClientRateLimitSettings, RateLimitSettings, RetryBudgetSettings, RetrySettings, ServerDeadlineSettings,
 };
 use damper_core::breaker::{CircuitBreaker, KeyedCircuitBreaker, OnStateChange, SetConfigError};
 use damper_core::concurrency::{
@@ -15,7 +15,8 @@ use damper_core::limit::{
     Algorithm, FixedWindow, KeyedAlgorithm, LeakyBucket, RateLimiter, SlidingCounter, SlidingLog, TokenBucket,
 };
 use damper_core::quota::SetQuotaError;
-use damper_core::{Clock, Monotonic, Quota};
+use damper_core::retry::{RetryBudget, RetrySchedule};
+use damper_core::{Clock, Live, Monotonic, Quota};
 use std::hash::{BuildHasher, Hash};
 use std::iter;
 use std::sync::Arc;
@@ -24,23 +25,24 @@ use std::time::{Duration, Instant};
 
 /// A target that runs by the settings of a section, and takes new ones.
 ///
-/// Limiters, circuit breakers, bulkheads, adaptive limits, gates and stacks implement it. Implement it for types of your own:
+/// Limiters, circuit breakers, bulkheads, adaptive limits, gates, retry budgets, `Live` settings and stacks implement it. Two targets in a
+/// tuple are a target: each of them takes the keys that it has. Implement it for types of your own:
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
-/// use damper::config::{Reload, RetrySettings, SettingChange};
-/// use damper::Retry;
+/// use damper::config::{HedgeSettings, Reload, SettingChange};
+/// use damper::retry::Hedge;
 /// use std::sync::{Arc, Mutex};
 ///
-/// struct Retries(Arc<Mutex<Retry>>);
+/// struct Hedges(Mutex<Arc<Hedge>>);
 ///
-/// impl Reload<RetrySettings> for Retries {
+/// impl Reload<HedgeSettings> for Hedges {
 ///     fn takes(&self, _: &SettingChange) -> bool {
 ///         true // of the next call on
 ///     }
 ///
-///     fn apply(&self, _: &RetrySettings, new: &RetrySettings) -> Result<(), String> {
-///         *self.0.lock().map_err(|error| error.to_string())? = new.retry();
+///     fn apply(&self, _: &HedgeSettings, new: &HedgeSettings) -> Result<(), String> {
+///         *self.0.lock().map_err(|error| error.to_string())? = Arc::new(new.hedge());
 ///         Ok(())
 ///     }
 /// }
@@ -79,6 +81,11 @@ pub trait Reload<S> {
     ///
     /// The reason why it did not, in words. It may have applied a part of the settings. The second call reverts that part.
     fn apply(&self, old: &S, new: &S) -> Result<(), String>;
+}
+
+/// Returns whether a change is live, and not of this key.
+fn is_live_but(change: &SettingChange, key: &str) -> bool {
+    change.key().change() == Change::Live && change.key().name() != key
 }
 
 /// Applies a section of a group, if it has changed.
@@ -185,7 +192,7 @@ where
 #[allow(private_bounds, reason = "the trait lists the algorithms")]
 impl<A: Probe, C: Clock> Reload<RateLimitSettings> for Arc<RateLimiter<A, C>> {
     fn takes(&self, change: &SettingChange) -> bool {
-        change.key().change() == Change::Live && change.key().name() != "tiers"
+        is_live_but(change, "tiers")
     }
 
     fn can_apply(&self, start: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
@@ -202,6 +209,10 @@ impl<A: Probe, C: Clock> Reload<RateLimitSettings> for Arc<RateLimiter<A, C>> {
 }
 
 impl<C: Clock> Reload<ClientRateLimitSettings> for Arc<RateLimiter<TokenBucket, C>> {
+    fn takes(&self, change: &SettingChange) -> bool {
+        is_live_but(change, "max_wait")
+    }
+
     fn can_apply(&self, start: &ClientRateLimitSettings, new: &ClientRateLimitSettings) -> Result<(), String> {
         check_quota::<TokenBucket>(start.effective_quota(), new.effective_quota())
     }
@@ -238,21 +249,27 @@ where
     }
 }
 
+/// Changes the limit and the queue. The longest wait is another target: see [`Live`].
 impl<C: Clock> Reload<BulkheadSettings> for Arc<Bulkhead<C>> {
+    fn takes(&self, change: &SettingChange) -> bool {
+        is_live_but(change, "max_wait")
+    }
+
     fn may_refuse(&self) -> bool {
         false
     }
 
     fn apply(&self, _: &BulkheadSettings, new: &BulkheadSettings) -> Result<(), String> {
         self.set_limit(new.limit());
+        self.set_queue(new.places());
         Ok(())
     }
 }
 
-/// Changes the limit of a fixed gate.
+/// Changes the limit and the queue of a fixed gate.
 impl<C: Clock> Reload<AdmissionSettings> for Arc<Admission<FixedLimit, C>> {
     fn takes(&self, change: &SettingChange) -> bool {
-        change.key().name() == "fixed_limit"
+        ["fixed_limit", "queue"].contains(&change.key().name())
     }
 
     fn may_refuse(&self) -> bool {
@@ -261,14 +278,15 @@ impl<C: Clock> Reload<AdmissionSettings> for Arc<Admission<FixedLimit, C>> {
 
     fn apply(&self, _: &AdmissionSettings, new: &AdmissionSettings) -> Result<(), String> {
         self.set_limit(new.fixed_limit());
+        self.set_queue(new.places());
         Ok(())
     }
 }
 
-/// Changes the bounds of an adaptive gate.
+/// Changes the bounds and the queue of an adaptive gate.
 impl<C: Clock> Reload<AdmissionSettings> for Arc<Admission<ProbedGradient, C>> {
     fn takes(&self, change: &SettingChange) -> bool {
-        ["min_limit", "max_limit"].contains(&change.key().name())
+        ["min_limit", "max_limit", "queue"].contains(&change.key().name())
     }
 
     fn may_refuse(&self) -> bool {
@@ -277,21 +295,32 @@ impl<C: Clock> Reload<AdmissionSettings> for Arc<Admission<ProbedGradient, C>> {
 
     fn apply(&self, _: &AdmissionSettings, new: &AdmissionSettings) -> Result<(), String> {
         self.set_bounds(new.bounds());
+        self.set_queue(new.places());
         Ok(())
     }
 }
 
-/// Changes the limit of all keys, including later ones.
+/// Changes the limit and the queue of all keys, including later ones.
 impl<K, C, S> Reload<BulkheadSettings> for Arc<KeyedBulkhead<K, C, S>>
 where
     C: Clock + Clone,
 {
+    fn takes(&self, change: &SettingChange) -> bool {
+        is_live_but(change, "max_wait")
+    }
+
     fn may_refuse(&self) -> bool {
         false
     }
 
-    fn apply(&self, _: &BulkheadSettings, new: &BulkheadSettings) -> Result<(), String> {
-        self.set_limit(new.limit());
+    fn apply(&self, old: &BulkheadSettings, new: &BulkheadSettings) -> Result<(), String> {
+        // A change of one setting leaves what the program has set for a key of the other.
+        if old.limit() != new.limit() {
+            self.set_limit(new.limit());
+        }
+        if old.places() != new.places() {
+            self.set_queue(new.places());
+        }
         Ok(())
     }
 }
@@ -347,6 +376,98 @@ where
 
     fn apply(&self, _: &CircuitBreakerSettings, new: &CircuitBreakerSettings) -> Result<(), String> {
         set_patiently(|error| *error == SetConfigError::Busy, || self.set_config(&new.config()))
+    }
+}
+
+/// Makes a [`Live`] a target of the sections that have its setting.
+macro_rules! live_setting {
+    ($($(#[$attribute:meta])* $section:ty, [$($key:literal),+], $value:ty, |$settings:ident| $new:expr;)*) => {
+        $(
+            $(#[$attribute])*
+            impl Reload<$section> for Arc<Live<$value>> {
+                fn takes(&self, change: &SettingChange) -> bool {
+                    [$($key),+].contains(&change.key().name())
+                }
+
+                fn may_refuse(&self) -> bool {
+                    false
+                }
+
+                fn apply(&self, _: &$section, $settings: &$section) -> Result<(), String> {
+                    self.set($new);
+                    Ok(())
+                }
+            }
+        )*
+    };
+}
+
+live_setting! {
+    /// Changes the attempts and the delays of a policy.
+    RetrySettings, ["max_attempts", "base_delay", "max_delay"], RetrySchedule, |settings| settings.schedule();
+    /// Changes the timeout of a layer.
+    ServerDeadlineSettings, ["timeout"], Duration, |settings| settings.timeout();
+    /// Changes the timeout of whole calls.
+    ClientDeadlineSettings, ["timeout"], Duration, |settings| settings.timeout();
+    /// Changes the longest wait, and nothing else: bind it in a tuple with the bulkhead.
+    BulkheadSettings, ["max_wait"], Duration, |settings| settings.max_wait();
+    /// Changes the longest wait, and nothing else: bind it in a tuple with the gate.
+    AdmissionSettings, ["max_wait"], Duration, |settings| settings.max_wait();
+    /// Changes the longest wait, and nothing else: bind it in a tuple with the limiter.
+    ClientRateLimitSettings, ["max_wait"], Duration, |settings| settings.max_wait();
+}
+
+/// Changes all settings of a budget.
+impl<C: Clock> Reload<RetryBudgetSettings> for Arc<RetryBudget<C>> {
+    fn can_apply(&self, start: &RetryBudgetSettings, new: &RetryBudgetSettings) -> Result<(), String> {
+        start.budget().set_config(new.config()).map_err(|error| error.to_string())
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &RetryBudgetSettings, new: &RetryBudgetSettings) -> Result<(), String> {
+        set_quota(|| self.set_config(new.config()))
+    }
+}
+
+/// Both targets, of which each takes the keys that it has.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+/// use damper::Live;
+/// use damper::config::{Reloader, Sources};
+/// use std::sync::Arc;
+///
+/// let reloader = Reloader::new(Sources::new().toml("app.toml", "server.http.bulkhead.queue = 10"))?;
+/// let settings = reloader.settings().server.http.bulkhead;
+/// let pool = Arc::new(settings.bulkhead());
+/// let max_wait = Arc::new(Live::new(settings.max_wait()));
+/// // ConcurrencyLayer::new(Arc::clone(&pool)).waiting(Arc::clone(&max_wait))
+/// let reloader = reloader.bind(|settings| &settings.server.http.bulkhead, (pool, max_wait));
+/// # let _ = reloader;
+/// # Ok::<(), damper::config::ConfigError>(())
+/// ```
+impl<S, A: Reload<S>, B: Reload<S>> Reload<S> for (A, B) {
+    fn takes(&self, change: &SettingChange) -> bool {
+        self.0.takes(change) || self.1.takes(change)
+    }
+
+    fn can_apply(&self, start: &S, new: &S) -> Result<(), String> {
+        self.0.can_apply(start, new)?;
+        self.1.can_apply(start, new)
+    }
+
+    fn may_refuse(&self) -> bool {
+        self.0.may_refuse() || self.1.may_refuse()
+    }
+
+    fn apply(&self, old: &S, new: &S) -> Result<(), String> {
+        self.0.apply(old, new)?;
+        self.1.apply(old, new)
     }
 }
 

@@ -18,13 +18,13 @@ section! {
         /// How many calls may be in flight.
         limit: u32 = 64, LIMIT, Live;
         /// How many calls may wait for a slot. 0: none waits.
-        queue: u32 = 0, PLACES, Restart;
+        queue: u32 = 0, PLACES, Live;
         /// Whether the call that came last is served first.
         newest_first: bool = false, Kind::Flag, Restart;
         /// How long a call waits for a slot, where there is a queue.
         ///
         /// The layers and stacks that are built from settings apply it.
-        max_wait: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Restart;
+        max_wait: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Live;
         /// For how many keys or hosts bulkheads are kept, where each has one.
         max_keys: u32 = 1024, Kind::Count { min: 1, max: 1 << 24 }, Restart;
     }
@@ -37,12 +37,8 @@ impl BulkheadSettings {
     /// `http` and `tokio` do so.
     #[must_use]
     pub fn bulkhead(&self) -> Bulkhead {
-        let bulkhead = Bulkhead::new(self.limit);
-        match (self.queue, self.newest_first) {
-            (0, _) => bulkhead,
-            (places, false) => bulkhead.queue(place_count(places)),
-            (places, true) => bulkhead.queue(place_count(places)).newest_first(),
-        }
+        let bulkhead = Bulkhead::new(self.limit).queue(self.places());
+        if self.newest_first { bulkhead.newest_first() } else { bulkhead }
     }
 
     /// Builds a bulkhead for each key, such as a host.
@@ -53,12 +49,12 @@ impl BulkheadSettings {
     ///
     /// [`CapacityError`], never with settings in their ranges.
     pub fn per_key<K: Hash + Eq>(&self) -> Result<KeyedBulkhead<K>, CapacityError> {
-        let bulkheads = KeyedBulkhead::new(self.limit, self.max_keys as usize)?;
-        Ok(match (self.queue, self.newest_first) {
-            (0, _) => bulkheads,
-            (places, false) => bulkheads.queue(place_count(places)),
-            (places, true) => bulkheads.queue(place_count(places)).newest_first(),
-        })
+        let bulkheads = KeyedBulkhead::new(self.limit, self.max_keys as usize)?.queue(self.places());
+        Ok(if self.newest_first { bulkheads.newest_first() } else { bulkheads })
+    }
+
+    pub(crate) fn places(&self) -> u16 {
+        place_count(self.queue)
     }
 }
 
@@ -111,9 +107,9 @@ section! {
         /// The limit of a fixed gate.
         fixed_limit: u32 = 64, LIMIT, Live;
         /// How many requests may wait, whatever the limit.
-        queue: u32 = 1024, PLACES, Restart;
+        queue: u32 = 1024, PLACES, Live;
         /// How long a request without a deadline waits, in layers and stacks that are built from settings.
-        max_wait: Duration = Duration::from_secs(30), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Restart;
+        max_wait: Duration = Duration::from_secs(30), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Live;
     }
     check |settings| bounds_conflict(settings.min_limit, settings.max_limit, settings.initial_limit);
 }
@@ -133,13 +129,17 @@ impl AdmissionSettings {
     /// Builds an adaptive gate.
     #[must_use]
     pub fn adaptive(&self) -> Admission {
-        Admission::new(self.bounds()).queue(place_count(self.queue))
+        Admission::new(self.bounds()).queue(self.places())
     }
 
     /// Builds a gate of a fixed limit.
     #[must_use]
     pub fn fixed(&self) -> Admission<FixedLimit> {
-        Admission::fixed(self.fixed_limit).queue(place_count(self.queue))
+        Admission::fixed(self.fixed_limit).queue(self.places())
+    }
+
+    pub(crate) fn places(&self) -> u16 {
+        place_count(self.queue)
     }
 }
 

@@ -11,7 +11,7 @@ section! {
     /// How long a request may take in a server.
     ServerDeadlineSettings {
         /// How long a request may take, whatever its client allows.
-        timeout: Duration = Duration::from_secs(30), TIMEOUT, Restart;
+        timeout: Duration = Duration::from_secs(30), TIMEOUT, Live;
     }
 }
 
@@ -19,9 +19,11 @@ section! {
     /// How long a call of a client may take.
     ClientDeadlineSettings {
         /// How long a call may take, with all attempts.
-        timeout: Duration = Duration::from_secs(30), TIMEOUT, Restart;
+        timeout: Duration = Duration::from_secs(30), TIMEOUT, Live;
         /// How long one attempt may take. Unset: as long as the call.
-        attempt_timeout: Option<Duration> = None, TIMEOUT, Restart;
+        ///
+        /// To set it where it was unset, or to unset it, needs a restart.
+        attempt_timeout: Option<Duration> = None, TIMEOUT, Live;
     }
     check |settings| settings.attempt_timeout.is_some_and(|attempt| attempt > settings.timeout).then_some(Conflict {
         keys: &["attempt_timeout", "timeout"],

@@ -219,7 +219,7 @@ section! {
         /// Stands instead of `requests_per_second` and `burst`.
         quota: Option<Quota> = None, Kind::Quota, Live;
         /// How long a call waits for its turn. The layers and stacks that are built from settings apply it.
-        max_wait: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Restart;
+        max_wait: Duration = Duration::from_secs(1), Kind::Duration { min: Duration::ZERO, max: super::DAY }, Live;
     }
     instead |settings| quota_instead(settings.quota, settings.requests_per_second);
 }

@@ -6,7 +6,7 @@ use crate::section::{Conflict, section};
 use crate::setting::Choice;
 use damper_core::retry::{
     Backoff, BackoffError, Hedge, HedgeConfig, HedgeConfigBuilder, HedgeConfigError, Jitter, Retry, RetryBudget,
-    RetryBudgetConfig, RetryBudgetError,
+    RetryBudgetConfig, RetryBudgetError, RetrySchedule,
 };
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ section! {
     /// How a client tries calls again.
     RetrySettings {
         /// How many attempts a call may make, the first included. 1 is no retry.
-        max_attempts: u32 = 3, Kind::Count { min: 1, max: 100 }, Restart;
+        max_attempts: u32 = 3, Kind::Count { min: 1, max: 100 }, Live;
         /// How long to wait before the first retry.
-        base_delay: Duration = Duration::from_millis(100), DELAY, Restart;
+        base_delay: Duration = Duration::from_millis(100), DELAY, Live;
         /// By what the delay grows from retry to retry.
         factor: f64 = 2.0, Kind::Number { min: 1.0, max: 1000.0 }, Restart;
         /// The longest delay, unless a server asks for more.
-        max_delay: Duration = Duration::from_secs(20), DELAY, Restart;
+        max_delay: Duration = Duration::from_secs(20), DELAY, Live;
         /// How much of a delay is left to chance.
         jitter: Jitter = Jitter::Full, Jitter::KIND, Restart;
         /// The first delay after a server said that a limit was reached, if the backoff has a shorter one.
@@ -47,6 +47,32 @@ impl RetrySettings {
             .max_hint(self.max_hint)
     }
 
+    /// Builds the part of the policy that a reload changes: the attempts, and the first and the longest delay.
+    ///
+    /// Keep it in an `Arc` of a `Live`, give that to [`Retry::schedule`], and [bind](crate::Reloader::bind) it to the section.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
+    /// use damper::Live;
+    /// use damper::config::{Reloader, Sources};
+    /// use std::sync::Arc;
+    ///
+    /// let reloader = Reloader::new(Sources::new().toml("app.toml", "client.http.retry.max_attempts = 5"))?;
+    /// let settings = reloader.settings().client.http.retry;
+    /// let schedule = Arc::new(Live::new(settings.schedule()));
+    /// let retry = settings.retry().schedule(Arc::clone(&schedule));
+    /// let reloader = reloader.bind(|settings| &settings.client.http.retry, schedule);
+    /// # assert_eq!(retry.max_attempts(), 5);
+    /// # let _ = reloader;
+    /// # Ok::<(), damper::config::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn schedule(&self) -> RetrySchedule {
+        RetrySchedule::new(self.max_attempts).base_delay(self.base_delay).max_delay(self.max_delay)
+    }
+
     /// Builds the delays between attempts.
     #[must_use]
     pub fn backoff(&self) -> Backoff {
@@ -64,13 +90,13 @@ section! {
     /// How many retries the calls of a client may have, so that retries do not multiply an overload.
     RetryBudgetSettings {
         /// How many retries a call brings: with 20%, each five calls bring one.
-        ratio: f64 = 0.2, Kind::Fraction { min: 0.0, max: 1.0 }, Restart;
+        ratio: f64 = 0.2, Kind::Fraction { min: 0.0, max: 1.0 }, Live;
         /// For how long the retries that a call brings can be used.
-        ttl: Duration = Duration::from_secs(10), Kind::Duration { min: Duration::from_millis(1), max: DAY }, Restart;
+        ttl: Duration = Duration::from_secs(10), Kind::Duration { min: Duration::from_millis(1), max: DAY }, Live;
         /// How many retries a second there are beside those.
-        floor: u32 = 10, Kind::Count { min: 0, max: 10_000 }, Restart;
+        floor: u32 = 10, Kind::Count { min: 0, max: 10_000 }, Live;
         /// How many retries at once there are beside those that calls bring.
-        reserve: u32 = 100, Kind::Count { min: 1, max: 1_000_000 }, Restart;
+        reserve: u32 = 100, Kind::Count { min: 1, max: 1_000_000 }, Live;
     }
 }
 

@@ -1,5 +1,7 @@
 //! How a call ended, and the tables of HTTP's statuses and gRPC's codes.
 
+#[cfg(feature = "tokio")]
+use crate::breaker::source_of;
 use crate::deadline::DeadlineExceeded;
 use crate::is_refusal;
 use core::error::Error;
@@ -88,7 +90,7 @@ impl Ending {
     /// Returns the ending of a call that returned an error.
     ///
     /// It is [`NotSent`](Self::NotSent) if the error or one of its sources is a [refusal](is_refusal), [`TimedOut`](Self::TimedOut) if one is a
-    /// [`DeadlineExceeded`], and else [`Broken`](Self::Broken).
+    /// [`DeadlineExceeded`] or, with the feature `tokio`, the error of tokio's timeout, and else [`Broken`](Self::Broken).
     ///
     /// # Examples
     ///
@@ -108,7 +110,7 @@ impl Ending {
     pub fn of_error(error: &(dyn Error + 'static)) -> Self {
         if is_refusal(error) {
             Self::NotSent
-        } else if DeadlineExceeded::find_in(error).is_some() {
+        } else if DeadlineExceeded::find_in(error).is_some() || has_elapsed(error) {
             Self::TimedOut
         } else {
             Self::Broken
@@ -132,4 +134,17 @@ impl Ending {
     pub const fn is_overload(self) -> bool {
         matches!(self, Self::Unavailable | Self::TimedOut)
     }
+}
+
+/// Returns whether an error is that of tokio's timeout, or has it among its sources.
+fn has_elapsed(error: &(dyn Error + 'static)) -> bool {
+    #[cfg(feature = "tokio")]
+    let has_elapsed = core::iter::successors(Some(error), |error| source_of(*error))
+        .any(|error| error.is::<tokio::time::error::Elapsed>());
+    #[cfg(not(feature = "tokio"))]
+    let has_elapsed = {
+        _ = error;
+        false
+    };
+    has_elapsed
 }

@@ -6,6 +6,7 @@ use crate::concurrency::{
     FullCause, LimitRule, RefusalCause,
 };
 use crate::limit::{AcquireFuture, Denied, Limiter as _, RateLimiter, TokenBucket};
+use crate::setting::Setting;
 use crate::time::{Clock, Sleep};
 #[cfg(target_has_atomic = "ptr")]
 use alloc::sync::Arc;
@@ -113,15 +114,17 @@ impl Patience {
 /// ```
 pub struct Waits<G, S, F = ()> {
     gate: G,
-    longest: Duration,
+    longest: Setting<Duration>,
     sleep: S,
     time_left: F,
 }
 
 impl<G, S> Waits<G, S> {
     /// Creates a gate at which calls wait for at most `longest`, by timers of `sleep`.
-    pub const fn new(gate: G, longest: Duration, sleep: S) -> Self {
-        Self { gate, longest, sleep, time_left: () }
+    ///
+    /// To change the longest wait while calls are made, pass a [`Live`](crate::Live). A call that waits keeps its own.
+    pub fn new(gate: G, longest: impl Into<Setting<Duration>>, sleep: S) -> Self {
+        Self { gate, longest: longest.into(), sleep, time_left: () }
     }
 
     /// Sets how much time a call has left: it waits for no longer. `None` is a call without a deadline.
@@ -186,7 +189,7 @@ impl<G: Patient, S: Sleep, F> Gate for Waits<G, S, F> {
 impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: TimeLeft<Q>> Ask<Q> for Waits<G, S, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        let patience = Patience::of(self.longest, self.time_left.left(call));
+        let patience = Patience::of(self.longest.get(), self.time_left.left(call));
         self.gate.ask_patiently(call, patience, &self.sleep)
     }
 }
@@ -379,6 +382,6 @@ impl<G: fmt::Debug, S, F> fmt::Debug for Waits<G, S, F> {
 impl<G: Clone, S: Clone, F: Clone> Clone for Waits<G, S, F> {
     fn clone(&self) -> Self {
         let Self { gate, longest, sleep, time_left } = self;
-        Self { gate: gate.clone(), longest: *longest, sleep: sleep.clone(), time_left: time_left.clone() }
+        Self { gate: gate.clone(), longest: longest.clone(), sleep: sleep.clone(), time_left: time_left.clone() }
     }
 }

@@ -1,7 +1,7 @@
 //! The attempts of one call.
 
 use super::failure::{FailureKind, ServerHint};
-use super::{Budget, Failure, GaveUp, Retry};
+use super::{Budget, Failure, GaveUp, Retry, RetrySchedule};
 use crate::deadline::Deadline;
 use crate::time::random::{self, SplitMix};
 use crate::time::{Clock, DefaultClock};
@@ -41,6 +41,8 @@ pub struct Attempts<C = DefaultClock> {
     /// The clock's reading when the call began.
     began: u64,
     deadline: Deadline<C>,
+    /// The schedule that was in force when the call began, if the policy has one.
+    schedule: Option<RetrySchedule>,
     /// Whether a retry was free because the call was unprocessed.
     had_free_retry: bool,
     /// Whether a retry was [transparent](Failure::transparent). It counts in `number`, but not in `max_attempts`.
@@ -70,7 +72,7 @@ impl<C> Attempt<C> {
 
 impl<C: Clock + Clone> Attempts<C> {
     /// Begins with this seed of the jitter; without one, it is drawn before the first wait.
-    pub(super) fn new(clock: &C, deadline: Deadline<C>, seed: Option<u64>) -> Self {
+    pub(super) fn new(clock: &C, deadline: Deadline<C>, seed: Option<u64>, schedule: Option<RetrySchedule>) -> Self {
         let (random, began) = (seed.map(SplitMix::new), clock.now());
         Self {
             number: 1,
@@ -79,6 +81,7 @@ impl<C: Clock + Clone> Attempts<C> {
             random,
             began,
             deadline,
+            schedule,
             had_free_retry: false,
             had_transparent_retry: false,
         }
@@ -93,7 +96,7 @@ impl<C: Clock + Clone> Attempts<C> {
     /// Returns whether the policy allows no further attempt, except a [transparent](Failure::transparent) one.
     #[must_use]
     pub fn is_last<B, V>(&self, retry: &Retry<C, B, V>) -> bool {
-        self.number - u32::from(self.had_transparent_retry) >= retry.max_attempts()
+        self.number - u32::from(self.had_transparent_retry) >= retry.max_attempts_by(self.schedule)
     }
 
     /// Returns whether this call already had a [transparent](Failure::transparent) retry. There is only one.
@@ -224,10 +227,11 @@ impl<C: Clock + Clone> Attempts<C> {
             (self.retries, self.previous) = (0, 0);
             return if is_too_long(wait) { Err(no_time) } else { Ok(wait) };
         }
+        let own = retry.backoff_by(self.schedule);
         let backoff = match failure.kind {
-            FailureKind::Throttled if hint.is_none() => retry.throttled_backoff(),
+            FailureKind::Throttled if hint.is_none() => retry.throttled_backoff(own),
             // The server's wait takes the place of the longer backoff.
-            FailureKind::Throttled | FailureKind::Transient | FailureKind::Fatal => *retry.backoff_ref(),
+            FailureKind::Throttled | FailureKind::Transient | FailureKind::Fatal => own,
         };
         self.retries = self.retries.saturating_add(1);
         let previous = if self.previous == 0 { backoff.base().as_nanos() as u64 } else { self.previous };

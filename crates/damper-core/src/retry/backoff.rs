@@ -121,6 +121,11 @@ impl Backoff {
         Duration::from_nanos(self.base)
     }
 
+    /// Returns the longest delay.
+    pub(super) const fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest)
+    }
+
     /// Returns the delay before the retry with this number, counted from 1, without jitter.
     #[must_use]
     pub const fn delay(&self, retry: u32) -> Duration {

@@ -27,6 +27,7 @@
 // | `error` | `RetryError` and `GaveUp`: why a call was given up |
 // | `backoff` | `Backoff`: how long to wait before each retry; `Delays` |
 // | `jitter` | `Jitter`: the random part of a wait |
+// | `schedule` | `RetrySchedule`: the attempts and delays that change while calls are made |
 // | `hedge` | a second attempt beside a slow first one |
 // | `budget` | budgets: limits on the retries of all calls together |
 
@@ -42,6 +43,7 @@ mod future;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub(crate) mod hedge;
 mod jitter;
+mod schedule;
 
 pub use attempts::{Attempt, Attempts};
 pub use backoff::{Backoff, BackoffError, Delays};
@@ -56,3 +58,4 @@ pub use future::RetryFuture;
 pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeConfigError, HedgeFuture, HedgeRun, HedgeStatus};
 pub use jitter::Jitter;
 pub use retry::{Retry, RetryRun};
+pub use schedule::RetrySchedule;

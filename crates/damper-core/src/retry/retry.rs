@@ -1,7 +1,10 @@
 //! How often a call is attempted, when, and within which limits.
 
-use super::{AnyError, Attempt, Attempts, Backoff, Budget, GaveUp, RetryError, RetryFuture, Retryable, Unlimited};
+use super::{
+    AnyError, Attempt, Attempts, Backoff, Budget, GaveUp, RetryError, RetryFuture, RetrySchedule, Retryable, Unlimited,
+};
 use crate::deadline::Deadline;
+use crate::setting::Setting;
 use crate::time::{Clock, DefaultClock, Sleep, random};
 use core::fmt;
 use core::time::Duration;
@@ -49,6 +52,8 @@ const THROTTLED_BASE: Duration = Duration::from_secs(1);
 pub struct Retry<C = DefaultClock, B = Unlimited, V = AnyError> {
     max_attempts: u32,
     backoff: Backoff,
+    /// Overrides the attempts and the delays of the backoff.
+    schedule: Option<Setting<RetrySchedule>>,
     throttled_base: Duration,
     max_hint: Duration,
     seed: Seeding,
@@ -103,6 +108,7 @@ impl<C: Clock> Retry<C> {
         Self {
             max_attempts: if max_attempts == 0 { 1 } else { max_attempts },
             backoff: Backoff::DEFAULT,
+            schedule: None,
             throttled_base: THROTTLED_BASE,
             max_hint: MAX_HINT,
             seed,
@@ -119,6 +125,32 @@ impl<C, B, V> Retry<C, B, V> {
     /// Sets how long to wait before each retry. Default: [`Backoff::DEFAULT`].
     pub const fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
+        self
+    }
+
+    /// Sets the number of attempts and the range of the backoff's delays, to be changed while calls are made.
+    ///
+    /// They replace those of [`new`](Retry::new) and of the [backoff](Self::backoff). Each call reads them once, when it begins: a call
+    /// that is being made keeps those that it began with.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    /// use damper::retry::RetrySchedule;
+    /// use damper::{Backoff, Live, Retry};
+    ///
+    /// static SCHEDULE: Live<RetrySchedule> = Live::new(RetrySchedule::new(3).base_delay(Duration::from_millis(50)));
+    ///
+    /// let retry = Retry::default().backoff(Backoff::fibonacci(Duration::ZERO)).schedule(&SCHEDULE);
+    /// SCHEDULE.set(RetrySchedule::new(2).base_delay(Duration::from_millis(200))); // of the next call on
+    /// # assert_eq!(retry.max_attempts(), 2);
+    /// # }
+    /// ```
+    pub fn schedule(mut self, schedule: impl Into<Setting<RetrySchedule>>) -> Self {
+        self.schedule = Some(schedule.into());
         self
     }
 
@@ -143,9 +175,23 @@ impl<C, B, V> Retry<C, B, V> {
     /// A client's stack of `damper::http` gives a policy for which none is set a budget of its own. There `budget(Unlimited)` says that it is
     /// to have none.
     pub fn budget<N: Budget>(self, budget: N) -> Retry<C, N, V> {
-        let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, retryable, clock, .. } = self;
+        let Self {
+            max_attempts, backoff, schedule, throttled_base, max_hint, seed, deadline, retryable, clock, ..
+        } = self;
         let has_budget = true;
-        Retry { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, has_budget, retryable, clock }
+        Retry {
+            max_attempts,
+            backoff,
+            schedule,
+            throttled_base,
+            max_hint,
+            seed,
+            deadline,
+            budget,
+            has_budget,
+            retryable,
+            clock,
+        }
     }
 
     /// Sets the deadline of the call, for all attempts and waits together. Default: none.
@@ -175,10 +221,33 @@ impl<C, B, V> Retry<C, B, V> {
     /// # }
     /// ```
     pub fn when<T, E, F: Fn(&Result<T, E>) -> Option<super::Failure>>(self, failure: F) -> Retry<C, B, F> {
-        let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, has_budget, clock, .. } =
-            self;
+        let Self {
+            max_attempts,
+            backoff,
+            schedule,
+            throttled_base,
+            max_hint,
+            seed,
+            deadline,
+            budget,
+            has_budget,
+            clock,
+            ..
+        } = self;
         let retryable = failure;
-        Retry { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, has_budget, retryable, clock }
+        Retry {
+            max_attempts,
+            backoff,
+            schedule,
+            throttled_base,
+            max_hint,
+            seed,
+            deadline,
+            budget,
+            has_budget,
+            retryable,
+            clock,
+        }
     }
 
     /// Sets the seed of the jitter, for tests. Default: random for each call.
@@ -189,10 +258,10 @@ impl<C, B, V> Retry<C, B, V> {
         self
     }
 
-    /// Returns the maximum number of attempts, including the first.
+    /// Returns the maximum number of attempts, including the first, of a call that begins now.
     #[must_use]
-    pub const fn max_attempts(&self) -> u32 {
-        self.max_attempts
+    pub fn max_attempts(&self) -> u32 {
+        self.max_attempts_by(self.schedule_now())
     }
 
     /// Returns the clock that measures waits and deadlines.
@@ -203,12 +272,24 @@ impl<C, B, V> Retry<C, B, V> {
 
     /// Splits off the budget.
     pub(crate) fn split_budget(self) -> (Retry<C, Unlimited, V>, B) {
-        let Self { max_attempts, backoff, throttled_base, max_hint, seed, deadline, budget, retryable, clock, .. } =
-            self;
+        let Self {
+            max_attempts,
+            backoff,
+            schedule,
+            throttled_base,
+            max_hint,
+            seed,
+            deadline,
+            budget,
+            retryable,
+            clock,
+            ..
+        } = self;
         (
             Retry {
                 max_attempts,
                 backoff,
+                schedule,
                 throttled_base,
                 max_hint,
                 seed,
@@ -230,16 +311,30 @@ impl<C, B, V> Retry<C, B, V> {
         &self.budget
     }
 
-    pub(super) const fn backoff_ref(&self) -> &Backoff {
-        &self.backoff
+    /// Returns the schedule of a call that begins now; `None` if the policy has none.
+    #[inline]
+    fn schedule_now(&self) -> Option<RetrySchedule> {
+        self.schedule.as_ref().map(Setting::get)
+    }
+
+    /// Returns the maximum number of attempts of a call with this schedule.
+    #[inline]
+    pub(super) fn max_attempts_by(&self, schedule: Option<RetrySchedule>) -> u32 {
+        schedule.map_or(self.max_attempts, RetrySchedule::max_attempts)
+    }
+
+    /// Returns the backoff of a call with this schedule.
+    pub(super) fn backoff_by(&self, schedule: Option<RetrySchedule>) -> Backoff {
+        schedule.map_or(self.backoff, |schedule| schedule.applied_to(self.backoff))
     }
 
     pub(super) const fn longest_hint(&self) -> Duration {
         self.max_hint
     }
 
-    pub(super) fn throttled_backoff(&self) -> Backoff {
-        self.backoff.beginning_with(self.throttled_base.max(self.backoff.base()))
+    /// Returns a call's backoff after a server has reported that it is over a limit.
+    pub(super) fn throttled_backoff(&self, backoff: Backoff) -> Backoff {
+        backoff.beginning_with(self.throttled_base.max(backoff.base()))
     }
 
     pub(super) const fn retryable(&self) -> &V {
@@ -263,7 +358,7 @@ impl<C: Clock + Clone, B, V> Retry<C, B, V> {
         if !deadline.is_expired() {
             budget.began();
         }
-        Attempts::new(&self.clock, deadline, self.first_seed())
+        Attempts::new(&self.clock, deadline, self.first_seed(), self.schedule_now())
     }
 
     /// Returns the seed of a call that begins now; `None` if it is as good when it is drawn later.
@@ -476,8 +571,8 @@ impl<C, B, V, O> fmt::Debug for RetryRun<'_, C, B, V, O> {
 impl<C, B: fmt::Debug, V> fmt::Debug for Retry<C, B, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Retry")
-            .field("max_attempts", &self.max_attempts)
-            .field("backoff", &self.backoff)
+            .field("max_attempts", &self.max_attempts())
+            .field("backoff", &self.backoff_by(self.schedule_now()))
             .field("throttled_base", &self.throttled_base)
             .field("max_hint", &self.max_hint)
             .field("budget", &self.budget)

@@ -39,6 +39,11 @@ impl Field {
         u64::MAX >> (u64::BITS - self.bits)
     }
 
+    /// The bits of a word that belong to this field.
+    pub(crate) const fn mask(self) -> u64 {
+        self.max() << self.offset
+    }
+
     pub(crate) const fn get(self, word: u64) -> u64 {
         (word >> self.offset) & self.max()
     }

@@ -10,7 +10,8 @@ use http::{Extensions, HeaderMap, Response, StatusCode, Version};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not judge responses of a service whose error is `{E}`",
     note = "a closure has the form `|response: Result<&damper::http::ResponseHead, &{E}>| -> damper::gate::Ending`",
-    note = "`Statuses` takes errors that implement `Error`; for those in boxes: `.classify(Statuses::judge_boxed)`"
+    note = "`Statuses` takes errors that implement `Error`; for those in boxes: `.classify(Statuses::judge_boxed)`, or for all layers \
+    `.map_err(damper::BoxedError::from)` between them and the service"
 )]
 pub trait ClassifyResponse<E> {
     /// Returns the verdict.

@@ -21,7 +21,7 @@ use http::{HeaderMap, HeaderValue};
 /// | a head | that of its [status](Ending::of_status) |
 /// | one of 4xx or 5xx that a layer of damper made in this process: it has a [`Refused`] in its extensions | [`NotSent`](Ending::NotSent) |
 /// | an error that is a [refusal](is_refusal) of damper's own, or a request that could not be made | [`NotSent`](Ending::NotSent) |
-/// | an error with a [`DeadlineExceeded`] or an `AttemptTimedOut` among its sources | [`TimedOut`](Ending::TimedOut) |
+/// | an error with a [`DeadlineExceeded`], an `AttemptTimedOut` or, with the feature `tokio`, the error of tokio's or tower's timeout among its sources | [`TimedOut`](Ending::TimedOut) |
 /// | an error in a [stack](crate::client_stack) whose protocol [knows](crate::StackProtocol::ending) it, as gRPC knows a status | that ending |
 /// | any other error | [`Broken`](Ending::Broken) |
 ///
@@ -153,7 +153,7 @@ fn ending_of_error(error: &(dyn Error + 'static)) -> Ending {
     if crate::RequestNotMade::find_in(error).is_some() {
         return Ending::NotSent;
     }
-    let ending = Ending::of_error(error);
+    let ending = damper_tower::ending_of_error(error);
     if ending == Ending::NotSent {
         return ending;
     }

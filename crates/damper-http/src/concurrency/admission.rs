@@ -17,6 +17,7 @@ use damper_core::deadline::Deadline;
 use damper_core::gate::{Classes, Verdict, Waits};
 #[cfg(feature = "tower")]
 use damper_core::gate::{Gate, WaitsWith};
+use damper_core::setting::Setting;
 use damper_core::shadow::Shadowed;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -144,7 +145,7 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
     ///
     /// One with a [`Deadline`] waits until that, less the time that requests take.
     #[must_use]
-    pub fn longest_wait(self, longest: Duration) -> Self {
+    pub fn longest_wait(self, longest: impl Into<Setting<Duration>>) -> Self {
         self.with_classes(|classes| classes.longest_wait(longest))
     }
 

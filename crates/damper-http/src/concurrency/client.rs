@@ -17,6 +17,7 @@ use damper_core::concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 #[cfg(feature = "tower")]
 use damper_core::gate::WaitsWith;
 use damper_core::gate::{Ask, Gate, Patient, PerKey, Shared, Verdict, Waits};
+use damper_core::setting::Setting;
 use damper_core::shadow::{ShadowReport, Shadowed};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
@@ -150,13 +151,16 @@ impl<L: Patient, V> ClientConcurrencyLayer<L, V> {
     /// Makes calls wait for a permit. Default: a call that finds no slot free is refused at once.
     ///
     /// They wait for `longest` at most, and no longer than the [`Deadline`](damper_core::Deadline) in a request's
-    /// extensions leaves.
+    /// extensions leaves. To change `longest` while calls are made, pass a [`Live`](damper_core::Live).
     ///
     /// They wait in the limit's queue, in their order, by tokio's timer. A call that finds the queue full is refused at once. A future that is
     /// dropped gives up its place.
     #[cfg(feature = "tokio")]
     #[must_use]
-    pub fn waiting(self, longest: Duration) -> ClientConcurrencyLayer<Waits<L, TokioSleep, RequestDeadline>, V> {
+    pub fn waiting(
+        self,
+        longest: impl Into<Setting<Duration>>,
+    ) -> ClientConcurrencyLayer<Waits<L, TokioSleep, RequestDeadline>, V> {
         self.waiting_by(longest, TokioSleep)
     }
 
@@ -164,7 +168,7 @@ impl<L: Patient, V> ClientConcurrencyLayer<L, V> {
     #[must_use]
     pub fn waiting_by<S: Sleep>(
         self,
-        longest: Duration,
+        longest: impl Into<Setting<Duration>>,
         sleep: S,
     ) -> ClientConcurrencyLayer<Waits<L, S, RequestDeadline>, V> {
         ClientConcurrencyLayer(self.0.map_gate(|limit| Waits::new(limit, longest, sleep).time_left(RequestDeadline)))

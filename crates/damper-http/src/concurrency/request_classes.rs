@@ -9,6 +9,7 @@ use core::time::Duration;
 use damper_core::concurrency::{Admission, AdmissionRequest, Criticality};
 use damper_core::deadline::Deadline;
 use damper_core::gate::{ClassOf, Classes, Waits};
+use damper_core::setting::Setting;
 
 /// Says the class, the tenant and the deadline of a request of HTTP.
 ///
@@ -40,7 +41,7 @@ use damper_core::gate::{ClassOf, Classes, Waits};
 pub struct RequestClasses {
     criticality: Option<CriticalityOf>,
     add_tenant: Option<AddTenant>,
-    longest_wait: Duration,
+    longest_wait: Setting<Duration>,
 }
 
 type CriticalityOf = Arc<dyn Fn(&Head<'_>) -> Criticality + Send + Sync>;
@@ -55,7 +56,7 @@ impl RequestClasses {
     /// Puts all requests into one class and of one tenant.
     #[must_use]
     pub const fn new() -> Self {
-        Self { criticality: None, add_tenant: None, longest_wait: LONGEST_WAIT }
+        Self { criticality: None, add_tenant: None, longest_wait: Setting::constant(LONGEST_WAIT) }
     }
 
     /// Sets how much a request counts, as [`AdmissionLayer::criticality`](crate::AdmissionLayer::criticality) does.
@@ -73,15 +74,17 @@ impl RequestClasses {
     }
 
     /// Sets how long a request without a deadline waits in the queue. Default: 30 s.
+    ///
+    /// To change it while requests are served, pass a [`Live`](damper_core::Live).
     #[must_use]
-    pub const fn longest_wait(mut self, longest: Duration) -> Self {
-        self.longest_wait = longest;
+    pub fn longest_wait(mut self, longest: impl Into<Setting<Duration>>) -> Self {
+        self.longest_wait = longest.into();
         self
     }
 
     /// Returns a gate that asks this admission, in whose queue requests wait. They sleep by `sleep`.
     #[must_use]
-    pub const fn before<R, C, S>(self, admission: Arc<Admission<R, C>>, sleep: S) -> AdmissionGate<S, R, C> {
+    pub fn before<R, C, S>(self, admission: Arc<Admission<R, C>>, sleep: S) -> AdmissionGate<S, R, C> {
         // Each request says itself how long it waits.
         Waits::new(Classes::new(admission, self), Duration::MAX, sleep)
     }
@@ -99,7 +102,7 @@ impl ClassOf<Head<'_>> for RequestClasses {
         }
         match head.extensions.get::<Deadline>() {
             Some(deadline) if !deadline.is_never() => request.by(deadline),
-            _ => request.wait_at_most(self.longest_wait),
+            _ => request.wait_at_most(self.longest_wait.get()),
         }
     }
 }

@@ -23,6 +23,7 @@ use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, Keye
 #[cfg(feature = "tower")]
 use damper_core::gate::WaitsWith;
 use damper_core::gate::{AnswerOf, Ask, Gate, Patient, PerKey, Refusal, Verdict, Waits};
+use damper_core::setting::Setting;
 use damper_core::shadow::{ShadowReport, Shadowed};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
@@ -246,13 +247,16 @@ impl<L: Patient + Clone, V> ConcurrencyLayer<L, V> {
     /// Makes requests wait for a permit. Default: a request without a free slot is refused at once.
     ///
     /// They wait for `longest` at most, and no longer than the [`Deadline`](damper_core::Deadline) in a request's
-    /// extensions leaves.
+    /// extensions leaves. To change `longest` while calls are made, pass a [`Live`](damper_core::Live).
     ///
     /// They wait in the limit's queue, in their order, by tokio's timer. A request that finds the queue full is refused at once. A future that
     /// is dropped gives up its place.
     #[cfg(feature = "tokio")]
     #[must_use]
-    pub fn waiting(self, longest: Duration) -> ConcurrencyLayer<Waits<L, TokioSleep, RequestDeadline>, V> {
+    pub fn waiting(
+        self,
+        longest: impl Into<Setting<Duration>>,
+    ) -> ConcurrencyLayer<Waits<L, TokioSleep, RequestDeadline>, V> {
         self.waiting_by(longest, TokioSleep)
     }
 
@@ -260,7 +264,7 @@ impl<L: Patient + Clone, V> ConcurrencyLayer<L, V> {
     #[must_use]
     pub fn waiting_by<S: Sleep>(
         self,
-        longest: Duration,
+        longest: impl Into<Setting<Duration>>,
         sleep: S,
     ) -> ConcurrencyLayer<Waits<L, S, RequestDeadline>, V> {
         self.map(|limit| Waits::new(limit, longest, sleep).time_left(RequestDeadline))

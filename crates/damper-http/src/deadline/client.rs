@@ -13,6 +13,7 @@ use core::fmt;
 use core::time::Duration;
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::internal::exceeded;
+use damper_core::setting::Setting;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -85,11 +86,11 @@ pub(crate) type DeadlineError = fn(DeadlineExceeded) -> BoxError;
 impl ClientDeadlineLayer<TokioSleep> {
     /// Creates a layer with the client's own timeout, which no request can lengthen.
     ///
-    /// It sleeps by tokio's timer.
+    /// It sleeps by tokio's timer. To change the timeout while calls are made, pass a [`Live`](damper_core::Live).
     ///
     /// The timeout is sent to the server only with a [header](Self::header), or in gRPC.
     #[must_use]
-    pub fn new(timeout: Duration) -> Self {
+    pub fn new(timeout: impl Into<Setting<Duration>>) -> Self {
         Self::sleeping_by(timeout, TokioSleep)
     }
 
@@ -105,8 +106,8 @@ impl ClientDeadlineLayer<TokioSleep> {
 impl<S> ClientDeadlineLayer<S> {
     /// Creates a layer with the client's own timeout and another [`Sleep`](damper_core::time::Sleep).
     #[must_use]
-    pub fn sleeping_by(timeout: Duration, sleep: S) -> Self {
-        Self::with_timeouts(Timeouts::new(Some(timeout)), sleep)
+    pub fn sleeping_by(timeout: impl Into<Setting<Duration>>, sleep: S) -> Self {
+        Self::with_timeouts(Timeouts::new(Some(timeout.into())), sleep)
     }
 
     /// Creates a layer without its own timeout and with another [`Sleep`](damper_core::time::Sleep).

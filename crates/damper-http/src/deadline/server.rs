@@ -12,6 +12,7 @@ use bytes::Bytes;
 use core::fmt;
 use core::time::Duration;
 use damper_core::deadline::{Arrival, SkewGuard};
+use damper_core::setting::Setting;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -84,9 +85,9 @@ pub struct DeadlineLayer<S> {
 impl DeadlineLayer<TokioSleep> {
     /// Creates a layer with the server's own timeout, which no request can lengthen.
     ///
-    /// It sleeps by tokio's timer.
+    /// It sleeps by tokio's timer. To change the timeout while requests are served, pass a [`Live`](damper_core::Live).
     #[must_use]
-    pub fn new(timeout: Duration) -> Self {
+    pub fn new(timeout: impl Into<Setting<Duration>>) -> Self {
         Self::sleeping_by(timeout, TokioSleep)
     }
 
@@ -102,8 +103,8 @@ impl DeadlineLayer<TokioSleep> {
 impl<S> DeadlineLayer<S> {
     /// Creates a layer with the server's own timeout and another [`Sleep`](damper_core::time::Sleep).
     #[must_use]
-    pub fn sleeping_by(timeout: Duration, sleep: S) -> Self {
-        Self::with_timeouts(Timeouts::new(Some(timeout)), sleep)
+    pub fn sleeping_by(timeout: impl Into<Setting<Duration>>, sleep: S) -> Self {
+        Self::with_timeouts(Timeouts::new(Some(timeout.into())), sleep)
     }
 
     /// Creates a layer without its own timeout and with another [`Sleep`](damper_core::time::Sleep).

@@ -10,7 +10,8 @@ use damper_core::retry::Failure;
 /// Every closure with these arguments implements it. The closure names the type of the service's error.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which responses of a service to retry whose error is `{E}`",
-    note = "for an error in a box: `.when(TransientFailures::judge_boxed)`"
+    note = "for an error in a box: `.when(TransientFailures::judge_boxed)`, or for all layers `.map_err(damper::BoxedError::from)` \
+    between them and the service"
 )]
 pub trait ClassifyFailure<E> {
     /// Returns the kind of failure, or `None` for a success.

@@ -11,6 +11,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::internal::{Human, source_of};
+use damper_core::setting::Setting;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -45,18 +46,20 @@ use tower_service::Service;
 /// # let _ = client;
 /// # }
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 #[cfg(feature = "tower")]
 pub struct AttemptTimeoutLayer<Z> {
-    timeout: Duration,
+    timeout: Setting<Duration>,
     sleep: Z,
 }
 
 #[cfg(feature = "tokio")]
 impl AttemptTimeoutLayer<TokioSleep> {
     /// Creates a layer that sleeps by tokio's timer.
+    ///
+    /// To change the timeout while calls are made, pass a [`Live`](damper_core::Live).
     #[must_use]
-    pub const fn new(timeout: Duration) -> Self {
+    pub fn new(timeout: impl Into<Setting<Duration>>) -> Self {
         Self::sleeping_by(timeout, TokioSleep)
     }
 }
@@ -64,8 +67,8 @@ impl AttemptTimeoutLayer<TokioSleep> {
 impl<Z> AttemptTimeoutLayer<Z> {
     /// Creates a layer that sleeps by the timer of any runtime.
     #[must_use]
-    pub const fn sleeping_by(timeout: Duration, sleep: Z) -> Self {
-        Self { timeout, sleep }
+    pub fn sleeping_by(timeout: impl Into<Setting<Duration>>, sleep: Z) -> Self {
+        Self { timeout: timeout.into(), sleep }
     }
 }
 
@@ -111,8 +114,9 @@ where
     #[inline]
     fn call(&mut self, request: R) -> Self::Future {
         let AttemptTimeoutLayer { timeout, sleep } = &self.layer;
-        let expiry = Expiry::new(Deadline::after(*timeout), sleep.clone());
-        AttemptTimeoutFuture { future: Some(self.service.call(request)), expiry, timeout: *timeout }
+        let timeout = timeout.get();
+        let expiry = Expiry::new(Deadline::after(timeout), sleep.clone());
+        AttemptTimeoutFuture { future: Some(self.service.call(request)), expiry, timeout }
     }
 }
 

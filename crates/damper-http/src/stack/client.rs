@@ -30,6 +30,8 @@ use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
 use damper_core::retry::{Budget, Hedge, Retry};
+#[cfg(feature = "tokio")]
+use damper_core::setting::Setting;
 use damper_core::throttle::AdaptiveThrottle;
 #[cfg(feature = "tokio")]
 use damper_core::throttle::Pacer;
@@ -153,7 +155,10 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     /// An earlier [`Deadline`](damper_core::Deadline) in the request's extensions applies too. For gRPC, the server gets the time left. For
     /// HTTP, name a header: `.deadline_layer(ClientDeadlineLayer::new(timeout).header(name, unit))`.
     #[cfg(feature = "tokio")]
-    pub fn deadline(self, timeout: Duration) -> ClientStack<CallParts<DeadlinePart<TokioSleep>, B>, R, A, P> {
+    pub fn deadline(
+        self,
+        timeout: impl Into<Setting<Duration>>,
+    ) -> ClientStack<CallParts<DeadlinePart<TokioSleep>, B>, R, A, P> {
         self.with_deadline(DeadlinePart(ClientDeadlineLayer::new(timeout)))
     }
 
@@ -464,7 +469,7 @@ impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
     #[cfg(feature = "tokio")]
     pub fn attempt_timeout(
         self,
-        timeout: Duration,
+        timeout: impl Into<Setting<Duration>>,
     ) -> ClientStack<C, R, AttemptParts<T, L, N, LayerPart<AttemptTimeoutLayer<TokioSleep>>>, P> {
         self.attempt_timeout_layer(AttemptTimeoutLayer::new(timeout))
     }

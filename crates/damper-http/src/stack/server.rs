@@ -21,6 +21,8 @@ use damper_core::gate::Gate;
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
 #[cfg(feature = "tokio")]
+use damper_core::setting::Setting;
+#[cfg(feature = "tokio")]
 use damper_core::time::{Clock, TokioSleep};
 use tower_layer::Layer;
 
@@ -103,7 +105,7 @@ impl<D, K, L, A> ServerStack<D, K, L, A> {
     /// Sets the time that a request may take, unless its client sends a shorter one.
     ///
     /// gRPC has a header for that. For HTTP, name one: `.deadline_layer(DeadlineLayer::new(timeout).header(name, unit))`.
-    pub fn deadline(self, timeout: Duration) -> ServerStack<DeadlineLayer<TokioSleep>, K, L, A> {
+    pub fn deadline(self, timeout: impl Into<Setting<Duration>>) -> ServerStack<DeadlineLayer<TokioSleep>, K, L, A> {
         self.deadline_layer(DeadlineLayer::new(timeout))
     }
 

@@ -146,13 +146,26 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         Self { bulkhead: Bulkhead::with_clock(plan.limit, clock), sampler: Sampler::new(rule, plan) }
     }
 
-    /// Gives the limit a queue of `places` places. Call it before the first use. Default: none.
+    /// Gives the limit a queue of `places` places. Default: none.
     ///
     /// See [`Bulkhead::queue`]. A call is timed from its permit on, without its time in the queue.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
         Self { bulkhead: self.bulkhead.queue(places), ..self }
+    }
+
+    /// Changes the number of places of the queue while the limit is in use, as [`Bulkhead::set_queue`] does.
+    #[cfg(feature = "alloc")]
+    pub fn set_queue(&self, places: u16) {
+        self.bulkhead.set_queue(places);
+    }
+
+    /// Returns how many calls may wait in the queue.
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn places(&self) -> u16 {
+        self.bulkhead.places()
     }
 
     /// Serves the queue newest first, as [`Bulkhead::newest_first`] does. Default: oldest first.
@@ -329,10 +342,11 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         self.sampler.set_bounds(bounds, &self.bulkhead);
     }
 
-    /// Takes over the bounds that were set on another limit.
+    /// Takes over the bounds and the places that were set on another limit.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    pub(in crate::concurrency) fn take_bounds_of(&self, other: &Self) {
+    pub(in crate::concurrency) fn take_settings_of(&self, other: &Self) {
         self.sampler.take_bounds_of(&other.sampler, &self.bulkhead);
+        self.bulkhead.take_queue_of(&other.bulkhead);
     }
 
     /// Returns an unused limit with the settings of this one, which is unused too.

@@ -198,14 +198,13 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         let seed = Seed::random();
         #[cfg(not(feature = "std"))]
         let seed = Seed::new(0, 0);
-        let queue = SlotQueue::empty(Classes::new());
-        queue.set(|queue| queue.set_places(places));
+        let queue = SlotQueue::empty(Classes::new()).with_places(places);
         Self { slots: Slots::new(limit), queue, sampler, median: RecentMedian::new(), seed, clock }
     }
 
     /// Sets the most calls that may be queued, whatever the limit.
     ///
-    /// Call it before the first use. Default: 1,024. In a gate of [`new`](Admission::new) or
+    /// Default: 1,024. In a gate of [`new`](Admission::new) or
     /// [`with_clock`](Admission::with_clock) the highest limit, if that is lower.
     ///
     /// The queue is never longer than the limit in force, so that a call waits for about as long as a call takes. With 0 there is
@@ -213,8 +212,21 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// 32,767.
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
-        self.queue.set(|queue| queue.set_places(places));
-        self
+        Self { queue: self.queue.with_places(places), ..self }
+    }
+
+    /// Changes the most calls that may be queued while the gate is in use.
+    ///
+    /// More places are allocated here, and never freed. With fewer, queued calls beyond them are refused, those of the lowest class
+    /// first.
+    pub fn set_queue(&self, places: u16) {
+        self.queue.set_places(&self.slots, self.now(), places);
+    }
+
+    /// Returns the most calls that may be queued, whatever the limit.
+    #[must_use]
+    pub fn places(&self) -> u16 {
+        self.queue.places()
     }
 
     /// Sets the seed of the hash that chooses the counters of tenants. Default: a random one.

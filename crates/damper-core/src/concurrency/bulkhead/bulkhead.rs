@@ -70,9 +70,6 @@ pub struct Bulkhead<C = DefaultClock> {
     slots: Slots,
     #[cfg(feature = "alloc")]
     queue: SlotQueue<Arrivals>,
-    /// The number of places of the queue. Without any, only `set_limit` takes its lock.
-    #[cfg(feature = "alloc")]
-    places: u16,
     clock: C,
 }
 
@@ -102,8 +99,6 @@ impl<C> Bulkhead<C> {
                 slots: Slots::new(limit),
                 #[cfg(feature = "alloc")]
                 queue: SlotQueue::empty(Arrivals::served(Order::OldestFirst)),
-                #[cfg(feature = "alloc")]
-                places: 0,
                 clock,
             }
         }
@@ -133,6 +128,13 @@ impl<C> Bulkhead<C> {
         BulkheadStatus::new(self.slots.load())
     }
 
+    /// Returns how many calls may wait in the queue.
+    #[must_use]
+    #[cfg(feature = "alloc")]
+    pub fn places(&self) -> u16 {
+        self.queue.places()
+    }
+
     /// Returns how many calls have joined the queue so far. Takes the queue's lock for a moment.
     #[must_use]
     #[cfg(feature = "alloc")]
@@ -159,7 +161,7 @@ impl<C: Clock> Bulkhead<C> {
 
     /// Gives the bulkhead a queue of `places` places. Default: none.
     ///
-    /// Call it before the first use. Without a queue, [`acquire`](Self::acquire) never waits.
+    /// Without a queue, [`acquire`](Self::acquire) never waits. [`set_queue`](Self::set_queue) changes it later.
     ///
     /// A call has its place until [`acquire`](Self::acquire) returns. The places are allocated here, 52 bytes each on targets of
     /// 64 bits, so a bulkhead with a queue is a `static` in a `LazyLock`:
@@ -185,8 +187,36 @@ impl<C: Clock> Bulkhead<C> {
     #[cfg(feature = "alloc")]
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
-        self.queue.set(|queue| queue.set_places(places));
-        Self { places, ..self }
+        Self { queue: self.queue.with_places(places), ..self }
+    }
+
+    /// Changes the number of places of the queue while the bulkhead is in use.
+    ///
+    /// More places are allocated here, and never freed. With fewer, queued calls keep theirs and no other joins until enough of them have
+    /// left. A queue served [newest first](Self::newest_first) refuses those that have waited longest instead. With 0, calls are refused at
+    /// once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    /// use damper::Bulkhead;
+    /// use damper::concurrency::FullCause;
+    ///
+    /// let pool = Bulkhead::new(1).queue(16);
+    /// let permit = pool.acquire().wait()?;
+    /// pool.set_queue(0);
+    /// let full = pool.acquire().within(Duration::from_secs(5)).wait().unwrap_err();
+    /// assert_eq!(full.cause(), FullCause::NoQueue); // at once
+    /// # drop(permit);
+    /// # }
+    /// # Ok::<(), damper::BulkheadFull>(())
+    /// ```
+    #[cfg(feature = "alloc")]
+    pub fn set_queue(&self, places: u16) {
+        self.queue.set_places(&self.slots, self.now(), places);
     }
 
     /// Serves the queue newest first. Call it before the first use. Default: oldest first.
@@ -365,8 +395,18 @@ impl<C: Clone> Bulkhead<C> {
     /// Returns an unused bulkhead with the settings of this one.
     pub(in crate::concurrency) fn alike(&self) -> Self {
         let queue = SlotQueue::empty(Arrivals::served(self.queue.read(|queue| queue.waiting.order)));
-        queue.set(|queue| queue.set_places(self.places));
-        Self { slots: Slots::new(self.limit()), queue, places: self.places, clock: self.clock.clone() }
+        Self { slots: Slots::new(self.limit()), queue: queue.with_places(self.places()), clock: self.clock.clone() }
+    }
+}
+
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+impl<C: Clock> Bulkhead<C> {
+    /// Takes over the number of places of another bulkhead's queue.
+    pub(in crate::concurrency) fn take_queue_of(&self, other: &Self) {
+        let places = other.places();
+        if self.places() != places {
+            self.set_queue(places);
+        }
     }
 }
 
@@ -407,7 +447,7 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
 
     #[cfg(feature = "alloc")]
     fn join(&self, patience: &mut Patience, waker: Waker) -> Result<Entry<()>, BulkheadFull> {
-        if self.places == 0 {
+        if self.places() == 0 {
             return Err(self.full(FullCause::NoQueue));
         }
         let (expiry, moment) = (patience.begin(&self.clock), self.now());
@@ -417,7 +457,8 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
         match self.queue.join(&self.slots, moment, |_| (), expiry, waker) {
             Ok(None) => Ok(Entry::Entered(())),
             Ok(Some(queued)) => Ok(Entry::Queued(queued)),
-            Err(Full::NoQueue | Full::NoVictim) => Err(self.full(FullCause::QueueFull)),
+            Err(Full::NoQueue) => Err(self.full(FullCause::NoQueue)),
+            Err(Full::NoVictim) => Err(self.full(FullCause::QueueFull)),
         }
     }
 

@@ -210,6 +210,10 @@ impl<R: LimitRule, C: Clock + Clone> PerKey for AdaptiveLimit<R, C> {
         self.queue(places)
     }
 
+    fn change_queue(&self, places: u16) {
+        self.set_queue(places);
+    }
+
     fn with_newest_first(self) -> Self {
         self.newest_first()
     }
@@ -219,6 +223,6 @@ impl<R: LimitRule, C: Clock + Clone> PerKey for AdaptiveLimit<R, C> {
     }
 
     fn take_settings_of(&self, other: &Self) {
-        self.take_bounds_of(other);
+        AdaptiveLimit::take_settings_of(self, other);
     }
 }

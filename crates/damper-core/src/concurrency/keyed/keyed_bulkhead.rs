@@ -149,6 +149,10 @@ impl<C: Clock + Clone> PerKey for Bulkhead<C> {
         self.queue(places)
     }
 
+    fn change_queue(&self, places: u16) {
+        self.set_queue(places);
+    }
+
     fn with_newest_first(self) -> Self {
         self.newest_first()
     }
@@ -159,5 +163,6 @@ impl<C: Clock + Clone> PerKey for Bulkhead<C> {
 
     fn take_settings_of(&self, other: &Self) {
         self.set_limit(other.limit());
+        self.take_queue_of(other);
     }
 }

@@ -20,6 +20,8 @@ pub(in crate::concurrency) mod sealed {
 
         fn with_queue(self, places: u16) -> Self;
 
+        fn change_queue(&self, places: u16);
+
         fn with_newest_first(self) -> Self;
 
         fn current_status(&self) -> BulkheadStatus;
@@ -77,10 +79,18 @@ impl<K, L: PerKey, S> Keyed<K, LimitTemplate<L>, S> {
     ///
     /// As [`Bulkhead::queue`](crate::Bulkhead::queue).
     ///
-    /// Call it before the first use. Without queues, [`acquire`](Self::acquire) never waits.
+    /// Call it before the first use; [`set_queue`](Self::set_queue) changes the queues later. Without queues,
+    /// [`acquire`](Self::acquire) never waits.
     #[must_use]
     pub fn queue(self, places: u16) -> Self {
         self.with_prototype(|prototype| prototype.with_queue(places))
+    }
+
+    /// Changes the number of places of each queue, of present and future keys, while they are in use.
+    ///
+    /// As [`Bulkhead::set_queue`](crate::Bulkhead::set_queue). A key whose queue was changed individually gets this one too.
+    pub fn set_queue(&self, places: u16) {
+        self.change(|template| template.0.change_queue(places));
     }
 
     /// Serves the queues newest first, as [`Bulkhead::newest_first`](crate::Bulkhead::newest_first) does.

@@ -143,16 +143,34 @@ impl<D: Discipline> Queue<D> {
         Self { calls: Vec::new(), links: Vec::new(), vacant, unwoken, waiting, most: 0, next_ticket: 0 }
     }
 
-    /// Replaces the places, for `most` waiting calls or as many as can be. Call it before the first use.
+    /// Lets `most` calls wait, or as many as can, and allocates the places that are missing.
+    ///
+    /// Places are never freed, because calls may have them. Afterwards [`settle`](Self::settle) refuses the calls that are too many.
     pub(super) fn set_places(&mut self, most: u16) {
         let most = most.min(u16::MAX / D::PLACES_PER_CALL);
-        let places = most * D::PLACES_PER_CALL;
-        let vacant = |_| Call { ticket: 0, end: None, waker: None, rank: D::Rank::default(), state: State::Vacant };
-        self.calls = (0..places).map(vacant).collect();
-        self.links = alloc::vec![Link::NONE; usize::from(places)];
-        self.vacant = List::EMPTY;
-        (0..places).for_each(|place| self.vacant.push(&mut self.links, place));
+        let (allocated, needed) = (self.calls.len() as u16, most * D::PLACES_PER_CALL);
+        let missing = usize::from(needed.saturating_sub(allocated));
+        self.calls.reserve_exact(missing);
+        self.links.reserve_exact(missing);
+        for place in allocated..needed {
+            let (rank, state) = (D::Rank::default(), State::Vacant);
+            self.calls.push(Call { ticket: 0, end: None, waker: None, rank, state });
+            self.links.push(Link::NONE);
+            self.vacant.push(&mut self.links, place);
+        }
         self.most = most;
+    }
+
+    /// Removes all places, of a queue that no call has used.
+    fn clear(&mut self) {
+        self.calls = Vec::new();
+        self.links = Vec::new();
+        self.vacant = List::EMPTY;
+    }
+
+    /// Returns how many calls may wait, whatever the limit.
+    pub(super) fn places(&self) -> u16 {
+        self.most
     }
 
     /// Returns how many calls have joined so far.

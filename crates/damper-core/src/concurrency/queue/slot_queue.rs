@@ -2,31 +2,35 @@
 
 use super::{Discipline, Expiry, Fate, Full, Moment, Place, Queue, Queued};
 use crate::concurrency::slots::{Occupancy, Slots};
-use crate::sync::{Guarded, const_unless_loom};
+use crate::sync::{AtomicU32, Guarded, Ordering, const_unless_loom};
 use core::task::Waker;
 
 /// The calls that wait for a slot of a word, which every method but the first three is given.
 ///
 /// While calls wait, the word changes only under the lock in here.
 #[derive(Debug)]
-pub(in crate::concurrency) struct SlotQueue<D: Discipline>(Guarded<Queue<D>>);
+pub(in crate::concurrency) struct SlotQueue<D: Discipline> {
+    queue: Guarded<Queue<D>>,
+    /// How many calls may wait. Stored under the lock, and read without it: where none may wait, no call takes the lock.
+    places: AtomicU32,
+}
 
 impl<D: Discipline> SlotQueue<D> {
     const_unless_loom! {
         /// A queue without places, which allocates nothing.
         pub(in crate::concurrency) const fn empty(waiting: D) -> Self {
-            Self(Guarded::new(Queue::empty(waiting)))
+            Self { queue: Guarded::new(Queue::empty(waiting)), places: AtomicU32::new(0) }
         }
     }
 
     /// Reads the queue under its lock.
     pub(in crate::concurrency) fn read<T>(&self, read: impl FnOnce(&Queue<D>) -> T) -> T {
-        self.0.read(read)
+        self.queue.read(read)
     }
 
     /// Changes the settings of the queue. Call it before the first use.
     pub(in crate::concurrency) fn set(&self, set: impl FnOnce(&mut Queue<D>)) {
-        self.0.write(set);
+        self.queue.write(set);
     }
 
     /// Changes the word, and wakes the calls whose fate that decides.
@@ -39,6 +43,37 @@ impl<D: Discipline> SlotQueue<D> {
     ) {
         let moment = moment();
         self.and_wake(|queue| queue.settle(slots, moment, change));
+    }
+
+    /// Returns how many calls may wait, whatever the limit.
+    #[inline]
+    pub(in crate::concurrency) fn places(&self) -> u16 {
+        // ORDERING: Relaxed, here and in `store_places`: it only decides whether to take the lock, under which the queue's own number
+        // decides.
+        self.places.load(Ordering::Relaxed) as u16
+    }
+
+    /// Gives a queue that no call has used so many places.
+    pub(in crate::concurrency) fn with_places(self, places: u16) -> Self {
+        self.queue.write(|queue| {
+            queue.clear();
+            self.store_places(queue, places);
+        });
+        self
+    }
+
+    /// Lets so many calls wait from now on, and refuses the calls beyond them that the discipline chooses.
+    #[cold]
+    pub(in crate::concurrency) fn set_places(&self, slots: &Slots, moment: Moment, places: u16) {
+        self.and_wake(|queue| {
+            self.store_places(queue, places);
+            queue.settle(slots, moment, |occupancy| occupancy);
+        });
+    }
+
+    fn store_places(&self, queue: &mut Queue<D>, places: u16) {
+        queue.set_places(places);
+        self.places.store(queue.places().into(), Ordering::Relaxed);
     }
 
     /// Frees a slot: for a waiting call, if one waits.
@@ -61,7 +96,7 @@ impl<D: Discipline> SlotQueue<D> {
         waker: Waker,
     ) -> Result<Option<Queued>, Full> {
         let mut waker = Some(waker);
-        let joined = self.0.write(|queue| {
+        let joined = self.queue.write(|queue| {
             let newcomer = newcomer(&queue.waiting);
             queue.enter_or_join(slots, newcomer, end, &mut waker)
         });
@@ -82,7 +117,7 @@ impl<D: Discipline> SlotQueue<D> {
         waker: Waker,
     ) -> Option<Fate> {
         let mut waker = Some(waker);
-        let withdrawn = self.0.write(|queue| {
+        let withdrawn = self.queue.write(|queue| {
             let withdrawn = if gives_up { queue.withdraw(place) } else { queue.look(place, moment, &mut waker)? };
             if withdrawn.fate == Fate::Waiting {
                 // It frees no slot, so no other call's fate is decided.
@@ -111,7 +146,7 @@ impl<D: Discipline> SlotQueue<D> {
 
     /// Uses the queue under its lock, and then wakes the calls whose fate was decided.
     fn and_wake<T>(&self, act: impl FnOnce(&mut Queue<D>) -> T) -> T {
-        let (result, (mut waker, mut has_more)) = self.0.write(|queue| (act(queue), queue.take_waker()));
+        let (result, (mut waker, mut has_more)) = self.queue.write(|queue| (act(queue), queue.take_waker()));
         while let Some(woken) = waker {
             if !has_more {
                 woken.wake();
@@ -120,7 +155,7 @@ impl<D: Discipline> SlotQueue<D> {
             let rest = WakeTheRest(self);
             woken.wake();
             core::mem::forget(rest);
-            (waker, has_more) = self.0.write(Queue::take_waker);
+            (waker, has_more) = self.queue.write(Queue::take_waker);
         }
         result
     }

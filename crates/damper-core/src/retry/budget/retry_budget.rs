@@ -2,23 +2,40 @@
 
 use super::{Budget, RetryBudgetConfig};
 use crate::limit::{Algorithm, TokenBucket};
+use crate::quota::SetQuotaError;
 use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, Micros};
 
 /// ```text
-///  63   48 47      24 23       0
+///  63   50 49      25 24       0
 /// | SLICE | PREVIOUS | CURRENT |
 /// ```
 ///
 /// | field | unit | meaning |
 /// |---|---|---|
 /// | SLICE | half a ttl | the slice of time of CURRENT; wraps |
-/// | PREVIOUS | units of the ratio | the remaining deposits of the previous slice |
-/// | CURRENT | units of the ratio | the remaining deposits of this slice; saturates |
-const CURRENT: Field = Field::lowest(24);
-const PREVIOUS: Field = CURRENT.then(24);
-const SLICE: Field = PREVIOUS.then(16);
+/// | PREVIOUS | thousandths of a retry | the remaining deposits of the previous slice |
+/// | CURRENT | thousandths of a retry | the remaining deposits of this slice; saturates |
+const CURRENT: Field = Field::lowest(25);
+const PREVIOUS: Field = CURRENT.then(25);
+const SLICE: Field = PREVIOUS.then(14);
 const _: () = assert!(SLICE.end() == u64::BITS, "fields must tile the word");
+
+/// The units that a retry takes. No ratio is finer, so a change of the ratio leaves the deposits as they are.
+const RETRY: u64 = 1_000;
+
+/// ```text
+///  63     40 39        0
+/// | DEPOSIT | HALF_TTL |
+/// ```
+///
+/// | field | unit | meaning |
+/// |---|---|---|
+/// | DEPOSIT | thousandths of a retry | the deposit of a call, at most 100 retries |
+/// | HALF_TTL | microseconds | the length of a slice, at most half a day |
+const HALF_TTL: Field = Field::lowest(40);
+const DEPOSIT: Field = HALF_TTL.then(24);
+const _: () = assert!(DEPOSIT.end() == u64::BITS, "fields must tile the word");
 
 /// A budget of retries for all calls to a server.
 ///
@@ -62,18 +79,15 @@ const _: () = assert!(SLICE.end() == u64::BITS, "fields must tile the word");
 ///
 /// # Range
 ///
-/// Slices of half a ttl repeat after 65,536 slices (91 hours with the default). After exactly that long without a call,
-/// give or take 16 slices, old deposits apply again. A slice holds at least 16,777 retries, and further deposits are
-/// dropped. A thread that is descheduled for more than 16 slices between reading the clock and depositing may clear
+/// Slices of half a ttl repeat after 16,384 slices (22 hours with the default). After exactly that long without a call,
+/// give or take 16 slices, old deposits apply again. A slice holds 33,554 retries, and further deposits are dropped. A thread that is descheduled for more than 16 slices between reading the clock and depositing may clear
 /// other deposits.
 #[derive(Debug)]
 pub struct RetryBudget<C = DefaultClock> {
     word: AtomicU64,
     micros: LazyMicros,
-    /// Half a ttl, in microseconds.
-    slice: u64,
-    deposit: u32,
-    withdrawal: u32,
+    /// The settings apart from those of the bucket, in one word: each call reads them once.
+    rates: AtomicU64,
     bucket: TokenBucket,
     clock: C,
 }
@@ -110,16 +124,15 @@ impl Deposits {
 
     /// Adds a deposit, as far as there is room.
     #[inline]
-    const fn add(mut self, units: u32) -> Self {
-        let sum = self.current + units as u64;
+    const fn add(mut self, units: u64) -> Self {
+        let sum = self.current + units;
         self.current = if sum < CURRENT.max() { sum } else { CURRENT.max() };
         self
     }
 
     /// Takes this many units, the soonest to expire first, or returns `None` if there are fewer.
     #[inline]
-    const fn take(mut self, units: u32) -> Option<Self> {
-        let units = units as u64;
+    const fn take(mut self, units: u64) -> Option<Self> {
         if self.previous + self.current < units {
             return None;
         }
@@ -128,6 +141,11 @@ impl Deposits {
         self.current -= units - of_previous;
         Some(self)
     }
+}
+
+/// Returns the word of these settings' rates.
+const fn rates_of(config: &RetryBudgetConfig) -> u64 {
+    HALF_TTL.put(Micros::of_duration(config.ttl).div_ceil(2)) | DEPOSIT.put(config.ratio.thousandths() as u64)
 }
 
 #[cfg(feature = "std")]
@@ -151,13 +169,10 @@ impl<C: Clock> RetryBudget<C> {
         /// Creates a budget on a clock of your own. A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(config: RetryBudgetConfig, clock: C) -> Self {
-            let (deposit, withdrawal) = config.ratio.in_units();
             Self {
                 word: AtomicU64::new(0),
                 micros: LazyMicros::new(),
-                slice: Micros::of_duration(config.ttl).div_ceil(2),
-                deposit,
-                withdrawal,
+                rates: AtomicU64::new(rates_of(&config)),
                 bucket: TokenBucket::new(config.bucket(1)),
                 clock,
             }
@@ -166,29 +181,68 @@ impl<C: Clock> RetryBudget<C> {
 }
 
 impl<C: Clock> RetryBudget<C> {
+    /// Changes the settings while the budget is in use.
+    ///
+    /// Deposits that calls have made stay. While the change is made, calls may deposit by the old ratio. If the ttl or the ratio
+    /// changes, the bound on the retries of an interval is that of the longer ttl and the higher ratio until the deposits from before
+    /// the change have expired. The reserve changes as [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) changes a burst.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`] if the floor or the reserve is too large for the one that the budget was created with, or another thread is
+    /// changing them at this moment. Then nothing has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::RetryBudget;
+    /// use damper::retry::RetryBudgetConfig;
+    ///
+    /// static BUDGET: RetryBudget = RetryBudget::DEFAULT;
+    /// BUDGET.set_config(RetryBudgetConfig::builder().ratio(0.05).floor(1).reserve(10).build()?)?;
+    /// assert_eq!(BUDGET.retries_left(), 10);
+    /// # }
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn set_config(&self, config: RetryBudgetConfig) -> Result<(), SetQuotaError> {
+        self.bucket.set_quota(config.bucket(1), &self.clock)?;
+        // ORDERING: Relaxed, as in `rates`.
+        self.rates.store(rates_of(&config), Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Returns how many retries could be made now, for dashboards. Takes nothing.
     #[must_use]
     pub fn retries_left(&self) -> u32 {
-        let slice = self.slice();
+        let slice = self.slice(self.rates());
         // ORDERING: Relaxed, as in `update`.
         let deposits = Deposits::at(slice, self.word.load(Ordering::Relaxed));
-        // Two fields of 24 bits.
-        let deposited = ((deposits.previous + deposits.current) / u64::from(self.withdrawal)) as u32;
+        // Two fields of 25 bits.
+        let deposited = ((deposits.previous + deposits.current) / RETRY) as u32;
         deposited.saturating_add(self.bucket.usage(&self.clock).remaining())
+    }
+
+    /// Returns the ttl and the ratio in force.
+    #[inline]
+    fn rates(&self) -> u64 {
+        // ORDERING: Relaxed: the word is all that there is of them, and publishes nothing.
+        self.rates.load(Ordering::Relaxed)
     }
 
     /// Returns the slice of time of now.
     #[inline]
-    fn slice(&self) -> u64 {
-        (self.micros.read(&self.clock).micros / self.slice) & SLICE.max()
+    fn slice(&self, rates: u64) -> u64 {
+        (self.micros.read(&self.clock).micros / HALF_TTL.get(rates)) & SLICE.max()
     }
 
     /// Replaces the deposits by the result of `change`, retrying while other threads interfere.
     ///
     /// `None` leaves them unchanged, and makes it return `false`.
     #[inline]
-    fn update(&self, change: impl Fn(Deposits) -> Option<Deposits>) -> bool {
-        let slice = self.slice();
+    fn update(&self, rates: u64, change: impl Fn(Deposits) -> Option<Deposits>) -> bool {
+        let slice = self.slice(rates);
         let spin_wait = SpinWait::new();
         // ORDERING: Relaxed, here and below, as the word is the whole state and publishes nothing.
         // loom-tests: retry_budget::a_deposit_is_withdrawn_once, retry_budget::no_deposit_is_lost.
@@ -208,15 +262,17 @@ impl<C: Clock> Budget for RetryBudget<C> {
     /// Deposits a part of a retry.
     #[inline]
     fn began(&self) {
-        if self.deposit > 0 {
-            self.update(|deposits| Some(deposits.add(self.deposit)));
+        let rates = self.rates();
+        let deposit = DEPOSIT.get(rates);
+        if deposit > 0 {
+            self.update(rates, |deposits| Some(deposits.add(deposit)));
         }
     }
 
     /// Takes a retry from the deposits, oldest first, or else from the reserve.
     #[inline]
     fn try_withdraw(&self) -> bool {
-        self.update(|deposits| deposits.take(self.withdrawal)) || self.bucket.take_revocably(1, &self.clock).is_ok()
+        self.update(self.rates(), |deposits| deposits.take(RETRY)) || self.bucket.take_revocably(1, &self.clock).is_ok()
     }
 }
 
