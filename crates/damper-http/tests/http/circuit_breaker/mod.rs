@@ -2,19 +2,24 @@
 //!
 //! | what peers get wrong | test |
 //! |---|---|
-//! | permits taken in `poll_ready` starve others | `readiness_takes_no_probe` in `breaker_layers/readiness.rs` |
+//! | permits taken in `poll_ready` starve others | `readiness_takes_no_probe` in `readiness.rs` |
 //! | half-open admits everyone | `half_open_admits_max_probes` |
 //! | one failing host blocks the healthy ones | `hosts_have_separate_breakers` |
-#![cfg(all(feature = "hyper", feature = "tower"))]
+//!
+//! The other files have properties of the layers of HTTP and gRPC, without sockets:
+//!
+//! | file | property |
+//! |---|---|
+//! | `panics` | a call that panics counts as a failure |
+//! | `readiness` | an open breaker does not poll the service's readiness, and loses none |
+//! | `streams` | the first message of a stream makes it a successful probe |
 
-#[path = "breaker_layers/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod breakers;
-#[path = "http/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
+mod panics;
+mod readiness;
+mod streams;
 
-use breakers::{BoxError, COOLDOWN, clocked, clocked_with, let_probe};
+use crate::breaker_support::{BoxError, COOLDOWN, clocked, clocked_with, let_probe};
+use crate::support::{ClosedPort, Upstream, serve};
 use bytes::Bytes;
 use damper::breaker::{State, Window};
 use damper::deadline::UsualLatency;
@@ -37,7 +42,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use std::{hint, thread};
-use support::{ClosedPort, Upstream, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Service, ServiceBuilder, ServiceExt};
@@ -622,7 +626,7 @@ async fn slow(request: Request<()>) -> Result<Response<()>, std::io::Error> {
 #[tokio::test]
 async fn too_short_a_deadline_is_no_failure_of_the_server() {
     const MIN_BUDGET: Duration = Duration::from_millis(200);
-    let long = Some(Duration::from_secs(60));
+    let long = Some(Duration::from_mins(1));
     let short = Some(Duration::from_millis(40));
     for (path, given, is_failure) in [
         // 504 counts as the caller's short deadline, whichever server sent it.
@@ -664,7 +668,6 @@ async fn probe_with_too_little_time_frees_its_place() {
 }
 
 /// A burst over the client's own limit or a full bulkhead says nothing about the host.
-#[cfg(feature = "tokio")]
 #[tokio::test]
 async fn refusals_behind_the_breaker_do_not_open_it() {
     let (_, breaker) = clocked(1);
@@ -717,7 +720,7 @@ async fn opens(min_budget: impl Into<MinBudget>, host: &str, path: &str, given: 
 async fn deadline_before_the_usual_latency_is_no_failure_of_the_server() {
     let given = Duration::from_millis(500);
     for path in ["/0/504", "/60000/200"] {
-        for (usual, is_failure) in [(Duration::from_secs(60), false), (Duration::from_millis(1), true)] {
+        for (usual, is_failure) in [(Duration::from_mins(1), false), (Duration::from_millis(1), true)] {
             let known = Arc::new(UsualLatency::new().starting_with(usual));
             assert_eq!(opens(known, "sick.example.com", path, given).await, is_failure, "{path}, usually {usual:?}");
         }
@@ -731,7 +734,7 @@ async fn deadline_before_the_usual_latency_is_no_failure_of_the_server() {
 #[tokio::test]
 async fn usual_latency_is_that_of_the_host() {
     let hosts = Arc::new(LruStore::new(10).unwrap());
-    hosts.get_or_insert_with("slow.example.com:80", || UsualLatency::new().starting_with(Duration::from_secs(60)));
+    hosts.get_or_insert_with("slow.example.com:80", || UsualLatency::new().starting_with(Duration::from_mins(1)));
     let second = Duration::from_secs(1);
     assert!(!opens(Arc::clone(&hosts), "SLOW.example.com.", "/0/504", second).await);
     assert!(opens(Arc::clone(&hosts), "fast.example.com", "/0/504", second).await);
@@ -782,7 +785,7 @@ async fn call_that_hangs_until_its_deadline_is_a_failure() {
     for (given, min_budget, cancelled_after, is_failure) in [
         (short, Duration::ZERO, short * 2, true),
         (short, Duration::from_secs(1), short * 2, false), // too little time
-        (Duration::from_secs(60), Duration::ZERO, short, false), // the caller went away
+        (Duration::from_mins(1), Duration::ZERO, short, false), // the caller went away
         (Duration::ZERO, Duration::ZERO, short, false),    // no time at all
     ] {
         for is_in_body in [false, true] {

@@ -9,12 +9,8 @@
 //! | an IPv6 client gets a limit for each of its addresses | `ipv6_is_grouped_by_prefix` |
 //! | `Retry-After: 0` | `two_a_second_refuses_three_of_five` |
 //! | `per_second(n)` means one per n seconds | `two_a_second_refuses_three_of_five` |
-#![cfg(all(feature = "hyper", feature = "tower"))]
 
-#[path = "http/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::{self, Client, LOCALHOST, NEIGHBOUR, hello, serve};
 use axum::Router;
 use axum::body::Body as AxumBody;
 use axum::extract::Path;
@@ -40,7 +36,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::{Client, LOCALHOST, NEIGHBOUR, hello, serve};
 use tower::{Layer, Service, ServiceExt};
 
 type Clients = Arc<KeyedLimiter<ClientAddress, Arc<ManualClock>>>;
@@ -558,7 +553,6 @@ async fn tower_services_serve_through_hyper_util() {
     assert_eq!(Client::of(server).await.passes(3).await, 2);
 }
 
-#[cfg(feature = "axum")]
 #[tokio::test]
 async fn axum_routes_and_clients_have_separate_limits() {
     use axum::{Router, routing::get};
@@ -618,7 +612,6 @@ fn peer_address_extension_precedes_connect_info() {
     let address = |last| SocketAddr::from((IpAddr::from([192, 0, 2, last]), 1));
     let mut request = Request::new(());
     assert_eq!(Head::of(&request).peer(), None);
-    #[cfg(feature = "axum")]
     {
         request.extensions_mut().insert(axum::extract::ConnectInfo(address(1)));
         assert_eq!(Head::of(&request).peer(), Some(address(1)));

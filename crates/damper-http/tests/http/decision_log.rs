@@ -1,5 +1,4 @@
 //! Decisions of layers in a log.
-#![cfg(feature = "tower")]
 
 use damper::decision_log::{Decision, DecisionAnswer, DecisionLog};
 use damper::http::{ByHeader, ByKey, Head, Headers, Limit, NoWait, PeerAddress, PerClient, RateLimitLayer};

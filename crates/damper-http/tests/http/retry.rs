@@ -1,15 +1,6 @@
 //! Retries before HTTP clients: on tokio's paused time, and over real sockets.
-#![cfg(all(feature = "tokio", feature = "tower"))]
 
-#[path = "http/support.rs"]
-#[cfg(feature = "hyper")]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
-mod models {
-    pub(crate) mod tokio_clock;
-}
-
+use crate::tokio_clock::TokioClock;
 use damper::http::{
     Budgets, BufferedBody, Head, HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying,
     TransientFailures,
@@ -17,7 +8,6 @@ use damper::http::{
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryBudgetConfig, RetryThrottle, Unlimited};
 use damper::{Backoff, CallError, CircuitBreaker, CircuitOpen, Deadline, Retry, RetryBudget, RetryError};
 use http::{Method, Request, Response, StatusCode};
-use models::tokio_clock::TokioClock;
 use std::error::Error;
 use std::fmt;
 use std::future::pending;
@@ -718,7 +708,6 @@ async fn service_is_cloned_only_for_retries() {
     assert_eq!(clones.load(Ordering::Relaxed), 1);
 }
 
-#[cfg(feature = "hyper")]
 mod hyper_services {
     use super::*;
     use bytes::Bytes;
@@ -739,10 +728,9 @@ mod hyper_services {
     }
 }
 
-#[cfg(feature = "hyper")]
 mod sockets {
-    use super::support::{ClosedPort, Upstream};
     use super::*;
+    use crate::support::{ClosedPort, Upstream};
     use bytes::Bytes;
     use damper::http::CircuitBreakerLayer;
     use damper::retry::RetryBudgetConfig;

@@ -1,6 +1,6 @@
 //! An open breaker refuses at once, whether the service is ready or not, and loses no readiness.
 
-use crate::support::{Asked, COOLDOWN, Clocked, Script, clocked, let_probe, polled, request};
+use crate::breaker_support::{Asked, COOLDOWN, Clocked, Script, clocked, let_probe, polled, request};
 use damper::breaker::State;
 use damper::gate::{Ask, Gate};
 use damper::http::{CircuitBreakerLayer, Head};
@@ -80,7 +80,6 @@ impl Service<Asked> for Limited {
 macro_rules! for_both {
     ($test:ident, $breaker:expr) => {
         $test($breaker, |breaker, service| CircuitBreakerLayer::new(breaker).layer(service));
-        #[cfg(feature = "tonic")]
         $test($breaker, |breaker, service| {
             CircuitBreakerLayer::new(breaker).completion(damper::tonic::AtTrailers::new()).layer(service)
         });

@@ -1,5 +1,4 @@
 //! Request bodies that buffer the data already read, for further attempts.
-#![cfg(all(feature = "tokio", feature = "tower"))]
 
 use bytes::Bytes;
 use damper::Retry;

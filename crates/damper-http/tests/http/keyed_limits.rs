@@ -1,5 +1,4 @@
 //! Limits per key: custom keyed limits, and the capacity of limits that layers build.
-#![cfg(feature = "tower")]
 
 use damper::gate::WaitsWith;
 use damper::http::{

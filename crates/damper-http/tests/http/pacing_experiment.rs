@@ -2,12 +2,8 @@
 //!
 //! Ten clients, each with its own pacer, call a hyper server with a limit of 4,500 an hour, over connections in memory and on tokio's
 //! paused time.
-#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
-mod models {
-    pub(crate) mod tokio_clock;
-}
-
+use crate::tokio_clock::TokioClock;
 use bytes::Bytes;
 use damper::http::{Head, Headers, HttpHints, PacingLayer, RateLimitLayer, ResponseHead};
 use damper::throttle::{Hints, Level, PacedRetry, Pacer, ReadHints, RemainingDecrease, Strategy};
@@ -17,7 +13,6 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use models::tokio_clock::TokioClock;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,7 +21,7 @@ use tokio::time::Instant;
 
 const QUOTA: Quota = Quota::per_hour(4_500);
 const CLIENTS: u32 = 10;
-const MINUTES_30: Duration = Duration::from_secs(30 * 60);
+const MINUTES_30: Duration = Duration::from_mins(30);
 /// On average; it differs by up to a fifth.
 const LATENCY: Duration = Duration::from_millis(165);
 

@@ -2,7 +2,9 @@
 //!
 //! It may panic in `Service::call`, in the future, in the closure that classifies it, or in a watched body.
 
-use crate::support::{Asked, BoxError, Clocked, Script, Step, clocked, let_probe, panic, panics, polled, request};
+use crate::breaker_support::{
+    Asked, BoxError, Clocked, Script, Step, clocked, let_probe, panic, panics, polled, request,
+};
 use damper::breaker::State;
 use damper::gate::Ending;
 use damper::http::{CircuitBreakerLayer, ResponseHead};
@@ -92,7 +94,6 @@ fn panicking_hyper_calls_open_the_breaker() {
     }
 }
 
-#[cfg(feature = "tonic")]
 #[test]
 fn panicking_grpc_calls_open_the_breaker() {
     for place in [Place::Call, Place::Future, Place::Body] {
@@ -107,7 +108,6 @@ fn panicking_grpc_calls_open_the_breaker() {
 }
 
 /// The closure that classifies a gRPC status panics on the head, on the trailers or on an error.
-#[cfg(feature = "tonic")]
 #[test]
 fn panic_while_classifying_opens_the_breaker() {
     use http::HeaderMap;

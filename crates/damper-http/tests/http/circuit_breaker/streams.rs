@@ -2,7 +2,7 @@
 //!
 //! Its end counts later, as that of a call in the closed state. So a healthy stream of many hours blocks no other call.
 
-use crate::support::{Asked, BoxError, COOLDOWN, Clocked, Script, Step, clocked, let_probe, polled, request};
+use crate::breaker_support::{Asked, BoxError, COOLDOWN, Clocked, Script, Step, clocked, let_probe, polled, request};
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::http::CircuitBreakerLayer;
@@ -45,7 +45,6 @@ fn both(breaker: &Clocked) -> Vec<(&'static str, Box<Call>)> {
     let http = CircuitBreakerLayer::new(Arc::clone(breaker)).when_body_ends();
     vec![
         ("http", calls(move |server| http.layer(server))),
-        #[cfg(feature = "tonic")]
         ("grpc", {
             let grpc = CircuitBreakerLayer::new(Arc::clone(breaker)).completion(damper::tonic::AtTrailers::new());
             calls(move |server| grpc.layer(server))

@@ -1,10 +1,6 @@
 //! Clients that do not read their responses, and the slots that these hold.
-#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
-#[path = "http/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::{Client, serve};
 use bytes::Bytes;
 use damper::concurrency::{Admission, LimitBounds};
 use damper::gate::{Ask, Gate};
@@ -24,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use support::{Client, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tower::{Service, ServiceExt, service_fn};

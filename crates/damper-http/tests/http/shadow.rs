@@ -1,10 +1,6 @@
 //! Candidates beside the limits of layers: no answer and no header depends on them.
-#![cfg(all(feature = "metrics", feature = "tokio", feature = "tower", feature = "tracing"))]
 
-mod models {
-    pub(crate) mod tokio_clock;
-}
-
+use crate::tokio_clock::TokioClock;
 use damper::breaker::State;
 use damper::concurrency::{Admission, LimitBounds};
 use damper::http::{
@@ -20,7 +16,6 @@ use damper::{
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::Empty;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-use models::tokio_clock::TokioClock;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::pin::pin;

@@ -1,5 +1,4 @@
 //! Limits per client combined with limits per network.
-#![cfg(feature = "tower")]
 
 use bytes::Bytes;
 use damper::http::{Answer, Detail, Head, Headers, Limit, Limited, PeerAddress, PerClient, RateLimitLayer, Refusal};

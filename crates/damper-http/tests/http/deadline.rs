@@ -1,10 +1,6 @@
 //! Deadlines of HTTP servers and clients.
-#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
-#[path = "http/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::{Client, serve};
 use bytes::Bytes;
 use damper::deadline::SkewGuard;
 use damper::http::{ClientDeadlineLayer, DeadlineLayer, RetryLayer, TimeoutUnit};
@@ -22,7 +18,6 @@ use std::future::{Ready, pending, ready};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
-use support::{Client, serve};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
@@ -31,7 +26,7 @@ const SHORT: Duration = Duration::from_millis(150);
 /// A deadline, and the part of it that the head takes before the body stalls.
 const DEADLINE: Duration = Duration::from_millis(400);
 const HEAD: Duration = Duration::from_millis(300);
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 type BoxError = Box<dyn Error + Send + Sync>;
 

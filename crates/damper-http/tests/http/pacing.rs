@@ -1,14 +1,7 @@
 //! Paced clients, over real sockets, on tokio's paused time with scripted services, and in threads.
-#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
-#[path = "http/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
-mod models {
-    pub(crate) mod tokio_clock;
-}
-
+use crate::support::{hello, serve};
+use crate::tokio_clock::TokioClock;
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::http::{
@@ -28,7 +21,6 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use models::tokio_clock::TokioClock;
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::pending;
@@ -37,13 +29,12 @@ use std::iter::successors;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{hello, serve};
 use tokio::time::Instant;
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 const QUOTA: Quota = Quota::per_hour(4_500);
 
 type Answer = Response<Empty<Bytes>>;

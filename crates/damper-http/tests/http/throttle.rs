@@ -1,10 +1,6 @@
 //! Throttles before HTTP clients: over real sockets on a manual clock, and with scripted services.
-#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
-#[path = "http/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::{ClosedPort, Upstream};
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::gate::{Ending, PerKey, Verdict};
@@ -32,7 +28,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use support::{ClosedPort, Upstream};
 use tower::timeout::TimeoutLayer;
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 

@@ -1,15 +1,6 @@
 //! Hedges before HTTP clients: on tokio's paused time, and over real sockets.
-#![cfg(all(feature = "tokio", feature = "tower"))]
 
-#[path = "http/support.rs"]
-#[cfg(feature = "hyper")]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
-mod models {
-    pub(crate) mod tokio_clock;
-}
-
+use crate::tokio_clock::TokioClock;
 use damper::breaker::State;
 use damper::http::{
     CircuitBreakerLayer, HedgeLayer, HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer,
@@ -17,7 +8,6 @@ use damper::http::{
 use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter, RetryBudgetConfig};
 use damper::{Backoff, BreakerConfig, CircuitBreaker, Deadline, Quota, RateLimiter, Retry};
 use http::{Method, Request, Response, StatusCode};
-use models::tokio_clock::TokioClock;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -555,7 +545,6 @@ async fn future_that_was_ready_stays_pending() {
     assert!(poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending())).await);
 }
 
-#[cfg(feature = "hyper")]
 mod hyper_services {
     use super::*;
     use bytes::Bytes;
@@ -586,10 +575,9 @@ mod hyper_services {
     }
 }
 
-#[cfg(feature = "hyper")]
 mod sockets {
-    use super::support::serve;
     use super::*;
+    use crate::support::serve;
     use bytes::Bytes;
     use http_body_util::{BodyExt, Empty, Full};
     use hyper::body::Incoming;

@@ -1,5 +1,4 @@
 //! Costs of requests before and after their responses, on a manual clock.
-#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
 use damper::gate::WaitsWith;
 use damper::http::{ByHeader, ByKey, Head, Headers, Limit, PeerAddress, PerClient, RateLimitLayer, SettledLimit};

@@ -1,10 +1,6 @@
 //! Admission gates before HTTP and gRPC servers: classes, tenants and deadlines.
-#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
-#[path = "http/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::{Client, serve};
 use bytes::Bytes;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit, NotAdmitted};
 use damper::gate::{Answer, Ask, Ending, Permit};
@@ -20,7 +16,6 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use support::{Client, serve};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
