@@ -1,9 +1,9 @@
 //! Limits on the calls in flight of gRPC servers and clients, over real sockets.
-#![cfg(all(feature = "tokio", feature = "tonic"))]
 
-#[path = "tonic/support.rs"]
-mod support;
-
+use crate::support::echo::Message;
+use crate::support::echo::echo_client::EchoClient;
+use crate::support::echo::echo_server::{Echo, EchoServer};
+use crate::support::{Upstream, channel, client, message, messages, serve, uri};
 use damper::breaker::State;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
 use damper::gate::{AnswerOf, Ask, Gate, Never, Permit, Verdict};
@@ -20,17 +20,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use support::echo::Message;
-use support::echo::echo_client::EchoClient;
-use support::echo::echo_server::{Echo, EchoServer};
-use support::{Upstream, channel, client, message, messages, serve, uri};
 use tokio::sync::Semaphore;
 use tonic::transport::Server;
 use tonic::{Code, Status, Streaming};
 use tonic_types::StatusExt;
 use tower::ServiceBuilder;
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 type Answer<T> = Result<tonic::Response<T>, Status>;
 

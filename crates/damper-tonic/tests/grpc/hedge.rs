@@ -1,14 +1,10 @@
 //! Hedged calls of gRPC: on tokio's paused time, and over real sockets.
-#![cfg(all(feature = "tokio", feature = "tonic"))]
 
-mod models {
-    pub(crate) mod tokio_clock;
-}
-
-#[path = "tonic/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::echo::Message;
+use crate::support::echo::echo_client::EchoClient;
+use crate::support::echo::echo_server::{Echo, EchoServer};
+use crate::support::{channel, message, messages, serve};
+use crate::tokio_clock::TokioClock;
 use damper::http::{HedgeLayer, RetryLayer};
 use damper::retry::{Budget, Hedge, HedgeConfig, Jitter, Unlimited};
 use damper::time::TokioSleep;
@@ -20,17 +16,12 @@ use futures_util::future::join_all;
 use futures_util::stream::{BoxStream, StreamExt};
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, StreamBody};
-use models::tokio_clock::TokioClock;
 use std::convert::Infallible;
 use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::echo::Message;
-use support::echo::echo_client::EchoClient;
-use support::echo::echo_server::{Echo, EchoServer};
-use support::{channel, message, messages, serve};
 use tokio::time::{Instant, sleep};
 use tonic::body::Body;
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
@@ -39,7 +30,7 @@ use tonic::{Code, Status, Streaming};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// Makes another attempt after this time.
 fn fixed(delay: Duration, attempts: u32) -> HedgeConfig {

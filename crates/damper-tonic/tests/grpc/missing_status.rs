@@ -1,10 +1,7 @@
 //! Responses to gRPC calls from proxies and broken servers, over real sockets.
-#![cfg(feature = "tonic")]
 
-#[path = "tonic/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::echo::echo_client::EchoClient;
+use crate::support::{BoxError, LOCALHOST, channel, message, uri};
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::http::{CircuitBreakerLayer, RateLimitLayer};
@@ -20,8 +17,6 @@ use std::convert::Infallible;
 use std::future::ready;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use support::echo::echo_client::EchoClient;
-use support::{BoxError, LOCALHOST, channel, message, uri};
 use tokio::net::{TcpListener, TcpStream};
 use tonic::body::Body;
 use tonic::{Code, Status};
@@ -222,7 +217,8 @@ async fn malformed_details_are_ignored() {
 /// The values of `grpc.json` include valid and invalid ones.
 #[tokio::test]
 async fn timeout_and_pushback_headers_pass_unchanged() {
-    let vectors: serde_json::Value = serde_json::from_str(include_str!("conformance/vectors/grpc.json")).unwrap();
+    let vectors: serde_json::Value =
+        serde_json::from_str(include_str!("../../../damper-core/tests/core/conformance/vectors/grpc.json")).unwrap();
     let suites: Vec<_> =
         vectors["suites"].as_array().unwrap().iter().filter(|suite| suite["conformance"] == "must").collect();
     let strings = |values: &serde_json::Value| -> Vec<String> {

@@ -1,12 +1,9 @@
 //! A client's stack before a gRPC server: one setter makes breaker, retries and hedge those of gRPC.
 //!
 //! Over real sockets.
-#![cfg(all(feature = "tokio", feature = "tonic"))]
 
-#[path = "tonic/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::echo::echo_client::EchoClient;
+use crate::support::{self, LOCALHOST, Upstream, channel, message, messages, serve};
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::gate::Ending;
@@ -27,13 +24,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::echo::echo_client::EchoClient;
-use support::{LOCALHOST, Upstream, channel, message, messages, serve};
 use tonic::transport::Server;
 use tonic::{Code, Status};
 
 const SHORT: Duration = Duration::from_millis(100);
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 fn quick(attempts: u32) -> Retry {
     Retry::new(attempts).backoff(Backoff::constant(Duration::from_millis(1)))

@@ -1,13 +1,10 @@
 //! Deadlines of gRPC servers and clients, over real sockets.
-#![cfg(all(feature = "hyper", feature = "tokio", feature = "tonic"))]
 
-#[path = "http/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod http_support;
-#[path = "tonic/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::http_support;
+use crate::support::echo::Message;
+use crate::support::echo::echo_client::EchoClient;
+use crate::support::echo::echo_server::{Echo, EchoServer};
+use crate::support::{channel, message, serve};
 use bytes::Bytes;
 use damper::http::{ClientDeadlineLayer, DeadlineLayer, TimeoutUnit};
 use damper::tonic::IntoStatus;
@@ -28,17 +25,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::echo::Message;
-use support::echo::echo_client::EchoClient;
-use support::echo::echo_server::{Echo, EchoServer};
-use support::{channel, message, serve};
 use tokio::net::TcpStream;
 use tonic::transport::Server;
 use tonic::{Code, Status, Streaming};
 use tower::{ServiceExt, service_fn};
 
 const SHORT: Duration = Duration::from_millis(300);
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 type Answer<T> = Result<tonic::Response<T>, Status>;
 
@@ -229,10 +222,11 @@ async fn handler_converts_a_failed_check_with_a_question_mark() {
     assert_eq!(status.code(), Code::DeadlineExceeded);
 }
 
-/// The suite `deadline_propagation`, without its step about a retry, which `grpc_retry.rs` has.
+/// The suite `deadline_propagation`, without its step about a retry, which the core's `conformance/grpc_retry.rs` has.
 #[tokio::test]
 async fn deadlines_are_propagated_as_in_the_vectors() {
-    let vectors: serde_json::Value = serde_json::from_str(include_str!("conformance/vectors/grpc.json")).unwrap();
+    let vectors: serde_json::Value =
+        serde_json::from_str(include_str!("../../../damper-core/tests/core/conformance/vectors/grpc.json")).unwrap();
     let suite = vectors["suites"].as_array().unwrap().iter().find(|suite| suite["id"] == "deadline_propagation");
     let mut run = 0;
     for step in suite.unwrap()["steps"].as_array().unwrap() {

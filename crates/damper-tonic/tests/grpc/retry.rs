@@ -1,10 +1,9 @@
 //! Retries of gRPC calls: on tokio's paused time, and over real sockets.
-#![cfg(all(feature = "tokio", feature = "tonic"))]
 
-#[path = "tonic/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::echo::Message;
+use crate::support::echo::echo_client::EchoClient;
+use crate::support::echo::echo_server::{Echo, EchoServer};
+use crate::support::{LOCALHOST, Upstream, channel, message, messages, serve};
 use bytes::Bytes;
 use damper::http::{CircuitBreakerLayer, ClassifyFailure, ClientDeadlineLayer, ResponseHead, RetryLayer};
 use damper::retry::{Budget, Failure, Hedge, HedgeConfig, Jitter, RetryThrottle, Unlimited};
@@ -26,10 +25,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::echo::Message;
-use support::echo::echo_client::EchoClient;
-use support::echo::echo_server::{Echo, EchoServer};
-use support::{LOCALHOST, Upstream, channel, message, messages, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -44,7 +39,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tower::{Service, ServiceExt, service_fn};
 
 const SHORT: Duration = Duration::from_millis(300);
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// Retries with a negligible wait.
 fn quick(attempts: u32) -> Retry {
@@ -52,7 +47,8 @@ fn quick(attempts: u32) -> Retry {
 }
 
 fn suite(id: &str) -> Value {
-    let mut vectors: Value = serde_json::from_str(include_str!("conformance/vectors/grpc.json")).unwrap();
+    let mut vectors: Value =
+        serde_json::from_str(include_str!("../../../damper-core/tests/core/conformance/vectors/grpc.json")).unwrap();
     vectors["suites"].as_array_mut().unwrap().iter_mut().find(|suite| suite["id"] == id).unwrap().take()
 }
 

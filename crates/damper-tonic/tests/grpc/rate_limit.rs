@@ -1,10 +1,9 @@
 //! Limits before tonic's servers, over real sockets, on a manual clock.
-#![cfg(feature = "tonic")]
 
-#[path = "tonic/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::echo::echo_client::EchoClient;
+use crate::support::echo::echo_server::EchoServer;
+use crate::support::echo::health_client::HealthClient;
+use crate::support::{LOCALHOST, Upstream, channel, client, message, messages, serve, uri};
 use bytes::Bytes;
 use damper::http::{Head, Headers, PerClient, RateLimitLayer, RetryLayer};
 use damper::tonic::{GrpcRetries, IntoStatus, RateLimitInterceptor};
@@ -21,10 +20,6 @@ use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::echo::echo_client::EchoClient;
-use support::echo::echo_server::EchoServer;
-use support::echo::health_client::HealthClient;
-use support::{LOCALHOST, Upstream, channel, client, message, messages, serve, uri};
 use tokio::net::TcpStream;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Server, ServerTlsConfig};
 use tonic::{Code, Status};

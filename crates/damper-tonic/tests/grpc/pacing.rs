@@ -1,10 +1,7 @@
 //! Paced clients of tonic, over real sockets.
-#![cfg(all(feature = "tonic", feature = "tokio"))]
 
-#[path = "tonic/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::echo::echo_client::EchoClient;
+use crate::support::{Upstream, channel, message, messages, serve};
 use bytes::Bytes;
 use damper::http::{Headers, PacingLayer, RateLimitLayer, ResponseHead, StackError, StackPart, client_stack};
 use damper::retry::GaveUp;
@@ -16,8 +13,6 @@ use http_body_util::Full;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use support::echo::echo_client::EchoClient;
-use support::{Upstream, channel, message, messages, serve};
 use tonic::body::Body;
 use tonic::transport::Server;
 use tonic::{Code, Request};

@@ -1,10 +1,7 @@
 //! Throttles before tonic's clients, over real sockets.
-#![cfg(feature = "tonic")]
 
-#[path = "tonic/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::echo::echo_client::EchoClient;
+use crate::support::{Upstream, channel, message, messages, serve};
 use damper::gate::{Ending, Verdict};
 use damper::http::{AfterHead, RateLimitLayer, ThrottleLayer, ThrottleService};
 use damper::throttle::{AdaptiveThrottle, Throttled};
@@ -13,8 +10,6 @@ use damper::{CallError, ManualClock, Quota, is_refusal};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use support::echo::echo_client::EchoClient;
-use support::{Upstream, channel, message, messages, serve};
 use tonic::transport::{Channel, Server};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
