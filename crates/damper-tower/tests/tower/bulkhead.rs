@@ -1,5 +1,4 @@
 //! Bulkheads before services of any request type.
-#![cfg(all(feature = "tokio", feature = "tower"))]
 
 use damper::concurrency::{FullCause, LimitRule, WindowPlan, WindowSummary};
 use damper::http::RetryLayer;
@@ -150,7 +149,7 @@ async fn panic_frees_the_slot_before_the_future_is_dropped() {
 async fn call_whose_deadline_has_passed_is_not_made() {
     let bulkhead = Arc::new(Bulkhead::new(1).queue(1));
     let service = BulkheadLayer::new(Arc::clone(&bulkhead))
-        .waiting(Duration::from_secs(60))
+        .waiting(Duration::from_mins(1))
         .deadline_by(|_: &u32| Some(Deadline::after(Duration::ZERO)))
         .layer(service_fn(|_: u32| -> std::future::Ready<Result<u32, Infallible>> {
             unreachable!("the deadline has passed")
@@ -162,7 +161,7 @@ async fn call_whose_deadline_has_passed_is_not_made() {
 #[tokio::test]
 async fn calls_wait_in_their_order() {
     let (bulkhead, held) = (Arc::new(Bulkhead::new(1).queue(2)), Held::default());
-    let layer = BulkheadLayer::new(Arc::clone(&bulkhead)).waiting(Duration::from_secs(60));
+    let layer = BulkheadLayer::new(Arc::clone(&bulkhead)).waiting(Duration::from_mins(1));
     let mut service = layer.layer(held.service());
     let one = begun(&mut service, 1).await;
     let (mut two, mut three) = (begun(&mut service, 2).await, begun(&mut service, 3).await);
@@ -183,7 +182,7 @@ async fn calls_wait_in_their_order() {
 #[tokio::test]
 async fn call_dropped_while_it_waits_leaves_its_place() {
     let (bulkhead, held) = (Arc::new(Bulkhead::new(1).queue(2)), Held::default());
-    let layer = BulkheadLayer::new(Arc::clone(&bulkhead)).waiting(Duration::from_secs(60));
+    let layer = BulkheadLayer::new(Arc::clone(&bulkhead)).waiting(Duration::from_mins(1));
     let mut service = layer.layer(held.service());
     let one = begun(&mut service, 1).await;
     let (two, mut three) = (begun(&mut service, 2).await, begun(&mut service, 3).await);
@@ -213,11 +212,11 @@ async fn call_waits_until_its_deadline_at_most() {
     struct Query(Deadline);
 
     let bulkhead = Arc::new(Bulkhead::new(1).queue(2));
-    let layer = BulkheadLayer::new(Arc::clone(&bulkhead)).waiting(Duration::from_secs(60));
+    let layer = BulkheadLayer::new(Arc::clone(&bulkhead)).waiting(Duration::from_mins(1));
     let mut service = layer
         .deadline_by(|query: &Query| Some(query.0))
         .layer(service_fn(|_: Query| pending::<Result<u32, Infallible>>()));
-    let first = service.ready().await.unwrap().call(Query(Deadline::after(Duration::from_secs(60))));
+    let first = service.ready().await.unwrap().call(Query(Deadline::after(Duration::from_mins(1))));
     let began = std::time::Instant::now();
     let second = service.ready().await.unwrap().call(Query(Deadline::after(Duration::from_millis(20))));
     assert_eq!(cause(second.await), Some(FullCause::TimedOut));
@@ -228,7 +227,7 @@ async fn call_waits_until_its_deadline_at_most() {
 #[tokio::test]
 async fn without_a_queue_a_call_does_not_wait() {
     let (bulkhead, held) = (Arc::new(Bulkhead::new(1)), Held::default());
-    let mut service = BulkheadLayer::new(bulkhead).waiting(Duration::from_secs(60)).layer(held.service());
+    let mut service = BulkheadLayer::new(bulkhead).waiting(Duration::from_mins(1)).layer(held.service());
     let _one = begun(&mut service, 1).await;
     assert!(cause(service.ready().await.unwrap().call(2).await).is_some());
 }
@@ -242,7 +241,7 @@ async fn keys_have_bulkheads_of_their_own() {
     let _one = begun(&mut refusing, 1).await;
     assert!(cause(refusing.ready().await.unwrap().call(11).await).is_some());
     let two = begun(&mut refusing, 2).await;
-    let mut waiting = layer.waiting(Duration::from_secs(60)).layer(held.service());
+    let mut waiting = layer.waiting(Duration::from_mins(1)).layer(held.service());
     let mut other = begun(&mut waiting, 12).await;
     assert_eq!(tenants.status(&2).unwrap().queued(), 1);
     held.end(1);

@@ -1,5 +1,4 @@
 //! Breakers before services of any request type.
-#![cfg(feature = "tower")]
 
 use damper::breaker::State;
 use damper::gate::Ending;
@@ -50,7 +49,7 @@ fn breaker() -> Arc<CircuitBreaker> {
 }
 
 fn config() -> BreakerConfig {
-    BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_secs(60)).build().unwrap()
+    BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_mins(1)).build().unwrap()
 }
 
 fn probing() -> Arc<CircuitBreaker> {

@@ -1,5 +1,4 @@
 //! Throttles before services of any request type.
-#![cfg(feature = "tower")]
 
 use damper::gate::Ending;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, Throttled};

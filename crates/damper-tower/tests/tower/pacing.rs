@@ -1,15 +1,10 @@
 //! Paced services of any request, on tokio's paused time.
-#![cfg(all(feature = "tokio", feature = "tower"))]
 
-mod models {
-    pub(crate) mod tokio_clock;
-}
-
+use crate::tokio_clock::TokioClock;
 use damper::retry::{Budget, GaveUp};
 use damper::throttle::{Hints, NoPacing, PaceTooSlow, PacedRetry, Pacer, RemainingDecrease};
 use damper::tower::PacingLayer;
 use damper::{CallError, Deadline, Quota, is_refusal};
-use models::tokio_clock::TokioClock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +13,7 @@ use tower::limit::ConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, PartialEq)]
 enum DatabaseError {

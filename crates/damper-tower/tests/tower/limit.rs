@@ -1,5 +1,4 @@
 //! A limiter before services of any request type.
-#![cfg(all(feature = "tokio", feature = "tower"))]
 
 use damper::http::RetryLayer;
 use damper::retry::{GaveUp, Unlimited};
@@ -126,12 +125,12 @@ async fn wait_beyond_the_deadline_is_refused_at_once() {
     struct Query(Option<Deadline>);
 
     static LIMIT: RateLimiter = RateLimiter::new(Quota::per_hour(2).burst(1));
-    let layer = LimitLayer::new(&LIMIT).waiting(Duration::from_secs(7_200)).deadline_by(|query: &Query| query.0);
+    let layer = LimitLayer::new(&LIMIT).waiting(Duration::from_hours(2)).deadline_by(|query: &Query| query.0);
     let mut service = layer.layer(service_fn(|_: Query| ready(Ok::<_, Infallible>(()))));
     assert!(service.ready().await.unwrap().call(Query(None)).await.is_ok());
-    let near = Query(Some(Deadline::after(Duration::from_secs(60))));
+    let near = Query(Some(Deadline::after(Duration::from_mins(1))));
     assert!(service.ready().await.unwrap().call(near).await.unwrap_err().refusal().is_some());
-    for deadline in [None, Some(Deadline::after(Duration::from_secs(3_600)))] {
+    for deadline in [None, Some(Deadline::after(Duration::from_hours(1)))] {
         let call = pin!(service.ready().await.unwrap().call(Query(deadline)));
         assert!(call.poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }

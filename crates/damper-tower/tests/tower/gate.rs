@@ -1,5 +1,4 @@
 //! One layer for every gate, before services of any request type.
-#![cfg(all(feature = "tokio", feature = "tower"))]
 
 use damper::breaker::State;
 use damper::gate::{AnyGate, Costs, Either, Ending, Exempt, PerKey, Refusal, RefusalKind, Waits};
@@ -19,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// A service that is not `Clone`, and doubles numbers.
 struct Doubling;
