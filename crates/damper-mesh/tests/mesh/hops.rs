@@ -1,6 +1,6 @@
 //! Deadlines across two services, from the first request to the last response, over real sockets.
 
-use super::support::{SharedClock, Timer, http, look_again, post, serve_mesh};
+use crate::support::{SharedClock, Timer, http, look_again, post, serve_mesh};
 use bytes::Bytes;
 use damper::mesh::{Client, ClientBuilder, IncomingCall, MeshError, Request, Scopes, SpecifiedDeadline};
 use damper::retry::RetryBudget;

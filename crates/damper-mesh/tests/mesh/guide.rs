@@ -1,6 +1,6 @@
 //! The documents on the guide's page are those that its service sends.
 
-use super::support::{SharedClock, post, serve_mesh};
+use crate::support::{SharedClock, post, serve_mesh};
 use damper::mesh::{Request, Response, Scopes};
 use damper::{ManualClock, Quota};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The page's JSON documents, in order.
 fn documents() -> Vec<Value> {
-    let page = include_str!("../../src/guide/mesh.rs").lines().filter_map(|line| line.strip_prefix("//!"));
+    let page = include_str!("../../../../src/guide/mesh.rs").lines().filter_map(|line| line.strip_prefix("//!"));
     let page: Vec<_> = page.collect();
     let blocks = page.split(|line| line.trim() == "```json").skip(1);
     let texts = blocks.map(|block| block.iter().take_while(|line| line.trim() != "```").copied().collect::<String>());

@@ -1,6 +1,6 @@
 //! Mesh services over real sockets.
 
-use super::support::{SharedClock, Timer, http, look_again, post, serve, serve_mesh};
+use crate::support::{SharedClock, Timer, http, look_again, post, serve, serve_mesh};
 use damper::deadline::SkewGuard;
 use damper::http::{DeadlineLayer, Headers, RateLimitLayer, TimeoutUnit};
 use damper::limit::FixedWindow;
@@ -339,7 +339,7 @@ async fn deadline_of_an_http_header_applies() {
         Ok::<_, MeshError>(json!(left))
     }));
     let header = http::HeaderName::from_static("x-timeout-ms");
-    let deadlines = DeadlineLayer::new(Duration::from_secs(60)).header(header.clone(), TimeoutUnit::Milliseconds);
+    let deadlines = DeadlineLayer::new(Duration::from_mins(1)).header(header.clone(), TimeoutUnit::Milliseconds);
     let service = deadlines.layer(service);
     // The layer's own body.
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
@@ -353,7 +353,7 @@ async fn deadline_of_an_http_header_applies() {
         }
     });
     let address = serve(service).await;
-    let hour = SpecifiedDeadline::after(Duration::from_secs(3_600));
+    let hour = SpecifiedDeadline::after(Duration::from_hours(1));
     let body = Full::new(request("req_1", "f").with_deadline(&hour).to_json());
     let posted = http::Request::post(format!("http://{address}/")).header(header, "2000").body(body).unwrap();
     let body = http_body_util::BodyExt::collect(http().request(posted).await.unwrap().into_body()).await.unwrap();
@@ -417,7 +417,7 @@ fn errors_of_downstream_services_keep_their_meaning() {
     let exceeded = Deadline::with_clock(Duration::ZERO, clock()).check().unwrap_err();
     let error = MeshError::from(CallError::DeadlineExceeded(exceeded));
     assert_eq!((&*error.code, error.retryable), ("DEADLINE_EXCEEDED", true));
-    let error = MeshError::from(CallError::Paced(damper::Denied::after(Duration::from_secs(60))));
+    let error = MeshError::from(CallError::Paced(damper::Denied::after(Duration::from_mins(1))));
     assert_eq!((&*error.code, error.retryable), ("DOWNSTREAM_RATE_LIMITED", false));
     let secret = std::io::Error::other("connection to 10.0.0.7:80 refused");
     let error = MeshError::from(CallError::Transport(secret.into()));
@@ -453,7 +453,7 @@ async fn deadline_of_http_is_not_reported_as_that_of_the_client() {
     let clock = clock();
     let scopes = Arc::new(Scopes::with_clock(Arc::clone(&clock)).global(Quota::per_hour(5)).build().unwrap());
     let (two, hour) = (Duration::from_secs(2), json!({ "value": 1, "unit": "hour" }));
-    let sent = request("req_1", "f").with_deadline(&SpecifiedDeadline::after(Duration::from_secs(3_600)));
+    let sent = request("req_1", "f").with_deadline(&SpecifiedDeadline::after(Duration::from_hours(1)));
     let (status, document) = served_within(&scopes, &clock, two, Full::new(sent.to_json())).await;
     assert_eq!((status, &document["extensions"][0]["data"]["specified"]), (504, &hour));
     let details = json!({ "deadline": hour, "elapsed": { "value": 3, "unit": "second" } });

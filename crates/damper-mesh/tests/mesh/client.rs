@@ -2,7 +2,7 @@
 //!
 //! It honours deadlines and its budget.
 
-use super::support::{SharedClock, Timer, http, look_again, serve, serve_mesh};
+use crate::support::{SharedClock, Timer, http, look_again, serve, serve_mesh};
 use bytes::Bytes;
 use damper::limit::FixedWindow;
 use damper::mesh::{
@@ -234,7 +234,7 @@ async fn client_keeps_a_service_that_counts_from_refusing() {
     }
     // 45 calls are sent at once, and the others are spread over the rest of the minute.
     let waits = skip.take();
-    assert_eq!(waits[0], Duration::from_secs(60) / 4);
+    assert_eq!(waits[0], Duration::from_mins(1) / 4);
     assert!(waits.len() <= 15, "{waits:?}");
 }
 
@@ -355,13 +355,13 @@ async fn waits_beyond_the_longest_fail_at_once() {
     client.call(call("f")).await.unwrap();
     for _ in 0..6 {
         let error = client.call(call("f")).await.unwrap_err();
-        assert_eq!(error.retry_after(), Some(Duration::from_secs(720)));
+        assert_eq!(error.retry_after(), Some(Duration::from_mins(12)));
     }
     assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]));
-    let patient = builder(address, &skip).max_pacing_wait(Duration::from_secs(720)).build();
+    let patient = builder(address, &skip).max_pacing_wait(Duration::from_mins(12)).build();
     patient.call(call("f")).await.unwrap();
     patient.call(call("f")).await.unwrap();
-    assert_eq!(skip.take(), [Duration::from_secs(720)]);
+    assert_eq!(skip.take(), [Duration::from_mins(12)]);
 }
 
 #[tokio::test]
@@ -371,7 +371,7 @@ async fn deadline_replaces_the_longest_wait() {
     let time = Arc::clone(&clock);
     // Moves the clock for the wait of 720 s only.
     let sleep = move |wait: Duration| {
-        if wait == Duration::from_secs(720) {
+        if wait == Duration::from_mins(12) {
             time.advance(wait);
         }
         look_again(wait)
@@ -397,7 +397,7 @@ async fn reset_that_never_comes_is_not_waited_for() {
     let client = builder(address, &skip).build();
     client.call(call("f")).await.unwrap();
     let error = client.call(call("f")).await.unwrap_err();
-    assert_eq!(error.retry_after(), Some(Duration::from_secs(3_600_000_000)));
+    assert_eq!(error.retry_after(), Some(Duration::from_hours(1000000)));
     assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]));
 }
 
@@ -463,7 +463,7 @@ async fn pause_holds_the_retries_of_other_calls() {
     *sleep.other.lock().unwrap() = Some(client.clone());
     client.call(call("f")).await.unwrap();
     let waited: Duration = skip.take().into_iter().sum();
-    assert_eq!((waited, asked.lock().unwrap().len()), (Duration::from_secs(60), 3));
+    assert_eq!((waited, asked.lock().unwrap().len()), (Duration::from_mins(1), 3));
 }
 
 #[tokio::test]

@@ -1,5 +1,4 @@
 //! Metrics and logs of the layer and of the client.
-#![cfg(all(feature = "metrics", feature = "tracing"))]
 
 use bytes::Bytes;
 use damper_core::deadline::SkewGuard;
@@ -72,6 +71,7 @@ fn record(work: impl Future<Output = ()>) -> Recorded {
     let recorder = DebuggingRecorder::new();
     let log = Log::default();
     let writer = log.clone();
+    crate::subscribers::register_two();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
         .with_ansi(false)

@@ -1,10 +1,10 @@
 //! Runs the exchanges of the example over real HTTP.
 
-#[path = "../examples/mesh/exchanges.rs"]
+#[path = "../../examples/mesh/exchanges.rs"]
 mod exchanges;
-#[path = "../examples/mesh/services.rs"]
+#[path = "../../examples/mesh/services.rs"]
 mod services;
-#[path = "../examples/mesh/wire.rs"]
+#[path = "../../examples/mesh/wire.rs"]
 mod wire;
 
 #[tokio::test]

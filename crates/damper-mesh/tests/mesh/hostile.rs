@@ -1,6 +1,6 @@
 //! Malformed documents: each gets an error that names the mistake, and none panics.
 
-use super::support::{post, serve_mesh};
+use crate::support::{post, serve_mesh};
 use damper::mesh::{DeadlineError, MeshError, RateLimited, ReadError, Request, Response, Scopes};
 use serde_json::{Value, json};
 

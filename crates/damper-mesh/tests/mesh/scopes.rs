@@ -74,7 +74,7 @@ fn refusal_names_the_limit_with_the_longest_wait() {
     let scopes = Scopes::with_clock(&clock).user(Quota::per_second(1)).global(Quota::per_hour(1)).build().unwrap();
     scopes.check(CREATE).unwrap();
     let denied = scopes.check(CREATE).unwrap_err();
-    assert_eq!((denied.scope(), denied.retry_after()), (Scope::Global, Some(Duration::from_secs(3_600))));
+    assert_eq!((denied.scope(), denied.retry_after()), (Scope::Global, Some(Duration::from_hours(1))));
     assert_eq!(denied.to_string(), "global: rate limit exceeded, retry in 3600 s");
     let limits = denied.meta().rate_limits;
     assert!(limits.user.is_some() && limits.global.is_some(), "both refuse");

@@ -1,6 +1,6 @@
 //! A pacer of the core over services of Mesh.
 
-use super::support::{SharedClock, post, serve_mesh};
+use crate::support::{SharedClock, post, serve_mesh};
 use damper::limit::FixedWindow;
 use damper::mesh::{MeshDuration, MeshError, MeshHints, Request, Response, Scopes};
 use damper::throttle::{Hints, Level, NoPacing, PacedRetry, Pacer, ReadHints, Strategy};
