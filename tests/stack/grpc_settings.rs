@@ -1,10 +1,7 @@
 //! Stacks from settings before tonic's client and around its server, over real sockets.
-#![cfg(all(feature = "config", feature = "tokio", feature = "tonic"))]
 
-#[path = "tonic/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::grpc_support::echo::echo_client::EchoClient;
+use crate::grpc_support::{Upstream, channel, client, message, messages, serve};
 use damper::CircuitOpen;
 use damper::config::{ConfiguredClientStack, ConfiguredPacers, Reloader, Settings, Sources};
 use damper::http::{StackError, StackPart};
@@ -12,8 +9,6 @@ use damper::throttle::PaceTooSlow;
 use damper::tonic::Grpc;
 use std::net::SocketAddr;
 use std::time::Duration;
-use support::echo::echo_client::EchoClient;
-use support::{Upstream, channel, client, message, messages, serve};
 use tonic::transport::Server;
 use tonic::{Code, Status};
 

@@ -1,15 +1,8 @@
 //! Stacks of a client and of a server: any order of setters, every subset of parts, and refusals.
 //!
 //! The tests use real sockets, except where they observe a service closely.
-#![cfg(all(feature = "hyper", feature = "tokio", feature = "axum"))]
 
-#[path = "http/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
-#[path = "http/stack_gates.rs"]
-mod gates;
-
+use crate::support::{self, ClosedPort, Upstream, serve, serve_axum};
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::concurrency::{FullCause, LimitBounds};
@@ -45,7 +38,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
-use support::{ClosedPort, Upstream, serve, serve_axum};
 use tokio::sync::Semaphore;
 use tower::timeout::TimeoutLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};

@@ -1,8 +1,7 @@
 //! A few callers that are greedy, broken or hostile: what all others get.
 //!
 //! The guide's page of the same name has these figures. Adaptive limits and full tables are in `sim/`, the layers of HTTP over real sockets in
-//! `examples/minorities` and in `tests/http_*.rs`.
-#![cfg(feature = "std")]
+//! `examples/minorities` and in the tests of damper-http.
 
 use damper::concurrency::{Admission, AdmissionRequest, Criticality};
 use damper::deadline::{Arrival, SkewGuard};

@@ -1,7 +1,6 @@
 //! Middleware of tower-http around and inside of every layer of damper's, in one `ServiceBuilder`.
 //!
 //! Each pair compiles, and serves a request.
-#![cfg(all(feature = "hyper", feature = "live", feature = "mesh", feature = "tokio", feature = "tower"))]
 
 use bytes::Bytes;
 use damper::concurrency::{Admission, LimitBounds};

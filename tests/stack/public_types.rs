@@ -7,8 +7,6 @@
 //! - Errors that carry an error of the system or of a user are neither `Clone` nor `PartialEq`.
 //! - Seeds are not `PartialEq`, because they are secrets, and their `Debug` hides them.
 
-#![cfg(feature = "std")]
-
 use core::error::Error;
 use core::fmt::{Debug, Display};
 use core::future::Ready;
@@ -785,15 +783,15 @@ fn types_of_redis_have_the_traits_users_expect() {
 fn table_names_every_public_type() {
     let table = include_str!("public_types.rs");
     let apis = [
-        include_str!("../docs/api/damper-core.txt"),
-        include_str!("../docs/api/damper-http.txt"),
-        include_str!("../docs/api/damper-live.txt"),
-        include_str!("../docs/api/damper-tonic.txt"),
-        include_str!("../docs/api/damper-tower.txt"),
-        include_str!("../docs/api/damper-mesh.txt"),
-        include_str!("../docs/api/damper-config.txt"),
-        include_str!("../docs/api/damper-metrics.txt"),
-        include_str!("../docs/api/damper-redis.txt"),
+        include_str!("../../docs/api/damper-core.txt"),
+        include_str!("../../docs/api/damper-http.txt"),
+        include_str!("../../docs/api/damper-live.txt"),
+        include_str!("../../docs/api/damper-tonic.txt"),
+        include_str!("../../docs/api/damper-tower.txt"),
+        include_str!("../../docs/api/damper-mesh.txt"),
+        include_str!("../../docs/api/damper-config.txt"),
+        include_str!("../../docs/api/damper-metrics.txt"),
+        include_str!("../../docs/api/damper-redis.txt"),
     ];
     let types = apis.iter().flat_map(|api| api.lines()).filter_map(|line| {
         let line = line.strip_prefix("#[non_exhaustive] ").unwrap_or(line);

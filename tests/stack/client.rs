@@ -1,10 +1,6 @@
 //! All layers of a client in the guide's order, over real sockets.
-#![cfg(all(feature = "hyper", feature = "tokio", feature = "tower"))]
 
-#[path = "http/support.rs"]
-#[expect(dead_code, reason = "some of it is for the other tests")]
-mod support;
-
+use crate::support::{ClosedPort, Upstream, serve};
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::http::{
@@ -31,7 +27,6 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::{ClosedPort, Upstream, serve};
 use tower::timeout::TimeoutLayer;
 use tower::{Service, ServiceBuilder, ServiceExt};
 

@@ -1,5 +1,4 @@
 //! Metrics and logs of the layers.
-#![cfg(all(feature = "metrics", feature = "tower", feature = "tracing"))]
 
 use damper::deadline::SkewGuard;
 use damper::http::{
@@ -500,6 +499,7 @@ impl Write for Log {
 fn logged(level: tracing::Level, work: impl FnOnce()) -> Vec<String> {
     let log = Log::default();
     let writer = log.clone();
+    crate::subscribers::register_two();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)

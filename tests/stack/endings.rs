@@ -1,7 +1,6 @@
 //! One table of endings gives what each layer's judge said of a response before there was one.
 //!
 //! The functions of `before` are those judges. Where an answer differs, the test says so.
-#![cfg(all(feature = "http", feature = "tonic"))]
 
 use core::error::Error;
 use core::time::Duration;
