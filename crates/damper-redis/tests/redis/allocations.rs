@@ -1,13 +1,11 @@
 //! A check that leased tokens allow allocates nothing, and a key little, however long it is.
 //!
-//! A separate binary, because it replaces the allocator by a counting one.
+//! The allocator of this binary counts for each thread, so other tests may run meanwhile.
 
-mod fake;
-
+use crate::fake::{self, Fake, until};
 use allocation_counter::measure;
 use damper_core::Quota;
 use damper_redis::RedisLimiter;
-use fake::{Fake, until};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 

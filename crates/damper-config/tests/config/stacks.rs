@@ -1,5 +1,4 @@
 //! Stacks from settings: each part follows its section if it is on, and does nothing if it is off.
-#![cfg(all(feature = "tower", feature = "tokio"))]
 
 use bytes::Bytes;
 use damper_config::{ClientLayers, ConfiguredClientStack, ConfiguredPacers, Reloader, ServerLayers, Sources};

@@ -10,7 +10,7 @@ fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 fn file(name: &str, text: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("program_{name}"));
     std::fs::write(&path, text).unwrap();
     path
 }

@@ -1,10 +1,10 @@
 //! The files generated from the catalogue are checked in, and up to date. `DAMPER_WRITE=1` writes them.
 
-#[path = "../examples/documents/alerts.rs"]
+#[path = "../../examples/documents/alerts.rs"]
 mod alerts;
-#[path = "../examples/documents/dashboard.rs"]
+#[path = "../../examples/documents/dashboard.rs"]
 mod dashboard;
-#[path = "../examples/documents/reference.rs"]
+#[path = "../../examples/documents/reference.rs"]
 mod reference;
 
 use damper_metrics::catalogue::ALL;

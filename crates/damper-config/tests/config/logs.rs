@@ -1,5 +1,4 @@
 //! The log lines of settings.
-#![cfg(feature = "tracing")]
 
 use damper_config::{Reloader, Sources};
 use std::io::Write;
@@ -21,6 +20,7 @@ impl Write for Lines {
 fn logged(work: impl FnOnce()) -> String {
     let lines = Lines::default();
     let writer = lines.clone();
+    crate::subscribers::register_two();
     let subscriber =
         tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(move || writer.clone()).finish();
     tracing::subscriber::with_default(subscriber, work);

@@ -1,11 +1,9 @@
 //! The limiters as gates decide as they do alone, at once where no server is needed.
 
-mod fake;
-
+use crate::fake::Fake;
 use damper_core::gate::{Answer, Ask, AskKey, Costs, Gate, PerKey};
 use damper_core::{Denied, Quota};
 use damper_redis::{RedisLimiter, RedisLimiterBuilder, RedisWait, WhenDown};
-use fake::Fake;
 use std::time::Duration;
 
 /// So slow that no token drips in within a test.

@@ -174,7 +174,10 @@ fn variables_override_files_and_their_mistakes_are_named() {
     // The environment of this process is shared by all tests, so another process has the variables.
     let output = |variables: &[(&str, &str)]| {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").envs(variables.iter().copied());
+        child
+            .args(["--exact", &format!("formats::{name}"), "--nocapture"])
+            .env(CHILD, "1")
+            .envs(variables.iter().copied());
         String::from_utf8(child.output().unwrap().stdout).unwrap()
     };
     let good = output(&[("APP__SERVER__HTTP__RATELIMIT__BURST", "9"), ("APP_HOME", "/srv"), ("OTHER__SERVER", "1")]);

@@ -1,5 +1,4 @@
 //! Reloads of a server of hyper while clients call it over real sockets.
-#![cfg(all(feature = "tower", feature = "tokio"))]
 
 use bytes::Bytes;
 use damper_config::{ConfiguredServerStack, ReloadError, Reloader, SettingChange, Sources};

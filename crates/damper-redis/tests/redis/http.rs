@@ -1,17 +1,14 @@
 //! The limiters behind layers, over real sockets.
 //!
 //! Responses are those that a local limit of the same quota gives.
-#![cfg(feature = "http")]
 
-mod fake;
-
+use crate::fake::{Fake, Mode, until};
 use axum::Router;
 use axum::routing::{Route, get};
 use damper_core::gate::WaitsWith;
 use damper_core::{ClientAddress, KeyedLimiter, Quota, RateLimiter};
 use damper_http::{ByHeader, Headers, Limit, PerClient, RateLimitLayer, SettledLimit};
 use damper_redis::{RedisLimiter, RedisLimiterBuilder, WhenDown};
-use fake::{Fake, Mode, until};
 use http::HeaderName;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

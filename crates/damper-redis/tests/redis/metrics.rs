@@ -1,12 +1,9 @@
 //! The limiters as sources of damper-metrics.
-#![cfg(feature = "metrics")]
 
-mod fake;
-
+use crate::fake::{Fake, Mode};
 use damper_core::Quota;
 use damper_metrics::Exporter;
 use damper_redis::{RedisLimiter, WhenDown};
-use fake::{Fake, Mode};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::time::Duration;
 

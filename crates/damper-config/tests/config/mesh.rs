@@ -1,5 +1,4 @@
 //! Scopes of Mesh from settings, and their reload.
-#![cfg(feature = "mesh")]
 
 use damper_config::{ConfiguredScopes, Reloader, Sources};
 use damper_mesh::{Caller, Scope};

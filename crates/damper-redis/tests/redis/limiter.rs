@@ -1,10 +1,8 @@
 //! A limiter and a server that works: what is sent, what is leased, and what callers may do to a check.
 
-mod fake;
-
+use crate::fake::{self, Fake, Mode, until};
 use damper_core::Quota;
 use damper_redis::{KeyedRedisLimiter, Leasing, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
-use fake::{Fake, Mode, until};
 use std::net::IpAddr;
 use std::pin::pin;
 use std::task::{Context, Waker};

@@ -2,12 +2,10 @@
 //!
 //! Checks are decided all the same, and the server's return is noticed.
 
-mod fake;
-
+use crate::fake::{Fake, Mode, refused, until};
 use damper_core::Quota;
 use damper_core::breaker::State;
 use damper_redis::{Leasing, RedisEvent, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
-use fake::{Fake, Mode, refused, until};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
