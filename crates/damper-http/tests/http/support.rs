@@ -43,6 +43,7 @@ where
 }
 
 /// Serves an axum router, with the peers' addresses.
+#[cfg(feature = "axum")]
 pub(crate) async fn serve_axum(app: axum::Router) -> SocketAddr {
     let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -10,6 +10,7 @@ mod deadline;
 mod hedge;
 #[path = "../../../damper-http/tests/http/support.rs"]
 #[expect(dead_code, reason = "some of it is for the tests of other crates")]
+#[allow(unexpected_cfgs, reason = "this package has no feature `axum`")]
 mod http_support;
 mod missing_status;
 mod pacing;
