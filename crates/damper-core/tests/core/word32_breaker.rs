@@ -1,5 +1,6 @@
 //! The 32-bit breaker against a plain model.
 
+use crate::models::cases::cases;
 use crate::models::timer::Timer;
 use crate::models::word32_breaker::{Outcome, Settings, Step, compare};
 use damper::breaker::State;
@@ -75,7 +76,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..cases(100) })]
 
     #[test]
     fn breaker_matches_the_model(settings in settings(), start in 0..1u64 << 62, steps in steps()) {

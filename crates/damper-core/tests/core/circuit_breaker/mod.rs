@@ -30,6 +30,7 @@ mod tripping;
 mod windows;
 
 use crate::models::breaker::{self, Control, Due, Outcome, Plan, Step, WindowOf};
+use crate::models::cases::cases;
 use damper::breaker::{BreakerConfigBuilder, OnStateChange, Verdict};
 use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock};
 use proptest::prelude::*;
@@ -184,7 +185,7 @@ fn steps(failing: u32, most: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..cases(100) })]
 
     #[test]
     fn breaker_matches_the_model(

@@ -1,6 +1,7 @@
 //! Admission through its public API.
 
 use crate::models::admission::{AdmissionModel, Call, Standing};
+use crate::models::cases::cases;
 use damper::concurrency::{
     Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, LimitBounds, LimitRule,
     NotAdmitted, RefusalCause, WindowPlan, WindowSummary,
@@ -143,7 +144,7 @@ fn one_of<T>(items: &[T], by: usize) -> Option<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(cases(400))]
 
     /// The gate admits, queues and refuses the calls that the model does.
     ///

@@ -1,6 +1,7 @@
 //! Bulkheads through their public API.
 
 use crate::models::bulkhead::{BulkheadModel, Standing};
+use crate::models::cases::cases;
 use damper::concurrency::{AcquirePermitFuture, BulkheadPermit, FullCause};
 use damper::{Bulkhead, BulkheadFull, CallError, Clock, Deadline, ManualClock};
 use proptest::prelude::*;
@@ -90,7 +91,7 @@ fn one_of<T>(items: &[T], by: usize) -> Option<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(cases(400))]
 
     /// The bulkhead admits, queues and refuses the calls that the model does.
     ///

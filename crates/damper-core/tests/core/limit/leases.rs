@@ -2,6 +2,7 @@
 //!
 //! Examples, properties against a plain model, and stress counted exactly.
 
+use crate::models::cases::cases;
 use damper::limit::Algorithm;
 use damper::{BudgetError, Clock, LeaseError, LeasingBucket, ManualClock, Quota, RateLimiter, SetQuotaError};
 use proptest::prelude::*;
@@ -156,7 +157,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..cases(100) })]
 
     /// Matches a bucket of ten ticks a token, in plain numbers, beside the tokens in leases.
     ///

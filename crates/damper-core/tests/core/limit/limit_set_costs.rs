@@ -1,5 +1,6 @@
 //! Sets of limits with a cost each and a bound on the calls in flight, compared with an obvious model.
 
+use crate::models::cases::cases;
 use crate::models::tick_bucket::{Bucket, bucket};
 use damper::{
     Bulkhead, FixedWindow, LimitSet, LimitSetDenied, LimitSetRefusal, ManualClock, Quota, SetReservation, TokenBucket,
@@ -104,7 +105,7 @@ fn compare(models: [Bucket; 3], slots: u32, acts: &[Act]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn set_does_as_the_model(models in [bucket(), bucket(), bucket()], slots in 0..4u32, acts in proptest::collection::vec(act(), 1..40)) {

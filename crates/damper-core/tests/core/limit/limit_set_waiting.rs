@@ -1,5 +1,6 @@
 //! Calls that wait for a set of limits: first come, first served, within the envelope of each limit.
 
+use crate::models::cases::cases;
 use crate::models::tick_bucket::{Bucket, bucket};
 use damper::concurrency::{SetAcquireFuture, SetQueue};
 use damper::{
@@ -263,7 +264,7 @@ impl Comparison {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn waiters_are_served_in_order_within_the_envelope(models in [bucket(), bucket()], slots in 0..4u32, acts in prop::collection::vec(act(), 1..60)) {

@@ -3,6 +3,7 @@
 //! Examples of behaviour, and properties against an exact model.
 
 use crate::models::bucket::{self, ExactBucket, Step};
+use crate::models::cases::cases;
 use damper::{Clock, ManualClock, Quota, QuotaError, RateLimiter};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -309,7 +310,7 @@ fn token_after_a_change_is_late_by_less_than_two_ticks() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(cases(200))]
 
     /// After any changes of the quota a token comes at the tick in which it is due, or at the next one.
     ///

@@ -1,5 +1,6 @@
 //! Reservations of an estimate that are settled, dropped or withdrawn, of one limiter.
 
+use crate::models::cases::cases;
 use damper::{LeasingBucket, ManualClock, Quota, RateLimiter, Reservation, TokenBucket};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -221,7 +222,7 @@ impl Callers<'_> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3_000))]
+    #![proptest_config(cases(600))]
 
     #[test]
     fn calls_stay_in_the_envelope(acts in proptest::collection::vec((act(), 0..40u32), 1..60)) {
@@ -241,7 +242,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(cases(400))]
 
     /// Two leases settle their reservations.
     ///

@@ -1,5 +1,6 @@
 //! The sliding log through the public API: examples, a property against a list of ticks, and stress.
 
+use crate::models::cases::cases;
 use crate::models::log::Log;
 use damper::{
     Clock, FixedWindow, LimitSet, ManualClock, Quota, RateLimiter, SetQuotaError, SlidingLog, SlidingLogError,
@@ -215,7 +216,7 @@ fn sliding_log_serves_as_an_algorithm() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..cases(100) })]
 
     /// Never late, and at most a tick early; exact where a window is a whole number of ticks.
     #[test]

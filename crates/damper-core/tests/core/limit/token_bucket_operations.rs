@@ -3,6 +3,7 @@
 //! The rates refill a whole number of eighths of a token per tick, so nothing is rounded and everything is compared
 //! exactly. `rate_limiter.rs` covers the other rates.
 
+use crate::models::cases::cases;
 use damper::{LimitSet, ManualClock, Quota, RateLimiter, Reservation, SetQuotaError, TokenBucket};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -146,7 +147,7 @@ fn is_wait(stated: Option<Duration>, ticks: i64, nearly: bool) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn bucket_matches_its_model(settings in settings(), start in 0..12u32, steps in steps()) {

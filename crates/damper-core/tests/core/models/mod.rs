@@ -7,6 +7,7 @@ pub(crate) mod breaker;
 pub(crate) mod bucket;
 #[cfg(feature = "std")]
 pub(crate) mod bulkhead;
+pub(crate) mod cases;
 #[cfg(feature = "std")]
 pub(crate) mod fast_seed;
 pub(crate) mod fifo;

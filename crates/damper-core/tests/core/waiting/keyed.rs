@@ -1,6 +1,7 @@
 //! Waiting for the tokens of a key of a keyed limiter.
 
 use super::virtual_time::{Runtime, Timers};
+use crate::models::cases::cases;
 use crate::models::fifo::{Cancelled, Fifo, Refused};
 use crate::waiting::MILLIS;
 use damper::keyed::KeyedReservation;
@@ -63,7 +64,7 @@ fn cancel(models: &mut [Fifo], at: u64, (key, name, n, reservation): Waiter<'_>)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..cases(80) })]
 
     /// Each key has a queue of its own, which is served on the tick.
     ///
@@ -185,7 +186,7 @@ fn settling() -> impl Strategy<Value = Vec<Settling>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..cases(120) })]
 
     /// Under refunds each waiter is ready at the tick of its position, or once the bucket is out of debt.
     ///
