@@ -222,7 +222,9 @@ async fn handler_converts_a_failed_check_with_a_question_mark() {
     assert_eq!(status.code(), Code::DeadlineExceeded);
 }
 
-/// The suite `deadline_propagation`, without its step about a retry, which the core's `conformance/grpc_retry.rs` has.
+/// The suite `deadline_propagation`, without its step about a retry.
+///
+/// The core's `conformance/grpc_retry.rs` has that step.
 #[tokio::test]
 async fn deadlines_are_propagated_as_in_the_vectors() {
     let vectors: serde_json::Value =

@@ -2,9 +2,9 @@
 
 use proptest::prelude::ProptestConfig;
 
-/// Returns the configuration of a property test that tries `some` cases, times the environment variable `DAMPER_CASES` if that is set.
+/// Returns the configuration of a property test that tries `some` cases by default.
 ///
-/// `.ci/run` sets it to 5.
+/// The environment variable `DAMPER_CASES` multiplies them. `.ci/run` sets it to 5.
 pub(crate) fn cases(some: u32) -> ProptestConfig {
     let times = match std::env::var("DAMPER_CASES") {
         Ok(times) => {
