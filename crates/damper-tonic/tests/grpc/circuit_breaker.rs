@@ -75,6 +75,46 @@ async fn unavailable_server_trips_and_probe_closes() {
     assert_eq!(breaker.state(), State::Closed, "counting started from zero");
 }
 
+/// The destination of log lines.
+#[derive(Clone, Default)]
+struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Without `AtTrailers` the breaker sees `200 OK` for each call, so it warns.
+#[tokio::test]
+async fn breaker_without_at_trailers_never_trips_and_warns_once() {
+    let log = Log::default();
+    let writer = log.clone();
+    crate::subscribers::register_two();
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false);
+    let _guard = tracing::subscriber::set_default(subscriber.with_writer(move || writer.clone()).finish());
+    let (_, breaker) = clocked(1);
+    let upstream = Upstream::default();
+    let server = start(&upstream);
+    let mut client = EchoClient::new(CircuitBreakerLayer::new(Arc::clone(&breaker)).layer(channel(server)));
+    upstream.answer(Code::Unavailable);
+    for _ in 0..20 {
+        assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::Unavailable);
+    }
+    assert_eq!(breaker.state(), State::Closed);
+    let lines = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let warnings: Vec<_> = lines.lines().filter(|line| line.contains("WARN damper: gRPC response judged")).collect();
+    assert_eq!(warnings.len(), 1, "{lines}");
+    assert!(warnings[0].contains(".completion(AtTrailers::new())"), "{lines}");
+    // The fix that it names.
+    assert_eq!(code_of(&mut behind(&breaker, server)).await, Code::Unavailable);
+    assert_eq!(breaker.state(), State::Open);
+}
+
 /// A call with less time than `min_budget` that ends by its deadline is no failure of the server.
 #[tokio::test]
 async fn too_short_a_deadline_is_no_failure_of_the_server() {

@@ -17,6 +17,8 @@ mod pacing;
 mod rate_limit;
 mod retry;
 mod stack;
+#[path = "../../../../tests/support/subscribers.rs"]
+mod subscribers;
 mod support;
 mod throttle;
 #[path = "../../../damper-core/tests/core/models/tokio_clock.rs"]
