@@ -29,7 +29,7 @@ use tonic_types::StatusExt;
 use tower::{Service, ServiceBuilder, ServiceExt};
 
 #[allow(clippy::pedantic, dead_code, unreachable_pub, reason = "what tonic-prost-build makes of echo.proto")]
-#[path = "../tests/tonic/echo.rs"]
+#[path = "../crates/damper-tonic/tests/grpc/echo.rs"]
 mod echo;
 
 type BoxError = Box<dyn Error + Send + Sync>;

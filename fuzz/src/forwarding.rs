@@ -9,9 +9,9 @@ use model::Header;
 use proxies::{Adds, Writes};
 use std::net::IpAddr;
 
-#[path = "../../tests/wire/model.rs"]
+#[path = "../../crates/damper-http/tests/http/wire/model.rs"]
 mod model;
-#[path = "../../tests/wire/proxies.rs"]
+#[path = "../../crates/damper-http/tests/http/wire/proxies.rs"]
 mod proxies;
 
 /// The maximum number of lines, and of bytes in a line. The model's work grows with their cube.

@@ -51,20 +51,20 @@ impl AnyValue<'_> {
 }
 
 const DOCUMENTS: [&str; 14] = [
-    include_str!("../../tests/mesh/vectors/deadline_exceeded.json"),
-    include_str!("../../tests/mesh/vectors/deadline_propagated.json"),
-    include_str!("../../tests/mesh/vectors/deadline_request_absolute.json"),
-    include_str!("../../tests/mesh/vectors/deadline_request_relative.json"),
-    include_str!("../../tests/mesh/vectors/deadline_response.json"),
-    include_str!("../../tests/mesh/vectors/error_rate_limited.json"),
-    include_str!("../../tests/mesh/vectors/example_approaching.json"),
-    include_str!("../../tests/mesh/vectors/example_limited.json"),
-    include_str!("../../tests/mesh/vectors/example_normal.json"),
-    include_str!("../../tests/mesh/vectors/request_capabilities.json"),
-    include_str!("../../tests/mesh/vectors/response_capabilities.json"),
-    include_str!("../../tests/mesh/vectors/response_scopes.json"),
-    include_str!("../../tests/mesh/vectors/response_usage.json"),
-    include_str!("../../tests/mesh/vectors/response_warning.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/deadline_exceeded.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/deadline_propagated.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/deadline_request_absolute.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/deadline_request_relative.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/deadline_response.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/error_rate_limited.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/example_approaching.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/example_limited.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/example_normal.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/request_capabilities.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/response_capabilities.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/response_scopes.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/response_usage.json"),
+    include_str!("../../crates/damper-mesh/tests/mesh/vectors/response_warning.json"),
 ];
 
 /// The units of durations, in milliseconds.

@@ -1,25 +1,25 @@
 //! The slow models, which the property tests share.
 
-#[path = "../../tests/models/backoff.rs"]
+#[path = "../../crates/damper-core/tests/core/models/backoff.rs"]
 pub(crate) mod backoff;
-#[path = "../../tests/models/breaker.rs"]
+#[path = "../../crates/damper-core/tests/core/models/breaker.rs"]
 pub(crate) mod breaker;
-#[path = "../../tests/models/bucket.rs"]
+#[path = "../../crates/damper-core/tests/core/models/bucket.rs"]
 #[expect(dead_code, reason = "the property tests ask the model for more")]
 pub(crate) mod bucket;
-#[path = "../../tests/models/keys.rs"]
+#[path = "../../crates/damper-core/tests/core/models/keys.rs"]
 pub(crate) mod keys;
-#[path = "../../tests/models/log.rs"]
+#[path = "../../crates/damper-core/tests/core/models/log.rs"]
 pub(crate) mod log;
-#[path = "../../tests/models/queue.rs"]
+#[path = "../../crates/damper-core/tests/core/models/queue.rs"]
 pub(crate) mod queue;
-#[path = "../../tests/models/scope_pacer.rs"]
+#[path = "../../crates/damper-mesh/tests/mesh/scope_pacer_model.rs"]
 pub(crate) mod scope_pacer;
-#[path = "../../tests/models/second_chance.rs"]
+#[path = "../../crates/damper-core/tests/core/models/second_chance.rs"]
 pub(crate) mod second_chance;
-#[path = "../../tests/models/timer.rs"]
+#[path = "../../crates/damper-core/tests/core/models/timer.rs"]
 pub(crate) mod timer;
-#[path = "../../tests/models/windows.rs"]
+#[path = "../../crates/damper-core/tests/core/models/windows.rs"]
 pub(crate) mod windows;
-#[path = "../../tests/models/word32_breaker.rs"]
+#[path = "../../crates/damper-core/tests/core/models/word32_breaker.rs"]
 pub(crate) mod word32_breaker;

@@ -6,7 +6,7 @@ use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 use std::time::Duration;
 
-#[path = "../../tests/wire/date_model.rs"]
+#[path = "../../crates/damper-http/tests/http/wire/date_model.rs"]
 mod date_model;
 
 /// Compares the parsed value with the model's.

@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::process;
 use std::time::Duration;
 
-#[path = "../../tests/models/seed.rs"]
+#[path = "../../crates/damper-core/tests/core/models/seed.rs"]
 mod seed;
 
 const FRAME: Frame = Frame { not_after: 0, lease: 1_000_000, after_loss: 60_000_000 };

@@ -10,7 +10,7 @@ mod envelope;
 mod model;
 #[path = "script/schedule.rs"]
 mod schedule;
-#[path = "../../tests/models/seed.rs"]
+#[path = "../../crates/damper-core/tests/core/models/seed.rs"]
 mod seed;
 #[path = "script/weakened.rs"]
 mod weakened;

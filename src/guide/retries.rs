@@ -269,7 +269,7 @@
 //! If one call in a hundred is slow for no reason of its own, a second attempt beside it finishes first: a
 //! [`Hedge`](crate::retry::Hedge) makes it once the first takes longer than all but a few calls. Simulated with 1 % of
 //! the calls at 1 s and the others at 10 ms, one call in a thousand takes longer than 21 ms, for 1 % more requests
-//! (`tests/retry_hedge.rs`). Only calls that may be made twice can be hedged.
+//! (`crates/damper-core/tests/core/retry/hedge.rs`). Only calls that may be made twice can be hedged.
 //!
 //! For HTTP and gRPC clients there is a layer, `HedgeLayer`. Use it if the tail of the latency matters to your callers
 //! and the slow calls are scattered: one server among many that pauses, a lost packet, a cold cache. If a server is

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// The protocol's own document for a propagated deadline.
-const PROPAGATED: &str = include_str!("../../../../tests/mesh/vectors/deadline_propagated.json");
+const PROPAGATED: &str = include_str!("../../tests/mesh/vectors/deadline_propagated.json");
 
 /// The result of a check.
 pub(crate) struct Check {

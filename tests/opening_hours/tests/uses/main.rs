@@ -4,11 +4,11 @@ mod before_grpc;
 mod before_http;
 mod before_services;
 mod combined;
-#[path = "../../../tonic/support.rs"]
+#[path = "../../../../crates/damper-tonic/tests/grpc/support.rs"]
 #[expect(dead_code, reason = "some of it is for the other tests")]
 mod grpc;
 mod in_stacks;
-#[path = "../../../http/support.rs"]
+#[path = "../../../../crates/damper-http/tests/http/support.rs"]
 #[expect(dead_code, reason = "some of it is for the other tests")]
 #[allow(unexpected_cfgs, reason = "this package has no feature `axum`")]
 mod web;

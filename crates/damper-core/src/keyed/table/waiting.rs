@@ -175,7 +175,7 @@ impl Table<TokenBucket> {
     /// Corrects the tokens that were taken to those that the call `used`.
     ///
     /// An excess is charged. The rest is given back to the slot it was taken from, whether its time has come or not: that
-    /// moves the word back and no other waiter's position, so it mints nothing (`tests/waits/keyed.rs`). In a shared bucket it
+    /// moves the word back and no other waiter's position, so it mints nothing (`tests/core/waiting/keyed.rs`). In a shared bucket it
     /// is withdrawn, if its time has not come and nothing was taken since.
     pub(in crate::keyed) fn settle(&self, reserved: &Reserved<'_>, used: u32, clock: &impl Clock) {
         let &Reserved { key, n, tier, origin, .. } = reserved;

@@ -25,7 +25,7 @@ const CAPACITY: u32 = 10 * THOUSAND;
 /// By default it does nothing where more than 1.5 % of the calls are equally slow, because the percentile is then the latency of a slow
 /// call. It also does nothing where failures use up the extra requests: inside of a [`Retry`](crate::Retry), which repeats failures, set
 /// [`repeat_failures`](super::HedgeConfigBuilder::repeat_failures) to false. The [status](Hedge::status) shows both.
-/// Of 20,000 simulated calls that take 10 ms, or 1 s if they are slow (`tests/retry_hedge.rs`):
+/// Of 20,000 simulated calls that take 10 ms, or 1 s if they are slow (`tests/core/retry/hedge.rs`):
 ///
 /// | slow calls | failing calls | settings | slow calls with another attempt |
 /// |---|---|---|---|

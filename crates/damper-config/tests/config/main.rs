@@ -1,0 +1,23 @@
+//! damper-config through its public API, and its program.
+
+mod formats;
+mod generated;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+mod live_calls;
+#[cfg(feature = "tracing")]
+mod logs;
+#[cfg(feature = "mesh")]
+mod mesh;
+mod mistakes;
+mod program;
+mod ranges;
+mod reload;
+mod schema;
+mod server_keys;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+mod stacks;
+#[path = "../../../../tests/support/subscribers.rs"]
+#[cfg(feature = "tracing")]
+mod subscribers;
+#[cfg(all(feature = "tower", feature = "tokio"))]
+mod under_load;

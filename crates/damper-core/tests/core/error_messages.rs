@@ -1,0 +1,262 @@
+//! The messages of errors: the value, then the constraint, in lower case without a full stop.
+
+use damper::limit::{BudgetError, LeaseError};
+use damper::time::Seed;
+use damper::word32::Word32Error;
+use damper::{
+    BreakerConfig, CircuitBreaker, Deadline, LeasingBucket, LimitSet, ManualClock, Quota, QuotaError, Retry,
+    SetQuotaError, SlidingCounter, TierError, TokenBucket,
+};
+#[cfg(feature = "alloc")]
+use damper::{KeyedLimiterError, SlidingLog};
+use std::error::Error;
+use std::time::Duration;
+
+#[track_caller]
+fn says(error: &dyn Error, message: &str) {
+    assert_eq!(error.to_string(), message);
+    // This is what `main` and `unwrap` print.
+    assert_eq!(format!("{error:?}"), message);
+    assert!(!message.ends_with('.') && !message.starts_with(char::is_uppercase));
+    assert!(error.source().is_none());
+}
+
+#[test]
+fn quota_errors() {
+    let error = Quota::every(Duration::MAX).unwrap_err();
+    assert_eq!(error, QuotaError::WindowTooLong);
+    says(&error, "the window of a quota is too long, it must be at most 2^64 - 1 ns (584 years)");
+    for (error, message) in [
+        (SetQuotaError::Busy, "another thread is changing the quota"),
+        (
+            SetQuotaError::TooFast { quota: Quota::per_minute(5_000).burst(1), most: 17 },
+            "5000/min exceeds the maximum 17/min that the limiter was built for",
+        ),
+        (
+            SetQuotaError::WindowTooShort { window: Duration::from_nanos(7), least: Duration::from_micros(2) },
+            "a window of 7ns is below the minimum 2µs that the limiter was built for",
+        ),
+        (
+            SetQuotaError::TooLarge { tokens: 9_000, most: 8_191 },
+            "burst and max_debt are 9000 tokens, which exceeds the maximum 8191 that the limiter was built for",
+        ),
+        (
+            SetQuotaError::LimitTooLarge { limit: 70_000, most: 65_535 },
+            "limit 70000 exceeds the maximum 65535 that the limiter can count",
+        ),
+        (
+            SetQuotaError::FixedLimit,
+            "the limit of this limiter is fixed by what it was built with, only its window can be changed",
+        ),
+        (
+            SetQuotaError::BurstWithinBudget,
+            "the burst must be more than the budget of leases or stripes that the limiter was built with",
+        ),
+    ] {
+        says(&error, message);
+    }
+}
+
+#[test]
+fn budget_and_lease_errors() {
+    let error = LeasingBucket::new(Quota::per_second(10), 0).unwrap_err();
+    assert_eq!(error, BudgetError::Empty);
+    says(&error, "the budget is 0 tokens, it must be at least 1");
+    let error = LeasingBucket::new(Quota::per_second(10), 10).unwrap_err();
+    says(&error, "a budget of 10 tokens leaves nothing of a burst of 10, it must be less");
+    says(
+        &BudgetError::Stripes { budget: 3, stripes: 4 },
+        "4 stripes cannot share a budget of 3 tokens, 1 to 64 can, with at least 1 token each",
+    );
+    says(&LeaseError::Empty, "a lease of 0 tokens holds nothing, it must be at least 1");
+    says(&LeaseError::OverBudget { size: 3, left: 2 }, "no lease of 3 tokens: 2 are left of the budget");
+}
+
+#[test]
+fn window_and_limit_set_errors() {
+    #[cfg(feature = "alloc")]
+    says(
+        &SlidingLog::new(Quota::per_second(1 << 25)).unwrap_err(),
+        "the limit is too large for a sliding log, it must be at most 16777216 (2^24)",
+    );
+    says(
+        &SlidingCounter::new(Quota::per_second(1 << 24)).unwrap_err(),
+        "the limit is too large for a sliding counter, it must be at most 16777215 (2^24 - 1)",
+    );
+    let both = LimitSet::with_algorithms(
+        [Quota::per_second(5), Quota::per_minute(3)].map(TokenBucket::new),
+        ManualClock::new(),
+    );
+    both.check_n(3).unwrap();
+    says(&both.check().unwrap_err(), "limit 2 (3/min burst 3): rate limit exceeded, retry in 20 s");
+    says(
+        &both.check_n(4).unwrap_err(),
+        "limit 2 (3/min burst 3): rate limit exceeded: more tokens asked for than the burst",
+    );
+}
+
+#[test]
+fn keyed_limiter_errors() {
+    #[cfg(feature = "alloc")]
+    for (error, message) in [
+        (KeyedLimiterError::Tiers(16), "there are 16 tiers, there must be 1 to 15"),
+        (KeyedLimiterError::Limit(9), "the limit is 9, which is more than the algorithm can count for a key"),
+    ] {
+        says(&error, message);
+    }
+    says(&TierError::Missing { tier: 3, tiers: 2 }, "tier 3 does not exist, there are 2");
+    says(&TierError::Missing { tier: 1, tiers: 1 }, "tier 1 does not exist, there is 1");
+    says(&TierError::Quota { tier: 2, error: SetQuotaError::Busy }, "tier 2: another thread is changing the quota");
+    says(&TierError::TooMany, "there are 15 tiers, which is the maximum");
+    says(&TierError::OneQuota, "the limiter has one quota for all keys, it was built without tiers");
+}
+
+#[test]
+fn word32_errors() {
+    for (error, message) in [
+        (Word32Error::Burst(1 << 28), "the burst is 268435456, of 32 bits it must be at most 268435455"),
+        (
+            Word32Error::FailureThreshold(1 << 21),
+            "the failure threshold is 2097152, of 32 bits it must be at most 2097151",
+        ),
+        (Word32Error::Probes(32), "there are 32 probes or successes, of 32 bits there must be at most 31"),
+        (
+            Word32Error::ClockTooFast { hertz: u64::MAX, longest: Duration::from_hours(1) },
+            "the clock has 18446744073709551615 ticks a second, its 64 bits must not wrap within four times 3600s",
+        ),
+        (Word32Error::Unsupported("slow_rate"), "a breaker of 32 bits has no slow_rate"),
+    ] {
+        says(&error, message);
+    }
+}
+
+#[test]
+fn quota_display() {
+    for (quota, text) in [
+        (Quota::per_second(50).burst(100), "50/s burst 100"),
+        (Quota::per_minute(30), "30/min burst 30"),
+        (Quota::per_hour(1_000).burst(1), "1000/h burst 1"),
+        (Quota::per(10, Duration::from_millis(250)).unwrap(), "10/250ms burst 10"),
+        (Quota::UNLIMITED, "unlimited"),
+    ] {
+        assert_eq!(quota.to_string(), text);
+    }
+}
+
+/// Returns the text that `main` prints after `Error: ` when it returns an error.
+fn printed_by_main<E: Error>(result: Result<(), E>) -> String {
+    format!("{:?}", result.unwrap_err())
+}
+
+#[test]
+fn main_prints_the_message_of_an_error_and_its_sources() {
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(BreakerConfig::default(), &clock);
+    let call = || breaker.call(|| "x".parse::<u32>().map(drop)).map_err(|error| Box::new(error) as Box<dyn Error>);
+    assert_eq!(format!("{:?}", call().unwrap_err()), "call failed: ParseIntError { kind: InvalidDigit }");
+    breaker.force_open();
+    assert_eq!(format!("{:?}", call().unwrap_err()), "call refused: circuit forced open");
+
+    let retry = Retry::with_clock(2, &clock, 7);
+    let refused = || breaker.call(|| "42".parse::<u32>().map(drop));
+    let error = retry.call_sleeping_by(|wait| clock.advance(wait), |_| refused());
+    assert_eq!(
+        printed_by_main(error),
+        "gave up after 1 attempt in 0 ns: not retryable: call refused: circuit forced open"
+    );
+    let late = retry.deadline(Deadline::with_clock(Duration::ZERO, &clock));
+    assert_eq!(
+        printed_by_main(late.call_sleeping_by(drop, |_| refused())),
+        "gave up after 0 attempts in 0 ns: no time left"
+    );
+}
+
+/// Every `Error` of the crates writes its `Debug` by itself, so that no `main` prints the fields of a struct.
+#[cfg(feature = "std")]
+#[test]
+fn no_error_derives_its_debug() {
+    let mut sources = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))];
+    let mut errors = 0;
+    while let Some(path) = sources.pop() {
+        if path.is_dir() {
+            sources.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        if path.extension().is_none_or(|extension| extension != "rs")
+            || !path.components().any(|part| part.as_os_str() == "src")
+        {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let implemented = text.lines().filter(|line| line.starts_with("impl"));
+        for name in implemented.filter_map(|line| line.split_once("Error for ")).map(|(_, name)| name) {
+            let name = name.split(|letter: char| !letter.is_alphanumeric()).next().unwrap();
+            let mut attributes: Vec<&str> = Vec::new();
+            for line in text.lines() {
+                let is_defined = ["pub struct ", "pub enum "].iter().any(|start| {
+                    line.strip_prefix(start)
+                        .and_then(|rest| rest.strip_prefix(name))
+                        .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+                });
+                if is_defined {
+                    errors += 1;
+                    assert!(
+                        !attributes.iter().any(|line| line.starts_with("#[derive(") && line.contains("Debug")),
+                        "{name} in {} derives Debug",
+                        path.display()
+                    );
+                }
+                if line.starts_with("#[") || line.starts_with("//") {
+                    attributes.push(line);
+                } else {
+                    attributes.clear();
+                }
+            }
+        }
+    }
+    assert!(errors > 60, "found only {errors} errors");
+}
+
+/// Returns what the compiler says about a `main` with this body, beside a damper without features.
+#[cfg(feature = "std")]
+fn compiler_output(body: &str) -> String {
+    let core = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let package = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiler-messages");
+    std::fs::create_dir_all(package.join("src")).unwrap();
+    let manifest = format!(
+        "[package]\nname = 'compiler-messages'\nedition = '2024'\n[workspace]\n\
+         [dependencies]\ndamper-core = {{ path = '{}', default-features = false }}\n",
+        core.display()
+    );
+    std::fs::write(package.join("Cargo.toml"), manifest).unwrap();
+    std::fs::copy(core.join("../../Cargo.lock"), package.join("Cargo.lock")).unwrap();
+    std::fs::write(package.join("src/main.rs"), format!("fn main() {{ {body} }}\n")).unwrap();
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    cargo.args(["check", "--quiet", "--offline"]).current_dir(&package).env("CARGO_TARGET_DIR", package.join("target"));
+    // Flags such as those of a coverage build concern the test, not the program that it compiles.
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    String::from_utf8_lossy(&cargo.output().unwrap().stderr).into_owned()
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn compiler_names_when_for_retries_of_errors_without_error() {
+    let retry =
+        "let clock = damper_core::ManualClock::new(); let retry = damper_core::Retry::with_clock(3, &clock, 7);";
+    for call in [
+        "let _ = retry.run(|_| async { Err::<(), &str>(\"no\") });",
+        "let _ = retry.call_sleeping_by(drop, |_| Err::<(), &str>(\"no\"));",
+    ] {
+        let output = compiler_output(&format!("{retry} {call}"));
+        for part in ["error[E0277]", "outcomes of type `Result<(), &str>` to retry", ".when(|result| result.is_err()"] {
+            assert!(output.contains(part), "{call}: {output}");
+        }
+    }
+    let call = "let _ = retry.run(|_| async { Err::<(), _>(core::fmt::Error) });";
+    assert_eq!(compiler_output(&format!("{retry} {call}")), "", "an error that implements `Error` is retried");
+}
+
+#[test]
+fn debug_output_hides_the_seed() {
+    assert_eq!(format!("{:?}", Seed::new(1, 2)), "Seed(..)");
+}

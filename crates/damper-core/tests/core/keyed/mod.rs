@@ -1,0 +1,7 @@
+//! The keyed limiter.
+
+#[cfg(feature = "std")]
+mod limiter;
+mod slots;
+#[cfg(feature = "std")]
+mod windows;

@@ -1,0 +1,31 @@
+//! Models that are slow and obvious, which the code is compared with.
+
+#[cfg(feature = "std")]
+pub(crate) mod admission;
+pub(crate) mod backoff;
+pub(crate) mod breaker;
+pub(crate) mod bucket;
+#[cfg(feature = "std")]
+pub(crate) mod bulkhead;
+pub(crate) mod cases;
+#[cfg(feature = "std")]
+pub(crate) mod fast_seed;
+pub(crate) mod fifo;
+#[cfg(feature = "std")]
+pub(crate) mod keys;
+#[cfg(feature = "alloc")]
+pub(crate) mod log;
+#[cfg(feature = "std")]
+pub(crate) mod lru;
+pub(crate) mod queue;
+#[cfg(feature = "std")]
+pub(crate) mod second_chance;
+pub(crate) mod seed;
+pub(crate) mod skewed;
+#[cfg(feature = "std")]
+pub(crate) mod tick_bucket;
+pub(crate) mod timer;
+#[cfg(feature = "tokio")]
+pub(crate) mod tokio_clock;
+pub(crate) mod windows;
+pub(crate) mod word32_breaker;

@@ -1,0 +1,3 @@
+//! damper-live through its public API.
+
+mod page;

@@ -1,0 +1,13 @@
+//! damper-redis through its public API, with a server that fails in the ways that a test asks for.
+
+// The real server is in `redis-tests/`.
+
+mod allocations;
+mod fake;
+mod faults;
+mod gate;
+#[cfg(feature = "http")]
+mod http;
+mod limiter;
+#[cfg(feature = "metrics")]
+mod metrics;

@@ -1,0 +1,793 @@
+//! The traits of every public type, in a table that compiles only if they are implemented.
+//!
+//! Deliberately absent:
+//! - Limiters, breakers and stores are not `Clone`: a clone would be a second limit or breaker. They are shared by
+//!   reference or in an `Arc`. Permits, leases and reservations are not `Clone` either, because each stands for
+//!   something taken once.
+//! - Errors that carry an error of the system or of a user are neither `Clone` nor `PartialEq`.
+//! - Seeds are not `PartialEq`, because they are secrets, and their `Debug` hides them.
+
+use core::error::Error;
+use core::fmt::{Debug, Display};
+use core::future::Ready;
+use core::hash::Hash;
+use core::time::Duration;
+
+fn debug<T: Debug>() {}
+
+/// Types that threads share or send.
+fn shared<T: Debug + Send + Sync + Unpin>() {}
+
+/// Plain values: settings, results, states.
+fn value<T: Debug + Copy + PartialEq + Send + Sync + Unpin + 'static>() {}
+
+/// Values that can be keys.
+fn key<T: Debug + Copy + Eq + Hash + Send + Sync + Unpin + 'static>() {}
+
+fn displayed<T: Display>() {}
+
+fn defaulted<T: Default>() {}
+
+fn cloned<T: Clone>() {}
+
+/// Errors that `?` converts into any error type.
+fn error<T: Error + Send + Sync + Unpin + 'static>() {}
+
+/// Calls each of the functions for each of the types.
+macro_rules! table {
+    ($($type:ty: $($is:ident)+,)+) => {
+        $($($is::<$type>();)+)+
+    };
+}
+
+#[test]
+fn types_of_the_core_have_the_traits_users_expect() {
+    use damper::breaker::*;
+    use damper::deadline::*;
+    use damper::keyed::*;
+    use damper::limit::*;
+    use damper::quota::*;
+    use damper::time::*;
+    use damper::{Bulkhead, CapacityError};
+
+    table! {
+        // quota
+        Quota: key displayed,
+        Alignment: key defaulted,
+        QuotaError: key error,
+        SetQuotaError: key error,
+        SetConfigError: key error,
+        ParseQuotaError: key error,
+        // limit
+        RateLimiter: shared,
+        TokenBucket: shared,
+        LeakyBucket: shared,
+        LeakyQueue: shared,
+        FixedWindow: shared,
+        SlidingCounter: shared,
+        SlidingLog: shared,
+        LeasingBucket: shared,
+        Striped: shared,
+        LimitSet<[TokenBucket; 2]>: shared,
+        LimitSet<Box<[TokenBucket]>, Monotonic, Bulkhead>: shared,
+        Pausable<RateLimiter>: shared,
+        Lease<&'static RateLimiter<LeasingBucket>>: shared,
+        LeaseReservation<'static, &'static RateLimiter<LeasingBucket>>: shared,
+        Acquire<&'static RateLimiter>: shared cloned,
+        Reservation<&'static RateLimiter>: shared,
+        SetReservation<&'static LimitSet<[TokenBucket; 2]>>: shared,
+        Allowed: key,
+        Denied: key error,
+        Usage: key,
+        LimitSetDenied: key error,
+        LimitSetQuotaError: key error,
+        TooManyLimits: key error,
+        LeaseError: key error,
+        BudgetError: key error,
+        SlidingCounterError: key error,
+        SlidingLogError: key error,
+        // keyed
+        KeyedLimiter<str>: shared,
+        KeyedLimiterBuilder<str>: shared,
+        KeyedReservation<'static, Monotonic>: shared,
+        KeyQueue<'static, str, Monotonic, Seed>: shared cloned,
+        Acquire<KeyQueue<'static, str, Monotonic, Seed>>: shared cloned,
+        KeyedSlots<64, 64>: shared,
+        ClientAddress: key displayed,
+        WhenFull: key defaulted,
+        KeyedLimiterError: key error,
+        TierError: key error,
+        TierCensus: key defaulted,
+        KeyCensus: value,
+        Crowding: key defaulted,
+        CapacityError: key error,
+        // breaker
+        CircuitBreaker: shared defaulted,
+        KeyedCircuitBreaker<String>: shared,
+        BreakerTemplate<String>: shared,
+        KeyListener<String>: shared,
+        Permit<&'static CircuitBreaker>: shared,
+        Run<&'static CircuitBreaker, Ready<Result<(), ()>>, fn(&Result<(), ()>) -> Verdict>: debug,
+        BreakerConfig: key defaulted,
+        BreakerConfigBuilder: shared cloned,
+        BreakerStatus: value,
+        State: key displayed,
+        StateChange: value,
+        RecentChanges: value,
+        PastChange: value displayed,
+        Cause: key displayed,
+        Verdict: value,
+        Window: key,
+        CircuitOpen: value error,
+        CallError<std::fmt::Error>: value error,
+        BreakerConfigError: value error,
+        // deadline
+        Deadline: shared cloned,
+        DeadlineExceeded: key error,
+        UsualLatency: shared,
+        SkewGuard: shared defaulted,
+        Arrival: key,
+        // time
+        Monotonic: shared cloned defaulted,
+        StdClock: shared cloned defaulted,
+        CoarseClock: shared defaulted,
+        CoarseTicker: shared,
+        CoarseTickerError: shared error,
+        ManualClock: shared defaulted,
+        ExtendedTimer<fn() -> u32>: debug,
+        Seed: shared cloned defaulted,
+        SeedHasher: shared cloned,
+        FastSeed: shared cloned defaulted,
+        FastSeedHasher: shared cloned,
+    }
+    #[cfg(feature = "tokio")]
+    table! {
+        TokioSleep: shared cloned defaulted,
+        TokioClock: shared cloned defaulted,
+        AcquireFuture<&'static RateLimiter, TokioSleep>: debug,
+        AcquireFuture<KeyQueue<'static, str, Monotonic, Seed>, TokioSleep>: debug,
+    }
+}
+
+#[test]
+fn types_of_words_of_32_bits_have_the_traits_users_expect() {
+    use damper::breaker::Permit;
+    use damper::time::CoarseClock;
+    use damper::word32::*;
+    type OnTimer = &'static CoarseClock;
+
+    table! {
+        RateLimiter32<OnTimer>: shared,
+        CircuitBreaker32<OnTimer>: shared,
+        Permit<&'static CircuitBreaker32<OnTimer>>: shared,
+        Word32Error: value error,
+    }
+}
+
+#[test]
+fn types_of_shadow_mode_have_the_traits_users_expect() {
+    use damper::RateLimiter;
+    use damper::concurrency::FixedLimit;
+    use damper::decision_log::*;
+    use damper::shadow::*;
+    use damper::time::Monotonic;
+    use std::future::Ready;
+
+    table! {
+        Shadowed<RateLimiter>: shared,
+        WithCandidate<(), ()>: shared,
+        WaitWithCandidate<Ready<()>, ()>: shared,
+        ShadowedAdmissionPermit<'static, FixedLimit, Monotonic, FixedLimit, Monotonic>: shared,
+        ShadowCounts: shared defaulted,
+        ShadowReport: key defaulted,
+        // decision log
+        DecisionLog: shared,
+        DecisionReader<'static>: shared,
+        Logged<RateLimiter>: shared,
+        Logged<&'static RateLimiter>: shared cloned,
+        Decision: key displayed,
+        DecisionAnswer: key displayed,
+        ParseDecisionError: cloned error,
+    }
+}
+
+#[test]
+fn types_of_concurrency_limits_have_the_traits_users_expect() {
+    use damper::concurrency::*;
+
+    type QueuedSet = damper::LimitSet<[damper::TokenBucket; 2], damper::Monotonic, SetQueue<Bulkhead>>;
+
+    table! {
+        Bulkhead: shared,
+        KeyedBulkhead<String>: shared,
+        KeyedAdaptiveLimit<String>: shared,
+        LimitTemplate<Bulkhead>: shared,
+        BulkheadStatus: key,
+        BulkheadPermit<&'static Bulkhead>: shared,
+        AcquirePermit<&'static Bulkhead>: shared,
+        BulkheadFull: key error,
+        LimitSetRefusal: key error,
+        SetQueue<Bulkhead>: shared,
+        SetQueueRefusal: key error,
+        SetAcquire<&'static QueuedSet>: shared,
+        SetAcquireFuture<&'static QueuedSet, fn(Duration) -> Ready<()>>: shared,
+        Admission: shared defaulted,
+        Admission<FixedLimit>: shared,
+        FixedLimit: value,
+        Criticality: key displayed defaulted,
+        AdmissionRequest: value defaulted,
+        AdmissionPermit<&'static Admission>: shared,
+        Admit<&'static Admission>: shared,
+        NotAdmitted: key error,
+        RefusalCause: key,
+        FullCause: key,
+        AdaptiveLimit: shared defaulted,
+        BulkheadPermit<&'static AdaptiveLimit>: shared,
+        AcquirePermit<&'static AdaptiveLimit>: shared,
+        Outcome: key,
+        LimitBounds: key defaulted,
+        LimitBoundsError: key error,
+        ProbedGradient: value,
+        Aimd: value,
+        Vegas: value,
+        Gradient2: value,
+        WindowSummary: value,
+        WindowPlan: value,
+    }
+    #[cfg(feature = "tokio")]
+    table! {
+        AcquirePermitFuture<&'static Bulkhead, damper::time::TokioSleep>: debug,
+        AdmitFuture<&'static Admission, damper::time::TokioSleep>: debug,
+        RunToDeadline<&'static Admission, (), damper::time::TokioSleep>: debug,
+        AcquirePermitFuture<&'static AdaptiveLimit, damper::time::TokioSleep>: debug,
+    }
+}
+
+#[test]
+fn types_of_throttles_have_the_traits_users_expect() {
+    use damper::retry::Unlimited;
+    use damper::throttle::*;
+    use damper::{CallError, Monotonic};
+
+    table! {
+        AdaptiveThrottle: shared defaulted,
+        ThrottlePermit<&'static AdaptiveThrottle>: shared,
+        ThrottleStatus: key,
+        KeyedThrottle<String>: shared defaulted,
+        ThrottleTemplate: shared defaulted,
+        CallError<std::fmt::Error, Throttled>: value error,
+        Throttled: key error,
+        PaceTooSlow: key error,
+        MultiplierError: value error,
+        MaxRefusedError: value error,
+        // pacing
+        Pacer: shared,
+        PacedRetry: key defaulted,
+        PacedAttempts: shared cloned,
+        PacedRun<'static, Level, Monotonic, Unlimited, (), ()>: debug,
+        PacedFuture<'static, Level, Monotonic, Unlimited, (), (), Ready<()>, fn(Duration) -> Ready<()>, ()>: debug,
+        Hints: key,
+        Moment: key,
+        PacingError: value error,
+        NoPacing: key defaulted,
+        ExponentialBackoff: key,
+        GradualDecrease: key,
+        ProportionalDecrease: key,
+        RemainingDecrease: key,
+        Level: key,
+        CubicRate: value,
+    }
+}
+
+#[test]
+fn types_of_retries_have_the_traits_users_expect() {
+    use damper::Monotonic;
+    use damper::retry::*;
+
+    table! {
+        Retry: shared cloned,
+        RetryRun<'static, Monotonic, Unlimited, AnyError, ()>: debug,
+        RetryFuture<'static, Monotonic, Unlimited, AnyError, (), (), fn(Duration) -> Ready<()>, ()>: debug,
+        Attempts: shared cloned,
+        Attempt: shared cloned,
+        RetryError<std::fmt::Error>: key error,
+        GaveUp: key displayed,
+        Failure: key,
+        AnyError: key defaulted,
+        Backoff: key defaulted,
+        BackoffError: value error,
+        Delays: shared cloned,
+        Jitter: key defaulted,
+        RetryBudget: shared defaulted,
+        RetryBucket: shared,
+        RetryThrottle: shared,
+        Unlimited: key defaulted,
+        RetryBudgetConfig: key defaulted,
+        RetryBudgetConfigBuilder: shared cloned,
+        RetryBudgetError: value error,
+        Hedge: shared,
+        HedgeRun<'static, Monotonic, Unlimited, AnyError, ()>: debug,
+        HedgeFuture<'static, Monotonic, Unlimited, AnyError, (), (), fn(Duration) -> Ready<()>, ()>: debug,
+        HedgeConfig: key defaulted,
+        HedgeConfigBuilder: shared cloned,
+        HedgeConfigError: value error,
+        HedgeStatus: key,
+    }
+}
+
+#[cfg(feature = "live")]
+#[test]
+fn types_of_the_live_page_have_the_traits_users_expect() {
+    use core::future::Pending;
+    use damper::live::*;
+
+    table! {
+        LivePage: debug defaulted,
+        LivePageError: cloned error,
+        LiveService: shared cloned,
+        LiveFuture<()>: debug,
+        LiveBody: debug,
+        SlowReader: value error,
+        LiveToken: shared cloned,
+        LiveTokenError: value error,
+        LiveRecorder: debug cloned defaulted,
+        Beside<()>: shared cloned,
+        BesideFuture<Pending<()>, ()>: debug,
+        BesideBody<()>: debug,
+        Latencies: shared cloned,
+        LatencyLayer: shared cloned,
+        Timed<()>: shared cloned,
+        TimedFuture<Pending<()>>: shared,
+    }
+}
+
+#[cfg(all(feature = "hyper", feature = "tower", feature = "tokio"))]
+#[test]
+fn types_of_http_gates_have_the_traits_users_expect() {
+    use damper::Bulkhead;
+    use damper::http::*;
+    use damper::throttle::AdaptiveThrottle;
+    use damper::time::TokioSleep;
+    use std::sync::Arc;
+    type Service = fn(http::Request<()>) -> Ready<Result<http::Response<()>, core::convert::Infallible>>;
+
+    table! {
+        // breakers
+        CircuitBreakerLayer: shared cloned,
+        MinBudget: shared cloned,
+        CircuitBreak<Service>: shared cloned,
+        PerHost: shared cloned,
+        PerHostBuilder: shared,
+        Single: shared cloned,
+        SingleBuilder: shared,
+        HostListener: shared,
+        AtHead: shared cloned defaulted,
+        AtBodyEnd: shared cloned defaulted,
+        BodyEnd<'static>: debug,
+        // concurrency limits
+        RequestClasses: shared cloned defaulted,
+        TargetHost: key defaulted,
+        RequestDeadline: key defaulted,
+        ConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
+        ClientConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
+        ConcurrencyService<Service, Arc<Bulkhead>>: shared cloned,
+        AdmissionLayer<TokioSleep>: shared cloned,
+        AdmissionGate<TokioSleep>: shared,
+        Statuses: key defaulted,
+        EveryStatus: key defaulted,
+        WhileBodyLasts: shared cloned defaulted,
+        AfterHead: debug,
+        NamedBreaker<&'static damper::CircuitBreaker>: shared cloned,
+        ClientGate<Arc<Bulkhead>>: shared cloned,
+        TimedBody<String>: shared defaulted,
+        // throttles
+        ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
+        ThrottleService<Service, Arc<AdaptiveThrottle>>: shared cloned,
+    }
+}
+
+#[cfg(all(feature = "hyper", feature = "tower", feature = "tokio"))]
+#[test]
+fn types_of_http_have_the_traits_users_expect() {
+    use damper::http::*;
+    use damper::retry::{RetryBudget, Unlimited};
+    use damper::time::{Monotonic, TokioSleep};
+    use damper::wire::*;
+    type Service = fn(http::Request<()>) -> Ready<Result<http::Response<()>, core::convert::Infallible>>;
+    type Pacing = Repeating<RetryBudget, HttpRetries<Unjudged>, TokioSleep>;
+
+    table! {
+        // limits
+        RateLimitLayer<PerClient>: shared cloned,
+        Refused: key,
+        RequestNotMade: error,
+        RateLimit<Service, PerClient>: shared cloned,
+        PerClient: shared cloned,
+        ByHeader: shared cloned,
+        Wait: shared,
+        Body<()>: shared,
+        Headers: value defaulted,
+        Detail: value,
+        Standing: value,
+        Limited: value displayed,
+        LimitError: error,
+        Refusal: debug,
+        RateLimitCapacityError: value error,
+        // stacks
+        ClientStack: shared cloned,
+        ServerStack: shared cloned,
+        StackError: error,
+        StackPart: key displayed,
+        HttpProtocol: key defaulted,
+        NoPart: key defaulted,
+        AttemptTimeoutLayer<TokioSleep>: shared cloned,
+        AttemptTimeout<Service, TokioSleep>: shared cloned,
+        AttemptTimedOut: key error,
+        HttpClient<Service, (), ()>: shared cloned,
+        BoxedClient<()>: shared cloned,
+        BoxedBody: debug,
+        // pacing
+        PacingLayer<HostPacers, HttpHints, Pacing>: shared cloned,
+        PaceOnly<TokioSleep>: cloned,
+        PacingLayer<HostPacers, HttpHints, PaceOnly<TokioSleep>>: shared cloned,
+        PacingService<Service, HostPacers, HttpHints, Pacing>: shared cloned,
+        PacingService<Service, HostPacers, HttpHints, PaceOnly<TokioSleep>>: shared cloned,
+        HostPacers: shared cloned,
+        HttpHints: key defaulted,
+        Unjudged: key defaulted,
+        // deadlines
+        DeadlineLayer<TokioSleep>: shared cloned,
+        ClientDeadlineLayer<TokioSleep>: shared cloned,
+        DeadlineService<Service, DeadlineLayer<TokioSleep>>: shared cloned,
+        ReaderStalled: key error,
+        TimeoutUnit: key,
+        // retries
+        HttpRetries: shared cloned,
+        Cloned: key defaulted,
+        Buffered: key,
+        BufferedBody<http_body_util::Full<bytes::Bytes>>: shared,
+        Idempotent: key defaulted,
+        TransientFailures: key defaulted,
+        HostBudgets: shared cloned,
+        // hedges
+        HedgeLayer<Monotonic, Unlimited, HttpRetries, TokioSleep>: shared cloned,
+        Hedging<Service, Monotonic, Unlimited, HttpRetries, TokioSleep>: shared cloned,
+        // requests and responses
+        Head<'static>: shared cloned,
+        ResponseHead<'static>: shared cloned,
+        PeerAddress: key,
+        MissingPeer: value error,
+        // wire
+        RateLimitHeaders: shared cloned,
+        RateLimitNameError: cloned error,
+        RateLimitStatus: key,
+        TrustedProxies: shared cloned defaulted,
+        TrustedProxiesError: cloned error,
+    }
+}
+
+#[cfg(feature = "tonic")]
+#[test]
+fn types_of_grpc_have_the_traits_users_expect() {
+    use damper::tonic::*;
+
+    table! {
+        AtTrailers: shared cloned defaulted,
+        GrpcRetries: key defaulted,
+        RateLimitInterceptor<damper::http::PerClient>: shared cloned,
+        Grpc: shared cloned defaulted,
+        GrpcHints: key defaulted,
+    }
+}
+
+#[test]
+#[cfg(all(feature = "tokio", feature = "tower"))]
+fn types_for_any_service_have_the_traits_users_expect() {
+    use damper::gate::Waits;
+    use damper::throttle::AdaptiveThrottle;
+    use damper::time::TokioSleep;
+    use damper::tower::*;
+    use damper::{Bulkhead, CircuitBreaker, RateLimiter};
+    type Breaker = &'static CircuitBreaker;
+    type Limit = &'static RateLimiter;
+    type Throttle = &'static AdaptiveThrottle;
+    type Pool = &'static Bulkhead;
+
+    table! {
+        BreakerLayer: shared cloned,
+        LimitLayer: shared cloned,
+        ThrottleLayer: shared cloned,
+        BulkheadLayer: shared cloned,
+        GateLayer<Plain<Breaker>>: shared cloned,
+        GateService<(), Plain<Breaker>>: shared cloned,
+        GateService<(), Plain<Waits<Pool, TokioSleep>>>: shared cloned,
+        GateService<(), Plain<Waits<Limit, TokioSleep>>>: shared cloned,
+        Plain<Throttle>: shared cloned,
+        Plain<Breaker>: shared cloned,
+        Judged<(), EveryErr>: shared,
+        EveryErr: shared cloned defaulted,
+        OkOrErr: shared cloned defaulted,
+        UntilDeadline<NoDeadline>: shared cloned,
+        NoDeadline: key defaulted,
+        One<Breaker>: shared cloned,
+        PaceOnly: shared cloned defaulted,
+        SelectedBy<fn()>: shared cloned,
+    }
+}
+
+#[test]
+#[cfg(all(feature = "mesh", feature = "tokio"))]
+fn types_of_mesh_have_the_traits_users_expect() {
+    use damper::mesh::*;
+    use damper::time::TokioSleep;
+
+    table! {
+        // documents
+        Protocol: shared cloned,
+        Request: shared cloned,
+        Call: shared cloned,
+        RequestExtension: shared cloned,
+        Response: shared cloned,
+        ResponseExtension: shared cloned,
+        MeshError: cloned error,
+        Meta: shared cloned defaulted,
+        ScopedUsages: shared cloned defaulted,
+        Fragment: shared cloned defaulted,
+        RateLimitUsage: shared cloned,
+        Warnings: shared cloned defaulted,
+        RateLimited: shared cloned,
+        Scope: key displayed,
+        Capabilities: shared cloned,
+        LimitsCapability: shared cloned defaulted,
+        LimitCapability: shared cloned,
+        MeshDuration: key displayed,
+        TimeUnit: key,
+        ReadError: cloned error,
+        // scopes
+        Scopes: shared,
+        ScopesBuilder: shared,
+        Caller<'static>: key,
+        ScopesAllowed<'static>: shared cloned,
+        ScopesDenied: cloned error,
+        ScopesError: cloned error,
+        // deadlines
+        SpecifiedDeadline: shared cloned displayed,
+        Iso8601: shared cloned,
+        Receipt: shared cloned,
+        ReceivedDeadline: shared cloned,
+        DeadlineReport: shared cloned,
+        DeadlineError: cloned error,
+        // servers and clients
+        MeshLayer<TokioSleep>: shared cloned,
+        MeshService<(), TokioSleep>: shared cloned,
+        IncomingCall: shared,
+        Client<(), TokioSleep>: shared cloned,
+        ClientBuilder<(), TokioSleep>: shared,
+        MeshBackoff: key defaulted,
+        MeshHints: key defaulted,
+        CallError: error,
+    }
+}
+
+#[cfg(feature = "config")]
+#[test]
+fn types_of_the_configuration_have_the_traits_users_expect() {
+    use damper::config::*;
+
+    table! {
+        // settings
+        Settings: shared cloned defaulted,
+        ServerSettings: shared cloned defaulted,
+        ClientSettings: shared cloned defaulted,
+        ServerLayers: shared cloned defaulted,
+        ClientLayers: shared cloned defaulted,
+        RateLimitSettings: shared cloned defaulted,
+        ClientRateLimitSettings: shared cloned defaulted,
+        BulkheadSettings: shared cloned defaulted,
+        AdaptiveLimitSettings: shared cloned defaulted,
+        AdmissionSettings: shared cloned defaulted,
+        ServerDeadlineSettings: shared cloned defaulted,
+        ClientDeadlineSettings: shared cloned defaulted,
+        CircuitBreakerSettings: shared cloned defaulted,
+        RetrySettings: shared cloned defaulted,
+        RetryBudgetSettings: shared cloned defaulted,
+        HedgeSettings: shared cloned defaulted,
+        ThrottleSettings: shared cloned defaulted,
+        PacingSettings: shared cloned defaulted,
+        ConfiguredStrategy: shared cloned,
+        MeshSettings: shared cloned defaulted,
+        ServerStackSettings: shared cloned defaulted,
+        ClientStackSettings: shared cloned defaulted,
+        LimitKey: shared cloned,
+        LimitAlgorithm: key defaulted,
+        LimitHeaders: key defaulted,
+        MeshAlgorithm: key defaulted,
+        MeshClientSettings: shared cloned defaulted,
+        ConfiguredScopes: shared cloned,
+        ProxyHeader: key defaulted,
+        Tiers: shared cloned defaulted,
+        AlgorithmError: error,
+        PacingStrategy: key defaulted,
+        ServerConcurrency: key defaulted,
+        ClientConcurrency: key defaulted,
+        // sources
+        Sources: shared,
+        Format: shared cloned,
+        Origin: shared cloned,
+        // mistakes
+        ConfigError: error,
+        Problem: shared cloned displayed,
+        ProblemCause: shared cloned,
+        // keys
+        Key: shared cloned,
+        KeyDescription: shared,
+        Kind: shared cloned,
+        // reload
+        Reloader: debug,
+        Watch: debug,
+        ReloadError: error,
+        SettingChange: shared cloned,
+        Change: shared cloned,
+    }
+}
+
+#[cfg(all(feature = "config", feature = "tower", feature = "tokio"))]
+#[test]
+fn types_of_stacks_from_settings_have_the_traits_users_expect() {
+    use damper::config::*;
+
+    table! {
+        // stacks
+        ConfiguredServerStack: shared cloned,
+        ConfiguredClientStack: shared cloned,
+        // parts of them
+        ConfiguredLimit: shared cloned,
+        ConfiguredLimitError: error,
+        ConfiguredPacers: shared cloned,
+        OptionalLayer<(), ()>: shared cloned,
+        OptionalService<(), (), ()>: shared cloned,
+        OptionalFuture<Ready<()>, Ready<()>, ()>: shared,
+        Repeating<()>: shared cloned,
+        ServerConcurrencyLimit: shared cloned,
+        ClientConcurrencyLimit: shared cloned,
+    }
+}
+
+/// Types with parameters of a service. The tests of layers compile their uses.
+const ELSEWHERE: [&str; 18] = [
+    "AttemptParts",
+    "ByKey",
+    "CallParts",
+    "Detached",
+    "GateFuture",
+    "GatePart",
+    "HeldPermit",
+    "HyperService",
+    "LayerPart",
+    "ObservedBody",
+    "PacedSink",
+    "PacedStream",
+    "PacingFuture",
+    "PerKey",
+    "RepeatParts",
+    "RetryLayer",
+    "Retrying",
+    "Unwinding",
+];
+
+#[test]
+fn types_of_stores_have_the_traits_users_expect() {
+    use damper::store::*;
+
+    table! {
+        LruStore<String, u32>: shared defaulted,
+        Keyed<String, damper::throttle::ThrottleTemplate>: shared defaulted,
+    }
+}
+
+#[test]
+fn types_of_gates_have_the_traits_users_expect() {
+    use damper::concurrency::BulkheadPermit;
+    use damper::gate::*;
+    use damper::{AdaptiveLimit, Admission, Bulkhead, Denied, RateLimiter};
+    use std::sync::Arc;
+
+    type Gate = Arc<Bulkhead>;
+    type Turn = Never<(), Denied>;
+
+    table! {
+        Ending: key,
+        Verdict: key,
+        Standing: value,
+        RefusalKind: key,
+        NotSent: key error,
+        Either<Denied, Denied>: key error,
+        Answer<(), Turn, Denied>: shared,
+        Never<(), Denied>: shared,
+        PerKey<fn(&str) -> u32, Gate>: shared cloned,
+        Costs<Arc<RateLimiter>, fn(&str) -> u32>: shared cloned,
+        Exempt<Gate, fn(&str) -> bool>: shared cloned,
+        Classes<Arc<Admission>, fn(&str) -> damper::concurrency::AdmissionRequest>: shared cloned,
+        Waits<Gate, fn(Duration) -> Ready<()>>: shared cloned,
+        Patience: key,
+        AnyGate<str>: shared cloned,
+        AnyPermit: debug,
+        AnyRefusal: shared cloned error,
+        Measured<BulkheadPermit<Arc<AdaptiveLimit>>>: shared,
+        WaitFor<Turn, Option<()>>: shared,
+        EitherWait<Turn, Turn>: shared,
+        Shared<Arc<Bulkhead>>: shared cloned,
+        WaitBehind<(), Denied, Turn>: shared,
+    }
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn types_of_metrics_have_the_traits_users_expect() {
+    use damper::metrics::*;
+
+    table! {
+        Exporter: shared defaulted,
+        Kind: key,
+        Metric: shared cloned,
+        Readings<'static>: shared cloned,
+        TransitionCounter: shared cloned,
+    }
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn types_of_redis_have_the_traits_users_expect() {
+    use damper::redis::*;
+
+    table! {
+        AfterLoss: key defaulted,
+        Leasing: key defaulted,
+        WhenDown: key defaulted displayed,
+        RedisLimiter: shared cloned,
+        KeyedRedisLimiter: shared cloned,
+        RedisLimiterBuilder: shared cloned,
+        RedisReservation: shared,
+        KeyedRedisReservation: shared,
+        RedisCounts: value defaulted,
+        RedisStatus: shared cloned,
+        RedisEvent: shared cloned displayed,
+        LastError: shared cloned displayed,
+        RedisLimiterError: shared cloned error,
+        Unavailable: shared cloned error,
+    }
+    #[cfg(feature = "http")]
+    table! {
+        RedisDecision: debug,
+    }
+    table! {
+        RedisWait: debug,
+    }
+}
+
+/// The table has every type of the recorded public API.
+#[test]
+fn table_names_every_public_type() {
+    let table = include_str!("public_types.rs");
+    let apis = [
+        include_str!("../../docs/api/damper-core.txt"),
+        include_str!("../../docs/api/damper-http.txt"),
+        include_str!("../../docs/api/damper-live.txt"),
+        include_str!("../../docs/api/damper-tonic.txt"),
+        include_str!("../../docs/api/damper-tower.txt"),
+        include_str!("../../docs/api/damper-mesh.txt"),
+        include_str!("../../docs/api/damper-config.txt"),
+        include_str!("../../docs/api/damper-metrics.txt"),
+        include_str!("../../docs/api/damper-redis.txt"),
+    ];
+    let types = apis.iter().flat_map(|api| api.lines()).filter_map(|line| {
+        let line = line.strip_prefix("#[non_exhaustive] ").unwrap_or(line);
+        let path = line.strip_prefix("pub struct ").or(line.strip_prefix("pub enum "))?;
+        path.split(['<', '(', ' ', '{']).next()?.rsplit("::").next()
+    });
+    for name in types {
+        let is_row = |rest: &str| rest.starts_with(':') || rest.starts_with('<');
+        let has_row = table.split(&format!("        {name}")).skip(1).any(is_row);
+        assert!(has_row || ELSEWHERE.contains(&name), "{name} has no row in the table");
+    }
+}
