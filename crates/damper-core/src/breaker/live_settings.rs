@@ -6,6 +6,8 @@
 //!
 //! The epoch also says whether outcomes are recorded, in which kind of window, and whether calls are timed, so that the fast path of
 //! a call reads little else.
+//!
+//! A change of the settings swaps no word, so a running cooldown goes on as it began. The breaker of 32 bits has fixed settings.
 
 use super::BreakerConfig;
 use super::breaker_state::BreakerState;

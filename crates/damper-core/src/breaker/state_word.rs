@@ -26,7 +26,11 @@
 //! | DEADLINE | the settings' | when the half-open state is over; wraps. That of 64 bits has its time [beside the word](super::breaker_state), because the unit of so few bits would change with the settings |
 //!
 //! Every change is a compare-and-swap of the whole word, made from a snapshot whose state and generation were checked. Adding to
-//! a payload in place could corrupt the payload of a later state.
+//! a payload in place could corrupt the payload of a later state. The result of a call that began in an older generation is
+//! discarded.
+//!
+//! [`state_machine`](super::state_machine) has the rules and [`transitions`](super::transitions) the loops around the swap. Both
+//! are generic over the width: `word32` only adds a layout, with settings that are fixed.
 
 use crate::sync::{AtomicU32, AtomicU64, Field, Ordering, const_unless_loom};
 use core::fmt;

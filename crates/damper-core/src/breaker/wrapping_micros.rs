@@ -1,4 +1,7 @@
 //! The times in a breaker's word of 64 bits: they wrap, so only nearby ones can be compared.
+//!
+//! A time has 44 bits of microseconds, so it wraps after 203 days. One that seems to lie more than half of that ahead is read as
+//! past. So a cooldown lasts at most 100 days.
 
 use super::state_word::Word;
 

@@ -13,9 +13,13 @@
 //! | REFUSED | 1 | | whether the call was refused |
 //! | COST | 32 | tokens | what the call asked for |
 //!
-//! **Every word carries its lap**, and with its place that is the number of its decision. So a reader that finds one lap in all three has
-//! the words of one decision, in whatever order they were written and read. A writer that stops between two of them
-//! leaves an entry of two laps, and one that goes on a round later spoils a newer entry. Readers pass over both.
+//! **Every word carries its lap**, and with its place that is the number of its decision. A writer takes the number by one
+//! `fetch_add`, which yields the place and the lap, and then stores the three words. No word is published through another, and no
+//! writer waits.
+//!
+//! A reader takes an entry only if all three words have the lap that it came for. Then they belong to one decision, in whatever
+//! order they were written and read. A writer that stops between two of them leaves an entry of two laps, and one that goes on a
+//! round later spoils a newer entry. Readers count both as lost.
 //!
 //! A writer that was stopped while a multiple of 65,536 rounds were written could mix two decisions unnoticed.
 

@@ -4,6 +4,9 @@
 //! the budget is left out of its capacity from construction on. Then `held + capacity - debt` never exceeds the burst,
 //! and the envelope is that of one bucket. (A capacity that follows the number of held tokens was seen to fail, both when
 //! a lease is created and when it is dropped.)
+//!
+//! A lease that ends returns its tokens to the bucket before it returns its part of the budget. In the other order another
+//! lease could fill up while these tokens are still to come back.
 
 use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::{Allowed, Denied, LeaseReservation, LimiterRef, RateLimiter, TokenBucket, Usage};

@@ -1,4 +1,7 @@
 //! A word under a live quota: the loop around a decision on it, and the compare-and-swap.
+//!
+//! A decision reads the epoch, the line, the word, the clock and the offset in this order, and validates the epoch before it
+//! reads the offset. Then it swaps the word. [`Drip`] explains the offset, by which refunds move the line.
 
 use super::rate_limiter::PreparedQuota;
 use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, SetQuotaError};
@@ -223,7 +226,9 @@ impl Offset for () {
 /// The sum of all refunds to a line, in units; wraps as positions do.
 ///
 /// A refund moves the line of tokens forward instead of the word back. So waiters come earlier, newcomers see it too,
-/// and no caller overtakes another. The position at a reading of the clock is `line(now) + offset`; the offset only grows.
+/// and no caller overtakes another. If a refund moved the word back, it could return nothing while a thread waits, because
+/// the position of that thread is fixed. The position at a reading of the clock is `line(now) + offset`; the offset only
+/// grows.
 ///
 /// - A decision reads the word, then the clock, then the offset. With an offset older than the word, a legal debt would
 ///   look like one from before a clock stepped back, and be healed. With one older than the reading of the clock,

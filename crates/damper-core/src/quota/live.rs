@@ -1,12 +1,19 @@
 //! A quota that can be changed while it is used: two records and an epoch.
 //!
-//! A reader loads the epoch, the record that the epoch points at, its own state and the clock. Then it loads the epoch
-//! again, and starts over if that has changed. A changer writes the idle record and moves the epoch, so no reader ever
+//! It is like a seqlock whose readers also swap a word of their own. A reader loads the epoch, the record that the epoch
+//! points at, its own word and the clock. Then it loads the epoch again, and starts over if that has changed. A changer writes the idle record and moves the epoch, so no reader ever
 //! waits, and each validated read is of one whole record. A second changer is refused as busy. A changer that stops
 //! anywhere blocks only later changers.
 //!
 //! The clock has to be read between the two loads of the epoch. Otherwise a reading made after a change could be put on
 //! the old line, and the resulting word would lie far ahead on a line that has become slower.
+//!
+//! **A change touches no word.** It only replaces the line, which goes on from its present position at the new rate. A
+//! slower line is bent twice: when the change begins, and again once it is published, because checks read the clock on
+//! the old line until then. Between the two publications no word is healed.
+//!
+//! **Healing** goes by the deepest debt of all quotas there were, because a word may have been written under any of them.
+//! Healing by the new quota was seen to mint 17,000 tokens.
 //!
 //! **First use.** The frequency of a clock may be known only at run time, and a limiter has to be a `static`; so the
 //! line is pinned to the clock by the first user, in epoch 0. One swap settles where the line starts, and the rest

@@ -1,4 +1,9 @@
 //! One value per key, made from a template whose settings can change.
+//!
+//! A [`Keyed`] is an `LruStore` with a [`Template`], which creates the value of each key and holds the settings of all. A change of
+//! the settings (such as `set_config` or `set_limit`) changes the template, then counts the change, and then walks through the
+//! shards, one value at a time (`walk`). A new value is inserted only if no change was counted since before it was created, which is
+//! checked under the shard's lock. So either the walk finds the value, or the value was created with the new settings.
 
 use super::LruStore;
 use crate::capacity::CapacityError;

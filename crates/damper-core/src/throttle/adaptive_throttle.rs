@@ -1,4 +1,7 @@
 //! The throttle: its constructors, calls and permits.
+//!
+//! The verdicts of the last 30 s are counted in 24 words. Each word has the number of its lap, so the first call of a later lap
+//! resets it. The phase of the rule (formula, outage or recovery) and the time of the last call that was sent are a word each.
 
 use super::call_counts::{BucketNumber, CallCounts, CallOutcome, CallSums};
 use super::permit::sealed::Throttle;

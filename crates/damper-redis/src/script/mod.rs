@@ -1,6 +1,13 @@
 //! The server's half: one script that decides, what is sent to it and what comes back.
 //!
 //! Nothing here knows a connection or a clock. Times are microseconds of the server's clock since 1970, amounts are whole tokens.
+//!
+//! The bucket is a string on the server. The script decides on it with the server's own time, in whole numbers below 2^53. Leased
+//! tokens count as still in the bucket, so bucket and holders never have more than the burst together, whichever process dies.
+//!
+//! A marker without expiry tells a server that lost its memory from one that never had this limit. After a loss a phantom holder
+//! has all tokens that may have been leased, and new leases are fewer and short. So even several losses within one lease give
+//! nothing away. `decide.lua` has the rules, and what each of them protects.
 
 // | file | idea |
 // |---|---|

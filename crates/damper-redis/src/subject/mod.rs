@@ -29,6 +29,14 @@
 //!   returns [`Due::Nothing`]. It starts again with the next command that is sent, and when [`Subject::charge`] or
 //!   [`Subject::refund`] says so.
 
+//!
+//! # Leases
+//!
+//! A holder spends leased tokens until 7/8 of the lease have passed since it first sent its request, by its own clock. The server
+//! counts the lease from the arrival of the request, so the holder stops first. The tokens and their end are one word:
+//! `ExpiringLease` of damper-core (`limit/expiring_lease.rs`). Requests and replies are numbered, and a reply that is late changes
+//! nothing.
+//!
 //! # Other callers of the same limit
 //!
 //! A process that floods a limit takes what the others would have had, as in any shared bucket; a limit for each client prevents

@@ -8,6 +8,8 @@
 //! A change of shape is recorded as a jump of the generation by 1,171: the breaker's settings add that to the generations that
 //! they record under. So the new window counts no outcome of the old one. Registers of all sizes share one shape: each keeps as
 //! many outcomes as fit, and counts the newest.
+//!
+//! A success in a window of calls that is full of successes leaves the window as it is. So it writes nothing.
 
 // | file | type |
 // |---|---|

@@ -1,4 +1,6 @@
 //! The rule of a limit: its input, the summary of a window, and its output, the next plan.
+//!
+//! A rule is a plain value without a clock or atomics. It adds logarithms where it would multiply latencies.
 
 use super::LimitBounds;
 use super::log2::exp2;

@@ -1,4 +1,12 @@
 //! The order of classes, and of tenants within a class.
+//!
+//! An admission is the word of a bulkhead with a queue in this order. A free slot goes to the highest class with waiting calls, in
+//! it to the tenant with the fewest calls started, and of that tenant to the newest call. If a smaller limit has no place for some of
+//! the calls, calls of the lowest class are refused first. The queue grants slots and refuses calls in the same swap that changes
+//! the word.
+//!
+//! Each class has 1,024 counters of starts, and a tenant may have one of four of them. A tenant without a counter takes over the one
+//! of a tenant without queued calls, together with its count: otherwise tenants that take turns would get more than their share.
 
 use super::Criticality;
 use super::shares::Shares;

@@ -1,4 +1,7 @@
 //! The settings that all limits of keys have in common, and the methods of both kinds.
+//!
+//! A limit is evicted only if `Arc::get_mut` shows, under the shard's exclusive lock, that no `Arc` and no `Weak` of it is outside
+//! the store. So no key has two limits at once.
 
 use crate::concurrency::bulkhead::patience::Patience;
 use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadPermit, BulkheadStatus, FullCause};

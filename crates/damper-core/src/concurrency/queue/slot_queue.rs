@@ -1,4 +1,8 @@
 //! A queue behind its lock, outside of which user code runs.
+//!
+//! Bulkheads, admissions and the queue of a set share this queue, each with a [`Discipline`] of its own. Wakers run after the lock
+//! was released, and may panic. The calls behind are then woken while the panic unwinds, because each of them may have been granted
+//! a slot.
 
 use super::{Discipline, Expiry, Fate, Full, Moment, Place, Queue, Queued};
 use crate::concurrency::slots::{Occupancy, Slots};

@@ -2,6 +2,20 @@
 //!
 //! This file decides about keys that have a slot. `newcomer` handles the first sight of a key, and `shared` the bucket of
 //! a key as long as it has no slot.
+//!
+//! # A check of a known key
+//!
+//! A check loads the word of the key's slot, then the fingerprint beside it, then the epoch of the tier's quota and the clock. If
+//! the fingerprint is its key's and it swaps that very word, the slot was its key's throughout. A refusal makes no such swap, so
+//! it loads the word a second time and starts over if that has changed. With one load it could pair the debt of the slot's
+//! previous owner with the fingerprint of its own key, and refuse a key that has tokens. A check that meets a claimed slot takes
+//! the path of newcomers.
+//!
+//! # Memory
+//!
+//! For each key of the capacity there are two slots of 16 bytes, and by default two shared words of 8 bytes, of which a cache
+//! line holds seven and their header. Nothing is stored of a key but its fingerprint, so two keys with equal fingerprints share a
+//! bucket.
 
 // | file | idea |
 // |---|---|

@@ -1,7 +1,13 @@
 //! The first sight of a key: which slot it gets, if any, and what it owes at once.
 //!
-//! All of this runs under the lock of a part of the keys, so that no key gets two slots. The slots themselves belong to
-//! keys of every part: what is read of them counts only if the swap that claims one of them succeeds.
+//! All of this runs under one of 64 locks, which the number of the key's group of shared lines chooses. So no key gets two
+//! slots, and the shared words of a key change under one lock. The slots themselves belong to keys of every lock: what is
+//! read of them counts only if the swap that claims one of them succeeds.
+//!
+//! A newcomer reads everything anew with the lock held. Of the eight slots in its two sets it prefers the one that is full
+//! soonest: a vacant slot, or one whose owner owes nothing. If every owner owes something, [`WhenFull`] decides. A newcomer
+//! publishes its slot's word with the first spend in it. Without that spend two newcomers could evict each other for ever. It
+//! takes along what its key owes in shared words, as `shared` explains.
 
 use super::fingerprint::Fingerprint;
 use super::lines::{Share, SharedLines};

@@ -31,6 +31,9 @@
 //! - A thread that reads the word, finds its own fingerprint and then swaps that same word still owned the slot.
 //! - A refusal swaps nothing, so it loads the word again after the fingerprint. Only if the word is still the same was the
 //!   refusal computed from that key's bucket.
+//!
+//! **A level** is a position modulo 2^56. At ticks of a nanosecond these circle after 200 days or more. A level that is not
+//! between the present position and the deepest debt lies in the past, so its bucket is full.
 
 use super::fingerprint::Fingerprint;
 use crate::limit::LEVEL_BITS;

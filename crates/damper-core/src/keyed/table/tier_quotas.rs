@@ -1,4 +1,18 @@
 //! The live quotas of the tiers, and the fixed words of an added tier.
+//!
+//! There are up to 15 tiers. The word of a key says which one the key is in, and a claimed slot is in one that does not exist.
+//!
+//! **An added tier** brings its fixed words along, one for each group of lines. So no key changes its line or its lock.
+//!
+//! **Asking again for a tier.** `retier` counts before it asks. A first sight that was given its tier before that asks again if the
+//! count has moved by the time that it holds the key's lock. So it never gives a key a tier from before a `retier`.
+//!
+//! **Changing several quotas.** All changes are prepared, each with its claim, before the first is published. So all of them are
+//! made or none.
+//!
+//! **Moving a key.** The move swaps the key's word for one that takes as long to be full on the line of the new tier, what the key
+//! owes in shared words included. That may be further ahead than the new quota allows. So a tier remembers the deepest debt that was ever moved into it, and no such word is
+//! healed.
 
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};

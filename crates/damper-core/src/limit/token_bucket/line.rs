@@ -3,10 +3,16 @@
 //! A position on the line counts the tokens that were produced up to then. The *word* of a bucket is the position at
 //! which it will be full again.
 //!
-//! With `debt = word - position`: a debt of 0 or less is a full bucket, and taking a cost moves the word to
-//! `max(word, position) + cost` if that is no further than the burst. Admissions are sound in any order and with any
-//! skew of the readings: each satisfies `word <= position + burst` at its own reading and moves the word by at least its
-//! cost, so that the costs between two readings a and b are at most `burst + position(b) - position(a)`.
+//! **Taking.** With `debt = word - position`, a bucket is full if its debt is 0 or less. A thread takes a cost by one
+//! compare-and-swap of the word to `max(word, position) + cost`, if that is at most a burst ahead of the position.
+//! Admissions are sound in any order of the swaps and with any skew of the clock readings: each satisfies
+//! `word <= position + burst` at its own reading and moves the word by at least its cost, so that the costs between two
+//! readings a and b are at most `burst + position(b) - position(a)`.
+//!
+//! **The deepest legal debt** is a burst and what waiters and charges may take in advance. A clock that steps back leaves
+//! words further ahead than that. A refusal heals such a word, if it is also further ahead than the clock may step back
+//! by its own statement: it sets the word to the deepest legal debt. It never sets it to a full bucket, which would mint
+//! tokens. The deepest debt is that of all quotas there were, as `quota::live` explains.
 
 use crate::quota::{Alignment, Line, LineStart, Quota, Record, Rest, SetQuotaError, Timeline};
 use crate::time::{Clock, Ticks};

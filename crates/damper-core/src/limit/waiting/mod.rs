@@ -2,6 +2,20 @@
 //!
 //! To wait is to reserve: a waiter takes the tokens now and learns when they are good. This keeps an order without a
 //! queue, wakes one waiter for one token, and uses the whole rate however many wait.
+//!
+//! **The position.** A waiter keeps the position on the line at which its tokens are good. So the bucket's word itself is the
+//! queue, and a change of the quota or a refund moves all waiters at once. A thread sleeps on a condition variable that
+//! changes of the quota and refunds notify. A future registers nothing and allocates nothing: it looks again at least once a
+//! second.
+//!
+//! **Cancelling.** A cancelled wait gives its tokens back only if no thread has taken any since. A partial return would admit
+//! too much when two waits are cancelled out of order.
+//!
+//! **Settling.** A reservation gives back what it did not use as a refund, once its tokens are there. Before that it gives
+//! them back only as a cancelled wait does. A refund would hand them to the waiter in front, and would mint tokens that are
+//! not there yet.
+//!
+//! Waiting for the tokens of a key is the same on the word of the key's slot: `keyed/table/waiting.rs`.
 
 // | file | idea |
 // |---|---|
