@@ -200,7 +200,7 @@
 //! `RateLimitLayer::global(quota).wait(longest)`, feature `tokio`. Requests are served in FIFO order. A request that
 //! would have to wait longer gets a response at once, as if the server had sent 429.
 //!
-//! # What the server refused, and the client's limit
+//! # Requests that the server refused, and the client's limit
 //!
 //! A rate limit outside of these layers has taken a token of each request that they refuse. A client that retries an
 //! overloaded server is then over its own limit when the server has recovered.

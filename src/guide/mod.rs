@@ -25,25 +25,48 @@
 //! | `live` | a page that shows limits and breakers live, and changes them (feature `live`) |
 //! | `mesh` | limits of several scopes, refusals and deadlines in the protocol Mesh (feature `mesh`) |
 //!
-//! # Which limit do I need?
+//! # Which do I need?
 //!
-//! | you want | at | take | page |
-//! |---|---|---|---|
-//! | a maximum of calls a second | server or client | [`RateLimiter`](crate::RateLimiter), per key [`KeyedLimiter`](crate::KeyedLimiter) | [`rates`], [`keys`] |
-//! | a maximum of calls a second of all processes together | server or client | `redis::RedisLimiter`, per key `redis::KeyedRedisLimiter` | `across_machines` |
-//! | a maximum of calls in flight | server or client | [`Bulkhead`](crate::Bulkhead), per key `KeyedBulkhead` | [`concurrency`] |
-//! | as many calls in flight as the service can take | server or client | [`AdaptiveLimit`](crate::AdaptiveLimit), per key `KeyedAdaptiveLimit` | [`concurrency`] |
-//! | the important calls served under overload, and tenants equally | server | `Admission` | [`concurrency`] |
-//! | to protect a service that rejects calls | client | [`AdaptiveThrottle`](crate::throttle::AdaptiveThrottle), per key `KeyedThrottle` | [`throttles`] |
-//! | few rejections by a service that limits its clients | client | [`Pacer`](crate::throttle::Pacer) | [`throttles`] |
-//! | to stop calling a service that fails | client | [`CircuitBreaker`](crate::CircuitBreaker), per key `KeyedCircuitBreaker` | [`breakers`] |
-//! | few retries in an outage | client | [`RetryBudget`](crate::RetryBudget) | [`retries`] |
-//! | no work for clients that have gone | both | [`Deadline`](crate::Deadline) | `http` |
+//! | you want to | take | page |
+//! |---|---|---|
+//! | limit a flow of calls | [`RateLimiter`](crate::RateLimiter); with another algorithm [`RateLimiter::with_algorithm`](crate::RateLimiter::with_algorithm), such as `with_algorithm(SlidingLog::new(quota)?, clock)` | [`rates`], [`algorithms`] |
+//! | limit each client, user or tenant | [`KeyedLimiter`](crate::KeyedLimiter); before a server [`http::RateLimitLayer`](crate::http::RateLimitLayer) | [`keys`], [`http`] |
+//! | hold two limits at once: ten a second and a thousand an hour | [`LimitSet`](crate::LimitSet) | [`rates`] |
+//! | count requests *and* tokens *and* calls in flight in one decision, reserved by an estimate and settled by the bill | [`LimitSet::reserve`](crate::LimitSet::reserve), [`with_bulkhead`](crate::LimitSet::with_bulkhead); to wait for them in order [`queue`](crate::LimitSet::queue) and [`acquire`](crate::LimitSet::acquire) | [`rates`], [`waiting`] |
+//! | wait instead of being refused | [`limiter.acquire(n).wait()`](crate::RateLimiter::acquire); in async code `limiter.acquire(n).await` (feature `tokio`); for a key's tokens [`limits.acquire(&key, n)`](crate::KeyedLimiter::acquire) | [`waiting`] |
+//! | ask a million times a second from every core | [`RateLimiter::leasing`](crate::RateLimiter::leasing), [`Striped`](crate::Striped) | [`waiting`], [`costs`] |
+//! | stop all callers while a server says `Retry-After` | [`Pausable`](crate::Pausable) around any limiter | [`waiting`] |
+//! | hold one limit across machines, on Redis, with most checks local | [`redis::RedisLimiter`](crate::redis::RedisLimiter), per key [`redis::KeyedRedisLimiter`](crate::redis::KeyedRedisLimiter) (feature `redis`); `cargo run --release -p damper-redis --example fleet` shows it while Redis fails | [`across_machines`] |
+//! | use words of 32 bits, for firmware | [`RateLimiter32`](crate::RateLimiter32), [`CircuitBreaker32`](crate::CircuitBreaker32) | [`word32`](crate::word32) |
+//! | limit how many calls are in flight at once | [`Bulkhead`](crate::Bulkhead), per key [`KeyedBulkhead`](crate::KeyedBulkhead); before a server [`http::ConcurrencyLayer`](crate::http::ConcurrencyLayer), around a client [`http::ClientConcurrencyLayer`](crate::http::ClientConcurrencyLayer) | [`concurrency`] |
+//! | find out how many calls a service can take, and keep to it | [`AdaptiveLimit`](crate::AdaptiveLimit), per key [`KeyedAdaptiveLimit`](crate::KeyedAdaptiveLimit); the same two layers | [`concurrency`] |
+//! | serve the important calls under overload, and give tenants equal shares | [`Admission`](crate::Admission); before a server [`http::AdmissionLayer`](crate::http::AdmissionLayer) | [`concurrency`] |
+//! | stop calling a service that keeps failing | [`CircuitBreaker`](crate::CircuitBreaker), per host [`KeyedCircuitBreaker`](crate::KeyedCircuitBreaker); around a client [`http::CircuitBreakerLayer`](crate::http::CircuitBreakerLayer) | [`breakers`] |
+//! | refuse calls that an overloaded service would reject | [`throttle::AdaptiveThrottle`](crate::throttle::AdaptiveThrottle), per host [`throttle::KeyedThrottle`](crate::throttle::KeyedThrottle); before HTTP and gRPC clients [`http::ThrottleLayer`](crate::http::ThrottleLayer) | [`throttles`] |
+//! | sleep before calls to a service with a limit, so that it rejects few, and retry those | [`throttle::Pacer`](crate::throttle::Pacer), with its own strategy ([`throttle::Level`](crate::throttle::Level)) or with yours; before HTTP and gRPC clients [`http::PacingLayer`](crate::http::PacingLayer) | [`throttles`] |
+//! | retry calls within a budget that they share, with few retries in an outage | [`Retry`](crate::Retry) with [`Backoff`](crate::Backoff), [`RetryBudget`](crate::RetryBudget) and a [`Deadline`](crate::Deadline), because a server may ask for a wait of minutes; around a client [`http::RetryLayer`](crate::http::RetryLayer), for gRPC with [`tonic::GrpcRetries`](crate::tonic::GrpcRetries) | [`retries`] |
+//! | start a second attempt beside a slow first one | [`retry::Hedge`](crate::retry::Hedge); around a client [`http::HedgeLayer`](crate::http::HedgeLayer), for gRPC with [`tonic::GrpcRetries`](crate::tonic::GrpcRetries) | [`retries`] |
+//! | give a piece of work one time limit all the way down, and do no work for clients that have gone | [`Deadline`](crate::Deadline); from the client's header to the next server [`http::DeadlineLayer`](crate::http::DeadlineLayer) and [`http::ClientDeadlineLayer`](crate::http::ClientDeadlineLayer) | [`http`], [`retries`] |
+//! | have these in the right order around an HTTP or gRPC client, or before a server | [`http::client_stack`](crate::http::client_stack), [`http::server_stack`](crate::http::server_stack) (features `tower`, `tokio`); for gRPC with [`tonic::Grpc`](crate::tonic::Grpc); for reqwest around [`http::HttpClient`](crate::http::HttpClient) | [`retries`], [`http`] |
+//! | put a breaker, a throttle, pacing, a limit or a bulkhead around a tower service that knows no `http::Request`: `reqwest::Client`, a database | [`tower::BreakerLayer`](crate::tower::BreakerLayer), [`tower::ThrottleLayer`](crate::tower::ThrottleLayer), [`tower::PacingLayer`](crate::tower::PacingLayer), [`tower::LimitLayer`](crate::tower::LimitLayer), [`tower::BulkheadLayer`](crate::tower::BulkheadLayer) | [`tower`](crate::tower) |
+//! | put a gate of your own into any of these places | [`gate::Gate`](crate::gate::Gate); before a service [`tower::GateLayer`](crate::tower::GateLayer) | [`own_gate`] |
+//! | exchange limits and deadlines with other services in JSON | [`mesh::MeshLayer`](crate::mesh::MeshLayer), [`mesh::Client`](crate::mesh::Client) (feature `mesh`) | [`mesh`] |
+//! | keep a value of any kind per key, in bounded memory | [`LruStore`](crate::LruStore) | [`waiting`] |
+//! | read limits, breakers, retries and whole stacks from a file or the environment, checked, and change limits and breakers live | [`config::Sources`](crate::config::Sources), [`config::Reloader`](crate::config::Reloader) (feature `config`); `damper-config check FILE` | [`configuration`] |
+//! | try another quota or breaker beside the one in force | [`shadow::Shadowed`](crate::shadow::Shadowed), the layers' `shadow` | [`trying`] |
+//! | find the smallest quota for yesterday's traffic | [`decision_log::DecisionLog`](crate::decision_log::DecisionLog) | [`trying`] |
+//! | see limits, breakers and budgets in Prometheus and Grafana, with alerts | [`metrics::Exporter`](crate::metrics::Exporter) (feature `metrics`) | [`metrics`] |
+//! | see them live, on a page of your own server or of the gateway's `--serve` | [`live::LivePage`](crate::live::LivePage) (feature `live`) | [`live`] |
 //!
 //! Each answers a different question, so a service often has several. [`retries`] has their order around a client, and
 //! `http::server_stack` their order before a server.
 //!
 //! The examples advance a [`ManualClock`](crate::ManualClock). With `RateLimiter::new` they use real time.
+// The table names items of every feature.
+#![cfg_attr(
+    not(all(feature = "config", feature = "live", feature = "mesh", feature = "redis", feature = "tonic")),
+    allow(rustdoc::broken_intra_doc_links)
+)]
 
 #[cfg(feature = "redis")]
 pub mod across_machines;
