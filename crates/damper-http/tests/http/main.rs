@@ -4,6 +4,8 @@ mod admission;
 mod allocations;
 mod breaker_support;
 mod buffered_body;
+#[path = "../../../damper-core/tests/core/models/cases.rs"]
+mod cases;
 mod circuit_breaker;
 mod completion;
 mod concurrency;
