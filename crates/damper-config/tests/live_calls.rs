@@ -221,7 +221,7 @@ async fn timeout_of_a_server_changes_for_the_next_request() {
     assert_eq!(program.put(&format!("[server.http]\n{parts}\ndeadline.timeout = '10ms'")), Ok(1));
     let start = Instant::now();
     assert_eq!(serve(&stack, Duration::from_hours(1)).await, StatusCode::GATEWAY_TIMEOUT);
-    assert!(start.elapsed() < Duration::from_secs(60));
+    assert!(start.elapsed() < Duration::from_mins(1));
     assert_eq!(begun.await.unwrap(), StatusCode::OK);
 }
 
