@@ -1,4 +1,4 @@
-//! Services whose errors are in boxes, behind every layer that judges errors: one `map_err` serves all of them.
+//! Services with boxed errors behind every layer that judges errors: one `map_err` serves all.
 #![cfg(all(feature = "http", feature = "tower", feature = "tokio"))]
 
 use damper::breaker::State;

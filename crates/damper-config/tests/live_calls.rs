@@ -1,4 +1,4 @@
-//! Reloads while calls are made: the next call has the new settings, and a call that has begun keeps its own.
+//! Reloads while calls are made: the next call has the new settings, a call in flight keeps its own.
 #![cfg(all(feature = "tower", feature = "tokio"))]
 
 use bytes::Bytes;
