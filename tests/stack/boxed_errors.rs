@@ -1,4 +1,4 @@
-//! Services whose errors are in boxes, behind every layer that judges errors: one `map_err` serves all of them.
+//! Services with boxed errors behind every layer that judges errors: one `map_err` serves all.
 
 use damper::breaker::State;
 use damper::concurrency::{AdaptiveLimit, Outcome};
@@ -15,7 +15,7 @@ use damper::{
 };
 use http::{Request, Response};
 use std::error::Error;
-use std::future::{Future, pending};
+use std::future::{Ready, pending, ready};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,12 +50,14 @@ fn request() -> Request<Body> {
 }
 
 /// The response of a service whose error is this one.
-async fn failing(error: BoxError) -> Result<Response<Body>, BoxError> {
-    Err(error)
+fn failing(error: BoxError) -> Ready<Result<Response<Body>, BoxError>> {
+    ready(Err(error))
 }
 
-/// Each kind of error, with the state of a breaker and the counts of a throttle that it leads to.
-fn kinds() -> [(fn() -> BoxError, State, Ending); 3] {
+/// A kind of error, with the state of a breaker that it leads to and its ending.
+type Kind = (fn() -> BoxError, State, Ending);
+
+fn kinds() -> [Kind; 3] {
     [
         (refusal, State::Closed, Ending::NotSent),
         (broken, State::Open, Ending::Broken),
@@ -193,8 +195,8 @@ mod grpc {
 
     type GrpcBody = tonic::body::Body;
 
-    async fn failing(error: BoxError) -> Result<Response<GrpcBody>, BoxError> {
-        Err(error)
+    fn failing(error: BoxError) -> Ready<Result<Response<GrpcBody>, BoxError>> {
+        ready(Err(error))
     }
 
     fn request() -> Request<GrpcBody> {
@@ -250,12 +252,10 @@ mod grpc {
     }
 }
 
-/// The error of each side is an error, which `?` and `anyhow` take.
+/// The errors of damper around a boxed one are errors.
 #[test]
 fn errors_around_boxes_are_errors() {
     fn is_error<E: Error>() {}
     is_error::<CallError<BoxedError, BulkheadFull>>();
     is_error::<damper::RetryError<BoxedError>>();
-    fn is_boxed(_: impl Future<Output = Result<(), BoxError>>) {}
-    is_boxed(async { Err(CallError::<_, BulkheadFull>::Failed(BoxedError::from(broken())))? });
 }

@@ -1,4 +1,4 @@
-//! Settings that change while calls are made: the next call has them, and a call that has begun keeps its own.
+//! Settings that change while calls are made: the next call has them, a call in flight keeps its own.
 
 use damper::retry::{Failure, GaveUp, Jitter, RetrySchedule};
 use damper::setting::Setting;
@@ -103,7 +103,7 @@ mod queues {
         assert!(matches!(poll(waiting), Poll::Ready(Ok(_))));
     }
 
-    /// The calls that wait keep their places, in their order, and no other joins before the queue is short enough.
+    /// The calls that wait keep their places, and no other joins before the queue is short enough.
     #[test]
     fn shorter_queue_keeps_the_calls_that_wait() {
         let pool = Bulkhead::new(1).queue(3);

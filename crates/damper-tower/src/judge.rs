@@ -71,7 +71,7 @@ pub fn ending_of_error(error: &(dyn Error + 'static)) -> Ending {
     let ending = Ending::of_error(error);
     #[cfg(feature = "tokio")]
     if ending == Ending::Broken
-        && successors(Some(error), |&error| source_of(error)).any(|error| error.is::<tower::timeout::error::Elapsed>())
+        && successors(Some(error), |&error| source_of(error)).any(<dyn Error>::is::<tower::timeout::error::Elapsed>)
     {
         return Ending::TimedOut;
     }

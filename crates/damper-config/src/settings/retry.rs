@@ -47,7 +47,9 @@ impl RetrySettings {
             .max_hint(self.max_hint)
     }
 
-    /// Builds the part of the policy that a reload changes: the attempts, and the first and the longest delay.
+    /// Builds the part of the policy that a reload changes.
+    ///
+    /// That is the attempts, and the first and the longest delay.
     ///
     /// Keep it in an `Arc` of a `Live`, give that to [`Retry::schedule`], and [bind](crate::Reloader::bind) it to the section.
     ///

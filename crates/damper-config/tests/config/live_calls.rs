@@ -1,4 +1,4 @@
-//! Reloads while calls are made: the next call has the new settings, and a call that has begun keeps its own.
+//! Reloads while calls are made: the next call has the new settings, a call in flight keeps its own.
 
 use bytes::Bytes;
 use damper_config::{ConfiguredClientStack, ConfiguredServerStack, Reloader, Sources};
@@ -220,7 +220,7 @@ async fn timeout_of_a_server_changes_for_the_next_request() {
     assert_eq!(program.put(&format!("[server.http]\n{parts}\ndeadline.timeout = '10ms'")), Ok(1));
     let start = Instant::now();
     assert_eq!(serve(&stack, Duration::from_hours(1)).await, StatusCode::GATEWAY_TIMEOUT);
-    assert!(start.elapsed() < Duration::from_secs(60));
+    assert!(start.elapsed() < Duration::from_mins(1));
     assert_eq!(begun.await.unwrap(), StatusCode::OK);
 }
 

@@ -137,14 +137,12 @@ impl Ending {
 }
 
 /// Returns whether an error is that of tokio's timeout, or has it among its sources.
+#[cfg(feature = "tokio")]
 fn has_elapsed(error: &(dyn Error + 'static)) -> bool {
-    #[cfg(feature = "tokio")]
-    let has_elapsed = core::iter::successors(Some(error), |error| source_of(*error))
-        .any(|error| error.is::<tokio::time::error::Elapsed>());
-    #[cfg(not(feature = "tokio"))]
-    let has_elapsed = {
-        _ = error;
-        false
-    };
-    has_elapsed
+    core::iter::successors(Some(error), |error| source_of(*error)).any(<dyn Error>::is::<tokio::time::error::Elapsed>)
+}
+
+#[cfg(not(feature = "tokio"))]
+const fn has_elapsed(_: &(dyn Error + 'static)) -> bool {
+    false
 }

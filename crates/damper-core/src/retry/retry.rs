@@ -128,7 +128,7 @@ impl<C, B, V> Retry<C, B, V> {
         self
     }
 
-    /// Sets the number of attempts and the range of the backoff's delays, to be changed while calls are made.
+    /// Sets the attempts and the range of the delays, which can change while calls are made.
     ///
     /// They replace those of [`new`](Retry::new) and of the [backoff](Self::backoff). Each call reads them once, when it begins: a call
     /// that is being made keeps those that it began with.

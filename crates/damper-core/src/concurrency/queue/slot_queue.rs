@@ -15,7 +15,9 @@ use core::task::Waker;
 #[derive(Debug)]
 pub(in crate::concurrency) struct SlotQueue<D: Discipline> {
     queue: Guarded<Queue<D>>,
-    /// How many calls may wait. Stored under the lock, and read without it: where none may wait, no call takes the lock.
+    /// How many calls may wait.
+    ///
+    /// Stored under the lock, and read without it: where none may wait, no call takes the lock.
     places: AtomicU32,
 }
 

@@ -21,7 +21,9 @@ const PREVIOUS: Field = CURRENT.then(25);
 const SLICE: Field = PREVIOUS.then(14);
 const _: () = assert!(SLICE.end() == u64::BITS, "fields must tile the word");
 
-/// The units that a retry takes. No ratio is finer, so a change of the ratio leaves the deposits as they are.
+/// The units that a retry takes.
+///
+/// No ratio is finer, so a change of the ratio leaves the deposits as they are.
 const RETRY: u64 = 1_000;
 
 /// ```text
