@@ -341,7 +341,7 @@ mod tests {
             Duration::from_nanos(1),
             Duration::from_millis(1_500),
             Duration::from_secs(127),
-            Duration::from_secs(3_600),
+            Duration::from_secs(3_601),
             Duration::from_millis(2_147_483_648),
             Duration::new(315_576_000_000, 999_999_999),
             Duration::MAX,

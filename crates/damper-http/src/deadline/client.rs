@@ -144,7 +144,6 @@ impl<S> ClientDeadlineLayer<S> {
     /// For gRPC, pass `damper::tonic::Grpc::new()`. A generated client turns any other error than a status into `UNKNOWN`.
     #[cfg(feature = "tower")]
     #[must_use]
-    #[expect(clippy::needless_pass_by_value, reason = "a setter takes a value, as those of a stack do")]
     pub fn protocol<P: StackProtocol>(self, _protocol: P) -> Self {
         self.with_errors_of::<P>()
     }

@@ -23,6 +23,7 @@ mod of_stacks {
     }
 
     /// Returns the error of a stack by its protocol, with the wait that it asks for, unless the error has one.
+    #[must_use]
     pub fn stack_error<P: StackProtocol>(
         part: StackPart,
         error: Box<dyn Error + Send + Sync>,
