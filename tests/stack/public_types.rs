@@ -658,6 +658,7 @@ const ELSEWHERE: [&str; 18] = [
     "AttemptParts",
     "ByKey",
     "CallParts",
+    "DeadlinePart",
     "Detached",
     "GateFuture",
     "GatePart",
