@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::error::Error;
-use core::fmt::Display;
+use core::fmt::{Display, Write};
 use core::iter::successors;
 use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
@@ -33,7 +33,10 @@ pub(crate) const A_SECOND: Duration = Duration::from_secs(1);
 /// A limit's wait is also its pushback, which gRPC's own clients read if `RESOURCE_EXHAUSTED` is among the codes that they retry. They do
 /// not read the details. To HTTP the status is a `200 OK`, which caches must not store.
 pub(crate) fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>) -> Status {
-    let message = refusal.to_string();
+    // Most messages fit, so that it does not grow while it is written.
+    let mut message = String::with_capacity(64);
+    // Writing to a string cannot fail.
+    _ = write!(message, "{refusal}");
     let mut status = match retry_after {
         Some(wait) => Status::with_error_details(code, message, ErrorDetails::with_retry_info(Some(wait))),
         None => Status::new(code, message),
