@@ -476,6 +476,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
         GrpcRetries: key defaulted,
         RateLimitInterceptor<damper::http::PerClient>: shared cloned,
         Grpc: shared cloned defaulted,
+        GrpcEndings: key defaulted,
         GrpcHints: key defaulted,
     }
 }
