@@ -1,4 +1,4 @@
-//! A limit for each tenant before a server that is overloaded: does the limit give back what the server's own refusals cost?
+//! Tenants' limits before an overloaded server: should they give back what its refusals cost?
 //!
 //! The server has slots, and refuses a call at once if none is free. Polite tenants have jobs at random times, and retry a job that was
 //! refused, by the limit or by the server, three times with backoff. Greedy ones call without a pause. For the middle third of the run the
@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a limit gives back for a call that the server refused.
+/// The part that a limit gives back for a call that the server refused.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Refund {
     /// Nothing.
@@ -40,7 +40,7 @@ pub struct Tenants {
     pub slots: u32,
     /// The slots in the overload.
     pub slots_in_overload: u32,
-    /// What a limit gives back.
+    /// The part that a limit gives back.
     pub refund: Refund,
     /// The seed of all that is drawn.
     pub seed: u64,
@@ -73,7 +73,9 @@ enum Event {
 }
 
 impl Tenants {
-    /// Twenty tenants, of whom this many are greedy, with so many calls a second each. The overload leaves a sixth of the slots.
+    /// Returns twenty tenants, of whom so many are greedy, with this quota for each.
+    ///
+    /// The overload leaves a sixth of the slots.
     #[must_use]
     pub const fn twenty(greedy: u64, per_second: u32) -> Self {
         Self {

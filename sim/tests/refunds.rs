@@ -1,4 +1,4 @@
-//! A limit that gives back what an overloaded server refused: what polite tenants get beside greedy ones.
+//! Refunds of calls that an overloaded server refused: what polite tenants get beside greedy ones.
 
 use damper_sim::refunds::{Refund, Served, Tenants};
 

@@ -219,7 +219,7 @@ impl<A: IntoStatus, B: IntoStatus> IntoStatus for Either<A, B> {
     }
 }
 
-/// Returns the status of a limit's refusal. The error of a limit that could not decide is `INTERNAL`, without its source.
+/// The error of a limit that could not decide is `INTERNAL`, without its source.
 impl IntoStatus for LimitRefusal {
     fn into_status(self) -> Status {
         status(code_of(self.kind()), &self, self.retry_after())

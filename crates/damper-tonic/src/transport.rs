@@ -1,4 +1,4 @@
-//! What the errors of a `Channel` say about a call.
+//! Reads in the errors of a `Channel` how a call ended.
 
 use core::error::Error;
 use core::iter::successors;

@@ -22,7 +22,9 @@ mod of_stacks {
         crate::stack::reason_of(error)
     }
 
-    /// Returns the error of a stack by its protocol, with the wait that it asks for, unless the error has one.
+    /// Returns the error of a stack by its protocol.
+    ///
+    /// It asks for this wait, unless the error has one.
     #[must_use]
     pub fn stack_error<P: StackProtocol>(
         part: StackPart,

@@ -264,7 +264,9 @@ impl<L: SettledLimit + Clone> RateLimitLayer<L> {
         self.with(|settings| settings.settling = Some(Settling::charge_by_response(settings.settling.take(), cost)))
     }
 
-    /// Gives back the tokens of every second request that the service refused, chosen by chance. Default: none.
+    /// Gives back the tokens of every second request that the service refused. Default: none.
+    ///
+    /// Which of two is chosen by chance.
     ///
     /// A layer inside that refuses requests, such as [`ConcurrencyLayer`](crate::ConcurrencyLayer), marks its responses with
     /// [`Refused`](crate::Refused). Without this setting a client whose requests the overloaded server refused, and which retries them, has

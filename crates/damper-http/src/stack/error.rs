@@ -70,7 +70,7 @@ struct Ended {
     reader: &'static ErrorReader,
 }
 
-/// What a protocol reads in the errors of its client.
+/// Reads the errors of a protocol's client.
 struct ErrorReader {
     message: fn(&(dyn Error + 'static)) -> Option<String>,
     ending: fn(&(dyn Error + 'static)) -> Option<Ending>,

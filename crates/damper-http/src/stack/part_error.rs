@@ -6,7 +6,9 @@ use damper_core::gate::Refusal;
 use damper_core::internal::boxed_refusal;
 use damper_core::retry::{GaveUp, RetryError};
 
-/// A protocol of a [client's stack](super::client_stack) whose layers, around a service with a [`StackError`], may have errors of the type `E`.
+/// A protocol of a [client's stack](super::client_stack) that takes errors of the type `E` from layers.
+///
+/// The layers stand around a service with a [`StackError`].
 ///
 /// Every protocol takes the errors of damper's layers and boxed errors, so your own layer may return `Box<dyn Error + Send + Sync>`.
 #[diagnostic::on_unimplemented(

@@ -52,16 +52,17 @@ pub trait StackProtocol {
         error
     }
 
-    /// Returns the message of an error of the protocol's client. Default: none, so that its `Display` is written.
+    /// Returns the message of an error of the protocol's client. Default: none.
     ///
-    /// The `{:#}` of a [`StackError`] writes it, for each error in the chain of its sources.
+    /// Without one its `Display` is written. The `{:#}` of a [`StackError`] writes it, for each error in the chain of its sources.
     #[must_use]
     fn message(_error: &(dyn Error + 'static)) -> Option<String> {
         None
     }
 
-    /// Returns how a call ended with this error of the protocol's client. Default: none, for an error that says no more than that it is one.
+    /// Returns how a call ended with this error of the protocol's client. Default: none.
     ///
+    /// An error for which there is none says no more than that the call failed.
     /// [`Statuses`](crate::Statuses) asks it about each error in the chain of a [`StackError`].
     #[must_use]
     fn ending(_error: &(dyn Error + 'static)) -> Option<Ending> {

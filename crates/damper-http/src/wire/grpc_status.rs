@@ -35,7 +35,9 @@ pub(crate) fn write_grpc_status(headers: &mut HeaderMap, code: u32, message: &st
     }
 }
 
-/// Writes the wait of a limit for gRPC's own clients, rounded up; nothing if it is too long for the header.
+/// Writes the wait of a limit for gRPC's own clients, rounded up.
+///
+/// It writes nothing if the wait is too long for the header.
 pub(crate) fn write_grpc_pushback(headers: &mut HeaderMap, wait: Duration) {
     if let Ok(millis) = i32::try_from(wait.as_nanos().div_ceil(1_000_000)) {
         headers.insert(PUSHBACK, millis.into());
