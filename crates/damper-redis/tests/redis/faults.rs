@@ -2,7 +2,7 @@
 //!
 //! Checks are decided all the same, and the server's return is noticed.
 
-use crate::fake::{Fake, Mode, refused, until};
+use crate::fake::{self, Fake, Mode, refused, until};
 use damper_core::Quota;
 use damper_core::breaker::State;
 use damper_redis::{Leasing, RedisEvent, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
