@@ -397,7 +397,7 @@ async fn reset_that_never_comes_is_not_waited_for() {
     let client = builder(address, &skip).build();
     client.call(call("f")).await.unwrap();
     let error = client.call(call("f")).await.unwrap_err();
-    assert_eq!(error.retry_after(), Some(Duration::from_hours(1000000)));
+    assert_eq!(error.retry_after(), Some(Duration::from_hours(1_000_000)));
     assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]));
 }
 

@@ -114,7 +114,7 @@ fn deadlines_are_the_protocols_documents() {
     assert_document!("deadline_request_relative", annual, Request::from_json);
     assert_eq!(annual.deadline(), Ok(Some(thirty)));
 
-    let instant = Iso8601::at(SystemTime::UNIX_EPOCH + Duration::from_mins(28508550)).unwrap();
+    let instant = Iso8601::at(SystemTime::UNIX_EPOCH + Duration::from_mins(28_508_550)).unwrap();
     let instant = SpecifiedDeadline::at(instant);
     let quarterly = Request::new("req_124", "reports.generate", "1", json!({ "type": "quarterly" }));
     let quarterly = quarterly.with_deadline(&instant);

@@ -2,7 +2,7 @@
 //!
 //! Checks are decided all the same, and the server's return is noticed.
 
-use crate::fake::{Call, Fake, Mode, refused, until};
+use crate::fake::{self, Fake, Mode, refused, until};
 use damper_core::Quota;
 use damper_core::breaker::State;
 use damper_redis::{Leasing, RedisEvent, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
@@ -229,7 +229,7 @@ async fn local_share_fills_at_its_part_of_the_rate_and_is_charged_on_return() {
     assert!(admitted > 0 && admitted <= most, "{admitted} of {most}");
     let by_policy = limiter.counts().allowed_by_policy;
     fake.set(Mode::Answer);
-    let charged = || fake.calls().iter().map(Call::charge).sum::<u64>();
+    let charged = || fake.calls().iter().map(fake::Call::charge).sum::<u64>();
     until("the charge", async || charged() >= by_policy).await;
 }
 
