@@ -30,6 +30,7 @@ use std::future::{Ready, ready};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use tonic::transport::server::TcpConnectInfo;
 use tower::{Layer, Service};
 
 pub(crate) const ROWS: &[Row] = rows![
@@ -119,7 +120,8 @@ fn request() -> Asked {
 fn request_grpc() -> Asked {
     let mut request = Request::post("/").body(Empty::new()).expect("the path is one");
     request.headers_mut().insert(CONTENT_TYPE, GRPC);
-    request.extensions_mut().insert(PeerAddress(([192, 0, 2, 7], 5_000).into()));
+    let remote_addr = Some(([192, 0, 2, 7], 5_000).into());
+    request.extensions_mut().insert(TcpConnectInfo { local_addr: None, remote_addr });
     request
 }
 

@@ -93,3 +93,9 @@ where
         call(&self.layer, request, |request| self.service.call(request))
     }
 }
+
+/// Has the name of the service behind the deadlines.
+#[cfg(feature = "tonic")]
+impl<T: tonic::server::NamedService, S> tonic::server::NamedService for DeadlineService<T, super::DeadlineLayer<S>> {
+    const NAME: &'static str = T::NAME;
+}

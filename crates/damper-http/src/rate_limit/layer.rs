@@ -23,8 +23,8 @@ use http::response;
 ///
 /// The refusal carries `Retry-After` (whole seconds, rounded up, at least 1; absent if no wait helps), `RateLimit` and
 /// `RateLimit-Policy` (see [`headers`](Self::headers)), and a line of text or the [body](Self::body) that you choose.
-/// The request's body is not read, and the service is not called. With the feature `tonic`, a gRPC request is answered
-/// with the status `RESOURCE_EXHAUSTED`, as the module `tonic` says.
+/// The request's body is not read, and the service is not called. A gRPC request is answered with the
+/// status `RESOURCE_EXHAUSTED`, also by a server that is not tonic's.
 ///
 /// Around a router it limits all routes, around a handler that one, and [per client](Self::per_client) each address.
 ///
