@@ -87,7 +87,7 @@ mod queues {
     }
 
     async fn never(_: Duration) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     #[test]
@@ -109,7 +109,9 @@ mod queues {
         let pool = Bulkhead::new(1).queue(3);
         let mut permit = Some(pool.try_acquire().unwrap());
         let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(pool.acquire().sleeping_by(never))).collect();
-        waiting.iter_mut().for_each(|call| assert!(poll(call.as_mut()).is_pending()));
+        for call in &mut waiting {
+            assert!(poll(call.as_mut()).is_pending());
+        }
         pool.set_queue(1);
         assert_eq!((pool.queued(), pool.places()), (3, 1));
         for left in [2, 1] {
@@ -132,7 +134,9 @@ mod queues {
         let pool = Bulkhead::new(1).queue(3).newest_first();
         let _permit = pool.try_acquire().unwrap();
         let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(pool.acquire().sleeping_by(never))).collect();
-        waiting.iter_mut().for_each(|call| assert!(poll(call.as_mut()).is_pending()));
+        for call in &mut waiting {
+            assert!(poll(call.as_mut()).is_pending());
+        }
         pool.set_queue(1);
         for call in &mut waiting[..2] {
             let Poll::Ready(Err(full)) = poll(call.as_mut()) else { panic!("it is displaced") };

@@ -419,7 +419,6 @@ fn types_of_http_have_the_traits_users_expect() {
         StackError: error,
         StackPart: key displayed,
         HttpProtocol: key defaulted,
-        NoPart: key defaulted,
         AttemptTimeoutLayer<TokioSleep>: shared cloned,
         AttemptTimeout<Service, TokioSleep>: shared cloned,
         AttemptTimedOut: key error,
@@ -655,23 +654,17 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
 }
 
 /// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 18] = [
-    "AttemptParts",
+const ELSEWHERE: [&str; 13] = [
     "ByKey",
-    "CallParts",
-    "DeadlinePart",
     "Detached",
     "GateFuture",
-    "GatePart",
     "HeldPermit",
     "HyperService",
-    "LayerPart",
     "ObservedBody",
     "PacedSink",
     "PacedStream",
     "PacingFuture",
     "PerKey",
-    "RepeatParts",
     "RetryLayer",
     "Retrying",
     "Unwinding",

@@ -217,9 +217,9 @@ pub use retry::{
 };
 #[cfg(feature = "tower")]
 pub use stack::{
-    AttemptParts, AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, CallParts, ClientStack,
-    GatePart, HttpClient, HttpProtocol, LayerPart, NoPart, PartErrors, RepeatParts, RequestNotMade, ServerStack,
-    StackError, StackPart, StackProtocol, client_stack, server_stack,
+    AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, ClientStack, HttpClient,
+    HttpProtocol, PartErrors, RequestNotMade, ServerStack, StackError, StackPart, StackProtocol, client_stack,
+    server_stack,
 };
 pub use target_host::TargetHost;
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};

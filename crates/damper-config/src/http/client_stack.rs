@@ -10,11 +10,11 @@ use damper_core::retry::{Hedge, RetryBudget, RetrySchedule};
 use damper_core::throttle::{KeyedThrottle, ReadHints};
 use damper_core::time::{DefaultClock, TokioSleep};
 use damper_core::{CapacityError, Live, Quota};
+use damper_http::internal::{AttemptParts, CallParts, GatePart, LayerPart, RepeatParts};
 use damper_http::{
-    AttemptParts, AttemptTimeoutLayer, BoxedClient, CallParts, CircuitBreakerLayer, ClientConcurrencyLayer,
-    ClientDeadlineLayer, ClientStack, GatePart, HedgeLayer, HttpProtocol, LayerPart, PaceOnly, PacingLayer, PerHost,
-    RepeatParts, RequestDeadline, ResponseHead, RetryLayer, StackError, StackPart, StackProtocol, TargetHost,
-    ThrottleLayer, ThrottlePerHost, client_stack,
+    AttemptTimeoutLayer, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ClientStack,
+    HedgeLayer, HttpProtocol, PaceOnly, PacingLayer, PerHost, RequestDeadline, ResponseHead, RetryLayer, StackError,
+    StackPart, StackProtocol, TargetHost, ThrottleLayer, ThrottlePerHost, client_stack,
 };
 use damper_tower::{LimitLayer, OkOrErr, PlainLayer, UntilDeadline};
 use http::{Request, Response};

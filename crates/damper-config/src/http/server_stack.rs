@@ -5,9 +5,8 @@ use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::{ServerDeadlineSettings, ServerLayers};
 use damper_core::Live;
 use damper_core::time::TokioSleep;
-use damper_http::{
-    ConcurrencyLayer, DeadlineLayer, Head, NoPart, RateLimitLayer, STALL_LIMIT, ServerStack, server_stack,
-};
+use damper_http::internal::NoPart;
+use damper_http::{ConcurrencyLayer, DeadlineLayer, Head, RateLimitLayer, STALL_LIMIT, ServerStack, server_stack};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Something that changes now and then, and that threads wait for.
 //!
-//! A thread that waits and a thread that makes a change each write, fence (SeqCst) and then read what the other one wrote: the
+//! A thread that waits and a thread that makes a change each write, fence (`SeqCst`) and then read what the other one wrote: the
 //! waiter counts itself and then looks at the state, the other thread changes the state and then looks for waiters. Without
 //! both fences a wake-up could be lost.
 

@@ -1,4 +1,4 @@
-//! Items for `damper-live`, `damper-mesh` and `damper-tonic`. Do not use this module.
+//! Items for `damper-config`, `damper-live`, `damper-mesh` and `damper-tonic`. Do not use this module.
 //!
 //! It is public only because those crates are separate. It is excluded from the semver promise: any release may change or remove it, so
 //! they are released together with this crate.
@@ -6,6 +6,8 @@
 mod grpc;
 
 pub use crate::limit::limits_for_each;
+#[cfg(feature = "tower")]
+pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, RepeatParts};
 pub use crate::telemetry::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};
 #[cfg(feature = "tracing")]
 pub use crate::telemetry::{LogSampler, Sample, millis};

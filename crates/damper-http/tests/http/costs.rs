@@ -4,7 +4,7 @@ use damper::gate::WaitsWith;
 use damper::http::{
     ByHeader, ByKey, Head, Headers, Limit, PeerAddress, PerClient, RateLimitLayer, Refused, SettledLimit,
 };
-use damper::{ClientAddress, FixedWindow, KeyedLimiter, ManualClock, Quota, RateLimiter};
+use damper::{ClientAddress, FixedWindow, KeyedLimiter, ManualClock, Quota, RateLimiter, TokenBucket};
 use http::header::RETRY_AFTER;
 use http::{HeaderName, Request, Response, StatusCode, response};
 use http_body_util::Empty;
@@ -279,12 +279,9 @@ fn refuse<B>(_: Request<B>) -> std::future::Ready<Result<EmptyResponse, &'static
     std::future::ready(Ok(response))
 }
 
-fn unserved<L: Limit + Clone>(layer: &RateLimitLayer<L>, requests: u32) -> u32
-where
-    L: Limit<Future: WaitsWith<ServiceFn<fn(Request<()>) -> std::future::Ready<Result<EmptyResponse, &'static str>>>>>,
-{
-    let refuse: fn(Request<()>) -> _ = refuse::<()>;
-    let mut service = layer.layer(tower::service_fn(refuse));
+/// Returns how many of these requests got past the limit, to a service that refuses them.
+fn unserved(layer: &RateLimitLayer<Arc<RateLimiter<TokenBucket, OnClock>>>, requests: u32) -> u32 {
+    let mut service = layer.layer(tower::service_fn(refuse::<()>));
     let mut call = || {
         let mut response = pin!(Service::call(&mut service, request(1, 1)));
         match response.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
