@@ -281,8 +281,9 @@ fn types_of_throttles_have_the_traits_users_expect() {
 
 #[test]
 fn types_of_retries_have_the_traits_users_expect() {
-    use damper::Monotonic;
     use damper::retry::*;
+    use damper::setting::Setting;
+    use damper::{BoxedError, Live, Monotonic};
 
     table! {
         Retry: shared cloned,
@@ -295,6 +296,10 @@ fn types_of_retries_have_the_traits_users_expect() {
         Failure: key,
         AnyError: key defaulted,
         Backoff: key defaulted,
+        RetrySchedule: key,
+        Live<Duration>: shared,
+        Setting<Duration>: shared cloned,
+        BoxedError: error,
         BackoffError: value error,
         Delays: shared cloned,
         Jitter: key defaulted,
