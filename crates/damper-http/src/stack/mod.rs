@@ -44,6 +44,7 @@ pub use error::StackError;
 pub(crate) use error::reason_of;
 pub use groups::{AttemptParts, CallParts, RepeatParts};
 pub use http_client::HttpClient;
+#[cfg(feature = "tokio")]
 use part::DeadlinePart;
 pub use part::{GatePart, LayerPart, NoPart};
 pub use part_error::PartErrors;

@@ -75,9 +75,10 @@ impl<S, P: StackProtocol, K: Place, L: Layer<S>> ClientPart<S, P, K> for LayerPa
 
 /// The layer of the call's deadline, whose error the protocol of the stack makes.
 #[derive(Clone, Debug)]
-#[cfg(feature = "tower")]
+#[cfg(feature = "tokio")]
 pub struct DeadlinePart<Z>(pub(super) ClientDeadlineLayer<Z>);
 
+#[cfg(feature = "tokio")]
 impl<S, P: StackProtocol, K: Place, Z: Clone> ClientPart<S, P, K> for DeadlinePart<Z> {
     type Service = StackErrorService<DeadlineService<S, ClientDeadlineLayer<Z>>, OfPart<K, P>>;
 
