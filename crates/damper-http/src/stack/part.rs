@@ -7,6 +7,7 @@ use crate::ClientGate;
 use crate::circuit_breaker::CircuitBreakerLayer;
 use crate::completion::{AtHead, WhileBodyLasts};
 use crate::concurrency::ClientConcurrencyLayer;
+#[cfg(feature = "tokio")]
 use crate::deadline::{ClientDeadlineLayer, DeadlineService};
 use crate::telemetry::{ConcurrencyTelemetry, ThrottleTelemetry};
 use crate::throttle::ThrottleLayer;
