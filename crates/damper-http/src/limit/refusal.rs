@@ -114,6 +114,8 @@ impl Limited {
     }
 
     /// Returns the number of the key's tier; `None` if the limit has no tiers.
+    ///
+    /// Logs and the counter of refusals have this number. Gauges of an exporter have the tier's name, if it was given names.
     #[must_use]
     pub fn tier(&self) -> Option<usize> {
         self.tier.map(usize::from)
