@@ -59,8 +59,10 @@ function readLimit(limits, metric, labels, value, counted) {
   const limit = of(limits, labels.limit, () => ({ parts: new Map() }));
   if (metric === "allowed_total" || metric === "refused_total") {
     const name = metric === "allowed_total" ? "allowed" : "refused";
-    limit[name] = counted();
-    limit[`${name}SoFar`] = value;
+    // Refusals are counted by tier, prefix or scope.
+    const rate = counted();
+    limit[name] = rate == null ? limit[name] ?? null : (limit[name] ?? 0) + rate;
+    limit[`${name}SoFar`] = (limit[`${name}SoFar`] ?? 0) + value;
     limit.counted = true;
   } else {
     const { limit: _, ...rest } = labels;
