@@ -112,7 +112,7 @@ impl Tenants {
         for tenant in 0..self.polite + self.greedy {
             events.push(Reverse((self.next_job(tenant, &mut random), Event::Job { tenant })));
         }
-        // Of each third: jobs and served jobs of polite tenants, served calls of greedy ones, calls that reached the server.
+        // Each third counts jobs and served jobs of polite tenants, served calls of greedy ones, and calls that reached the server.
         let mut counts = [[0_u64; 4]; 3];
         let [jobs, served, greedy, reached] = [0, 1, 2, 3];
         while let Some(Reverse((at, event))) = events.pop() {

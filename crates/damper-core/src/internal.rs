@@ -67,7 +67,7 @@ pub use crate::__debug_by_display as debug_by_display;
 /// The formatter's.
 pub fn write_chain(error: &(dyn Error + 'static), f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{error}")?;
-    // Not `source_of`, which finds errors whose messages are those of their wrappers.
+    // `source_of` would also find errors whose messages are those of their wrappers, and write them twice.
     core::iter::successors(error.source(), |&error| error.source()).try_for_each(|source| write!(f, ": {source}"))
 }
 

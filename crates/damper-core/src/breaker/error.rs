@@ -77,7 +77,7 @@ pub(crate) fn source_of<'a>(
     if let Some(wrapped) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
         return Some(wrapped);
     }
-    // As with the error in a box.
+    // The error in the box is the source, because the wrapper's own source skips it.
     #[cfg(feature = "alloc")]
     if let Some(boxed) = error.downcast_ref::<crate::BoxedError>() {
         return Some(boxed.get_ref());

@@ -25,10 +25,8 @@
 //!
 //! A call that ends adds a sample to the bank of the header that it has loaded, even if the header has changed since. A thread
 //! that is stopped between the two may add to a bank that was already taken; the sample then counts in the window after next.
-//! Only the thread that has the claim moves the header to the other bank, and then takes the old bank.
-//!
-//! A sample is one `fetch_add`. The thread that ends a window swaps the sums of the old bank for 0. So each sample is counted once,
-//! late ones included.
+//! Only the thread that has the claim moves the header to the other bank. Then it takes the old bank: it swaps the sums for 0, so
+//! that each sample is counted once.
 
 use super::log2::{FRACTION_BITS, LOG2_BITS, log2_fixed, mean};
 use super::rule::is_another;
