@@ -78,7 +78,8 @@ struct EverySecond(AtomicU32);
 
 impl EverySecond {
     fn is_chosen(&self) -> bool {
-        // The finalizer of MurmurHash3: each bit of the count decides on half of the bits of the result.
+        // The finalizer of MurmurHash3: each bit of the count changes half of the bits of the result.
+        // ORDERING: Relaxed: a count, through which nothing is published.
         let mut bits = self.0.fetch_add(1, Ordering::Relaxed);
         bits = (bits ^ (bits >> 16)).wrapping_mul(0x85EB_CA6B);
         bits = (bits ^ (bits >> 13)).wrapping_mul(0xC2B2_AE35);
