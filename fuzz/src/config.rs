@@ -2,7 +2,7 @@
 
 use arbitrary::Arbitrary;
 use damper::RateLimiter;
-use damper::config::{Format, PacingStrategy, Settings, Sources};
+use damper::config::{Format, Settings, Sources};
 use damper::throttle::Hints;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -222,8 +222,7 @@ fn assert_protects(settings: &Settings) {
         let pacer = layers.pacing.pacer();
         let sleep = pacer.answered(&Hints::REJECTED).expect("a rejected call is repeated");
         let longest = layers.pacing.max_sleep().unwrap_or(DAY);
-        // Up to a tenth more at random, rounded up. The rate of `cubic_rate` has no longest sleep.
-        let is_bounded = sleep <= longest + longest / 10 + Duration::from_micros(1);
-        assert!(is_bounded || layers.pacing.strategy() == PacingStrategy::CubicRate, "{sleep:?} {:?}", layers.pacing);
+        // Up to a tenth more at random, rounded up.
+        assert!(sleep <= longest + longest / 10 + Duration::from_micros(1), "{sleep:?} {:?}", layers.pacing);
     }
 }

@@ -61,9 +61,9 @@
 //!     the limit falls by a tenth. A share that stays the same at half of the limit becomes the usual one.
 //! 11. A latency that falls to less than a quarter at half of the limit is that of another mix of calls, not of a queue.
 //!
-//! [`ProbedGradient`](crate::concurrency::ProbedGradient) has the details. [`Aimd`](crate::concurrency::Aimd),
-//! [`Vegas`](crate::concurrency::Vegas) and [`Gradient2`](crate::concurrency::Gradient2) are alternatives if you already
-//! know these rules.
+//! [`ProbedGradient`](crate::concurrency::ProbedGradient) has the details.
+//! [`concurrency::compared`](crate::concurrency::compared) (feature `compared`) has `Aimd`, `Vegas` and `Gradient2`, the rules of
+//! other libraries, to compare with.
 //!
 //! # Results of a simulation
 //!
@@ -114,7 +114,7 @@
 //!   that became three times slower for good, at a third of its load, recovered after 14 s.
 //! - Calls of very different cost under one limit: the mean moves with their mix. Give each kind a separate limit.
 //! - A service whose latency does not rise under overload, because it refuses calls. Then record
-//!   [`overloaded`](crate::concurrency::BulkheadPermit::overloaded), or use [`Aimd`](crate::concurrency::Aimd).
+//!   [`overloaded`](crate::concurrency::BulkheadPermit::overloaded), or use [`Aimd`](crate::concurrency::compared::Aimd).
 //! - Fairness among clients. A full limit refuses the next call of any client. `Admission` shares slots among tenants.
 //!
 //! # Admission

@@ -11,7 +11,7 @@
 //!
 //! Polite callers get this part of what the best fixed limit gives them, in simulations of 20 workers at three seeds:
 //!
-//! | a minority does | [`ProbedGradient`](crate::concurrency::ProbedGradient) | [`Gradient2`](crate::concurrency::Gradient2) | [`Vegas`](crate::concurrency::Vegas) | [`Aimd`](crate::concurrency::Aimd) |
+//! | a minority does | [`ProbedGradient`](crate::concurrency::ProbedGradient) | [`Gradient2`](crate::concurrency::compared::Gradient2) | [`Vegas`](crate::concurrency::compared::Vegas) | [`Aimd`](crate::concurrency::compared::Aimd) |
 //! |---|---|---|---|---|
 //! | 15 % of the replies are a 503 in 1 ms, at three times the capacity | 0.99 | 0.05 | 0.07 | 0.26 |
 //! | 34 % of the replies are a 503 in 1 ms, at half of the capacity | 0.99 | 0.09 | 0.09 | 0.26 |

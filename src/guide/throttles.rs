@@ -115,7 +115,7 @@
 //! |---|---|
 //! | [`Level`](crate::throttle::Level), the default | a server that says what remains |
 //! | [`RemainingDecrease`](crate::throttle::RemainingDecrease) | the same behaviour as other implementations of the published winner |
-//! | [`ExponentialBackoff`](crate::throttle::ExponentialBackoff) | calls so rare that nothing learned stays true |
+//! | [`ExponentialBackoff`](crate::throttle::compared::ExponentialBackoff) (feature `compared`) | calls so rare that nothing learned stays true |
 //! | none | a caller that handles rejections itself |
 //!
 //! The server pays little for `Level`: each of the 10 clients is rejected once, when it finds the quota used up, and hardly ever after that.

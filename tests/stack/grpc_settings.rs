@@ -79,7 +79,7 @@ async fn all_parts_of_settings_together_pass_every_kind_of_call() {
 async fn pacers_of_settings_learn_from_resource_exhausted() {
     let settings = settings(
         "server.grpc.ratelimit.quota = '1/min burst 1'\n[client.grpc]\nstack = { pacing = true, retry = false }\n\
-         pacing = { quota = '1/min', strategy = 'gradual_decrease' }",
+         pacing = { quota = '1/min', strategy = 'remaining_decrease' }",
     );
     let upstream = Upstream::default();
     let limit = settings.server.grpc.server_stack().unwrap();
@@ -100,7 +100,7 @@ async fn pacers_of_settings_learn_from_resource_exhausted() {
 #[tokio::test]
 async fn a_pacing_layer_of_settings_repeats_a_rejected_stream() {
     let settings = settings(
-        "server.grpc.ratelimit.quota = '20/s burst 1'\n[client.grpc.pacing]\nquota = '20/s'\nstrategy = 'exponential_backoff'",
+        "server.grpc.ratelimit.quota = '20/s burst 1'\n[client.grpc.pacing]\nquota = '20/s'\nstrategy = 'remaining_decrease'",
     );
     let upstream = Upstream::default();
     let limit = settings.server.grpc.server_stack().unwrap();

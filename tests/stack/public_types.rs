@@ -228,9 +228,9 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         LimitBounds: key defaulted,
         LimitBoundsError: key error,
         ProbedGradient: value,
-        Aimd: value,
-        Vegas: value,
-        Gradient2: value,
+        compared::Aimd: value,
+        compared::Vegas: value,
+        compared::Gradient2: value,
         WindowSummary: value,
         WindowPlan: value,
     }
@@ -270,12 +270,12 @@ fn types_of_throttles_have_the_traits_users_expect() {
         Moment: key,
         PacingError: value error,
         NoPacing: key defaulted,
-        ExponentialBackoff: key,
-        GradualDecrease: key,
-        ProportionalDecrease: key,
+        compared::ExponentialBackoff: key,
+        compared::GradualDecrease: key,
+        compared::ProportionalDecrease: key,
         RemainingDecrease: key,
         Level: key,
-        CubicRate: value,
+        compared::CubicRate: value,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::still::still;
 use crate::{Call, Row, rows};
-use damper::throttle::{CubicRate, Hints, Level, Pacer, RemainingDecrease, Strategy};
+use damper::throttle::compared::CubicRate;
+use damper::throttle::{Hints, Level, Pacer, RemainingDecrease, Strategy};
 use damper::{Clock, Quota};
 
 pub(crate) const ROWS: &[Row] = rows![pacer_idle, pacer_call, pacer_rejected, pacer_remaining, pacer_cubic];

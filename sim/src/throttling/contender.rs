@@ -2,10 +2,8 @@
 
 use super::throttle::{Paced, Throttle, Unthrottled};
 use damper::Quota;
-use damper::throttle::{
-    CubicRate, ExponentialBackoff, GradualDecrease, Level, PacingError, ProportionalDecrease, RemainingDecrease,
-    Strategy,
-};
+use damper::throttle::compared::{CubicRate, ExponentialBackoff, GradualDecrease, ProportionalDecrease};
+use damper::throttle::{Level, PacingError, RemainingDecrease, Strategy};
 use std::fmt;
 use std::time::Duration;
 

@@ -7,8 +7,7 @@ use crate::setting::{Choice, choice};
 use damper_core::Quota;
 use damper_core::retry::Budget;
 use damper_core::throttle::{
-    CubicRate, ExponentialBackoff, GradualDecrease, Hints, Level, Moment, NoPacing, PacedRetry, Pacer, PacingError,
-    ProportionalDecrease, RemainingDecrease, Strategy,
+    Hints, Level, Moment, NoPacing, PacedRetry, Pacer, PacingError, RemainingDecrease, Strategy,
 };
 use std::time::Duration;
 
@@ -21,14 +20,6 @@ pub enum PacingStrategy {
     Level,
     /// [`RemainingDecrease`]: rejections multiply the sleep, and successes shorten it by what remains.
     RemainingDecrease,
-    /// [`ProportionalDecrease`]: rejections multiply the sleep, and successes shorten it by a part of it.
-    ProportionalDecrease,
-    /// [`GradualDecrease`]: rejections multiply the sleep, and successes shorten it by the time of a token.
-    GradualDecrease,
-    /// [`ExponentialBackoff`]: only rejected calls sleep.
-    ExponentialBackoff,
-    /// [`CubicRate`]: rejections lower a rate of calls, which then grows along a cubic curve.
-    CubicRate,
     /// [`NoPacing`]: sleeps only as long as the server asks.
     None,
 }
@@ -36,10 +27,6 @@ pub enum PacingStrategy {
 choice! { PacingStrategy {
     "level" => PacingStrategy::Level,
     "remaining_decrease" => PacingStrategy::RemainingDecrease,
-    "proportional_decrease" => PacingStrategy::ProportionalDecrease,
-    "gradual_decrease" => PacingStrategy::GradualDecrease,
-    "exponential_backoff" => PacingStrategy::ExponentialBackoff,
-    "cubic_rate" => PacingStrategy::CubicRate,
     "none" => PacingStrategy::None,
 } }
 
@@ -54,19 +41,19 @@ section! {
         strategy: PacingStrategy = PacingStrategy::Level, PacingStrategy::KIND, Restart;
         /// By what a rejection multiplies the sleep.
         ///
-        /// With `exponential_backoff` and the three strategies whose names end in `decrease`.
+        /// With `remaining_decrease`.
         multiplier: f64 = 1.2, Kind::Number { min: 1.0, max: 10.0 }, Restart;
         /// The divisor of the part that a success takes off the sleep.
         ///
-        /// With `remaining_decrease` and `proportional_decrease`. Unset: the limit of the quota.
+        /// With `remaining_decrease`. Unset: the limit of the quota.
         divisor: Option<u32> = None, Kind::Count { min: 1, max: Kind::MAX_RATE }, Restart;
         /// The sleep before the first call.
         ///
-        /// With `level` and the three strategies whose names end in `decrease`.
+        /// With `level` and `remaining_decrease`.
         initial_sleep: Duration = Duration::ZERO, Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
         /// The longest sleep, unless a server asks for more.
         ///
-        /// Not with `cubic_rate`. Unset: the window of the quota, at least 1s, at most a day.
+        /// Unset: the window of the quota, at least 1s, at most a day.
         max_sleep: Option<Duration> = None, Kind::Duration { min: Duration::from_micros(1), max: DAY }, Restart;
         /// The longest sleep that a server can ask for.
         max_hint: Duration = Duration::from_hours(1), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
@@ -119,17 +106,6 @@ impl PacingSettings {
                 let strategy = RemainingDecrease::new(quota).multiplier(multiplier)?.cap(cap)?.start(start)?;
                 Chosen::RemainingDecrease(divisor.map_or(Ok(strategy), |divisor| strategy.divisor(divisor))?)
             }
-            PacingStrategy::ProportionalDecrease => {
-                let strategy = ProportionalDecrease::new(quota).multiplier(multiplier)?.cap(cap)?.start(start)?;
-                Chosen::ProportionalDecrease(divisor.map_or(Ok(strategy), |divisor| strategy.divisor(divisor))?)
-            }
-            PacingStrategy::GradualDecrease => {
-                Chosen::GradualDecrease(GradualDecrease::new(quota).multiplier(multiplier)?.cap(cap)?.start(start)?)
-            }
-            PacingStrategy::ExponentialBackoff => {
-                Chosen::ExponentialBackoff(ExponentialBackoff::new(quota).multiplier(multiplier)?.cap(cap)?)
-            }
-            PacingStrategy::CubicRate => Chosen::CubicRate(CubicRate::new(quota)),
             PacingStrategy::None => Chosen::None(NoPacing),
         }))
     }
@@ -143,10 +119,6 @@ pub struct ConfiguredStrategy(Chosen);
 enum Chosen {
     Level(Level),
     RemainingDecrease(RemainingDecrease),
-    ProportionalDecrease(ProportionalDecrease),
-    GradualDecrease(GradualDecrease),
-    ExponentialBackoff(ExponentialBackoff),
-    CubicRate(CubicRate),
     None(NoPacing),
 }
 
@@ -156,10 +128,6 @@ impl ConfiguredStrategy {
         match &self.0 {
             Chosen::Level(strategy) => strategy,
             Chosen::RemainingDecrease(strategy) => strategy,
-            Chosen::ProportionalDecrease(strategy) => strategy,
-            Chosen::GradualDecrease(strategy) => strategy,
-            Chosen::ExponentialBackoff(strategy) => strategy,
-            Chosen::CubicRate(strategy) => strategy,
             Chosen::None(strategy) => strategy,
         }
     }

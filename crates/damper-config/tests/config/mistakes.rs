@@ -208,7 +208,7 @@ const BROKEN: [(&str, &[&str]); 43] = [
         "[client.http.pacing]\nquota = '0/s'\nstrategy = 'leveled'\nmultiplier = 0.5\ndivisor = 0\nmax_attempts = 0\nmax_time = '0s'",
         &[
             "app.toml:2:1: client.http.pacing.quota is \"0/s\", it must be a quota such as \"100/s burst 200\", at most 10000000 a second, burst 1 to 10000000",
-            "app.toml:3:1: client.http.pacing.strategy is \"leveled\", it must be one of level, remaining_decrease, proportional_decrease, gradual_decrease, exponential_backoff, cubic_rate, none",
+            "app.toml:3:1: client.http.pacing.strategy is \"leveled\", it must be one of level, remaining_decrease, none",
             "app.toml:4:1: client.http.pacing.multiplier is 0.5, it must be a number from 1 to 10",
             "app.toml:5:1: client.http.pacing.divisor is 0, it must be a whole number from 1 to 10000000",
             "app.toml:6:1: client.http.pacing.max_attempts is 0, it must be a whole number from 1 to 100",

@@ -4,10 +4,7 @@ use damper_config::{Kind, ProblemCause, Settings, Sources};
 use damper_core::Quota;
 use damper_core::breaker::{BreakerConfig, Window};
 use damper_core::retry::{RetryBudgetConfig, Unlimited};
-use damper_core::throttle::{
-    CubicRate, ExponentialBackoff, GradualDecrease, Hints, Level, Moment, NoPacing, PacedRetry, ProportionalDecrease,
-    RemainingDecrease, Strategy,
-};
+use damper_core::throttle::{Hints, Level, Moment, NoPacing, PacedRetry, RemainingDecrease, Strategy};
 use std::time::Duration;
 
 /// Each key at both ends of its range, and beyond them; `None` where there is nothing beyond.
@@ -156,10 +153,6 @@ fn each_strategy_of_pacing_has_the_options_that_were_read() {
     for (name, expected) in [
         ("level", expected!(Level cap(cap) start(start))),
         ("remaining_decrease", expected!(RemainingDecrease cap(cap) start(start) multiplier(3.0) divisor(7))),
-        ("proportional_decrease", expected!(ProportionalDecrease cap(cap) start(start) multiplier(3.0) divisor(7))),
-        ("gradual_decrease", expected!(GradualDecrease cap(cap) start(start) multiplier(3.0))),
-        ("exponential_backoff", expected!(ExponentialBackoff cap(cap) multiplier(3.0))),
-        ("cubic_rate", expected!(CubicRate)),
         ("none", sleeps(&NoPacing)),
     ] {
         assert_eq!(of(&format!("{options}, strategy = '{name}'")), expected, "{name}");
@@ -173,9 +166,6 @@ fn each_strategy_of_pacing_has_the_options_that_were_read() {
     // The defaults are those of the strategies.
     assert_eq!(of("strategy = 'level'"), expected!(Level));
     assert_eq!(of("strategy = 'remaining_decrease'"), expected!(RemainingDecrease));
-    assert_eq!(of("strategy = 'proportional_decrease'"), expected!(ProportionalDecrease));
-    assert_eq!(of("strategy = 'gradual_decrease'"), expected!(GradualDecrease));
-    assert_eq!(of("strategy = 'exponential_backoff'"), expected!(ExponentialBackoff));
 
     let settings =
         Sources::new().toml("app", "client.http.pacing = { max_attempts = 4, max_time = '9s', max_hint = '7s' }");

@@ -256,12 +256,12 @@ async fn attempts_are_paced_only_if_pacing_is_on() {
         client_of(&format!("stack = {{ pacing = {is_on}, retry = false, circuit_breaker = false }}\npacing = {pacing}"))
     };
     let ok = |_| async { StatusCode::OK };
-    let sleeps = "{ strategy = 'gradual_decrease', initial_sleep = '100ms' }";
+    let sleeps = "{ strategy = 'remaining_decrease', initial_sleep = '100ms' }";
     let began = Instant::now();
     Tried::new(&of(true, sleeps).client_stack().unwrap(), ok).call().await.unwrap();
     assert!(began.elapsed() >= Duration::from_millis(90), "{:?}", began.elapsed());
 
-    let too_long = "{ quota = '1/min', strategy = 'gradual_decrease', initial_sleep = '40s' }";
+    let too_long = "{ quota = '1/min', strategy = 'remaining_decrease', initial_sleep = '40s' }";
     let on = Tried::new(&of(true, too_long).client_stack().unwrap(), ok);
     assert_eq!(part(on.call().await), StackPart::Pacing, "the deadline of 30 s does not leave the sleep");
     assert_eq!(on.calls(), 0);
@@ -274,7 +274,7 @@ async fn a_rejection_slows_its_own_host_or_all_of_them() {
     for per_host in [true, false] {
         let text = format!(
             "stack = {{ pacing = true, retry = false }}\n\
-             pacing = {{ quota = '1/min', strategy = 'gradual_decrease', per_host = {per_host} }}"
+             pacing = {{ quota = '1/min', strategy = 'remaining_decrease', per_host = {per_host} }}"
         );
         let stack = client_of(&text).client_stack().unwrap();
         let tried =

@@ -20,6 +20,8 @@ mod adaptive;
 #[cfg(feature = "alloc")]
 mod admission;
 mod bulkhead;
+#[cfg(feature = "compared")]
+pub mod compared;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed;
 #[cfg(feature = "alloc")]
@@ -29,8 +31,8 @@ mod set_queue;
 mod slots;
 
 pub use adaptive::{
-    AdaptiveLimit, Aimd, BoundedRule, Gradient2, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient,
-    Vegas, WindowPlan, WindowSummary,
+    AdaptiveLimit, BoundedRule, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient, WindowPlan,
+    WindowSummary,
 };
 #[cfg(feature = "alloc")]
 pub use admission::{

@@ -30,9 +30,12 @@
 // | `pace_too_slow` | why a paced call was not made |
 // | `keyed_throttle` | `KeyedThrottle`: one throttle per key; its template |
 // | `pacing` | `Pacer`: sleeps before calls; its strategies |
+// | `compared` | strategies of others, to compare with |
 
 mod adaptive_throttle;
 mod call_counts;
+#[cfg(feature = "compared")]
+pub mod compared;
 mod error;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed_throttle;
@@ -48,8 +51,8 @@ pub use error::{MaxRefusedError, MultiplierError, Throttled};
 pub use keyed_throttle::{KeyedThrottle, ThrottleTemplate};
 pub use pace_too_slow::PaceTooSlow;
 pub use pacing::{
-    CubicRate, ExponentialBackoff, GradualDecrease, Hints, Level, Moment, NoPacing, PacedAttempts, PacedFuture,
-    PacedRetry, PacedRun, Pacer, PacingError, ProportionalDecrease, ReadHints, RemainingDecrease, Strategy,
+    Hints, Level, Moment, NoPacing, PacedAttempts, PacedFuture, PacedRetry, PacedRun, Pacer, PacingError, ReadHints,
+    RemainingDecrease, Strategy,
 };
 pub use permit::{ThrottlePermit, ThrottleRef};
 pub use status::ThrottleStatus;

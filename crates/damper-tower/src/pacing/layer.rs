@@ -124,7 +124,7 @@ impl<T, H, M, Z, D> PacingLayer<T, H, M, Z, D> {
     ///
     /// The retries decide when a rejected call is made again: the sleep that the pacer would have taken for it is left out. Each attempt
     /// still sleeps as the pacer says before a call, which is never with
-    /// [`ExponentialBackoff`](damper_core::throttle::ExponentialBackoff) unless the service asked for a time. A call whose deadline has passed
+    /// [`ExponentialBackoff`](damper_core::throttle::compared::ExponentialBackoff) unless the service asked for a time. A call whose deadline has passed
     /// is made if it need not sleep.
     #[must_use]
     pub fn without_retries(self) -> PacingLayer<T, H, PaceOnly, Z, D> {

@@ -116,9 +116,9 @@ impl Contender {
             Self::Aimd => Box::new(Gate::new(Aimd::new())),
             Self::None => Box::new(Gate::new(NoLimit)),
             Self::Fixed(limit) => Box::new(Gate::new(Fixed(limit))),
-            Self::DamperGradient2 => Box::new(Damper::new(concurrency::Gradient2::new(bounds), grain)),
-            Self::DamperVegas => Box::new(Damper::new(concurrency::Vegas::new(bounds), grain)),
-            Self::DamperAimd => Box::new(Damper::new(concurrency::Aimd::new(bounds), grain)),
+            Self::DamperGradient2 => Box::new(Damper::new(concurrency::compared::Gradient2::new(bounds), grain)),
+            Self::DamperVegas => Box::new(Damper::new(concurrency::compared::Vegas::new(bounds), grain)),
+            Self::DamperAimd => Box::new(Damper::new(concurrency::compared::Aimd::new(bounds), grain)),
         }
     }
 }

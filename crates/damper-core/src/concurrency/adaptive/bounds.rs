@@ -91,7 +91,7 @@ impl LimitBounds {
     }
 
     /// Moves a limit into the bounds.
-    pub(super) const fn hold(&self, limit: f64) -> f64 {
+    pub(in crate::concurrency) const fn hold(&self, limit: f64) -> f64 {
         limit.clamp(self.min as f64, self.max as f64)
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn mean(sum: u64, count: u32) -> f64 {
 }
 
 /// Returns 2^x, to 8 digits; 0 below the smallest number, and infinite above the greatest.
-pub(super) fn exp2(x: f64) -> f64 {
+pub(in crate::concurrency) fn exp2(x: f64) -> f64 {
     const BIAS: i32 = 1_023;
     // Comparisons first: a cast saturates, and the sum below would not fit.
     if x >= 1_024.0 {

@@ -6,8 +6,6 @@
 // | `outcome` | `Outcome`: the outcome of a call; how a permit records it |
 // | `rule` | `LimitRule` and `BoundedRule`, the traits of rules; `WindowSummary`, their input; `WindowPlan`, their decision |
 // | `probed_gradient` | `ProbedGradient`, the default rule |
-// | `aimd`, `vegas`, `gradient2` | a rule each |
-// | `unloaded` | `Unloaded`: the latency that `vegas` and `gradient2` compare with |
 // | `sampler` | `Sampler`: measures windows without a lock, and asks the rule; its tests |
 // | `bounds` | `LimitBounds`: the bounds of a limit, and their error |
 // | `log2` | binary logarithms without `std` |
@@ -15,25 +13,18 @@
 // First, so that the documentation begins with how to create a limit.
 mod adaptive_limit;
 
-mod aimd;
 mod bounds;
-mod gradient2;
-mod log2;
+pub(super) mod log2;
 mod outcome;
 mod probed_gradient;
-mod rule;
+pub(super) mod rule;
 pub(super) mod sampler;
-mod unloaded;
-mod vegas;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "compared"))]
 mod tests;
 
 pub use adaptive_limit::AdaptiveLimit;
-pub use aimd::Aimd;
 pub use bounds::{LimitBounds, LimitBoundsError};
-pub use gradient2::Gradient2;
 pub use outcome::Outcome;
 pub use probed_gradient::ProbedGradient;
 pub use rule::{BoundedRule, LimitRule, WindowPlan, WindowSummary};
-pub use vegas::Vegas;

@@ -8,8 +8,7 @@ use core::time::Duration;
 
 /// A rule that sets a concurrency limit by measurements.
 ///
-/// [`ProbedGradient`](super::ProbedGradient), [`Aimd`](super::Aimd), [`Vegas`](super::Vegas),
-/// [`Gradient2`](super::Gradient2), or one of your own.
+/// [`ProbedGradient`](super::ProbedGradient), one of the rules to compare with (feature `compared`), or one of your own.
 ///
 /// A rule is a plain value without a clock. An [`AdaptiveLimit`](super::AdaptiveLimit) measures the calls of one window after
 /// another, asks the rule when a window is over, and carries out the rule's plan. One thread at a time does so, on a copy that
@@ -168,7 +167,7 @@ impl WindowPlan {
     /// Skips the calls in flight if the limit has changed by more than a twentieth.
     ///
     /// They began under the old limit.
-    pub(super) fn after(mut self, old_limit: f64, new_limit: f64, in_flight: u32) -> Self {
+    pub(in crate::concurrency) fn after(mut self, old_limit: f64, new_limit: f64, in_flight: u32) -> Self {
         if is_another(old_limit, new_limit) {
             self.skip = in_flight;
         }
@@ -179,13 +178,13 @@ impl WindowPlan {
 /// Returns whether the new limit differs from the old one by more than a twentieth.
 ///
 /// Calls that began under the old limit then say nothing about the new one.
-pub(super) fn is_another(old_limit: f64, new_limit: f64) -> bool {
+pub(in crate::concurrency) fn is_another(old_limit: f64, new_limit: f64) -> bool {
     let changed = if new_limit > old_limit { new_limit - old_limit } else { old_limit - new_limit };
     changed > old_limit / 20.0
 }
 
 /// Returns the latency with this binary logarithm in microseconds.
-pub(super) fn latency_of(log2_micros: f64) -> Duration {
+pub(in crate::concurrency) fn latency_of(log2_micros: f64) -> Duration {
     let nanos = exp2(log2_micros) * 1_000.0;
     // The cast saturates.
     Duration::from_nanos(nanos as u64)

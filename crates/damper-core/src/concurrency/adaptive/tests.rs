@@ -1,6 +1,7 @@
 //! Tests of the rules, window by window.
 
-use super::{Aimd, BoundedRule, Gradient2, LimitBounds, LimitRule, ProbedGradient, Vegas, WindowPlan, WindowSummary};
+use super::{BoundedRule, LimitBounds, LimitRule, ProbedGradient, WindowPlan, WindowSummary};
+use crate::concurrency::compared::{Aimd, Gradient2, Vegas};
 use core::time::Duration;
 use std::vec::Vec;
 

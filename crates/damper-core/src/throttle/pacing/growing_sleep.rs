@@ -1,7 +1,7 @@
 //! The sleep of the strategies that grow it at a rejection.
 
-use super::PacingError;
 use super::length::Length;
+use super::{Hints, Moment, PacingError};
 use crate::quota::Quota;
 use core::time::Duration;
 
@@ -11,23 +11,23 @@ const DEFAULT_MULTIPLIER: u64 = 1_200;
 /// The quota's shortest sleep, and the options of its growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(super) struct GrowingSleep {
+pub(in crate::throttle) struct GrowingSleep {
     /// The time in which the quota brings one token.
     per_token: Length,
-    pub(super) start: Length,
-    pub(super) cap: Length,
+    pub(in crate::throttle) start: Length,
+    pub(in crate::throttle) cap: Length,
     /// The multiplier, in thousandths.
-    pub(super) multiplier: u64,
+    pub(in crate::throttle) multiplier: u64,
 }
 
 impl GrowingSleep {
-    pub(super) const fn new(quota: &Quota) -> Self {
+    pub(in crate::throttle) const fn new(quota: &Quota) -> Self {
         let cap = default_cap(quota);
         let per_token = Length::per_token(quota).at_most(cap);
         Self { per_token, start: Length::ZERO, cap, multiplier: DEFAULT_MULTIPLIER }
     }
 
-    pub(super) const fn with_multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
+    pub(in crate::throttle) const fn with_multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
         if multiplier >= 1.0 && multiplier <= 10.0 {
             self.multiplier = (multiplier * 1_000.0 + 0.5) as u64;
             Ok(self)
@@ -36,7 +36,7 @@ impl GrowingSleep {
         }
     }
 
-    pub(super) const fn with_cap(mut self, cap: Duration) -> Result<Self, PacingError> {
+    pub(in crate::throttle) const fn with_cap(mut self, cap: Duration) -> Result<Self, PacingError> {
         match capped(cap, self.start) {
             Ok(cap) => {
                 self.cap = cap;
@@ -46,7 +46,7 @@ impl GrowingSleep {
         }
     }
 
-    pub(super) const fn with_start(mut self, start: Duration) -> Result<Self, PacingError> {
+    pub(in crate::throttle) const fn with_start(mut self, start: Duration) -> Result<Self, PacingError> {
         let length = Length::of(start);
         if length.0 > self.cap.0 {
             return Err(PacingError::Start { start, cap: self.cap.duration() });
@@ -55,13 +55,42 @@ impl GrowingSleep {
         Ok(self)
     }
 
+    /// Returns the default divisor of a decrease: the limit of the quota, at least 1.
+    pub(in crate::throttle) const fn default_divisor(quota: &Quota) -> u32 {
+        if quota.limit() == 0 { 1 } else { quota.limit() }
+    }
+
+    /// Returns the sleep before a call, with jitter.
+    pub(in crate::throttle) fn before_call(&self, learned: u64, moment: Moment) -> Duration {
+        self.of_word(learned).jittered(moment.random).duration()
+    }
+
+    /// Learns from a response, and returns the sleep before a retry.
+    ///
+    /// A success shortens the sleep by what `decrease` returns of it.
+    pub(in crate::throttle) fn answered(
+        &self,
+        learned: &mut u64,
+        hints: &Hints,
+        moment: Moment,
+        decrease: impl FnOnce(Length) -> Length,
+    ) -> Duration {
+        if hints.is_rejected() {
+            return self.rejected(learned).jittered(moment.random).duration();
+        }
+        let sleep = self.of_word(*learned);
+        // By at least the smallest unit, so that the sleep ends at zero.
+        *learned = Self::word(sleep.minus(decrease(sleep).at_least(Length(1))));
+        Duration::ZERO
+    }
+
     /// Returns the shortest sleep: the time of a token, at most the cap.
-    pub(super) const fn min_sleep(&self) -> Length {
+    pub(in crate::throttle) const fn min_sleep(&self) -> Length {
         self.per_token.at_most(self.cap)
     }
 
     /// Returns the sleep of a word. The word 0 is that of a pacer without responses.
-    pub(super) const fn of_word(&self, word: u64) -> Length {
+    pub(in crate::throttle) const fn of_word(&self, word: u64) -> Length {
         match word {
             0 => self.start,
             word => Length(word - 1),
@@ -69,22 +98,17 @@ impl GrowingSleep {
     }
 
     /// Returns the word of a sleep.
-    pub(super) const fn word(sleep: Length) -> u64 {
+    pub(in crate::throttle) const fn word(sleep: Length) -> u64 {
         sleep.0 + 1
     }
 
     /// Grows the sleep at a rejection: adds the shortest sleep, and then multiplies the sum.
     ///
     /// The sum is slept before the multiplication. Returns the sleep before the retry, without jitter.
-    pub(super) const fn rejected(&self, learned: &mut u64) -> Length {
+    const fn rejected(&self, learned: &mut u64) -> Length {
         let sleep = self.of_word(*learned).plus(self.min_sleep()).at_most(self.cap);
         *learned = Self::word(sleep.thousandths(self.multiplier).at_most(self.cap));
         sleep
-    }
-
-    /// Shortens the sleep by `decrease`, and by at least the smallest unit, so that it ends at zero.
-    pub(super) const fn accepted(&self, learned: &mut u64, decrease: Length) {
-        *learned = Self::word(self.of_word(*learned).minus(decrease.at_least(Length(1))));
     }
 }
 
@@ -104,3 +128,82 @@ pub(super) const fn capped(cap: Duration, start: Length) -> Result<Length, Pacin
     }
     Ok(length)
 }
+
+/// The options of every strategy with a [`GrowingSleep`] as its `sleep`.
+macro_rules! sleep_options {
+    () => {
+        /// Sets the factor by which a rejection multiplies the sleep, rounded to thousandths; 1.0 to 10.0.
+        ///
+        /// Default: 1.2.
+        ///
+        /// # Errors
+        ///
+        /// [`PacingError::Multiplier`] if it is out of range.
+        pub const fn multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
+            match self.sleep.with_multiplier(multiplier) {
+                Ok(sleep) => {
+                    self.sleep = sleep;
+                    Ok(self)
+                }
+                Err(error) => Err(error),
+            }
+        }
+
+        /// Sets the longest sleep, before jitter; 1 µs to 1 day.
+        ///
+        /// Default: the window of the quota, at least a second and at most a day.
+        ///
+        /// # Errors
+        ///
+        /// [`PacingError::Cap`] if it is out of range, [`PacingError::Start`] if it is below the start.
+        pub const fn cap(mut self, longest: Duration) -> Result<Self, PacingError> {
+            match self.sleep.with_cap(longest) {
+                Ok(sleep) => {
+                    self.sleep = sleep;
+                    Ok(self)
+                }
+                Err(error) => Err(error),
+            }
+        }
+    };
+}
+
+/// The option of strategies that sleep before the first call.
+macro_rules! start_option {
+    () => {
+        /// Sets the sleep before the first call; at most the [cap](Self::cap). Default: none.
+        ///
+        /// # Errors
+        ///
+        /// [`PacingError::Start`] if it is longer than the cap.
+        pub const fn start(mut self, sleep: Duration) -> Result<Self, PacingError> {
+            match self.sleep.with_start(sleep) {
+                Ok(sleep) => {
+                    self.sleep = sleep;
+                    Ok(self)
+                }
+                Err(error) => Err(error),
+            }
+        }
+    };
+}
+
+/// The option of strategies whose successes take a part off the sleep.
+macro_rules! divisor_option {
+    () => {
+        /// Sets the divisor of the decrease; at least 1. Default: the limit of the quota.
+        ///
+        /// # Errors
+        ///
+        /// [`PacingError::Divisor`] if it is 0.
+        pub const fn divisor(mut self, divisor: u32) -> Result<Self, PacingError> {
+            if divisor == 0 {
+                return Err(PacingError::Divisor);
+            }
+            self.divisor = divisor;
+            Ok(self)
+        }
+    };
+}
+
+pub(in crate::throttle) use {divisor_option, sleep_options, start_option};

@@ -1,6 +1,6 @@
 //! Exponential increase, decrease in proportion to the remaining calls.
 
-use super::growing_sleep::GrowingSleep;
+use super::growing_sleep::{GrowingSleep, divisor_option, sleep_options, start_option};
 use super::{Hints, Moment, PacingError, Strategy};
 use crate::quota::Quota;
 use core::time::Duration;
@@ -22,84 +22,21 @@ impl RemainingDecrease {
     /// Creates the strategy for a service with this limit.
     #[must_use]
     pub const fn new(quota: Quota) -> Self {
-        let divisor = if quota.limit() == 0 { 1 } else { quota.limit() };
-        Self { sleep: GrowingSleep::new(&quota), divisor }
+        Self { sleep: GrowingSleep::new(&quota), divisor: GrowingSleep::default_divisor(&quota) }
     }
 
-    /// Sets the factor by which a rejection multiplies the sleep, rounded to thousandths; 1.0 to 10.0.
-    ///
-    /// Default: 1.2.
-    ///
-    /// # Errors
-    ///
-    /// [`PacingError::Multiplier`] if it is out of range.
-    pub const fn multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
-        match self.sleep.with_multiplier(multiplier) {
-            Ok(sleep) => {
-                self.sleep = sleep;
-                Ok(self)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Sets the longest sleep, before jitter; 1 µs to 1 day.
-    ///
-    /// Default: the window of the quota, at least a second and at most a day.
-    ///
-    /// # Errors
-    ///
-    /// [`PacingError::Cap`] if it is out of range, [`PacingError::Start`] if it is below the start.
-    pub const fn cap(mut self, longest: Duration) -> Result<Self, PacingError> {
-        match self.sleep.with_cap(longest) {
-            Ok(sleep) => {
-                self.sleep = sleep;
-                Ok(self)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Sets the sleep before the first call; at most the [cap](Self::cap). Default: none.
-    ///
-    /// # Errors
-    ///
-    /// [`PacingError::Start`] if it is longer than the cap.
-    pub const fn start(mut self, sleep: Duration) -> Result<Self, PacingError> {
-        match self.sleep.with_start(sleep) {
-            Ok(sleep) => {
-                self.sleep = sleep;
-                Ok(self)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Sets the divisor of the decrease; at least 1. Default: the limit of the quota.
-    ///
-    /// # Errors
-    ///
-    /// [`PacingError::Divisor`] if it is 0.
-    pub const fn divisor(mut self, divisor: u32) -> Result<Self, PacingError> {
-        if divisor == 0 {
-            return Err(PacingError::Divisor);
-        }
-        self.divisor = divisor;
-        Ok(self)
-    }
+    sleep_options!();
+    start_option!();
+    divisor_option!();
 }
 
 impl Strategy for RemainingDecrease {
     fn before_call(&self, learned: u64, moment: Moment) -> Duration {
-        self.sleep.of_word(learned).jittered(moment.random).duration()
+        self.sleep.before_call(learned, moment)
     }
 
     fn answered(&self, learned: &mut u64, hints: &Hints, moment: Moment) -> Duration {
-        if hints.is_rejected() {
-            return self.sleep.rejected(learned).jittered(moment.random).duration();
-        }
         let remaining = hints.remaining.unwrap_or(1);
-        self.sleep.accepted(learned, self.sleep.of_word(*learned).part(remaining, self.divisor.into()));
-        Duration::ZERO
+        self.sleep.answered(learned, hints, moment, |sleep| sleep.part(remaining, self.divisor.into()))
     }
 }

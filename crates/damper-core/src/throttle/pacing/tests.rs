@@ -1,10 +1,8 @@
 //! Tests of the strategies against slow, obvious models in floating point, and against worked numbers.
 
-use super::{
-    CubicRate, ExponentialBackoff, GradualDecrease, Hints, Level, Moment, NoPacing, Pacer, PacingError,
-    ProportionalDecrease, RemainingDecrease, Strategy,
-};
+use super::{Hints, Level, Moment, NoPacing, Pacer, PacingError, RemainingDecrease, Strategy};
 use crate::quota::Quota;
+use crate::throttle::compared::{CubicRate, ExponentialBackoff, GradualDecrease, ProportionalDecrease};
 use core::time::Duration;
 use proptest::prelude::*;
 use proptest::strategy::Strategy as Generator;

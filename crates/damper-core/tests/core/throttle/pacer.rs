@@ -1,10 +1,9 @@
 //! Pacers: the sleeps of calls, the learning from responses, and the end of calls.
 
 use damper::retry::{Budget, GaveUp};
-use damper::throttle::{
-    CubicRate, ExponentialBackoff, GradualDecrease, Hints, Level, Moment, NoPacing, PaceTooSlow, PacedRetry, Pacer,
-    ProportionalDecrease, RemainingDecrease, Strategy,
-};
+#[cfg(feature = "compared")]
+use damper::throttle::compared::{CubicRate, ExponentialBackoff, GradualDecrease, ProportionalDecrease};
+use damper::throttle::{Hints, Level, Moment, NoPacing, PaceTooSlow, PacedRetry, Pacer, RemainingDecrease, Strategy};
 #[cfg(feature = "std")]
 use damper::{Deadline, RetryBudget};
 use damper::{ManualClock, Quota, RetryError};
@@ -68,7 +67,6 @@ fn answer_that_neither_accepts_nor_rejects_teaches_nothing() {
         pacer.answered(&Hints::ACCEPTED.remaining(Some(4_000)));
         assert_ne!(pacer.peek(), before);
     }
-    assert_unchanged(GradualDecrease::new(QUOTA));
     assert_unchanged(RemainingDecrease::new(QUOTA));
     assert_unchanged(Level::new(QUOTA));
 }
@@ -193,6 +191,7 @@ fn sleep_that_took_too_long_is_followed_by_no_attempt() {
 /// Calls that would sleep for too long take no places from the others.
 ///
 /// There are forty calls a second, far more than the rate.
+#[cfg(feature = "compared")]
 #[test]
 fn refused_calls_leave_the_rate_of_a_schedule_as_it_is() {
     let clock = ManualClock::new();
@@ -544,6 +543,7 @@ fn threads_share_what_is_learned() {
 fn pacers_are_shared_by_threads() {
     fn shared<T: Send + Sync + std::fmt::Debug>(_: &T) {}
     shared(&pacer(Level::new(QUOTA), &ManualClock::new()));
+    #[cfg(feature = "compared")]
     shared(&pacer(CubicRate::new(QUOTA), &ManualClock::new()));
 }
 
@@ -579,12 +579,15 @@ fn every_strategy_gets_through() {
         println!("{:?}: {rejected} rejected", pacer.strategy());
     }
     let quota = Quota::per_minute(60).burst(5);
-    gets_through(ExponentialBackoff::new(quota));
-    gets_through(GradualDecrease::new(quota));
-    gets_through(ProportionalDecrease::new(quota));
     gets_through(RemainingDecrease::new(quota));
     gets_through(Level::new(quota));
-    gets_through(CubicRate::new(quota));
+    #[cfg(feature = "compared")]
+    {
+        gets_through(ExponentialBackoff::new(quota));
+        gets_through(GradualDecrease::new(quota));
+        gets_through(ProportionalDecrease::new(quota));
+        gets_through(CubicRate::new(quota));
+    }
 }
 
 #[cfg(feature = "tokio")]

@@ -1,9 +1,9 @@
 //! Vegas: the queue that the latency implies, held between two bounds.
 
-use super::log2::exp2;
-use super::rule::latency_of;
 use super::unloaded::Unloaded;
-use super::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
+use crate::concurrency::adaptive::log2::exp2;
+use crate::concurrency::adaptive::rule::latency_of;
+use crate::concurrency::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
 use core::time::Duration;
 
 /// The queue up to which the limit grows fast, in units of log10 of the limit.

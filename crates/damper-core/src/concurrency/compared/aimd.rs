@@ -1,6 +1,6 @@
 //! Additive increase, multiplicative decrease.
 
-use super::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
+use crate::concurrency::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
 
 /// The factor on the limit after a window in which calls were overloaded.
 const DECREASE: f64 = 0.9;

@@ -1,9 +1,9 @@
 //! Gradient2: the ratio of two latencies, and room for a queue.
 
-use super::log2::exp2;
-use super::rule::latency_of;
 use super::unloaded::Unloaded;
-use super::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
+use crate::concurrency::adaptive::log2::exp2;
+use crate::concurrency::adaptive::rule::latency_of;
+use crate::concurrency::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
 use core::time::Duration;
 
 /// The factor by which calls may be slower than the unloaded service, as a logarithm: 1.5.

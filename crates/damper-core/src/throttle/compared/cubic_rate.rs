@@ -1,9 +1,9 @@
 //! AWS's cubic send rate.
 
-use super::length::Length;
-use super::{Hints, Moment, Strategy};
 use crate::quota::Quota;
 use crate::sync::Field;
+use crate::throttle::pacing::length::Length;
+use crate::throttle::pacing::{Hints, Moment, Strategy};
 use core::time::Duration;
 
 /// The fields of the `learned` word.
@@ -85,7 +85,7 @@ impl CubicRate {
     #[must_use]
     pub const fn new(quota: Quota) -> Self {
         let per_token = Length::per_token(&quota);
-        let rate = Length::of(Duration::from_secs(1)).ratio(per_token);
+        let rate = ratio(Length::of(Duration::from_secs(1)), per_token);
         let room = per_token.micros().saturating_mul(BUCKET_CALLS);
         let bucket = if room == 0 {
             1
@@ -215,6 +215,12 @@ fn cbrt(x: f64) -> f64 {
         rounds += 1;
     }
     root
+}
+
+/// Returns how often `part` is in a length; a part of 0 counts as the smallest unit.
+#[expect(clippy::cast_precision_loss, reason = "a ratio of 53 bits")]
+const fn ratio(length: Length, part: Length) -> f64 {
+    length.0 as f64 / if part.0 == 0 { 1 } else { part.0 } as f64
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The latency of the unloaded service, never measured under load, for rules that compare with it.
 
-use super::{WindowPlan, WindowSummary};
+use crate::concurrency::{WindowPlan, WindowSummary};
 
 /// The number of full windows without learning after which one is measured at a third of the limit.
 const FULL_WINDOWS: u32 = 30;
