@@ -6,7 +6,7 @@ use crate::CallError;
 #[cfg(feature = "alloc")]
 use crate::concurrency::AcquirePermit;
 #[cfg(feature = "alloc")]
-use crate::concurrency::bulkhead::patience::Patience;
+use crate::concurrency::bulkhead::Patience;
 #[cfg(feature = "alloc")]
 use crate::concurrency::bulkhead::permit::sealed::Entry;
 use crate::concurrency::bulkhead::permit::sealed::{Learning, Slotted};

@@ -1,7 +1,7 @@
 //! One call's way through the queue of a set, in steps.
 
 use super::QueuedSetRef;
-use super::queue::sealed::QueuedSet;
+use super::sealed::QueuedSet;
 use super::{SetAcquire, SetQueueRefusal};
 use crate::concurrency::LimitSetRefusal;
 use crate::concurrency::queue::{Expiry, Place};
