@@ -1,11 +1,10 @@
 //! A breaker for every key.
 
-use super::claim::Claim;
 use super::run::ClassifyFn;
 use super::{BreakerConfig, CallError, CircuitBreaker, OnStateChange, Run, SetConfigError, StateChange, Verdict};
 use crate::capacity::CapacityError;
 use crate::store::{Evictable, Keyed, Template};
-use crate::sync::{AtomicBool, Guarded};
+use crate::sync::{AtomicBool, Claim, Guarded};
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;

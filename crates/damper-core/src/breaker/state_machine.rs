@@ -3,7 +3,7 @@
 use super::state_word::{Phase, Probes, Snapshot, Word};
 use super::{CircuitOpen, State};
 
-/// The settings of a breaker, in the units of its word.
+/// The settings of a breaker, in the units of its word, and the rules that follow from them.
 pub(crate) trait Settings: Copy {
     type Word: Word;
 
@@ -30,41 +30,7 @@ pub(crate) trait Settings: Copy {
     fn half_open_until(self, now: Self::Now) -> u32;
     /// Returns whether this half-open state is over.
     fn is_half_open_over(self, current: SnapshotOf<Self>, now: Self::Now) -> bool;
-}
 
-/// The limits on the number of probes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ProbeLimits {
-    pub(crate) most_in_flight: u32,
-    pub(crate) successes_to_close: u32,
-}
-
-impl ProbeLimits {
-    /// Returns the most probes that a decision can need.
-    #[inline]
-    fn decisive(self) -> u32 {
-        self.most_in_flight.max(self.successes_to_close)
-    }
-}
-
-/// The state of a breaker with these settings.
-pub(crate) type SnapshotOf<S> = Snapshot<<S as Settings>::Word>;
-
-/// The decision on a call that asks for admission.
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub(crate) enum CallDecision<S: Settings> {
-    /// The call passes, and nothing changes.
-    Pass,
-    /// The call passes as a probe, with this next snapshot.
-    Probe(SnapshotOf<S>),
-    Refuse(CircuitOpen),
-    /// The breaker has been half-open for too long, and opens again, with this next snapshot.
-    HalfOpenTooLong(SnapshotOf<S>),
-}
-
-/// The rules, for settings of either width.
-pub(crate) trait StateMachine: Settings {
     /// Decides about a call at `now`, which is read only where it matters.
     #[inline]
     fn admit(
@@ -246,4 +212,33 @@ pub(crate) trait StateMachine: Settings {
     }
 }
 
-impl<S: Settings> StateMachine for S {}
+/// The limits on the number of probes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProbeLimits {
+    pub(crate) most_in_flight: u32,
+    pub(crate) successes_to_close: u32,
+}
+
+impl ProbeLimits {
+    /// Returns the most probes that a decision can need.
+    #[inline]
+    fn decisive(self) -> u32 {
+        self.most_in_flight.max(self.successes_to_close)
+    }
+}
+
+/// The state of a breaker with these settings.
+pub(crate) type SnapshotOf<S> = Snapshot<<S as Settings>::Word>;
+
+/// The decision on a call that asks for admission.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(crate) enum CallDecision<S: Settings> {
+    /// The call passes, and nothing changes.
+    Pass,
+    /// The call passes as a probe, with this next snapshot.
+    Probe(SnapshotOf<S>),
+    Refuse(CircuitOpen),
+    /// The breaker has been half-open for too long, and opens again, with this next snapshot.
+    HalfOpenTooLong(SnapshotOf<S>),
+}

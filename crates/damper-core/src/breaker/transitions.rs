@@ -1,6 +1,6 @@
 //! The changes of a breaker's word, by compare-and-swap.
 
-use super::state_machine::{CallDecision, Settings, StateMachine};
+use super::state_machine::{CallDecision, Settings};
 use super::state_word::{Generation, Phase, Snapshot, StateWord, Word};
 use super::{Cause, CircuitOpen, State};
 use crate::sync::SpinWait;
