@@ -1,4 +1,6 @@
 //! The circuit breaker: its constructors, and the way of a call through it.
+//!
+//! It is one long file, so that a reader follows a call without leaving it until the state changes.
 
 use super::breaker_state::BreakerState;
 use super::live_settings::LiveSettings;
@@ -56,7 +58,9 @@ pub struct CircuitBreaker<C = DefaultClock, L = ()> {
     pub(super) settings: LiveSettings,
     pub(super) window: OutcomeWindow,
     pub(super) changes: ChangeRecord,
-    /// Counts how often the breaker became open or forced open. It stands here, where it takes no room of its own.
+    /// Counts how often the breaker became open or forced open.
+    ///
+    /// It stands here, where it takes no room of its own.
     pub(super) openings: AtomicU32,
     /// Whether calls pass even where the breaker would refuse them.
     pub(super) is_metrics_only: AtomicBool,
@@ -328,7 +332,7 @@ pub(crate) fn guarded_call<B: Breaker, T, E>(
     let result = call();
     let verdict = classify(&result);
     core::mem::forget(guard);
-    // In each arm, so that the variant of the result is not checked twice.
+    // Each arm records the verdict, so that the variant of the result is not checked twice.
     match result {
         Ok(value) => {
             breaker.record(ticket, verdict);
@@ -355,7 +359,7 @@ impl<F: FnMut()> Drop for OnUnwind<F> {
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(super) generation: Generation,
-    /// In microseconds; [`UNTIMED`] if calls were not timed then.
+    /// The start of the call in microseconds; [`UNTIMED`] if calls were not timed then.
     pub(super) began: u64,
 }
 
@@ -486,7 +490,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     ///
     /// Returns `false` if the failure would change the state, or if another thread intervened.
     ///
-    /// Called before [`failed_slow`](Self::failed_slow), because such a failure needs neither its registers nor a loop.
+    /// A failure is counted here before [`failed_slow`](Self::failed_slow) is tried, which needs more registers and a loop.
     #[inline]
     fn counts_failure(&self, generation: Generation) -> bool {
         let settings = self.settings();
@@ -576,7 +580,7 @@ impl<C: Clock, L: OnStateChange> Transitions for CircuitBreaker<C, L> {
         if to == State::HalfOpen {
             self.state.record_half_open(new.generation(), now);
         }
-        // Before the listener, which may ask for it.
+        // The change is recorded before the listener is called, which may ask for it.
         self.changes.record(change, now);
         if matches!(to, State::Open | State::ForcedOpen) {
             // ORDERING: Relaxed: a count, through which nothing is published.

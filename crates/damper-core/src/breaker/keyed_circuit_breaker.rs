@@ -230,7 +230,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
 impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCircuitBreaker<K, C, S, L> {
     /// Changes the configuration of all present and future breakers while they are in use.
     ///
-    /// As [`CircuitBreaker::set_config`].
+    /// It works like [`CircuitBreaker::set_config`].
     ///
     /// A breaker that was configured individually gets this configuration too, unless another thread is changing it at that
     /// moment: then it keeps that thread's. The breakers change one after the other, and all have changed when it returns. If the
@@ -262,7 +262,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
         Ok(())
     }
 
-    /// Makes one call if the breaker of this key lets it pass; `Err` is a failure. As [`CircuitBreaker::call`].
+    /// Makes one call if the breaker of this key lets it pass. `Err` is a failure.
+    ///
+    /// It works like [`CircuitBreaker::call`].
     ///
     /// # Errors
     ///
@@ -278,7 +280,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
 
     /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned.
     ///
-    /// As [`CircuitBreaker::call_with`].
+    /// It works like [`CircuitBreaker::call_with`].
     ///
     /// # Errors
     ///
@@ -300,7 +302,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
 
     /// Awaits a future if the breaker of this key lets it pass; `Err` is a failure.
     ///
-    /// As [`CircuitBreaker::run`], but the future borrows nothing.
+    /// It works like [`CircuitBreaker::run`], but the future borrows nothing.
     ///
     /// # Errors
     ///
@@ -316,7 +318,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
 
     /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned.
     ///
-    /// As [`CircuitBreaker::run_with`], but the future borrows nothing.
+    /// It works like [`CircuitBreaker::run_with`], but the future borrows nothing.
     ///
     /// # Errors
     ///

@@ -14,7 +14,9 @@ pub trait BreakerRef: Deref<Target: Breaker> {}
 
 impl<B: Deref<Target: Breaker>> BreakerRef for B {}
 
-/// Admits calls and records their outcomes. No other crate can name it, so all breakers are damper's own.
+/// Admits calls and records their outcomes.
+///
+/// No other crate can name this trait, so all breakers are damper's own.
 pub trait Breaker: fmt::Debug {
     /// Identifies an admitted call.
     type Ticket: Copy + Send + Sync + Unpin + 'static;

@@ -12,7 +12,9 @@ use crate::time::Clock;
 use core::time::Duration;
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
-    /// Records the outcome of a call of the closed state in the window, and trips if a rate is reached.
+    /// Records the outcome of a call in the window, and trips if a rate is reached.
+    ///
+    /// The outcomes of calls in other states than closed or disabled are discarded.
     #[inline]
     pub(super) fn record_in_window(&self, Ticket { generation, began }: Ticket, failed: bool, retry_after: Duration) {
         if self.closed_generation() != Ok(generation) && !self.is_disabled(generation) {
@@ -29,7 +31,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         self.judge(generation, settings, counts, retry_after);
     }
 
-    /// As [`record_in_window`](Self::record_in_window), under settings that time calls.
+    /// Records a timed outcome in the window, and trips if a rate is reached.
     #[inline]
     fn record_timed(
         &self,

@@ -16,7 +16,7 @@ pub(crate) trait Settings: Copy {
     /// Returns how many consecutive failures trip the breaker; `None` if they do not.
     fn failure_threshold(self) -> Option<u32>;
     fn probe_limits(self) -> ProbeLimits;
-    /// In percent; `None` if any failure of a probe opens the breaker again.
+    /// Returns the percentage of probes that must fail to open the breaker again; `None` if any failure does.
     fn probe_failure_rate(self) -> Option<u32>;
 
     /// Returns when a cooldown ends that begins at `now`, after `reopens` reopenings.
@@ -64,8 +64,8 @@ pub(crate) trait Settings: Copy {
                         ));
                     }
                 }
-                // Not more in flight than allowed, nor more than can still be needed. If none is in flight, one is needed: the
-                // earlier probes may be decisive under the settings now in force, although they were not under those before.
+                // No more probes are in flight than allowed, or than can still be needed. If none is in flight, one is needed:
+                // the earlier probes may be decisive under the settings now in force, although they were not under those before.
                 if probes.in_flight < self.probe_limits().most_in_flight
                     && (probes.in_flight == 0
                         || probes.in_flight + probes.succeeded + probes.failed < self.probe_limits().decisive())
@@ -94,12 +94,12 @@ pub(crate) trait Settings: Copy {
         }
     }
 
-    /// Closes the breaker if enough probes succeeded.
+    /// Returns the snapshot with these probes, which is closed if enough of them succeeded.
     #[inline]
     fn after_probe(self, current: SnapshotOf<Self>, probes: Probes) -> SnapshotOf<Self> {
         let is_enough = match self.probe_failure_rate() {
             None => probes.succeeded >= self.probe_limits().successes_to_close,
-            // Even if all remaining probes failed.
+            // The rate is out of reach, even if all remaining probes failed.
             Some(rate) => {
                 self.probe_limits().decisive().saturating_sub(probes.succeeded) * 100
                     < rate * self.probe_limits().decisive()
@@ -159,7 +159,9 @@ pub(crate) trait Settings: Copy {
         self.opened(current, reopens, now(), request)
     }
 
-    /// Returns the open state after `reopens` reopenings. Out of line, to exist only once.
+    /// Returns the open state after `reopens` reopenings.
+    ///
+    /// It is out of line, so that its code exists once.
     #[inline(never)]
     fn opened(
         self,

@@ -2,9 +2,9 @@
 
 use super::{AtomicBool, Ordering};
 
-/// A right that one thread at a time holds: to change the settings of a breaker, or to end the window of a limit.
+/// A right that one thread at a time holds.
 ///
-/// No thread waits for it. Dropping it releases it, also when a panic unwinds.
+/// It is the right to change the settings of a breaker, or to end the window of an adaptive limit. No thread waits for it. Dropping it releases it, also when a panic unwinds.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Claim<'a>(&'a AtomicBool);
