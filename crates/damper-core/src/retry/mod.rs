@@ -72,7 +72,7 @@ const THROTTLED_BASE: Duration = Duration::from_secs(1);
 ///
 /// It makes a limited number of attempts, spaced by a [`Backoff`], within a [budget](Budget) and a [`Deadline`].
 ///
-/// Give it a [`RetryBudget`](RetryBudget) that all calls to a server share. Without one, three attempts per call
+/// Give it a [`RetryBudget`] that all calls to a server share. Without one, three attempts per call
 /// triple the load on a server that fails under its load.
 ///
 /// A server's `Retry-After` is honoured and spread out. A refusal by damper itself (an open breaker, a limit, a
