@@ -24,7 +24,7 @@ pub use reader::DecisionReader;
 use crate::sync::{AtomicU64, LazyWords, Ordering, const_unless_loom};
 use crate::time::{Clock, DefaultClock};
 use core::fmt;
-use entry::{Entry, Found, NEVER_WRITTEN, WORDS};
+use entry::{Entry, NEVER_WRITTEN, Readout, WORDS};
 use time_unit::LazyTimeUnit;
 
 /// The most entries: 2^24, in 384 MiB.
@@ -243,8 +243,8 @@ impl<C: Clock> DecisionLog<C> {
     }
 
     /// Reads the decision of this number.
-    fn read(&self, number: u64) -> Found<Decision> {
-        let Some(words) = self.words(number) else { return Found::Unfinished };
+    fn read(&self, number: u64) -> Readout<Decision> {
+        let Some(words) = self.words(number) else { return Readout::Unfinished };
         entry::read(words, self.lap(number)).map(|Entry { units, key, cost, answer }| {
             let at = self.unit.duration(units, &self.clock);
             Decision { at, key, cost, answer }

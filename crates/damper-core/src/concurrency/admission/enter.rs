@@ -2,7 +2,7 @@
 
 use super::classes::Classes;
 use super::permit::sealed::Admits;
-use super::request::{Admitted, Entrant};
+use super::request::{AdmittedCall, Entrant};
 use super::{Admission, NotAdmitted, RefusalCause};
 use crate::concurrency::adaptive::sampler::Gate;
 use crate::concurrency::bulkhead::permit::sealed::{Entry, Learning, Slotted};
@@ -14,12 +14,12 @@ use core::task::Waker;
 use core::time::Duration;
 
 impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
-    type Ticket = Admitted;
+    type Ticket = AdmittedCall;
     type Wish = Entrant;
     type Refusal = NotAdmitted;
 
     #[inline]
-    fn enter(&self, entrant: &Entrant) -> Result<Admitted, NotAdmitted> {
+    fn enter(&self, entrant: &Entrant) -> Result<AdmittedCall, NotAdmitted> {
         let now = self.clock.now();
         // With a slot free the gate does not check whether the call would end in time: it takes the slot from no other call. So
         // the median is always learned anew, even if it has become longer than the time of every call.
@@ -38,7 +38,7 @@ impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
         }
     }
 
-    fn join(&self, entrant: &mut Entrant, waker: Waker) -> Result<Entry<Admitted>, NotAdmitted> {
+    fn join(&self, entrant: &mut Entrant, waker: Waker) -> Result<Entry<AdmittedCall>, NotAdmitted> {
         let moment = self.now();
         if entrant.is_late(moment.now, moment.needed) {
             return Err(self.refused(RefusalCause::Late));
@@ -56,7 +56,7 @@ impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
         }
     }
 
-    fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<Admitted, NotAdmitted>> {
+    fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<AdmittedCall, NotAdmitted>> {
         let moment @ Moment { now, needed } = self.now();
         let cause = match self.queue.look(&self.slots, moment, place, entrant.has_waited(now), waker)? {
             Fate::Granted if entrant.is_late(now, 0) => {
@@ -106,7 +106,7 @@ impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
 
 impl<R: LimitRule, C: Clock> Learning for Admission<R, C> {
     #[inline]
-    fn record(&self, Admitted { began, .. }: Admitted, outcome: Outcome) {
+    fn record(&self, AdmittedCall { began, .. }: AdmittedCall, outcome: Outcome) {
         match outcome {
             Outcome::Success => {
                 self.median.learn(self.ticks_since(began));
