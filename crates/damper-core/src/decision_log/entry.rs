@@ -55,7 +55,7 @@ pub(super) struct Entry {
     pub(super) answer: DecisionAnswer,
 }
 
-/// What a reader found in the words of an entry.
+/// The result of reading an entry.
 pub(super) enum Readout<T> {
     /// The whole entry.
     Whole(T),

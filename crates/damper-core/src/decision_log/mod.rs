@@ -184,7 +184,7 @@ impl<C> DecisionLog<C> {
         self.entry(self.words.existing()?, number)
     }
 
-    /// As [`words`](Self::words), at the first use of the log too.
+    /// Returns the words of the decision of this number. The first call makes the words of the log.
     #[cold]
     fn words_at_first_use(&self, number: u64) -> Option<&[AtomicU64; WORDS]> {
         self.entry(self.words.get(self.capacity() * WORDS as u32, NEVER_WRITTEN), number)

@@ -555,7 +555,7 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
 
     /// Returns the error of a deadline that passed during the wait before the present attempt.
     ///
-    /// That attempt was not begun.
+    /// The present attempt did not begin.
     #[cold]
     fn out_of_time<E>(&self, attempts: &Attempts<C>, error: Option<E>) -> RetryError<E> {
         RetryError::new(GaveUp::Deadline { hint: None }, attempts.number() - 1, attempts.elapsed(self), error)

@@ -25,7 +25,7 @@ impl<C: Clock, L: OnStateChange, D: Clock, M: OnStateChange> Shadowed<CircuitBre
     ///
     /// # Errors
     ///
-    /// As [`call`](Self::call).
+    /// The errors of [`call`](Self::call).
     #[inline]
     pub fn call_with<T, E>(
         &self,
@@ -49,7 +49,7 @@ impl<C: Clock, L: OnStateChange, D: Clock, M: OnStateChange> Shadowed<CircuitBre
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The errors of [`try_acquire`](Self::try_acquire).
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, CircuitOpen> {

@@ -138,7 +138,7 @@ impl<R: LimitRule, C: Clock> Admits for Admission<R, C> {
     }
 }
 
-/// As seen by a call that has just ended and whose permit still holds its slot.
+/// Leaves out the call that has just ended, whose permit still holds its slot.
 impl<R: LimitRule, C: Clock> Gate for Admission<R, C> {
     fn in_flight(&self) -> u32 {
         Admission::in_flight(self).saturating_sub(1)

@@ -325,7 +325,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
 
     /// Changes the bounds of the limit while the gate is in use.
     ///
-    /// As [`AdaptiveLimit::set_bounds`](crate::concurrency::AdaptiveLimit::set_bounds).
+    /// It works like [`AdaptiveLimit::set_bounds`](crate::concurrency::AdaptiveLimit::set_bounds).
     ///
     /// Queued calls beyond the queue of a lower limit are refused. The number of places of the queue does not change.
     ///
@@ -391,7 +391,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         if median == 0 || limit == 0 {
             return None;
         }
-        // In the time of one call, `limit` slots become free. Below 2^60 and 2^17.
+        // In the time of one call, `limit` slots become free. The factors are below 2^60 and 2^17.
         let ticks = u128::from(median) * u128::from(occupancy.queued() + 1) / u128::from(limit);
         let ticks = Ticks::new(u64::try_from(ticks).unwrap_or(u64::MAX));
         Some(ticks.duration(Frequency::from_hertz(self.clock.frequency()))?.min(LONGEST_WAIT))

@@ -540,7 +540,7 @@ impl<C> fmt::Debug for Bulkhead<C> {
 mod tests {
     use super::*;
 
-    /// As in firmware: this bulkhead has no queue, and runs with each set of features.
+    /// This bulkhead has no queue, as in firmware, and the test runs with each set of features.
     #[test]
     fn bulkhead_needs_neither_clock_nor_allocator() {
         static POOL: Bulkhead = Bulkhead::new(1);

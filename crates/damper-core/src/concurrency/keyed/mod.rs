@@ -92,7 +92,7 @@ impl<K, L: PerKey> Template<K> for LimitTemplate<L> {
 impl<K, L: PerKey, S> Keyed<K, LimitTemplate<L>, S> {
     /// Gives each limit a queue of `places` places. Default: none.
     ///
-    /// As [`Bulkhead::queue`](crate::Bulkhead::queue).
+    /// It works like [`Bulkhead::queue`](crate::Bulkhead::queue).
     ///
     /// Call it before the first use; [`set_queue`](Self::set_queue) changes the queues later. Without queues,
     /// [`acquire`](Self::acquire) never waits.
@@ -103,7 +103,7 @@ impl<K, L: PerKey, S> Keyed<K, LimitTemplate<L>, S> {
 
     /// Changes the number of places of each queue, of present and future keys, while they are in use.
     ///
-    /// As [`Bulkhead::set_queue`](crate::Bulkhead::set_queue). A key whose queue was changed individually gets this one too.
+    /// It works like [`Bulkhead::set_queue`](crate::Bulkhead::set_queue). A key whose queue was changed individually gets this one too.
     pub fn set_queue(&self, places: u16) {
         self.change(|template| template.0.change_queue(places));
     }

@@ -68,7 +68,7 @@ impl<S: QueuedSetRef> SetAcquire<S> {
     ///
     /// # Errors
     ///
-    /// As for [`SetAcquire`].
+    /// The errors of [`SetAcquire`].
     ///
     /// # Examples
     ///

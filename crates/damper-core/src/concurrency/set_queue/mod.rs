@@ -106,7 +106,7 @@ impl<P> SetQueue<P> {
 
     /// Makes the next call the first.
     fn pass_on(&self) {
-        // Before the turn is passed on: the waker of the next call stays. loom-tests:
+        // The waker is taken before the turn is passed on, so that the waker of the next call stays. loom-tests:
         // set_queue::next_call_keeps_its_waker.
         let _dropped_outside_the_lock = self.first.write(Option::take);
         self.others.release(&self.turn, || NOW);
@@ -290,7 +290,7 @@ mod sealed {
         {
             let reservation = SetReservation::of(set, taken);
             if is_first {
-                // After it was made, so that it frees the slot if the next call's waker panics.
+                // The reservation exists by now, so that it frees the slot if the next call's waker panics.
                 reservation.set().bulkhead().pass_on();
             }
             reservation

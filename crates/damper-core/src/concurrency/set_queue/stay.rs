@@ -89,7 +89,7 @@ impl<S: QueuedSetRef> Stay<S> {
                 return Step::Wait(self.expiry.map(|expiry| set.remaining(expiry)));
             }
         }
-        // Before the limits are asked, so that a settlement after that wakes it.
+        // The waker is left before the limits are asked, so that a later settlement wakes this call.
         queue.wake_first_by(waker);
         match set.take(&costs) {
             Ok(taken) => self.serve(taken),

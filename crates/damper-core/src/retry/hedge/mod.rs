@@ -244,7 +244,7 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
 
     /// Records the latency of a first attempt that ended at `now`, in microseconds.
     ///
-    /// Of one that was dropped it is the age.
+    /// The latency of an attempt that was dropped is its age.
     fn record(&self, now: u64, latency: u64) {
         if let Some(latencies) = &self.latencies {
             latencies.record(now, latency);

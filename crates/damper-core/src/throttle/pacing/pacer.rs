@@ -60,7 +60,7 @@ const DEFAULT_MAX_HINT: u64 = 60 * 60 * 1_000_000;
 /// # Ok::<(), damper::RetryError<std::io::Error>>(())
 /// ```
 ///
-/// The same by hand:
+/// The same calls, paced by hand:
 ///
 /// ```
 /// # extern crate damper_core as damper;
@@ -160,7 +160,9 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
         self.before_call_within(|| Duration::MAX)
     }
 
-    /// As [`before_call`](Self::before_call), for a call that is not made if its sleep is `longest` or more.
+    /// Returns the sleep before a call that is not made if its sleep is `longest` or more.
+    ///
+    /// Otherwise it works like [`before_call`](Self::before_call).
     ///
     /// Such a call takes no place in a [schedule](Strategy::schedule), so that later calls need not wait for it.
     ///
@@ -180,7 +182,9 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
         self.answered_within(hints, || Duration::MAX)
     }
 
-    /// As [`answered`](Self::answered), for a call that is not retried if its sleep is `longest` or more.
+    /// Learns from a response to a call that is not retried if its sleep is `longest` or more.
+    ///
+    /// Otherwise it works like [`answered`](Self::answered).
     ///
     /// `longest` returns zero for a call that is never retried. A call that is not retried takes no place in a
     /// [schedule](Strategy::schedule).
