@@ -5,6 +5,7 @@ use super::{CircuitOpen, State};
 
 /// The settings of a breaker, in the units of its word, and the rules that follow from them.
 pub(crate) trait Settings: Copy {
+    /// The integer that holds the state.
     type Word: Word;
 
     /// A reading of the clock.
@@ -15,19 +16,25 @@ pub(crate) trait Settings: Copy {
 
     /// Returns how many consecutive failures trip the breaker; `None` if they do not.
     fn failure_threshold(self) -> Option<u32>;
+
+    /// Returns the limits on the number of probes.
     fn probe_limits(self) -> ProbeLimits;
+
     /// Returns the percentage of probes that must fail to open the breaker again; `None` if any failure does.
     fn probe_failure_rate(self) -> Option<u32>;
 
     /// Returns when a cooldown ends that begins at `now`, after `reopens` reopenings.
     fn open_until(self, reopens: u32, now: Self::Now, request: Self::Request) -> u64;
+
     /// Returns the rest of a cooldown, in microseconds; 0 when it is over.
     fn cooldown_left(self, until: u64, now: Self::Now) -> u64;
 
     /// Returns whether the half-open state ends by itself.
     fn has_half_open_deadline(self) -> bool;
+
     /// Returns when a half-open state ends that begins at `now`.
     fn half_open_until(self, now: Self::Now) -> u32;
+
     /// Returns whether this half-open state is over.
     fn is_half_open_over(self, current: SnapshotOf<Self>, now: Self::Now) -> bool;
 

@@ -31,7 +31,9 @@ pub enum Jitter {
     ///
     /// The formula of textbooks, `base + random(0, base)`, is this one with twice the base.
     Equal,
-    /// The wait is from the first delay to three times the previous wait. The backoff's growth does not matter.
+    /// The wait is from the first delay to three times the previous wait.
+    ///
+    /// It does not depend on the backoff's growth.
     Decorrelated,
     /// The wait is from 0.8 to 1.2 of the delay.
     Proportional,
