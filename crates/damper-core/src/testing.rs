@@ -3,7 +3,7 @@
 //! They panic where a limit is not what the test expects, and say what was seen. [The guide](https://docs.rs/damper/latest/damper/guide/testing/)
 //! has a service that is tested by them. Time is a [`ManualClock`](crate::ManualClock), or `TokioClock` in tests that wait.
 
-use crate::breaker::permit::sealed::Breaker;
+use crate::breaker::permit::Breaker;
 use crate::breaker::{CircuitOpen, Permit};
 use core::fmt;
 #[cfg(feature = "alloc")]

@@ -38,7 +38,7 @@ impl BreakerState {
         pub(super) const fn closed(longest_cooldown: u64) -> Self {
             Self {
                 word: StateWord::<u64>::closed(),
-                // No state's start: the first half-open state has a later generation.
+                // The start of no state, because the first half-open state has a later generation.
                 half_open: AtomicU64::new(u64::MAX),
                 longest_cooldown: AtomicU64::new(longest_cooldown),
             }

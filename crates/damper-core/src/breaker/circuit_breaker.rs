@@ -1,19 +1,26 @@
-//! The circuit breaker: its constructors, calls and permits, controls and state.
+//! The circuit breaker: its constructors, and the way of a call through it.
+//!
+//! It is one long file, so that a reader follows a call without leaving it until the state changes.
 
-use super::circuit::{Circuit, Ticket};
-use super::permit::sealed::{Breaker, Recorder};
+use super::breaker_state::BreakerState;
+use super::live_settings::LiveSettings;
+use super::permit::Breaker;
+use super::recent_changes::ChangeRecord;
 use super::run::{ClassifyFn, Run};
-use super::state_word::Phase;
-use super::{
-    BreakerConfig, BreakerStatus, CallError, CircuitOpen, OnStateChange, Permit, RecentChanges, SetConfigError, State,
-    StateChange, Verdict,
-};
-use crate::sync::const_unless_loom;
-use crate::time::{Clock, DefaultClock};
+use super::settings::{BreakerSettings, CooldownRequest, RecordWords};
+use super::state_machine::{CallDecision, Settings};
+use super::state_word::{Generation, Phase, StateWord};
+use super::transitions::Transitions;
+use super::window::{OutcomeWindow, WindowShape};
+use super::{BreakerConfig, CallError, Cause, CircuitOpen, OnStateChange, Permit, State, StateChange, Verdict};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, const_unless_loom};
+use crate::time::{Clock, DefaultClock, LazyMicros, MicrosReading};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
+
+type Snapshot = super::state_word::Snapshot<u64>;
 
 /// Stops calls to a service that keeps failing, and detects when it has recovered.
 ///
@@ -47,7 +54,19 @@ use core::time::Duration;
 /// # }
 /// ```
 pub struct CircuitBreaker<C = DefaultClock, L = ()> {
-    circuit: Circuit<C, L>,
+    pub(super) state: BreakerState,
+    pub(super) settings: LiveSettings,
+    pub(super) window: OutcomeWindow,
+    pub(super) changes: ChangeRecord,
+    /// Counts how often the breaker became open or forced open.
+    ///
+    /// It stands here, where it takes no room of its own.
+    pub(super) openings: AtomicU32,
+    /// Whether calls pass even where the breaker would refuse them.
+    pub(super) is_metrics_only: AtomicBool,
+    micros: LazyMicros,
+    clock: C,
+    listener: L,
 }
 
 #[cfg(feature = "std")]
@@ -92,7 +111,18 @@ impl<C: Clock> CircuitBreaker<C> {
         /// Creates a closed breaker on a clock of your own. A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(config: BreakerConfig, clock: C) -> Self {
-            Self { circuit: Circuit::closed(&config, clock) }
+            let shape = WindowShape::new(config.window(), config.slow_rate().is_some());
+            Self {
+                state: BreakerState::closed(RecordWords::new(&config).longest_cooldown()),
+                settings: LiveSettings::new(&config),
+                window: OutcomeWindow::new(shape),
+                changes: ChangeRecord::new(),
+                openings: AtomicU32::new(0),
+                is_metrics_only: AtomicBool::new(false),
+                micros: LazyMicros::new(),
+                clock,
+                listener: (),
+            }
         }
     }
 
@@ -126,7 +156,8 @@ impl<C: Clock> CircuitBreaker<C> {
 
     /// Registers a listener of your own type for state changes; see [`on_state_change`](Self::on_state_change).
     pub fn with_listener<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
-        CircuitBreaker { circuit: self.circuit.with_listener(listener) }
+        let Self { state, settings, window, changes, openings, is_metrics_only, micros, clock, listener: () } = self;
+        CircuitBreaker { state, settings, window, changes, openings, is_metrics_only, micros, clock, listener }
     }
 }
 
@@ -179,7 +210,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         call: impl FnOnce() -> Result<T, E>,
         classify: impl FnOnce(&Result<T, E>) -> Verdict,
     ) -> Result<T, CallError<E>> {
-        self.guarded(call, classify)
+        guarded_call(self, call, classify)
     }
 
     /// Awaits a future if the breaker lets it pass. `Err` is a failure, and so is a panic.
@@ -280,196 +311,288 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// ```
     #[inline]
     pub fn refusal(&self) -> Option<CircuitOpen> {
-        self.circuit.refusal()
+        match self.closed_generation() {
+            Ok(_) => None,
+            Err(current) => self.refusal_slow(current),
+        }
     }
+}
 
-    /// Returns the state that a call would find now.
-    ///
-    /// An open breaker whose cooldown is over is half-open, even before the first probe. A breaker that was half-open for longer
-    /// than [`max_half_open`](super::BreakerConfigBuilder::max_half_open) is open, even before a call finds it so.
-    pub fn state(&self) -> State {
-        self.circuit.state()
+/// Makes one call if `breaker` lets it pass, and records the verdict of `classify` on it.
+///
+/// A panic of either is a failure.
+#[inline]
+pub(crate) fn guarded_call<B: Breaker, T, E>(
+    breaker: &B,
+    call: impl FnOnce() -> Result<T, E>,
+    classify: impl FnOnce(&Result<T, E>) -> Verdict,
+) -> Result<T, CallError<E>> {
+    let ticket = breaker.admit()?;
+    let guard = OnUnwind(|| breaker.record(ticket, Verdict::Failure));
+    let result = call();
+    let verdict = classify(&result);
+    core::mem::forget(guard);
+    // Each arm records the verdict, so that the variant of the result is not checked twice.
+    match result {
+        Ok(value) => {
+            breaker.record(ticket, verdict);
+            Ok(value)
+        }
+        Err(error) => {
+            breaker.record(ticket, verdict);
+            Err(CallError::Failed(error))
+        }
     }
+}
 
-    /// Returns the state, the counts, and when the next probe may pass.
-    pub fn status(&self) -> BreakerStatus {
-        self.circuit.status()
-    }
+/// Calls its function if a panic unwinds through its scope. Code that returns forgets it.
+struct OnUnwind<F: FnMut()>(F);
 
-    /// Returns the last changes of the state, and how often the breaker has opened.
-    ///
-    /// They are recorded without a listener, by the thread that makes a change. Nothing is recorded of a call that changes nothing.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// use core::time::Duration;
-    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
-    ///
-    /// let clock = ManualClock::new();
-    /// let config = BreakerConfig::builder().failure_threshold(1).build()?;
-    /// let breaker = CircuitBreaker::with_clock(config, &clock);
-    /// breaker.try_acquire()?.failure();
-    /// clock.advance(Duration::from_secs(12));
-    /// let changes = breaker.recent_changes();
-    /// assert_eq!(changes.openings(), 1);
-    /// let last = changes.iter().next_back().unwrap();
-    /// assert_eq!(last.to_string(), "circuit closed -> open: consecutive failures, 12 s ago");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn recent_changes(&self) -> RecentChanges {
-        self.circuit.recent_changes()
+impl<F: FnMut()> Drop for OnUnwind<F> {
+    #[inline]
+    fn drop(&mut self) {
+        (self.0)();
     }
+}
 
-    /// Changes the configuration while the breaker is in use.
-    ///
-    /// No call waits for it. Each decision uses one configuration, the old or the new one; a concurrent call may still use the
-    /// old one. These carry over:
-    ///
-    /// - The state, its generation and the permits of calls in flight. Their outcomes are recorded by the new configuration. A
-    ///   call that began while calls were not timed counts as not slow.
-    /// - Consecutive failures. If they have already reached the new threshold, the next failure trips the breaker.
-    /// - A running cooldown, including one that the server's `Retry-After` or [`trip_for`](Self::trip_for) has set: its end does
-    ///   not change. The next one uses the new configuration. To end a running one, call `trip_for` with the time that it may
-    ///   still take, or [`reset`](Self::reset).
-    /// - The probes of a half-open breaker. The next probe that ends decides by the new configuration, or the next call if no
-    ///   probe is in flight. [`max_half_open`](super::BreakerConfigBuilder::max_half_open) counts from the start of the state,
-    ///   even if it was not set before.
-    /// - The outcomes in the window, if that stays the same, or if both windows are of at most 48 calls (24, where slow calls
-    ///   count). The breaker keeps the newest 48 (24) of those, whatever the window, and the new window counts as many as it has.
-    ///   Any other window starts empty: a larger one keeps its outcomes elsewhere, one of time counts them by other spans of
-    ///   time, and calls that were recorded before slow ones counted carry no durations.
-    ///
-    /// Nothing is allocated here. A larger window allocates its memory at the next outcome, and the memory of the smaller one is
-    /// kept.
-    ///
-    /// # Errors
-    ///
-    /// [`SetConfigError::Busy`] if another thread is changing the configuration.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// use core::time::Duration;
-    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
-    ///
-    /// let clock = ManualClock::new();
-    /// let config = BreakerConfig::builder().failure_threshold(1);
-    /// let breaker = CircuitBreaker::with_clock(config.build()?, &clock);
-    /// breaker.try_acquire()?.failure();
-    /// assert_eq!(breaker.status().next_probe_in(), Some(Duration::from_secs(30)));
-    ///
-    /// breaker.set_config(&config.cooldown(Duration::from_secs(5)).build()?)?;
-    /// assert_eq!(breaker.status().next_probe_in(), Some(Duration::from_secs(30))); // it runs on
-    /// breaker.trip();
-    /// assert_eq!(breaker.status().next_probe_in(), Some(Duration::from_secs(5)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn set_config(&self, config: &BreakerConfig) -> Result<(), SetConfigError> {
-        self.circuit.set_config(config)
-    }
+/// Identifies an admitted call until its outcome is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    pub(super) generation: Generation,
+    /// The start of the call in microseconds; [`UNTIMED`] if calls were not timed then.
+    pub(super) began: u64,
+}
 
-    /// Opens the breaker for its cooldown, as too many failures would, whatever its state.
-    ///
-    /// After the cooldown the breaker is probed.
-    ///
-    /// Ends [`metrics_only`](Self::metrics_only) and every forced state. Results of in-flight calls are discarded.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// use core::time::Duration;
-    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
-    ///
-    /// let breaker = CircuitBreaker::with_clock(BreakerConfig::DEFAULT, ManualClock::new());
-    /// breaker.trip();
-    /// assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(30)));
-    ///
-    /// breaker.trip_for(Duration::from_secs(3_600)); // until the maintenance is over
-    /// assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(Duration::from_secs(3_600)));
-    /// ```
-    pub fn trip(&self) {
-        self.circuit.trip();
-    }
+/// The start of a call that is not timed. It counts at the moment at which it ends.
+pub(super) const UNTIMED: u64 = u64::MAX;
 
-    /// Opens the breaker for `cooldown`, rounded up to microseconds and at most 100 days.
-    ///
-    /// Otherwise it acts as [`trip`](Self::trip).
-    ///
-    /// Neither [`max_cooldown`](super::BreakerConfigBuilder::max_cooldown), nor jitter, nor [`set_config`](Self::set_config)
-    /// changes it.
-    ///
-    /// Times wrap after 203 days. If the breaker was ever tripped for 100 days, or ever had a configuration that allows it, and
-    /// it opens later and gets no call for 103 days, it stays open for up to 100 days more.
-    pub fn trip_for(&self, cooldown: Duration) {
-        self.circuit.trip_for(cooldown);
-    }
-
-    /// Opens the breaker until it is [reset](Self::reset): every call is refused, and none is a probe.
-    pub fn force_open(&self) {
-        self.circuit.force(Phase::ForcedOpen);
-    }
-
-    /// Closes the breaker until it is [reset](Self::reset): every call passes, and none is counted.
-    pub fn force_closed(&self) {
-        self.circuit.force(Phase::ForcedClosed);
-    }
-
-    /// Stops the breaker from tripping until it is [reset](Self::reset).
-    ///
-    /// Every call passes, and all are counted, as [`status`](Self::status) shows.
-    pub fn disable(&self) {
-        self.circuit.force(Phase::Disabled { failures: 0 });
-    }
-
-    /// Lets calls pass uncounted that the breaker would refuse, until it is [reset](Self::reset).
-    ///
-    /// Otherwise the breaker works as usual, so you can observe its decisions before you enforce them.
-    pub fn metrics_only(&self) {
-        self.circuit.set_metrics_only(true);
-    }
-
-    /// Closes the breaker, clears its counts, and ends [`metrics_only`](Self::metrics_only) and forced states.
-    ///
-    /// Results of in-flight calls are discarded. The [listener](super::OnStateChange) is called even if the breaker was
-    /// closed.
-    pub fn reset(&self) {
-        self.circuit.force(Phase::Closed { failures: 0 });
-    }
+impl Ticket {
+    /// A ticket whose outcome is discarded.
+    const VOID: Self = Self { generation: Generation::NONE, began: UNTIMED };
 }
 
 impl<C: Clock, L: OnStateChange> Breaker for CircuitBreaker<C, L> {
-    #[inline]
-    fn admit(&self) -> Result<Ticket, CircuitOpen> {
-        self.circuit.admit()
-    }
-}
-
-impl<C: Clock, L: OnStateChange> Recorder for CircuitBreaker<C, L> {
     type Ticket = Ticket;
 
     #[inline]
-    fn record(&self, ticket: Ticket, verdict: Verdict) {
-        self.circuit.record(ticket, verdict);
+    fn admit(&self) -> Result<Ticket, CircuitOpen> {
+        match self.closed_generation() {
+            Ok(generation) => Ok(Ticket { generation, began: self.timestamp() }),
+            Err(current) => self.admit_slow(current),
+        }
     }
 
     #[inline]
+    fn record(&self, ticket: Ticket, verdict: Verdict) {
+        match verdict {
+            Verdict::Success => self.succeeded(ticket),
+            Verdict::Failure | Verdict::DeadlineExceeded => self.failed(ticket, Duration::ZERO),
+            Verdict::RetryAfter(wait) => self.failed(ticket, wait),
+            Verdict::Ignored => self.released(ticket.generation),
+        }
+    }
+
+    #[cold]
     fn abandoned(&self, ticket: Ticket) {
-        self.circuit.abandoned(ticket);
+        self.settle(ticket.generation, None, |settings, current| match current.phase() {
+            Phase::HalfOpen(_) if settings.abandoned_probes_fail() => {
+                settings.after_failure(current, || self.now(), self.cooldown(Duration::ZERO))
+            }
+            _ => settings.after_no_verdict(current),
+        });
     }
 
     #[inline]
     fn probe_answered(&self, ticket: Ticket) -> Ticket {
-        self.circuit.probe_answered(ticket)
+        match self.closed_generation() {
+            Ok(_) => ticket,
+            Err(_) => self.probe_answered_slow(ticket),
+        }
+    }
+}
+
+impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
+    #[cold]
+    fn refusal_slow(&self, mut current: Snapshot) -> Option<CircuitOpen> {
+        while !self.is_metrics_only() {
+            let settings = self.settings();
+            let decision = settings.admit(current, || self.now(), || self.cooldown(Duration::ZERO));
+            if self.are_in_force(&settings) {
+                match decision {
+                    CallDecision::Pass | CallDecision::Probe(_) => return None,
+                    CallDecision::Refuse(open) => return Some(open),
+                    // The next call would open the breaker again.
+                    CallDecision::HalfOpenTooLong(next) => current = next,
+                }
+            }
+        }
+        None
+    }
+
+    #[cold]
+    fn admit_slow(&self, current: Snapshot) -> Result<Ticket, CircuitOpen> {
+        match self.admit_or_refuse(current) {
+            Ok(generation) => Ok(Ticket { generation, began: self.timestamp() }),
+            Err(_) if self.is_metrics_only() => Ok(Ticket::VOID),
+            Err(open) => Err(open),
+        }
+    }
+
+    /// Records a success. One that changes nothing writes nothing.
+    #[inline]
+    fn succeeded(&self, ticket: Ticket) {
+        let changes_nothing = self.state.word.load().is_closed_without_failure(ticket.generation)
+            && self.settings.is_healthy(&self.state, &self.window, ticket.generation);
+        if !changes_nothing {
+            self.ended(ticket, false, Duration::ZERO);
+        }
+    }
+
+    #[cold]
+    fn failed(&self, ticket: Ticket, retry_after: Duration) {
+        if self.settings.has_rates() {
+            self.ended(ticket, true, retry_after);
+        } else if !self.counts_failure(ticket.generation) {
+            self.failed_slow(ticket.generation, retry_after);
+        }
+    }
+
+    /// Records a success or a failure in the window and in the state.
+    #[inline(never)]
+    fn ended(&self, ticket: Ticket, failed: bool, retry_after: Duration) {
+        if self.settings.has_rates() {
+            self.record_in_window(ticket, failed, retry_after);
+        }
+        if failed {
+            if !self.counts_failure(ticket.generation) {
+                self.failed_slow(ticket.generation, retry_after);
+            }
+        } else if !self.state.word.load().is_closed_without_failure(ticket.generation) {
+            self.settle_success(ticket);
+        }
+    }
+
+    /// Records a success in the state and returns the snapshot after it; `None` if the result is late.
+    #[cold]
+    fn settle_success(&self, Ticket { generation, began }: Ticket) -> Option<Snapshot> {
+        self.settle(generation, None, |settings, current| match current.phase() {
+            // Reads the clock only for probes: the window has already timed a call of the closed state.
+            Phase::HalfOpen(_)
+                if settings.counts_slow_calls() && settings.is_slow(self.read_clock().saturating_sub(began)) =>
+            {
+                settings.after_failure(current, || self.now(), self.cooldown(Duration::ZERO))
+            }
+            _ => settings.after_success(current),
+        })
+    }
+
+    /// Counts a failure that leaves the breaker closed; returns whether it did.
+    ///
+    /// Returns `false` if the failure would change the state, or if another thread intervened.
+    ///
+    /// A failure is counted here before [`failed_slow`](Self::failed_slow) is tried, which needs more registers and a loop.
+    #[inline]
+    fn counts_failure(&self, generation: Generation) -> bool {
+        let settings = self.settings();
+        let current = self.state.word.load();
+        current.generation() == generation
+            && settings
+                .counted_failure(current)
+                .is_some_and(|next| self.are_in_force(&settings) && self.state.word.replace(current, next))
+    }
+
+    #[inline(never)]
+    fn failed_slow(&self, generation: Generation, retry_after: Duration) {
+        self.after_failure(generation, retry_after);
+    }
+
+    #[cold]
+    fn probe_answered_slow(&self, ticket: Ticket) -> Ticket {
+        if !self.is_probe(ticket.generation) {
+            return ticket;
+        }
+        match self.settle_success(ticket) {
+            Some(next) if next.is_closed() => Ticket { generation: next.generation(), began: self.timestamp() },
+            _ => Ticket::VOID,
+        }
+    }
+
+    /// Returns the time at which a call begins or ends, if calls are timed.
+    #[inline]
+    fn timestamp(&self) -> u64 {
+        if self.settings.is_timed() { self.read_clock() } else { UNTIMED }
+    }
+
+    /// Reads the clock. Out of line, so that it does not slow a breaker that times no calls.
+    #[inline(never)]
+    pub(super) fn read_clock(&self) -> u64 {
+        self.now().micros
+    }
+}
+
+impl<C: Clock, L: OnStateChange> Transitions for CircuitBreaker<C, L> {
+    type Word = u64;
+    type Now = MicrosReading;
+    type Request = CooldownRequest;
+    type Settings<'a>
+        = BreakerSettings<'a>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn word(&self) -> &StateWord<u64> {
+        &self.state.word
+    }
+
+    #[inline]
+    fn settings(&self) -> BreakerSettings<'_> {
+        self.settings.read(&self.state)
+    }
+
+    #[inline]
+    fn are_in_force(&self, settings: &BreakerSettings<'_>) -> bool {
+        self.settings.is_current(settings)
+    }
+
+    fn now(&self) -> MicrosReading {
+        self.micros.read(&self.clock)
+    }
+
+    #[inline]
+    fn cooldown(&self, retry_after: Duration) -> CooldownRequest {
+        CooldownRequest { retry_after, address: core::ptr::from_ref(self).addr() as u64 }
+    }
+
+    /// Records when the half-open state began, if the thread that began it was stopped before doing so.
+    #[cold]
+    fn probe_refused(&self, current: Snapshot) {
+        if self.state.half_open_since(current.generation()).is_none() {
+            self.state.record_half_open(current.generation(), self.now().micros);
+        }
+    }
+
+    #[inline]
+    fn changed(&self, old: Snapshot, new: Snapshot, cause: Option<Cause>) {
+        let (from, to) = (old.phase().state(), new.phase().state());
+        let cause = cause.unwrap_or_else(|| Cause::of(from, to));
+        let change = StateChange { from, to, cause, generation: new.generation().to_bits() };
+        let now = self.now().micros;
+        if to == State::HalfOpen {
+            self.state.record_half_open(new.generation(), now);
+        }
+        // The change is recorded before the listener is called, which may ask for it.
+        self.changes.record(change, now);
+        if matches!(to, State::Open | State::ForcedOpen) {
+            // ORDERING: Relaxed: a count, through which nothing is published.
+            self.openings.fetch_add(1, Ordering::Relaxed);
+        }
+        self.listener.on_state_change(change);
     }
 }
 
 /// Shows the stored state, without reading the clock.
 impl<C, L> fmt::Debug for CircuitBreaker<C, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CircuitBreaker").field("phase", &self.circuit.phase()).finish_non_exhaustive()
+        f.debug_struct("CircuitBreaker").field("phase", &self.state.word.load().phase()).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Why a breaker refused a call.
+//! Why a breaker refused a call, or kept its configuration.
 
 use crate::time::Human;
 use core::fmt;
@@ -114,3 +114,24 @@ impl defmt::Format for CircuitOpen {
 crate::internal::debug_by_display!(CircuitOpen);
 
 impl core::error::Error for CircuitOpen {}
+
+/// Why a breaker keeps its configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SetConfigError {
+    /// Another thread is changing the configuration at this moment. Retry later.
+    Busy,
+}
+
+impl fmt::Display for SetConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("another thread is changing the configuration"),
+        }
+    }
+}
+
+crate::internal::debug_by_display!(SetConfigError);
+
+impl core::error::Error for SetConfigError {}

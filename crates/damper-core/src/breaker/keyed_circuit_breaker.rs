@@ -1,11 +1,10 @@
 //! A breaker for every key.
 
-use super::claim::Claim;
 use super::run::ClassifyFn;
 use super::{BreakerConfig, CallError, CircuitBreaker, OnStateChange, Run, SetConfigError, StateChange, Verdict};
 use crate::capacity::CapacityError;
 use crate::store::{Evictable, Keyed, Template};
-use crate::sync::{AtomicBool, Guarded};
+use crate::sync::{AtomicBool, Claim, Guarded};
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -231,7 +230,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
 impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCircuitBreaker<K, C, S, L> {
     /// Changes the configuration of all present and future breakers while they are in use.
     ///
-    /// As [`CircuitBreaker::set_config`].
+    /// It works like [`CircuitBreaker::set_config`].
     ///
     /// A breaker that was configured individually gets this configuration too, unless another thread is changing it at that
     /// moment: then it keeps that thread's. The breakers change one after the other, and all have changed when it returns. If the
@@ -263,7 +262,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
         Ok(())
     }
 
-    /// Makes one call if the breaker of this key lets it pass; `Err` is a failure. As [`CircuitBreaker::call`].
+    /// Makes one call if the breaker of this key lets it pass. `Err` is a failure.
+    ///
+    /// It works like [`CircuitBreaker::call`].
     ///
     /// # Errors
     ///
@@ -279,7 +280,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
 
     /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned.
     ///
-    /// As [`CircuitBreaker::call_with`].
+    /// It works like [`CircuitBreaker::call_with`].
     ///
     /// # Errors
     ///
@@ -301,7 +302,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
 
     /// Awaits a future if the breaker of this key lets it pass; `Err` is a failure.
     ///
-    /// As [`CircuitBreaker::run`], but the future borrows nothing.
+    /// It works like [`CircuitBreaker::run`], but the future borrows nothing.
     ///
     /// # Errors
     ///
@@ -317,7 +318,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
 
     /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned.
     ///
-    /// As [`CircuitBreaker::run_with`], but the future borrows nothing.
+    /// It works like [`CircuitBreaker::run_with`], but the future borrows nothing.
     ///
     /// # Errors
     ///

@@ -11,11 +11,10 @@
 
 use super::BreakerConfig;
 use super::breaker_state::BreakerState;
-use super::claim::Claim;
 use super::settings::{BreakerSettings, Record, RecordWords, WindowSettings};
 use super::state_word::Generation;
 use super::window::OutcomeWindow;
-use crate::sync::{AtomicBool, AtomicUsize, Ordering, const_unless_loom, fence};
+use crate::sync::{AtomicBool, AtomicUsize, Claim, Ordering, const_unless_loom, fence};
 use core::mem::size_of;
 
 /// In an epoch whose settings record outcomes in a window.

@@ -1,6 +1,6 @@
 //! The permit to make one call, and the verdict on how it went.
 
-use super::{CallError, CircuitOpen};
+use super::CircuitOpen;
 use crate::gate::{self, Ending};
 use core::fmt;
 use core::ops::Deref;
@@ -10,57 +10,32 @@ use core::time::Duration;
 ///
 /// One of `&CircuitBreaker`, `Arc<CircuitBreaker>` where the permit has to outlive the borrow, or the same of a
 /// [`CircuitBreaker32`](crate::CircuitBreaker32) or of breakers in [shadow mode](crate::shadow::Shadowed).
-pub trait BreakerRef: Deref<Target: sealed::Recorder> {}
+pub trait BreakerRef: Deref<Target: Breaker> {}
 
-impl<B: Deref<Target: sealed::Recorder>> BreakerRef for B {}
+impl<B: Deref<Target: Breaker>> BreakerRef for B {}
 
-pub(crate) mod sealed {
-    use super::{CallError, CircuitOpen, FailOnUnwind, Verdict, fmt};
+/// Admits calls and records their outcomes.
+///
+/// No other crate can name this trait, so all breakers are damper's own.
+pub trait Breaker: fmt::Debug {
+    /// Identifies an admitted call.
+    type Ticket: Copy + Send + Sync + Unpin + 'static;
 
-    /// The methods of a breaker that its permits call.
-    pub trait Recorder: fmt::Debug {
-        /// Identifies an admitted call.
-        type Ticket: Copy + Send + Sync + Unpin + 'static;
+    /// Lets a call pass, or refuses it.
+    fn admit(&self) -> Result<Self::Ticket, CircuitOpen>;
 
-        fn record(&self, ticket: Self::Ticket, verdict: Verdict);
-        /// Records that the permit was dropped without a verdict.
-        fn abandoned(&self, ticket: Self::Ticket);
-        /// Records the success of a probe whose call goes on, and returns the ticket for the rest of the call.
-        fn probe_answered(&self, ticket: Self::Ticket) -> Self::Ticket;
-    }
+    /// Records the outcome of an admitted call.
+    fn record(&self, ticket: Self::Ticket, verdict: Verdict);
 
-    /// A breaker, which admits calls.
-    pub trait Breaker: Recorder {
-        fn admit(&self) -> Result<Self::Ticket, CircuitOpen>;
+    /// Records that the permit was dropped without a verdict.
+    fn abandoned(&self, ticket: Self::Ticket);
 
-        /// Makes one call if the breaker lets it pass.
-        #[inline]
-        fn guarded<T, E>(
-            &self,
-            call: impl FnOnce() -> Result<T, E>,
-            classify: impl FnOnce(&Result<T, E>) -> Verdict,
-        ) -> Result<T, CallError<E>> {
-            let ticket = self.admit()?;
-            let guard = FailOnUnwind::recorded_by(|| self.record(ticket, Verdict::Failure));
-            let result = call();
-            let verdict = classify(&result);
-            guard.over();
-            // In each arm, so that the variant of the result is not checked twice.
-            match result {
-                Ok(value) => {
-                    self.record(ticket, verdict);
-                    Ok(value)
-                }
-                Err(error) => {
-                    self.record(ticket, verdict);
-                    Err(CallError::Failed(error))
-                }
-            }
-        }
-    }
+    /// Records a probe's success while its call goes on, and returns the ticket for the rest of the call.
+    ///
+    /// If the success closes the breaker, the rest counts as a call of the closed state; otherwise its outcome is discarded.
+    /// A call that is no probe keeps its ticket.
+    fn probe_answered(&self, ticket: Self::Ticket) -> Self::Ticket;
 }
-
-use sealed::{Breaker, Recorder};
 
 /// The verdict on a call: whether its outcome speaks for or against the server.
 ///
@@ -123,36 +98,15 @@ impl From<&gate::Verdict> for Verdict {
 /// and a probe that succeeds slowly has failed.
 #[must_use = "a permit that is dropped at once records no outcome"]
 pub struct Permit<B: BreakerRef> {
-    /// There until the outcome is recorded.
-    call: Option<AdmittedCall<B, <B::Target as Recorder>::Ticket>>,
-}
-
-/// A call that a breaker admitted.
-#[derive(Clone, Copy)]
-pub(crate) struct AdmittedCall<B, T> {
-    pub(crate) breaker: B,
-    pub(crate) ticket: T,
+    /// The breaker and the ticket of the call; `None` once the outcome is recorded.
+    call: Option<(B, <B::Target as Breaker>::Ticket)>,
 }
 
 impl<B: BreakerRef> Permit<B> {
     #[inline]
-    pub(crate) fn admitted_by(breaker: B) -> Result<Self, CircuitOpen>
-    where
-        B::Target: Breaker,
-    {
+    pub(crate) fn admitted_by(breaker: B) -> Result<Self, CircuitOpen> {
         let ticket = breaker.admit()?;
-        Ok(Self::of(AdmittedCall { breaker, ticket }))
-    }
-
-    #[inline]
-    pub(crate) fn of(call: AdmittedCall<B, <B::Target as Recorder>::Ticket>) -> Self {
-        Self { call: Some(call) }
-    }
-
-    /// Takes the call out of the permit, which then records nothing.
-    #[inline]
-    pub(crate) fn into_call(mut self) -> Option<AdmittedCall<B, <B::Target as Recorder>::Ticket>> {
-        self.call.take()
+        Ok(Self { call: Some((breaker, ticket)) })
     }
 
     /// Records a success. A slow probe counts as failed where [slow calls](super::BreakerConfigBuilder::slow_rate) do.
@@ -194,15 +148,15 @@ impl<B: BreakerRef> Permit<B> {
     /// probe goes on as before.
     #[inline]
     pub fn probe_answered(&mut self) {
-        if let Some(AdmittedCall { breaker, ticket }) = &mut self.call {
+        if let Some((breaker, ticket)) = &mut self.call {
             *ticket = breaker.probe_answered(*ticket);
         }
     }
 
     /// Records `verdict` as the call's outcome.
     #[inline]
-    pub fn record(self, verdict: Verdict) {
-        if let Some(AdmittedCall { breaker, ticket }) = self.into_call() {
+    pub fn record(mut self, verdict: Verdict) {
+        if let Some((breaker, ticket)) = self.call.take() {
             breaker.record(ticket, verdict);
         }
     }
@@ -211,7 +165,7 @@ impl<B: BreakerRef> Permit<B> {
 impl<B: BreakerRef> fmt::Debug for Permit<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit")
-            .field("breaker", &self.call.as_ref().map(|call| &*call.breaker))
+            .field("breaker", &self.call.as_ref().map(|(breaker, _)| &**breaker))
             .finish_non_exhaustive()
     }
 }
@@ -219,36 +173,8 @@ impl<B: BreakerRef> fmt::Debug for Permit<B> {
 impl<B: BreakerRef> Drop for Permit<B> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(AdmittedCall { breaker, ticket }) = &self.call {
+        if let Some((breaker, ticket)) = &self.call {
             breaker.abandoned(*ticket);
         }
-    }
-}
-
-/// Records a failure if the code in its scope panics; the panic goes on.
-///
-/// It lives on the stack while that code runs, and is [over](Self::over) after it. A call that is dropped while its caller
-/// unwinds has no such guard: it counts as cancelled.
-#[must_use = "it guards while it is in scope"]
-pub(crate) struct FailOnUnwind<F: FnMut()>(F);
-
-impl<F: FnMut()> FailOnUnwind<F> {
-    /// Guards a call whose failure `record` records.
-    #[inline]
-    pub(crate) fn recorded_by(record: F) -> Self {
-        Self(record)
-    }
-
-    /// Ends the guard: the code has returned.
-    #[inline]
-    pub(crate) fn over(self) {
-        core::mem::forget(self);
-    }
-}
-
-impl<F: FnMut()> Drop for FailOnUnwind<F> {
-    #[inline]
-    fn drop(&mut self) {
-        (self.0)();
     }
 }

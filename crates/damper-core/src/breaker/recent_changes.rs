@@ -42,7 +42,7 @@ const CAUSES: [Cause; 8] = [
     Cause::Control,
 ];
 
-/// No change: it has no state of this number.
+/// The word of no change. No state has the number in its fields.
 const NONE: u64 = u64::MAX;
 
 /// How many of the last changes are kept.
@@ -107,7 +107,7 @@ impl ChangeRecord {
 }
 
 fn packed(StateChange { from, to, cause, generation }: StateChange, micros: u64) -> u64 {
-    // Every state and every cause is in its list; a place beyond it would be read as no change.
+    // Every state and every cause is in its list. A place outside would be read as no change.
     let place = |found: Option<usize>| found.map_or(NONE, |place| place as u64);
     AT.put(micros / 1_000)
         | GENERATION.put(generation.into())
@@ -124,19 +124,19 @@ fn unpacked(word: u64, now: u64) -> Option<PastChange> {
         cause: *CAUSES.get(CAUSE.get(word) as usize)?,
         generation: GENERATION.get(word) as u32,
     };
-    // A clock that stepped back shows a change of the future, which is one of now.
+    // After the clock stepped back, a change may lie in the future. It counts as made now.
     let ago = u64::try_from(AT.ahead(now, AT.get(word))).unwrap_or(0);
     Some(PastChange { change, ago: Duration::from_millis(ago) })
 }
 
 /// The last changes of a breaker's state, and how often it has opened.
 ///
-/// Read by [`CircuitBreaker::recent_changes`](super::CircuitBreaker::recent_changes).
+/// [`CircuitBreaker::recent_changes`](super::CircuitBreaker::recent_changes) returns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
 pub struct RecentChanges {
-    /// The oldest first.
+    /// The changes, the oldest first.
     changes: [Option<PastChange>; LAST + 1],
     openings: u32,
 }
@@ -217,7 +217,7 @@ mod tests {
         for generation in [8_190, 8_191, 0, 1, 2] {
             record.record(change(generation), 0);
         }
-        // A thread that was stopped after the change that began 8,189.
+        // A thread was stopped after the change that began 8,189, and records it only now.
         record.record(change(8_189), 0);
         let found = record.read(0, || Generation::from_bits(2), || 0);
         let generations: [Option<u32>; 5] = found.changes.map(|past| past.map(|past| past.change.generation));

@@ -1,6 +1,5 @@
 //! A future behind a breaker.
 
-use super::permit::sealed::Breaker;
 use super::{BreakerRef, CallError, Permit, Verdict};
 use core::fmt;
 use core::pin::Pin;
@@ -45,7 +44,7 @@ impl<B: BreakerRef, F, V> Run<B, F, V> {
 
 impl<B, F, V, T, E> Future for Run<B, F, V>
 where
-    B: BreakerRef<Target: Breaker> + Clone,
+    B: BreakerRef + Clone,
     F: Future<Output = Result<T, E>>,
     V: FnOnce(&Result<T, E>) -> Verdict,
 {

@@ -321,7 +321,7 @@ const fn is_timed(rates: u64) -> bool {
 
 /// The inputs of a cooldown beside the settings.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CooldownRequest {
+pub(crate) struct CooldownRequest {
     /// The wait that the server asked for; zero if none.
     pub(super) retry_after: Duration,
     /// The breaker's address, for the jitter: it differs between breakers.
@@ -330,7 +330,7 @@ pub(super) struct CooldownRequest {
 
 /// A record as the rules read it, which counts if it is still in force afterwards.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BreakerSettings<'a> {
+pub(crate) struct BreakerSettings<'a> {
     pub(super) epoch: usize,
     pub(super) record: &'a Record,
     pub(super) state: &'a BreakerState,

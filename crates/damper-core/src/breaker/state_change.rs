@@ -44,7 +44,7 @@ impl StateChange {
 }
 
 impl fmt::Display for StateChange {
-    /// As a sentence: `circuit closed -> open: consecutive failures`.
+    /// Writes a sentence: `circuit closed -> open: consecutive failures`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "circuit {} -> {}: {}", self.from, self.to, self.cause)
     }
@@ -111,7 +111,7 @@ impl fmt::Display for Cause {
 ///
 /// Every function from a [`StateChange`] is a listener; `()` does nothing.
 pub trait OnStateChange {
-    /// Is called when the state has changed.
+    /// Handles a change of the state, after it was made.
     fn on_state_change(&self, change: StateChange);
 }
 

@@ -3,8 +3,9 @@
 use super::state_word::{Phase, Probes, Snapshot, Word};
 use super::{CircuitOpen, State};
 
-/// The settings of a breaker, in the units of its word.
+/// The settings of a breaker, in the units of its word, and the rules that follow from them.
 pub(crate) trait Settings: Copy {
+    /// The integer that holds the state.
     type Word: Word;
 
     /// A reading of the clock.
@@ -15,56 +16,28 @@ pub(crate) trait Settings: Copy {
 
     /// Returns how many consecutive failures trip the breaker; `None` if they do not.
     fn failure_threshold(self) -> Option<u32>;
+
+    /// Returns the limits on the number of probes.
     fn probe_limits(self) -> ProbeLimits;
-    /// In percent; `None` if any failure of a probe opens the breaker again.
+
+    /// Returns the percentage of probes that must fail to open the breaker again; `None` if any failure does.
     fn probe_failure_rate(self) -> Option<u32>;
 
     /// Returns when a cooldown ends that begins at `now`, after `reopens` reopenings.
     fn open_until(self, reopens: u32, now: Self::Now, request: Self::Request) -> u64;
+
     /// Returns the rest of a cooldown, in microseconds; 0 when it is over.
     fn cooldown_left(self, until: u64, now: Self::Now) -> u64;
 
     /// Returns whether the half-open state ends by itself.
     fn has_half_open_deadline(self) -> bool;
+
     /// Returns when a half-open state ends that begins at `now`.
     fn half_open_until(self, now: Self::Now) -> u32;
+
     /// Returns whether this half-open state is over.
     fn is_half_open_over(self, current: SnapshotOf<Self>, now: Self::Now) -> bool;
-}
 
-/// The limits on the number of probes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ProbeLimits {
-    pub(crate) most_in_flight: u32,
-    pub(crate) successes_to_close: u32,
-}
-
-impl ProbeLimits {
-    /// Returns the most probes that a decision can need.
-    #[inline]
-    fn decisive(self) -> u32 {
-        self.most_in_flight.max(self.successes_to_close)
-    }
-}
-
-/// The state of a breaker with these settings.
-pub(crate) type SnapshotOf<S> = Snapshot<<S as Settings>::Word>;
-
-/// The decision on a call that asks for admission.
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub(crate) enum CallDecision<S: Settings> {
-    /// The call passes, and nothing changes.
-    Pass,
-    /// The call passes as a probe, with this next snapshot.
-    Probe(SnapshotOf<S>),
-    Refuse(CircuitOpen),
-    /// The breaker has been half-open for too long, and opens again, with this next snapshot.
-    HalfOpenTooLong(SnapshotOf<S>),
-}
-
-/// The rules, for settings of either width.
-pub(crate) trait StateMachine: Settings {
     /// Decides about a call at `now`, which is read only where it matters.
     #[inline]
     fn admit(
@@ -98,8 +71,8 @@ pub(crate) trait StateMachine: Settings {
                         ));
                     }
                 }
-                // Not more in flight than allowed, nor more than can still be needed. If none is in flight, one is needed: the
-                // earlier probes may be decisive under the settings now in force, although they were not under those before.
+                // No more probes are in flight than allowed, or than can still be needed. If none is in flight, one is needed:
+                // the earlier probes may be decisive under the settings now in force, although they were not under those before.
                 if probes.in_flight < self.probe_limits().most_in_flight
                     && (probes.in_flight == 0
                         || probes.in_flight + probes.succeeded + probes.failed < self.probe_limits().decisive())
@@ -128,12 +101,12 @@ pub(crate) trait StateMachine: Settings {
         }
     }
 
-    /// Closes the breaker if enough probes succeeded.
+    /// Returns the snapshot with these probes, which is closed if enough of them succeeded.
     #[inline]
     fn after_probe(self, current: SnapshotOf<Self>, probes: Probes) -> SnapshotOf<Self> {
         let is_enough = match self.probe_failure_rate() {
             None => probes.succeeded >= self.probe_limits().successes_to_close,
-            // Even if all remaining probes failed.
+            // The rate is out of reach, even if all remaining probes failed.
             Some(rate) => {
                 self.probe_limits().decisive().saturating_sub(probes.succeeded) * 100
                     < rate * self.probe_limits().decisive()
@@ -193,7 +166,9 @@ pub(crate) trait StateMachine: Settings {
         self.opened(current, reopens, now(), request)
     }
 
-    /// Returns the open state after `reopens` reopenings. Out of line, to exist only once.
+    /// Returns the open state after `reopens` reopenings.
+    ///
+    /// It is out of line, so that its code exists once.
     #[inline(never)]
     fn opened(
         self,
@@ -246,4 +221,33 @@ pub(crate) trait StateMachine: Settings {
     }
 }
 
-impl<S: Settings> StateMachine for S {}
+/// The limits on the number of probes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProbeLimits {
+    pub(crate) most_in_flight: u32,
+    pub(crate) successes_to_close: u32,
+}
+
+impl ProbeLimits {
+    /// Returns the most probes that a decision can need.
+    #[inline]
+    fn decisive(self) -> u32 {
+        self.most_in_flight.max(self.successes_to_close)
+    }
+}
+
+/// The state of a breaker with these settings.
+pub(crate) type SnapshotOf<S> = Snapshot<<S as Settings>::Word>;
+
+/// The decision on a call that asks for admission.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub(crate) enum CallDecision<S: Settings> {
+    /// The call passes, and nothing changes.
+    Pass,
+    /// The call passes as a probe, with this next snapshot.
+    Probe(SnapshotOf<S>),
+    Refuse(CircuitOpen),
+    /// The breaker has been half-open for too long, and opens again, with this next snapshot.
+    HalfOpenTooLong(SnapshotOf<S>),
+}

@@ -216,7 +216,7 @@ pub enum State {
 }
 
 impl fmt::Display for State {
-    /// `closed`, `open`, `half-open`, `forced open`, `forced closed` or `disabled`.
+    /// Writes `closed`, `open`, `half-open`, `forced open`, `forced closed` or `disabled`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Closed => "closed",
@@ -273,7 +273,7 @@ impl Generation {
     /// The generation of no state: an outcome recorded with it is discarded.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// Takes the lowest [`BITS`](Self::BITS).
+    /// Creates a generation from the lowest [`BITS`](Self::BITS) of `bits`.
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits as u32)
     }

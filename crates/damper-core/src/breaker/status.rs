@@ -82,7 +82,7 @@ impl BreakerStatus {
         self.generation
     }
 
-    /// Whether calls pass that it would refuse, as set by [`metrics_only`](super::CircuitBreaker::metrics_only).
+    /// Whether calls pass that the breaker would refuse, as set by [`metrics_only`](super::CircuitBreaker::metrics_only).
     #[must_use]
     pub fn is_metrics_only(&self) -> bool {
         self.is_metrics_only
@@ -103,13 +103,13 @@ impl BreakerStatus {
         self.calls
     }
 
-    /// The failures among them.
+    /// The failures among the [calls](Self::calls) in the window.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.failed
     }
 
-    /// The slow ones among them.
+    /// The slow ones among the [calls](Self::calls) in the window.
     #[must_use]
     pub fn slow_calls(&self) -> u32 {
         self.slow
@@ -159,7 +159,7 @@ impl BreakerStatus {
 
     /// Returns whether a new breaker in its place would behave differently.
     ///
-    /// For [`LruStore::keep_if`](crate::LruStore::keep_if) of a store of breakers.
+    /// Use it for [`LruStore::keep_if`](crate::LruStore::keep_if) of a store of breakers.
     #[must_use]
     pub fn is_worth_keeping(&self) -> bool {
         match self.state() {

@@ -1,6 +1,6 @@
 //! The changes of a breaker's word, by compare-and-swap.
 
-use super::state_machine::{CallDecision, Settings, StateMachine};
+use super::state_machine::{CallDecision, Settings};
 use super::state_word::{Generation, Phase, Snapshot, StateWord, Word};
 use super::{Cause, CircuitOpen, State};
 use crate::sync::SpinWait;
@@ -15,25 +15,27 @@ pub(crate) trait Transitions {
     where
         Self: 'a;
 
+    /// Returns the word of the breaker's state.
     fn word(&self) -> &StateWord<Self::Word>;
 
     /// Reads the settings, which count if they [are in force](Self::are_in_force) after all other inputs were read.
     fn settings(&self) -> Self::Settings<'_>;
 
+    /// Returns whether these are still the settings in force.
     fn are_in_force(&self, settings: &Self::Settings<'_>) -> bool;
 
     /// Reads the clock, after the word was loaded.
     ///
-    /// So only clock skew can put the reading before the time in the word.
+    /// So the reading is before the time in the word only by clock skew.
     fn now(&self) -> Self::Now;
 
     /// Returns a cooldown with the server's `Retry-After`.
     fn cooldown(&self, retry_after: Duration) -> Self::Request;
 
-    /// Is called when this half-open state refuses a call, because probes are in flight.
+    /// Handles a call that this half-open state refused because probes are in flight.
     fn probe_refused(&self, _half_open: Snapshot<Self::Word>) {}
 
-    /// Is called after every change of the generation. Without a `cause`, the states determine it.
+    /// Handles a change of the generation, after it was made. Without a `cause`, the states determine it.
     fn changed(&self, old: Snapshot<Self::Word>, new: Snapshot<Self::Word>, cause: Option<Cause>);
 
     /// Returns the generation if the breaker is closed, for the fast path; otherwise the loaded word.
@@ -64,7 +66,7 @@ pub(crate) trait Transitions {
 
     /// Lets a call pass, or refuses it.
     ///
-    /// Does not back off: a swap fails only when another thread took one of the few probes.
+    /// It does not back off, because a swap fails only when another thread took one of the few probes.
     fn admit_or_refuse(&self, mut current: Snapshot<Self::Word>) -> Result<Generation, CircuitOpen> {
         loop {
             let settings = self.settings();

@@ -8,71 +8,6 @@ use core::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
-impl Deadline {
-    /// Awaits work until this deadline. After it the work continues as a tokio task.
-    ///
-    /// Use it for work that must not be lost with the response: an audit record, the filling of a cache, the second
-    /// half of a change. A handler's future is dropped at its deadline or when its client disconnects, together with
-    /// everything that it awaits. Detached work is moved out before that: it continues, and only its result is dropped.
-    /// Until then it runs within the handler, so a handler that ends in time has the result.
-    ///
-    /// Do not detach work that only the response needs, such as a query. It would continue for a caller that is gone,
-    /// and a server under load would work on requests that have ended. No deadline bounds detached work, so give the
-    /// work a deadline of its own, and bound its retries. The work ends with the runtime.
-    ///
-    /// As a task, the work has left its request's slot, so a bulkhead or a gate around the handler no longer bounds it.
-    /// Task-locals and the current tracing span do not follow it. A panic of the task reaches no caller.
-    ///
-    /// On another runtime, spawn the work before you await it.
-    ///
-    /// # Errors
-    ///
-    /// [`DeadlineExceeded`] at the deadline.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future, even before its first poll, moves the work into a task of the runtime in which `detach` was
-    /// called.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime. The future panics if it has to wait for a deadline while no tokio runtime with a timer
-    /// is entered. Even then the work continues as a task.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// use core::time::Duration;
-    /// use damper::{Deadline, DeadlineExceeded};
-    ///
-    /// # async fn record(_: &str) -> u64 { 7 }
-    /// async fn transfer(deadline: Deadline) -> Result<u64, DeadlineExceeded> {
-    ///     deadline.check()?;
-    ///     // The money has moved, so the record is written, whether or not the client still waits.
-    ///     let number = deadline.detach(async { record("12.50 to Ada").await }).await?;
-    ///     Ok(number)
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// assert_eq!(transfer(Deadline::after(Duration::from_secs(2))).await, Ok(7));
-    /// # }
-    /// ```
-    #[track_caller]
-    pub fn detach<F>(&self, work: F) -> Detached<F::IntoFuture>
-    where
-        F: IntoFuture<IntoFuture: Send + 'static>,
-    {
-        Detached {
-            deadline: *self,
-            work: Some(Box::pin(work.into_future())),
-            runtime: Handle::current(),
-            sleeping: None,
-        }
-    }
-}
-
 /// Work that continues after its caller's deadline. Made by [`Deadline::detach`].
 #[must_use = "await it: if it is dropped, the work continues as a task and its result is lost"]
 pub struct Detached<F: Future + Send + 'static> {
@@ -85,6 +20,10 @@ pub struct Detached<F: Future + Send + 'static> {
 }
 
 impl<F: Future + Send + 'static> Detached<F> {
+    pub(super) fn new(deadline: Deadline, work: F, runtime: Handle) -> Self {
+        Self { deadline, work: Some(Box::pin(work)), runtime, sleeping: None }
+    }
+
     /// Moves the work into a task.
     #[cold]
     fn spawn(&mut self) {

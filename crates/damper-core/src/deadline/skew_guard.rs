@@ -131,7 +131,7 @@ impl Counts {
 
     /// Adds a refusal of the last request, or returns `None` if it may not be refused.
     ///
-    /// Of the previous window `part` of `whole` counts.
+    /// The previous window counts by the fraction `part / whole`.
     const fn with_refusal(mut self, before: Self, part: u64, whole: u64) -> Option<Self> {
         let requests = weighted(self.requests, before.requests, part, whole);
         let refused = weighted(self.refused + 1, before.refused, part, whole);

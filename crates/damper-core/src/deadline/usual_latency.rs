@@ -236,7 +236,7 @@ const fn following(word: u64, latency: u64) -> u64 {
         let longest = if latency > estimate { latency } else { estimate };
         return ESTIMATE.put(longest) | SAMPLES.put(samples + 1);
     }
-    // In tenths of a part: nine up for one down keep a tenth of the successes above the estimate.
+    // Steps are tenths of a part. Nine up for one down keep a tenth of the successes above the estimate.
     let part = estimate / samples;
     let next = if latency > estimate {
         let up = estimate + part * 9 / 10 + 1;

@@ -55,8 +55,8 @@ pub(super) struct Entry {
     pub(super) answer: DecisionAnswer,
 }
 
-/// The words of an entry, as a reader finds them.
-pub(super) enum Found<T> {
+/// The result of reading an entry.
+pub(super) enum Readout<T> {
     /// The whole entry.
     Whole(T),
     /// Words of a later lap.
@@ -65,12 +65,12 @@ pub(super) enum Found<T> {
     Unfinished,
 }
 
-impl<T> Found<T> {
-    pub(super) fn map<U>(self, map: impl FnOnce(T) -> U) -> Found<U> {
+impl<T> Readout<T> {
+    pub(super) fn map<U>(self, map: impl FnOnce(T) -> U) -> Readout<U> {
         match self {
-            Self::Whole(whole) => Found::Whole(map(whole)),
-            Self::Overwritten => Found::Overwritten,
-            Self::Unfinished => Found::Unfinished,
+            Self::Whole(whole) => Readout::Whole(map(whole)),
+            Self::Overwritten => Readout::Overwritten,
+            Self::Unfinished => Readout::Unfinished,
         }
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn write(words: &[AtomicU64; WORDS], lap: u64, Entry { units, key, co
 
 /// Reads the entry of a lap.
 #[inline]
-pub(super) fn read(words: &[AtomicU64; WORDS], lap: u64) -> Found<Entry> {
+pub(super) fn read(words: &[AtomicU64; WORDS], lap: u64) -> Readout<Entry> {
     // ORDERING: Relaxed, as in `write`.
     let [time, key, cost] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
     let ahead = [
@@ -99,7 +99,12 @@ pub(super) fn read(words: &[AtomicU64; WORDS], lap: u64) -> Found<Entry> {
     ];
     if ahead == [0; WORDS] {
         let answer = if REFUSED.get(cost) == 1 { DecisionAnswer::Refused } else { DecisionAnswer::Allowed };
-        return Found::Whole(Entry { units: UNITS.get(time), key: HASH.get(key), cost: COST.get(cost) as u32, answer });
+        return Readout::Whole(Entry {
+            units: UNITS.get(time),
+            key: HASH.get(key),
+            cost: COST.get(cost) as u32,
+            answer,
+        });
     }
-    if ahead.iter().any(|laps| *laps > 0) { Found::Overwritten } else { Found::Unfinished }
+    if ahead.iter().any(|laps| *laps > 0) { Readout::Overwritten } else { Readout::Unfinished }
 }

@@ -1,6 +1,6 @@
 //! Readers of the log.
 
-use super::entry::Found;
+use super::entry::Readout;
 use super::{Decision, DecisionLog};
 use crate::time::{Clock, DefaultClock};
 use core::fmt;
@@ -117,9 +117,9 @@ impl<C: Clock> Iterator for DecisionReader<'_, C> {
             let found = self.log.read(self.next);
             self.next = self.next.wrapping_add(1);
             match found {
-                Found::Whole(decision) => return Some(decision),
-                Found::Overwritten => self.overwritten += 1,
-                Found::Unfinished => self.unfinished += 1,
+                Readout::Whole(decision) => return Some(decision),
+                Readout::Overwritten => self.overwritten += 1,
+                Readout::Unfinished => self.unfinished += 1,
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Writers that stop in the middle of an entry.
 
-use super::entry::{self, Entry, Found, WORDS};
+use super::entry::{self, Entry, Readout, WORDS};
 use super::{DecisionAnswer, DecisionLog};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::{Clock, ManualClock};
@@ -45,12 +45,12 @@ proptest! {
         for lap in 0..4 {
             let is_whole = owners == [Some(lap); WORDS];
             match entry::read(&slot, first_lap + lap) {
-                Found::Whole(found) => {
+                Readout::Whole(found) => {
                     prop_assert!(is_whole);
                     prop_assert_eq!(found, entry(lap as u32));
                 }
-                Found::Overwritten => prop_assert!(owners.iter().any(|owner| *owner > Some(lap))),
-                Found::Unfinished => prop_assert!(!is_whole && owners.iter().all(|owner| *owner <= Some(lap))),
+                Readout::Overwritten => prop_assert!(owners.iter().any(|owner| *owner > Some(lap))),
+                Readout::Unfinished => prop_assert!(!is_whole && owners.iter().all(|owner| *owner <= Some(lap))),
             }
         }
     }
@@ -61,7 +61,7 @@ proptest! {
         let answer = if is_refused { DecisionAnswer::Refused } else { DecisionAnswer::Allowed };
         let written = Entry { units, key, cost, answer };
         entry::write(&slot, lap, written);
-        let Found::Whole(found) = entry::read(&slot, lap) else { panic!("it is whole") };
+        let Readout::Whole(found) = entry::read(&slot, lap) else { panic!("it is whole") };
         prop_assert_eq!(found, written);
     }
 }

@@ -1,6 +1,7 @@
 //! The permit of a call that may pass.
 
-use super::{Ending, Standing, Verdict};
+use super::{Ending, Verdict};
+use crate::quota::Quota;
 use core::time::Duration;
 
 /// The permit of a call that may pass: it learns how the call went.
@@ -190,5 +191,26 @@ impl<A: Permit, B: Permit> Permit for (A, B) {
     #[inline]
     fn usual_latency(&self) -> Option<Duration> {
         self.0.usual_latency().or_else(|| self.1.usual_latency())
+    }
+}
+
+/// The standing of a limit after a decision, which response headers report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct Standing {
+    /// The quota that decided.
+    pub quota: Quota,
+    /// The tokens that are left, rounded down.
+    pub remaining: u32,
+    /// The time until all tokens are there; `None` if they never will be.
+    pub resets_in: Option<Duration>,
+}
+
+impl Standing {
+    /// Creates the standing of a limit of this quota.
+    #[must_use]
+    pub const fn new(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
+        Self { quota, remaining, resets_in }
     }
 }

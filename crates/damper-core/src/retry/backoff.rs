@@ -26,7 +26,7 @@ const MAX_FACTOR: u32 = 1_000 * THOUSAND;
 ///
 /// # Examples
 ///
-/// As an iterator, for example in firmware. Devices that fail together must not draw the same numbers, so without `std`
+/// A backoff is an iterator of waits, for example in firmware. Devices that fail together must not draw the same numbers, so without `std`
 /// they pass a number that differs between devices:
 ///
 /// ```
@@ -44,7 +44,7 @@ const MAX_FACTOR: u32 = 1_000 * THOUSAND;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Backoff {
     growth: Growth,
-    /// In nanoseconds, like all delays here.
+    /// The first delay in nanoseconds, like all delays here.
     base: u64,
     longest: u64,
     jitter: Jitter,
@@ -54,7 +54,7 @@ pub struct Backoff {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Growth {
     Constant,
-    /// By a factor in thousandths, at least 1000.
+    /// Each delay is this many thousandths of the last one, at least 1000.
     Exponential(u32),
     Fibonacci,
 }

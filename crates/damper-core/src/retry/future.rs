@@ -1,13 +1,63 @@
-//! Makes the attempts of an asynchronous call.
+//! Asynchronous calls with retries: a call before it is awaited, and its future.
 
-use super::retry::Judgement;
-use super::{Attempt, Attempts, Budget, GaveUp, Retry, RetryError, Retryable};
+use super::{Attempt, Attempts, Budget, GaveUp, Judgement, Retry, RetryError, Retryable};
 use crate::time::{Clock, Sleep};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use pin_project_lite::pin_project;
+
+/// An asynchronous call with retries. Made by [`Retry::run`].
+///
+/// It does nothing until it is awaited.
+#[must_use = "nothing is called before it is awaited"]
+pub struct RetryRun<'a, C, B, V, O> {
+    pub(super) retry: &'a Retry<C, B, V>,
+    pub(super) operation: O,
+}
+
+impl<'a, C: Clock + Clone, B: Budget, V, O> RetryRun<'a, C, B, V, O> {
+    /// Returns a future that makes the call and sleeps by `sleep`, on any runtime.
+    pub fn sleeping_by<S, F, T, E>(self, sleep: S) -> RetryFuture<'a, C, B, V, O, F, S, E>
+    where
+        S: Sleep,
+        V: Retryable<T, E>,
+        O: FnMut(Attempt<C>) -> F,
+        F: Future<Output = Result<T, E>>,
+    {
+        RetryFuture::new(self.retry, self.operation, sleep)
+    }
+}
+
+/// Sleeps by tokio's timer.
+///
+/// # Panics
+///
+/// If it waits for its next attempt outside a tokio runtime with a timer. Elsewhere use
+/// [`sleeping_by`](RetryRun::sleeping_by).
+#[cfg(feature = "tokio")]
+impl<'a, C, B, V, O, F, T, E> IntoFuture for RetryRun<'a, C, B, V, O>
+where
+    C: Clock + Clone,
+    B: Budget,
+    V: Retryable<T, E>,
+    O: FnMut(Attempt<C>) -> F,
+    F: Future<Output = Result<T, E>>,
+{
+    type Output = Result<T, RetryError<E>>;
+    type IntoFuture = RetryFuture<'a, C, B, V, O, F, crate::time::TokioSleep, E>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.sleeping_by(crate::time::TokioSleep)
+    }
+}
+
+impl<C, B, V, O> fmt::Debug for RetryRun<'_, C, B, V, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryRun").finish_non_exhaustive()
+    }
+}
 
 pin_project! {
     /// Makes the attempts of an asynchronous call, and sleeps between them. Made by [`Retry::run`].

@@ -24,16 +24,18 @@ use crate::time::random;
 pub enum Jitter {
     /// No jitter: all callers that failed together return together.
     None,
-    /// From zero to the whole delay. The default.
+    /// The wait is from zero to the whole delay. The default.
     #[default]
     Full,
-    /// From half of the delay to all of it.
+    /// The wait is from half of the delay to all of it.
     ///
     /// The formula of textbooks, `base + random(0, base)`, is this one with twice the base.
     Equal,
-    /// From the first delay to three times the previous wait, independent of the backoff's growth.
+    /// The wait is from the first delay to three times the previous wait.
+    ///
+    /// It does not depend on the backoff's growth.
     Decorrelated,
-    /// From 0.8 to 1.2 of the delay.
+    /// The wait is from 0.8 to 1.2 of the delay.
     Proportional,
 }
 

@@ -1,9 +1,8 @@
 //! Breakers in shadow mode.
 
 use super::Shadowed;
-use crate::breaker::permit::Permit;
-use crate::breaker::permit::sealed::{Breaker, Recorder};
-use crate::breaker::{CallError, CircuitBreaker, CircuitOpen, OnStateChange, Verdict};
+use crate::breaker::permit::Breaker;
+use crate::breaker::{CallError, CircuitBreaker, CircuitOpen, OnStateChange, Permit, Verdict, guarded_call};
 use crate::time::Clock;
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -26,14 +25,14 @@ impl<C: Clock, L: OnStateChange, D: Clock, M: OnStateChange> Shadowed<CircuitBre
     ///
     /// # Errors
     ///
-    /// As [`call`](Self::call).
+    /// The errors of [`call`](Self::call).
     #[inline]
     pub fn call_with<T, E>(
         &self,
         call: impl FnOnce() -> Result<T, E>,
         classify: impl FnOnce(&Result<T, E>) -> Verdict,
     ) -> Result<T, CallError<E>> {
-        self.guarded(call, classify)
+        guarded_call(self, call, classify)
     }
 
     /// Returns a permit for one call, which records the outcome in both breakers.
@@ -50,7 +49,7 @@ impl<C: Clock, L: OnStateChange, D: Clock, M: OnStateChange> Shadowed<CircuitBre
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The errors of [`try_acquire`](Self::try_acquire).
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, CircuitOpen> {
@@ -59,6 +58,8 @@ impl<C: Clock, L: OnStateChange, D: Clock, M: OnStateChange> Shadowed<CircuitBre
 }
 
 impl<B: Breaker, S: Breaker> Breaker for Shadowed<B, S> {
+    type Ticket = (B::Ticket, Option<S::Ticket>);
+
     #[inline]
     fn admit(&self) -> Result<Self::Ticket, CircuitOpen> {
         let (in_force, candidate) = (self.in_force.admit(), self.candidate.admit());
@@ -71,10 +72,6 @@ impl<B: Breaker, S: Breaker> Breaker for Shadowed<B, S> {
         }
         Ok((in_force?, candidate.ok()))
     }
-}
-
-impl<B: Recorder, S: Recorder> Recorder for Shadowed<B, S> {
-    type Ticket = (B::Ticket, Option<S::Ticket>);
 
     #[inline]
     fn record(&self, (ticket, candidate): Self::Ticket, verdict: Verdict) {

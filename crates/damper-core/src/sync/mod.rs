@@ -18,10 +18,12 @@
 // | `set_once` | `SetOnce`: a value on the heap that is set once |
 // | `signal` | `Signal`: a change that threads wait for |
 // | `parker` | `Parker`: a thread that waits to be woken by a `Waker` |
+// | `claim` | `Claim`: a right that one thread at a time holds |
 // | `affinity` | which of several places a thread uses first |
 
 #[cfg(feature = "std")]
 pub(crate) mod affinity;
+mod claim;
 mod field;
 #[cfg(feature = "alloc")]
 mod lazy_words;
@@ -50,6 +52,7 @@ pub use model::{Flaw, count_writes, with_flaw, with_loads_as_rmw};
 /// Whether the atomics are those of a model checker, which visits all that few of them can do.
 pub(crate) const IS_MODEL: bool = cfg!(any(loom, shuttle));
 
+pub(crate) use claim::Claim;
 pub(crate) use core::sync::atomic::Ordering;
 pub(crate) use field::{Field, signed};
 #[cfg(feature = "alloc")]

@@ -139,7 +139,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
 
     /// Sets how many calls may be made for each accepted one, rounded to thousandths. Default: 2.0.
     ///
-    /// From 1.0 to 10.0.
+    /// `calls` is from 1.0 to 10.0.
     ///
     /// A smaller one spares the service, and refuses more calls that would have succeeded.
     ///
@@ -167,7 +167,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
 
     /// Sets the largest share of the calls that is refused, rounded to ten-thousandths. Default: 0.99.
     ///
-    /// From 0.0, which only counts, to 0.99. It holds in an outage too.
+    /// The share is from 0.0, which only counts, to 0.99. It holds in an outage too.
     ///
     /// # Errors
     ///

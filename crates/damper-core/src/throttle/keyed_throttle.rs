@@ -133,7 +133,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
 
     /// Sets how many calls may be made for each accepted one. Default: 2.0.
     ///
-    /// As [`AdaptiveThrottle::multiplier`]. Call it before the first use.
+    /// It works like [`AdaptiveThrottle::multiplier`]. Call it before the first use.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
 
     /// Sets the largest share of the calls that is refused. Default: 0.99.
     ///
-    /// As [`AdaptiveThrottle::max_refused`]. Call it before the first use.
+    /// It works like [`AdaptiveThrottle::max_refused`]. Call it before the first use.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
 
     /// Makes one call if the throttle of this key lets it pass. `Err` is a rejection.
     ///
-    /// As [`AdaptiveThrottle::call`].
+    /// It works like [`AdaptiveThrottle::call`].
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
 
     /// Makes one call as [`call`](Self::call) does; `classify` gives the verdict on what it returned.
     ///
-    /// As [`AdaptiveThrottle::call_with`].
+    /// It works like [`AdaptiveThrottle::call_with`].
     ///
     /// # Errors
     ///
@@ -200,7 +200,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
 
     /// Awaits a future if the throttle of this key lets it pass. `Err` is a rejection.
     ///
-    /// As [`AdaptiveThrottle::run`], but the future borrows nothing.
+    /// It works like [`AdaptiveThrottle::run`], but the future borrows nothing.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
 
     /// Awaits a future as [`run`](Self::run) does; `classify` gives the verdict on what it returned.
     ///
-    /// As [`AdaptiveThrottle::run_with`], but the future borrows nothing.
+    /// It works like [`AdaptiveThrottle::run_with`], but the future borrows nothing.
     ///
     /// # Errors
     ///

@@ -2,10 +2,10 @@
 
 use super::Word32Error;
 use super::breaker_settings::BreakerSettings32;
-use crate::breaker::permit::sealed::{Breaker, Recorder};
+use crate::breaker::permit::Breaker;
 use crate::breaker::state_word::{Generation, Phase, Snapshot, StateWord};
 use crate::breaker::transitions::Transitions;
-use crate::breaker::{BreakerConfig, CallError, Cause, CircuitOpen, Permit, State, Verdict};
+use crate::breaker::{BreakerConfig, CallError, Cause, CircuitOpen, Permit, State, Verdict, guarded_call};
 use crate::sync::const_unless_loom;
 use crate::time::FixedFrequency;
 use core::fmt;
@@ -74,7 +74,7 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
     /// [`CallError::Refused`] if the call was not made, [`CallError::Failed`] with its error if it was.
     #[inline]
     pub fn call<T, E>(&self, call: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>> {
-        self.guarded(call, Verdict::of)
+        guarded_call(self, call, Verdict::of)
     }
 
     /// Returns a permit for one call.
@@ -181,6 +181,8 @@ impl<C: FixedFrequency> Transitions for CircuitBreaker32<C> {
 }
 
 impl<C: FixedFrequency> Breaker for CircuitBreaker32<C> {
+    type Ticket = Generation;
+
     #[inline]
     fn admit(&self) -> Result<Generation, CircuitOpen> {
         match self.closed_generation() {
@@ -188,10 +190,6 @@ impl<C: FixedFrequency> Breaker for CircuitBreaker32<C> {
             Err(current) => self.admit_slow(current),
         }
     }
-}
-
-impl<C: FixedFrequency> Recorder for CircuitBreaker32<C> {
-    type Ticket = Generation;
 
     #[inline]
     fn record(&self, generation: Generation, verdict: Verdict) {

@@ -125,7 +125,7 @@ impl Window {
 }
 
 impl fmt::Display for Window {
-    /// `last 100 calls`, `last 10 s` or `intervals of 60 s`.
+    /// Writes `last 100 calls`, `last 10 s` or `intervals of 60 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             WindowKind::Calls(calls) => write!(f, "last {calls} calls"),

@@ -83,7 +83,7 @@ impl OutcomeWindow {
         self.register.is_healthy(generation)
     }
 
-    /// As [`has_healthy_register`](Self::has_healthy_register), of the ring.
+    /// Returns the same as [`has_healthy_register`](Self::has_healthy_register), for the ring.
     #[inline]
     pub(in crate::breaker) fn has_healthy_ring(&self, generation: Generation) -> bool {
         #[cfg(feature = "alloc")]

@@ -6,7 +6,7 @@ use crate::CallError;
 #[cfg(feature = "alloc")]
 use crate::concurrency::AcquirePermit;
 #[cfg(feature = "alloc")]
-use crate::concurrency::bulkhead::patience::Patience;
+use crate::concurrency::bulkhead::Patience;
 #[cfg(feature = "alloc")]
 use crate::concurrency::bulkhead::permit::sealed::Entry;
 use crate::concurrency::bulkhead::permit::sealed::{Learning, Slotted};
@@ -44,7 +44,7 @@ use core::time::Duration;
 ///
 /// # Memory ordering
 ///
-/// As for a [`Bulkhead`]: everything done before a permit is dropped happens before everything done under the permit that takes
+/// Permits order memory like those of a [`Bulkhead`]: everything done before a permit is dropped happens before everything done under the permit that takes
 /// its slot.
 ///
 /// # Examples
@@ -511,7 +511,7 @@ impl<R: LimitRule, C: Clock> Learning for AdaptiveLimit<R, C> {
     }
 }
 
-/// As seen by a call that has just ended and whose permit still holds its slot.
+/// Leaves out the call that has just ended, whose permit still holds its slot.
 impl<C: Clock> Gate for Bulkhead<C> {
     fn in_flight(&self) -> u32 {
         Bulkhead::in_flight(self).saturating_sub(1)

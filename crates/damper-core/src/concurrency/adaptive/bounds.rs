@@ -26,7 +26,7 @@ pub struct LimitBounds {
 }
 
 impl LimitBounds {
-    /// From 1 to 1,000,000, starting at 20.
+    /// The limit is from 1 to 1,000,000 and starts at 20.
     pub const DEFAULT: Self = Self { min: 1, max: Self::HIGHEST, start: Self::START };
 
     /// The highest possible limit.

@@ -138,7 +138,7 @@ pub struct WindowPlan {
     pub limit: u32,
     /// The number of calls that end before the window begins.
     ///
-    /// As many as are in flight, if they say nothing about the new limit.
+    /// It is the number of calls in flight, if these say nothing about the new limit.
     pub skip: u32,
     /// The least number of calls that end in the window.
     pub samples: u32,

@@ -31,7 +31,7 @@
 use super::log2::{FRACTION_BITS, LOG2_BITS, log2_fixed, mean};
 use super::rule::is_another;
 use super::{BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Field, Guarded, Ordering, const_unless_loom};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Claim, Field, Guarded, Ordering, const_unless_loom};
 use crate::time::Clock;
 use core::time::Duration;
 
@@ -537,26 +537,6 @@ impl Bank {
         // them. loom-tests: adaptive::every_sample_is_counted_once.
         let successes = self.successes.swap(0, Ordering::Relaxed);
         (CALLS.get(successes) as u32, LOG2_SUM.get(successes), self.overloaded.swap(0, Ordering::Relaxed))
-    }
-}
-
-/// The right to end a window, held by one thread at a time.
-///
-/// Dropping it releases it, also when a panic unwinds.
-struct Claim<'a>(&'a AtomicBool);
-
-impl<'a> Claim<'a> {
-    fn of(is_claimed: &'a AtomicBool) -> Option<Self> {
-        // ORDERING: Acquire pairs with the Release in `drop`: this thread sees the header and the state that the last holder has
-        // left. loom-tests: adaptive::no_window_ends_before_its_time, adaptive::no_window_ends_twice.
-        is_claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok().then(|| Self(is_claimed))
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        // ORDERING: Release, as in `of`.
-        self.0.store(false, Ordering::Release);
     }
 }
 

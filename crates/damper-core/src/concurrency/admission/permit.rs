@@ -1,6 +1,6 @@
 //! The permit to make one call.
 
-use super::request::{Admitted, End, Entrant};
+use super::request::{AdmittedCall, End, Entrant};
 use super::{Admission, NotAdmitted, RunToDeadline};
 use crate::Deadline;
 use crate::DeadlineExceeded;
@@ -21,10 +21,10 @@ pub trait AdmissionRef: Deref<Target: sealed::Admits> {}
 impl<A: Deref<Target: sealed::Admits>> AdmissionRef for A {}
 
 pub(crate) mod sealed {
-    use super::{Admitted, Clock, Entrant, Learning, NotAdmitted, Slotted};
+    use super::{AdmittedCall, Clock, Entrant, Learning, NotAdmitted, Slotted};
 
     /// An admission of any rule.
-    pub trait Admits: Slotted<Ticket = Admitted, Wish = Entrant, Refusal = NotAdmitted> + Learning {
+    pub trait Admits: Slotted<Ticket = AdmittedCall, Wish = Entrant, Refusal = NotAdmitted> + Learning {
         type Clock: Clock;
 
         fn clock(&self) -> &Self::Clock;
@@ -59,7 +59,7 @@ impl<A: AdmissionRef> BulkheadPermit<A> {
     ///
     /// It never passes if the request had none.
     pub fn deadline(&self) -> Deadline<&<A::Target as Admits>::Clock> {
-        let (gate, Admitted { end, .. }) = self.parts();
+        let (gate, AdmittedCall { end, .. }) = self.parts();
         match end {
             Some(End { at, left }) => Deadline::ending_at(at.tick(), left, gate.clock()),
             None => Deadline::never(gate.clock()),

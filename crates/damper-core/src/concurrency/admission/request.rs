@@ -117,7 +117,7 @@ pub struct Entrant {
 
 /// A call that was admitted.
 #[derive(Clone, Copy, Debug)]
-pub struct Admitted {
+pub struct AdmittedCall {
     /// When it got its permit, in ticks.
     pub(super) began: u64,
     pub(super) end: Option<End>,
@@ -134,8 +134,8 @@ pub(super) struct End {
 impl Entrant {
     /// Returns this call, admitted now.
     #[inline]
-    pub(super) fn admitted(&self, began: u64) -> Admitted {
-        Admitted { began, end: self.end }
+    pub(super) fn admitted(&self, began: u64) -> AdmittedCall {
+        AdmittedCall { began, end: self.end }
     }
 
     /// Returns whether `needed` ticks from `now` are too many.

@@ -22,7 +22,7 @@ pin_project! {
     #[must_use = "futures do nothing unless they are polled"]
     #[cfg(feature = "alloc")]
     pub struct RunToDeadline<A: AdmissionRef, F, S: Sleep> {
-        // Before the permit, so that the call is dropped before its slot is free. `None` when it is over.
+        // It stands before the permit, so that the call is dropped before its slot is free. `None` when the call is over.
         #[pin]
         work: Option<F>,
         permit: Option<AdmissionPermit<A>>,

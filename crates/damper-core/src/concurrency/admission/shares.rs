@@ -73,7 +73,7 @@ impl Shares {
         if let Some(own) = ways.clone().find(|&way| self.share(way).tag == tag) {
             return own;
         }
-        // Those without calls come first; of those with calls the one with fewest is shared.
+        // A share without calls comes first. If all have calls, the one with fewest is shared.
         ways.min_by_key(|&way| (self.share(way).queued, self.share(way).starts)).unwrap_or(first)
     }
 

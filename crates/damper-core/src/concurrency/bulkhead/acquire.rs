@@ -1,13 +1,13 @@
-//! How to wait for a permit.
+//! How to wait for a permit, and how long.
 
 #[cfg(feature = "std")]
 use super::BulkheadPermit;
-use super::patience::Patience;
 #[cfg(feature = "std")]
 use super::permit::sealed::Entry;
-use super::permit::sealed::{SlotRef, Slotted};
+use super::permit::sealed::{QueueClock, SlotRef, Slotted};
 use super::{AcquirePermitFuture, BulkheadFull, BulkheadRef, FullCause};
 use crate::Deadline;
+use crate::concurrency::queue::Expiry;
 #[cfg(feature = "std")]
 use crate::concurrency::queue::{Place, Queued};
 #[cfg(feature = "std")]
@@ -206,5 +206,37 @@ impl<B: SlotRef> IntoFuture for AcquirePermit<B> {
 impl<B: SlotRef> fmt::Debug for AcquirePermit<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AcquirePermit").field("limit", &self.limit.as_deref().ok()).field("wish", &self.wish).finish()
+    }
+}
+
+/// The longest wait of a call: a time from its arrival in the queue, an instant, both or neither.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Patience {
+    pub(in crate::concurrency) longest: Option<Duration>,
+    pub(in crate::concurrency) until: Option<Expiry>,
+}
+
+impl Patience {
+    /// Waits until then at most.
+    pub(in crate::concurrency) fn wait_until(&mut self, until: Expiry) {
+        self.until = Some(self.until.map_or(until, |earlier| earlier.earlier(until)));
+    }
+
+    /// Begins the wait now, and returns its end; `None` if it has none.
+    pub(in crate::concurrency) fn begin(&mut self, clock: &impl QueueClock) -> Option<Expiry> {
+        if let Some(longest) = self.longest.take() {
+            self.wait_until(Expiry::after(longest, clock));
+        }
+        self.until
+    }
+
+    /// Returns whether the end has passed at this tick.
+    pub(in crate::concurrency) fn has_passed(&self, now: u64) -> bool {
+        self.until.is_some_and(|until| until.has_passed(now))
+    }
+
+    /// Returns the time until the end of a wait that has begun.
+    pub(in crate::concurrency) fn remaining(&self, clock: &impl QueueClock) -> Option<Duration> {
+        self.until.map(|until| until.remaining(clock))
     }
 }

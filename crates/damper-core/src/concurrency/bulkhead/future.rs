@@ -113,7 +113,7 @@ impl<B: SlotRef, S: Sleep> Future for AcquirePermitFuture<B, S> {
             (Err(refusal), _) => Err(refusal),
             (Ok(_), None) => return Poll::Pending,
         };
-        // After the permit was made, so that it frees the slot if the drop of a sleep panics.
+        // The permit exists by now, so that it frees the slot if the drop of a sleep panics.
         this.sleeping.set(None);
         Poll::Ready(permit)
     }

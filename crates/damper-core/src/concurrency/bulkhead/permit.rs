@@ -1,7 +1,7 @@
 //! The permit to make one call.
 
 #[cfg(feature = "alloc")]
-use super::{BulkheadFull, patience::Patience};
+use super::{BulkheadFull, Patience};
 use crate::concurrency::Outcome;
 use core::fmt;
 use core::ops::Deref;

@@ -61,7 +61,7 @@ impl Unloaded {
         }
         self.full_windows = 0;
         self.is_measuring = true;
-        // Even below the lowest bound, because a measurement at that bound could be that of a queue.
+        // The cut may be below the lowest bound, because a measurement at that bound could be that of a queue.
         let cut = (new / CUT).max(1.0);
         WindowPlan { skip: window.in_flight, ..WindowPlan::new(cut as u32) }
     }

@@ -87,7 +87,7 @@ impl<K, R: LimitRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
 impl<K, R: BoundedRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
     /// Changes the bounds of all present and future keys' limits while they are in use.
     ///
-    /// As [`AdaptiveLimit::set_bounds`].
+    /// It works like [`AdaptiveLimit::set_bounds`].
     ///
     /// A key whose bounds were changed individually gets these too. Later limits start where the first did, or at the nearest
     /// bound. The limits change one after the other, and each counts as in use while it is changed. If a waker or a rule panics,
@@ -169,7 +169,7 @@ impl<K: Hash + Eq, R: LimitRule, C: Clock + Clone, S: BuildHasher> KeyedAdaptive
 
     /// Awaits a future as [`run`](Self::run) does; `classify` gives the outcome.
     ///
-    /// As [`AdaptiveLimit::run_with`], but the future borrows nothing.
+    /// It works like [`AdaptiveLimit::run_with`], but the future borrows nothing.
     ///
     /// # Errors
     ///

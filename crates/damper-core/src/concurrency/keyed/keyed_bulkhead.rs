@@ -80,7 +80,7 @@ impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
 impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
     /// Changes the limit of all present and future keys while they are in use.
     ///
-    /// As [`Bulkhead::set_limit`].
+    /// It works like [`Bulkhead::set_limit`].
     ///
     /// A key whose limit was changed individually gets this one too. The limits change one after the other, and each counts as in
     /// use while it is changed. If a waker panics, the limits behind it are changed all the same.

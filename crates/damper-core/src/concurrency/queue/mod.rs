@@ -18,25 +18,57 @@
 
 // | file | type |
 // |---|---|
-// | here | `Queue`: the places |
-// | `discipline` | `Discipline`: which call is next, and which gives way |
+// | here | `Queue`: the places; `Discipline`: which call is next, and which gives way |
 // | `slot_queue` | `SlotQueue`: a queue behind its lock, for a word of slots; wakes calls outside of it |
 // | `expiry` | `Expiry`: the end of a wait, in ticks |
 // | `list` | `List`: doubly linked lists through the slab |
 
-mod discipline;
 mod expiry;
 mod list;
 mod slot_queue;
 
-pub(super) use discipline::Discipline;
 pub(super) use expiry::Expiry;
 pub(super) use list::{Link, List};
 pub(super) use slot_queue::SlotQueue;
 
 use super::slots::{Occupancy, Slots};
 use alloc::vec::Vec;
+use core::fmt;
 use core::task::Waker;
+
+/// Decides which waiting call gets the next slot, and which one gives way.
+///
+/// It has the waiting calls in lists of its own, through the links of the queue's places.
+///
+/// `ticket` returns the number of a waiting call. Newer calls have higher numbers.
+pub(in crate::concurrency) trait Discipline: fmt::Debug {
+    /// The properties of a newcomer by which it is ranked.
+    type Newcomer: Copy;
+
+    /// The rank of a waiting call, which its place keeps.
+    type Rank: Copy + Default + fmt::Debug;
+
+    /// Whether no more calls may wait than may be in flight.
+    const IS_WITHIN_LIMIT: bool;
+
+    /// The places for each call that may wait. With two, granted calls take none from newcomers.
+    const PLACES_PER_CALL: u16;
+
+    /// Adds a newcomer, in the place `call`, and returns its rank.
+    fn push(&mut self, newcomer: Self::Newcomer, call: u16, links: &mut [Link]) -> Self::Rank;
+
+    /// Removes a waiting call.
+    fn remove(&mut self, rank: Self::Rank, call: u16, links: &mut [Link]);
+
+    /// Records that a call of this rank got a slot.
+    fn start(&mut self, rank: Self::Rank);
+
+    /// Returns the call that gets the next slot, if one waits.
+    fn next(&self, ticket: impl Fn(u16) -> u64) -> Option<u16>;
+
+    /// Returns the call that gives way to this newcomer, or to a queue that has become shorter.
+    fn victim(&self, newcomer: Option<Self::Newcomer>, ticket: impl Fn(u16) -> u64) -> Option<u16>;
+}
 
 /// A call's place in the queue.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,12 @@
 //! How to wait for several limits.
 
-use super::queue::sealed::QueuedSet;
+use super::sealed::QueuedSet;
 #[cfg(feature = "std")]
 use super::stay::{Stay, Step};
 use super::{QueuedSetRef, SetAcquireFuture};
 use crate::Deadline;
 use crate::concurrency::LimitSetRefusal;
-use crate::concurrency::bulkhead::patience::Patience;
+use crate::concurrency::bulkhead::Patience;
 #[cfg(feature = "std")]
 use crate::limit::SetReservation;
 #[cfg(feature = "std")]
@@ -68,7 +68,7 @@ impl<S: QueuedSetRef> SetAcquire<S> {
     ///
     /// # Errors
     ///
-    /// As for [`SetAcquire`].
+    /// The errors of [`SetAcquire`].
     ///
     /// # Examples
     ///

@@ -26,7 +26,7 @@ pin_project! {
     ///
     /// # Errors
     ///
-    /// As for [`SetAcquire`].
+    /// The errors of [`SetAcquire`].
     #[must_use = "futures do nothing unless they are polled"]
     pub struct SetAcquireFuture<S: QueuedSetRef, T: Sleep> {
         stay: Stay<S>,

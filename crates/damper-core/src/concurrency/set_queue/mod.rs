@@ -10,19 +10,339 @@
 
 // | file | idea |
 // |---|---|
-// | `queue` | `SetQueue`: the turn to ask, the waker of the first call; methods of a set with a queue |
+// | here | `SetQueue`: the turn to ask, the waker of the first call; methods of a set with a queue; `SetQueueRefusal` |
 // | `stay` | `Stay`: one call's way through the queue, in steps |
 // | `acquire` | `SetAcquire`: how to wait; and blocking |
 // | `future` | `SetAcquireFuture`: waiting in a future |
-// | `error` | `SetQueueRefusal` |
 
 mod acquire;
-mod error;
 mod future;
-mod queue;
 mod stay;
 
 pub use acquire::SetAcquire;
-pub use error::SetQueueRefusal;
 pub use future::SetAcquireFuture;
-pub use queue::{QueuedSetRef, SetQueue};
+
+use crate::concurrency::LimitSetRefusal;
+use crate::concurrency::bulkhead::Patience;
+use crate::concurrency::bulkhead::{Arrivals, Order};
+use crate::concurrency::queue::{Moment, Place, SlotQueue};
+use crate::concurrency::slots::Slots;
+use crate::limit::{InFlight, LimitSet, LimitSetRef, Limits, Sealed};
+use crate::sync::Guarded;
+use crate::time::Clock;
+#[cfg(target_has_atomic = "ptr")]
+use alloc::sync::Arc;
+use core::fmt;
+use core::ops::Deref;
+use core::task::Waker;
+
+/// The queue of a [`LimitSet`], around its bound on the calls in flight. Made by [`LimitSet::queue`].
+///
+/// [`LimitSet::bulkhead`] returns it, and [`get_ref`](Self::get_ref) the bound that was there before.
+pub struct SetQueue<P> {
+    bound: P,
+    /// One slot: the call that holds it is the first, and asks the limits. All others wait for it.
+    turn: Slots,
+    /// Holds the calls that wait for the turn.
+    others: SlotQueue<Arrivals>,
+    /// Wakes the first call, to ask again.
+    first: Guarded<Option<Waker>>,
+}
+
+/// Calls wait for their turn without a time, because they time their waits themselves.
+const NOW: Moment = Moment { now: 0, needed: 0 };
+
+impl<P> SetQueue<P> {
+    fn new(bound: P, places: u16) -> Self {
+        let others = SlotQueue::empty(Arrivals::served(Order::OldestFirst));
+        others.set(|queue| queue.set_places(places));
+        Self { bound, turn: Slots::new(1), others, first: Guarded::new(None) }
+    }
+
+    /// Returns the bound on the calls in flight.
+    #[must_use]
+    pub const fn get_ref(&self) -> &P {
+        &self.bound
+    }
+
+    /// Returns how many calls wait.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        let turn = self.turn.load();
+        turn.in_flight() + turn.queued()
+    }
+
+    fn has_waiters(&self) -> bool {
+        self.turn.load().in_flight() > 0
+    }
+
+    /// Makes a call the first, or gives it a place behind the others.
+    fn join(&self, waker: &Waker) -> Result<Option<Place>, SetQueueRefusal> {
+        if self.turn.take().is_ok() {
+            return Ok(None);
+        }
+        // The oldest comes first, so none gives way.
+        let joined = self.others.join(&self.turn, NOW, |_| (), None, waker.clone());
+        joined.map(|queued| queued.map(|queued| queued.place)).map_err(|_| SetQueueRefusal::Full)
+    }
+
+    /// Returns whether the call in `place` is the first now. If not, `waker` wakes it from now on.
+    fn is_first(&self, place: Place, waker: &Waker) -> bool {
+        self.others.look(&self.turn, NOW, place, false, waker.clone()).is_some()
+    }
+
+    /// Removes a call from its place; if it has become the first meanwhile, the next one is.
+    fn leave_place(&self, place: Place) {
+        self.others.leave(&self.turn, NOW, place);
+    }
+
+    /// Wakes the first call by `waker` from now on. Call it before the limits are asked.
+    fn wake_first_by(&self, waker: &Waker) {
+        // The lock publishes what was settled before the earlier waker was taken, and the other way round: a call that is
+        // settled after the first one asked finds its waker. loom-tests: set_queue::settlement_wakes_the_first_call.
+        let waker = Some(waker.clone());
+        let _dropped_outside_the_lock = self.first.write(|first| core::mem::replace(first, waker));
+    }
+
+    /// Makes the next call the first.
+    fn pass_on(&self) {
+        // The waker is taken before the turn is passed on, so that the waker of the next call stays. loom-tests:
+        // set_queue::next_call_keeps_its_waker.
+        let _dropped_outside_the_lock = self.first.write(Option::take);
+        self.others.release(&self.turn, || NOW);
+    }
+
+    fn wake_first(&self) {
+        if let Some(waker) = self.first.write(Option::take) {
+            waker.wake();
+        }
+    }
+}
+
+impl<P: InFlight> Sealed for SetQueue<P> {}
+
+/// The bound of a set with a queue: calls that do not wait are refused while others wait.
+impl<P: InFlight<Refusal: Into<LimitSetRefusal>>> InFlight for SetQueue<P> {
+    type Refusal = LimitSetRefusal;
+
+    #[inline]
+    fn refusal(&self) -> Option<LimitSetRefusal> {
+        if self.has_waiters() {
+            return Some(LimitSetRefusal::Queue(SetQueueRefusal::OthersWait));
+        }
+        self.bound.refusal().map(Into::into)
+    }
+
+    #[inline]
+    fn enter(&self) -> Result<(), LimitSetRefusal> {
+        self.bound.enter().map_err(Into::into)
+    }
+
+    #[inline]
+    fn leave(&self) {
+        self.bound.leave();
+        self.wake_first();
+    }
+
+    fn quota_changed(&self) {
+        self.bound.quota_changed();
+        self.wake_first();
+    }
+}
+
+impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> LimitSet<L, C, P> {
+    /// Gives the set a queue, in which [`acquire`](LimitSet::acquire) waits: `places` calls behind the first one.
+    ///
+    /// Call it after [`with_bulkhead`](LimitSet::with_bulkhead), and before the first use. The places are allocated here, 52
+    /// bytes each on targets of 64 bits.
+    ///
+    /// Calls are served in the order in which they came, whatever they cost: small ones never overtake a large one.
+    /// [`reserve`](LimitSet::reserve) is refused while calls wait, so it overtakes none either.
+    ///
+    /// # The cost of a large call for others
+    ///
+    /// The first call holds up all others until its own costs are there. That takes at most as long as an empty limit
+    /// needs to fill, plus the time until a slot is free. Callers that estimate whole bursts make others wait for that long
+    /// each, but no call waits for more than those that came before it. Where a caller is not trusted, bound its estimates,
+    /// or keep a limit for it alone. A call that is cancelled or times out holds up the others no longer, and the calls
+    /// behind it keep their order.
+    pub fn queue(self, places: u16) -> LimitSet<L, C, SetQueue<P>> {
+        self.with_bound(|bound| SetQueue::new(bound, places))
+    }
+}
+
+impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> LimitSet<L, C, SetQueue<P>> {
+    /// Prepares to wait for the cost of each limit and a slot, first come, first served.
+    ///
+    /// `set.acquire([1, estimate]).wait()?` blocks the thread, and `set.acquire([1, estimate]).await?` does not (feature
+    /// `tokio`; elsewhere [`sleeping_by`](SetAcquire::sleeping_by)). Either returns a
+    /// [`SetReservation`](crate::SetReservation), as [`reserve`](LimitSet::reserve) does.
+    ///
+    /// Nothing is taken before all of it is there. So each limit allows its envelope, as for calls that do not wait.
+    ///
+    /// The first call asks again when its tokens are due. A reservation that is settled or dropped wakes it earlier, and so
+    /// does a change of a quota. A change elsewhere, such as of the limit of the bulkhead or of a slot that a user outside of the
+    /// set frees, is noticed within a second.
+    ///
+    /// # Examples
+    ///
+    /// Calls to a language model:
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "tokio")] {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn run() -> Result<(), damper::LimitSetRefusal> {
+    /// use core::time::Duration;
+    /// use damper::{Bulkhead, LimitSet, Quota};
+    ///
+    /// let limits = [Quota::per_minute(60), Quota::per_minute(90_000)];
+    /// let llm = LimitSet::new(limits).with_bulkhead(Bulkhead::new(8)).queue(1_024);
+    ///
+    /// let estimate = 2_000;
+    /// let call = llm.acquire([1, estimate]).within(Duration::from_secs(30)).await?;
+    /// let bill = 700; // what the answer says
+    /// call.settle([1, bill]);
+    /// # Ok(())
+    /// # }
+    /// # run().unwrap(); }
+    /// ```
+    pub fn acquire(&self, costs: L::Costs<'_>) -> SetAcquire<&Self> {
+        SetAcquire::new(self, costs.as_ref())
+    }
+
+    /// Prepares to wait as [`acquire`](Self::acquire) does, for a reservation with its own reference to the set.
+    #[cfg(target_has_atomic = "ptr")]
+    pub fn acquire_owned(self: &Arc<Self>, costs: L::Costs<'_>) -> SetAcquire<Arc<Self>> {
+        SetAcquire::new(Arc::clone(self), costs.as_ref())
+    }
+}
+
+/// A pointer to a [`LimitSet`] with a queue: `&LimitSet`, or an `Arc` of one.
+pub trait QueuedSetRef: LimitSetRef + Deref<Target: sealed::QueuedSet> {}
+
+impl<S: LimitSetRef + Deref<Target: sealed::QueuedSet>> QueuedSetRef for S {}
+
+mod sealed {
+    use super::{Clock, InFlight, LimitSet, LimitSetRef, LimitSetRefusal, Limits, Patience, SetQueue};
+    use crate::concurrency::queue::Expiry;
+    use crate::limit::{LimitSetDenied, SetReservation};
+    use core::ops::Deref;
+    use core::time::Duration;
+
+    /// The methods of a set with a queue for the calls that wait.
+    pub trait QueuedSet: Sized {
+        /// A cost for each limit.
+        type Costs: Copy;
+
+        /// The bound on the calls in flight.
+        type Bound;
+
+        /// Returns a copy of the costs, or the refusal of a call with more or fewer costs than limits.
+        fn copy_of(&self, costs: &[u32]) -> Result<Self::Costs, LimitSetRefusal>;
+
+        fn set_queue(&self) -> &SetQueue<Self::Bound>;
+
+        /// Takes the costs and a slot, or nothing. It overtakes the calls that wait.
+        fn take(&self, costs: &Self::Costs) -> Result<Self::Costs, LimitSetRefusal>;
+
+        /// Returns the refusal of the limits to a call that no wait helps.
+        fn final_refusal(&self, costs: &Self::Costs) -> Option<LimitSetRefusal>;
+
+        /// Makes the reservation of costs that were taken, and passes the turn on if the call held it.
+        fn reservation<S>(set: S, taken: Self::Costs, is_first: bool) -> SetReservation<S>
+        where
+            S: LimitSetRef + Deref<Target = Self>;
+
+        fn expiry(&self, patience: Patience) -> Option<Expiry>;
+
+        fn expiry_after(&self, wait: Duration) -> Expiry;
+
+        /// Whether the time of `expiry` is over.
+        fn has_passed(&self, expiry: Expiry) -> bool;
+
+        fn remaining(&self, expiry: Expiry) -> Duration;
+    }
+
+    impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> QueuedSet for LimitSet<L, C, SetQueue<P>> {
+        type Costs = L::PerLimit<u32>;
+        type Bound = P;
+
+        fn copy_of(&self, costs: &[u32]) -> Result<Self::Costs, LimitSetRefusal> {
+            self.copy_of_costs(costs).map_err(LimitSetRefusal::Limit)
+        }
+
+        fn set_queue(&self) -> &SetQueue<P> {
+            self.bulkhead()
+        }
+
+        fn take(&self, costs: &Self::Costs) -> Result<Self::Costs, LimitSetRefusal> {
+            self.take_costs(costs, &self.bulkhead().bound).map_err(Into::into)
+        }
+
+        fn final_refusal(&self, costs: &Self::Costs) -> Option<LimitSetRefusal> {
+            self.refusal_of(costs).filter(LimitSetDenied::is_final).map(LimitSetRefusal::Limit)
+        }
+
+        fn reservation<S>(set: S, taken: Self::Costs, is_first: bool) -> SetReservation<S>
+        where
+            S: LimitSetRef + Deref<Target = Self>,
+        {
+            let reservation = SetReservation::of(set, taken);
+            if is_first {
+                // The reservation exists by now, so that it frees the slot if the next call's waker panics.
+                reservation.set().bulkhead().pass_on();
+            }
+            reservation
+        }
+
+        fn expiry(&self, mut patience: Patience) -> Option<Expiry> {
+            patience.begin(self.clock())
+        }
+
+        fn expiry_after(&self, wait: Duration) -> Expiry {
+            Expiry::after(wait, self.clock())
+        }
+
+        fn has_passed(&self, expiry: Expiry) -> bool {
+            expiry.has_passed(self.clock().now())
+        }
+
+        fn remaining(&self, expiry: Expiry) -> Duration {
+            expiry.remaining(self.clock())
+        }
+    }
+}
+
+impl<P: fmt::Debug> fmt::Debug for SetQueue<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetQueue").field("bound", &self.bound).field("waiting", &self.waiting()).finish_non_exhaustive()
+    }
+}
+
+/// Why the queue of a [`LimitSet`](crate::LimitSet) refused a call: nothing was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SetQueueRefusal {
+    /// Other calls wait, and [`reserve`](crate::LimitSet::reserve) does not overtake them.
+    OthersWait,
+    /// All places of the queue are taken.
+    Full,
+    /// The time to wait was over before the call was the first of the queue.
+    TimedOut,
+}
+
+impl fmt::Display for SetQueueRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OthersWait => "other calls wait for the limits",
+            Self::Full => "too many calls wait for the limits, queue full",
+            Self::TimedOut => "other calls waited for the limits longer than this one could",
+        })
+    }
+}
+
+crate::internal::debug_by_display!(SetQueueRefusal);
+
+impl core::error::Error for SetQueueRefusal {}

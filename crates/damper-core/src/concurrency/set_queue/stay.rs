@@ -1,7 +1,7 @@
 //! One call's way through the queue of a set, in steps.
 
 use super::QueuedSetRef;
-use super::queue::sealed::QueuedSet;
+use super::sealed::QueuedSet;
 use super::{SetAcquire, SetQueueRefusal};
 use crate::concurrency::LimitSetRefusal;
 use crate::concurrency::queue::{Expiry, Place};
@@ -89,7 +89,7 @@ impl<S: QueuedSetRef> Stay<S> {
                 return Step::Wait(self.expiry.map(|expiry| set.remaining(expiry)));
             }
         }
-        // Before the limits are asked, so that a settlement after that wakes it.
+        // The waker is left before the limits are asked, so that a later settlement wakes this call.
         queue.wake_first_by(waker);
         match set.take(&costs) {
             Ok(taken) => self.serve(taken),

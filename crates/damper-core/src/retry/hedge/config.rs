@@ -25,7 +25,7 @@ const MILLION: u32 = 1_000_000;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[cfg(feature = "alloc")]
 pub struct HedgeConfig {
-    /// In thousandths.
+    /// The extra requests for each call, in thousandths.
     max_extra: u32,
     /// The calls that exceed the percentile, in millionths; 0 if they follow `max_extra`.
     exceeding: u32,

@@ -2,13 +2,16 @@
 
 // | file | idea |
 // |---|---|
-// | `pacer` | `Pacer`: the state that threads share, and its calls |
-// | `strategy` | `Strategy`: how long to sleep, as a pure state machine; `Moment` |
+// | `pacer` | `Pacer`: the state that threads share, and its calls; `SeenPause`: the pause that a sleeping call knows of |
+// | `strategy` | `Strategy`: how long to sleep, as a pure state machine; `Moment`; `NoPacing`, which never sleeps |
 // | `hints` | `Hints`: what a response reports about the limit; `ReadHints` |
 // | `paced_retry` | `PacedRetry`: the number and time of retries of a rejected call; `PacedAttempts`: one call in progress |
-// | `seen_pause` | `SeenPause`: the pause that a sleeping call knows of |
 // | `future` | `PacedRun` and `PacedFuture`: the calls of asynchronous code |
+<<<<<<< HEAD
 // | `level`, `remaining_decrease`, `no_pacing` | a strategy each |
+=======
+// | `level`, `remaining_decrease`, `proportional_decrease`, `gradual_decrease`, `exponential_backoff`, `cubic_rate` | a strategy each |
+>>>>>>> wb
 // | `growing_sleep` | the sleep of the strategies that grow it at a rejection |
 // | `length` | `Length`: durations in 64 bits, with fractions of a nanosecond |
 // | `error` | `PacingError`: why an option of a strategy was refused |
@@ -19,11 +22,9 @@ pub(super) mod growing_sleep;
 mod hints;
 pub(super) mod length;
 mod level;
-mod no_pacing;
 mod paced_retry;
 mod pacer;
 mod remaining_decrease;
-mod seen_pause;
 mod strategy;
 #[cfg(all(test, feature = "compared"))]
 #[expect(
@@ -37,9 +38,12 @@ pub use error::PacingError;
 pub use future::{PacedFuture, PacedRun};
 pub use hints::{Hints, ReadHints};
 pub use level::Level;
-pub use no_pacing::NoPacing;
 pub use paced_retry::{PacedAttempts, PacedRetry};
+<<<<<<< HEAD
 pub use pacer::Pacer;
+=======
+pub use pacer::{Pacer, SeenPause};
+pub use proportional_decrease::ProportionalDecrease;
+>>>>>>> wb
 pub use remaining_decrease::RemainingDecrease;
-pub use seen_pause::SeenPause;
-pub use strategy::{Moment, Strategy};
+pub use strategy::{Moment, NoPacing, Strategy};

@@ -1,6 +1,6 @@
 //! The pacer: the state that threads share, and its calls.
 
-use super::{Hints, Level, Moment, PacedAttempts, PacedRetry, PacedRun, ReadHints, SeenPause, Strategy};
+use super::{Hints, Level, Moment, PacedAttempts, PacedRetry, PacedRun, ReadHints, Strategy};
 #[cfg(feature = "std")]
 use crate::quota::Quota;
 use crate::retry::{Budget, RetryError};
@@ -60,7 +60,7 @@ const DEFAULT_MAX_HINT: u64 = 60 * 60 * 1_000_000;
 /// # Ok::<(), damper::RetryError<std::io::Error>>(())
 /// ```
 ///
-/// The same by hand:
+/// The same calls, paced by hand:
 ///
 /// ```
 /// # extern crate damper_core as damper;
@@ -160,7 +160,9 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
         self.before_call_within(|| Duration::MAX)
     }
 
-    /// As [`before_call`](Self::before_call), for a call that is not made if its sleep is `longest` or more.
+    /// Returns the sleep before a call that is not made if its sleep is `longest` or more.
+    ///
+    /// Otherwise it works like [`before_call`](Self::before_call).
     ///
     /// Such a call takes no place in a [schedule](Strategy::schedule), so that later calls need not wait for it.
     ///
@@ -180,7 +182,9 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
         self.answered_within(hints, || Duration::MAX)
     }
 
-    /// As [`answered`](Self::answered), for a call that is not retried if its sleep is `longest` or more.
+    /// Learns from a response to a call that is not retried if its sleep is `longest` or more.
+    ///
+    /// Otherwise it works like [`answered`](Self::answered).
     ///
     /// `longest` returns zero for a call that is never retried. A call that is not retried takes no place in a
     /// [schedule](Strategy::schedule).
@@ -468,5 +472,29 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
 impl<S: fmt::Debug, C> fmt::Debug for Pacer<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pacer").field("strategy", &self.strategy).finish_non_exhaustive()
+    }
+}
+
+/// The pause of a pacer that a call knew of when it began to sleep.
+///
+/// Another pause may begin meanwhile. The call then sleeps for longer.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenPause(u64);
+
+impl SeenPause {
+    /// Returns the pause in force. Read it before the sleep, so that no later pause is missed.
+    #[must_use]
+    pub fn of<S: Strategy, C: Clock>(pacer: &Pacer<S, C>) -> Self {
+        Self(pacer.paused_until())
+    }
+
+    /// Returns how much longer a call sleeps after its sleep.
+    ///
+    /// `None` unless another pause has begun and is not over.
+    ///
+    /// Each pause lengthens a sleep once, so that the sleep ends even if the timer's clock is not the pacer's.
+    pub fn extension<S: Strategy, C: Clock>(&mut self, pacer: &Pacer<S, C>) -> Option<Duration> {
+        let present = pacer.paused_until();
+        if present == core::mem::replace(&mut self.0, present) { None } else { pacer.rest_of_pause() }
     }
 }
