@@ -108,6 +108,7 @@ pub mod gate;
 pub mod internal;
 pub mod keyed;
 pub mod limit;
+mod out_of_range;
 pub mod quota;
 pub mod retry;
 pub mod setting;
@@ -148,6 +149,7 @@ pub use limit::{
 };
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};
+pub use out_of_range::OutOfRange;
 pub use quota::{ParseQuotaError, Quota, QuotaError, SetQuotaError};
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 pub use setting::Live;
