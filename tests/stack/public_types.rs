@@ -48,7 +48,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::limit::*;
     use damper::quota::*;
     use damper::time::*;
-    use damper::{Bulkhead, CapacityError};
+    use damper::{Bulkhead, CapacityError, OutOfRange};
 
     table! {
         // quota
@@ -101,6 +101,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         KeyCensus: value,
         Crowding: key defaulted,
         CapacityError: key error,
+        OutOfRange: key error,
         // breaker
         CircuitBreaker: shared defaulted,
         KeyedCircuitBreaker<String>: shared,
@@ -300,7 +301,6 @@ fn types_of_retries_have_the_traits_users_expect() {
         Live<Duration>: shared,
         Setting<Duration>: shared cloned,
         BoxedError: error,
-        BackoffError: value error,
         Delays: shared cloned,
         Jitter: key defaulted,
         RetryBudget: shared defaulted,

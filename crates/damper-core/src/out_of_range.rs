@@ -304,7 +304,8 @@ mod tests {
         }
         let range = || Duration::from_nanos(1)..=Duration::from_hours(1);
         let over = Duration::from_hours(1) + Duration::from_nanos(1);
-        for (value, is_in) in [(Duration::ZERO, false), (*range().start(), true), (*range().end(), true), (over, false)] {
+        for (value, is_in) in [(Duration::ZERO, false), (*range().start(), true), (*range().end(), true), (over, false)]
+        {
             assert_eq!(OutOfRange::check_duration("wait", value, range()).is_ok(), is_in, "{value:?}");
         }
     }

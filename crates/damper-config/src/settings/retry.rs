@@ -4,9 +4,10 @@ use super::DAY;
 use crate::kind::Kind;
 use crate::section::{Conflict, section};
 use crate::setting::Choice;
+use damper_core::OutOfRange;
 use damper_core::retry::{
-    Backoff, BackoffError, Hedge, HedgeConfig, HedgeConfigBuilder, HedgeConfigError, Jitter, Retry, RetryBudget,
-    RetryBudgetConfig, RetryBudgetError, RetrySchedule,
+    Backoff, Hedge, HedgeConfig, HedgeConfigBuilder, HedgeConfigError, Jitter, Retry, RetryBudget, RetryBudgetConfig,
+    RetryBudgetError, RetrySchedule,
 };
 use std::time::Duration;
 
@@ -82,7 +83,7 @@ impl RetrySettings {
         self.try_backoff().unwrap_or(Backoff::exponential(self.base_delay))
     }
 
-    pub(crate) fn try_backoff(&self) -> Result<Backoff, BackoffError> {
+    pub(crate) fn try_backoff(&self) -> Result<Backoff, OutOfRange> {
         let backoff = Backoff::exponential(self.base_delay).factor(self.factor)?;
         Ok(backoff.max_delay(self.max_delay).jitter(self.jitter))
     }

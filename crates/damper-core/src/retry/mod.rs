@@ -46,7 +46,7 @@ mod jitter;
 mod schedule;
 
 pub use attempts::{Attempt, Attempts};
-pub use backoff::{Backoff, BackoffError, Delays};
+pub use backoff::{Backoff, Delays};
 pub use budget::{
     Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetConfigBuilder, RetryBudgetError, RetryThrottle,
     Unlimited,
