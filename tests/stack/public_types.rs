@@ -309,7 +309,6 @@ fn types_of_retries_have_the_traits_users_expect() {
         Unlimited: key defaulted,
         RetryBudgetConfig: key defaulted,
         RetryBudgetConfigBuilder: shared cloned,
-        RetryBudgetError: value error,
         Hedge: shared,
         HedgeRun<'static, Monotonic, Unlimited, AnyError, ()>: debug,
         HedgeFuture<'static, Monotonic, Unlimited, AnyError, (), (), fn(Duration) -> Ready<()>, ()>: debug,

@@ -117,7 +117,7 @@ impl RetryBudgetSettings {
         self.try_config().unwrap_or_default()
     }
 
-    pub(crate) fn try_config(&self) -> Result<RetryBudgetConfig, RetryBudgetError> {
+    pub(crate) fn try_config(&self) -> Result<RetryBudgetConfig, OutOfRange> {
         RetryBudgetConfig::builder().ratio(self.ratio).ttl(self.ttl).floor(self.floor).reserve(self.reserve).build()
     }
 }

@@ -48,8 +48,7 @@ mod schedule;
 pub use attempts::{Attempt, Attempts};
 pub use backoff::{Backoff, Delays};
 pub use budget::{
-    Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetConfigBuilder, RetryBudgetError, RetryThrottle,
-    Unlimited,
+    Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetConfigBuilder, RetryThrottle, Unlimited,
 };
 pub use error::{GaveUp, RetryError};
 pub use failure::{AnyError, Failure, Retryable};
