@@ -314,7 +314,6 @@ fn types_of_retries_have_the_traits_users_expect() {
         HedgeFuture<'static, Monotonic, Unlimited, AnyError, (), (), fn(Duration) -> Ready<()>, ()>: debug,
         HedgeConfig: key defaulted,
         HedgeConfigBuilder: shared cloned,
-        HedgeConfigError: value error,
         HedgeStatus: key,
     }
 }

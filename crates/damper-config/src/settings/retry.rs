@@ -6,8 +6,8 @@ use crate::section::{Conflict, section};
 use crate::setting::Choice;
 use damper_core::OutOfRange;
 use damper_core::retry::{
-    Backoff, Hedge, HedgeConfig, HedgeConfigBuilder, HedgeConfigError, Jitter, Retry, RetryBudget, RetryBudgetConfig,
-    RetryBudgetError, RetrySchedule,
+    Backoff, Hedge, HedgeConfig, HedgeConfigBuilder, Jitter, Retry, RetryBudget, RetryBudgetConfig, RetryBudgetError,
+    RetrySchedule,
 };
 use std::time::Duration;
 
@@ -150,7 +150,7 @@ impl HedgeSettings {
         Hedge::new(self.config())
     }
 
-    pub(crate) fn try_config(&self) -> Result<HedgeConfig, HedgeConfigError> {
+    pub(crate) fn try_config(&self) -> Result<HedgeConfig, OutOfRange> {
         self.builder().build()
     }
 

@@ -54,7 +54,7 @@ pub use error::{GaveUp, RetryError};
 pub use failure::{AnyError, Failure, Retryable};
 pub use future::RetryFuture;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeConfigError, HedgeFuture, HedgeRun, HedgeStatus};
+pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeFuture, HedgeRun, HedgeStatus};
 pub use jitter::Jitter;
 pub use retry::{Retry, RetryRun};
 pub use schedule::RetrySchedule;
