@@ -259,8 +259,6 @@ fn types_of_throttles_have_the_traits_users_expect() {
         CallError<std::fmt::Error, Throttled>: value error,
         Throttled: key error,
         PaceTooSlow: key error,
-        MultiplierError: value error,
-        MaxRefusedError: value error,
         // pacing
         Pacer: shared,
         PacedRetry: key defaulted,

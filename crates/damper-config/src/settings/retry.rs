@@ -6,8 +6,7 @@ use crate::section::{Conflict, section};
 use crate::setting::Choice;
 use damper_core::OutOfRange;
 use damper_core::retry::{
-    Backoff, Hedge, HedgeConfig, HedgeConfigBuilder, Jitter, Retry, RetryBudget, RetryBudgetConfig, RetryBudgetError,
-    RetrySchedule,
+    Backoff, Hedge, HedgeConfig, HedgeConfigBuilder, Jitter, Retry, RetryBudget, RetryBudgetConfig, RetrySchedule,
 };
 use std::time::Duration;
 

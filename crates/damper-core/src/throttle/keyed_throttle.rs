@@ -1,12 +1,12 @@
 //! A throttle for every key.
 
 use super::phase::Rule;
-use super::{AdaptiveThrottle, MaxRefusedError, MultiplierError, Throttled};
-use crate::CallError;
+use super::{AdaptiveThrottle, Throttled};
 use crate::breaker::Verdict;
 use crate::capacity::CapacityError;
 use crate::store::{Evictable, Keyed, Template};
 use crate::time::{Clock, DefaultClock, Seed};
+use crate::{CallError, OutOfRange};
 use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
@@ -137,8 +137,8 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`MultiplierError`] if it is not 1.0 to 10.0.
-    pub fn multiplier(self, calls: f64) -> Result<Self, MultiplierError> {
+    /// [`OutOfRange`] if it is not 1.0 to 10.0.
+    pub fn multiplier(self, calls: f64) -> Result<Self, OutOfRange> {
         let rule = self.template().rule.with_multiplier(calls)?;
         Ok(self.with_rule(rule))
     }
@@ -149,8 +149,8 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`MaxRefusedError`] if it is not 0.0 to 0.99.
-    pub fn max_refused(self, share: f64) -> Result<Self, MaxRefusedError> {
+    /// [`OutOfRange`] if it is not 0.0 to 0.99.
+    pub fn max_refused(self, share: f64) -> Result<Self, OutOfRange> {
         let rule = self.template().rule.with_max_refused(share)?;
         Ok(self.with_rule(rule))
     }

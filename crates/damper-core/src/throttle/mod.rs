@@ -43,7 +43,7 @@ mod phase;
 mod status;
 
 pub use adaptive_throttle::AdaptiveThrottle;
-pub use error::{MaxRefusedError, MultiplierError, Throttled};
+pub use error::Throttled;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_throttle::{KeyedThrottle, ThrottleTemplate};
 pub use pace_too_slow::PaceTooSlow;
