@@ -267,7 +267,6 @@ fn types_of_throttles_have_the_traits_users_expect() {
         PacedFuture<'static, Level, Monotonic, Unlimited, (), (), Ready<()>, fn(Duration) -> Ready<()>, ()>: debug,
         Hints: key,
         Moment: key,
-        PacingError: value error,
         NoPacing: key defaulted,
         ExponentialBackoff: key,
         GradualDecrease: key,

@@ -1,11 +1,10 @@
 //! The strategies that are compared, with their options.
 
 use super::throttle::{Paced, Throttle, Unthrottled};
-use damper::Quota;
 use damper::throttle::{
-    CubicRate, ExponentialBackoff, GradualDecrease, Level, PacingError, ProportionalDecrease, RemainingDecrease,
-    Strategy,
+    CubicRate, ExponentialBackoff, GradualDecrease, Level, ProportionalDecrease, RemainingDecrease, Strategy,
 };
+use damper::{OutOfRange, Quota};
 use std::fmt;
 use std::time::Duration;
 
@@ -74,8 +73,8 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// [`PacingError`] if an option is out of range.
-    pub fn all(quota: Quota, options: &Options) -> Result<Vec<Self>, PacingError> {
+    /// [`OutOfRange`] if an option is out of range.
+    pub fn all(quota: Quota, options: &Options) -> Result<Vec<Self>, OutOfRange> {
         let backoff = |multiplier| {
             let options = Options { multiplier: options.multiplier.or(Some(multiplier)), ..*options };
             Ok(with!(ExponentialBackoff::new(quota), options, multiplier, cap))
@@ -96,8 +95,8 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// [`PacingError`] if an option is out of range.
-    pub fn proportional(quota: Quota, options: &Options) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if an option is out of range.
+    pub fn proportional(quota: Quota, options: &Options) -> Result<Self, OutOfRange> {
         let strategy = with!(ProportionalDecrease::new(quota), options, multiplier, cap, start, divisor);
         Ok(Self::new("3 proportional", strategy))
     }
@@ -106,8 +105,8 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// [`PacingError`] if an option is out of range.
-    pub fn remaining(quota: Quota, options: &Options) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if an option is out of range.
+    pub fn remaining(quota: Quota, options: &Options) -> Result<Self, OutOfRange> {
         let strategy = with!(RemainingDecrease::new(quota), options, multiplier, cap, start, divisor);
         Ok(Self::new("4 remaining", strategy))
     }
@@ -116,8 +115,8 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// [`PacingError`] if an option is out of range.
-    pub fn level(quota: Quota, options: &Options) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if an option is out of range.
+    pub fn level(quota: Quota, options: &Options) -> Result<Self, OutOfRange> {
         Ok(Self::new("5 Level", with!(Level::new(quota), options, cap, start)))
     }
 }

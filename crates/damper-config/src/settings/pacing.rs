@@ -4,12 +4,12 @@ use super::DAY;
 use crate::kind::Kind;
 use crate::section::{Conflict, section};
 use crate::setting::{Choice, choice};
-use damper_core::Quota;
 use damper_core::retry::Budget;
 use damper_core::throttle::{
-    CubicRate, ExponentialBackoff, GradualDecrease, Hints, Level, Moment, NoPacing, PacedRetry, Pacer, PacingError,
+    CubicRate, ExponentialBackoff, GradualDecrease, Hints, Level, Moment, NoPacing, PacedRetry, Pacer,
     ProportionalDecrease, RemainingDecrease, Strategy,
 };
+use damper_core::{OutOfRange, Quota};
 use std::time::Duration;
 
 /// The strategy by which a pacer finds its sleep.
@@ -110,7 +110,7 @@ impl PacingSettings {
         PacedRetry::new(self.max_attempts).max_time(self.max_time).budget(budget)
     }
 
-    pub(crate) fn try_strategy(&self) -> Result<ConfiguredStrategy, PacingError> {
+    pub(crate) fn try_strategy(&self) -> Result<ConfiguredStrategy, OutOfRange> {
         let Self { quota, multiplier, divisor, initial_sleep: start, .. } = *self;
         let cap = self.longest_sleep();
         Ok(ConfiguredStrategy(match self.strategy {

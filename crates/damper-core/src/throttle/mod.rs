@@ -49,7 +49,7 @@ pub use keyed_throttle::{KeyedThrottle, ThrottleTemplate};
 pub use pace_too_slow::PaceTooSlow;
 pub use pacing::{
     CubicRate, ExponentialBackoff, GradualDecrease, Hints, Level, Moment, NoPacing, PacedAttempts, PacedFuture,
-    PacedRetry, PacedRun, Pacer, PacingError, ProportionalDecrease, ReadHints, RemainingDecrease, Strategy,
+    PacedRetry, PacedRun, Pacer, ProportionalDecrease, ReadHints, RemainingDecrease, Strategy,
 };
 pub use permit::{ThrottlePermit, ThrottleRef};
 pub use status::ThrottleStatus;

@@ -1,7 +1,8 @@
 //! Exponential backoff.
 
 use super::growing_sleep::GrowingSleep;
-use super::{Hints, Moment, PacingError, Strategy};
+use super::{Hints, Moment, Strategy};
+use crate::out_of_range::OutOfRange;
 use crate::quota::Quota;
 use core::time::Duration;
 
@@ -28,8 +29,8 @@ impl ExponentialBackoff {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Multiplier`] if it is out of range.
-    pub const fn multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if it is out of this range.
+    pub const fn multiplier(mut self, multiplier: f64) -> Result<Self, OutOfRange> {
         match self.sleep.with_multiplier(multiplier) {
             Ok(sleep) => {
                 self.sleep = sleep;
@@ -45,8 +46,8 @@ impl ExponentialBackoff {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Cap`] if it is out of range, [`PacingError::Start`] if it is below the start.
-    pub const fn cap(mut self, longest: Duration) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if it is out of this range, or below the start.
+    pub const fn cap(mut self, longest: Duration) -> Result<Self, OutOfRange> {
         match self.sleep.with_cap(longest) {
             Ok(sleep) => {
                 self.sleep = sleep;

@@ -1,7 +1,8 @@
 //! Exponential increase, gradual decrease.
 
 use super::growing_sleep::GrowingSleep;
-use super::{Hints, Moment, PacingError, Strategy};
+use super::{Hints, Moment, Strategy};
+use crate::out_of_range::OutOfRange;
 use crate::quota::Quota;
 use core::time::Duration;
 
@@ -29,8 +30,8 @@ impl GradualDecrease {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Multiplier`] if it is out of range.
-    pub const fn multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if it is out of this range.
+    pub const fn multiplier(mut self, multiplier: f64) -> Result<Self, OutOfRange> {
         match self.sleep.with_multiplier(multiplier) {
             Ok(sleep) => {
                 self.sleep = sleep;
@@ -46,8 +47,8 @@ impl GradualDecrease {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Cap`] if it is out of range, [`PacingError::Start`] if it is below the start.
-    pub const fn cap(mut self, longest: Duration) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if it is out of this range, or below the start.
+    pub const fn cap(mut self, longest: Duration) -> Result<Self, OutOfRange> {
         match self.sleep.with_cap(longest) {
             Ok(sleep) => {
                 self.sleep = sleep;
@@ -61,8 +62,8 @@ impl GradualDecrease {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Start`] if it is longer than the cap.
-    pub const fn start(mut self, sleep: Duration) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if it is longer than the cap.
+    pub const fn start(mut self, sleep: Duration) -> Result<Self, OutOfRange> {
         match self.sleep.with_start(sleep) {
             Ok(sleep) => {
                 self.sleep = sleep;

@@ -1,7 +1,7 @@
 //! The sleep of the strategies that grow it at a rejection.
 
-use super::PacingError;
 use super::length::Length;
+use crate::out_of_range::{OutOfRange, check};
 use crate::quota::Quota;
 use core::time::Duration;
 
@@ -27,16 +27,13 @@ impl GrowingSleep {
         Self { per_token, start: Length::ZERO, cap, multiplier: DEFAULT_MULTIPLIER }
     }
 
-    pub(super) const fn with_multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
-        if multiplier >= 1.0 && multiplier <= 10.0 {
-            self.multiplier = (multiplier * 1_000.0 + 0.5) as u64;
-            Ok(self)
-        } else {
-            Err(PacingError::Multiplier(multiplier))
-        }
+    pub(super) const fn with_multiplier(mut self, multiplier: f64) -> Result<Self, OutOfRange> {
+        check!(check_ratio("multiplier", multiplier, 1.0..=10.0));
+        self.multiplier = (multiplier * 1_000.0 + 0.5) as u64;
+        Ok(self)
     }
 
-    pub(super) const fn with_cap(mut self, cap: Duration) -> Result<Self, PacingError> {
+    pub(super) const fn with_cap(mut self, cap: Duration) -> Result<Self, OutOfRange> {
         match capped(cap, self.start) {
             Ok(cap) => {
                 self.cap = cap;
@@ -46,13 +43,14 @@ impl GrowingSleep {
         }
     }
 
-    pub(super) const fn with_start(mut self, start: Duration) -> Result<Self, PacingError> {
-        let length = Length::of(start);
-        if length.0 > self.cap.0 {
-            return Err(PacingError::Start { start, cap: self.cap.duration() });
+    pub(super) const fn with_start(mut self, start: Duration) -> Result<Self, OutOfRange> {
+        match started(start, self.cap.duration()) {
+            Ok(start) => {
+                self.start = start;
+                Ok(self)
+            }
+            Err(error) => Err(error),
         }
-        self.start = length;
-        Ok(self)
     }
 
     /// Returns the shortest sleep: the time of a token, at most the cap.
@@ -94,13 +92,16 @@ pub(super) const fn default_cap(quota: &Quota) -> Length {
 }
 
 /// Returns a cap, if it is in range and not below the start.
-pub(super) const fn capped(cap: Duration, start: Length) -> Result<Length, PacingError> {
-    let length = Length::of(cap);
-    if cap.as_nanos() < 1_000 || length.0 > Length::DAY.0 {
-        return Err(PacingError::Cap(cap));
+pub(super) const fn capped(cap: Duration, start: Length) -> Result<Length, OutOfRange> {
+    check!(check_duration("cap", cap, Duration::from_micros(1)..=Length::DAY.duration()));
+    match started(start.duration(), cap) {
+        Ok(_) => Ok(Length::of(cap)),
+        Err(error) => Err(error),
     }
-    if start.0 > length.0 {
-        return Err(PacingError::Start { start: start.duration(), cap });
-    }
-    Ok(length)
+}
+
+/// Returns a start, if it is not above the cap.
+pub(super) const fn started(start: Duration, cap: Duration) -> Result<Length, OutOfRange> {
+    check!(check_duration("start", start, Duration::ZERO..=cap), "(the cap)");
+    Ok(Length::of(start))
 }

@@ -11,10 +11,8 @@
 // | `level`, `remaining_decrease`, `proportional_decrease`, `gradual_decrease`, `exponential_backoff`, `cubic_rate`, `no_pacing` | a strategy each |
 // | `growing_sleep` | the sleep of the strategies that grow it at a rejection |
 // | `length` | `Length`: durations in 64 bits, with fractions of a nanosecond |
-// | `error` | `PacingError`: why an option of a strategy was refused |
 
 mod cubic_rate;
-mod error;
 mod exponential_backoff;
 mod future;
 mod gradual_decrease;
@@ -38,7 +36,6 @@ mod strategy;
 mod tests;
 
 pub use cubic_rate::CubicRate;
-pub use error::PacingError;
 pub use exponential_backoff::ExponentialBackoff;
 pub use future::{PacedFuture, PacedRun};
 pub use gradual_decrease::GradualDecrease;

@@ -1,7 +1,8 @@
 //! Exponential increase, proportional decrease.
 
 use super::growing_sleep::GrowingSleep;
-use super::{Hints, Moment, PacingError, Strategy};
+use super::{Hints, Moment, Strategy};
+use crate::out_of_range::{OutOfRange, check};
 use crate::quota::Quota;
 use core::time::Duration;
 
@@ -33,8 +34,8 @@ impl ProportionalDecrease {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Multiplier`] if it is out of range.
-    pub const fn multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if it is out of this range.
+    pub const fn multiplier(mut self, multiplier: f64) -> Result<Self, OutOfRange> {
         match self.sleep.with_multiplier(multiplier) {
             Ok(sleep) => {
                 self.sleep = sleep;
@@ -50,8 +51,8 @@ impl ProportionalDecrease {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Cap`] if it is out of range, [`PacingError::Start`] if it is below the start.
-    pub const fn cap(mut self, longest: Duration) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if it is out of this range, or below the start.
+    pub const fn cap(mut self, longest: Duration) -> Result<Self, OutOfRange> {
         match self.sleep.with_cap(longest) {
             Ok(sleep) => {
                 self.sleep = sleep;
@@ -65,8 +66,8 @@ impl ProportionalDecrease {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Start`] if it is longer than the cap.
-    pub const fn start(mut self, sleep: Duration) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if it is longer than the cap.
+    pub const fn start(mut self, sleep: Duration) -> Result<Self, OutOfRange> {
         match self.sleep.with_start(sleep) {
             Ok(sleep) => {
                 self.sleep = sleep;
@@ -80,11 +81,9 @@ impl ProportionalDecrease {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Divisor`] if it is 0.
-    pub const fn divisor(mut self, divisor: u32) -> Result<Self, PacingError> {
-        if divisor == 0 {
-            return Err(PacingError::Divisor);
-        }
+    /// [`OutOfRange`] if it is 0.
+    pub const fn divisor(mut self, divisor: u32) -> Result<Self, OutOfRange> {
+        check!(check_count("divisor", divisor as u64, 1..=u64::MAX));
         self.divisor = divisor;
         Ok(self)
     }
