@@ -121,7 +121,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         Window: key,
         CircuitOpen: value error,
         CallError<std::fmt::Error>: value error,
-        BreakerConfigError: value error,
         // deadline
         Deadline: shared cloned,
         DeadlineExceeded: key error,

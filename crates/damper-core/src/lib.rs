@@ -126,7 +126,7 @@ pub mod word32;
 pub use boxed_error::BoxedError;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use breaker::KeyedCircuitBreaker;
-pub use breaker::{BreakerConfig, BreakerConfigError, BreakerStatus, CircuitBreaker, CircuitOpen};
+pub use breaker::{BreakerConfig, BreakerStatus, CircuitBreaker, CircuitOpen};
 pub use call_error::CallError;
 #[cfg(feature = "alloc")]
 pub use capacity::CapacityError;

@@ -57,7 +57,7 @@ mod wrapping_micros;
 
 pub use crate::call_error::CallError;
 pub use circuit_breaker::CircuitBreaker;
-pub use config::{BreakerConfig, BreakerConfigBuilder, BreakerConfigError};
+pub use config::{BreakerConfig, BreakerConfigBuilder};
 pub use error::CircuitOpen;
 pub(crate) use error::source_of;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
