@@ -226,7 +226,6 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         AcquirePermit<&'static AdaptiveLimit>: shared,
         Outcome: key,
         LimitBounds: key defaulted,
-        LimitBoundsError: key error,
         ProbedGradient: value,
         Aimd: value,
         Vegas: value,

@@ -29,8 +29,8 @@ mod set_queue;
 mod slots;
 
 pub use adaptive::{
-    AdaptiveLimit, Aimd, BoundedRule, Gradient2, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient,
-    Vegas, WindowPlan, WindowSummary,
+    AdaptiveLimit, Aimd, BoundedRule, Gradient2, LimitBounds, LimitRule, Outcome, ProbedGradient, Vegas, WindowPlan,
+    WindowSummary,
 };
 #[cfg(feature = "alloc")]
 pub use admission::{

@@ -31,7 +31,7 @@ mod tests;
 
 pub use adaptive_limit::AdaptiveLimit;
 pub use aimd::Aimd;
-pub use bounds::{LimitBounds, LimitBoundsError};
+pub use bounds::LimitBounds;
 pub use gradient2::Gradient2;
 pub use outcome::Outcome;
 pub use probed_gradient::ProbedGradient;

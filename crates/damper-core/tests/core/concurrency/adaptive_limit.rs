@@ -1,8 +1,8 @@
 //! Adaptive limits: permits and their outcomes, waiting, and custom rules.
 
 use damper::concurrency::{
-    Aimd, BoundedRule, BulkheadPermit, Gradient2, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient,
-    Vegas, WindowPlan, WindowSummary,
+    Aimd, BoundedRule, BulkheadPermit, Gradient2, LimitBounds, LimitRule, Outcome, ProbedGradient, Vegas, WindowPlan,
+    WindowSummary,
 };
 use damper::{AdaptiveLimit, ManualClock};
 use std::collections::VecDeque;
@@ -260,11 +260,12 @@ fn rules_settle_near_the_capacity_of_a_service() {
 #[test]
 fn bounds_out_of_their_range_are_refused() {
     let bounds = |min, max| LimitBounds::new(min, max).unwrap_err();
-    assert_eq!(bounds(0, 5), LimitBoundsError::Min(0));
-    assert_eq!(bounds(6, 5).to_string(), "the highest limit is 5, it must be 6 to 1000000");
-    assert_eq!(bounds(1, 1_000_001).to_string(), "the highest limit is 1000001, it must be 1 to 1000000");
+    assert_eq!(bounds(0, 5).to_string(), "min is 0, it must be 1 to 1000000");
+    assert_eq!(bounds(1_000_001, 5).to_string(), "min is 1000001, it must be 1 to 1000000");
+    assert_eq!(bounds(6, 5).to_string(), "max is 5, it must be 6 to 1000000 (at least the lowest limit)");
+    assert_eq!(bounds(1, 1_000_001).to_string(), "max is 1000001, it must be 1 to 1000000 (at least the lowest limit)");
     let start = LimitBounds::new(2, 5).unwrap().starting_at(6).unwrap_err();
-    assert_eq!(start.to_string(), "the limit starts at 6, it must be 2 to 5");
+    assert_eq!(start.to_string(), "start is 6, it must be 2 to 5 (the bounds)");
     assert_eq!(LimitBounds::new(30, 50).unwrap().start(), 30);
     assert_eq!(LimitBounds::new(3, 5).unwrap().start(), 5);
 }
