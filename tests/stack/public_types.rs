@@ -54,7 +54,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         // quota
         Quota: key displayed,
         Alignment: key defaulted,
-        QuotaError: key error,
         SetQuotaError: key error,
         SetConfigError: key error,
         ParseQuotaError: key error,

@@ -150,7 +150,7 @@ pub use limit::{
 #[cfg(feature = "alloc")]
 pub use limit::{SlidingLog, SlidingLogError};
 pub use out_of_range::OutOfRange;
-pub use quota::{ParseQuotaError, Quota, QuotaError, SetQuotaError};
+pub use quota::{ParseQuotaError, Quota, SetQuotaError};
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 pub use setting::Live;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

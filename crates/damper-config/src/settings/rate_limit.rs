@@ -10,7 +10,7 @@ use damper_core::limit::{
     Alignment, FixedWindow, LeakyBucket, Limiter, RateLimiter, SlidingCounter, SlidingCounterError, SlidingLog,
     SlidingLogError,
 };
-use damper_core::{Monotonic, Quota, QuotaError};
+use damper_core::{Monotonic, OutOfRange, Quota};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -239,7 +239,7 @@ fn quota_instead(quota: Option<Quota>, per_second: f64) -> Instead {
 }
 
 /// Returns the quota of a rate. If no quota is exact, it is slower by less than a thousandth.
-fn quota_of(per_second: f64, burst: u32) -> Result<Quota, QuotaError> {
+fn quota_of(per_second: f64, burst: u32) -> Result<Quota, OutOfRange> {
     let quota = if per_second.fract() == 0.0 || per_second >= 1_000.0 {
         Quota::per_second(per_second as u32)
     } else {
@@ -313,7 +313,7 @@ impl RateLimitSettings {
         self.try_quota().unwrap_or(Quota::per_second(1))
     }
 
-    pub(crate) fn try_quota(&self) -> Result<Quota, QuotaError> {
+    pub(crate) fn try_quota(&self) -> Result<Quota, OutOfRange> {
         self.quota.map_or_else(|| quota_of(self.requests_per_second, self.burst), Ok)
     }
 
@@ -393,7 +393,7 @@ impl ClientRateLimitSettings {
         self.try_quota().unwrap_or(Quota::per_second(1))
     }
 
-    pub(crate) fn try_quota(&self) -> Result<Quota, QuotaError> {
+    pub(crate) fn try_quota(&self) -> Result<Quota, OutOfRange> {
         self.quota.map_or_else(|| quota_of(self.requests_per_second, self.burst), Ok)
     }
 
