@@ -48,7 +48,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::limit::*;
     use damper::quota::*;
     use damper::time::*;
-    use damper::{Bulkhead, CapacityError, OutOfRange};
+    use damper::{Bulkhead, OutOfRange};
 
     table! {
         // quota
@@ -83,8 +83,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         TooManyLimits: key error,
         LeaseError: key error,
         BudgetError: key error,
-        SlidingCounterError: key error,
-        SlidingLogError: key error,
         // keyed
         KeyedLimiter<str>: shared,
         KeyedLimiterBuilder<str>: shared,
@@ -94,12 +92,10 @@ fn types_of_the_core_have_the_traits_users_expect() {
         KeyedSlots<64, 64>: shared,
         ClientAddress: key displayed,
         WhenFull: key defaulted,
-        KeyedLimiterError: key error,
         TierError: key error,
         TierCensus: key defaulted,
         KeyCensus: value,
         Crowding: key defaulted,
-        CapacityError: key error,
         OutOfRange: key error,
         // breaker
         CircuitBreaker: shared defaulted,
@@ -603,7 +599,6 @@ fn types_of_the_configuration_have_the_traits_users_expect() {
         ConfiguredScopes: shared cloned,
         ProxyHeader: key defaulted,
         Tiers: shared cloned defaulted,
-        AlgorithmError: error,
         PacingStrategy: key defaulted,
         ServerConcurrency: key defaulted,
         ClientConcurrency: key defaulted,

@@ -128,8 +128,6 @@ pub use boxed_error::BoxedError;
 pub use breaker::KeyedCircuitBreaker;
 pub use breaker::{BreakerConfig, BreakerStatus, CircuitBreaker, CircuitOpen};
 pub use call_error::CallError;
-#[cfg(feature = "alloc")]
-pub use capacity::CapacityError;
 pub use concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull, LimitSetRefusal};
 #[cfg(feature = "alloc")]
 pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted, SetQueueRefusal};
@@ -137,18 +135,16 @@ pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted, Set
 pub use concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 pub use deadline::{Deadline, DeadlineExceeded};
 pub use gate::is_refusal;
-#[cfg(feature = "alloc")]
-pub use keyed::KeyedLimiterError;
 pub use keyed::{ClientAddress, KeyedLimiter, TierError, WhenFull};
+#[cfg(feature = "alloc")]
+pub use limit::SlidingLog;
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{
     Acquire, Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease,
     LeaseError, LeaseReservation, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable,
-    RateLimiter, Reservation, SetReservation, SlidingCounter, SlidingCounterError, TokenBucket, Usage,
+    RateLimiter, Reservation, SetReservation, SlidingCounter, TokenBucket, Usage,
 };
-#[cfg(feature = "alloc")]
-pub use limit::{SlidingLog, SlidingLogError};
 pub use out_of_range::OutOfRange;
 pub use quota::{ParseQuotaError, Quota, SetQuotaError};
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};

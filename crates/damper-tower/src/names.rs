@@ -84,7 +84,7 @@ use damper_core::store::{Keyed, Template};
 ///     }
 /// });
 /// # let _ = layer;
-/// # Ok::<(), damper::CapacityError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum BreakerLayer {}

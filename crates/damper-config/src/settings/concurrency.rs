@@ -2,8 +2,8 @@
 
 use crate::kind::Kind;
 use crate::section::{Conflict, section};
+use damper_core::OutOfRange;
 use damper_core::concurrency::{AdaptiveLimit, Admission, Bulkhead, FixedLimit, KeyedBulkhead, LimitBounds};
-use damper_core::{CapacityError, OutOfRange};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -45,8 +45,8 @@ impl BulkheadSettings {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`], never with settings in their ranges.
-    pub fn per_key<K: Hash + Eq>(&self) -> Result<KeyedBulkhead<K>, CapacityError> {
+    /// [`OutOfRange`], never with settings in their ranges.
+    pub fn per_key<K: Hash + Eq>(&self) -> Result<KeyedBulkhead<K>, OutOfRange> {
         let bulkheads = KeyedBulkhead::new(self.limit, self.max_keys as usize)?.queue(self.places());
         Ok(if self.newest_first { bulkheads.newest_first() } else { bulkheads })
     }

@@ -58,9 +58,9 @@ pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{LEVEL_BITS, Owed};
 pub(crate) use rate_limiter::sealed::Sealed;
 pub use rate_limiter::{Algorithm, RateLimiter};
-pub use sliding_counter::{SlidingCounter, SlidingCounterError};
+pub use sliding_counter::SlidingCounter;
 #[cfg(feature = "alloc")]
-pub use sliding_log::{SlidingLog, SlidingLogError};
+pub use sliding_log::SlidingLog;
 #[cfg(feature = "std")]
 pub use striped::Striped;
 pub(crate) use token_bucket::TokenLine;

@@ -3,7 +3,6 @@
 use super::phase::Rule;
 use super::{AdaptiveThrottle, Throttled};
 use crate::breaker::Verdict;
-use crate::capacity::CapacityError;
 use crate::store::{Evictable, Keyed, Template};
 use crate::time::{Clock, DefaultClock, Seed};
 use crate::{CallError, OutOfRange};
@@ -95,8 +94,8 @@ impl<K: Hash + Eq> KeyedThrottle<K> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
-    pub fn new(capacity: usize) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn new(capacity: usize) -> Result<Self, OutOfRange> {
         Self::with_clock(capacity, crate::time::Monotonic)
     }
 }
@@ -109,8 +108,8 @@ impl<K: Hash + Eq, C: Clock + Clone> KeyedThrottle<K, C> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`new`](KeyedThrottle::new).
-    pub fn with_clock(capacity: usize, clock: C) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for [`new`](KeyedThrottle::new).
+    pub fn with_clock(capacity: usize, clock: C) -> Result<Self, OutOfRange> {
         Self::with_clock_and_hasher(capacity, clock, Seed::random())
     }
 }
@@ -125,8 +124,8 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
-    pub fn with_clock_and_hasher(capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    pub fn with_clock_and_hasher(capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let seed = Seed::new(hasher.hash_one(()), 0);
         Self::with_template_and_hasher(ThrottleTemplate::new(seed, clock), capacity, hasher)
     }

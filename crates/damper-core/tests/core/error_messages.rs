@@ -1,5 +1,7 @@
 //! The messages of errors: the value, then the constraint, in lower case without a full stop.
 
+#[cfg(feature = "alloc")]
+use damper::SlidingLog;
 use damper::limit::{BudgetError, LeaseError};
 use damper::time::Seed;
 use damper::word32::Word32Error;
@@ -7,8 +9,6 @@ use damper::{
     BreakerConfig, CircuitBreaker, Deadline, LeasingBucket, LimitSet, ManualClock, Quota, Retry, SetQuotaError,
     SlidingCounter, TierError, TokenBucket,
 };
-#[cfg(feature = "alloc")]
-use damper::{KeyedLimiterError, SlidingLog};
 use std::error::Error;
 use std::time::Duration;
 
@@ -78,11 +78,11 @@ fn window_and_limit_set_errors() {
     #[cfg(feature = "alloc")]
     says(
         &SlidingLog::new(Quota::per_second(1 << 25)).unwrap_err(),
-        "the limit is too large for a sliding log, it must be at most 16777216 (2^24)",
+        "limit is 33554432, it must be at most 16777216 (2^24, of a sliding log)",
     );
     says(
         &SlidingCounter::new(Quota::per_second(1 << 24)).unwrap_err(),
-        "the limit is too large for a sliding counter, it must be at most 16777215 (2^24 - 1)",
+        "limit is 16777216, it must be at most 16777215 (2^24 - 1, of a sliding counter)",
     );
     let both = LimitSet::with_algorithms(
         [Quota::per_second(5), Quota::per_minute(3)].map(TokenBucket::new),
@@ -97,14 +97,7 @@ fn window_and_limit_set_errors() {
 }
 
 #[test]
-fn keyed_limiter_errors() {
-    #[cfg(feature = "alloc")]
-    for (error, message) in [
-        (KeyedLimiterError::Tiers(16), "there are 16 tiers, there must be 1 to 15"),
-        (KeyedLimiterError::Limit(9), "the limit is 9, which is more than the algorithm can count for a key"),
-    ] {
-        says(&error, message);
-    }
+fn tier_errors() {
     says(&TierError::Missing { tier: 3, tiers: 2 }, "tier 3 does not exist, there are 2");
     says(&TierError::Missing { tier: 1, tiers: 1 }, "tier 1 does not exist, there is 1");
     says(&TierError::Quota { tier: 2, error: SetQuotaError::Busy }, "tier 2: another thread is changing the quota");
