@@ -81,8 +81,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         LimitSetDenied: key error,
         LimitSetQuotaError: key error,
         TooManyLimits: key error,
-        LeaseError: key error,
-        BudgetError: key error,
         // keyed
         KeyedLimiter<str>: shared,
         KeyedLimiterBuilder<str>: shared,

@@ -141,9 +141,9 @@ pub use limit::SlidingLog;
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{
-    Acquire, Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease,
-    LeaseError, LeaseReservation, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable,
-    RateLimiter, Reservation, SetReservation, SlidingCounter, TokenBucket, Usage,
+    Acquire, Alignment, Allowed, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease, LeaseReservation,
+    LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable, RateLimiter, Reservation,
+    SetReservation, SlidingCounter, TokenBucket, Usage,
 };
 pub use out_of_range::OutOfRange;
 pub use quota::{ParseQuotaError, Quota, SetQuotaError};

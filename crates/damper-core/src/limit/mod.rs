@@ -46,7 +46,7 @@ mod windows;
 pub use answer::{Allowed, Denied};
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
-pub use lease::{BudgetError, Lease, LeaseError, LeasingBucket};
+pub use lease::{Lease, LeasingBucket};
 pub use lease_reservation::LeaseReservation;
 #[cfg(feature = "alloc")]
 pub use limit_set::TooManyLimits;

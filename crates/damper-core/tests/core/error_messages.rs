@@ -2,12 +2,11 @@
 
 #[cfg(feature = "alloc")]
 use damper::SlidingLog;
-use damper::limit::{BudgetError, LeaseError};
 use damper::time::Seed;
 use damper::word32::Word32Error;
 use damper::{
-    BreakerConfig, CircuitBreaker, Deadline, LeasingBucket, LimitSet, ManualClock, Quota, Retry, SetQuotaError,
-    SlidingCounter, TierError, TokenBucket,
+    BreakerConfig, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota, Retry, SetQuotaError, SlidingCounter,
+    TierError, TokenBucket,
 };
 use std::error::Error;
 use std::time::Duration;
@@ -56,21 +55,6 @@ fn quota_errors() {
     ] {
         says(&error, message);
     }
-}
-
-#[test]
-fn budget_and_lease_errors() {
-    let error = LeasingBucket::new(Quota::per_second(10), 0).unwrap_err();
-    assert_eq!(error, BudgetError::Empty);
-    says(&error, "the budget is 0 tokens, it must be at least 1");
-    let error = LeasingBucket::new(Quota::per_second(10), 10).unwrap_err();
-    says(&error, "a budget of 10 tokens leaves nothing of a burst of 10, it must be less");
-    says(
-        &BudgetError::Stripes { budget: 3, stripes: 4 },
-        "4 stripes cannot share a budget of 3 tokens, 1 to 64 can, with at least 1 token each",
-    );
-    says(&LeaseError::Empty, "a lease of 0 tokens holds nothing, it must be at least 1");
-    says(&LeaseError::OverBudget { size: 3, left: 2 }, "no lease of 3 tokens: 2 are left of the budget");
 }
 
 #[test]
