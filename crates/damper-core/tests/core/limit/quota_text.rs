@@ -99,7 +99,7 @@ fn errors_name_the_place_and_what_was_expected() {
     assert_eq!(says("1/s burst 5000000000"), "at byte 10: the number exceeds the maximum 4294967295");
     assert_eq!(says("1/.5s"), "at byte 2: expected a window such as 250ms or 1.5s, in whole nanoseconds");
     assert_eq!(says("1/0s"), "at byte 2: the window is zero, it must be at least 1 ns");
-    assert_eq!(says("1/585y"), "at byte 2: the window exceeds the maximum of 2^64 - 1 ns (584 years)");
+    assert_eq!(says("1/213504day"), "at byte 2: the window exceeds the maximum of 2^64 - 1 ns (584 years)");
 }
 
 #[test]
