@@ -80,7 +80,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         Usage: key,
         LimitSetDenied: key error,
         LimitSetQuotaError: key error,
-        TooManyLimits: key error,
         // keyed
         KeyedLimiter<str>: shared,
         KeyedLimiterBuilder<str>: shared,

@@ -48,8 +48,6 @@ pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{Lease, LeasingBucket};
 pub use lease_reservation::LeaseReservation;
-#[cfg(feature = "alloc")]
-pub use limit_set::TooManyLimits;
 pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, LimitSetRef, Limits, SetReservation};
 pub use limiter::Limiter;
 pub use limiter_ref::LimiterRef;
