@@ -253,7 +253,7 @@ impl LimitsInput {
         let limiter = match RateLimiter32::new(quota, &timer) {
             Ok(limiter) => limiter,
             Err(error) => {
-                assert!(error == Word32Error::Burst(quota.burst_size()) && quota.burst_size() >= 1 << 28);
+                assert!(matches!(error, Word32Error::OutOfRange(_)) && quota.burst_size() >= 1 << 28);
                 return names(&error, &["burst", &quota.burst_size().to_string()]);
             }
         };
