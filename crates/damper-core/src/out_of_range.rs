@@ -63,7 +63,9 @@ enum Amounts {
 struct Ratio(u64);
 
 impl OutOfRange {
-    /// Checks a count. A range from 0 has no lower bound, and one to `u64::MAX` has no upper bound.
+    /// Checks a count.
+    ///
+    /// A range from 0 has no lower bound, and one to `u64::MAX` has no upper bound.
     ///
     /// # Errors
     ///
@@ -76,7 +78,9 @@ impl OutOfRange {
         Err(Self::new(setting, Amounts::Count { value, least, most }))
     }
 
-    /// Checks a ratio, a factor or a share. A range to `f64::INFINITY` has no upper bound.
+    /// Checks a ratio, a factor or a share.
+    ///
+    /// A range to `f64::INFINITY` has no upper bound.
     ///
     /// # Errors
     ///
@@ -90,7 +94,9 @@ impl OutOfRange {
         Err(Self::new(setting, amounts))
     }
 
-    /// Checks a duration. A range from zero has no lower bound, and one to `Duration::MAX` has no upper bound.
+    /// Checks a duration.
+    ///
+    /// A range from zero has no lower bound, and one to `Duration::MAX` has no upper bound.
     ///
     /// # Errors
     ///
@@ -255,7 +261,7 @@ impl defmt::Format for Ratio {
 /// Shows a duration to the nanosecond, in the largest unit that suits: `100 days`, `1 min`, `90 s`, `1.5 ms`.
 struct Exact(Duration);
 
-/// The units of whole seconds that are used if the duration is a multiple, each with its length and its name.
+/// The units for their multiples, each with its length in seconds and its name.
 const LONG_UNITS: [(u64, &str); 3] = [(86_400, "days"), (3_600, "h"), (60, "min")];
 
 impl fmt::Display for Exact {

@@ -9,7 +9,9 @@ use core::time::Duration;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Word32Error {
-    /// A setting is more than fits: a burst of 2^28 or more, a failure threshold of 2^21 or more, or more than 31 probes or successes.
+    /// A setting does not fit.
+    ///
+    /// A burst must be below 2^28, a failure threshold below 2^21, and the probes and successes of a breaker at most 31.
     OutOfRange(OutOfRange),
     /// The clock's 64 bits wrap within four times the longest cooldown, or the longest time half-open.
     ClockTooFast {

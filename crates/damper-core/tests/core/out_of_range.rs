@@ -124,7 +124,7 @@ const DURATIONS: &[Setting<Duration>] = &[
 ];
 
 impl<T: Copy + PartialOrd + std::fmt::Debug> Setting<T> {
-    /// Checks that exactly the values of the range are accepted, and that an error has the setting and the value.
+    /// Checks that the value is accepted if it is in the range, and otherwise named by the error.
     #[track_caller]
     fn check(&self, value: T, shown: &str) {
         let Self(name, set, least, most) = self;
