@@ -270,10 +270,11 @@ impl fmt::Display for Exact {
         if (secs, nanos) == (86_400, 0) {
             return f.write_str("1 day");
         }
-        if secs > 0 && nanos == 0 {
-            if let Some((unit, name)) = LONG_UNITS.into_iter().find(|(unit, _)| secs.is_multiple_of(*unit)) {
-                return write!(f, "{} {name}", secs / unit);
-            }
+        if secs > 0
+            && nanos == 0
+            && let Some((unit, name)) = LONG_UNITS.into_iter().find(|(unit, _)| secs.is_multiple_of(*unit))
+        {
+            return write!(f, "{} {name}", secs / unit);
         }
         let (whole, rest, digits, name) = match (secs, nanos) {
             (0, 0..1_000) => (nanos.into(), 0, 0, "ns"),

@@ -53,7 +53,7 @@ const COUNTS: &[Setting<u32>] = &[
     Setting("start", |n| LimitBounds::new(7, 90).and_then(|bounds| bounds.starting_at(n)).map(drop), 7, 90),
     Setting("limit", |n| SlidingCounter::new(Quota::per_second(n)).map(drop), 0, (1 << 24) - 1),
     Setting("budget", |n| LeasingBucket::new(QUOTA, n).map(drop), 1, 9),
-    Setting("size", |n| lease(n), 1, 9),
+    Setting("size", lease, 1, 9),
     Setting("reserve", |n| budget(|config| config.floor(1).reserve(n)), 1, u32::MAX),
     Setting("max_tokens", |n| RetryThrottle::new(n, 0.1).map(drop), 1, 1_000),
     Setting("divisor", |n| ProportionalDecrease::new(QUOTA).divisor(n).map(drop), 1, u32::MAX),
