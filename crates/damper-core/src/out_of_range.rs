@@ -23,6 +23,7 @@ use core::time::Duration;
 /// assert_eq!(error.to_string(), "cooldown_factor is 0.5, it must be 1.0 to 10.0");
 ///
 /// /// A gate that opens once in a period.
+/// #[derive(Debug)]
 /// struct Turnstile {
 ///     period: Duration,
 /// }
@@ -38,7 +39,6 @@ use core::time::Duration;
 ///
 /// let error = Turnstile::new(Duration::ZERO).unwrap_err();
 /// assert_eq!(error.to_string(), "period is 0 ns, it must be 1 ms to 1 min");
-/// # Ok::<(), OutOfRange>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
