@@ -1,7 +1,7 @@
 //! A breaker trips, refuses, probes and closes; time is moved by hand, so this takes none.
 
 use damper::breaker::State;
-use damper::{BreakerConfig, BreakerConfigError, CallError, CircuitBreaker, ManualClock};
+use damper::{BreakerConfig, CallError, CircuitBreaker, ManualClock, OutOfRange};
 use std::time::Duration;
 
 /// The upstream, which is up or down as the caller says.
@@ -9,7 +9,7 @@ fn database(up: bool) -> Result<&'static str, &'static str> {
     if up { Ok("42 rows") } else { Err("connection refused") }
 }
 
-fn main() -> Result<(), BreakerConfigError> {
+fn main() -> Result<(), OutOfRange> {
     let clock = ManualClock::new();
     let config = BreakerConfig::builder().failure_threshold(3).cooldown(Duration::from_secs(30)).build()?;
     let breaker = CircuitBreaker::with_clock(config, &clock);

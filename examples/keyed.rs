@@ -1,10 +1,10 @@
 //! A limit per client address, in memory that is fixed however many addresses come.
 
-use damper::{KeyedLimiter, KeyedLimiterError, ManualClock, Quota};
+use damper::{KeyedLimiter, ManualClock, OutOfRange, Quota};
 use std::net::IpAddr;
 use std::time::Duration;
 
-fn main() -> Result<(), KeyedLimiterError> {
+fn main() -> Result<(), OutOfRange> {
     let clock = ManualClock::new(); // leave it out, and real time passes
     let quota = Quota::per_second(2).burst(3);
     let limits = KeyedLimiter::<IpAddr>::builder(quota).capacity(10_000).clock(&clock).build()?;

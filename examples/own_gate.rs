@@ -49,7 +49,7 @@ struct Call {
     user: &'static str,
 }
 
-fn main() -> Result<(), damper::KeyedLimiterError> {
+fn main() -> Result<(), damper::OutOfRange> {
     let clock = Arc::new(ManualClock::new());
     let limits = KeyedLimiter::<&'static str>::builder(Quota::per_hour(2)).clock(Arc::clone(&clock)).build()?;
     // Both have to let a call pass. The first is asked first.

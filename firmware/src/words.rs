@@ -82,7 +82,7 @@ pub const fn breaker(config: BreakerConfig) -> Breaker {
 }
 
 /// Settings that are in range, or the program does not compile.
-pub const fn settings(config: Result<BreakerConfig, damper_core::BreakerConfigError>) -> BreakerConfig {
+pub const fn settings(config: Result<BreakerConfig, damper_core::OutOfRange>) -> BreakerConfig {
     match config {
         Ok(config) => config,
         Err(_) => panic!("the breaker's settings are out of range"),

@@ -264,7 +264,7 @@
 //! let hosts = PerHost::builder(BreakerConfig::default()).named("upstreams").capacity(64).build()?;
 //! let layer = CircuitBreakerLayer::new(hosts);
 //! # let _ = layer;
-//! # Ok::<(), damper::CapacityError>(())
+//! # Ok::<(), damper::OutOfRange>(())
 //! ```
 //!
 //! # When a call has ended

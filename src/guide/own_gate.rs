@@ -111,5 +111,8 @@
 //! call as a failure of the server, and a retry does not repeat it. If its `source` is [`NotSent`](crate::gate::NotSent), callers find the
 //! refusal by its type in every error around it. For gRPC, `damper::tonic::status_of_refusal` makes a status of it.
 //!
+//! A setting of a gate can be refused with the error of damper's settings, [`OutOfRange`](crate::OutOfRange): its `check_count`,
+//! `check_ratio` and `check_duration` compare a value with a range, and the message has both.
+//!
 //! The example [`own_gate`](https://github.com/damper-rs/damper/blob/main/examples/own_gate.rs) is closed at night. The package
 //! [`opening_hours`](https://github.com/damper-rs/damper/tree/main/tests/opening_hours) puts such a gate into all these places.

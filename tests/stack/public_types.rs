@@ -48,13 +48,12 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::limit::*;
     use damper::quota::*;
     use damper::time::*;
-    use damper::{Bulkhead, CapacityError};
+    use damper::{Bulkhead, OutOfRange};
 
     table! {
         // quota
         Quota: key displayed,
         Alignment: key defaulted,
-        QuotaError: key error,
         SetQuotaError: key error,
         SetConfigError: key error,
         ParseQuotaError: key error,
@@ -81,11 +80,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         Usage: key,
         LimitSetDenied: key error,
         LimitSetQuotaError: key error,
-        TooManyLimits: key error,
-        LeaseError: key error,
-        BudgetError: key error,
-        SlidingCounterError: key error,
-        SlidingLogError: key error,
         // keyed
         KeyedLimiter<str>: shared,
         KeyedLimiterBuilder<str>: shared,
@@ -95,12 +89,11 @@ fn types_of_the_core_have_the_traits_users_expect() {
         KeyedSlots<64, 64>: shared,
         ClientAddress: key displayed,
         WhenFull: key defaulted,
-        KeyedLimiterError: key error,
         TierError: key error,
         TierCensus: key defaulted,
         KeyCensus: value,
         Crowding: key defaulted,
-        CapacityError: key error,
+        OutOfRange: key error,
         // breaker
         CircuitBreaker: shared defaulted,
         KeyedCircuitBreaker<String>: shared,
@@ -120,7 +113,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         Window: key,
         CircuitOpen: value error,
         CallError<std::fmt::Error>: value error,
-        BreakerConfigError: value error,
         // deadline
         Deadline: shared cloned,
         DeadlineExceeded: key error,
@@ -226,7 +218,6 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         AcquirePermit<&'static AdaptiveLimit>: shared,
         Outcome: key,
         LimitBounds: key defaulted,
-        LimitBoundsError: key error,
         ProbedGradient: value,
         compared::Aimd: value,
         compared::Vegas: value,
@@ -258,8 +249,6 @@ fn types_of_throttles_have_the_traits_users_expect() {
         CallError<std::fmt::Error, Throttled>: value error,
         Throttled: key error,
         PaceTooSlow: key error,
-        MultiplierError: value error,
-        MaxRefusedError: value error,
         // pacing
         Pacer: shared,
         PacedRetry: key defaulted,
@@ -268,7 +257,6 @@ fn types_of_throttles_have_the_traits_users_expect() {
         PacedFuture<'static, Level, Monotonic, Unlimited, (), (), Ready<()>, fn(Duration) -> Ready<()>, ()>: debug,
         Hints: key,
         Moment: key,
-        PacingError: value error,
         NoPacing: key defaulted,
         compared::ExponentialBackoff: key,
         compared::GradualDecrease: key,
@@ -300,7 +288,6 @@ fn types_of_retries_have_the_traits_users_expect() {
         Live<Duration>: shared,
         Setting<Duration>: shared cloned,
         BoxedError: error,
-        BackoffError: value error,
         Delays: shared cloned,
         Jitter: key defaulted,
         RetryBudget: shared defaulted,
@@ -309,13 +296,11 @@ fn types_of_retries_have_the_traits_users_expect() {
         Unlimited: key defaulted,
         RetryBudgetConfig: key defaulted,
         RetryBudgetConfigBuilder: shared cloned,
-        RetryBudgetError: value error,
         Hedge: shared,
         HedgeRun<'static, Monotonic, Unlimited, AnyError, ()>: debug,
         HedgeFuture<'static, Monotonic, Unlimited, AnyError, (), (), fn(Duration) -> Ready<()>, ()>: debug,
         HedgeConfig: key defaulted,
         HedgeConfigBuilder: shared cloned,
-        HedgeConfigError: value error,
         HedgeStatus: key,
     }
 }
@@ -611,7 +596,6 @@ fn types_of_the_configuration_have_the_traits_users_expect() {
         ConfiguredScopes: shared cloned,
         ProxyHeader: key defaulted,
         Tiers: shared cloned defaulted,
-        AlgorithmError: error,
         PacingStrategy: key defaulted,
         ServerConcurrency: key defaulted,
         ClientConcurrency: key defaulted,

@@ -189,10 +189,10 @@ pub use problem::{ConfigError, Problem, ProblemCause};
 pub use reference::{json_schema, reference, sample};
 pub use section::{Change, Key};
 pub use settings::{
-    AdaptiveLimitSettings, AdmissionSettings, AlgorithmError, BulkheadSettings, CircuitBreakerSettings,
-    ClientConcurrency, ClientDeadlineSettings, ClientLayers, ClientRateLimitSettings, ClientSettings,
-    ClientStackSettings, ConfiguredStrategy, HedgeSettings, KeyDescription, LimitAlgorithm, LimitHeaders, LimitKey,
-    MeshAlgorithm, MeshClientSettings, MeshSettings, PacingSettings, PacingStrategy, ProxyHeader, RateLimitSettings,
+    AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientConcurrency,
+    ClientDeadlineSettings, ClientLayers, ClientRateLimitSettings, ClientSettings, ClientStackSettings,
+    ConfiguredStrategy, HedgeSettings, KeyDescription, LimitAlgorithm, LimitHeaders, LimitKey, MeshAlgorithm,
+    MeshClientSettings, MeshSettings, PacingSettings, PacingStrategy, ProxyHeader, RateLimitSettings,
     RetryBudgetSettings, RetrySettings, ServerConcurrency, ServerDeadlineSettings, ServerLayers, ServerSettings,
     ServerStackSettings, Settings, ThrottleSettings, Tiers,
 };

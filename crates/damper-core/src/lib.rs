@@ -108,6 +108,7 @@ pub mod gate;
 pub mod internal;
 pub mod keyed;
 pub mod limit;
+mod out_of_range;
 pub mod quota;
 pub mod retry;
 pub mod setting;
@@ -125,10 +126,8 @@ pub mod word32;
 pub use boxed_error::BoxedError;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use breaker::KeyedCircuitBreaker;
-pub use breaker::{BreakerConfig, BreakerConfigError, BreakerStatus, CircuitBreaker, CircuitOpen};
+pub use breaker::{BreakerConfig, BreakerStatus, CircuitBreaker, CircuitOpen};
 pub use call_error::CallError;
-#[cfg(feature = "alloc")]
-pub use capacity::CapacityError;
 pub use concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull, LimitSetRefusal};
 #[cfg(feature = "alloc")]
 pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted, SetQueueRefusal};
@@ -136,19 +135,18 @@ pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted, Set
 pub use concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 pub use deadline::{Deadline, DeadlineExceeded};
 pub use gate::is_refusal;
-#[cfg(feature = "alloc")]
-pub use keyed::KeyedLimiterError;
 pub use keyed::{ClientAddress, KeyedLimiter, TierError, WhenFull};
+#[cfg(feature = "alloc")]
+pub use limit::SlidingLog;
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{
-    Acquire, Alignment, Allowed, BudgetError, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease,
-    LeaseError, LeaseReservation, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable,
-    RateLimiter, Reservation, SetReservation, SlidingCounter, SlidingCounterError, TokenBucket, Usage,
+    Acquire, Alignment, Allowed, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease, LeaseReservation,
+    LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable, RateLimiter, Reservation,
+    SetReservation, SlidingCounter, TokenBucket, Usage,
 };
-#[cfg(feature = "alloc")]
-pub use limit::{SlidingLog, SlidingLogError};
-pub use quota::{ParseQuotaError, Quota, QuotaError, SetQuotaError};
+pub use out_of_range::OutOfRange;
+pub use quota::{ParseQuotaError, Quota, SetQuotaError};
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 pub use setting::Live;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

@@ -93,7 +93,7 @@ pub fn assert_allows<T, E: Display>(n: usize, mut call: impl FnMut() -> Result<T
 /// let open = assert_opens_after(3, &breaker);
 /// clock.advance(open.retry_after().unwrap());
 /// assert_eq!(breaker.state(), State::HalfOpen);
-/// # Ok::<(), damper::BreakerConfigError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 ///
 /// The message of a failure:

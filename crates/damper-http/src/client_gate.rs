@@ -41,7 +41,7 @@ use http::{Request, Response};
 /// let by_method = PerKey::new(|head: &Head<'_>| head.method.is_safe(), breakers);
 /// let layer = GateLayer::at(ClientGate::new(by_method));
 /// # let _ = layer;
-/// # Ok::<(), damper::CapacityError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone)]
 pub struct ClientGate<G, W = AtHead, O = ()> {

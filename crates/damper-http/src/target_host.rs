@@ -21,7 +21,7 @@ use damper_core::gate::KeyOf;
 /// let hosts = Arc::new(KeyedBulkhead::<String>::new(64, 100)?.queue(16).newest_first());
 /// let layer = ClientConcurrencyLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts)));
 /// # let _ = layer;
-/// # Ok::<(), damper::CapacityError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TargetHost;

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
+use damper_core::OutOfRange;
 use damper_core::decision_log::DecisionLog;
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::quota::Quota;
@@ -348,9 +349,7 @@ impl LivePage {
         if !self.path.starts_with('/') || !self.path.bytes().all(is_plain) {
             return Err(LivePageError::Path { path: self.path.clone() });
         }
-        if !INTERVALS.contains(&self.interval) {
-            return Err(LivePageError::Interval { interval: self.interval });
-        }
+        OutOfRange::check_duration("interval", self.interval, INTERVALS).map_err(LivePageError::OutOfRange)?;
         let Controls { limits, breakers, buttons } = &self.controls;
         let names: [Vec<&String>; 3] = [
             limits.iter().map(|(name, _)| name).collect(),
@@ -382,10 +381,7 @@ pub enum LivePageError {
         path: String,
     },
     /// The interval is too short or too long.
-    Interval {
-        /// The interval.
-        interval: Duration,
-    },
+    OutOfRange(OutOfRange),
     /// A host that the page is [open to](LivePage::open_to) is no bare name or address.
     Host {
         /// The host.
@@ -405,9 +401,7 @@ impl fmt::Display for LivePageError {
                 f,
                 "the live page's path {path:?} has to begin with a slash and may have ASCII letters, digits and /-_.~ only"
             ),
-            Self::Interval { interval } => {
-                write!(f, "the live page's interval is {interval:?}, it must be 100 ms to one minute")
-            }
+            Self::OutOfRange(error) => write!(f, "the live page's {error}"),
             Self::Host { host } => write!(
                 f,
                 "the live page cannot be open to {host:?}, it must be a name or an address without scheme, port and path"

@@ -76,7 +76,7 @@ use damper_core::time::TokioSleep;
 /// let gate = PerKey::new(|upload: &Upload| upload.user, limits);
 /// let layer = GateLayer::new(Costs::new(gate, |upload: &Upload| upload.bytes));
 /// # let _ = layer;
-/// # Ok::<(), damper::KeyedLimiterError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone)]
 pub struct GateLayer<X> {
@@ -127,7 +127,7 @@ impl<F, K, T: Template<K>, S> KeyedLayer<F, K, T, S> {
     /// let shards = KeyedBulkhead::new(8, 64)?; // 8 calls in flight for each of 64 shards
     /// let layer = GateLayer::by(|query: &Query| query.shard, shards);
     /// # let _ = layer;
-    /// # Ok::<(), damper::CapacityError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     pub fn by<R>(key: F, store: impl Into<Arc<Keyed<K, T, S>>>) -> Self
     where

@@ -55,7 +55,7 @@ use damper_core::store::{Keyed, Template};
 /// // A day later:
 /// println!("{} calls more would have been refused", database.report().only_by_candidate);
 /// # let _ = layer;
-/// # Ok::<(), damper::breaker::BreakerConfigError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 ///
 /// A breaker per key, and what is a failure:
@@ -84,7 +84,7 @@ use damper_core::store::{Keyed, Template};
 ///     }
 /// });
 /// # let _ = layer;
-/// # Ok::<(), damper::CapacityError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum BreakerLayer {}

@@ -5,7 +5,7 @@ use crate::models::timer::Timer;
 use arbitrary::Arbitrary;
 use damper::breaker::{BreakerConfigBuilder, Window};
 use damper::word32::Word32Error;
-use damper::{BreakerConfig, CircuitBreaker, CircuitBreaker32, ManualClock};
+use damper::{BreakerConfig, CircuitBreaker, CircuitBreaker32, ManualClock, OutOfRange};
 use std::time::Duration;
 
 const LONGEST: Duration = Duration::from_hours(100 * 24);
@@ -48,14 +48,14 @@ impl WindowInput {
     /// The window, whether it is in its range, and how an error names it.
     fn window(self) -> (Window, bool, String) {
         match self {
-            Self::Calls(calls) => (Window::last_calls(calls), (1..=4_096).contains(&calls), format!("{calls} calls")),
+            Self::Calls(calls) => (Window::last_calls(calls), (1..=4_096).contains(&calls), calls.to_string()),
             Self::Time(time) => {
                 let time = time.duration();
-                (Window::last(time), time >= Duration::from_micros(10) && time <= LONGEST, format!("{time:?}"))
+                (Window::last(time), time >= Duration::from_micros(10) && time <= LONGEST, shown(time))
             }
             Self::Interval(time) => {
                 let time = time.duration();
-                (Window::interval(time), time >= Duration::from_micros(1) && time <= LONGEST, format!("{time:?}"))
+                (Window::interval(time), time >= Duration::from_micros(1) && time <= LONGEST, shown(time))
             }
         }
     }
@@ -77,9 +77,9 @@ enum Call {
 
 /// The settings out of their range, by name, with their values.
 #[derive(Debug, Default)]
-struct OutOfRange(Vec<(&'static str, String)>);
+struct Refused(Vec<(&'static str, String)>);
 
-impl OutOfRange {
+impl Refused {
     /// A repeated setting replaces the previous value.
     fn set(&mut self, setting: &'static str, value: String, is_in_range: bool) {
         self.0.retain(|(other, _)| *other != setting);
@@ -120,7 +120,7 @@ impl BreakersInput {
 
     /// Returns the configuration, if it is valid.
     fn config(&self) -> Option<BreakerConfig> {
-        let (mut builder, mut refused) = (BreakerConfig::builder(), OutOfRange::default());
+        let (mut builder, mut refused) = (BreakerConfig::builder(), Refused::default());
         let (mut cooldown, mut max_cooldown) = (BreakerConfig::DEFAULT.cooldown(), None);
         for &setting in &self.settings {
             builder = setting.of(builder, &mut refused);
@@ -137,7 +137,7 @@ impl BreakersInput {
         }
         if let Some(most) = max_cooldown {
             let is_in_range = is_duration(most) && most >= cooldown;
-            refused.set("max_cooldown", format!("{most:?}"), is_in_range);
+            refused.set("max_cooldown", shown(most), is_in_range);
         }
         match builder.build() {
             Ok(config) => {
@@ -146,9 +146,10 @@ impl BreakersInput {
                 Some(config)
             }
             Err(error) => {
-                let text = error.to_string();
-                let is_named = refused.0.iter().any(|(name, value)| text.contains(name) && text.contains(value));
-                assert!(is_named, "`{text}` names none of {refused:?}");
+                let (setting, found) = (error.setting(), error.value().to_string());
+                let is_named =
+                    refused.0.iter().any(|(name, value)| name.split(',').next() == Some(setting) && *value == found);
+                assert!(is_named, "`{error}` names none of {refused:?}");
                 None
             }
         }
@@ -160,15 +161,16 @@ impl BreakersInput {
         let breaker = match CircuitBreaker32::new(config, &timer) {
             Ok(breaker) => breaker,
             Err(error) => {
-                let probes = config.max_probes().max(config.successes_to_close());
                 match error {
-                    Word32Error::FailureThreshold(failures) => {
-                        assert!(failures == config.failure_threshold() && failures >= 1 << 21);
-                        names(&error, &["failure threshold", &failures.to_string()]);
-                    }
-                    Word32Error::Probes(most) => {
-                        assert!(most == probes && most > 31);
-                        names(&error, &["probes or successes", &most.to_string()]);
+                    Word32Error::OutOfRange(refused) => {
+                        let (value, most) = match refused.setting() {
+                            "failure_threshold" => (config.failure_threshold(), (1 << 21) - 1),
+                            "max_probes" => (config.max_probes(), 31),
+                            "successes_to_close" => (config.successes_to_close(), 31),
+                            _ => panic!("{error}"),
+                        };
+                        assert!(value > most, "{error}");
+                        names(&error, &[&value.to_string(), &most.to_string()]);
                     }
                     Word32Error::Unsupported(setting) => names(&error, &[setting]),
                     error => panic!("{error}"),
@@ -195,12 +197,20 @@ impl BreakersInput {
     }
 }
 
+/// Returns the text of a duration in an error.
+fn shown(time: Duration) -> String {
+    match OutOfRange::check_duration("time", time, Duration::MAX..=Duration::ZERO) {
+        Ok(()) => unreachable!("the range is empty"),
+        Err(error) => error.value().to_string(),
+    }
+}
+
 fn is_duration(time: Duration) -> bool {
     !time.is_zero() && time <= LONGEST
 }
 
 impl Setting {
-    fn of(self, builder: BreakerConfigBuilder, refused: &mut OutOfRange) -> BreakerConfigBuilder {
+    fn of(self, builder: BreakerConfigBuilder, refused: &mut Refused) -> BreakerConfigBuilder {
         let is_percentage = |percent: u32| (1..=100).contains(&percent);
         match self {
             Self::FailureThreshold(failures) => {
@@ -208,13 +218,13 @@ impl Setting {
                 builder.failure_threshold(failures)
             }
             Self::FailureRate(percent) => {
-                refused.set("failure_rate is", percent.to_string(), is_percentage(percent));
+                refused.set("failure_rate", percent.to_string(), is_percentage(percent));
                 builder.failure_rate(percent)
             }
             Self::SlowRate(percent, time) => {
                 let time = time.duration();
-                refused.set("slow_rate is", percent.to_string(), is_percentage(percent));
-                refused.set("the duration of slow_rate", "zero".into(), !time.is_zero());
+                refused.set("slow_rate", percent.to_string(), is_percentage(percent));
+                refused.set("slow_rate, its duration", shown(time), !time.is_zero());
                 builder.slow_rate(percent, time)
             }
             Self::MinimumCalls(calls) => {
@@ -223,7 +233,7 @@ impl Setting {
             }
             Self::Cooldown(time) => {
                 let time = time.duration();
-                refused.set("cooldown is", format!("{time:?}"), is_duration(time));
+                refused.set("cooldown", shown(time), is_duration(time));
                 builder.cooldown(time)
             }
             Self::CooldownFactor(factor) => {
@@ -238,7 +248,7 @@ impl Setting {
             }
             Self::MaxRetryAfter(most) => {
                 let most = most.duration();
-                refused.set("max_retry_after", format!("{most:?}"), most <= LONGEST);
+                refused.set("max_retry_after", shown(most), most <= LONGEST);
                 builder.max_retry_after(most)
             }
             Self::MaxProbes(probes) => {
@@ -255,7 +265,7 @@ impl Setting {
             }
             Self::MaxHalfOpen(longest) => {
                 let longest = longest.duration();
-                refused.set("max_half_open", format!("{longest:?}"), is_duration(longest));
+                refused.set("max_half_open", shown(longest), is_duration(longest));
                 builder.max_half_open(longest)
             }
             Self::AbandonedProbesFail => builder.abandoned_probes_fail(),

@@ -6,8 +6,8 @@ use arbitrary::Arbitrary;
 use damper::limit::Algorithm;
 use damper::word32::Word32Error;
 use damper::{
-    Alignment, BudgetError, Denied, FixedWindow, LeakyBucket, LeakyQueue, LeasingBucket, LimitSet, LimitSetQuotaError,
-    ManualClock, Quota, RateLimiter, RateLimiter32, SlidingCounter, SlidingLog, Striped, TokenBucket,
+    Alignment, Denied, FixedWindow, LeakyBucket, LeakyQueue, LeasingBucket, LimitSet, LimitSetQuotaError, ManualClock,
+    OutOfRange, Quota, RateLimiter, RateLimiter32, SlidingCounter, SlidingLog, Striped, TokenBucket,
 };
 use std::time::Duration;
 
@@ -206,7 +206,7 @@ impl LimitsInput {
             Ok(lease) => lease,
             Err(error) => {
                 assert!(size == 0 || size > budget);
-                return names(&error, &["lease", &size.to_string()]);
+                return names(&error, &["size", &size.to_string()]);
             }
         };
         for call in self.calls(clock) {
@@ -222,7 +222,10 @@ impl LimitsInput {
     fn striped(&self, quota: Quota, budget: u32, stripes: usize, clock: &ManualClock) {
         let striped = match Striped::with_stripes(quota, budget, stripes, clock) {
             Ok(striped) => striped,
-            Err(BudgetError::Stripes { .. }) if !(1..=64.min(budget as usize)).contains(&stripes) => return,
+            Err(error) if error.setting() == "stripes" => {
+                assert!(!(1..=64.min(budget as usize)).contains(&stripes), "{error}");
+                return names(&error, &[&stripes.to_string()]);
+            }
             Err(error) => return self.budget(error, quota, budget),
         };
         for call in self.calls(clock) {
@@ -240,7 +243,7 @@ impl LimitsInput {
         }
     }
 
-    fn budget(&self, error: BudgetError, quota: Quota, budget: u32) {
+    fn budget(&self, error: OutOfRange, quota: Quota, budget: u32) {
         assert!(budget == 0 || budget >= quota.burst_size(), "{error}");
         names(&error, &["budget", &budget.to_string()]);
     }
@@ -250,7 +253,7 @@ impl LimitsInput {
         let limiter = match RateLimiter32::new(quota, &timer) {
             Ok(limiter) => limiter,
             Err(error) => {
-                assert!(error == Word32Error::Burst(quota.burst_size()) && quota.burst_size() >= 1 << 28);
+                assert!(matches!(error, Word32Error::OutOfRange(_)) && quota.burst_size() >= 1 << 28);
                 return names(&error, &["burst", &quota.burst_size().to_string()]);
             }
         };

@@ -1,9 +1,9 @@
 //! The strategies that are compared, with their options.
 
 use super::throttle::{Paced, Throttle, Unthrottled};
-use damper::Quota;
 use damper::throttle::compared::{CubicRate, ExponentialBackoff, GradualDecrease, ProportionalDecrease};
-use damper::throttle::{Level, PacingError, RemainingDecrease, Strategy};
+use damper::throttle::{Level, RemainingDecrease, Strategy};
+use damper::{OutOfRange, Quota};
 use std::fmt;
 use std::time::Duration;
 
@@ -72,8 +72,8 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// [`PacingError`] if an option is out of range.
-    pub fn all(quota: Quota, options: &Options) -> Result<Vec<Self>, PacingError> {
+    /// [`OutOfRange`] if an option is out of range.
+    pub fn all(quota: Quota, options: &Options) -> Result<Vec<Self>, OutOfRange> {
         let backoff = |multiplier| {
             let options = Options { multiplier: options.multiplier.or(Some(multiplier)), ..*options };
             Ok(with!(ExponentialBackoff::new(quota), options, multiplier, cap))
@@ -94,8 +94,8 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// [`PacingError`] if an option is out of range.
-    pub fn proportional(quota: Quota, options: &Options) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if an option is out of range.
+    pub fn proportional(quota: Quota, options: &Options) -> Result<Self, OutOfRange> {
         let strategy = with!(ProportionalDecrease::new(quota), options, multiplier, cap, start, divisor);
         Ok(Self::new("3 proportional", strategy))
     }
@@ -104,8 +104,8 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// [`PacingError`] if an option is out of range.
-    pub fn remaining(quota: Quota, options: &Options) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if an option is out of range.
+    pub fn remaining(quota: Quota, options: &Options) -> Result<Self, OutOfRange> {
         let strategy = with!(RemainingDecrease::new(quota), options, multiplier, cap, start, divisor);
         Ok(Self::new("4 remaining", strategy))
     }
@@ -114,8 +114,8 @@ impl Contender {
     ///
     /// # Errors
     ///
-    /// [`PacingError`] if an option is out of range.
-    pub fn level(quota: Quota, options: &Options) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if an option is out of range.
+    pub fn level(quota: Quota, options: &Options) -> Result<Self, OutOfRange> {
         Ok(Self::new("5 Level", with!(Level::new(quota), options, cap, start)))
     }
 }

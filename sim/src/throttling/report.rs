@@ -9,7 +9,7 @@ use super::run::run;
 use crate::chart::{Chart, Line, Panel};
 use crate::parallel::by_two_threads;
 use crate::table::Table;
-use damper::throttle::PacingError;
+use damper::OutOfRange;
 use std::time::Duration;
 
 /// How many points a line has.
@@ -30,13 +30,13 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`PacingError`] if an option is out of range.
+/// [`OutOfRange`] if an option is out of range.
 pub fn report(
     experiment: &Experiment,
     options: &Options,
     seeds: &[u64],
     progress: fn(usize, usize, &str),
-) -> Result<Report, PacingError> {
+) -> Result<Report, OutOfRange> {
     let contenders = Contender::all(experiment.told(), options)?;
     let start = Some(options.start.unwrap_or(Duration::from_secs(1)));
     let starting = Contender::all(experiment.told(), &Options { start, ..*options })?;

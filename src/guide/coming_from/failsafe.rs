@@ -59,5 +59,5 @@
 //!     Err(CallError::Failed(error)) => println!("{error}"),
 //! }
 //! # }
-//! # Ok::<(), damper::BreakerConfigError>(())
+//! # Ok::<(), damper::OutOfRange>(())
 //! ```

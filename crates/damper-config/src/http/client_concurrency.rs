@@ -6,7 +6,7 @@ use crate::settings::{AdaptiveLimitSettings, BulkheadSettings, ClientConcurrency
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedBulkhead};
 use damper_core::gate::{AnswerOf, Ask, Either, Gate, PerKey, Waits};
 use damper_core::time::TokioSleep;
-use damper_core::{CapacityError, Live};
+use damper_core::{Live, OutOfRange};
 use damper_http::{BulkheadPerHost, Head, RequestDeadline, TargetHost};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ enum Reloaded {
 }
 
 impl ClientConcurrencyLimit {
-    pub(super) fn of(layers: &ClientLayers) -> Result<Self, CapacityError> {
+    pub(super) fn of(layers: &ClientLayers) -> Result<Self, OutOfRange> {
         let bulkhead: &BulkheadSettings = &layers.bulkhead;
         let max_wait = Arc::new(Live::new(bulkhead.max_wait()));
         let (gate, reloaded) = match layers.stack.concurrency() {

@@ -9,7 +9,7 @@ use damper_core::limit::RateLimiter;
 use damper_core::retry::{Hedge, RetryBudget, RetrySchedule};
 use damper_core::throttle::{KeyedThrottle, ReadHints};
 use damper_core::time::{DefaultClock, TokioSleep};
-use damper_core::{CapacityError, Live, Quota};
+use damper_core::{Live, OutOfRange, Quota};
 use damper_http::internal::{AttemptParts, CallParts, GatePart, LayerPart, RepeatParts};
 use damper_http::{
     AttemptTimeoutLayer, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ClientStack,
@@ -75,7 +75,7 @@ impl ClientLayers {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`], never with settings in their ranges.
+    /// [`OutOfRange`], never with settings in their ranges.
     ///
     /// # Examples
     ///
@@ -93,7 +93,7 @@ impl ClientLayers {
     /// # let _ = (reloader, client);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn client_stack(&self) -> Result<ConfiguredClientStack, CapacityError> {
+    pub fn client_stack(&self) -> Result<ConfiguredClientStack, OutOfRange> {
         let stack = &self.stack;
         let breakers =
             if stack.circuit_breaker() { Some(self.circuit_breaker.breakers_named(self.name())?) } else { None };

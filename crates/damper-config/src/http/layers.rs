@@ -11,7 +11,7 @@ use crate::settings::{
     AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, ClientDeadlineSettings, HedgeSettings, PacingSettings,
     RetrySettings, ServerDeadlineSettings,
 };
-use damper_core::CapacityError;
+use damper_core::OutOfRange;
 #[cfg(feature = "tokio")]
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, FixedLimit, ProbedGradient};
 use damper_core::gate::PerKey;
@@ -43,13 +43,13 @@ impl CircuitBreakerSettings {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`], never with settings in their ranges.
-    pub fn breakers(&self) -> Result<PerHost, CapacityError> {
+    /// [`OutOfRange`], never with settings in their ranges.
+    pub fn breakers(&self) -> Result<PerHost, OutOfRange> {
         self.breakers_named("default")
     }
 
     /// Builds a breaker for each host, with this name in metrics and logs.
-    pub(super) fn breakers_named(&self, name: &str) -> Result<PerHost, CapacityError> {
+    pub(super) fn breakers_named(&self, name: &str) -> Result<PerHost, OutOfRange> {
         PerHost::builder(self.config()).named(name).capacity(self.max_hosts as usize).build()
     }
 
@@ -59,8 +59,8 @@ impl CircuitBreakerSettings {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`], never with settings in their ranges.
-    pub fn layer(&self) -> Result<CircuitBreakerLayer<PerHost>, CapacityError> {
+    /// [`OutOfRange`], never with settings in their ranges.
+    pub fn layer(&self) -> Result<CircuitBreakerLayer<PerHost>, OutOfRange> {
         self.breakers().map(CircuitBreakerLayer::new)
     }
 }
@@ -127,7 +127,7 @@ impl PacingSettings {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`], never with settings in their ranges.
+    /// [`OutOfRange`], never with settings in their ranges.
     ///
     /// # Examples
     ///
@@ -142,7 +142,7 @@ impl PacingSettings {
     /// # let _ = layer;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn layer<B: Budget>(&self, budget: B) -> Result<PacingAlone<B>, CapacityError> {
+    pub fn layer<B: Budget>(&self, budget: B) -> Result<PacingAlone<B>, OutOfRange> {
         Ok(PacingLayer::new(self.pacers()?).retry(self.retry(budget)))
     }
 }
@@ -199,8 +199,8 @@ impl BulkheadSettings {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`], never with settings in their ranges.
-    pub fn client_layer_per_host(&self) -> Result<ClientConcurrencyLayer<Waiting<BulkheadPerHost>>, CapacityError> {
+    /// [`OutOfRange`], never with settings in their ranges.
+    pub fn client_layer_per_host(&self) -> Result<ClientConcurrencyLayer<Waiting<BulkheadPerHost>>, OutOfRange> {
         Ok(ClientConcurrencyLayer::new(self.waiting(PerKey::new(TargetHost, Arc::new(self.per_key()?)))))
     }
 }

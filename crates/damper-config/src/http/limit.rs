@@ -2,11 +2,11 @@
 
 use crate::live::{Reload, SettingChange, set_quota};
 use crate::section::Change;
-use crate::settings::{AlgorithmError, LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings};
-use damper_core::keyed::{KeyedLimiter, KeyedLimiterError};
+use crate::settings::{LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings};
+use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Algorithm, FixedWindow, KeyedAlgorithm, RateLimiter, SlidingCounter, TokenBucket};
 use damper_core::time::{DefaultClock, Seed};
-use damper_core::{Quota, SetQuotaError};
+use damper_core::{OutOfRange, Quota, SetQuotaError};
 use damper_http::wire::{TrustedProxies, TrustedProxiesError};
 use damper_http::{ByHeader, Decision, Detail, Head, Headers, KeyedLimit, Limit, NoWait, PerClient, RateLimitLayer};
 use http::HeaderName;
@@ -99,27 +99,19 @@ impl<A: KeyedAlgorithm> damper_metrics::Source for PerPath<A> {
 #[non_exhaustive]
 #[cfg(feature = "http")]
 pub enum ConfiguredLimitError {
-    /// Its table of keys cannot be built.
-    Keys(KeyedLimiterError),
+    /// Its table of keys cannot be built, or its algorithm cannot count that many requests.
+    OutOfRange(OutOfRange),
     /// A trusted proxy is not a network, or is the network of all addresses.
     Proxies(TrustedProxiesError),
-    /// Its algorithm cannot count that many requests.
-    Algorithm(AlgorithmError),
     /// Its algorithm works only for all requests together, not per key.
     NotKeyed(LimitAlgorithm),
     /// This is not a valid header name.
     Header(String),
 }
 
-impl From<AlgorithmError> for ConfiguredLimitError {
-    fn from(error: AlgorithmError) -> Self {
-        Self::Algorithm(error)
-    }
-}
-
-impl From<KeyedLimiterError> for ConfiguredLimitError {
-    fn from(error: KeyedLimiterError) -> Self {
-        Self::Keys(error)
+impl From<OutOfRange> for ConfiguredLimitError {
+    fn from(error: OutOfRange) -> Self {
+        Self::OutOfRange(error)
     }
 }
 
@@ -132,9 +124,8 @@ impl From<TrustedProxiesError> for ConfiguredLimitError {
 impl fmt::Display for ConfiguredLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Keys(error) => error.fmt(f),
+            Self::OutOfRange(error) => error.fmt(f),
             Self::Proxies(error) => error.fmt(f),
-            Self::Algorithm(error) => error.fmt(f),
             Self::NotKeyed(algorithm) => write!(f, "{algorithm:?} is an algorithm for all requests together only"),
             Self::Header(name) => write!(f, "{name:?} is no name of a header"),
         }
@@ -184,12 +175,8 @@ impl RateLimitSettings {
                 LimitAlgorithm::TokenBucket => ConfiguredLimit::of_all(self.limiter()),
                 LimitAlgorithm::LeakyBucket => ConfiguredLimit::of_all(self.leaky_bucket()),
                 LimitAlgorithm::FixedWindow => ConfiguredLimit::of_all(self.fixed_window()),
-                LimitAlgorithm::SlidingCounter => {
-                    ConfiguredLimit::of_all(self.sliding_counter().map_err(AlgorithmError::from)?)
-                }
-                LimitAlgorithm::SlidingLog => {
-                    ConfiguredLimit::of_all(self.sliding_log().map_err(AlgorithmError::from)?)
-                }
+                LimitAlgorithm::SlidingCounter => ConfiguredLimit::of_all(self.sliding_counter()?),
+                LimitAlgorithm::SlidingLog => ConfiguredLimit::of_all(self.sliding_log()?),
             });
         }
         match self.algorithm {
@@ -222,7 +209,7 @@ impl RateLimitSettings {
         }
     }
 
-    fn limits<K: Hash + ?Sized, A: KeyedAlgorithm>(&self) -> Result<Arc<Limits<K, A>>, KeyedLimiterError> {
+    fn limits<K: Hash + ?Sized, A: KeyedAlgorithm>(&self) -> Result<Arc<Limits<K, A>>, OutOfRange> {
         self.keyed_builder::<K>().algorithm::<A>().build().map(Arc::new)
     }
 }

@@ -1,7 +1,7 @@
 //! The pacers of a client: one, or one for each host.
 
 use crate::settings::{ConfiguredStrategy, PacingSettings};
-use damper_core::CapacityError;
+use damper_core::OutOfRange;
 use damper_core::throttle::Pacer;
 use damper_core::time::DefaultClock;
 use damper_http::{Head, HostPacers, Pacers};
@@ -25,8 +25,8 @@ impl PacingSettings {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`], never with settings in their ranges.
-    pub fn pacers(&self) -> Result<ConfiguredPacers, CapacityError> {
+    /// [`OutOfRange`], never with settings in their ranges.
+    pub fn pacers(&self) -> Result<ConfiguredPacers, OutOfRange> {
         if !self.per_host() {
             return Ok(ConfiguredPacers::Single(Arc::new(self.pacer())));
         }

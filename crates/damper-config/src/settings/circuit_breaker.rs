@@ -3,7 +3,8 @@
 use super::DAY;
 use crate::kind::Kind;
 use crate::section::{Conflict, Instead, section};
-use damper_core::breaker::{BreakerConfig, BreakerConfigError, Window};
+use damper_core::OutOfRange;
+use damper_core::breaker::{BreakerConfig, Window};
 use std::time::Duration;
 
 const PERCENT: Kind = Kind::Percent { min: 1, max: 100 };
@@ -80,7 +81,7 @@ impl CircuitBreakerSettings {
         self.try_config().unwrap_or_default()
     }
 
-    pub(crate) fn try_config(&self) -> Result<BreakerConfig, BreakerConfigError> {
+    pub(crate) fn try_config(&self) -> Result<BreakerConfig, OutOfRange> {
         let mut builder = BreakerConfig::builder()
             .failure_threshold(self.failure_threshold)
             .minimum_calls(self.minimum_calls)

@@ -2,10 +2,8 @@
 
 use crate::kind::Kind;
 use crate::section::{Conflict, section};
-use damper_core::CapacityError;
-use damper_core::concurrency::{
-    AdaptiveLimit, Admission, Bulkhead, FixedLimit, KeyedBulkhead, LimitBounds, LimitBoundsError,
-};
+use damper_core::OutOfRange;
+use damper_core::concurrency::{AdaptiveLimit, Admission, Bulkhead, FixedLimit, KeyedBulkhead, LimitBounds};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -47,8 +45,8 @@ impl BulkheadSettings {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`], never with settings in their ranges.
-    pub fn per_key<K: Hash + Eq>(&self) -> Result<KeyedBulkhead<K>, CapacityError> {
+    /// [`OutOfRange`], never with settings in their ranges.
+    pub fn per_key<K: Hash + Eq>(&self) -> Result<KeyedBulkhead<K>, OutOfRange> {
         let bulkheads = KeyedBulkhead::new(self.limit, self.max_keys as usize)?.queue(self.places());
         Ok(if self.newest_first { bulkheads.newest_first() } else { bulkheads })
     }
@@ -84,7 +82,7 @@ impl AdaptiveLimitSettings {
         self.try_bounds().unwrap_or_default()
     }
 
-    pub(crate) fn try_bounds(&self) -> Result<LimitBounds, LimitBoundsError> {
+    pub(crate) fn try_bounds(&self) -> Result<LimitBounds, OutOfRange> {
         bounds(self.min_limit, self.max_limit, self.initial_limit)
     }
 
@@ -122,7 +120,7 @@ impl AdmissionSettings {
         self.try_bounds().unwrap_or_default()
     }
 
-    pub(crate) fn try_bounds(&self) -> Result<LimitBounds, LimitBoundsError> {
+    pub(crate) fn try_bounds(&self) -> Result<LimitBounds, OutOfRange> {
         bounds(self.min_limit, self.max_limit, self.initial_limit)
     }
 
@@ -143,7 +141,7 @@ impl AdmissionSettings {
     }
 }
 
-fn bounds(min: u32, max: u32, initial: Option<u32>) -> Result<LimitBounds, LimitBoundsError> {
+fn bounds(min: u32, max: u32, initial: Option<u32>) -> Result<LimitBounds, OutOfRange> {
     let bounds = LimitBounds::new(min, max)?;
     initial.map_or(Ok(bounds), |start| bounds.starting_at(start))
 }

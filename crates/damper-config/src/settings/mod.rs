@@ -32,9 +32,7 @@ pub use concurrency::{AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings
 pub use deadline::{ClientDeadlineSettings, ServerDeadlineSettings};
 pub use mesh::{MeshAlgorithm, MeshClientSettings, MeshSettings};
 pub use pacing::{ConfiguredStrategy, PacingSettings, PacingStrategy};
-pub use rate_limit::{
-    AlgorithmError, ClientRateLimitSettings, LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings,
-};
+pub use rate_limit::{ClientRateLimitSettings, LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings};
 pub use retry::{HedgeSettings, RetryBudgetSettings, RetrySettings};
 pub use stack::{ClientConcurrency, ClientStackSettings, ServerConcurrency, ServerStackSettings};
 pub use throttle::ThrottleSettings;

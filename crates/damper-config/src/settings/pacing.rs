@@ -4,11 +4,9 @@ use super::DAY;
 use crate::kind::Kind;
 use crate::section::{Conflict, section};
 use crate::setting::{Choice, choice};
-use damper_core::Quota;
 use damper_core::retry::Budget;
-use damper_core::throttle::{
-    Hints, Level, Moment, NoPacing, PacedRetry, Pacer, PacingError, RemainingDecrease, Strategy,
-};
+use damper_core::throttle::{Hints, Level, Moment, NoPacing, PacedRetry, Pacer, RemainingDecrease, Strategy};
+use damper_core::{OutOfRange, Quota};
 use std::time::Duration;
 
 /// The strategy by which a pacer finds its sleep.
@@ -97,7 +95,7 @@ impl PacingSettings {
         PacedRetry::new(self.max_attempts).max_time(self.max_time).budget(budget)
     }
 
-    pub(crate) fn try_strategy(&self) -> Result<ConfiguredStrategy, PacingError> {
+    pub(crate) fn try_strategy(&self) -> Result<ConfiguredStrategy, OutOfRange> {
         let Self { quota, multiplier, divisor, initial_sleep: start, .. } = *self;
         let cap = self.longest_sleep();
         Ok(ConfiguredStrategy(match self.strategy {

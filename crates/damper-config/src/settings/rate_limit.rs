@@ -6,13 +6,8 @@ use crate::section::{Conflict, Instead, section};
 use crate::setting::{Choice, Refusal, Setting, Written, choice};
 use crate::value::Value;
 use damper_core::keyed::WhenFull;
-use damper_core::limit::{
-    Alignment, FixedWindow, LeakyBucket, Limiter, RateLimiter, SlidingCounter, SlidingCounterError, SlidingLog,
-    SlidingLogError,
-};
-use damper_core::{Monotonic, Quota, QuotaError};
-use std::error::Error;
-use std::fmt;
+use damper_core::limit::{Alignment, FixedWindow, LeakyBucket, Limiter, RateLimiter, SlidingCounter, SlidingLog};
+use damper_core::{Monotonic, OutOfRange, Quota};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -239,7 +234,7 @@ fn quota_instead(quota: Option<Quota>, per_second: f64) -> Instead {
 }
 
 /// Returns the quota of a rate. If no quota is exact, it is slower by less than a thousandth.
-fn quota_of(per_second: f64, burst: u32) -> Result<Quota, QuotaError> {
+fn quota_of(per_second: f64, burst: u32) -> Result<Quota, OutOfRange> {
     let quota = if per_second.fract() == 0.0 || per_second >= 1_000.0 {
         Quota::per_second(per_second as u32)
     } else {
@@ -248,41 +243,6 @@ fn quota_of(per_second: f64, burst: u32) -> Result<Quota, QuotaError> {
     };
     Ok(quota.burst(burst))
 }
-
-/// The algorithm does not support the limit, because its window has too many requests.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AlgorithmError {
-    /// The sliding counter cannot be built.
-    SlidingCounter(SlidingCounterError),
-    /// The sliding log cannot be built.
-    SlidingLog(SlidingLogError),
-}
-
-impl From<SlidingCounterError> for AlgorithmError {
-    fn from(error: SlidingCounterError) -> Self {
-        Self::SlidingCounter(error)
-    }
-}
-
-impl From<SlidingLogError> for AlgorithmError {
-    fn from(error: SlidingLogError) -> Self {
-        Self::SlidingLog(error)
-    }
-}
-
-impl fmt::Display for AlgorithmError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SlidingCounter(error) => error.fmt(f),
-            Self::SlidingLog(error) => error.fmt(f),
-        }
-    }
-}
-
-damper_core::internal::debug_by_display!(AlgorithmError);
-
-impl Error for AlgorithmError {}
 
 impl RateLimitSettings {
     fn algorithm_contradiction(&self) -> Option<Conflict> {
@@ -313,7 +273,7 @@ impl RateLimitSettings {
         self.try_quota().unwrap_or(Quota::per_second(1))
     }
 
-    pub(crate) fn try_quota(&self) -> Result<Quota, QuotaError> {
+    pub(crate) fn try_quota(&self) -> Result<Quota, OutOfRange> {
         self.quota.map_or_else(|| quota_of(self.requests_per_second, self.burst), Ok)
     }
 
@@ -330,8 +290,8 @@ impl RateLimitSettings {
     ///
     /// # Errors
     ///
-    /// [`AlgorithmError`], never with settings in their ranges.
-    pub fn any_limiter(&self) -> Result<Arc<dyn Limiter + Send + Sync>, AlgorithmError> {
+    /// [`OutOfRange`], never with settings in their ranges.
+    pub fn any_limiter(&self) -> Result<Arc<dyn Limiter + Send + Sync>, OutOfRange> {
         Ok(match self.algorithm {
             LimitAlgorithm::TokenBucket => Arc::new(self.limiter()),
             LimitAlgorithm::LeakyBucket => Arc::new(self.leaky_bucket()),
@@ -357,8 +317,8 @@ impl RateLimitSettings {
     ///
     /// # Errors
     ///
-    /// [`SlidingCounterError`], never if the algorithm is `sliding_counter`.
-    pub fn sliding_counter(&self) -> Result<RateLimiter<SlidingCounter>, SlidingCounterError> {
+    /// [`OutOfRange`], never if the algorithm is `sliding_counter`.
+    pub fn sliding_counter(&self) -> Result<RateLimiter<SlidingCounter>, OutOfRange> {
         let counter = SlidingCounter::new(self.effective_quota())?.aligned_to(self.alignment);
         Ok(RateLimiter::with_algorithm(counter, Monotonic))
     }
@@ -369,8 +329,8 @@ impl RateLimitSettings {
     ///
     /// # Errors
     ///
-    /// [`SlidingLogError`], never if the algorithm is `sliding_log`.
-    pub fn sliding_log(&self) -> Result<RateLimiter<SlidingLog>, SlidingLogError> {
+    /// [`OutOfRange`], never if the algorithm is `sliding_log`.
+    pub fn sliding_log(&self) -> Result<RateLimiter<SlidingLog>, OutOfRange> {
         Ok(RateLimiter::with_algorithm(SlidingLog::new(self.effective_quota())?, Monotonic))
     }
 
@@ -393,7 +353,7 @@ impl ClientRateLimitSettings {
         self.try_quota().unwrap_or(Quota::per_second(1))
     }
 
-    pub(crate) fn try_quota(&self) -> Result<Quota, QuotaError> {
+    pub(crate) fn try_quota(&self) -> Result<Quota, OutOfRange> {
         self.quota.map_or_else(|| quota_of(self.requests_per_second, self.burst), Ok)
     }
 

@@ -4,9 +4,9 @@ use super::DAY;
 use crate::kind::Kind;
 use crate::section::{Conflict, section};
 use crate::setting::Choice;
+use damper_core::OutOfRange;
 use damper_core::retry::{
-    Backoff, BackoffError, Hedge, HedgeConfig, HedgeConfigBuilder, HedgeConfigError, Jitter, Retry, RetryBudget,
-    RetryBudgetConfig, RetryBudgetError, RetrySchedule,
+    Backoff, Hedge, HedgeConfig, HedgeConfigBuilder, Jitter, Retry, RetryBudget, RetryBudgetConfig, RetrySchedule,
 };
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ impl RetrySettings {
         self.try_backoff().unwrap_or(Backoff::exponential(self.base_delay))
     }
 
-    pub(crate) fn try_backoff(&self) -> Result<Backoff, BackoffError> {
+    pub(crate) fn try_backoff(&self) -> Result<Backoff, OutOfRange> {
         let backoff = Backoff::exponential(self.base_delay).factor(self.factor)?;
         Ok(backoff.max_delay(self.max_delay).jitter(self.jitter))
     }
@@ -116,7 +116,7 @@ impl RetryBudgetSettings {
         self.try_config().unwrap_or_default()
     }
 
-    pub(crate) fn try_config(&self) -> Result<RetryBudgetConfig, RetryBudgetError> {
+    pub(crate) fn try_config(&self) -> Result<RetryBudgetConfig, OutOfRange> {
         RetryBudgetConfig::builder().ratio(self.ratio).ttl(self.ttl).floor(self.floor).reserve(self.reserve).build()
     }
 }
@@ -149,7 +149,7 @@ impl HedgeSettings {
         Hedge::new(self.config())
     }
 
-    pub(crate) fn try_config(&self) -> Result<HedgeConfig, HedgeConfigError> {
+    pub(crate) fn try_config(&self) -> Result<HedgeConfig, OutOfRange> {
         self.builder().build()
     }
 

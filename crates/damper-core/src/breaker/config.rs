@@ -2,14 +2,16 @@
 
 use super::Window;
 use super::state_word::Word;
-use core::fmt;
+use crate::out_of_range::{OutOfRange, check};
 use core::time::Duration;
 
 /// The most probes and successes that the word can count.
-const MAX_PROBES: u32 = u64::LAYOUT.max_probes();
+const MAX_PROBES: u64 = u64::LAYOUT.max_probes() as u64;
 
 /// The longest cooldown: a little less than half the range of the word's wrapping microseconds.
 pub(super) const MAX_COOLDOWN: Duration = Duration::from_secs(100 * 24 * 60 * 60);
+
+const NANOSECOND: Duration = Duration::from_nanos(1);
 
 /// Factors are kept in thousandths.
 const THOUSAND: u32 = 1_000;
@@ -46,7 +48,7 @@ const THOUSAND: u32 = 1_000;
 ///
 /// let error = BreakerConfig::builder().max_probes(0).build().unwrap_err();
 /// assert_eq!(error.to_string(), "max_probes is 0, it must be 1 to 1023");
-/// # Ok::<(), damper::BreakerConfigError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -269,8 +271,8 @@ impl BreakerConfigBuilder {
     /// assert_eq!(config.window(), Window::last_calls(20));
     ///
     /// let error = BreakerConfig::builder().window(Window::last_calls(0)).build().unwrap_err();
-    /// assert!(error.to_string().starts_with("window has 0 calls, it must have 1 to "));
-    /// # Ok::<(), damper::BreakerConfigError>(())
+    /// assert!(error.to_string().starts_with("window is 0, it must be 1 to "));
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     pub const fn window(mut self, window: Window) -> Self {
         self.config.window = Some(window);
@@ -371,155 +373,40 @@ impl BreakerConfigBuilder {
     ///
     /// # Errors
     ///
-    /// [`BreakerConfigError`], which names the first setting that is out of its range.
-    pub const fn build(self) -> Result<BreakerConfig, BreakerConfigError> {
+    /// [`OutOfRange`], which names the first setting that is out of its range.
+    pub const fn build(self) -> Result<BreakerConfig, OutOfRange> {
         let mut config = self.config;
-        if config.failure_threshold == 0 {
-            return Err(BreakerConfigError::FailureThreshold);
-        }
-        if let Some(percent) = config.failure_rate
-            && !is_percentage(percent)
-        {
-            return Err(BreakerConfigError::FailureRate(percent));
+        check!(check_count("failure_threshold", config.failure_threshold as u64, 1..=u64::MAX));
+        if let Some(percent) = config.failure_rate {
+            check!(check_count("failure_rate", percent as u64, 1..=100), "percent");
         }
         if let Some(SlowRate { percent, duration }) = config.slow_rate {
-            if !is_percentage(percent) {
-                return Err(BreakerConfigError::SlowRate(percent));
-            }
-            if duration.is_zero() {
-                return Err(BreakerConfigError::SlowCall);
-            }
+            check!(check_count("slow_rate", percent as u64, 1..=100), "percent");
+            check!(check_duration("slow_rate", duration, NANOSECOND..=Duration::MAX), "(the duration of a slow call)");
         }
         if let Some(window) = config.window
             && let Err(error) = window.check(config.slow_rate.is_some())
         {
             return Err(error);
         }
-        if config.minimum_calls == 0 {
-            return Err(BreakerConfigError::MinimumCalls);
-        }
-        if !is_duration(config.cooldown) {
-            return Err(BreakerConfigError::Cooldown(config.cooldown));
-        }
-        if !(self.factor >= 1.0 && self.factor <= 10.0) {
-            return Err(BreakerConfigError::CooldownFactor(self.factor));
-        }
+        check!(check_count("minimum_calls", config.minimum_calls as u64, 1..=u64::MAX));
+        check!(check_duration("cooldown", config.cooldown, NANOSECOND..=MAX_COOLDOWN));
+        check!(check_ratio("cooldown_factor", self.factor, 1.0..=10.0));
         // At most 10,000. Rounded, because the product may be a little less than the intended number.
         config.cooldown_factor = (self.factor * THOUSAND as f64 + 0.5) as u32;
-        if let Some(most) = config.max_cooldown
-            && (!is_duration(most) || most.as_nanos() < config.cooldown.as_nanos())
-        {
-            return Err(BreakerConfigError::MaxCooldown(most));
+        if let Some(most) = config.max_cooldown {
+            check!(check_duration("max_cooldown", most, config.cooldown..=MAX_COOLDOWN), "(at least the cooldown)");
         }
-        if config.cooldown_jitter > 100 {
-            return Err(BreakerConfigError::CooldownJitter(config.cooldown_jitter));
+        check!(check_count("cooldown_jitter", config.cooldown_jitter as u64, 0..=100), "percent");
+        check!(check_duration("max_retry_after", config.max_retry_after, Duration::ZERO..=MAX_COOLDOWN));
+        check!(check_count("max_probes", config.max_probes as u64, 1..=MAX_PROBES));
+        check!(check_count("successes_to_close", config.successes_to_close as u64, 1..=MAX_PROBES));
+        if let Some(percent) = config.probe_failure_rate {
+            check!(check_count("probe_failure_rate", percent as u64, 1..=100), "percent");
         }
-        if config.max_retry_after.as_nanos() > MAX_COOLDOWN.as_nanos() {
-            return Err(BreakerConfigError::MaxRetryAfter(config.max_retry_after));
-        }
-        if config.max_probes == 0 || config.max_probes > MAX_PROBES {
-            return Err(BreakerConfigError::MaxProbes(config.max_probes));
-        }
-        if config.successes_to_close == 0 || config.successes_to_close > MAX_PROBES {
-            return Err(BreakerConfigError::SuccessesToClose(config.successes_to_close));
-        }
-        if let Some(percent) = config.probe_failure_rate
-            && !is_percentage(percent)
-        {
-            return Err(BreakerConfigError::ProbeFailureRate(percent));
-        }
-        if let Some(longest) = config.max_half_open
-            && !is_duration(longest)
-        {
-            return Err(BreakerConfigError::MaxHalfOpen(longest));
+        if let Some(longest) = config.max_half_open {
+            check!(check_duration("max_half_open", longest, NANOSECOND..=MAX_COOLDOWN));
         }
         Ok(config)
     }
 }
-
-const fn is_percentage(percent: u32) -> bool {
-    percent >= 1 && percent <= 100
-}
-
-const fn is_duration(duration: Duration) -> bool {
-    !duration.is_zero() && duration.as_nanos() <= MAX_COOLDOWN.as_nanos()
-}
-
-/// The setting of a [`BreakerConfig`](super::BreakerConfig) that was refused, with its value.
-#[derive(Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum BreakerConfigError {
-    /// `failure_threshold` is 0.
-    FailureThreshold,
-    /// `failure_rate` is not in 1..=100.
-    FailureRate(u32),
-    /// `slow_rate` is not in 1..=100.
-    SlowRate(u32),
-    /// The duration of a slow call is zero, so every call would be slow.
-    SlowCall,
-    /// The window has no calls, or more than the maximum.
-    WindowCalls {
-        /// The requested number of calls.
-        calls: u32,
-        /// The maximum number of calls.
-        most: u32,
-    },
-    /// The window is shorter than 10 µs (an interval: 1 µs), or longer than 100 days.
-    WindowDuration(Duration),
-    /// `minimum_calls` is 0.
-    MinimumCalls,
-    /// `cooldown` is zero, or longer than 100 days.
-    Cooldown(Duration),
-    /// `cooldown_factor` is not in 1.0..=10.0.
-    CooldownFactor(f64),
-    /// `max_cooldown` is less than the cooldown, or longer than 100 days.
-    MaxCooldown(Duration),
-    /// `cooldown_jitter` is not in 0..=100.
-    CooldownJitter(u32),
-    /// `max_retry_after` is longer than 100 days.
-    MaxRetryAfter(Duration),
-    /// `max_probes` is not in 1..=1023.
-    MaxProbes(u32),
-    /// `successes_to_close` is not in 1..=1023.
-    SuccessesToClose(u32),
-    /// `probe_failure_rate` is not in 1..=100.
-    ProbeFailureRate(u32),
-    /// `max_half_open` is zero, or longer than 100 days.
-    MaxHalfOpen(Duration),
-}
-
-impl fmt::Display for BreakerConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const PERCENT: &str = "it must be 1 to 100 percent";
-        const DURATION: &str = "it must be more than zero and at most 100 days";
-        match self {
-            Self::FailureThreshold => f.write_str("failure_threshold is 0, it must be at least 1"),
-            Self::FailureRate(percent) => write!(f, "failure_rate is {percent}, {PERCENT}"),
-            Self::SlowRate(percent) => write!(f, "slow_rate is {percent}, {PERCENT}"),
-            Self::SlowCall => f.write_str("the duration of slow_rate is zero, it must be more"),
-            Self::WindowCalls { calls, most } => write!(f, "window has {calls} calls, it must have 1 to {most}"),
-            Self::WindowDuration(duration) => {
-                write!(f, "window is {duration:?}, it must be 10 µs (an interval 1 µs) to 100 days")
-            }
-            Self::MinimumCalls => f.write_str("minimum_calls is 0, it must be at least 1"),
-            Self::Cooldown(cooldown) => write!(f, "cooldown is {cooldown:?}, {DURATION}"),
-            Self::CooldownFactor(factor) => write!(f, "cooldown_factor is {factor:?}, it must be 1.0 to 10.0"),
-            Self::MaxCooldown(most) => {
-                write!(f, "max_cooldown is {most:?}, it must be no less than the cooldown and at most 100 days")
-            }
-            Self::CooldownJitter(percent) => write!(f, "cooldown_jitter is {percent}, it must be 0 to 100 percent"),
-            Self::MaxRetryAfter(most) => write!(f, "max_retry_after is {most:?}, it must be at most 100 days"),
-            Self::MaxProbes(probes) => write!(f, "max_probes is {probes}, it must be 1 to {MAX_PROBES}"),
-            Self::SuccessesToClose(successes) => {
-                write!(f, "successes_to_close is {successes}, it must be 1 to {MAX_PROBES}")
-            }
-            Self::ProbeFailureRate(percent) => write!(f, "probe_failure_rate is {percent}, {PERCENT}"),
-            Self::MaxHalfOpen(longest) => write!(f, "max_half_open is {longest:?}, {DURATION}"),
-        }
-    }
-}
-
-crate::internal::debug_by_display!(BreakerConfigError);
-
-impl core::error::Error for BreakerConfigError {}

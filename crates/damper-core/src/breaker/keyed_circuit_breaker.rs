@@ -2,7 +2,7 @@
 
 use super::run::ClassifyFn;
 use super::{BreakerConfig, CallError, CircuitBreaker, OnStateChange, Run, SetConfigError, StateChange, Verdict};
-use crate::capacity::CapacityError;
+use crate::OutOfRange;
 use crate::store::{Evictable, Keyed, Template};
 use crate::sync::{AtomicBool, Claim, Guarded};
 use crate::time::{Clock, DefaultClock, Seed};
@@ -114,8 +114,8 @@ impl<K: Hash + Eq> KeyedCircuitBreaker<K> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
-    pub fn new(config: BreakerConfig, capacity: usize) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn new(config: BreakerConfig, capacity: usize) -> Result<Self, OutOfRange> {
         Self::with_clock(config, capacity, crate::time::Monotonic)
     }
 }
@@ -128,8 +128,8 @@ impl<K: Hash + Eq, C: Clock + Clone> KeyedCircuitBreaker<K, C> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`new`](KeyedCircuitBreaker::new).
-    pub fn with_clock(config: BreakerConfig, capacity: usize, clock: C) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for [`new`](KeyedCircuitBreaker::new).
+    pub fn with_clock(config: BreakerConfig, capacity: usize, clock: C) -> Result<Self, OutOfRange> {
         Self::with_clock_and_hasher(config, capacity, clock, Seed::random())
     }
 }
@@ -141,13 +141,13 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    /// [`OutOfRange`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
     pub fn with_clock_and_hasher(
         config: BreakerConfig,
         capacity: usize,
         clock: C,
         hasher: S,
-    ) -> Result<Self, CapacityError> {
+    ) -> Result<Self, OutOfRange> {
         Self::with_template_and_hasher(BreakerTemplate::new(config, clock), capacity, hasher)
     }
 
@@ -333,7 +333,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
     /// # extern crate damper_core as damper;
     /// # #[cfg(feature = "std")] {
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn run() -> Result<(), damper::CapacityError> {
+    /// # async fn run() -> Result<(), damper::OutOfRange> {
     /// use damper::breaker::{State, Verdict};
     /// use damper::{BreakerConfig, KeyedCircuitBreaker};
     ///

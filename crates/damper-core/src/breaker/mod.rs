@@ -68,7 +68,7 @@ mod wrapping_micros;
 pub use crate::call_error::CallError;
 pub use circuit_breaker::CircuitBreaker;
 pub(crate) use circuit_breaker::guarded_call;
-pub use config::{BreakerConfig, BreakerConfigBuilder, BreakerConfigError};
+pub use config::{BreakerConfig, BreakerConfigBuilder};
 pub(crate) use error::source_of;
 pub use error::{CircuitOpen, SetConfigError};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

@@ -31,8 +31,7 @@ mod set_queue;
 mod slots;
 
 pub use adaptive::{
-    AdaptiveLimit, BoundedRule, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient, WindowPlan,
-    WindowSummary,
+    AdaptiveLimit, BoundedRule, LimitBounds, LimitRule, Outcome, ProbedGradient, WindowPlan, WindowSummary,
 };
 #[cfg(feature = "alloc")]
 pub use admission::{

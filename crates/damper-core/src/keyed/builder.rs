@@ -1,9 +1,10 @@
 //! How a keyed limiter is built.
 
 use super::KeyedLimiter;
-use super::table::{BUCKETS_PER_KEY, MOST_TIERS, Table, WhenFull, is_kept_by, with_headers};
+use super::table::{BUCKETS_PER_KEY, MOST_TIERS, Table, WhenFull, with_headers};
 use super::tiers::{TierChoice, TierOf};
-use crate::capacity::{CapacityError, MAX_CAPACITY, capacity_within};
+use crate::OutOfRange;
+use crate::capacity::{MAX_CAPACITY, capacity_within};
 use crate::limit::{KeyedAlgorithm, TokenBucket};
 use crate::quota::{Alignment, Quota};
 use crate::time::{Clock, DefaultClock, Seed};
@@ -59,7 +60,7 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
     /// let (quota, seed) = (Quota::per_second(5), Seed::new(0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210));
     /// let limits = KeyedLimiterBuilder::<str, _, _>::new(quota, ManualClock::new(), seed).build()?;
     /// assert!(limits.check("node 7").is_ok());
-    /// # Ok::<(), damper::KeyedLimiterError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     pub fn new(quota: Quota, clock: C, hasher: S) -> Self {
         Self {
@@ -185,24 +186,22 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     ///
     /// # Errors
     ///
-    /// [`KeyedLimiterError`], which names the setting that is out of its range.
-    pub fn build(self) -> Result<KeyedLimiter<K, C, S, A>, KeyedLimiterError> {
+    /// [`OutOfRange`], which names the setting that is out of its range.
+    pub fn build(self) -> Result<KeyedLimiter<K, C, S, A>, OutOfRange> {
         let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: _ } = self;
         let Sizes { capacity, shared_buckets } = sizes;
-        let capacity = capacity_within(MAX_CAPACITY, capacity).map_err(KeyedLimiterError::Capacity)?;
+        let capacity = capacity_within(MAX_CAPACITY, capacity)?;
         let words = shared_buckets.unwrap_or_else(|| with_headers(capacity * BUCKETS_PER_KEY));
-        if shared_buckets.is_some_and(|words| !(1..=MAX_SHARED_BUCKETS).contains(&words)) {
-            return Err(KeyedLimiterError::SharedBuckets(words));
+        if shared_buckets.is_some() {
+            OutOfRange::check_count("shared_buckets", words as u64, 1..=MAX_SHARED_BUCKETS as u64)?;
         }
         let (others, tier_of) = tiers.unzip();
         let count = 1 + others.as_ref().map_or(0, Vec::len);
-        if count > MOST_TIERS {
-            return Err(KeyedLimiterError::Tiers(count));
-        }
-        if let Some(quota) =
-            core::iter::once(&quota).chain(others.iter().flatten()).find(|quota| !is_kept_by::<A>(**quota))
-        {
-            return Err(KeyedLimiterError::Limit(quota.limit()));
+        OutOfRange::check_count("tiers", count as u64, 1..=MOST_TIERS as u64)
+            .map_err(|error| error.note("(with the builder's own quota)"))?;
+        for quota in core::iter::once(&quota).chain(others.iter().flatten()).filter(|quota| !quota.is_unlimited()) {
+            OutOfRange::check_count("limit", quota.limit().into(), 0..=A::LARGEST_LIMIT.into())
+                .map_err(|error| error.note("(for a key, with this algorithm)"))?;
         }
         let start = A::line_start(alignment);
         let table = Table::new(quota, others.as_deref(), start, capacity, words, when_full);
@@ -225,40 +224,3 @@ impl<K: ?Sized, C: fmt::Debug, S, A> fmt::Debug for KeyedLimiterBuilder<K, C, S,
             .finish_non_exhaustive()
     }
 }
-
-/// Which setting of a [`KeyedLimiter`](super::KeyedLimiter) was refused, with its value.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-#[cfg(feature = "alloc")]
-pub enum KeyedLimiterError {
-    /// `capacity` is 0, or more than there can be.
-    Capacity(CapacityError),
-    /// `shared_buckets` is 0, or more than two for each of the most keys.
-    SharedBuckets(usize),
-    /// There are more than 15 tiers.
-    Tiers(usize),
-    /// The limit of a quota is more than the algorithm can count for a key.
-    ///
-    /// A sliding counter counts to 2^20 - 2, a fixed window to 2^32 - 2.
-    Limit(u32),
-}
-
-impl fmt::Display for KeyedLimiterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Capacity(error) => error.fmt(f),
-            Self::SharedBuckets(buckets) => {
-                write!(f, "shared_buckets is {buckets}, it must be 1 to {MAX_SHARED_BUCKETS}")
-            }
-            Self::Tiers(tiers) => write!(f, "there are {tiers} tiers, there must be 1 to {MOST_TIERS}"),
-            Self::Limit(limit) => {
-                write!(f, "the limit is {limit}, which is more than the algorithm can count for a key")
-            }
-        }
-    }
-}
-
-crate::internal::debug_by_display!(KeyedLimiterError);
-
-impl core::error::Error for KeyedLimiterError {}

@@ -23,7 +23,7 @@ pub(crate) mod table;
 mod tiers;
 
 #[cfg(feature = "alloc")]
-pub use builder::{KeyedLimiterBuilder, KeyedLimiterError};
+pub use builder::KeyedLimiterBuilder;
 pub use census::{KeyCensus, TierCensus};
 pub use client_address::ClientAddress;
 pub use crowding::Crowding;

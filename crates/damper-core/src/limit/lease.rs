@@ -10,10 +10,10 @@
 
 use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::{Allowed, Denied, LeaseReservation, LimiterRef, RateLimiter, TokenBucket, Usage};
+use crate::out_of_range::{OutOfRange, check};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::Clock;
-use core::fmt;
 
 /// A token bucket that leaves a budget of its burst to [`Lease`]s.
 ///
@@ -42,7 +42,7 @@ use core::fmt;
 /// });
 /// assert_eq!(spent, 4_000);
 /// # }
-/// # Ok::<(), damper::BudgetError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Debug)]
 pub struct LeasingBucket {
@@ -58,8 +58,8 @@ impl LeasingBucket {
         ///
         /// # Errors
         ///
-        /// [`BudgetError`] if that is none, or all of the burst.
-        pub const fn new(quota: Quota, budget: u32) -> Result<Self, BudgetError> {
+        /// [`OutOfRange`] if that is none, or all of the burst.
+        pub const fn new(quota: Quota, budget: u32) -> Result<Self, OutOfRange> {
             match set_aside(quota, budget) {
                 Ok(own) => Ok(Self { bucket: TokenBucket::new(own), budget, unleased: AtomicU64::new(budget as u64) }),
                 Err(error) => Err(error),
@@ -68,16 +68,14 @@ impl LeasingBucket {
     }
 
     /// Takes `size` of the budget.
-    fn claim(&self, size: u32) -> Result<(), LeaseError> {
-        if size == 0 {
-            return Err(LeaseError::Empty);
-        }
+    fn claim(&self, size: u32) -> Result<(), OutOfRange> {
+        OutOfRange::check_count("size", size.into(), 1..=u64::MAX)?;
         // ORDERING: Relaxed: only the swap counts.
         let mut left = self.unleased.load(Ordering::Relaxed);
         loop {
             let Some(after) = left.checked_sub(size.into()) else {
-                // At most the budget.
-                return Err(LeaseError::OverBudget { size, left: left as u32 });
+                return OutOfRange::check_count("size", size.into(), 0..=left)
+                    .map_err(|error| error.note("(the part of the budget that is not leased)"));
             };
             // ORDERING: Acquire pairs with the Release in `Drop`: a thread that has the budget which a lease
             // gave back finds the tokens that it gave back before. loom-tests: leases::successor_finds_the_returned_tokens.
@@ -146,8 +144,8 @@ impl RateLimiter<LeasingBucket> {
         ///
         /// # Errors
         ///
-        /// [`BudgetError`] if the budget is 0, or no less than the burst.
-        pub const fn leasing(quota: Quota, budget: u32) -> Result<Self, BudgetError> {
+        /// [`OutOfRange`] if the budget is 0, or no less than the burst.
+        pub const fn leasing(quota: Quota, budget: u32) -> Result<Self, OutOfRange> {
             match LeasingBucket::new(quota, budget) {
                 Ok(bucket) => Ok(Self::with_algorithm(bucket, crate::time::Monotonic)),
                 Err(error) => Err(error),
@@ -161,8 +159,8 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
     ///
     /// # Errors
     ///
-    /// [`LeaseError`] if so many are not left of the budget.
-    pub fn lease(&self, size: u32) -> Result<Lease<&Self>, LeaseError> {
+    /// [`OutOfRange`] if it is 0, or if so many are not left of the budget.
+    pub fn lease(&self, size: u32) -> Result<Lease<&Self>, OutOfRange> {
         self.parts().0.claim(size)?;
         Ok(Lease { limiter: self, size, held: 0 })
     }
@@ -171,9 +169,9 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
     ///
     /// # Errors
     ///
-    /// [`LeaseError`] if so many are not left of the budget.
+    /// [`OutOfRange`] if it is 0, or if so many are not left of the budget.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    pub fn lease_owned(self: &alloc::sync::Arc<Self>, size: u32) -> Result<Lease<alloc::sync::Arc<Self>>, LeaseError> {
+    pub fn lease_owned(self: &alloc::sync::Arc<Self>, size: u32) -> Result<Lease<alloc::sync::Arc<Self>>, OutOfRange> {
         self.parts().0.claim(size)?;
         Ok(Lease { limiter: alloc::sync::Arc::clone(self), size, held: 0 })
     }
@@ -315,91 +313,12 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Drop for Lease<L> {
     }
 }
 
-/// Why there is no lease of that size.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum LeaseError {
-    /// The size is 0: it could hold nothing.
-    Empty,
-    /// Less than that is left of the budget.
-    OverBudget {
-        /// The size asked for, in tokens.
-        size: u32,
-        /// The part of the budget that is not leased, in tokens.
-        left: u32,
-    },
-}
-
-impl fmt::Display for LeaseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("a lease of 0 tokens holds nothing, it must be at least 1"),
-            Self::OverBudget { size, left } => {
-                write!(f, "no lease of {size} tokens: {left} are left of the budget")
-            }
-        }
-    }
-}
-
-crate::internal::debug_by_display!(LeaseError);
-
-impl core::error::Error for LeaseError {}
-
-/// Why a budget cannot be set aside of a burst.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum BudgetError {
-    /// The budget is 0: no lease or stripe could hold a token.
-    Empty,
-    /// The budget leaves nothing of the burst to the bucket itself.
-    NothingLeft {
-        /// The budget, in tokens.
-        budget: u32,
-        /// The burst, in tokens.
-        burst: u32,
-    },
-    /// There are more stripes than tokens in the budget, or none, or more than 64.
-    Stripes {
-        /// The budget, in tokens.
-        budget: u32,
-        /// The number of stripes.
-        stripes: usize,
-    },
-}
-
-impl fmt::Display for BudgetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("the budget is 0 tokens, it must be at least 1"),
-            Self::NothingLeft { budget, burst } => {
-                write!(f, "a budget of {budget} tokens leaves nothing of a burst of {burst}, it must be less")
-            }
-            Self::Stripes { budget, stripes } => {
-                write!(
-                    f,
-                    "{stripes} stripes cannot share a budget of {budget} tokens, 1 to 64 can, with at least 1 token each"
-                )
-            }
-        }
-    }
-}
-
-crate::internal::debug_by_display!(BudgetError);
-
-impl core::error::Error for BudgetError {}
-
 /// Returns the quota of a bucket that leaves `budget` of its burst to others.
-pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, BudgetError> {
+pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, OutOfRange> {
     let burst = quota.burst_size();
-    if budget == 0 {
-        Err(BudgetError::Empty)
-    } else if budget >= burst {
-        Err(BudgetError::NothingLeft { budget, burst })
-    } else {
-        Ok(quota.burst(burst - budget))
-    }
+    check!(check_count("budget", budget as u64, 1..=u64::MAX));
+    check!(check_count("budget", budget as u64, 0..=burst.saturating_sub(1) as u64), "(less than the burst)");
+    Ok(quota.burst(burst - budget))
 }
 
 /// Returns the quota of a bucket and what it leaves to others.

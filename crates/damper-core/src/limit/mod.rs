@@ -46,10 +46,8 @@ mod windows;
 pub use answer::{Allowed, Denied};
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
-pub use lease::{BudgetError, Lease, LeaseError, LeasingBucket};
+pub use lease::{Lease, LeasingBucket};
 pub use lease_reservation::LeaseReservation;
-#[cfg(feature = "alloc")]
-pub use limit_set::TooManyLimits;
 pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, LimitSetRef, Limits, SetReservation};
 pub use limiter::Limiter;
 pub use limiter_ref::LimiterRef;
@@ -58,9 +56,9 @@ pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{LEVEL_BITS, Owed};
 pub(crate) use rate_limiter::sealed::Sealed;
 pub use rate_limiter::{Algorithm, RateLimiter};
-pub use sliding_counter::{SlidingCounter, SlidingCounterError};
+pub use sliding_counter::SlidingCounter;
 #[cfg(feature = "alloc")]
-pub use sliding_log::{SlidingLog, SlidingLogError};
+pub use sliding_log::SlidingLog;
 #[cfg(feature = "std")]
 pub use striped::Striped;
 pub(crate) use token_bucket::TokenLine;

@@ -17,13 +17,16 @@ use super::per_key::LEVEL_BITS;
 use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
+use crate::out_of_range::{OutOfRange, check};
 use crate::quota::{Alignment, Line, Quota, SetQuotaError};
 use crate::sync::{Field, const_unless_loom};
 use crate::time::{Clock, Ticks};
-use core::fmt;
 
 /// The bits of a count.
 const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
+
+/// The largest count of the most bits.
+const LARGEST_LIMIT: u64 = (1 << *COUNT_BITS.end()) - 1;
 
 /// The sliding window counter: at most the quota's limit in a window that moves with time.
 ///
@@ -69,36 +72,13 @@ const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
 /// assert_eq!(limiter.peek().remaining(), 40);
 /// assert!(limiter.check_n(40).is_ok());
 /// assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_millis(750)));
-/// # Ok::<(), damper::SlidingCounterError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Debug)]
 pub struct SlidingCounter {
     word: OneWord<WindowLine>,
     fields: SlidingCounterFields,
 }
-
-/// Why there is no sliding counter of a quota.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum SlidingCounterError {
-    /// The limit is more than 2^24 - 1: its count does not fit the word.
-    LimitTooLarge,
-}
-
-impl fmt::Display for SlidingCounterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LimitTooLarge => {
-                f.write_str("the limit is too large for a sliding counter, it must be at most 16777215 (2^24 - 1)")
-            }
-        }
-    }
-}
-
-crate::internal::debug_by_display!(SlidingCounterError);
-
-impl core::error::Error for SlidingCounterError {}
 
 /// Of a word, and of what the keyed table keeps of one.
 #[derive(Clone, Copy, Debug)]
@@ -225,14 +205,13 @@ impl SlidingCounter {
         ///
         /// # Errors
         ///
-        /// [`SlidingCounterError::LimitTooLarge`] beyond a limit of 2^24 - 1.
-        pub const fn new(quota: Quota) -> Result<Self, SlidingCounterError> {
-            let needed = u32::BITS - quota.limit().leading_zeros();
+        /// [`OutOfRange`] beyond a limit of 2^24 - 1.
+        pub const fn new(quota: Quota) -> Result<Self, OutOfRange> {
             // Nothing is counted under no limit.
-            let bits = if quota.is_unlimited() || needed < *COUNT_BITS.start() { *COUNT_BITS.start() } else { needed };
-            if bits > *COUNT_BITS.end() {
-                return Err(SlidingCounterError::LimitTooLarge);
-            }
+            let limit = if quota.is_unlimited() { 0 } else { quota.limit() };
+            check!(check_count("limit", limit as u64, 0..=LARGEST_LIMIT), "(2^24 - 1, of a sliding counter)");
+            let needed = u32::BITS - limit.leading_zeros();
+            let bits = if needed < *COUNT_BITS.start() { *COUNT_BITS.start() } else { needed };
             let word = OneWord::new(quota, WindowLine::aligned_to(Alignment::FirstRequest));
             Ok(Self { word, fields: SlidingCounterFields::new(u64::BITS, bits) })
         }

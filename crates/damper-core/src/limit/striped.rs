@@ -19,7 +19,8 @@
 //! a thread is stopped. A thread that is stopped for ever strands the tokens it is moving.
 
 use super::lease::{beside, set_aside, with_budget};
-use super::{Algorithm, BudgetError, Denied, Limiter, TokenBucket, Usage};
+use super::{Algorithm, Denied, Limiter, TokenBucket, Usage};
+use crate::OutOfRange;
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Field, Ordering, affinity};
 use crate::time::{Clock, DefaultClock, Monotonic};
@@ -56,7 +57,7 @@ const MOST_STRIPES: usize = 64;
 ///         scope.spawn(|| assert!((0..1_000).all(|_| limiter.check().is_ok())));
 ///     }
 /// });
-/// # Ok::<(), damper::BudgetError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Debug)]
 #[cfg(feature = "std")]
@@ -75,8 +76,8 @@ impl Striped {
     ///
     /// # Errors
     ///
-    /// [`BudgetError`] if the budget is less than a token for each, or no less than the burst.
-    pub fn new(quota: Quota, budget: u32) -> Result<Self, BudgetError> {
+    /// [`OutOfRange`] if the budget is less than a token for each, or no less than the burst.
+    pub fn new(quota: Quota, budget: u32) -> Result<Self, OutOfRange> {
         Self::with_clock(quota, budget, Monotonic)
     }
 }
@@ -86,8 +87,8 @@ impl<C: Clock> Striped<C> {
     ///
     /// # Errors
     ///
-    /// [`BudgetError`] if the budget is less than a token for each, or no less than the burst.
-    pub fn with_clock(quota: Quota, budget: u32, clock: C) -> Result<Self, BudgetError> {
+    /// [`OutOfRange`] if the budget is less than a token for each, or no less than the burst.
+    pub fn with_clock(quota: Quota, budget: u32, clock: C) -> Result<Self, OutOfRange> {
         let processors = thread::available_parallelism().map_or(1, core::num::NonZero::get);
         Self::with_stripes(quota, budget, processors.min(MOST_STRIPES), clock)
     }
@@ -98,13 +99,12 @@ impl<C: Clock> Striped<C> {
     ///
     /// # Errors
     ///
-    /// [`BudgetError`] if there are no stripes, more than 64, or more than tokens in the budget, or if that is no less
+    /// [`OutOfRange`] if there are no stripes, more than 64, or more than tokens in the budget, or if that is no less
     /// than the burst.
-    pub fn with_stripes(quota: Quota, budget: u32, stripes: usize, clock: C) -> Result<Self, BudgetError> {
+    pub fn with_stripes(quota: Quota, budget: u32, stripes: usize, clock: C) -> Result<Self, OutOfRange> {
         let _whole = set_aside(quota, budget)?;
-        if stripes == 0 || stripes > MOST_STRIPES || stripes > budget as usize {
-            return Err(BudgetError::Stripes { budget, stripes });
-        }
+        OutOfRange::check_count("stripes", stripes as u64, 1..=u64::from(budget).min(MOST_STRIPES as u64))
+            .map_err(|error| error.note("(each with a token of the budget)"))?;
         let share = budget / stripes as u32;
         Ok(Self {
             bucket: TokenBucket::new(set_aside(quota, share * stripes as u32)?),

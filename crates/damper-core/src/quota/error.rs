@@ -1,32 +1,8 @@
-//! Why a quota means nothing.
+//! Why a quota was not put in force.
 
 use super::Quota;
 use core::fmt;
 use core::time::Duration;
-
-/// Why a [`Quota`](super::Quota) was refused.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum QuotaError {
-    /// The window, or the interval, is zero.
-    ZeroWindow,
-    /// The window, or the interval, is longer than 2^64 - 1 nanoseconds (584 years).
-    WindowTooLong,
-}
-
-impl fmt::Display for QuotaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ZeroWindow => "the window of a quota is zero, it must be at least 1 ns",
-            Self::WindowTooLong => "the window of a quota is too long, it must be at most 2^64 - 1 ns (584 years)",
-        })
-    }
-}
-
-crate::internal::debug_by_display!(QuotaError);
-
-impl core::error::Error for QuotaError {}
 
 /// Why a quota was not put in force; the one before stays.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -21,7 +21,7 @@ mod text;
 mod timeline;
 
 pub use alignment::Alignment;
-pub use error::{QuotaError, SetQuotaError};
+pub use error::SetQuotaError;
 pub use quota::Quota;
 pub use text::ParseQuotaError;
 

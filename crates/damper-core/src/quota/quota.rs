@@ -1,12 +1,16 @@
 //! A limit per window, plus a burst.
 
-use super::QuotaError;
 use super::text::Rate;
+use crate::out_of_range::{OutOfRange, check};
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
+
+/// The windows whose nanoseconds fit 64 bits.
+const WINDOWS: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_nanos(u64::MAX);
 
 /// How many tokens a window brings, and how many may be taken at once.
 ///
@@ -28,7 +32,7 @@ const HOUR: u64 = 60 * MINUTE;
 /// assert_eq!("50/s burst 100".parse(), Ok(API));
 /// assert_eq!(Quota::per(10, Duration::from_millis(250))?.to_string(), "10/250ms burst 10");
 /// assert_eq!(Quota::every(Duration::from_secs(2))?.to_string(), "1/2s burst 1");
-/// # Ok::<(), damper::QuotaError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -62,13 +66,10 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// [`QuotaError::ZeroWindow`] if the window is zero, [`QuotaError::WindowTooLong`] beyond 584 years.
-    pub const fn per(limit: u32, window: Duration) -> Result<Self, QuotaError> {
-        match window.as_nanos() {
-            0 => Err(QuotaError::ZeroWindow),
-            nanos if nanos <= u64::MAX as u128 => Ok(Self::new(limit, nanos as u64)),
-            _ => Err(QuotaError::WindowTooLong),
-        }
+    /// [`OutOfRange`] if the window is zero, or longer than 2^64 - 1 ns (584 years).
+    pub const fn per(limit: u32, window: Duration) -> Result<Self, OutOfRange> {
+        check!(check_duration("window", window, WINDOWS), "(584 years)");
+        Ok(Self::new(limit, window.as_nanos() as u64))
     }
 
     /// Allows everything, and counts nothing: for a limit that is switched off.
@@ -87,9 +88,10 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// [`QuotaError::ZeroWindow`] if the interval is zero, [`QuotaError::WindowTooLong`] beyond 584 years.
-    pub const fn every(interval: Duration) -> Result<Self, QuotaError> {
-        Self::per(1, interval)
+    /// [`OutOfRange`] if the interval is zero, or longer than 2^64 - 1 ns (584 years).
+    pub const fn every(interval: Duration) -> Result<Self, OutOfRange> {
+        check!(check_duration("interval", interval, WINDOWS), "(584 years)");
+        Ok(Self::new(1, interval.as_nanos() as u64))
     }
 
     const fn new(limit: u32, window: u64) -> Self {

@@ -10,7 +10,7 @@
 //!
 //! Parts are separated by white space, and nothing else may contain any. The settings may stand in either order.
 
-use super::{Quota, QuotaError};
+use super::Quota;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -94,8 +94,16 @@ pub enum ParseQuotaError {
         /// Where, in bytes.
         at: usize,
     },
-    /// The window is zero or too long.
-    Window(QuotaError),
+    /// The window is zero.
+    ZeroWindow {
+        /// Where, in bytes.
+        at: usize,
+    },
+    /// The window is longer than 2^64 - 1 nanoseconds (584 years).
+    WindowTooLong {
+        /// Where, in bytes.
+        at: usize,
+    },
 }
 
 impl fmt::Display for ParseQuotaError {
@@ -110,7 +118,8 @@ impl fmt::Display for ParseQuotaError {
             Self::InexactWindow { at } => (at, "expected a window such as 250ms or 1.5s, in whole nanoseconds"),
             Self::UnknownSetting { at } => (at, "expected burst or max_debt, as in 100/s burst 200"),
             Self::RepeatedSetting { at } => (at, "the setting is there already"),
-            Self::Window(error) => return error.fmt(f),
+            Self::ZeroWindow { at } => (at, "the window is zero, it must be at least 1 ns"),
+            Self::WindowTooLong { at } => (at, "the window exceeds the maximum of 2^64 - 1 ns (584 years)"),
         };
         write!(f, "at byte {at}: {expected}")
     }
@@ -186,7 +195,8 @@ fn parse_rate(at: usize, rate: &str) -> Result<Quota, ParseQuotaError> {
     let at = at + digits.len();
     let window = rate[digits.len()..].strip_prefix('/').ok_or(ParseQuotaError::ExpectedSlash { at })?;
     let window = parse_window(at + 1, window)?;
-    Quota::per(limit, window).map_err(ParseQuotaError::Window)
+    // No window that is read here is too long.
+    Quota::per(limit, window).map_err(|_| ParseQuotaError::ZeroWindow { at: at + 1 })
 }
 
 /// Reads a window: a unit, or a decimal number of units.
@@ -207,7 +217,7 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
         return Err(inexact);
     }
     // More digits than 2^64 has are too many of any unit.
-    let too_long = ParseQuotaError::Window(QuotaError::WindowTooLong);
+    let too_long = ParseQuotaError::WindowTooLong { at };
     if whole.len() > 20 {
         return Err(too_long);
     }

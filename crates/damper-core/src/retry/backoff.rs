@@ -1,10 +1,10 @@
 //! How long to wait before each retry.
 
 use super::jitter::{Draw, Jitter};
+use crate::out_of_range::{OutOfRange, check};
 #[cfg(feature = "std")]
 use crate::time::random;
 use crate::time::random::SplitMix;
-use core::fmt;
 use core::time::Duration;
 
 /// The longest wait, in nanoseconds: 292 years. Sums and random bounds of such waits fit.
@@ -12,7 +12,7 @@ const LONGEST: u64 = u64::MAX >> 1;
 
 const THOUSAND: u32 = 1_000;
 
-const MAX_FACTOR: u32 = 1_000 * THOUSAND;
+const MAX_FACTOR: f64 = 1_000.0;
 
 /// How long to wait before each retry: a growing delay, up to a longest one, with [jitter](Jitter).
 ///
@@ -89,12 +89,9 @@ impl Backoff {
     ///
     /// # Errors
     ///
-    /// [`BackoffError`], if the factor is out of this range.
-    pub const fn factor(mut self, factor: f64) -> Result<Self, BackoffError> {
-        // NaN fails this test too.
-        if !(factor >= 1.0 && factor <= (MAX_FACTOR / THOUSAND) as f64) {
-            return Err(BackoffError { factor });
-        }
+    /// [`OutOfRange`], if the factor is out of this range.
+    pub const fn factor(mut self, factor: f64) -> Result<Self, OutOfRange> {
+        check!(check_ratio("factor", factor, 1.0..=MAX_FACTOR));
         self.growth = Growth::Exponential((factor * THOUSAND as f64 + 0.5) as u32);
         Ok(self)
     }
@@ -225,20 +222,3 @@ const fn nanos(duration: Duration) -> u64 {
     let nanos = duration.as_nanos();
     if nanos > LONGEST as u128 { LONGEST } else { nanos as u64 }
 }
-
-/// The factor of a [`Backoff`] was refused.
-#[derive(Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct BackoffError {
-    factor: f64,
-}
-
-impl fmt::Display for BackoffError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "factor is {:?}, it must be 1.0 to 1000.0", self.factor)
-    }
-}
-
-crate::internal::debug_by_display!(BackoffError);
-
-impl core::error::Error for BackoffError {}

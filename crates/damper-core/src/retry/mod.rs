@@ -43,16 +43,15 @@ mod jitter;
 mod schedule;
 
 pub use attempts::{Attempt, Attempts};
-pub use backoff::{Backoff, BackoffError, Delays};
+pub use backoff::{Backoff, Delays};
 pub use budget::{
-    Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetConfigBuilder, RetryBudgetError, RetryThrottle,
-    Unlimited,
+    Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetConfigBuilder, RetryThrottle, Unlimited,
 };
 pub use error::{GaveUp, RetryError};
 pub use failure::{AnyError, Failure, Retryable};
 pub use future::{RetryFuture, RetryRun};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeConfigError, HedgeFuture, HedgeRun, HedgeStatus};
+pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeFuture, HedgeRun, HedgeStatus};
 pub use jitter::Jitter;
 pub use schedule::RetrySchedule;
 

@@ -6,7 +6,7 @@
 //! checked under the shard's lock. So either the walk finds the value, or the value was created with the new settings.
 
 use super::LruStore;
-use crate::capacity::CapacityError;
+use crate::OutOfRange;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::time::Seed;
 use alloc::borrow::ToOwned;
@@ -67,7 +67,7 @@ use core::hash::{BuildHasher, Hash};
 /// tenants.change(|template| template.most.store(10, Relaxed));
 /// assert!(tenants.get_or_create("acme").admits());
 /// # }
-/// # Ok::<(), damper::CapacityError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a template of values for keys of type `{K}`")]
 pub trait Template<K> {
@@ -125,8 +125,8 @@ impl<K, T: Template<K>> Keyed<K, T> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
-    pub fn with_template(template: T, capacity: usize) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn with_template(template: T, capacity: usize) -> Result<Self, OutOfRange> {
         Self::with_template_and_hasher(template, capacity, Seed::random())
     }
 }
@@ -144,8 +144,8 @@ impl<K, T: Template<K>, S> Keyed<K, T, S> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`LruStore::with_hasher`].
-    pub fn with_template_and_hasher(template: T, capacity: usize, hasher: S) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for [`LruStore::with_hasher`].
+    pub fn with_template_and_hasher(template: T, capacity: usize, hasher: S) -> Result<Self, OutOfRange> {
         Ok(Self::in_store(LruStore::with_hasher(capacity, hasher)?, template))
     }
 

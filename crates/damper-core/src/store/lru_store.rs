@@ -2,7 +2,8 @@
 
 use super::second_chance::{Entry, SecondChance, Victim};
 use super::walk::Walk;
-use crate::capacity::{CapacityError, MAX_CAPACITY, capacity_within};
+use crate::OutOfRange;
+use crate::capacity::{MAX_CAPACITY, capacity_within};
 use crate::sync::Guarded;
 use crate::time::Seed;
 use alloc::borrow::ToOwned;
@@ -88,7 +89,7 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// assert_eq!(answer, Ok(42));
 /// assert!(hosts.get("www.example.com").is_none());
 /// # }
-/// # Ok::<(), damper::CapacityError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 ///
 /// A retry budget per host. A budget that was evicted comes back with its whole reserve, so give the store room for more
@@ -104,7 +105,7 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// let answer = retry.call(|_attempt| "42".parse::<u32>());
 /// assert_eq!(answer, Ok(42));
 /// # }
-/// # Ok::<(), damper::CapacityError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[cfg(feature = "alloc")]
 pub struct LruStore<K, V, S = Seed> {
@@ -123,8 +124,8 @@ impl<K, V> LruStore<K, V> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if that is not 1 to 2^28 (on targets of 32 bits 2^24, or fewer where the keys are large).
-    pub fn new(capacity: usize) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] if that is not 1 to 2^28 (on targets of 32 bits 2^24, or fewer where the keys are large).
+    pub fn new(capacity: usize) -> Result<Self, OutOfRange> {
         Self::with_hasher(capacity, Seed::random())
     }
 }
@@ -145,8 +146,8 @@ impl<K, V, S> LruStore<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for `new`.
-    pub fn with_hasher(capacity: usize, hasher: S) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for `new`.
+    pub fn with_hasher(capacity: usize, hasher: S) -> Result<Self, OutOfRange> {
         let fits_memory = isize::MAX as usize / size_of::<Entry<K, V>>();
         Ok(Self::of(capacity_within(MAX_CAPACITY.min(fits_memory), capacity)?, hasher))
     }
@@ -188,7 +189,7 @@ impl<K, V, S> LruStore<K, V, S> {
     /// tenants.get_or_insert_with(&3, AtomicUsize::default);
     /// assert!(tenants.get(&1).is_some() && tenants.get(&2).is_none());
     /// # }
-    /// # Ok::<(), damper::CapacityError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     #[must_use]
     pub fn keep_if(self, predicate: impl Fn(&V) -> bool + Send + Sync + 'static) -> Self {

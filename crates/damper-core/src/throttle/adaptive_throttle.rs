@@ -6,11 +6,11 @@
 use super::call_counts::{BucketNumber, CallCounts, CallOutcome, CallSums};
 use super::permit::sealed::Throttle;
 use super::phase::{Phase, Rule, WHOLE};
-use super::{MaxRefusedError, MultiplierError, ThrottlePermit, ThrottleStatus, Throttled};
-use crate::CallError;
+use super::{ThrottlePermit, ThrottleStatus, Throttled};
 use crate::breaker::Verdict;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, random};
+use crate::{CallError, OutOfRange};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::fmt;
@@ -145,7 +145,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
     ///
     /// # Errors
     ///
-    /// [`MultiplierError`] if it is out of range.
+    /// [`OutOfRange`] if it is out of range.
     ///
     /// # Examples
     ///
@@ -159,9 +159,9 @@ impl<C: Clock> AdaptiveThrottle<C> {
     /// let error = AdaptiveThrottle::with_clock(ManualClock::new(), 7).multiplier(0.5).unwrap_err();
     /// assert_eq!(error.to_string(), "multiplier is 0.5, it must be 1.0 to 10.0");
     /// # let _ = throttle;
-    /// # Ok::<(), damper::throttle::MultiplierError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
-    pub fn multiplier(self, calls: f64) -> Result<Self, MultiplierError> {
+    pub fn multiplier(self, calls: f64) -> Result<Self, OutOfRange> {
         Ok(Self { rule: self.rule.with_multiplier(calls)?, ..self })
     }
 
@@ -171,7 +171,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
     ///
     /// # Errors
     ///
-    /// [`MaxRefusedError`] if it is out of range.
+    /// [`OutOfRange`] if it is out of range.
     ///
     /// # Examples
     ///
@@ -188,9 +188,9 @@ impl<C: Clock> AdaptiveThrottle<C> {
     ///
     /// let error = AdaptiveThrottle::with_clock(ManualClock::new(), 7).max_refused(1.0).unwrap_err();
     /// assert_eq!(error.to_string(), "max_refused is 1.0, it must be 0.0 to 0.99");
-    /// # Ok::<(), damper::throttle::MaxRefusedError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
-    pub fn max_refused(self, share: f64) -> Result<Self, MaxRefusedError> {
+    pub fn max_refused(self, share: f64) -> Result<Self, OutOfRange> {
         Ok(Self { rule: self.rule.with_max_refused(share)?, ..self })
     }
 

@@ -1,4 +1,4 @@
-//! Why a call was not made, and why a setting was refused.
+//! Why a call was not made.
 
 use crate::breaker::source_of;
 use core::fmt;
@@ -75,33 +75,3 @@ impl fmt::Display for Throttled {
 crate::internal::debug_by_display!(Throttled);
 
 impl core::error::Error for Throttled {}
-
-/// The multiplier of a throttle was refused, because it is not in 1.0..=10.0.
-#[derive(Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct MultiplierError(pub(super) f64);
-
-impl fmt::Display for MultiplierError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "multiplier is {:?}, it must be 1.0 to 10.0", self.0)
-    }
-}
-
-crate::internal::debug_by_display!(MultiplierError);
-
-impl core::error::Error for MultiplierError {}
-
-/// The largest share that a throttle refuses was refused, because it is not in 0.0..=0.99.
-#[derive(Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct MaxRefusedError(pub(super) f64);
-
-impl fmt::Display for MaxRefusedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "max_refused is {:?}, it must be 0.0 to 0.99", self.0)
-    }
-}
-
-impl core::error::Error for MaxRefusedError {}
-
-crate::internal::debug_by_display!(MaxRefusedError);

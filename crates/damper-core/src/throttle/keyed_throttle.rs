@@ -1,12 +1,11 @@
 //! A throttle for every key.
 
 use super::phase::Rule;
-use super::{AdaptiveThrottle, MaxRefusedError, MultiplierError, Throttled};
-use crate::CallError;
+use super::{AdaptiveThrottle, Throttled};
 use crate::breaker::Verdict;
-use crate::capacity::CapacityError;
 use crate::store::{Evictable, Keyed, Template};
 use crate::time::{Clock, DefaultClock, Seed};
+use crate::{CallError, OutOfRange};
 use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
@@ -95,8 +94,8 @@ impl<K: Hash + Eq> KeyedThrottle<K> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
-    pub fn new(capacity: usize) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn new(capacity: usize) -> Result<Self, OutOfRange> {
         Self::with_clock(capacity, crate::time::Monotonic)
     }
 }
@@ -109,8 +108,8 @@ impl<K: Hash + Eq, C: Clock + Clone> KeyedThrottle<K, C> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`new`](KeyedThrottle::new).
-    pub fn with_clock(capacity: usize, clock: C) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for [`new`](KeyedThrottle::new).
+    pub fn with_clock(capacity: usize, clock: C) -> Result<Self, OutOfRange> {
         Self::with_clock_and_hasher(capacity, clock, Seed::random())
     }
 }
@@ -125,8 +124,8 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
-    pub fn with_clock_and_hasher(capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    pub fn with_clock_and_hasher(capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let seed = Seed::new(hasher.hash_one(()), 0);
         Self::with_template_and_hasher(ThrottleTemplate::new(seed, clock), capacity, hasher)
     }
@@ -137,8 +136,8 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`MultiplierError`] if it is not 1.0 to 10.0.
-    pub fn multiplier(self, calls: f64) -> Result<Self, MultiplierError> {
+    /// [`OutOfRange`] if it is not 1.0 to 10.0.
+    pub fn multiplier(self, calls: f64) -> Result<Self, OutOfRange> {
         let rule = self.template().rule.with_multiplier(calls)?;
         Ok(self.with_rule(rule))
     }
@@ -149,8 +148,8 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`MaxRefusedError`] if it is not 0.0 to 0.99.
-    pub fn max_refused(self, share: f64) -> Result<Self, MaxRefusedError> {
+    /// [`OutOfRange`] if it is not 0.0 to 0.99.
+    pub fn max_refused(self, share: f64) -> Result<Self, OutOfRange> {
         let rule = self.template().rule.with_max_refused(share)?;
         Ok(self.with_rule(rule))
     }

@@ -46,12 +46,12 @@ mod phase;
 mod status;
 
 pub use adaptive_throttle::AdaptiveThrottle;
-pub use error::{MaxRefusedError, MultiplierError, Throttled};
+pub use error::Throttled;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_throttle::{KeyedThrottle, ThrottleTemplate};
 pub use pace_too_slow::PaceTooSlow;
 pub use pacing::{
-    Hints, Level, Moment, NoPacing, PacedAttempts, PacedFuture, PacedRetry, PacedRun, Pacer, PacingError, ReadHints,
+    Hints, Level, Moment, NoPacing, PacedAttempts, PacedFuture, PacedRetry, PacedRun, Pacer, ReadHints,
     RemainingDecrease, Strategy,
 };
 pub use permit::{ThrottlePermit, ThrottleRef};

@@ -4,7 +4,7 @@
 //! outage or a recovery soon, so two phases take precedence over it.
 
 use super::call_counts::CallSums;
-use super::{MaxRefusedError, MultiplierError};
+use crate::out_of_range::OutOfRange;
 use crate::sync::Field;
 
 /// Shares are counted in ten-thousandths.
@@ -39,20 +39,14 @@ pub(super) struct Rule {
 impl Rule {
     pub(super) const DEFAULT: Self = Self { multiplier: 2_000, max_refused: (WHOLE - LEAST_SENT) as u32 };
 
-    pub(super) fn with_multiplier(self, multiplier: f64) -> Result<Self, MultiplierError> {
-        if (1.0..=10.0).contains(&multiplier) {
-            Ok(Self { multiplier: (multiplier * 1_000.0 + 0.5) as u32, ..self })
-        } else {
-            Err(MultiplierError(multiplier))
-        }
+    pub(super) fn with_multiplier(self, multiplier: f64) -> Result<Self, OutOfRange> {
+        OutOfRange::check_ratio("multiplier", multiplier, 1.0..=10.0)?;
+        Ok(Self { multiplier: (multiplier * 1_000.0 + 0.5) as u32, ..self })
     }
 
-    pub(super) fn with_max_refused(self, share: f64) -> Result<Self, MaxRefusedError> {
-        if (0.0..=0.99).contains(&share) {
-            Ok(Self { max_refused: (share * 10_000.0 + 0.5) as u32, ..self })
-        } else {
-            Err(MaxRefusedError(share))
-        }
+    pub(super) fn with_max_refused(self, share: f64) -> Result<Self, OutOfRange> {
+        OutOfRange::check_ratio("max_refused", share, 0.0..=0.99)?;
+        Ok(Self { max_refused: (share * 10_000.0 + 0.5) as u32, ..self })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The thread that refreshes a coarse clock.
 
 use super::{Clock, CoarseClock};
+use crate::OutOfRange;
 use core::convert::Infallible;
 use core::fmt;
 use core::ops::Deref;
@@ -61,9 +62,8 @@ impl CoarseTicker {
         clock: impl Deref<Target = CoarseClock> + Send + 'static,
         resolution: Duration,
     ) -> Result<Self, CoarseTickerError> {
-        if resolution.is_zero() {
-            return Err(CoarseTickerError::ZeroResolution);
-        }
+        OutOfRange::check_duration("resolution", resolution, Duration::from_nanos(1)..=Duration::MAX)
+            .map_err(CoarseTickerError::OutOfRange)?;
         let (running, stopped) = mpsc::channel();
         let (resumed, started) = (Duration::from_nanos(clock.now()), Instant::now());
         let refresh = move || {
@@ -103,17 +103,17 @@ impl Drop for CoarseTicker {
 #[cfg(feature = "std")]
 pub enum CoarseTickerError {
     /// The resolution is zero.
-    ZeroResolution,
+    OutOfRange(OutOfRange),
     /// The system started no thread, for this reason.
     Spawn(io::Error),
 }
 
 impl fmt::Display for CoarseTickerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ZeroResolution => "the resolution of a coarse clock is zero, it must be at least 1 ns",
-            Self::Spawn(_) => "the thread of a coarse clock could not be started",
-        })
+        match self {
+            Self::OutOfRange(error) => error.fmt(f),
+            Self::Spawn(_) => f.write_str("the thread of a coarse clock could not be started"),
+        }
     }
 }
 
@@ -122,7 +122,7 @@ crate::internal::debug_by_display!(CoarseTickerError, with sources);
 impl core::error::Error for CoarseTickerError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::ZeroResolution => None,
+            Self::OutOfRange(_) => None,
             Self::Spawn(error) => Some(error),
         }
     }

@@ -1,6 +1,6 @@
 //! The settings of a breaker in 32 bits, with all that is computed from them.
 
-use super::Word32Error;
+use super::error::{Word32Error, check_fits};
 use super::times::WrappingTimes;
 use crate::breaker::BreakerConfig;
 use crate::breaker::state_machine::{ProbeLimits, Settings};
@@ -9,9 +9,6 @@ use crate::time::Scale;
 use core::time::Duration;
 
 const LAYOUT: Layout = u32::LAYOUT;
-
-pub(super) const MOST_FAILURES: u32 = LAYOUT.max_failures();
-pub(super) const MOST_PROBES: u32 = LAYOUT.max_probes();
 
 /// How many cooldowns there can be: the first, and one for each time that probes failed.
 const COOLDOWNS: usize = LAYOUT.max_reopens() as usize + 1;
@@ -44,10 +41,14 @@ impl BreakerSettings32 {
             return Err(Word32Error::Unsupported("cooldown_jitter"));
         }
         let (probes, successes) = (config.max_probes(), config.successes_to_close());
-        if config.failure_threshold() > MOST_FAILURES {
-            return Err(Word32Error::FailureThreshold(config.failure_threshold()));
-        } else if probes > MOST_PROBES || successes > MOST_PROBES {
-            return Err(Word32Error::Probes(if probes > successes { probes } else { successes }));
+        if let Err(error) = check_fits("failure_threshold", config.failure_threshold(), LAYOUT.max_failures()) {
+            return Err(error);
+        }
+        if let Err(error) = check_fits("max_probes", probes, LAYOUT.max_probes()) {
+            return Err(error);
+        }
+        if let Err(error) = check_fits("successes_to_close", successes, LAYOUT.max_probes()) {
+            return Err(error);
         }
         let longest = config.max_cooldown();
         let until = match WrappingTimes::up_to(longest, hertz, skew) {

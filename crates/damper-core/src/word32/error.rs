@@ -1,7 +1,6 @@
 //! Which setting does not fit into 32 bits.
 
-use super::breaker_settings::{MOST_FAILURES, MOST_PROBES};
-use super::line::MOST_BURST;
+use crate::out_of_range::OutOfRange;
 use core::fmt;
 use core::time::Duration;
 
@@ -10,12 +9,10 @@ use core::time::Duration;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Word32Error {
-    /// The quota's burst is 2^28 or more.
-    Burst(u32),
-    /// The consecutive failures that open a breaker are 2^21 or more.
-    FailureThreshold(u32),
-    /// The probes in flight, or the successes that close a breaker, are more than 31.
-    Probes(u32),
+    /// A setting does not fit.
+    ///
+    /// A burst must be below 2^28, a failure threshold below 2^21, and the probes and successes of a breaker at most 31.
+    OutOfRange(OutOfRange),
     /// The clock's 64 bits wrap within four times the longest cooldown, or the longest time half-open.
     ClockTooFast {
         /// Ticks per second.
@@ -30,13 +27,7 @@ pub enum Word32Error {
 impl fmt::Display for Word32Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Burst(burst) => write!(f, "the burst is {burst}, of 32 bits it must be at most {MOST_BURST}"),
-            Self::FailureThreshold(failures) => {
-                write!(f, "the failure threshold is {failures}, of 32 bits it must be at most {MOST_FAILURES}")
-            }
-            Self::Probes(probes) => {
-                write!(f, "there are {probes} probes or successes, of 32 bits there must be at most {MOST_PROBES}")
-            }
+            Self::OutOfRange(error) => error.fmt(f),
             Self::ClockTooFast { hertz, longest } => write!(
                 f,
                 "the clock has {hertz} ticks a second, its 64 bits must not wrap within four times {longest:?}"
@@ -47,5 +38,13 @@ impl fmt::Display for Word32Error {
 }
 
 crate::internal::debug_by_display!(Word32Error);
+
+/// Checks that a setting fits into 32 bits.
+pub(super) const fn check_fits(setting: &'static str, value: u32, most: u32) -> Result<(), Word32Error> {
+    match OutOfRange::check_count(setting, value as u64, 0..=most as u64) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(Word32Error::OutOfRange(error.note("(in 32 bits)"))),
+    }
+}
 
 impl core::error::Error for Word32Error {}

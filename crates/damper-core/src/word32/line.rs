@@ -9,14 +9,14 @@
 //! owed up to its burst, and is full again, at the latest, after as long as a burst takes to be refilled. A word beyond
 //! the burst is a full bucket too.
 
-use super::Word32Error;
+use super::error::{Word32Error, check_fits};
 use crate::quota::Quota;
 use crate::time::{Scale, Ticks};
 
 /// The bits of a full burst in units.
 const FULL_BITS: u32 = 28;
 
-pub(super) const MOST_BURST: u32 = (1 << FULL_BITS) - 1;
+const MOST_BURST: u32 = (1 << FULL_BITS) - 1;
 
 /// The most units that a tick is worth, unless a tick is worth more whole tokens than that.
 const UNITS_PER_TICK: u128 = 4;
@@ -55,8 +55,8 @@ impl Line32 {
     /// On a clock of such a frequency, which may step back by so many ticks.
     pub(super) const fn new(quota: &Quota, hertz: u64, skew: u64) -> Result<Self, Word32Error> {
         let burst = if quota.is_unlimited() { 0 } else { quota.burst_size() };
-        if burst > MOST_BURST {
-            return Err(Word32Error::Burst(burst));
+        if let Err(error) = check_fits("burst", burst, MOST_BURST) {
+            return Err(error);
         }
         // limit / window · 10^9 / hertz, as in `quota::timeline`; the numerator is below 2^62.
         let (tokens, ticks) = (quota.limit() as u128 * 1_000_000_000, quota.window_nanos() as u128 * hertz as u128);

@@ -62,7 +62,7 @@ impl<C: FixedFrequency + Copy> RateLimiter32<C> {
         ///
         /// # Errors
         ///
-        /// [`Word32Error::Burst`] if the burst is 2^28 or more.
+        /// [`Word32Error::OutOfRange`] if the burst is 2^28 or more.
         pub const fn new(quota: Quota, clock: C) -> Result<Self, Word32Error> {
             match Line32::new(&quota, C::HERTZ, C::MAX_STEP_BACK) {
                 Ok(line) => Ok(Self { word: AtomicU32::new(0), line, quota, clock }),

@@ -1,14 +1,13 @@
 //! The messages of errors: the value, then the constraint, in lower case without a full stop.
 
-use damper::limit::{BudgetError, LeaseError};
+#[cfg(feature = "alloc")]
+use damper::SlidingLog;
 use damper::time::Seed;
 use damper::word32::Word32Error;
 use damper::{
-    BreakerConfig, CircuitBreaker, Deadline, LeasingBucket, LimitSet, ManualClock, Quota, QuotaError, Retry,
-    SetQuotaError, SlidingCounter, TierError, TokenBucket,
+    BreakerConfig, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota, Retry, SetQuotaError, SlidingCounter,
+    TierError, TokenBucket,
 };
-#[cfg(feature = "alloc")]
-use damper::{KeyedLimiterError, SlidingLog};
 use std::error::Error;
 use std::time::Duration;
 
@@ -23,9 +22,10 @@ fn says(error: &dyn Error, message: &str) {
 
 #[test]
 fn quota_errors() {
-    let error = Quota::every(Duration::MAX).unwrap_err();
-    assert_eq!(error, QuotaError::WindowTooLong);
-    says(&error, "the window of a quota is too long, it must be at most 2^64 - 1 ns (584 years)");
+    says(
+        &Quota::every(Duration::ZERO).unwrap_err(),
+        "interval is 0 ns, it must be 1 ns to 18446744073.709551615 s (584 years)",
+    );
     for (error, message) in [
         (SetQuotaError::Busy, "another thread is changing the quota"),
         (
@@ -58,30 +58,15 @@ fn quota_errors() {
 }
 
 #[test]
-fn budget_and_lease_errors() {
-    let error = LeasingBucket::new(Quota::per_second(10), 0).unwrap_err();
-    assert_eq!(error, BudgetError::Empty);
-    says(&error, "the budget is 0 tokens, it must be at least 1");
-    let error = LeasingBucket::new(Quota::per_second(10), 10).unwrap_err();
-    says(&error, "a budget of 10 tokens leaves nothing of a burst of 10, it must be less");
-    says(
-        &BudgetError::Stripes { budget: 3, stripes: 4 },
-        "4 stripes cannot share a budget of 3 tokens, 1 to 64 can, with at least 1 token each",
-    );
-    says(&LeaseError::Empty, "a lease of 0 tokens holds nothing, it must be at least 1");
-    says(&LeaseError::OverBudget { size: 3, left: 2 }, "no lease of 3 tokens: 2 are left of the budget");
-}
-
-#[test]
 fn window_and_limit_set_errors() {
     #[cfg(feature = "alloc")]
     says(
         &SlidingLog::new(Quota::per_second(1 << 25)).unwrap_err(),
-        "the limit is too large for a sliding log, it must be at most 16777216 (2^24)",
+        "limit is 33554432, it must be at most 16777216 (2^24, of a sliding log)",
     );
     says(
         &SlidingCounter::new(Quota::per_second(1 << 24)).unwrap_err(),
-        "the limit is too large for a sliding counter, it must be at most 16777215 (2^24 - 1)",
+        "limit is 16777216, it must be at most 16777215 (2^24 - 1, of a sliding counter)",
     );
     let both = LimitSet::with_algorithms(
         [Quota::per_second(5), Quota::per_minute(3)].map(TokenBucket::new),
@@ -96,14 +81,7 @@ fn window_and_limit_set_errors() {
 }
 
 #[test]
-fn keyed_limiter_errors() {
-    #[cfg(feature = "alloc")]
-    for (error, message) in [
-        (KeyedLimiterError::Tiers(16), "there are 16 tiers, there must be 1 to 15"),
-        (KeyedLimiterError::Limit(9), "the limit is 9, which is more than the algorithm can count for a key"),
-    ] {
-        says(&error, message);
-    }
+fn tier_errors() {
     says(&TierError::Missing { tier: 3, tiers: 2 }, "tier 3 does not exist, there are 2");
     says(&TierError::Missing { tier: 1, tiers: 1 }, "tier 1 does not exist, there is 1");
     says(&TierError::Quota { tier: 2, error: SetQuotaError::Busy }, "tier 2: another thread is changing the quota");
@@ -114,12 +92,6 @@ fn keyed_limiter_errors() {
 #[test]
 fn word32_errors() {
     for (error, message) in [
-        (Word32Error::Burst(1 << 28), "the burst is 268435456, of 32 bits it must be at most 268435455"),
-        (
-            Word32Error::FailureThreshold(1 << 21),
-            "the failure threshold is 2097152, of 32 bits it must be at most 2097151",
-        ),
-        (Word32Error::Probes(32), "there are 32 probes or successes, of 32 bits there must be at most 31"),
         (
             Word32Error::ClockTooFast { hertz: u64::MAX, longest: Duration::from_hours(1) },
             "the clock has 18446744073709551615 ticks a second, its 64 bits must not wrap within four times 3600s",
@@ -214,7 +186,7 @@ fn no_error_derives_its_debug() {
             }
         }
     }
-    assert!(errors > 60, "found only {errors} errors");
+    assert!(errors > 50, "found only {errors} errors");
 }
 
 /// Returns what the compiler says about a `main` with this body, beside a damper without features.

@@ -22,6 +22,7 @@ mod gates;
 mod keyed;
 mod limit;
 mod models;
+mod out_of_range;
 #[cfg(feature = "std")]
 mod refusal;
 mod retry;

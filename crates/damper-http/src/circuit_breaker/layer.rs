@@ -127,7 +127,7 @@ impl<B: for<'a> Ask<Head<'a>>> CircuitBreakerLayer<B> {
     /// let layer = CircuitBreakerLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts)));
     /// hosts.get_or_create("sick.example.com:443").force_open();
     /// # let _ = (payments, layer);
-    /// # Ok::<(), damper::CapacityError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     pub fn new(breakers: B) -> Self {
         Self(ClientGate::new(breakers))

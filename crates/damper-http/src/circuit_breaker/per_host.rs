@@ -4,7 +4,7 @@ use super::host_listener::{HostListener, LayerListener};
 use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
-use damper_core::CapacityError;
+use damper_core::OutOfRange;
 use damper_core::breaker::{
     BreakerConfig, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, Permit, SetConfigError, StateChange,
 };
@@ -32,7 +32,7 @@ use damper_core::time::{DefaultClock, Seed};
 /// // api.example.com:443: circuit closed -> open: consecutive failures
 /// let layer = CircuitBreakerLayer::new(hosts);
 /// # let _ = layer;
-/// # Ok::<(), damper::CapacityError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct PerHost(Arc<PerHostInner>);
@@ -79,7 +79,7 @@ impl PerHost {
     /// let layer = CircuitBreakerLayer::new(hosts.clone());
     /// hosts.breaker("api.example.com:443").trip_for(Duration::from_secs(600)); // its maintenance
     /// # let _ = layer;
-    /// # Ok::<(), damper::CapacityError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     #[must_use]
     pub fn breaker(&self, host: &str) -> Arc<CircuitBreaker<DefaultClock, HostListener>> {
@@ -178,8 +178,8 @@ impl PerHostBuilder {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if the capacity is not 1 to 2^28.
-    pub fn build(self) -> Result<PerHost, CapacityError> {
+    /// [`OutOfRange`] if the capacity is not 1 to 2^28.
+    pub fn build(self) -> Result<PerHost, OutOfRange> {
         let hosts = self.capacity.map_or_else(|| Ok(LruStore::default()), LruStore::new)?;
         Ok(PerHost::of(hosts, self.config, self.listener))
     }

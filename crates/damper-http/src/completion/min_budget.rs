@@ -50,7 +50,7 @@ use std::time::Instant;
 /// hosts.get_or_insert_with("api.example.com:443", measured);
 /// let layer = layer.min_budget(Arc::clone(&hosts));
 /// # let _ = layer;
-/// # Ok::<(), damper::CapacityError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone)]
 pub struct MinBudget(Rule);

@@ -166,7 +166,7 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash + Eq + Clone> ConcurrencyLayer<PerKey<F, Arc
     /// let tenants = Arc::new(KeyedBulkhead::new(4, 100_000)?);
     /// let many = ConcurrencyLayer::new(PerKey::new(tenant_of, tenants));
     /// # let _ = (layer, many);
-    /// # Ok::<(), damper::CapacityError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     pub fn bulkhead_by(key: F, limit: u32) -> Self {
         Self::new(PerKey::new(key, bulkhead_per_key(limit)))

@@ -128,7 +128,7 @@ impl<C, P: Clone, Z: Clone> HedgeLayer<C, Unlimited, P, Z> {
     /// let retries = RetryLayer::sleeping_by(Retry::new(3), sleep).budgets(budgets.clone());
     /// let hedges = HedgeLayer::sleeping_by(Hedge::new(HedgeConfig::DEFAULT), sleep).budgets(budgets);
     /// # let _ = (retries, hedges);
-    /// # Ok::<(), damper::CapacityError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     #[must_use]
     pub fn budgets<N: Budgets>(self, budgets: N) -> HedgeLayer<C, Unlimited, P, Z, N> {

@@ -2,7 +2,8 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::keyed::{KeyedLimiter, KeyedLimiterError};
+use damper_core::OutOfRange;
+use damper_core::keyed::KeyedLimiter;
 use damper_core::quota::Quota;
 
 /// A limit per key whose keys are in the table of a [`KeyedLimiter`].
@@ -42,16 +43,16 @@ pub(crate) fn resize<K: ?Sized>(limits: &mut Arc<KeyedLimiter<K>>, keys: usize) 
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RateLimitCapacityError {
-    /// The capacity is out of range.
-    OutOfRange(KeyedLimiterError),
+    /// The capacity is out of its range.
+    OutOfRange(OutOfRange),
     /// The layer was cloned or has made services, which share its limiter.
     Shared,
     /// The limiter was passed to [`RateLimitLayer::new`](crate::RateLimitLayer::new).
     Given,
 }
 
-impl From<KeyedLimiterError> for RateLimitCapacityError {
-    fn from(error: KeyedLimiterError) -> Self {
+impl From<OutOfRange> for RateLimitCapacityError {
+    fn from(error: OutOfRange) -> Self {
         Self::OutOfRange(error)
     }
 }

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::CapacityError;
+use damper_core::OutOfRange;
 use damper_core::quota::Quota;
 use damper_core::store::LruStore;
 use damper_core::throttle::{Level, Pacer, Strategy};
@@ -34,7 +34,7 @@ use damper_core::time::{Clock, DefaultClock};
 ///     println!("{host}: {:?} before the next call", pacer.peek());
 /// }
 /// # let _ = layer;
-/// # Ok::<(), damper::CapacityError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 pub struct HostPacers<S: Strategy = Level, C: Clock = DefaultClock>(Arc<HostPacersInner<S, C>>);
 
@@ -60,11 +60,8 @@ impl<S: Strategy, C: Clock> HostPacers<S, C> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if the capacity is not 1 to 2^28.
-    pub fn by(
-        capacity: usize,
-        create: impl Fn() -> Pacer<S, C> + Send + Sync + 'static,
-    ) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] if the capacity is not 1 to 2^28.
+    pub fn by(capacity: usize, create: impl Fn() -> Pacer<S, C> + Send + Sync + 'static) -> Result<Self, OutOfRange> {
         let create = Box::new(create);
         Ok(Self(Arc::new(HostPacersInner { hosts: LruStore::new(capacity)?, create })))
     }

@@ -5,7 +5,7 @@ use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::CapacityError;
+use damper_core::OutOfRange;
 use damper_core::retry::{RetryBudget, RetryBudgetConfig};
 use damper_core::store::LruStore;
 use damper_core::time::{Clock, DefaultClock, Monotonic};
@@ -44,8 +44,8 @@ impl HostBudgets {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if the capacity is not 1 to 2^28.
-    pub fn new(config: RetryBudgetConfig, capacity: usize) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] if the capacity is not 1 to 2^28.
+    pub fn new(config: RetryBudgetConfig, capacity: usize) -> Result<Self, OutOfRange> {
         Self::with_clock(config, capacity, Monotonic)
     }
 
@@ -60,8 +60,8 @@ impl<C: Clock + Clone> HostBudgets<C> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if the capacity is not 1 to 2^28.
-    pub fn with_clock(config: RetryBudgetConfig, capacity: usize, clock: C) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] if the capacity is not 1 to 2^28.
+    pub fn with_clock(config: RetryBudgetConfig, capacity: usize, clock: C) -> Result<Self, OutOfRange> {
         Ok(Self(Arc::new(HostBudgetsInner { hosts: LruStore::new(capacity)?, config, clock })))
     }
 }

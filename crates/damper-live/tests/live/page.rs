@@ -867,8 +867,8 @@ fn settings_out_of_range_are_refused() {
         (LivePage::new().path("damper"), "the live page's path \"damper\" has to begin with a slash"),
         (LivePage::new().path("/a\"b"), "the live page's path \"/a\\\"b\""),
         (LivePage::new().path(""), "the live page's path \"\""),
-        (LivePage::new().interval(Duration::ZERO), "the live page's interval is 0ns, it must be 100 ms to one minute"),
-        (LivePage::new().interval(Duration::MAX), "it must be 100 ms to one minute"),
+        (LivePage::new().interval(Duration::ZERO), "the live page's interval is 0 ns, it must be 100 ms to 1 min"),
+        (LivePage::new().interval(Duration::MAX), "it must be 100 ms to 1 min"),
         (
             LivePage::new().limit("one", Arc::clone(&limiter)).limit("one", Arc::clone(&limiter)),
             "the live page has \"one\" twice",

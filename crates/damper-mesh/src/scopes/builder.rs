@@ -2,7 +2,8 @@
 
 use super::Scopes;
 use crate::document::{Scope, Warnings};
-use damper_core::keyed::{KeyedLimiter, KeyedLimiterError};
+use damper_core::OutOfRange;
+use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Alignment, KeyedAlgorithm, TokenBucket};
 use damper_core::quota::Quota;
 use damper_core::time::{Clock, DefaultClock};
@@ -173,7 +174,7 @@ pub struct ScopesError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Mistake {
-    Limiter(KeyedLimiterError),
+    Limiter(OutOfRange),
     /// The function already has a limit.
     Repeated,
 }

@@ -3,6 +3,7 @@
 use core::error::Error;
 use core::fmt;
 use core::time::Duration;
+use damper_core::{OutOfRange, Quota};
 use std::sync::Arc;
 
 /// A limiter cannot be built.
@@ -58,18 +59,13 @@ pub enum RedisLimiterError {
     Quota {
         /// The number of the quota, from 0.
         index: usize,
+        /// The quota.
+        quota: Quota,
         /// The reason.
-        source: Arc<dyn Error + Send + Sync>,
+        source: OutOfRange,
     },
     /// A setting is out of its range.
-    OutOfRange {
-        /// The setting's name, as the builder has it.
-        setting: &'static str,
-        /// The value, as text.
-        value: String,
-        /// The allowed values, as text.
-        allowed: &'static str,
-    },
+    OutOfRange(OutOfRange),
     /// The server evicts keys under this policy, so that limits would be forgotten.
     ///
     /// [`accept_eviction`](crate::RedisLimiterBuilder::accept_eviction) accepts it.
@@ -132,10 +128,8 @@ impl fmt::Display for RedisLimiterError {
             Self::Name { name } => write!(f, "name {name:?} must have 1 to 64 bytes"),
             Self::NoQuota => f.write_str("a limiter needs a quota"),
             Self::TooManyQuotas { quotas } => write!(f, "{quotas} quotas exceed the maximum 8"),
-            Self::Quota { index, source } => write!(f, "quota {index} does not fit: {source}"),
-            Self::OutOfRange { setting, value, allowed } => {
-                write!(f, "{setting} {value} is out of range, it must be {allowed}")
-            }
+            Self::Quota { index, quota, source } => write!(f, "quota {index}, {quota}, does not fit: {source}"),
+            Self::OutOfRange(error) => error.fmt(f),
             Self::Eviction { policy } => {
                 write!(
                     f,
@@ -152,15 +146,21 @@ impl fmt::Display for RedisLimiterError {
     }
 }
 
+impl From<OutOfRange> for RedisLimiterError {
+    fn from(error: OutOfRange) -> Self {
+        Self::OutOfRange(error)
+    }
+}
+
 damper_core::internal::debug_by_display!(RedisLimiterError);
 
 impl Error for RedisLimiterError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::Quota { source, .. }
-            | Self::Refused { source, .. }
-            | Self::Handshake { source, .. }
-            | Self::Unreachable { source, .. } => Some(&**source),
+            Self::Quota { source, .. } => Some(source),
+            Self::Refused { source, .. } | Self::Handshake { source, .. } | Self::Unreachable { source, .. } => {
+                Some(&**source)
+            }
             _ => None,
         }
     }

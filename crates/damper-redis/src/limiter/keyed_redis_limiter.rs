@@ -98,11 +98,7 @@ impl KeyedRedisLimiter {
     pub(super) fn new(built: Built, capacity: usize) -> Result<Self, RedisLimiterError> {
         let owned = match built {
             Built::Limited(shared) => {
-                let limits = LruStore::new(capacity).map_err(|_| RedisLimiterError::OutOfRange {
-                    setting: "capacity",
-                    value: capacity.to_string(),
-                    allowed: "from 1 to 2^28",
-                })?;
+                let limits = LruStore::new(capacity)?;
                 Owned::Limited { shared, limits: limits.keep_if(SubjectLimit::is_tended) }
             }
             Built::Unlimited { name, quotas } => Owned::Unlimited { name, quotas },

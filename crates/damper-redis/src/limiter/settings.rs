@@ -4,13 +4,13 @@ use super::builder::{RedisLimiterBuilder, Topology};
 use super::counters::Counters;
 use super::shared::Shared;
 use super::{AfterLoss, Leasing, RedisLimiterError};
-use crate::script::{Command, Frame, Keys, Limit, NEVER, RateError, Seen, SlotTags, Take, Terms};
+use crate::script::{Command, Frame, Keys, Limit, NEVER, Seen, SlotTags, Take, Terms};
 use crate::server::{ConnectError, Heartbeat, Server, ServerSettings, Target};
 use crate::subject::Plan;
 use core::error::Error;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use core::time::Duration;
-use damper_core::{Monotonic, Quota};
+use damper_core::{Monotonic, OutOfRange, Quota};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -55,15 +55,14 @@ impl RedisLimiterBuilder {
             Leasing::Never => 0,
         };
         let (mut terms, mut limited) = (Vec::new(), Vec::new());
-        for (index, quota) in self.quotas.iter().enumerate() {
-            match Terms::new(*quota, hold(quota)) {
-                Ok(of_quota) => {
-                    terms.push(of_quota);
-                    limited.push(*quota);
-                }
-                Err(RateError::Unlimited) => {}
-                Err(error) => return Err(RedisLimiterError::Quota { index, source: Arc::new(error) }),
-            }
+        for (index, quota) in self.quotas.iter().enumerate().filter(|(_, quota)| !quota.is_unlimited()) {
+            let of_quota = Terms::new(*quota, hold(quota)).map_err(|source| RedisLimiterError::Quota {
+                index,
+                quota: *quota,
+                source,
+            })?;
+            terms.push(of_quota);
+            limited.push(*quota);
         }
         let target = self.target()?;
         if terms.is_empty() {
@@ -139,55 +138,23 @@ impl RedisLimiterBuilder {
             return Err(RedisLimiterError::TooManyQuotas { quotas: self.quotas.len() });
         }
         let millis = Duration::from_millis;
-        within("lease_length", &self.lease_length, &[millis(100), millis(60_000)], "from 100 ms to 60 s")?;
-        within("deadline", &self.deadline, &[millis(1), millis(10_000)], "from 1 ms to 10 s")?;
+        OutOfRange::check_duration("lease_length", self.lease_length, millis(100)..=millis(60_000))?;
+        OutOfRange::check_duration("deadline", self.deadline, millis(1)..=millis(10_000))?;
         self.check_connect_timeout()?;
-        within("lease_share", &self.lease_share, &[1, u32::MAX], "at least 1")?;
-        within("processes", &self.processes.unwrap_or(1), &[1, u32::MAX], "at least 1")
+        OutOfRange::check_count("lease_share", self.lease_share.into(), 1..=u64::MAX)?;
+        OutOfRange::check_count("processes", self.processes.unwrap_or(1).into(), 1..=u64::MAX)?;
+        Ok(())
     }
 
     fn check_connect_timeout(&self) -> Result<(), RedisLimiterError> {
-        let range = [Duration::from_millis(10), Duration::from_mins(1)];
-        within("connect_timeout", &self.connect_timeout, &range, "from 10 ms to 60 s")
+        let range = Duration::from_millis(10)..=Duration::from_mins(1);
+        Ok(OutOfRange::check_duration("connect_timeout", self.connect_timeout, range)?)
     }
 }
 
 /// The tags of the markers: one for a server, one for each slot of a cluster.
 fn tags_of(target: &Target) -> SlotTags {
     if target.is_cluster() { SlotTags::new() } else { SlotTags::single() }
-}
-
-/// Returns an error unless a setting is in its range, both ends included.
-fn within<T: PartialOrd + Shown>(
-    setting: &'static str,
-    value: &T,
-    [least, most]: &[T; 2],
-    allowed: &'static str,
-) -> Result<(), RedisLimiterError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(RedisLimiterError::OutOfRange { setting, value: value.shown(), allowed })
-}
-
-/// A value of a setting, as a sentence has it.
-trait Shown {
-    fn shown(&self) -> String;
-}
-
-impl Shown for u32 {
-    fn shown(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Shown for Duration {
-    /// With a space before the unit: `1.5 ms`.
-    fn shown(&self) -> String {
-        let text = format!("{self:?}");
-        let unit = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
-        format!("{} {}", &text[..unit], &text[unit..])
-    }
 }
 
 fn micros_of(after_loss: AfterLoss) -> u64 {
@@ -259,22 +226,19 @@ mod tests {
     #[test]
     fn settings_out_of_range_are_named_with_what_is_allowed() {
         assert_eq!(error(builder()), "built");
-        assert_eq!(
-            error(builder().deadline(Duration::ZERO)),
-            "deadline 0 ns is out of range, it must be from 1 ms to 10 s"
-        );
+        assert_eq!(error(builder().deadline(Duration::ZERO)), "deadline is 0 ns, it must be 1 ms to 10 s");
         assert_eq!(
             error(builder().lease_length(Duration::from_secs(61))),
-            "lease_length 61 s is out of range, it must be from 100 ms to 60 s"
+            "lease_length is 61 s, it must be 100 ms to 1 min"
         );
         assert_eq!(
             error(builder().connect_timeout(Duration::ZERO)),
-            "connect_timeout 0 ns is out of range, it must be from 10 ms to 60 s"
+            "connect_timeout is 0 ns, it must be 10 ms to 1 min"
         );
         let short = builder().deadline(Duration::from_nanos(1_500));
-        assert_eq!(error(short), "deadline 1.5 µs is out of range, it must be from 1 ms to 10 s");
-        assert_eq!(error(builder().lease_share(0)), "lease_share 0 is out of range, it must be at least 1");
-        assert_eq!(error(builder().processes(0)), "processes 0 is out of range, it must be at least 1");
+        assert_eq!(error(short), "deadline is 1.5 µs, it must be 1 ms to 10 s");
+        assert_eq!(error(builder().lease_share(0)), "lease_share is 0, it must be at least 1");
+        assert_eq!(error(builder().processes(0)), "processes is 0, it must be at least 1");
         assert_eq!(error(builder().name("")), "name \"\" must have 1 to 64 bytes");
         assert_eq!(error(RedisLimiter::connect("redis://127.0.0.1/")), "a limiter needs a quota");
         let many = (0..8).fold(builder(), |builder, _| builder.also(Quota::per_hour(9)));

@@ -37,7 +37,7 @@ pub use keys::Keys;
 pub(crate) use keys::with_kept;
 pub use lease::{Ask, Grant};
 pub use level::{Level, NEVER};
-pub use rate::{Rate, RateError};
+pub use rate::Rate;
 pub use reply::{Reply, ReplyError, Status};
 pub use slots::SlotTags;
 pub use terms::{Seen, Terms};

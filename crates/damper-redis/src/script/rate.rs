@@ -1,8 +1,7 @@
 //! Tokens per microseconds, in lowest terms.
 
-use core::fmt;
 use core::time::Duration;
-use damper_core::Quota;
+use damper_core::{OutOfRange, Quota};
 
 /// p tokens in q microseconds, reduced.
 ///
@@ -31,59 +30,26 @@ impl Rate {
 }
 
 impl TryFrom<Quota> for Rate {
-    type Error = RateError;
+    type Error = OutOfRange;
 
     /// Returns the rate of `quota`, exactly: also of a window that is no whole number of microseconds.
-    fn try_from(quota: Quota) -> Result<Self, RateError> {
+    ///
+    /// An unlimited quota has none, and one in lowest terms whose period exceeds 2^48 µs (nine years) cannot be counted exactly.
+    fn try_from(quota: Quota) -> Result<Self, OutOfRange> {
         if quota.is_unlimited() {
-            return Err(RateError::Unlimited);
+            return Err(OutOfRange::unlimited("limit", u32::MAX.into()));
         }
         // Below 2^64: a quota is built of nanoseconds that fit.
         let window = quota.window().as_nanos() as u64;
         let tokens = u64::from(quota.limit()) * 1_000;
         let divisor = gcd(tokens, window);
         let rate = Self { tokens: tokens / divisor, micros: window / divisor };
-        if rate.micros > Self::LONGEST {
-            return Err(RateError::PeriodTooLong { quota, micros: rate.micros });
-        }
+        let micros = Duration::from_micros;
+        OutOfRange::check_duration("period", micros(rate.micros), micros(1)..=micros(Self::LONGEST))
+            .map_err(|error| error.note("(of the rate in lowest terms)"))?;
         Ok(rate)
     }
 }
-
-/// Why a quota is no rate that the script can count.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RateError {
-    /// The quota is [`Quota::UNLIMITED`], for which there is nothing to count. Do not ask the server.
-    Unlimited,
-    /// The period of the rate in lowest terms exceeds 2^48 µs (nine years).
-    ///
-    /// The script could not count it exactly.
-    PeriodTooLong {
-        /// The quota that was asked for.
-        quota: Quota,
-        /// The period of its rate in lowest terms, in µs.
-        micros: u64,
-    },
-}
-
-impl fmt::Display for RateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unlimited => f.write_str("an unlimited quota has no rate, it must have a limit"),
-            Self::PeriodTooLong { quota, micros } => write!(
-                f,
-                "the rate of {quota} has a period of {:?} in lowest terms, which exceeds the maximum {:?}",
-                Duration::from_micros(*micros),
-                Duration::from_micros(Rate::LONGEST)
-            ),
-        }
-    }
-}
-
-damper_core::internal::debug_by_display!(RateError);
-
-impl core::error::Error for RateError {}
 
 /// The greatest common divisor; `b` is not 0.
 const fn gcd(a: u64, b: u64) -> u64 {

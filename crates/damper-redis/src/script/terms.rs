@@ -1,7 +1,7 @@
 //! A quota as the script counts it.
 
-use super::{Rate, RateError};
-use damper_core::Quota;
+use super::Rate;
+use damper_core::{OutOfRange, Quota};
 
 /// The terms of one limit: what the script needs to know of its quota.
 ///
@@ -25,8 +25,8 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// [`RateError`] if the script cannot count the rate exactly, or there is no limit to count.
-    pub fn new(quota: Quota, hold: u32) -> Result<Self, RateError> {
+    /// [`OutOfRange`] if the script cannot count the rate exactly, or there is no limit to count.
+    pub fn new(quota: Quota, hold: u32) -> Result<Self, OutOfRange> {
         let rate = Rate::try_from(quota)?;
         let burst = quota.burst_size();
         Ok(Self { rate, burst, deepest: damper_core::internal::deepest_debt(&quota), hold: hold.min(burst) })

@@ -33,7 +33,7 @@ mod window_shape;
 pub(super) use outcome_window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow};
 pub(super) use window_shape::WindowShape;
 
-use super::BreakerConfigError;
+use crate::out_of_range::{OutOfRange, check};
 #[cfg(feature = "alloc")]
 use crate::time::Human;
 use core::fmt;
@@ -56,7 +56,7 @@ use outcome_register::OutcomeRegister;
 /// let of_calls = CircuitBreaker::new(half_of_them.window(Window::last_calls(100)).build()?);
 /// let of_seconds = CircuitBreaker::new(half_of_them.window(Window::last(Duration::from_secs(10))).build()?);
 /// # }
-/// # Ok::<(), damper::BreakerConfigError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -109,13 +109,13 @@ impl Window {
     }
 
     /// Checks the range; `slow` says whether slow calls count.
-    pub(super) const fn check(self, slow: bool) -> Result<(), BreakerConfigError> {
+    pub(super) const fn check(self, slow: bool) -> Result<(), OutOfRange> {
         let most = if cfg!(feature = "alloc") { 4_096 } else { OutcomeRegister::most_calls(slow) };
         match self.0 {
-            WindowKind::Calls(calls) if calls == 0 || calls > most => {
-                Err(BreakerConfigError::WindowCalls { calls, most })
+            WindowKind::Calls(calls) => {
+                check!(check_count("window", calls as u64, 1..=most as u64), "calls");
+                Ok(())
             }
-            WindowKind::Calls(_) => Ok(()),
             #[cfg(feature = "alloc")]
             WindowKind::Last(duration) => check_duration(duration, time_buckets::TimeBuckets::MOST),
             #[cfg(feature = "alloc")]
@@ -139,10 +139,6 @@ impl fmt::Display for Window {
 
 /// Checks the duration of a window of `buckets` buckets, of a microsecond or more each.
 #[cfg(feature = "alloc")]
-const fn check_duration(duration: Duration, buckets: u32) -> Result<(), BreakerConfigError> {
-    if duration.as_nanos() < buckets as u128 * 1_000 || duration.as_nanos() > LONGEST.as_nanos() {
-        Err(BreakerConfigError::WindowDuration(duration))
-    } else {
-        Ok(())
-    }
+const fn check_duration(duration: Duration, buckets: u32) -> Result<(), OutOfRange> {
+    OutOfRange::check_duration("window", duration, Duration::from_micros(buckets as u64)..=LONGEST)
 }

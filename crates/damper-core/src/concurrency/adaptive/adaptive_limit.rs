@@ -96,7 +96,7 @@ impl AdaptiveLimit {
         ///
         /// let limit = AdaptiveLimit::new(LimitBounds::new(5, 400)?.starting_at(50)?).queue(100);
         /// assert_eq!(limit.limit(), 50);
-        /// # Ok::<(), damper::concurrency::LimitBoundsError>(())
+        /// # Ok::<(), damper::OutOfRange>(())
         /// ```
         #[must_use]
         pub const fn new(bounds: LimitBounds) -> Self {
@@ -333,7 +333,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     /// limit.set_bounds(LimitBounds::new(50, 200)?);
     /// assert_eq!(limit.limit(), 50);
     /// # }
-    /// # Ok::<(), damper::concurrency::LimitBoundsError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     pub fn set_bounds(&self, bounds: LimitBounds)
     where

@@ -1,6 +1,6 @@
 //! The bounds of an adaptive limit.
 
-use core::fmt;
+use crate::out_of_range::{OutOfRange, check};
 
 /// The bounds of an adaptive limit, and where it starts.
 ///
@@ -14,8 +14,8 @@ use core::fmt;
 ///
 /// let bounds = LimitBounds::new(5, 400)?.starting_at(50)?;
 /// assert_eq!((bounds.min(), bounds.max(), bounds.start()), (5, 400, 50));
-/// assert_eq!(LimitBounds::new(0, 400).unwrap_err().to_string(), "the lowest limit is 0, it must be 1 to 1000000");
-/// # Ok::<(), damper::concurrency::LimitBoundsError>(())
+/// assert_eq!(LimitBounds::new(0, 400).unwrap_err().to_string(), "min is 0, it must be 1 to 1000000");
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -41,14 +41,10 @@ impl LimitBounds {
     ///
     /// # Errors
     ///
-    /// [`LimitBoundsError`], unless 1 ≤ `min` ≤ `max` ≤ 1,000,000.
-    pub const fn new(min: u32, max: u32) -> Result<Self, LimitBoundsError> {
-        if min < 1 || min > Self::HIGHEST {
-            return Err(LimitBoundsError::Min(min));
-        }
-        if max < min || max > Self::HIGHEST {
-            return Err(LimitBoundsError::Max { max, min });
-        }
+    /// [`OutOfRange`], unless 1 ≤ `min` ≤ `max` ≤ 1,000,000.
+    pub const fn new(min: u32, max: u32) -> Result<Self, OutOfRange> {
+        check!(check_count("min", min as u64, 1..=Self::HIGHEST as u64));
+        check!(check_count("max", max as u64, min as u64..=Self::HIGHEST as u64), "(at least the lowest limit)");
         let start = if Self::START < min {
             min
         } else if Self::START > max {
@@ -63,11 +59,9 @@ impl LimitBounds {
     ///
     /// # Errors
     ///
-    /// [`LimitBoundsError::Start`] if that is out of the bounds.
-    pub const fn starting_at(mut self, start: u32) -> Result<Self, LimitBoundsError> {
-        if start < self.min || start > self.max {
-            return Err(LimitBoundsError::Start { start, min: self.min, max: self.max });
-        }
+    /// [`OutOfRange`] if that is out of the bounds.
+    pub const fn starting_at(mut self, start: u32) -> Result<Self, OutOfRange> {
+        check!(check_count("start", start as u64, self.min as u64..=self.max as u64), "(the bounds)");
         self.start = start;
         Ok(self)
     }
@@ -101,44 +95,3 @@ impl Default for LimitBounds {
         Self::DEFAULT
     }
 }
-
-/// The bound of a [`LimitBounds`] that was refused, with its value.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum LimitBoundsError {
-    /// The lowest limit is not in 1..=1,000,000.
-    Min(u32),
-    /// The highest limit is below the lowest, or above 1,000,000.
-    Max {
-        /// The highest limit.
-        max: u32,
-        /// The lowest limit.
-        min: u32,
-    },
-    /// The limit to start with is out of the bounds.
-    Start {
-        /// The limit to start with.
-        start: u32,
-        /// The lowest limit.
-        min: u32,
-        /// The highest limit.
-        max: u32,
-    },
-}
-
-impl fmt::Display for LimitBoundsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Min(min) => write!(f, "the lowest limit is {min}, it must be 1 to {}", LimitBounds::HIGHEST),
-            Self::Max { max, min } => {
-                write!(f, "the highest limit is {max}, it must be {min} to {}", LimitBounds::HIGHEST)
-            }
-            Self::Start { start, min, max } => write!(f, "the limit starts at {start}, it must be {min} to {max}"),
-        }
-    }
-}
-
-crate::internal::debug_by_display!(LimitBoundsError);
-
-impl core::error::Error for LimitBoundsError {}

@@ -24,7 +24,7 @@ pub(super) mod sampler;
 mod tests;
 
 pub use adaptive_limit::AdaptiveLimit;
-pub use bounds::{LimitBounds, LimitBoundsError};
+pub use bounds::LimitBounds;
 pub use outcome::Outcome;
 pub use probed_gradient::ProbedGradient;
 pub use rule::{BoundedRule, LimitRule, WindowPlan, WindowSummary};

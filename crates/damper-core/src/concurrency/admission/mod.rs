@@ -209,7 +209,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// let gate = Admission::with_rule(Aimd::new(LimitBounds::new(4, 64)?), Monotonic);
     /// # assert_eq!(gate.limit(), 20);
     /// # }
-    /// # Ok::<(), damper::concurrency::LimitBoundsError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     #[must_use]
     pub fn with_rule(rule: R, clock: C) -> Self {
@@ -340,7 +340,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// gate.set_bounds(LimitBounds::new(1, 10)?);
     /// assert_eq!(gate.limit(), 10);
     /// # }
-    /// # Ok::<(), damper::concurrency::LimitBoundsError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     pub fn set_bounds(&self, bounds: LimitBounds)
     where

@@ -2,13 +2,12 @@
 
 use super::LimitTemplate;
 use super::sealed::PerKey;
-use crate::CallError;
-use crate::capacity::CapacityError;
 use crate::concurrency::{
     AdaptiveLimit, BoundedRule, BulkheadFull, BulkheadStatus, LimitBounds, LimitRule, Outcome, ProbedGradient,
 };
 use crate::store::Keyed;
 use crate::time::{Clock, DefaultClock, Seed};
+use crate::{CallError, OutOfRange};
 use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
@@ -50,8 +49,8 @@ impl<K> KeyedAdaptiveLimit<K> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
-    pub fn new(bounds: LimitBounds, capacity: usize) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn new(bounds: LimitBounds, capacity: usize) -> Result<Self, OutOfRange> {
         Self::with_rule(ProbedGradient::new(bounds), capacity, crate::time::Monotonic)
     }
 }
@@ -64,8 +63,8 @@ impl<K, R: LimitRule, C: Clock + Clone> KeyedAdaptiveLimit<K, R, C> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`new`](KeyedAdaptiveLimit::new).
-    pub fn with_rule(rule: R, capacity: usize, clock: C) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for [`new`](KeyedAdaptiveLimit::new).
+    pub fn with_rule(rule: R, capacity: usize, clock: C) -> Result<Self, OutOfRange> {
         Self::with_rule_and_hasher(rule, capacity, clock, Seed::random())
     }
 }
@@ -77,8 +76,8 @@ impl<K, R: LimitRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
-    pub fn with_rule_and_hasher(rule: R, capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    pub fn with_rule_and_hasher(rule: R, capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let prototype = AdaptiveLimit::with_rule(rule, clock);
         Self::with_template_and_hasher(LimitTemplate(prototype), capacity, hasher)
     }

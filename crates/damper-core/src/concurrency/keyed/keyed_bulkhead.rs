@@ -2,11 +2,10 @@
 
 use super::LimitTemplate;
 use super::sealed::PerKey;
-use crate::CallError;
-use crate::capacity::CapacityError;
 use crate::concurrency::{Bulkhead, BulkheadFull, BulkheadStatus};
 use crate::store::Keyed;
 use crate::time::{Clock, DefaultClock, Seed};
+use crate::{CallError, OutOfRange};
 use alloc::borrow::ToOwned;
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
@@ -43,8 +42,8 @@ impl<K> KeyedBulkhead<K> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
-    pub fn new(limit: u32, capacity: usize) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] if the capacity is not 1 to 2^28 (2^24 on targets of 32 bits).
+    pub fn new(limit: u32, capacity: usize) -> Result<Self, OutOfRange> {
         Self::with_clock(limit, capacity, crate::time::Monotonic)
     }
 }
@@ -57,8 +56,8 @@ impl<K, C: Clock + Clone> KeyedBulkhead<K, C> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`new`](KeyedBulkhead::new).
-    pub fn with_clock(limit: u32, capacity: usize, clock: C) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for [`new`](KeyedBulkhead::new).
+    pub fn with_clock(limit: u32, capacity: usize, clock: C) -> Result<Self, OutOfRange> {
         Self::with_clock_and_hasher(limit, capacity, clock, Seed::random())
     }
 }
@@ -70,8 +69,8 @@ impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
     ///
     /// # Errors
     ///
-    /// [`CapacityError`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
-    pub fn with_clock_and_hasher(limit: u32, capacity: usize, clock: C, hasher: S) -> Result<Self, CapacityError> {
+    /// [`OutOfRange`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    pub fn with_clock_and_hasher(limit: u32, capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let prototype = Bulkhead::with_clock(limit, clock);
         Self::with_template_and_hasher(LimitTemplate(prototype), capacity, hasher)
     }

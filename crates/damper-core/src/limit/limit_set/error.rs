@@ -49,32 +49,3 @@ impl fmt::Display for LimitSetQuotaError {
 crate::internal::debug_by_display!(LimitSetQuotaError);
 
 impl core::error::Error for LimitSetQuotaError {}
-
-/// A set whose length is known at run time would have more than 16 limits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[cfg(feature = "alloc")]
-pub struct TooManyLimits {
-    /// How many limits were given.
-    pub limits: usize,
-}
-
-#[cfg(feature = "alloc")]
-impl TooManyLimits {
-    pub(super) fn check(limits: usize) -> Result<(), Self> {
-        if limits > super::limits::MOST { Err(Self { limits }) } else { Ok(()) }
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl fmt::Display for TooManyLimits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} limits exceed the maximum of {} in a set", self.limits, super::limits::MOST)
-    }
-}
-
-#[cfg(feature = "alloc")]
-crate::internal::debug_by_display!(TooManyLimits);
-
-#[cfg(feature = "alloc")]
-impl core::error::Error for TooManyLimits {}

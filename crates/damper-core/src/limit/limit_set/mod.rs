@@ -7,7 +7,7 @@
 // | `in_flight` | `InFlight`: a bound on the calls in flight |
 // | `reservation` | `SetReservation`: costs that were taken, to be settled |
 // | `denied` | `LimitSetDenied`: the refusal |
-// | `error` | `LimitSetQuotaError` and `TooManyLimits` |
+// | `error` | `LimitSetQuotaError` |
 
 mod denied;
 mod error;
@@ -17,14 +17,14 @@ mod reservation;
 
 pub use denied::LimitSetDenied;
 pub use error::LimitSetQuotaError;
-#[cfg(feature = "alloc")]
-pub use error::TooManyLimits;
 pub use in_flight::InFlight;
 pub use limits::Limits;
 pub use reservation::{LimitSetRef, SetReservation};
 
 use super::rate_limiter::Taken;
 use super::{Algorithm, Allowed, Denied, Limiter, TokenBucket, Usage};
+#[cfg(feature = "alloc")]
+use crate::OutOfRange;
 use crate::quota::Quota;
 use crate::time::{Clock, DefaultClock};
 #[cfg(feature = "alloc")]
@@ -126,7 +126,7 @@ impl<A: Algorithm, C: Clock> LimitSet<Box<[A]>, C> {
     ///
     /// # Errors
     ///
-    /// [`TooManyLimits`] if there are more than 16.
+    /// [`OutOfRange`] if there are more than 16.
     ///
     /// # Examples
     ///
@@ -141,9 +141,9 @@ impl<A: Algorithm, C: Clock> LimitSet<Box<[A]>, C> {
     /// assert_eq!(limits.peek()[1].used(), 700);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn boxed(limits: impl IntoIterator<Item = A>, clock: C) -> Result<Self, TooManyLimits> {
+    pub fn boxed(limits: impl IntoIterator<Item = A>, clock: C) -> Result<Self, OutOfRange> {
         let limits: Box<[A]> = limits.into_iter().collect();
-        TooManyLimits::check(limits.len())?;
+        OutOfRange::check_count("limits", limits.len() as u64, 0..=limits::MOST as u64)?;
         Ok(Self { limits, clock, bulkhead: () })
     }
 }

@@ -19,6 +19,7 @@ mod ring;
 use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::windows::WindowLine;
 use super::{Allowed, Denied, Usage};
+use crate::OutOfRange;
 use crate::quota::{Alignment, Line, LiveQuota, Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, SpinWait};
 use crate::time::{Clock, Ticks};
@@ -59,7 +60,7 @@ const LARGEST_LIMIT: u32 = 1 << 24;
 /// clock.advance(Duration::from_secs(10));
 /// assert!(limiter.check().is_ok(), "a minute after the first");
 /// assert_eq!(limiter.check().unwrap_err().retry_after(), Some(Duration::from_secs(50)));
-/// # Ok::<(), damper::SlidingLogError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[cfg(feature = "alloc")]
 pub struct SlidingLog {
@@ -68,40 +69,19 @@ pub struct SlidingLog {
     quota: LiveQuota,
 }
 
-/// Why there is no sliding log of a quota.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-#[cfg(feature = "alloc")]
-pub enum SlidingLogError {
-    /// The limit is more than 2^24, or the quota is unlimited: so many moments are not remembered.
-    LimitTooLarge,
-}
-
-impl fmt::Display for SlidingLogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LimitTooLarge => {
-                f.write_str("the limit is too large for a sliding log, it must be at most 16777216 (2^24)")
-            }
-        }
-    }
-}
-
-crate::internal::debug_by_display!(SlidingLogError);
-
-impl core::error::Error for SlidingLogError {}
-
 impl SlidingLog {
     /// Nothing is taken yet. Allocates 8 bytes for each token of the limit.
     ///
     /// # Errors
     ///
-    /// [`SlidingLogError::LimitTooLarge`] beyond a limit of 2^24.
-    pub fn new(quota: Quota) -> Result<Self, SlidingLogError> {
-        if quota.limit() > LARGEST_LIMIT || quota.is_unlimited() {
-            return Err(SlidingLogError::LimitTooLarge);
+    /// [`OutOfRange`] beyond a limit of 2^24, or of none.
+    pub fn new(quota: Quota) -> Result<Self, OutOfRange> {
+        let note = "(2^24, of a sliding log)";
+        if quota.is_unlimited() {
+            return Err(OutOfRange::unlimited("limit", LARGEST_LIMIT.into()).note(note));
         }
+        OutOfRange::check_count("limit", quota.limit().into(), 0..=LARGEST_LIMIT.into())
+            .map_err(|error| error.note(note))?;
         let ring = StampRing::new(quota.limit());
         let quota = LiveQuota::new(quota, WindowLine::aligned_to(Alignment::FirstRequest));
         Ok(Self { head: AtomicU64::new(0), ring, quota })

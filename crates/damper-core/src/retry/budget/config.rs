@@ -1,7 +1,7 @@
 //! The settings of a budget.
 
-use super::RetryBudgetError;
 use super::ratio::Ratio;
+use crate::out_of_range::{OutOfRange, check};
 use crate::quota::Quota;
 use core::time::Duration;
 
@@ -23,7 +23,7 @@ const LONGEST_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// let error = RetryBudgetConfig::builder().ratio(-0.1).build().unwrap_err();
 /// assert_eq!(error.to_string(), "ratio is -0.1, it must be 0.0 to 100.0");
 /// # let _ = config;
-/// # Ok::<(), damper::retry::RetryBudgetError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -99,19 +99,16 @@ impl RetryBudgetConfigBuilder {
     ///
     /// # Errors
     ///
-    /// [`RetryBudgetError`], which names the first setting that is out of its range.
-    pub const fn build(self) -> Result<RetryBudgetConfig, RetryBudgetError> {
+    /// [`OutOfRange`], which names the first setting that is out of its range.
+    pub const fn build(self) -> Result<RetryBudgetConfig, OutOfRange> {
         let mut config = self.config;
         match Ratio::new(self.ratio) {
             Ok(ratio) => config.ratio = ratio,
             Err(error) => return Err(error),
         }
-        let ttl = config.ttl.as_nanos();
-        if ttl < SHORTEST_TTL.as_nanos() || ttl > LONGEST_TTL.as_nanos() {
-            return Err(RetryBudgetError::Ttl(config.ttl));
-        }
-        if config.reserve == 0 && config.floor > 0 {
-            return Err(RetryBudgetError::Reserve);
+        check!(check_duration("ttl", config.ttl, SHORTEST_TTL..=LONGEST_TTL));
+        if config.floor > 0 {
+            check!(check_count("reserve", config.reserve as u64, 1..=u64::MAX), "where there is a floor");
         }
         Ok(config)
     }

@@ -14,17 +14,14 @@
 // | `retry_throttle` | `RetryThrottle`: gRPC's token count |
 // | `config` | `RetryBudgetConfig` and its builder |
 // | `ratio` | `Ratio`: retries per call, in thousandths |
-// | `error` | `RetryBudgetError` |
 
 mod config;
-mod error;
 mod ratio;
 mod retry_bucket;
 mod retry_budget;
 mod retry_throttle;
 
 pub use config::{RetryBudgetConfig, RetryBudgetConfigBuilder};
-pub use error::RetryBudgetError;
 pub use retry_bucket::RetryBucket;
 pub use retry_budget::RetryBudget;
 pub use retry_throttle::RetryThrottle;

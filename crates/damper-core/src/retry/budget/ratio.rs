@@ -1,6 +1,6 @@
 //! Retries per call, in thousandths.
 
-use super::RetryBudgetError;
+use crate::out_of_range::{OutOfRange, check};
 
 const THOUSAND: u32 = 1_000;
 
@@ -14,11 +14,8 @@ impl Ratio {
     pub(super) const DEFAULT: Self = Self(200);
 
     /// Rounds a number to thousandths.
-    pub(super) const fn new(ratio: f64) -> Result<Self, RetryBudgetError> {
-        // NaN fails this test too.
-        if !(ratio >= 0.0 && ratio <= 100.0) {
-            return Err(RetryBudgetError::Ratio(ratio));
-        }
+    pub(super) const fn new(ratio: f64) -> Result<Self, OutOfRange> {
+        check!(check_ratio("ratio", ratio, 0.0..=100.0));
         Ok(Self((ratio * THOUSAND as f64 + 0.5) as u32))
     }
 

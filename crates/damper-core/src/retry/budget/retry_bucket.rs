@@ -27,7 +27,7 @@ use crate::time::{Clock, DefaultClock};
 /// budget.began();
 /// assert!(budget.try_withdraw());
 /// # }
-/// # Ok::<(), damper::retry::RetryBudgetError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Debug)]
 pub struct RetryBucket<C = DefaultClock> {

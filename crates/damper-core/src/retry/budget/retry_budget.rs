@@ -76,7 +76,7 @@ const _: () = assert!(DEPOSIT.end() == u64::BITS, "fields must tile the word");
 /// assert!(!strict.try_withdraw());
 /// # let _ = retry;
 /// # }
-/// # Ok::<(), damper::retry::RetryBudgetError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 ///
 /// # Range

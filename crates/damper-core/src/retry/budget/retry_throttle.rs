@@ -1,7 +1,8 @@
 //! gRPC's budget: tokens that failures take and successes return.
 
+use super::Budget;
 use super::ratio::Ratio;
-use super::{Budget, RetryBudgetError};
+use crate::out_of_range::{OutOfRange, check};
 use crate::sync::{AtomicU32, Ordering, const_unless_loom};
 
 /// Thousandths per token.
@@ -50,11 +51,9 @@ impl RetryThrottle {
         ///
         /// # Errors
         ///
-        /// [`RetryBudgetError`], which names the setting that is out of range.
-        pub const fn new(max_tokens: u32, ratio: f64) -> Result<Self, RetryBudgetError> {
-            if max_tokens == 0 || max_tokens > 1_000 {
-                return Err(RetryBudgetError::MaxTokens(max_tokens));
-            }
+        /// [`OutOfRange`], which names the setting that is out of range.
+        pub const fn new(max_tokens: u32, ratio: f64) -> Result<Self, OutOfRange> {
+            check!(check_count("max_tokens", max_tokens as u64, 1..=1_000));
             match Ratio::new(ratio) {
                 Ok(ratio) => {
                     let most = max_tokens * TOKEN;

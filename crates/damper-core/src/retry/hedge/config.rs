@@ -1,6 +1,6 @@
 //! The settings of a hedge.
 
-use core::fmt;
+use crate::out_of_range::{OutOfRange, check};
 use core::time::Duration;
 
 const THOUSAND: u32 = 1_000;
@@ -19,7 +19,7 @@ const MILLION: u32 = 1_000_000;
 ///
 /// let error = HedgeConfig::builder().max_extra(2.0).build().unwrap_err();
 /// assert_eq!(error.to_string(), "max_extra is 2.0, it must be 0.001 to 1.0");
-/// # Ok::<(), damper::retry::HedgeConfigError>(())
+/// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -149,7 +149,7 @@ impl HedgeConfigBuilder {
     ///
     /// let error = HedgeConfig::builder().percentile(85.0).build().unwrap_err();
     /// assert_eq!(error.to_string(), "percentile is 85.0, it must be 0.25 to 0.999");
-    /// # Ok::<(), damper::retry::HedgeConfigError>(())
+    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     pub const fn percentile(mut self, percentile: f64) -> Self {
         self.percentile = Some(percentile);
@@ -187,51 +187,16 @@ impl HedgeConfigBuilder {
     ///
     /// # Errors
     ///
-    /// [`HedgeConfigError`], which names the first setting that is out of its range.
-    pub const fn build(self) -> Result<HedgeConfig, HedgeConfigError> {
+    /// [`OutOfRange`], which names the first setting that is out of its range.
+    pub const fn build(self) -> Result<HedgeConfig, OutOfRange> {
         let mut config = self.config;
-        // NaN fails this test too.
-        if !(self.max_extra >= 0.001 && self.max_extra <= 1.0) {
-            return Err(HedgeConfigError::MaxExtra(self.max_extra));
-        }
+        check!(check_ratio("max_extra", self.max_extra, 0.001..=1.0));
         config.max_extra = (self.max_extra * THOUSAND as f64 + 0.5) as u32;
         if let Some(percentile) = self.percentile {
-            if !(percentile >= 0.25 && percentile <= 0.999) {
-                return Err(HedgeConfigError::Percentile(percentile));
-            }
+            check!(check_ratio("percentile", percentile, 0.25..=0.999));
             config.exceeding = ((1.0 - percentile) * MILLION as f64 + 0.5) as u32;
         }
-        if config.max_attempts < 2 || config.max_attempts > 5 {
-            return Err(HedgeConfigError::MaxAttempts(config.max_attempts));
-        }
+        check!(check_count("max_attempts", config.max_attempts as u64, 2..=5));
         Ok(config)
     }
 }
-
-/// The refused setting of a [`HedgeConfig`], with its value.
-#[derive(Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-#[cfg(feature = "alloc")]
-pub enum HedgeConfigError {
-    /// `max_extra` is not in 0.001..=1.0.
-    MaxExtra(f64),
-    /// `percentile` is not in 0.25..=0.999.
-    Percentile(f64),
-    /// `max_attempts` is not in 2..=5.
-    MaxAttempts(u32),
-}
-
-impl fmt::Display for HedgeConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MaxExtra(extra) => write!(f, "max_extra is {extra:?}, it must be 0.001 to 1.0"),
-            Self::Percentile(percentile) => write!(f, "percentile is {percentile:?}, it must be 0.25 to 0.999"),
-            Self::MaxAttempts(attempts) => write!(f, "max_attempts is {attempts}, it must be 2 to 5"),
-        }
-    }
-}
-
-crate::internal::debug_by_display!(HedgeConfigError);
-
-impl core::error::Error for HedgeConfigError {}

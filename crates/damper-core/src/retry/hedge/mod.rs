@@ -15,7 +15,7 @@ mod hedged_call;
 mod latencies;
 mod status;
 
-pub use config::{HedgeConfig, HedgeConfigBuilder, HedgeConfigError};
+pub use config::{HedgeConfig, HedgeConfigBuilder};
 pub use future::HedgeFuture;
 pub use hedged_call::HedgedCall;
 pub use status::HedgeStatus;

@@ -1,8 +1,9 @@
 //! Exponential increase, and a decrease that does not know what remains.
 
+use crate::out_of_range::{OutOfRange, check};
 use crate::quota::Quota;
 use crate::throttle::pacing::growing_sleep::{GrowingSleep, divisor_option, sleep_options, start_option};
-use crate::throttle::pacing::{Hints, Moment, PacingError, Strategy};
+use crate::throttle::pacing::{Hints, Moment, Strategy};
 use core::time::Duration;
 
 /// Keeps a sleep that rejections multiply, and that each success shortens by the same time.

@@ -1,8 +1,9 @@
 //! Exponential backoff.
 
+use crate::out_of_range::OutOfRange;
 use crate::quota::Quota;
 use crate::throttle::pacing::growing_sleep::{GrowingSleep, sleep_options};
-use crate::throttle::pacing::{Hints, Moment, PacingError, Strategy};
+use crate::throttle::pacing::{Hints, Moment, Strategy};
 use core::time::Duration;
 
 /// Sleeps only after a rejection, longer each time, and starts over at the first success.

@@ -1,7 +1,8 @@
 //! The sleep of the strategies that grow it at a rejection.
 
 use super::length::Length;
-use super::{Hints, Moment, PacingError};
+use super::{Hints, Moment};
+use crate::out_of_range::{OutOfRange, check};
 use crate::quota::Quota;
 use core::time::Duration;
 
@@ -27,16 +28,13 @@ impl GrowingSleep {
         Self { per_token, start: Length::ZERO, cap, multiplier: DEFAULT_MULTIPLIER }
     }
 
-    pub(in crate::throttle) const fn with_multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
-        if multiplier >= 1.0 && multiplier <= 10.0 {
-            self.multiplier = (multiplier * 1_000.0 + 0.5) as u64;
-            Ok(self)
-        } else {
-            Err(PacingError::Multiplier(multiplier))
-        }
+    pub(in crate::throttle) const fn with_multiplier(mut self, multiplier: f64) -> Result<Self, OutOfRange> {
+        check!(check_ratio("multiplier", multiplier, 1.0..=10.0));
+        self.multiplier = (multiplier * 1_000.0 + 0.5) as u64;
+        Ok(self)
     }
 
-    pub(in crate::throttle) const fn with_cap(mut self, cap: Duration) -> Result<Self, PacingError> {
+    pub(in crate::throttle) const fn with_cap(mut self, cap: Duration) -> Result<Self, OutOfRange> {
         match capped(cap, self.start) {
             Ok(cap) => {
                 self.cap = cap;
@@ -46,13 +44,14 @@ impl GrowingSleep {
         }
     }
 
-    pub(in crate::throttle) const fn with_start(mut self, start: Duration) -> Result<Self, PacingError> {
-        let length = Length::of(start);
-        if length.0 > self.cap.0 {
-            return Err(PacingError::Start { start, cap: self.cap.duration() });
+    pub(in crate::throttle) const fn with_start(mut self, start: Duration) -> Result<Self, OutOfRange> {
+        match started(start, self.cap.duration()) {
+            Ok(start) => {
+                self.start = start;
+                Ok(self)
+            }
+            Err(error) => Err(error),
         }
-        self.start = length;
-        Ok(self)
     }
 
     /// Returns the default divisor of a decrease: the limit of the quota, at least 1.
@@ -118,15 +117,18 @@ pub(super) const fn default_cap(quota: &Quota) -> Length {
 }
 
 /// Returns a cap, if it is in range and not below the start.
-pub(super) const fn capped(cap: Duration, start: Length) -> Result<Length, PacingError> {
-    let length = Length::of(cap);
-    if cap.as_nanos() < 1_000 || length.0 > Length::DAY.0 {
-        return Err(PacingError::Cap(cap));
+pub(super) const fn capped(cap: Duration, start: Length) -> Result<Length, OutOfRange> {
+    check!(check_duration("cap", cap, Duration::from_micros(1)..=Length::DAY.duration()));
+    match started(start.duration(), cap) {
+        Ok(_) => Ok(Length::of(cap)),
+        Err(error) => Err(error),
     }
-    if start.0 > length.0 {
-        return Err(PacingError::Start { start: start.duration(), cap });
-    }
-    Ok(length)
+}
+
+/// Returns a start, if it is not above the cap.
+pub(super) const fn started(start: Duration, cap: Duration) -> Result<Length, OutOfRange> {
+    check!(check_duration("start", start, Duration::ZERO..=cap), "(the cap)");
+    Ok(Length::of(start))
 }
 
 /// The options of every strategy with a [`GrowingSleep`] as its `sleep`.
@@ -138,8 +140,8 @@ macro_rules! sleep_options {
         ///
         /// # Errors
         ///
-        /// [`PacingError::Multiplier`] if it is out of range.
-        pub const fn multiplier(mut self, multiplier: f64) -> Result<Self, PacingError> {
+        /// [`OutOfRange`] if it is out of this range.
+        pub const fn multiplier(mut self, multiplier: f64) -> Result<Self, OutOfRange> {
             match self.sleep.with_multiplier(multiplier) {
                 Ok(sleep) => {
                     self.sleep = sleep;
@@ -155,8 +157,8 @@ macro_rules! sleep_options {
         ///
         /// # Errors
         ///
-        /// [`PacingError::Cap`] if it is out of range, [`PacingError::Start`] if it is below the start.
-        pub const fn cap(mut self, longest: Duration) -> Result<Self, PacingError> {
+        /// [`OutOfRange`] if it is out of this range, or below the start.
+        pub const fn cap(mut self, longest: Duration) -> Result<Self, OutOfRange> {
             match self.sleep.with_cap(longest) {
                 Ok(sleep) => {
                     self.sleep = sleep;
@@ -175,8 +177,8 @@ macro_rules! start_option {
         ///
         /// # Errors
         ///
-        /// [`PacingError::Start`] if it is longer than the cap.
-        pub const fn start(mut self, sleep: Duration) -> Result<Self, PacingError> {
+        /// [`OutOfRange`] if it is longer than the cap.
+        pub const fn start(mut self, sleep: Duration) -> Result<Self, OutOfRange> {
             match self.sleep.with_start(sleep) {
                 Ok(sleep) => {
                     self.sleep = sleep;
@@ -195,11 +197,9 @@ macro_rules! divisor_option {
         ///
         /// # Errors
         ///
-        /// [`PacingError::Divisor`] if it is 0.
-        pub const fn divisor(mut self, divisor: u32) -> Result<Self, PacingError> {
-            if divisor == 0 {
-                return Err(PacingError::Divisor);
-            }
+        /// [`OutOfRange`] if it is 0.
+        pub const fn divisor(mut self, divisor: u32) -> Result<Self, OutOfRange> {
+            check!(check_count("divisor", divisor as u64, 1..=u64::MAX));
             self.divisor = divisor;
             Ok(self)
         }

@@ -1,8 +1,9 @@
 //! The same sleep for all clients, by the remaining calls of the limit.
 
-use super::growing_sleep::{capped, default_cap};
+use super::growing_sleep::{capped, default_cap, started};
 use super::length::Length;
-use super::{Hints, Moment, PacingError, Strategy};
+use super::{Hints, Moment, Strategy};
+use crate::out_of_range::OutOfRange;
 use crate::quota::Quota;
 use crate::sync::Field;
 use crate::time::random;
@@ -175,8 +176,8 @@ impl Level {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Cap`] if it is out of range, [`PacingError::Start`] if it is below the start.
-    pub const fn cap(mut self, longest: Duration) -> Result<Self, PacingError> {
+    /// [`OutOfRange`] if it is out of this range, or below the start.
+    pub const fn cap(mut self, longest: Duration) -> Result<Self, OutOfRange> {
         match capped(longest, self.start) {
             Ok(cap) => {
                 self.cap = cap;
@@ -192,14 +193,15 @@ impl Level {
     ///
     /// # Errors
     ///
-    /// [`PacingError::Start`] if it is longer than the cap.
-    pub const fn start(mut self, sleep: Duration) -> Result<Self, PacingError> {
-        let length = Length::of(sleep);
-        if length.0 > self.cap.0 {
-            return Err(PacingError::Start { start: sleep, cap: self.cap.duration() });
+    /// [`OutOfRange`] if it is longer than the cap.
+    pub const fn start(mut self, sleep: Duration) -> Result<Self, OutOfRange> {
+        match started(sleep, self.cap.duration()) {
+            Ok(start) => {
+                self.start = start;
+                Ok(self)
+            }
+            Err(error) => Err(error),
         }
-        self.start = length;
-        Ok(self)
     }
 
     /// Returns the sleep of this many parts.

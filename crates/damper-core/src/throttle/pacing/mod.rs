@@ -7,16 +7,10 @@
 // | `hints` | `Hints`: what a response reports about the limit; `ReadHints` |
 // | `paced_retry` | `PacedRetry`: the number and time of retries of a rejected call; `PacedAttempts`: one call in progress |
 // | `future` | `PacedRun` and `PacedFuture`: the calls of asynchronous code |
-<<<<<<< HEAD
-// | `level`, `remaining_decrease`, `no_pacing` | a strategy each |
-=======
-// | `level`, `remaining_decrease`, `proportional_decrease`, `gradual_decrease`, `exponential_backoff`, `cubic_rate` | a strategy each |
->>>>>>> wb
+// | `level`, `remaining_decrease` | a strategy each |
 // | `growing_sleep` | the sleep of the strategies that grow it at a rejection |
 // | `length` | `Length`: durations in 64 bits, with fractions of a nanosecond |
-// | `error` | `PacingError`: why an option of a strategy was refused |
 
-mod error;
 mod future;
 pub(super) mod growing_sleep;
 mod hints;
@@ -34,16 +28,10 @@ mod strategy;
 )]
 mod tests;
 
-pub use error::PacingError;
 pub use future::{PacedFuture, PacedRun};
 pub use hints::{Hints, ReadHints};
 pub use level::Level;
 pub use paced_retry::{PacedAttempts, PacedRetry};
-<<<<<<< HEAD
-pub use pacer::Pacer;
-=======
 pub use pacer::{Pacer, SeenPause};
-pub use proportional_decrease::ProportionalDecrease;
->>>>>>> wb
 pub use remaining_decrease::RemainingDecrease;
 pub use strategy::{Moment, NoPacing, Strategy};

@@ -1,7 +1,8 @@
 //! Exponential increase, decrease in proportion to the remaining calls.
 
 use super::growing_sleep::{GrowingSleep, divisor_option, sleep_options, start_option};
-use super::{Hints, Moment, PacingError, Strategy};
+use super::{Hints, Moment, Strategy};
+use crate::out_of_range::{OutOfRange, check};
 use crate::quota::Quota;
 use core::time::Duration;
 

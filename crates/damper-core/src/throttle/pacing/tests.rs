@@ -1,6 +1,6 @@
 //! Tests of the strategies against slow, obvious models in floating point, and against worked numbers.
 
-use super::{Hints, Level, Moment, NoPacing, Pacer, PacingError, RemainingDecrease, Strategy};
+use super::{Hints, Level, Moment, NoPacing, Pacer, RemainingDecrease, Strategy};
 use crate::quota::Quota;
 use crate::throttle::compared::{CubicRate, ExponentialBackoff, GradualDecrease, ProportionalDecrease};
 use core::time::Duration;
@@ -87,13 +87,16 @@ fn jitter_adds_a_tenth_at_most() {
 fn options_out_of_range_are_named() {
     let strategy = RemainingDecrease::new(PUBLISHED);
     assert_eq!(strategy.multiplier(0.9).unwrap_err().to_string(), "multiplier is 0.9, it must be 1.0 to 10.0");
-    assert!(matches!(strategy.multiplier(f64::NAN), Err(PacingError::Multiplier(_))));
+    assert_eq!(strategy.multiplier(f64::NAN).unwrap_err().to_string(), "multiplier is NaN, it must be 1.0 to 10.0");
     assert_eq!(strategy.divisor(0).unwrap_err().to_string(), "divisor is 0, it must be at least 1");
-    assert_eq!(strategy.cap(Duration::ZERO).unwrap_err().to_string(), "cap is 0ns, it must be 1 µs to 1 day");
-    assert!(matches!(strategy.cap(Duration::MAX), Err(PacingError::Cap(Duration::MAX))));
+    assert_eq!(strategy.cap(Duration::ZERO).unwrap_err().to_string(), "cap is 0 ns, it must be 1 µs to 1 day");
+    assert_eq!(
+        strategy.cap(Duration::MAX).unwrap_err().to_string(),
+        "cap is 18446744073709551615.999999999 s, it must be 1 µs to 1 day"
+    );
     let capped = strategy.cap(Duration::from_secs(5)).unwrap();
     let error = capped.start(Duration::from_secs(6)).unwrap_err();
-    assert_eq!(error.to_string(), "start is 6 s, it must be at most the cap of 5 s");
+    assert_eq!(error.to_string(), "start is 6 s, it must be at most 5 s (the cap)");
     let started = strategy.start(Duration::from_secs(6)).unwrap();
     assert_eq!(started.cap(Duration::from_secs(5)).unwrap_err(), error);
     assert_eq!(Level::new(PUBLISHED).cap(Duration::from_secs(5)).unwrap().start(Duration::from_secs(6)), Err(error));

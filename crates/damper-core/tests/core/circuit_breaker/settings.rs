@@ -2,7 +2,7 @@
 
 use crate::circuit_breaker::{build, make, secs};
 use damper::breaker::{BreakerConfigBuilder, State, Window};
-use damper::{BreakerConfig, BreakerConfigError, CircuitBreaker, ManualClock};
+use damper::{BreakerConfig, CircuitBreaker, ManualClock};
 use std::time::Duration;
 
 const DAYS: Duration = Duration::from_secs(100 * 24 * 60 * 60);
@@ -24,86 +24,51 @@ fn defaults_are_as_documented() {
 
 #[test]
 fn settings_out_of_range_are_named() {
-    use BreakerConfigError as E;
     type Set = fn(BreakerConfigBuilder) -> BreakerConfigBuilder;
-    let table: [(Set, E, &str); 24] = [
-        (|c| c.failure_threshold(0), E::FailureThreshold, "failure_threshold is 0, it must be at least 1"),
-        (|c| c.failure_rate(0), E::FailureRate(0), "failure_rate is 0, it must be 1 to 100 percent"),
-        (|c| c.failure_rate(101), E::FailureRate(101), "failure_rate is 101, it must be 1 to 100 percent"),
-        (|c| c.slow_rate(0, NANO), E::SlowRate(0), "slow_rate is 0, it must be 1 to 100 percent"),
+    let table: [(Set, &str); 25] = [
+        (|c| c.failure_threshold(0), "failure_threshold is 0, it must be at least 1"),
+        (|c| c.failure_rate(0), "failure_rate is 0, it must be 1 to 100 percent"),
+        (|c| c.failure_rate(101), "failure_rate is 101, it must be 1 to 100 percent"),
+        (|c| c.slow_rate(0, NANO), "slow_rate is 0, it must be 1 to 100 percent"),
+        (|c| c.slow_rate(u32::MAX, NANO), "slow_rate is 4294967295, it must be 1 to 100 percent"),
         (
-            |c| c.slow_rate(u32::MAX, NANO),
-            E::SlowRate(u32::MAX),
-            "slow_rate is 4294967295, it must be 1 to 100 percent",
+            |c| c.slow_rate(1, Duration::ZERO),
+            "slow_rate is 0 ns, it must be at least 1 ns (the duration of a slow call)",
         ),
-        (|c| c.slow_rate(1, Duration::ZERO), E::SlowCall, "the duration of slow_rate is zero, it must be more"),
-        (|c| c.minimum_calls(0), E::MinimumCalls, "minimum_calls is 0, it must be at least 1"),
-        (
-            |c| c.cooldown(Duration::ZERO),
-            E::Cooldown(Duration::ZERO),
-            "cooldown is 0ns, it must be more than zero and at most 100 days",
-        ),
-        (
-            |c| c.cooldown(DAYS + NANO),
-            E::Cooldown(DAYS + NANO),
-            "cooldown is 8640000.000000001s, it must be more than zero and at most 100 days",
-        ),
-        (|c| c.cooldown_factor(0.999), E::CooldownFactor(0.999), "cooldown_factor is 0.999, it must be 1.0 to 10.0"),
-        (|c| c.cooldown_factor(11.0), E::CooldownFactor(11.0), "cooldown_factor is 11.0, it must be 1.0 to 10.0"),
-        (
-            |c| c.cooldown_factor(-1.0 / 0.0),
-            E::CooldownFactor(-1.0 / 0.0),
-            "cooldown_factor is -inf, it must be 1.0 to 10.0",
-        ),
+        (|c| c.minimum_calls(0), "minimum_calls is 0, it must be at least 1"),
+        (|c| c.cooldown(Duration::ZERO), "cooldown is 0 ns, it must be 1 ns to 100 days"),
+        (|c| c.cooldown(DAYS + NANO), "cooldown is 8640000.000000001 s, it must be 1 ns to 100 days"),
+        (|c| c.cooldown_factor(0.999), "cooldown_factor is 0.999, it must be 1.0 to 10.0"),
+        (|c| c.cooldown_factor(11.0), "cooldown_factor is 11.0, it must be 1.0 to 10.0"),
+        (|c| c.cooldown_factor(-1.0 / 0.0), "cooldown_factor is -inf, it must be 1.0 to 10.0"),
+        (|c| c.cooldown_factor(f64::NAN), "cooldown_factor is NaN, it must be 1.0 to 10.0"),
         (
             |c| c.max_cooldown(Duration::from_secs(29)),
-            E::MaxCooldown(Duration::from_secs(29)),
-            "max_cooldown is 29s, it must be no less than the cooldown and at most 100 days",
+            "max_cooldown is 29 s, it must be 30 s to 100 days (at least the cooldown)",
         ),
         (
             |c| c.max_cooldown(DAYS + NANO),
-            E::MaxCooldown(DAYS + NANO),
-            "max_cooldown is 8640000.000000001s, it must be no less than the cooldown and at most 100 days",
+            "max_cooldown is 8640000.000000001 s, it must be 30 s to 100 days (at least the cooldown)",
         ),
-        (|c| c.cooldown_jitter(101), E::CooldownJitter(101), "cooldown_jitter is 101, it must be 0 to 100 percent"),
+        (|c| c.cooldown_jitter(101), "cooldown_jitter is 101, it must be at most 100 percent"),
         (
             |c| c.max_retry_after(Duration::MAX),
-            E::MaxRetryAfter(Duration::MAX),
-            "max_retry_after is 18446744073709551615.999999999s, it must be at most 100 days",
+            "max_retry_after is 18446744073709551615.999999999 s, it must be at most 100 days",
         ),
-        (|c| c.max_probes(0), E::MaxProbes(0), "max_probes is 0, it must be 1 to 1023"),
-        (|c| c.max_probes(1_024), E::MaxProbes(1_024), "max_probes is 1024, it must be 1 to 1023"),
-        (|c| c.successes_to_close(0), E::SuccessesToClose(0), "successes_to_close is 0, it must be 1 to 1023"),
-        (
-            |c| c.successes_to_close(1_024),
-            E::SuccessesToClose(1_024),
-            "successes_to_close is 1024, it must be 1 to 1023",
-        ),
-        (|c| c.probe_failure_rate(0), E::ProbeFailureRate(0), "probe_failure_rate is 0, it must be 1 to 100 percent"),
-        (
-            |c| c.probe_failure_rate(101),
-            E::ProbeFailureRate(101),
-            "probe_failure_rate is 101, it must be 1 to 100 percent",
-        ),
-        (
-            |c| c.max_half_open(Duration::ZERO),
-            E::MaxHalfOpen(Duration::ZERO),
-            "max_half_open is 0ns, it must be more than zero and at most 100 days",
-        ),
-        (
-            |c| c.max_half_open(DAYS + NANO),
-            E::MaxHalfOpen(DAYS + NANO),
-            "max_half_open is 8640000.000000001s, it must be more than zero and at most 100 days",
-        ),
+        (|c| c.max_probes(0), "max_probes is 0, it must be 1 to 1023"),
+        (|c| c.max_probes(1_024), "max_probes is 1024, it must be 1 to 1023"),
+        (|c| c.successes_to_close(0), "successes_to_close is 0, it must be 1 to 1023"),
+        (|c| c.successes_to_close(1_024), "successes_to_close is 1024, it must be 1 to 1023"),
+        (|c| c.probe_failure_rate(0), "probe_failure_rate is 0, it must be 1 to 100 percent"),
+        (|c| c.probe_failure_rate(101), "probe_failure_rate is 101, it must be 1 to 100 percent"),
+        (|c| c.max_half_open(Duration::ZERO), "max_half_open is 0 ns, it must be 1 ns to 100 days"),
+        (|c| c.max_half_open(DAYS + NANO), "max_half_open is 8640000.000000001 s, it must be 1 ns to 100 days"),
     ];
-    for (set, error, message) in table {
-        let found = set(BreakerConfig::builder()).build().unwrap_err();
-        assert_eq!((found, found.to_string().as_str()), (error, message));
+    for (set, message) in table {
+        let error = set(BreakerConfig::builder()).build().unwrap_err();
+        assert_eq!(error.to_string(), message);
+        assert_eq!(message.split(' ').next(), Some(error.setting()));
     }
-    // NaN is not equal to itself, so it needs its own assertions.
-    let found = BreakerConfig::builder().cooldown_factor(f64::NAN).build().unwrap_err();
-    assert!(matches!(found, E::CooldownFactor(factor) if factor.is_nan()));
-    assert_eq!(found.to_string(), "cooldown_factor is NaN, it must be 1.0 to 10.0");
 }
 
 /// All settings at the ends of their ranges at once neither panic nor hang.
@@ -180,8 +145,8 @@ fn windows_out_of_range_are_named() {
         assert!(config.window(Window::last_calls(most)).build().is_ok());
         for calls in [0, most + 1, u32::MAX] {
             let error = config.window(Window::last_calls(calls)).build().unwrap_err();
-            assert_eq!(error, BreakerConfigError::WindowCalls { calls, most });
-            assert_eq!(error.to_string(), format!("window has {calls} calls, it must have 1 to {most}"));
+            assert_eq!(error.setting(), "window");
+            assert_eq!(error.to_string(), format!("window is {calls}, it must be 1 to {most} calls"));
         }
     }
 }
@@ -200,19 +165,17 @@ fn windows_of_time_out_of_range_are_named() {
     ] {
         assert_eq!(checked(window).unwrap().window(), window);
     }
-    for window in [
-        Window::last(Duration::ZERO),
-        Window::last(Duration::from_nanos(9_999)),
-        Window::last(DAYS + NANO),
-        Window::last(Duration::MAX),
-        Window::interval(Duration::ZERO),
-        Window::interval(Duration::from_nanos(999)),
-        Window::interval(DAYS + NANO),
+    for (window, message) in [
+        (Window::last(Duration::ZERO), "window is 0 ns, it must be 10 µs to 100 days"),
+        (Window::last(Duration::from_nanos(9_999)), "window is 9.999 µs, it must be 10 µs to 100 days"),
+        (Window::last(DAYS + NANO), "window is 8640000.000000001 s, it must be 10 µs to 100 days"),
+        (Window::last(Duration::MAX), "window is 18446744073709551615.999999999 s, it must be 10 µs to 100 days"),
+        (Window::interval(Duration::ZERO), "window is 0 ns, it must be 1 µs to 100 days"),
+        (Window::interval(Duration::from_nanos(999)), "window is 999 ns, it must be 1 µs to 100 days"),
+        (Window::interval(DAYS + NANO), "window is 8640000.000000001 s, it must be 1 µs to 100 days"),
     ] {
         let error = checked(window).unwrap_err();
-        let BreakerConfigError::WindowDuration(duration) = error else { panic!("{error:?}") };
-        let expected = format!("window is {duration:?}, it must be 10 µs (an interval 1 µs) to 100 days");
-        assert_eq!(error.to_string(), expected);
+        assert_eq!((error.setting(), error.to_string().as_str()), ("window", message));
     }
 }
 

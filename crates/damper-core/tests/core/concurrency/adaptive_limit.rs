@@ -3,8 +3,7 @@
 #[cfg(feature = "compared")]
 use damper::concurrency::compared::{Aimd, Gradient2, Vegas};
 use damper::concurrency::{
-    BoundedRule, BulkheadPermit, LimitBounds, LimitBoundsError, LimitRule, Outcome, ProbedGradient, WindowPlan,
-    WindowSummary,
+    BoundedRule, BulkheadPermit, LimitBounds, LimitRule, Outcome, ProbedGradient, WindowPlan, WindowSummary,
 };
 use damper::{AdaptiveLimit, ManualClock};
 use std::collections::VecDeque;
@@ -263,11 +262,12 @@ fn rules_settle_near_the_capacity_of_a_service() {
 #[test]
 fn bounds_out_of_their_range_are_refused() {
     let bounds = |min, max| LimitBounds::new(min, max).unwrap_err();
-    assert_eq!(bounds(0, 5), LimitBoundsError::Min(0));
-    assert_eq!(bounds(6, 5).to_string(), "the highest limit is 5, it must be 6 to 1000000");
-    assert_eq!(bounds(1, 1_000_001).to_string(), "the highest limit is 1000001, it must be 1 to 1000000");
+    assert_eq!(bounds(0, 5).to_string(), "min is 0, it must be 1 to 1000000");
+    assert_eq!(bounds(1_000_001, 5).to_string(), "min is 1000001, it must be 1 to 1000000");
+    assert_eq!(bounds(6, 5).to_string(), "max is 5, it must be 6 to 1000000 (at least the lowest limit)");
+    assert_eq!(bounds(1, 1_000_001).to_string(), "max is 1000001, it must be 1 to 1000000 (at least the lowest limit)");
     let start = LimitBounds::new(2, 5).unwrap().starting_at(6).unwrap_err();
-    assert_eq!(start.to_string(), "the limit starts at 6, it must be 2 to 5");
+    assert_eq!(start.to_string(), "start is 6, it must be 2 to 5 (the bounds)");
     assert_eq!(LimitBounds::new(30, 50).unwrap().start(), 30);
     assert_eq!(LimitBounds::new(3, 5).unwrap().start(), 5);
 }

@@ -3,8 +3,7 @@
 use crate::models::cases::cases;
 use crate::models::log::Log;
 use damper::{
-    Clock, FixedWindow, LimitSet, ManualClock, Quota, RateLimiter, SetQuotaError, SlidingLog, SlidingLogError,
-    limit::Algorithm,
+    Clock, FixedWindow, LimitSet, ManualClock, Quota, RateLimiter, SetQuotaError, SlidingLog, limit::Algorithm,
 };
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,9 +38,10 @@ fn each_token_returns_a_window_after_it_was_taken() {
 
 #[test]
 fn sizes_are_validated() {
-    assert_eq!(SlidingLog::new(Quota::per_second((1 << 24) + 1)).unwrap_err(), SlidingLogError::LimitTooLarge);
+    let too_large = SlidingLog::new(Quota::per_second((1 << 24) + 1)).unwrap_err();
+    assert_eq!(too_large.to_string(), "limit is 16777217, it must be at most 16777216 (2^24, of a sliding log)");
     let unlimited = SlidingLog::new(Quota::UNLIMITED).unwrap_err();
-    assert_eq!(unlimited.to_string(), "the limit is too large for a sliding log, it must be at most 16777216 (2^24)");
+    assert_eq!(unlimited.to_string(), "limit is unlimited, it must be at most 16777216 (2^24, of a sliding log)");
     let clock = ManualClock::new();
     let none = log(Quota::per_second(0), &clock);
     assert!(none.check_n(0).is_ok());

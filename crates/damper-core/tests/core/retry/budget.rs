@@ -2,7 +2,7 @@
 //!
 //! `conformance/grpc_retry.rs` has gRPC's throttle.
 
-use damper::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetError, RetryThrottle};
+use damper::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
 use damper::{Clock, ManualClock};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -243,19 +243,23 @@ fn settings_out_of_range_are_refused() {
     let build = |change: fn(damper::retry::RetryBudgetConfigBuilder) -> damper::retry::RetryBudgetConfigBuilder| {
         change(RetryBudgetConfig::builder()).build()
     };
-    assert_eq!(build(|builder| builder.ratio(100.5)), Err(RetryBudgetError::Ratio(100.5)));
-    assert!(build(|builder| builder.ratio(f64::NAN)).is_err());
+    for (ratio, message) in
+        [(100.5, "ratio is 100.5, it must be 0.0 to 100.0"), (f64::NAN, "ratio is NaN, it must be 0.0 to 100.0")]
+    {
+        let error = RetryBudgetConfig::builder().ratio(ratio).build().unwrap_err();
+        assert_eq!((error.setting(), error.to_string().as_str()), ("ratio", message));
+    }
     assert_eq!(
         build(|builder| builder.ttl(Duration::from_micros(999))).unwrap_err().to_string(),
-        "ttl is 999µs, it must be 1 ms to 1 day",
+        "ttl is 999 µs, it must be 1 ms to 1 day",
     );
     assert_eq!(
         build(|builder| builder.reserve(0)).unwrap_err().to_string(),
         "reserve is 0, it must be at least 1 where there is a floor",
     );
-    assert_eq!(RetryThrottle::new(1_001, 0.1).unwrap_err(), RetryBudgetError::MaxTokens(1_001));
+    assert_eq!(RetryThrottle::new(1_001, 0.1).unwrap_err().to_string(), "max_tokens is 1001, it must be 1 to 1000");
     assert_eq!(RetryThrottle::new(0, 0.1).unwrap_err().to_string(), "max_tokens is 0, it must be 1 to 1000");
-    assert!(RetryThrottle::new(10, -0.1).is_err());
+    assert_eq!(RetryThrottle::new(10, -0.1).unwrap_err().setting(), "ratio");
 }
 
 /// Deposits from before the change are in thousandths of a retry, whatever the ratio.

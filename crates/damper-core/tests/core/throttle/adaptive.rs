@@ -1,7 +1,7 @@
 //! The adaptive throttle in outages, recoveries and ordinary traffic, and against a slow model.
 
 use damper::breaker::Verdict;
-use damper::throttle::{AdaptiveThrottle, MaxRefusedError, MultiplierError, Throttled};
+use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::{CallError, Clock, ManualClock};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -213,9 +213,8 @@ fn largest_refused_share_is_a_setting() {
     let sent = sent_to_a_service_that_accepts(20, &client);
     assert!((0.67..0.73).contains(&sent), "{sent}");
     for share in [-0.01, 0.991, f64::NAN] {
-        let error: MaxRefusedError =
-            AdaptiveThrottle::with_clock(ManualClock::new(), 7).max_refused(share).unwrap_err();
-        assert!(error.to_string().ends_with("it must be 0.0 to 0.99"), "{error}");
+        let error = AdaptiveThrottle::with_clock(ManualClock::new(), 7).max_refused(share).unwrap_err();
+        assert_eq!(error.to_string(), format!("max_refused is {share:?}, it must be 0.0 to 0.99"));
     }
 }
 
@@ -424,9 +423,8 @@ fn refusal_is_never_retried() {
 #[test]
 fn multipliers_out_of_range_are_refused() {
     for multiplier in [0.99, 10.01, f64::NAN, f64::INFINITY, -2.0] {
-        let error: MultiplierError =
-            AdaptiveThrottle::with_clock(ManualClock::new(), 7).multiplier(multiplier).unwrap_err();
-        assert!(error.to_string().ends_with("it must be 1.0 to 10.0"));
+        let error = AdaptiveThrottle::with_clock(ManualClock::new(), 7).multiplier(multiplier).unwrap_err();
+        assert_eq!(error.to_string(), format!("multiplier is {multiplier:?}, it must be 1.0 to 10.0"));
     }
 }
 
