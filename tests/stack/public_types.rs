@@ -128,9 +128,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         ManualClock: shared defaulted,
         ExtendedTimer<fn() -> u32>: debug,
         Seed: shared cloned defaulted,
-        SeedHasher: shared cloned,
         FastSeed: shared cloned defaulted,
-        FastSeedHasher: shared cloned,
     }
     #[cfg(feature = "tokio")]
     table! {
@@ -163,12 +161,9 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
     use damper::decision_log::*;
     use damper::shadow::*;
     use damper::time::Monotonic;
-    use std::future::Ready;
 
     table! {
         Shadowed<RateLimiter>: shared,
-        WithCandidate<(), ()>: shared,
-        WaitWithCandidate<Ready<()>, ()>: shared,
         ShadowedAdmissionPermit<'static, FixedLimit, Monotonic, FixedLimit, Monotonic>: shared,
         ShadowCounts: shared defaulted,
         ShadowReport: key defaulted,
@@ -643,9 +638,8 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
 }
 
 /// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 13] = [
+const ELSEWHERE: [&str; 12] = [
     "ByKey",
-    "Detached",
     "GateFuture",
     "HeldPermit",
     "HyperService",
@@ -698,10 +692,7 @@ fn types_of_gates_have_the_traits_users_expect() {
         AnyPermit: debug,
         AnyRefusal: shared cloned error,
         Measured<BulkheadPermit<Arc<AdaptiveLimit>>>: shared,
-        WaitFor<Turn, Option<()>>: shared,
-        EitherWait<Turn, Turn>: shared,
         Shared<Arc<Bulkhead>>: shared cloned,
-        WaitBehind<(), Denied, Turn>: shared,
     }
 }
 

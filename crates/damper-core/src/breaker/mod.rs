@@ -73,7 +73,8 @@ pub(crate) use error::source_of;
 pub use error::{CircuitOpen, SetConfigError};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_circuit_breaker::{BreakerTemplate, KeyListener, KeyedCircuitBreaker};
-pub use permit::{BreakerRef, Permit, Verdict};
+pub(crate) use permit::BreakerRef;
+pub use permit::{Permit, Verdict};
 pub use recent_changes::{PastChange, RecentChanges};
 pub use run::Run;
 pub use state_change::{Cause, OnStateChange, StateChange};

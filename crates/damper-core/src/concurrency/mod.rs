@@ -35,16 +35,18 @@ pub use adaptive::{
 };
 #[cfg(feature = "alloc")]
 pub use admission::{
-    Admission, AdmissionPermit, AdmissionRef, AdmissionRequest, Admit, AdmitFuture, Criticality, FixedLimit,
-    NotAdmitted, RefusalCause, RunToDeadline,
+    Admission, AdmissionPermit, AdmissionRequest, Admit, AdmitFuture, Criticality, FixedLimit, NotAdmitted,
+    RefusalCause, RunToDeadline,
 };
+#[cfg(feature = "alloc")]
+pub(crate) use bulkhead::BulkheadRef;
 pub(crate) use bulkhead::permit::sealed::Learning;
 #[cfg(feature = "alloc")]
 pub(crate) use bulkhead::permit::sealed::SlotRef;
 #[cfg(feature = "alloc")]
 pub use bulkhead::{AcquirePermit, AcquirePermitFuture};
-pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadRef, BulkheadStatus, FullCause, LimitSetRefusal};
+pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadStatus, FullCause, LimitSetRefusal};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed::{KeyedAdaptiveLimit, KeyedBulkhead, LimitTemplate};
 #[cfg(feature = "alloc")]
-pub use set_queue::{QueuedSetRef, SetAcquire, SetAcquireFuture, SetQueue, SetQueueRefusal};
+pub use set_queue::{SetAcquire, SetAcquireFuture, SetQueue, SetQueueRefusal};

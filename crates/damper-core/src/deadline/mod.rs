@@ -15,7 +15,7 @@ mod skew_guard;
 pub(crate) mod usual_latency;
 
 #[cfg(feature = "tokio")]
-pub use detached::Detached;
+use detached::Detached;
 pub use exceeded::DeadlineExceeded;
 pub use skew_guard::{Arrival, SkewGuard};
 pub use usual_latency::UsualLatency;

@@ -47,7 +47,7 @@ mod exempt;
 mod keyed_gates;
 mod measured;
 mod own_gates;
-mod pair;
+pub(crate) mod pair;
 mod per_key;
 mod permit;
 pub(crate) mod refusal;
@@ -55,7 +55,7 @@ mod refusals;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod shared;
 mod verdict;
-mod wait_for;
+pub(crate) mod wait_for;
 #[cfg(feature = "alloc")]
 mod waits;
 mod waits_with;
@@ -65,11 +65,10 @@ pub use any_gate::{AnyGate, AnyPermit, AnyRefusal};
 #[cfg(feature = "alloc")]
 pub use classes::{ClassOf, Classes};
 pub use costs::{AskCost, Costs};
-pub use either::{Either, EitherWait};
+pub use either::Either;
 pub use ending::Ending;
 pub use exempt::Exempt;
 pub use measured::Measured;
-pub use pair::WaitBehind;
 pub use per_key::{AskKey, AskKeyCost, GateOfKey, GateStore, KeyOf, PerKey};
 pub use permit::{Permit, Standing};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -79,7 +78,7 @@ pub use refusal::{NotSent, Refusal, RefusalKind, is_refusal};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use shared::Shared;
 pub use verdict::Verdict;
-pub use wait_for::WaitFor;
+pub(crate) use wait_for::WaitFor;
 #[cfg(feature = "alloc")]
 pub use waits::{AskCostPatient, AskPatient, Patience, Patient, TimeLeft, Waits};
 pub use waits_with::{Keepable, WaitsWith, keep};

@@ -48,9 +48,11 @@ pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{Lease, LeasingBucket};
 pub use lease_reservation::LeaseReservation;
-pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, LimitSetRef, Limits, SetReservation};
+#[cfg(feature = "alloc")]
+pub(crate) use limit_set::LimitSetRef;
+pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, Limits, SetReservation};
 pub use limiter::Limiter;
-pub use limiter_ref::LimiterRef;
+pub(crate) use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{LEVEL_BITS, Owed};

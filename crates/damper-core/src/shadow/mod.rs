@@ -19,7 +19,6 @@ mod limits;
 #[cfg(feature = "alloc")]
 pub use admissions::ShadowedAdmissionPermit;
 pub use counts::{ShadowCounts, ShadowReport};
-pub use gates::{WaitWithCandidate, WithCandidate};
 
 use crate::sync::const_unless_loom;
 

@@ -54,5 +54,6 @@ pub use pacing::{
     Hints, Level, Moment, NoPacing, PacedAttempts, PacedFuture, PacedRetry, PacedRun, Pacer, ReadHints,
     RemainingDecrease, Strategy,
 };
-pub use permit::{ThrottlePermit, ThrottleRef};
+pub use permit::ThrottlePermit;
+pub(crate) use permit::ThrottleRef;
 pub use status::ThrottleStatus;

@@ -93,11 +93,11 @@ pub use coarse_clock::CoarseClock;
 #[cfg(feature = "std")]
 pub use coarse_ticker::{CoarseTicker, CoarseTickerError};
 pub use extended_timer::{ExtendedTimer, Timer};
-pub use fast_seed::{FastSeed, FastSeedHasher};
+pub use fast_seed::FastSeed;
 pub use manual_clock::ManualClock;
 #[cfg(feature = "std")]
 pub use monotonic::Monotonic;
-pub use seed::{Seed, SeedHasher};
+pub use seed::Seed;
 pub use sleep::Sleep;
 #[cfg(feature = "tokio")]
 pub use sleep::TokioSleep;

@@ -3,7 +3,8 @@
 use crate::Head;
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::gate::{Answer, AnswerOf, Ask, Gate, WaitFor};
+use damper_core::gate::{Answer, AnswerOf, Ask, Gate};
+use damper_core::internal::WaitFor;
 
 /// Whether a request is exempt.
 pub(super) type IsExempt = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;

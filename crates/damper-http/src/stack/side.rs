@@ -8,7 +8,8 @@ use crate::{ClientGate, Head};
 use core::fmt;
 use core::marker::PhantomData;
 use damper_core::CallError;
-use damper_core::gate::{Answer, AnswerOf, Ask, AtOnce, Either, Ending, Gate, Permit, Refusal, Verdict, WaitBehind};
+use damper_core::gate::{Answer, AnswerOf, Ask, AtOnce, Either, Ending, Gate, Permit, Refusal, Verdict};
+use damper_core::internal::WaitBehind;
 use damper_tower::{GateService, Side, Stand, Unwinding};
 use http::{Request, Response};
 

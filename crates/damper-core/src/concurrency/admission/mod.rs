@@ -26,7 +26,8 @@ mod shares;
 pub(super) use classes::Classes;
 pub use criticality::Criticality;
 pub use error::{NotAdmitted, RefusalCause};
-pub use permit::{AdmissionPermit, AdmissionRef, Admit, AdmitFuture};
+pub(crate) use permit::AdmissionRef;
+pub use permit::{AdmissionPermit, Admit, AdmitFuture};
 pub use request::AdmissionRequest;
 pub use run::RunToDeadline;
 

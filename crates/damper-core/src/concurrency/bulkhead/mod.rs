@@ -32,7 +32,9 @@ pub use error::{BulkheadFull, FullCause};
 #[cfg(feature = "alloc")]
 pub use future::AcquirePermitFuture;
 pub use in_flight::LimitSetRefusal;
-pub use permit::{BulkheadPermit, BulkheadRef};
+pub use permit::BulkheadPermit;
+#[cfg(feature = "alloc")]
+pub(crate) use permit::BulkheadRef;
 pub use status::BulkheadStatus;
 
 use crate::CallError;

@@ -17,13 +17,6 @@ pub trait BulkheadRef: Deref<Target: sealed::Slotted<Wish = Patience, Refusal = 
 #[cfg(feature = "alloc")]
 impl<B: Deref<Target: sealed::Slotted<Wish = Patience, Refusal = BulkheadFull>>> BulkheadRef for B {}
 
-/// A pointer to a limit with slots that a [`BulkheadPermit`] can hold.
-#[cfg(not(feature = "alloc"))]
-pub trait BulkheadRef: Deref<Target: sealed::Slotted> {}
-
-#[cfg(not(feature = "alloc"))]
-impl<B: Deref<Target: sealed::Slotted>> BulkheadRef for B {}
-
 pub(crate) mod sealed {
     use crate::concurrency::Outcome;
     #[cfg(feature = "alloc")]

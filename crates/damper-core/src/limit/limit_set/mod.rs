@@ -19,7 +19,9 @@ pub use denied::LimitSetDenied;
 pub use error::LimitSetQuotaError;
 pub use in_flight::InFlight;
 pub use limits::Limits;
-pub use reservation::{LimitSetRef, SetReservation};
+#[cfg(feature = "alloc")]
+pub(crate) use reservation::LimitSetRef;
+pub use reservation::SetReservation;
 
 use super::rate_limiter::Taken;
 use super::{Algorithm, Allowed, Denied, Limiter, TokenBucket, Usage};
