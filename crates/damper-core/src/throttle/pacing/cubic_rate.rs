@@ -6,7 +6,7 @@ use crate::quota::Quota;
 use crate::sync::Field;
 use core::time::Duration;
 
-/// The fields of the `learned` word.
+/// The word `learned` of a cubic rate.
 ///
 /// ```text
 ///  63   48 47     32 31    18 17   10 9    0
