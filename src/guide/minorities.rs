@@ -5,7 +5,7 @@
 //! or hostile were seen to do to the others, and what helps.
 //!
 //! The figures are of simulations and of real servers. `tests/stack/minorities.rs`, `sim/tests/crowd.rs`, `sim/tests/minorities.rs` and
-//! `cargo run --release --example minorities` show them again.
+//! `cargo run --release -p damper-examples --example minorities` show them again.
 //!
 //! # Limits on calls in flight
 //!
@@ -36,7 +36,7 @@
 //! serves the polite callers ([`LimitBounds`](crate::concurrency::LimitBounds)). A 429, another 4xx and a deadline that was too
 //! short are no signs of overload, so they take nothing from others.
 //!
-//! Over real sockets and through the real layers (`cargo run --release --example minorities`), as shares of the polite work:
+//! Over real sockets and through the real layers (`cargo run --release -p damper-examples --example minorities`), as shares of the polite work:
 //!
 //! | a minority does | served by `AdaptiveLimit` | by a fixed limit |
 //! |---|---|---|
