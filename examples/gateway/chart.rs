@@ -146,7 +146,9 @@ fn draw_plot(picture: &mut Svg, above: f64, name: &str, plan: &Plan, bins: &[Cou
     picture.stroke((LEFT, top), (LEFT, bottom), PALE, "");
 }
 
-/// Returns the round numbers from 0 to `top` that an axis shows: at most `most` steps of 1, 2 or 5 times a power of ten.
+/// Returns the round numbers from 0 to `top` that an axis shows.
+///
+/// There are at most `most` steps, each of 1, 2 or 5 times a power of ten.
 fn ticks(top: f64, most: u32) -> impl Iterator<Item = f64> {
     let decade = 10_f64.powf((top / f64::from(most)).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);

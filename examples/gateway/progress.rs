@@ -1,4 +1,4 @@
-//! The progress of a run, on stderr: one line that is rewritten in a terminal, a line per second elsewhere.
+//! The progress of a run, on stderr: one line that is rewritten in a terminal, else a line per second.
 
 use crate::plan::{Phase, Plan};
 use crate::tally::Tally;

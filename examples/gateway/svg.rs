@@ -68,7 +68,9 @@ impl Svg {
         self.line(format_args!("<polygon points=\"{}\" fill=\"{fill}\"/>", corners.join(" ")));
     }
 
-    /// Draws a line between two places. `dashes` is the attribute `stroke-dasharray`; without dashes the line is solid.
+    /// Draws a line between two places.
+    ///
+    /// `dashes` is the attribute `stroke-dasharray`; without dashes the line is solid.
     pub(crate) fn stroke(&mut self, (x1, y1): Place, (x2, y2): Place, color: Color, dashes: &str) {
         self.line(format_args!(
             "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{color}\" \

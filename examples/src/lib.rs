@@ -1,4 +1,6 @@
-//! Examples of damper, run with `cargo run --release -p damper-examples --example <name>`; this library is only their place.
+//! Examples of damper; this library is only their place.
+//!
+//! They are run with `cargo run --release -p damper-examples --example <name>`.
 //!
 //! The gateway, which has limits and a breaker under load and checks itself, is a package of its own in `gateway/`.
 //!
