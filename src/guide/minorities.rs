@@ -4,7 +4,7 @@
 //! breaker per host, a retry budget, a full table of keys. This page says for each what a few callers that are greedy, broken
 //! or hostile were seen to do to the others, and what helps.
 //!
-//! The figures are of simulations and of real servers. `tests/stack/minorities.rs`, `sim/tests/crowd.rs`, `sim/tests/minorities.rs` and
+//! The figures are of simulations and of real servers. `tests/stack/minorities.rs`, `sim/tests/sim/crowd.rs`, `sim/tests/sim/minorities.rs` and
 //! `cargo run --release -p damper-examples --example minorities` show them again.
 //!
 //! # Limits on calls in flight
