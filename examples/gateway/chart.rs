@@ -4,168 +4,160 @@ use crate::figure::figure;
 use crate::options::Options;
 use crate::plan::{Phase, Plan};
 use crate::run::Evidence;
+use crate::svg::{Anchor, Color, Font, Place, Svg};
 use crate::tally::{BIN, Bin, Counts};
 use damper::breaker::State;
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// The width of the picture, in pixels like all that follows.
+const WIDTH: f64 = 920.0;
+const MARGIN: f64 = 20.0;
+/// The height of the title and the legend.
+const HEAD: f64 = 100.0;
+/// The height of the names of the phases, above the first plot.
+const PHASES: f64 = 46.0;
+/// The height of the name of a plot, above it.
+const NAME: f64 = 34.0;
+/// The height of a plot.
+const PLOT: f64 = 150.0;
+/// The space above the band of the breaker, and its height.
+const BAND: (f64, f64) = (18.0, 46.0);
+/// The height of the horizontal axis.
+const SCALE: f64 = 46.0;
+/// The plots and the band lie between these, to the right of the labels of the vertical axis.
+const LEFT: f64 = MARGIN + 70.0;
+const RIGHT: f64 = WIDTH - MARGIN;
+const HEIGHT: f64 = 2.0 * MARGIN + HEAD + PHASES + 2.0 * (NAME + PLOT) + BAND.0 + BAND.1 + SCALE;
 
-const WIDTH: u32 = 920;
-const MARGIN: u32 = 20;
-/// The title and the legend.
-const HEAD: u32 = 100;
-/// The names of the phases, above the first plot.
-const PHASES: u32 = 46;
-/// The name of a plot, above it.
-const NAME: u32 = 34;
-/// The height of a plot, in pixels.
-const PLOT: u32 = 150;
-/// The labels of the vertical axis.
-const AXIS: u32 = 70;
-/// The band of the breaker, with the horizontal axis.
-const BAND: u32 = 110;
-const SIZE: (u32, u32) = (WIDTH, 2 * MARGIN + HEAD + PHASES + 2 * (NAME + PLOT) + BAND);
+const INK: Color = Color(31, 35, 40);
+const PALE: Color = Color(89, 99, 110);
+const GRID: Color = Color(234, 238, 242);
 
-const INK: RGBColor = RGBColor(31, 35, 40);
-const PALE: RGBColor = RGBColor(89, 99, 110);
-const GRID: RGBColor = RGBColor(234, 238, 242);
+const TITLE: Font = (18, INK);
+const HEADING: Font = (15, INK);
+const NAMES: Font = (13, INK);
+const REMARK: Font = (13, PALE);
+const TICKS: Font = (12, INK);
+const STORY: Font = (12, PALE);
 
 /// An outcome of requests: its name, its colour and its count.
-type Fate = (&'static str, RGBColor, fn(&Counts) -> u64);
+type Fate = (&'static str, Color, fn(&Counts) -> u64);
 
 /// In the order in which they are stacked.
 ///
 /// The colours differ for the colour-blind too, and from those of the breaker.
 const FATES: [Fate; 4] = [
-    ("allowed", RGBColor(86, 160, 211), |counts| counts.allowed),
-    ("429: over the limit", RGBColor(240, 170, 30), |counts| counts.limited),
-    ("503: breaker open", RGBColor(150, 120, 210), |counts| counts.refused),
-    ("502, 504: failed", RGBColor(190, 10, 50), |counts| counts.failed),
+    ("allowed", Color(86, 160, 211), |counts| counts.allowed),
+    ("429: over the limit", Color(240, 170, 30), |counts| counts.limited),
+    ("503: breaker open", Color(150, 120, 210), |counts| counts.refused),
+    ("502, 504: failed", Color(190, 10, 50), |counts| counts.failed),
 ];
 
 const STATES: [State; 3] = [State::Closed, State::Open, State::HalfOpen];
 
-/// Writes the picture below `directory` and returns where.
-///
-/// It is in its `target` if it has one, as a checkout does, else in itself.
+/// Writes the picture into the folder `target` of `directory`, which git does not see, and returns where.
 pub(crate) fn write(directory: &Path, picture: &str) -> Result<PathBuf, String> {
     let target = directory.join("target");
-    let path = if target.is_dir() { target } else { directory.to_owned() }.join("gateway.svg");
-    match fs::write(&path, picture) {
+    let path = target.join("gateway.svg");
+    match fs::create_dir_all(target).and_then(|()| fs::write(&path, picture)) {
         Ok(()) => Ok(path),
         Err(error) => Err(format!("cannot write the chart to {}: {error}", path.display())),
     }
 }
 
-/// The picture, as SVG.
-pub(crate) fn draw(options: &Options, plan: &Plan, evidence: &Evidence) -> Result<String, Box<dyn Error>> {
-    let mut picture = String::new();
-    paint(&SVGBackend::with_string(&mut picture, SIZE).into_drawing_area(), options, plan, evidence)?;
-    Ok(picture)
-}
-
-fn paint(root: &Area<'_>, options: &Options, plan: &Plan, evidence: &Evidence) -> Result<(), Box<dyn Error>> {
-    root.fill(&WHITE)?;
-    let (head, rest) = root.margin(MARGIN, MARGIN, MARGIN, MARGIN).split_vertically(HEAD);
-    let (flooder, rest) = rest.split_vertically(PHASES + NAME + PLOT);
-    let (others, band) = rest.split_vertically(NAME + PLOT);
-    draw_head(&head, options, plan)?;
+/// Draws the picture, as SVG.
+pub(crate) fn draw(options: &Options, plan: &Plan, evidence: &Evidence) -> String {
+    let mut picture = Svg::new(WIDTH as u32, HEIGHT as u32);
+    draw_head(&mut picture, options, plan);
+    draw_phases(&mut picture, plan, MARGIN + HEAD);
     let bins = |side: fn(&Bin) -> Counts| evidence.totals.bins.iter().map(side).collect::<Vec<_>>();
-    draw_plot(&flooder, PHASES, "the flooding client", plan, &bins(|bin| bin.flooder))?;
+    let top = MARGIN + HEAD + PHASES;
+    draw_plot(&mut picture, top, "the flooding client", plan, &bins(|bin| bin.flooder));
     let name = match plan.addresses().len() - 1 {
         1 => "the other client".to_owned(),
         others => format!("the other {others} clients together"),
     };
-    draw_plot(&others, 0, &name, plan, &bins(|bin| bin.others))?;
-    draw_phases(&flooder, plan)?;
-    draw_band(&band, plan, evidence)?;
-    root.present()?;
-    Ok(())
+    draw_plot(&mut picture, top + NAME + PLOT, &name, plan, &bins(|bin| bin.others));
+    draw_band(&mut picture, top + 2.0 * (NAME + PLOT) + BAND.0, plan, evidence);
+    picture.finish()
 }
 
-fn text(size: u32, color: RGBColor, horizontal: HPos) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&color).pos(Pos::new(horizontal, VPos::Center))
-}
-
-fn draw_head(area: &Area<'_>, options: &Options, plan: &Plan) -> Result<(), Box<dyn Error>> {
+fn draw_head(picture: &mut Svg, options: &Options, plan: &Plan) {
     let title =
         format!("{} clients, {} each: one floods, then the upstream fails", plan.addresses().len(), options.quota());
-    area.draw(&Text::new(title, (0, 10), text(22, INK, HPos::Left)))?;
-    // The SVG backend has no font to measure with, so the columns are set by hand.
-    area.draw(&Text::new("requests", (0, 48), text(16, PALE, HPos::Left)))?;
-    for ((name, color, _), x) in FATES.into_iter().zip([90, 240, 430, 620]) {
-        draw_key(area, name, color, (x, 48))?;
+    picture.label(&title, (MARGIN, MARGIN + 10.0), TITLE, Anchor::Start);
+    // There is no font to measure with, so the columns are set by hand.
+    picture.label("requests", (MARGIN, MARGIN + 48.0), REMARK, Anchor::Start);
+    for ((name, color, _), x) in FATES.into_iter().zip([90.0, 240.0, 430.0, 620.0]) {
+        draw_key(picture, name, color, (MARGIN + x, MARGIN + 48.0));
     }
-    area.draw(&Text::new("breaker", (0, 78), text(16, PALE, HPos::Left)))?;
-    for (state, x) in STATES.into_iter().zip([90, 240, 430]) {
-        draw_key(area, &state.to_string(), fill(state), (x, 78))?;
+    picture.label("breaker", (MARGIN, MARGIN + 78.0), REMARK, Anchor::Start);
+    for (state, x) in STATES.into_iter().zip([90.0, 240.0, 430.0]) {
+        draw_key(picture, &state.to_string(), fill(state), (MARGIN + x, MARGIN + 78.0));
     }
-    Ok(())
 }
 
-/// An entry of the legend.
-fn draw_key(area: &Area<'_>, name: &str, color: RGBColor, (x, y): (i32, i32)) -> Result<(), Box<dyn Error>> {
-    area.draw(&Rectangle::new([(x, y - 7), (x + 14, y + 7)], color.filled()))?;
-    area.draw(&Text::new(name.to_owned(), (x + 21, y), text(16, INK, HPos::Left)))?;
-    Ok(())
+/// Draws an entry of the legend.
+fn draw_key(picture: &mut Svg, name: &str, color: Color, (x, y): Place) {
+    picture.rectangle((x, y - 7.0), (x + 14.0, y + 7.0), color);
+    picture.label(name, (x + 21.0, y), NAMES, Anchor::Start);
 }
 
-/// The names of the phases, above the first plot.
-fn draw_phases(area: &Area<'_>, plan: &Plan) -> Result<(), Box<dyn Error>> {
-    let width = f64::from(area.dim_in_pixel().0 - AXIS);
+/// Writes the names of the phases.
+fn draw_phases(picture: &mut Svg, plan: &Plan, top: f64) {
     for phase in Phase::ALL {
         let middle = f64::midpoint(plan.start_of(phase).as_secs_f64(), plan.end_of(phase).as_secs_f64());
-        let x = (f64::from(AXIS) + width * middle / plan.length().as_secs_f64()) as i32;
-        area.draw(&Text::new(phase.name(), (x, 8), text(18, INK, HPos::Center)))?;
-        area.draw(&Text::new(story(phase, plan), (x, 28), text(15, PALE, HPos::Center)))?;
+        let x = x_at(middle, plan);
+        picture.label(phase.name(), (x, top + 8.0), HEADING, Anchor::Middle);
+        picture.label(&story(phase, plan), (x, top + 28.0), STORY, Anchor::Middle);
     }
-    Ok(())
+}
+
+/// Returns where a moment of the run lies, in seconds since its start.
+fn x_at(second: f64, plan: &Plan) -> f64 {
+    LEFT + (RIGHT - LEFT) * second / plan.length().as_secs_f64()
 }
 
 /// Stacks what became of some clients' requests.
-fn draw_plot(area: &Area<'_>, above: u32, name: &str, plan: &Plan, bins: &[Counts]) -> Result<(), Box<dyn Error>> {
-    let seconds = plan.length().as_secs_f64();
-    let highest = bins.iter().map(Counts::answered).max().unwrap_or(0);
-    let top = (figure(highest) * 1.08).max(4.0);
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(above + NAME)
-        .set_label_area_size(LabelAreaPosition::Left, AXIS)
-        .build_cartesian_2d(0.0..seconds, 0.0..top)?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .disable_x_axis()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(GRID)
-        .axis_style(PALE)
-        .y_labels(5)
-        .y_label_formatter(&|value| format!("{value:.0}"))
-        .y_label_style(("sans-serif", 15).into_font().color(&INK))
-        .draw()?;
+fn draw_plot(picture: &mut Svg, above: f64, name: &str, plan: &Plan, bins: &[Counts]) {
+    let (top, bottom) = (above + NAME, above + NAME + PLOT);
+    let highest = (figure(bins.iter().map(Counts::answered).max().unwrap_or(0)) * 1.08).max(4.0);
+    let y_at = |count: f64| bottom - PLOT * count / highest;
     let title = format!("{name}: requests per {} ms", BIN.as_millis());
-    area.draw(&Text::new(title, (AXIS as i32, (above + NAME / 2 + 2) as i32), text(16, INK, HPos::Left)))?;
+    picture.label(&title, (LEFT, above + NAME / 2.0), REMARK, Anchor::Start);
+    for tick in ticks(highest, 5) {
+        picture.stroke((LEFT, y_at(tick)), (RIGHT, y_at(tick)), GRID, "");
+        picture.label(&tick.to_string(), (LEFT - 8.0, y_at(tick)), TICKS, Anchor::End);
+    }
     let mut below = vec![0; bins.len()];
     for (_, color, value) in FATES {
         let values: Vec<u64> = bins.iter().map(value).collect();
         for (from, until) in stretches(&values) {
             let outline = outline(from, &below[from..until], &values[from..until]);
-            chart.draw_series([Polygon::new(outline, color.filled())])?;
+            picture.polygon(outline.into_iter().map(|(second, count)| (x_at(second, plan), y_at(count))), color);
         }
         below.iter_mut().zip(values).for_each(|(below, value)| *below += value);
     }
     for phase in [Phase::Flood, Phase::Outage, Phase::Recovery] {
-        let from = plan.start_of(phase).as_secs_f64();
-        chart.draw_series(DashedLineSeries::new([(from, 0.0), (from, top)], 6, 5, PALE.stroke_width(1)))?;
+        let x = x_at(plan.start_of(phase).as_secs_f64(), plan);
+        picture.stroke((x, top), (x, bottom), PALE, "6 5");
     }
-    Ok(())
+    picture.stroke((LEFT, top), (LEFT, bottom), PALE, "");
 }
 
-/// The events of a phase.
+/// Returns the round numbers from 0 to `top` that an axis shows.
+///
+/// There are at most `most` steps, each of 1, 2 or 5 times a power of ten.
+fn ticks(top: f64, most: u32) -> impl Iterator<Item = f64> {
+    let decade = 10_f64.powf((top / f64::from(most)).log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
+    let step = steps.into_iter().find(|step| top / step <= f64::from(most)).unwrap_or(top);
+    // To a thousandth, because a multiple of 0.1 has many digits.
+    (0..=(top / step) as u32).map(move |number| (f64::from(number) * step * 1_000.0).round() / 1_000.0)
+}
+
+/// Says what happens in a phase.
 fn story(phase: Phase, plan: &Plan) -> String {
     match phase {
         Phase::Calm => "all under the limit".to_owned(),
@@ -175,7 +167,7 @@ fn story(phase: Phase, plan: &Plan) -> String {
     }
 }
 
-/// The ranges of bins in which there is something to draw.
+/// Returns the ranges of bins in which there is something to draw.
 fn stretches(values: &[u64]) -> Vec<(usize, usize)> {
     let mut stretches = Vec::new();
     let mut from = 0;
@@ -188,7 +180,7 @@ fn stretches(values: &[u64]) -> Vec<(usize, usize)> {
     stretches
 }
 
-/// Steps as wide as a bin: forward along the tops, and back along what is `below`.
+/// Returns steps as wide as a bin: forward along the tops, and back along what is `below`.
 fn outline(from: usize, below: &[u64], values: &[u64]) -> Vec<(f64, f64)> {
     let edge = |bin: usize| figure(bin as u64) * BIN.as_secs_f64();
     let (mut tops, mut bottoms) = (Vec::new(), Vec::new());
@@ -203,13 +195,10 @@ fn outline(from: usize, below: &[u64], values: &[u64]) -> Vec<(f64, f64)> {
     tops
 }
 
-fn draw_band(area: &Area<'_>, plan: &Plan, evidence: &Evidence) -> Result<(), Box<dyn Error>> {
+/// Draws the state of the breaker over time, with the seconds below it.
+fn draw_band(picture: &mut Svg, top: f64, plan: &Plan, evidence: &Evidence) {
+    let bottom = top + BAND.1;
     let seconds = plan.length().as_secs_f64();
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(18)
-        .set_label_area_size(LabelAreaPosition::Left, AXIS)
-        .set_label_area_size(LabelAreaPosition::Bottom, 46)
-        .build_cartesian_2d(0.0..seconds, 0.0..1.0)?;
     let mut bands = Vec::new();
     let (mut from, mut state) = (0.0, State::Closed);
     let ends = evidence.transitions.iter().map(|next| (evidence.epoch.seconds_at(next.seen), next.to));
@@ -222,28 +211,21 @@ fn draw_band(area: &Area<'_>, plan: &Plan, evidence: &Evidence) -> Result<(), Bo
     bands.sort_by_key(|(_, _, state)| *state == State::HalfOpen);
     for (from, until, state) in bands {
         let until = if state == State::HalfOpen { until.max(from + seconds / 360.0) } else { until };
-        chart.draw_series([Rectangle::new([(from, 0.0), (until, 1.0)], fill(state).filled())])?;
+        picture.rectangle((x_at(from, plan), top), (x_at(until, plan), bottom), fill(state));
     }
-    chart
-        .configure_mesh()
-        .disable_mesh()
-        .disable_y_axis()
-        .axis_style(PALE)
-        .x_labels(13)
-        .x_label_formatter(&|value| format!("{}", (value * 100.0).round() / 100.0))
-        .x_label_style(("sans-serif", 15).into_font().color(&INK))
-        .x_desc("seconds since the start")
-        .axis_desc_style(("sans-serif", 16).into_font().color(&INK))
-        .draw()?;
-    area.draw(&Text::new("breaker", (0, 34), text(16, INK, HPos::Left)))?;
-    Ok(())
+    picture.label("breaker", (MARGIN, f64::midpoint(top, bottom)), REMARK, Anchor::Start);
+    picture.stroke((LEFT, bottom), (RIGHT, bottom), PALE, "");
+    for tick in ticks(seconds, 13) {
+        picture.label(&tick.to_string(), (x_at(tick, plan), bottom + 14.0), TICKS, Anchor::Middle);
+    }
+    picture.label("seconds since the start", (f64::midpoint(LEFT, RIGHT), bottom + 36.0), NAMES, Anchor::Middle);
 }
 
-const fn fill(state: State) -> RGBColor {
+const fn fill(state: State) -> Color {
     match state {
-        State::Closed | State::ForcedClosed | State::Disabled => RGBColor(200, 225, 205),
-        State::Open | State::ForcedOpen => RGBColor(75, 85, 99),
-        State::HalfOpen => RGBColor(20, 170, 160),
+        State::Closed | State::ForcedClosed | State::Disabled => Color(200, 225, 205),
+        State::Open | State::ForcedOpen => Color(75, 85, 99),
+        State::HalfOpen => Color(20, 170, 160),
     }
 }
 

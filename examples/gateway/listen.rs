@@ -12,6 +12,11 @@ use std::str::FromStr;
 pub(crate) struct Listen(String);
 
 impl Listen {
+    /// Returns a free port of the loopback address.
+    pub(crate) fn any_loopback_port() -> Self {
+        Self("127.0.0.1:0".to_owned())
+    }
+
     /// Looks the name up. IPv4 addresses come first, because the clients of a run call from such.
     pub(crate) fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         let mut addresses: Vec<SocketAddr> = self.0.to_socket_addrs()?.collect();

@@ -27,6 +27,7 @@ mod proxy;
 mod report;
 mod run;
 mod server;
+mod svg;
 mod tally;
 mod upstream;
 mod visitors;
@@ -35,11 +36,10 @@ mod watch;
 use crate::ending::Ending;
 use crate::gateway::Gateway;
 use crate::live::Live;
-use crate::options::Options;
+use crate::options::{Options, Task};
 use crate::plan::Plan;
 use crate::report::Report;
 use crate::upstream::Upstream;
-use clap::Parser;
 use damper::Monotonic;
 use std::error::Error;
 use std::io::{Write, stderr, stdout};
@@ -51,13 +51,15 @@ use tokio::net::TcpListener;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
-    let ending = match Options::try_parse() {
-        Ok(options) => obey(&options).await,
-        // `--help` is one of these, and goes to stdout.
-        Err(message) => match message.print() {
-            Ok(()) => Ending::Status(message.exit_code() as u8),
+    // An argument that is no Unicode is no option either, and its message shows it.
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    let ending = match Task::parse(arguments) {
+        Ok(Task::Run(options)) => obey(&options).await,
+        Ok(Task::Help(text)) => match write!(stdout(), "{text}") {
+            Ok(()) => Ending::Status(0),
             Err(error) => Ending::of_error(&error),
         },
+        Err(message) => Ending::BadOptions(message),
     };
     ending.report(&mut stderr())
 }
@@ -106,7 +108,7 @@ async fn start(options: &Options, listener: TcpListener) -> Result<bool, Box<dyn
 
     tokio::spawn(Arc::clone(&gateway).serve(listener));
     let evidence = run::run(&plan, &upstream, &gateway, Options::reachable(bound)).await?;
-    let picture = chart::draw(options, &plan, &evidence)?;
+    let picture = chart::draw(options, &plan, &evidence);
     let chart = match chart::write(Path::new(""), &picture) {
         Ok(path) => Some(path),
         // A directory that cannot be written to costs the chart, not the result.

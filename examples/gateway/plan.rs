@@ -178,11 +178,10 @@ impl Plan {
 mod tests {
     use super::{Phase, Plan};
     use crate::options::Options;
-    use clap::Parser;
     use std::time::Duration;
 
     fn plan(arguments: &[&str]) -> Plan {
-        Plan::new(&Options::parse_from(std::iter::once("gateway").chain(arguments.iter().copied())))
+        Plan::new(&Options::of(arguments).expect("are right"))
     }
 
     #[test]

@@ -1,22 +1,26 @@
-//! The progress of a run, on stderr: a bar in a terminal, a line per second elsewhere.
+//! The progress of a run, on stderr: one line that is rewritten in a terminal, else a line per second.
 
 use crate::plan::{Phase, Plan};
 use crate::tally::Tally;
 use crate::watch::BreakerWatch;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-const BAR_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the line of a terminal is rewritten.
+const TICK: Duration = Duration::from_millis(100);
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Removes the bar when the run is over, however it ends.
-struct Bar(ProgressBar);
+/// Goes back to the start of the terminal's line and clears it.
+const CLEAR: &str = "\r\x1b[2K";
 
-impl Drop for Bar {
+/// Clears the line when the run is over, however it ends.
+struct Line;
+
+impl Drop for Line {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        // A terminal that is gone shows no line.
+        _ = write!(stderr(), "{CLEAR}");
     }
 }
 
@@ -27,27 +31,25 @@ impl Drop for Bar {
 /// When the reader of stderr is gone. Other errors of stderr do not end a run.
 pub(crate) async fn show(plan: &Plan, start: Instant, tally: &Tally, watch: &BreakerWatch) -> io::Result<()> {
     if stderr().is_terminal() {
-        let bar = Bar(ProgressBar::new(plan.length().as_millis() as u64));
-        if let Ok(style) = ProgressStyle::with_template("{bar:10.cyan/dim} {wide_msg}") {
-            bar.0.set_style(style);
-        }
-        each(BAR_INTERVAL, plan, start, |at| {
-            bar.0.set_position(at.as_millis() as u64);
-            bar.0.set_message(line(plan.phase_at(at), at, tally, watch));
-            Ok(())
-        })
-        .await
+        let _line = Line;
+        each(TICK, plan, start, |at| accept(write!(stderr(), "{CLEAR}{}", line(plan.phase_at(at), at, tally, watch))))
+            .await
     } else {
         each(LINE_INTERVAL, plan, start, |at| {
             // The phase that the second was in, not the one that begins now.
-            print(&mut stderr(), &line(plan.phase_at(at.saturating_sub(BAR_INTERVAL)), at, tally, watch))
+            print(&mut stderr(), &line(plan.phase_at(at.saturating_sub(TICK)), at, tally, watch))
         })
         .await
     }
 }
 
 fn print(output: &mut impl Write, line: &str) -> io::Result<()> {
-    match writeln!(output, "{line}") {
+    accept(writeln!(output, "{line}"))
+}
+
+/// Passes on only the error of a reader that is gone.
+fn accept(written: io::Result<()>) -> io::Result<()> {
+    match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
     }

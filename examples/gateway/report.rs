@@ -6,8 +6,6 @@ use crate::options::Options;
 use crate::plan::{Phase, Plan};
 use crate::run::Evidence;
 use crate::tally::PhaseTally;
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
@@ -77,8 +75,11 @@ impl<'a> Report<'a> {
 impl PhaseRow {
     fn new(phase: Phase, evidence: &Evidence) -> Self {
         let tally: &PhaseTally = &evidence.totals.phases[phase as usize];
-        let latency =
-            |quantile| (!tally.latency.is_empty()).then(|| figure(tally.latency.value_at_quantile(quantile)) / 1_000.0);
+        let latency = |quantile| {
+            let found = tally.latency.quantile(quantile).ok()??;
+            let (_, bucket) = found.entries().first_key_value()?;
+            Some(figure(bucket.end()) / 1_000.0)
+        };
         Self {
             phase,
             requests: tally.sent,
@@ -92,6 +93,9 @@ impl PhaseRow {
             p99_ms: latency(0.99),
         }
     }
+
+    const HEAD: [&str; 10] =
+        ["phase", "requests", "allowed", "429", "breaker", "failed", "upstream hits", "p50", "p95", "p99"];
 
     fn cells(&self) -> [String; 10] {
         let latency = |millis: Option<f64>| millis.map_or_else(|| "-".to_owned(), |millis| format!("{millis:.2} ms"));
@@ -110,6 +114,21 @@ impl PhaseRow {
     }
 }
 
+/// Writes the phases in columns: names to the left, figures to the right.
+fn table(f: &mut fmt::Formatter<'_>, rows: &[[String; 10]]) -> fmt::Result {
+    let widths: [usize; 10] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.fold(PhaseRow::HEAD[column].len(), usize::max)
+    });
+    for row in [PhaseRow::HEAD].into_iter().chain(rows.iter().map(|row| row.each_ref().map(String::as_str))) {
+        for (column, (cell, width)) in row.into_iter().zip(widths).enumerate() {
+            if column == 0 { write!(f, "  {cell:width$}")? } else { write!(f, "   {cell:>width$}")? }
+        }
+        writeln!(f)?;
+    }
+    writeln!(f)
+}
+
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quota = self.options.quota();
@@ -118,24 +137,7 @@ impl fmt::Display for Report<'_> {
             writeln!(f, "({} were asked for, too few at this rate to trip a breaker in time)", self.options.clients)?;
         }
         writeln!(f)?;
-        let mut table = Table::new();
-        table.load_style(UTF8_BORDERS_ONLY).set_header([
-            "phase",
-            "requests",
-            "allowed",
-            "429",
-            "breaker",
-            "failed",
-            "upstream hits",
-            "p50",
-            "p95",
-            "p99",
-        ]);
-        table.add_rows(self.phases.iter().map(PhaseRow::cells));
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        writeln!(f, "{table}")?;
+        table(f, &self.phases.iter().map(PhaseRow::cells).collect::<Vec<_>>())?;
         writeln!(f, "429: refused by the limit; breaker: refused by the breaker (503); failed: 502 or 504;")?;
         writeln!(f, "p50, p95, p99: latency of the allowed requests at the client\n")?;
 

@@ -1,15 +1,18 @@
 //! The outcome of every request, as its client saw it.
 
 use crate::plan::{Phase, Plan, Shot};
-use hdrhistogram::Histogram;
+use histogram::Histogram;
 use parking_lot::Mutex;
 use std::time::Duration;
 
 /// The width of a point of the chart.
 pub(crate) const BIN: Duration = Duration::from_millis(100);
 
-/// The longest latency that the histogram resolves, in microseconds.
-const LONGEST: u64 = 60_000_000;
+/// The bits of a latency that the histogram keeps: it is right to 1 in 1,024.
+const PRECISION: u8 = 10;
+
+/// Latencies of 2^26 µs, which are 67 s, and longer ones count as just below that.
+const LONGEST: u8 = 26;
 
 /// How a request ended.
 #[derive(Clone, Debug)]
@@ -65,7 +68,7 @@ pub(crate) struct PhaseTally {
     /// The refusals (429) of clients that do not flood.
     pub(crate) limited_others: u64,
     /// Of allowed requests, in microseconds.
-    pub(crate) latency: Histogram<u64>,
+    pub(crate) latency: Histogram,
 }
 
 #[derive(Clone, Debug)]
@@ -81,12 +84,12 @@ pub(crate) struct Totals {
 pub(crate) struct Tally(Mutex<Totals>);
 
 impl Tally {
-    pub(crate) fn new(plan: &Plan) -> Result<Self, hdrhistogram::CreationError> {
+    pub(crate) fn new(plan: &Plan) -> Result<Self, histogram::Error> {
         let phase = PhaseTally {
             sent: 0,
             counts: Counts::default(),
             limited_others: 0,
-            latency: Histogram::new_with_bounds(1, LONGEST, 3)?,
+            latency: Histogram::new(PRECISION, LONGEST)?,
         };
         Ok(Self(Mutex::new(Totals {
             phases: [phase.clone(), phase.clone(), phase.clone(), phase],
@@ -106,7 +109,8 @@ impl Tally {
         let phase = &mut totals.phases[shot.phase as usize];
         phase.counts.count(&outcome);
         if let Outcome::Allowed(latency) = outcome {
-            phase.latency.saturating_record(latency.as_micros() as u64);
+            // Below the longest there is always a bucket.
+            _ = phase.latency.increment(latency.as_micros().min((1 << LONGEST) - 1) as u64);
         }
         if client != 0 && matches!(outcome, Outcome::Limited) {
             phase.limited_others += 1;

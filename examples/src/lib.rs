@@ -1,8 +1,11 @@
-//! Examples of damper, run with `cargo run --release --example <name>`; this library is only their place.
+//! Examples of damper; this library is only their place.
+//!
+//! They are run with `cargo run --release -p damper-examples --example <name>`.
+//!
+//! The gateway, which has limits and a breaker under load and checks itself, is a package of its own in `gateway/`.
 //!
 //! | name | shows |
 //! |---|---|
-//! | `gateway` | limits and a breaker in a gateway under load, checking itself |
 //! | `overload` | a server at three times its capacity, with and without admission, measured by turns |
 //! | `rate_limiter` | a limiter in a `static` |
 //! | `login_attempts`, `bytes_with_charge`, `two_limits`, `live_quota` | what else a limiter does |

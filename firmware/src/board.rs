@@ -2,7 +2,7 @@
 //!
 //! This is the file to change for another.
 //!
-//! It has the only `unsafe` of the repository: a board's registers are memory that is there by the manual, not by
+//! It has the only `unsafe` of these programs: a board's registers are memory that is there by the manual, not by
 //! Rust's rules.
 
 use core::ptr;

@@ -86,12 +86,14 @@ fn counted_model(call: impl Fn(&Limit) + Copy + Send + 'static) {
 }
 
 /// [A bank that is read and then emptied, and not swapped.]
+// CLAIM: AdaptiveLimit
 #[test]
 fn every_sample_is_counted_once() {
     check_preemptions(1, || counted_model(succeed));
 }
 
 /// [The same of overloaded calls.]
+// CLAIM: AdaptiveLimit
 #[test]
 fn every_drop_is_counted_once() {
     check_preemptions(1, || counted_model(drop_one));

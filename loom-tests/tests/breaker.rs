@@ -170,6 +170,7 @@ fn probes_are_limited_model<C: ModelBreaker>(breaker: C) {
     assert!(breaker.acquire().is_some(), "every place is free again");
 }
 
+// CLAIM: CircuitBreaker
 #[test]
 fn probes_are_limited() {
     check_three(ONE_PROBE, probes_are_limited_model);
@@ -245,6 +246,7 @@ fn late_result_is_discarded_model<C: ModelBreaker>(breaker: C) {
     assert_eq!(reported_states(&breaker), [State::Open, State::HalfOpen, State::Closed]);
 }
 
+// CLAIM: CircuitBreaker
 #[test]
 fn late_result_is_discarded() {
     check_real(FIRST_DECIDES, late_result_is_discarded_model);

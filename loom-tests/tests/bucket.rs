@@ -9,6 +9,7 @@ use loom::thread;
 use std::time::Duration;
 
 /// Three threads race for a burst of two: exactly two are allowed. [A `store` in place of the swap.]
+// CLAIM: RateLimiter
 #[test]
 fn burst_is_never_exceeded() {
     check_preemptions(3, burst_is_never_exceeded_model);
@@ -37,6 +38,7 @@ fn burst_is_never_exceeded_model() {
 /// Tokens taken and tokens left add up.
 ///
 /// Threads take different amounts, and time passes meanwhile. [A `store` in place of the swap.]
+// CLAIM: RateLimiter
 #[test]
 fn every_token_can_be_taken() {
     check_preemptions(3, every_token_can_be_taken_model);

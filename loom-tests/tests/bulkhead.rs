@@ -95,6 +95,7 @@ impl Pool {
 }
 
 /// Three threads race for one slot. [Taken without another look after a failed swap.]
+// CLAIM: Bulkhead
 #[test]
 fn never_more_calls_than_slots() {
     check(limited_model);
@@ -205,6 +206,7 @@ fn change_of_the_limit_loses_no_call() {
 /// A slot is freed for a queued call while a newcomer comes for it: the queued call has it.
 ///
 /// [A slot freed in one swap, and granted in another.]
+// CLAIM: Bulkhead
 #[test]
 fn newcomers_never_overtake_queued_calls() {
     check_preemptions(3, || {
@@ -225,6 +227,7 @@ fn newcomers_never_overtake_queued_calls() {
 /// Of two queued calls the first one gets the slot that is freed, while a third call joins.
 ///
 /// [The last one first.]
+// CLAIM: Bulkhead
 #[test]
 fn queued_calls_are_served_in_order() {
     check_preemptions(3, || {

@@ -46,6 +46,7 @@ fn concurrent_first_sights_create_one_slot_model() {
 /// Two threads spend of one key that is there, and of one that neither has seen.
 ///
 /// [A `store` in the place of the swap.]
+// CLAIM: KeyedLimiter
 #[test]
 fn window_of_a_key_never_exceeds_its_limit() {
     check_preemptions(2, window_of_a_key_never_exceeds_its_limit_model);
@@ -81,6 +82,7 @@ fn window_of_a_key_never_exceeds_its_limit_model() {
 /// A key spends while a newcomer takes its slot over: what both take is what the slot holds.
 ///
 /// [The newcomer owes nothing but its own cost.]
+// CLAIM: KeyedLimiter
 #[test]
 fn eviction_keeps_the_debt() {
     check_preemptions(2, eviction_keeps_the_debt_model);

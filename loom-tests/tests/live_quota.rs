@@ -24,6 +24,7 @@ fn limiter(quota: Quota) -> (Limiter, Time) {
 ///
 /// [`publish` without its Release fence, or `is_current` without its Acquire fence; the epoch stored or loaded
 /// Relaxed.]
+// CLAIM: a new quota
 #[test]
 fn record_is_read_whole() {
     check_preemptions(2, record_is_read_whole_model);
@@ -82,6 +83,7 @@ fn slow_check_leaves_no_word_ahead_of_a_slower_line() {
 /// The time before the change has brought its tokens.
 ///
 /// [Only one bend.]
+// CLAIM: a new quota
 #[test]
 fn slowdown_leaves_no_word_ahead_of_the_line() {
     check_preemptions(3, || {

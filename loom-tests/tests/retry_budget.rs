@@ -31,6 +31,7 @@ fn withdrawn_once_model() {
     assert_eq!(raced + left, 2, "two deposits, two withdrawals");
 }
 
+// CLAIM: RetryBudget
 #[test]
 fn a_deposit_is_withdrawn_once() {
     check(withdrawn_once_model);
@@ -73,6 +74,7 @@ fn no_deposit_is_lost_unless_flawed() {
 }
 
 /// Two retries race for a reserve of one.
+// CLAIM: RetryBudget
 #[test]
 fn reserve_is_withdrawn_once() {
     check_preemptions(3, || {

@@ -19,6 +19,7 @@ use std::time::Duration;
 /// has the same one.
 ///
 /// [`cancel` without comparing the word; a `store` in place of the swap.]
+// CLAIM: its waiters
 #[test]
 fn cancelled_waiter_keeps_others_in_place() {
     check_preemptions(3, || cancelled_waiter_keeps_others_in_place_model(true));

@@ -1,7 +1,7 @@
 //! The exact guarantees, and their limits.
 //!
 //! Each row holds for every interleaving of threads, unless it says otherwise. Models of all interleavings, property
-//! tests against exact arithmetic and simulations check them; `CONTRIBUTING.md` names the tests.
+//! tests against exact arithmetic and simulations check them; `docs/claims.md` names the tests.
 //!
 //! | part | guaranteed |
 //! |---|---|

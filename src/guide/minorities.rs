@@ -4,8 +4,8 @@
 //! breaker per host, a retry budget, a full table of keys. This page says for each what a few callers that are greedy, broken
 //! or hostile were seen to do to the others, and what helps.
 //!
-//! The figures are of simulations and of real servers. `tests/stack/minorities.rs`, `sim/tests/crowd.rs`, `sim/tests/minorities.rs` and
-//! `cargo run --release --example minorities` show them again.
+//! The figures are of simulations and of real servers. `tests/stack/minorities.rs`, `sim/tests/sim/crowd.rs`, `sim/tests/sim/minorities.rs` and
+//! `cargo run --release -p damper-examples --example minorities` show them again.
 //!
 //! # Limits on calls in flight
 //!
@@ -36,7 +36,7 @@
 //! serves the polite callers ([`LimitBounds`](crate::concurrency::LimitBounds)). A 429, another 4xx and a deadline that was too
 //! short are no signs of overload, so they take nothing from others.
 //!
-//! Over real sockets and through the real layers (`cargo run --release --example minorities`), as shares of the polite work:
+//! Over real sockets and through the real layers (`cargo run --release -p damper-examples --example minorities`), as shares of the polite work:
 //!
 //! | a minority does | served by `AdaptiveLimit` | by a fixed limit |
 //! |---|---|---|

@@ -1,11 +1,15 @@
 //! A limiter and a breaker in a WebAssembly module: a plugin of an edge proxy, or a part of a page.
 //!
 //! WebAssembly has no clock of its own. The host lends one, as it lends everything else.
+//!
+//! The two places with `unsafe` name functions to and from the host, which Rust cannot check. No memory is shared.
 #![no_std]
 
 use core::time::Duration;
-use damper_core::{BreakerConfig, CallError, CircuitBreaker, Clock, Quota, RateLimiter, TokenBucket};
+use damper::{BreakerConfig, CallError, CircuitBreaker, Clock, Quota, RateLimiter, TokenBucket};
 
+// SAFETY: the host provides these functions with these types, or the module does not start: WebAssembly compares them. They take
+// no pointers, so any call is safe.
 #[link(wasm_import_module = "host")]
 unsafe extern "C" {
     /// `performance.now()` of the host: milliseconds that never step back, with fractions.
@@ -44,6 +48,7 @@ const UPSTREAM_CONFIG: BreakerConfig =
 /// Makes one call, and returns the status for the client.
 ///
 /// 429 if there are too many calls, and 503 while the upstream server is left alone.
+// SAFETY: the module has no other function of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn call() -> u32 {
     if CALLS.check().is_err() {

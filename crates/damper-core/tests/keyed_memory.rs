@@ -22,6 +22,7 @@ fn resident() -> i64 {
 /// A million keys take no more slots than there are, and no memory.
 ///
 /// A byte kept for each key would be 244 pages, or 48 if only one key in five was kept.
+// CLAIM: KeyedLimiter
 #[test]
 fn flood_of_keys_takes_no_memory() {
     let policies = [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted];

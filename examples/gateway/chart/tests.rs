@@ -1,14 +1,14 @@
 #[path = "../../tests/svg/mod.rs"]
 mod svg;
 
-use super::{FATES, STATES, draw, fill, outline, stretches, write};
+use super::{FATES, STATES, draw, fill, outline, stretches, ticks, write};
 use crate::envelope::FloodMeter;
 use crate::options::Options;
 use crate::plan::{Phase, Plan, Shot};
 use crate::run::{Epoch, Evidence};
 use crate::tally::{Outcome, Tally};
-use clap::Parser;
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::Duration;
 
 #[test]
@@ -25,13 +25,13 @@ fn a_bin_is_a_step_on_top_of_what_is_below() {
 #[test]
 fn every_fate_and_state_has_a_colour_of_its_own() {
     let colours = FATES.map(|(_, color, _)| color).into_iter().chain(STATES.map(fill));
-    let colours: HashSet<_> = colours.map(|color| (color.0, color.1, color.2)).collect();
+    let colours: HashSet<_> = colours.collect();
     assert_eq!(colours.len(), FATES.len() + STATES.len());
 }
 
 /// A run of these options in which every request ended in turn.
 fn picture(arguments: &[&str]) -> String {
-    let options = Options::parse_from(std::iter::once("gateway").chain(arguments.iter().copied()));
+    let options = Options::of(arguments).expect("are right");
     let plan = Plan::new(&options);
     let tally = Tally::new(&plan).expect("the bounds are in order");
     for (phase, outcome) in Phase::ALL.into_iter().zip([
@@ -53,7 +53,7 @@ fn picture(arguments: &[&str]) -> String {
         transitions: Vec::new(),
         hits: Vec::new(),
     };
-    draw(&options, &plan, &evidence).expect("a string takes everything")
+    draw(&options, &plan, &evidence)
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn flooding_client_and_others_are_drawn_apart() {
     }
     // One bar each, besides the key of the legend.
     for (name, color, _) in FATES {
-        let color = format!("fill=\"#{:02X}{:02X}{:02X}\"", color.0, color.1, color.2);
+        let color = format!("fill=\"{color}\"");
         assert_eq!(picture.matches(&color).count(), 2, "{name}");
     }
 }
@@ -81,13 +81,24 @@ fn labels_neither_overlap_nor_leave_the_picture() {
 }
 
 #[test]
-fn picture_goes_below_the_directory_or_into_its_target() {
+fn axis_has_round_numbers() {
+    assert_eq!(ticks(12.0, 13).collect::<Vec<_>>(), (0..=12).map(f64::from).collect::<Vec<_>>());
+    assert_eq!(ticks(21.6, 5).collect::<Vec<_>>(), [0.0, 5.0, 10.0, 15.0, 20.0]);
+    assert_eq!(ticks(4.5, 13).collect::<Vec<_>>(), [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5]);
+    assert_eq!(
+        ticks(3_600.0, 13).collect::<Vec<_>>(),
+        [0.0, 500.0, 1_000.0, 1_500.0, 2_000.0, 2_500.0, 3_000.0, 3_500.0]
+    );
+}
+
+#[test]
+fn picture_goes_into_the_folder_target() {
     let directory = std::env::temp_dir().join(format!("damper-gateway-{}", std::process::id()));
     std::fs::create_dir(&directory).expect("is new");
-    assert_eq!(write(&directory, "<svg/>"), Ok(directory.join("gateway.svg")));
-    std::fs::create_dir(directory.join("target")).expect("is new");
-    assert_eq!(write(&directory, "<svg/>"), Ok(directory.join("target").join("gateway.svg")));
+    for _ in ["without the folder", "with it"] {
+        assert_eq!(write(&directory, "<svg/>"), Ok(directory.join("target").join("gateway.svg")));
+    }
     std::fs::remove_dir_all(&directory).expect("is ours");
-    let error = write(&directory, "<svg/>").expect_err("is gone");
+    let error = write(Path::new("/dev/null"), "<svg/>").expect_err("is no folder");
     assert!(error.starts_with("cannot write the chart to "), "{error}");
 }

@@ -21,6 +21,7 @@ use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
 use core::fmt;
 use core::time::Duration;
 
+/// A recent change of a breaker's state.
 const AT: Field = Field::lowest(42);
 const GENERATION: Field = AT.then(Generation::BITS);
 const FROM: Field = GENERATION.then(3);

@@ -32,6 +32,7 @@ use crate::sync::{Field, Ordering, Versioned64, const_unless_loom};
 use crate::time::{Micros, MicrosReading, random};
 use core::time::Duration;
 
+/// The window of a breaker's settings and its rates.
 const FAILURE_RATE: Field = Field::lowest(7);
 const SLOW_RATE: Field = FAILURE_RATE.then(7);
 const CALLS: Field = SLOW_RATE.then(13);
@@ -40,6 +41,7 @@ const MINIMUM: Field = KIND.then(22);
 const WINDOW: Field = MINIMUM.then(Generation::BITS);
 const _: () = assert!(WINDOW.end() == u64::BITS, "fields must tile the word");
 
+/// The numbers of a breaker's settings.
 const FAILURES: Field = Field::lowest(32);
 const FACTOR: Field = FAILURES.then(14);
 const JITTER: Field = FACTOR.then(7);
@@ -48,11 +50,13 @@ const ABANDONED: Field = PROBE_RATE.then(1);
 const SPARE: Field = ABANDONED.then(3);
 const _: () = assert!(SPARE.end() == u64::BITS, "fields must tile the word");
 
+/// The half-open state of a breaker's settings.
 const PROBES: Field = Field::lowest(10);
 const SUCCESSES: Field = PROBES.then(10);
 const COOLDOWN: Field = SUCCESSES.then(44);
 const _: () = assert!(COOLDOWN.end() == u64::BITS, "fields must tile the word");
 
+/// The slow calls of a breaker's settings and the base of its buckets.
 const SLOW_AFTER: Field = Field::lowest(44);
 const BASE: Field = SLOW_AFTER.then(20);
 const _: () = assert!(BASE.end() == u64::BITS, "fields must tile the word");

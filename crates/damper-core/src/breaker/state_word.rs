@@ -61,11 +61,13 @@ pub(crate) struct Layout {
 
 impl Layout {
     const OF_64: Self = {
+        // A breaker of 64 bits.
         let payload = Field::lowest(44);
         let reopens = payload.then(4);
         let generation = reopens.then(13);
         let state = generation.then(3);
         assert!(state.end() == u64::BITS, "fields must tile the word");
+        // The PAYLOAD of 64 bits in the half-open state.
         let probes = Field::lowest(10);
         let successes = probes.then(10);
         let failed = successes.then(10);
@@ -85,11 +87,13 @@ impl Layout {
     };
 
     const OF_32: Self = {
+        // A breaker of 32 bits.
         let payload = Field::lowest(21);
         let reopens = payload.then(3);
         let generation = reopens.then(5);
         let state = generation.then(3);
         assert!(state.end() == u32::BITS, "fields must tile the word");
+        // The PAYLOAD of 32 bits in the half-open state.
         let probes = Field::lowest(5);
         let successes = probes.then(5);
         let deadline = successes.then(11);

@@ -20,6 +20,7 @@
 
 use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
 
+/// The slots of a bulkhead or an admission.
 const QUEUED: Field = Field::lowest(16);
 const IN_FLIGHT: Field = QUEUED.then(24);
 const LIMIT: Field = IN_FLIGHT.then(24);

@@ -4,7 +4,7 @@ use super::{Deadline, DeadlineExceeded};
 use crate::sync::{AtomicU64, Field, IS_MODEL, Ordering, SpinWait, const_unless_loom};
 use crate::time::{Clock, DefaultClock};
 
-/// The counts of a window. Windows of even and odd numbers have separate words.
+/// The counts of a window of a skew guard. Windows of even and odd numbers have separate words.
 ///
 /// So the present window and the previous one are both available:
 ///

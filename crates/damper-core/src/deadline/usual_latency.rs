@@ -4,7 +4,7 @@ use crate::sync::{AtomicU64, Field, IS_MODEL, Ordering, const_unless_loom};
 use crate::time::{Clock, DefaultClock};
 use core::time::Duration;
 
-/// The outcomes of the present window, in one word:
+/// The outcomes of the present window of a usual latency, in one word:
 ///
 /// ```text
 ///  63    48 47       24 23      0
@@ -21,7 +21,7 @@ const SUCCESSES: Field = FAILURES.then(24);
 const WINDOW: Field = SUCCESSES.then(16);
 const _: () = assert!(WINDOW.end() == u64::BITS, "fields must tile the word");
 
-/// The running estimate, in one word: `| ESTIMATE 58 | SAMPLES 6 |`.
+/// The running estimate of a usual latency, in one word: `| ESTIMATE 58 | SAMPLES 6 |`.
 ///
 /// The estimate is in 1,024ths of a microsecond, so that even a short one can fall by a 320th.
 const SAMPLES: Field = Field::lowest(6);

@@ -26,14 +26,17 @@
 use super::DecisionAnswer;
 use crate::sync::{AtomicU64, Field, Ordering};
 
+/// The time of a logged decision.
 const TIME_LAP: Field = Field::lowest(16);
 const UNITS: Field = TIME_LAP.then(48);
 const _: () = assert!(UNITS.end() == u64::BITS, "fields must tile the word");
 
+/// The key of a logged decision.
 const KEY_LAP: Field = Field::lowest(16);
 const HASH: Field = KEY_LAP.then(48);
 const _: () = assert!(HASH.end() == u64::BITS, "fields must tile the word");
 
+/// The cost and the answer of a logged decision.
 const REFUSED: Field = Field::lowest(1);
 const COST_LAP: Field = REFUSED.then(31);
 const COST: Field = COST_LAP.then(32);

@@ -21,6 +21,7 @@ mod tests;
 use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
 
+/// An expiring lease.
 const TOKENS: Field = Field::lowest(24);
 const END: Field = TOKENS.then(40);
 const _: () = assert!(END.end() == u64::BITS, "fields must tile the word");

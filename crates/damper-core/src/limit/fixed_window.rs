@@ -28,6 +28,7 @@ pub(super) struct FixedWindowFields {
 
 impl FixedWindowFields {
     const fn of_bits(bits: u32) -> Self {
+        // A fixed window. The bits of its number depend on whether a limiter or the keyed table has the word.
         let count = Field::lowest(32);
         Self { count, number: count.then(bits - 32) }
     }

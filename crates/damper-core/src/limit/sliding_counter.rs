@@ -89,8 +89,9 @@ pub(super) struct SlidingCounterFields {
 }
 
 impl SlidingCounterFields {
-    /// Of so many bits in all.
+    /// Creates the fields of a word of `bits`.
     const fn new(bits: u32, count_bits: u32) -> Self {
+        // Two windows and their number. Their bits depend on the limit.
         let current = Field::lowest(count_bits);
         let previous = current.then(count_bits);
         Self { current, previous, number: previous.then(bits - 2 * count_bits) }

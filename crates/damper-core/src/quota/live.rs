@@ -34,6 +34,7 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Field, Ordering, Versioned
 use crate::time::{Clock, Scale};
 use core::fmt;
 
+/// The sizes of a quota.
 const BURST: Field = Field::lowest(32);
 const LIMIT: Field = BURST.then(32);
 const _: () = assert!(LIMIT.end() == u64::BITS, "fields must tile the word");

@@ -10,6 +10,7 @@
 use crate::sync::Field;
 use crate::time::Frequency;
 
+/// The shape of a quota's line.
 const SHIFT: Field = Field::lowest(6);
 const PACE_SHIFT: Field = SHIFT.then(7);
 const UNLIMITED: Field = PACE_SHIFT.then(1);

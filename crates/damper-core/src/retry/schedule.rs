@@ -7,6 +7,8 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
+/// The schedule of a retry policy.
+///
 /// ```text
 ///  63    56 55     28 27      0
 /// | ATTEMPTS |   BASE | LONGEST |

@@ -30,6 +30,7 @@ const BUCKETS_AS_AGE: i64 = BUCKETS as i64;
 /// The buckets of the last 5 s: the present one is not over, so 3.75 to 5 s.
 const RECENT: u64 = 4;
 
+/// The counts of a throttle's bucket.
 const ACCEPTED: Field = Field::lowest(17);
 const REJECTED: Field = ACCEPTED.then(17);
 const REFUSED: Field = REJECTED.then(17);

@@ -53,6 +53,7 @@ impl Rule {
 /// The time in which the share that is sent doubles, in microseconds.
 const DOUBLING: u64 = 1_000_000;
 
+/// The phase of a throttle.
 const SINCE: Field = Field::lowest(48);
 const SENT: Field = SINCE.then(14);
 const KIND: Field = SENT.then(2);

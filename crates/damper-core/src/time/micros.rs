@@ -4,6 +4,8 @@ use super::{Clock, Scale};
 use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
 use core::time::Duration;
 
+/// The conversion of a clock's ticks to microseconds.
+///
 /// ```text
 ///  63  8 7     7 6     0
 /// | MULT | READY | SHIFT |

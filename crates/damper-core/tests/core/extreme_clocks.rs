@@ -263,6 +263,7 @@ fn use_limiter_32<const HERTZ: u64, const SKEW: u64>(quota: Quota, start: u64, t
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
 
+    // CLAIM: all
     #[test]
     fn breakers_work_on_any_clock(
         config in breaker_configs(),
@@ -314,6 +315,7 @@ proptest! {
         use_breaker_32::<{ u64::MAX }, { u64::MAX }>(config, start, &ticks);
     }
 
+    // CLAIM: all
     #[test]
     fn limiters_work_on_any_clock(
         (limit, burst) in (any::<u32>(), any::<u32>()),

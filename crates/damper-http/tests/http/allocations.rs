@@ -54,6 +54,7 @@ fn counting_allocator_sees_allocations() {
     );
 }
 
+// CLAIM: all
 #[test]
 fn allowed_request_allocates_nothing() {
     static LIMIT: RateLimiter = RateLimiter::new(Quota::per_second(1_000));

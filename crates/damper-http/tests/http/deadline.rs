@@ -341,6 +341,7 @@ async fn sent_timeout(
     result.map(|_| sent.unwrap())
 }
 
+// CLAIM: Deadline
 #[tokio::test]
 async fn client_sends_the_smallest_remaining_time() {
     let of = |millis| Deadline::after(Duration::from_millis(millis));

@@ -19,6 +19,7 @@ use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom, fence
 /// The bits of outcomes.
 pub(super) const CAPACITY: u32 = 48;
 
+/// A window of at most 48 calls.
 const OUTCOMES: Field = Field::lowest(CAPACITY + 1);
 const SPARE: Field = OUTCOMES.then(2);
 const GENERATION: Field = SPARE.then(Generation::BITS);

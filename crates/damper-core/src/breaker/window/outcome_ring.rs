@@ -30,6 +30,7 @@ use super::{Outcome, OutcomeCounts};
 use crate::breaker::state_word::Generation;
 use crate::sync::{AtomicU64, Field, LazyWords, Ordering, SpinWait, const_unless_loom, fence};
 
+/// The head of a window of at most 4,096 calls.
 const LAST: Field = Field::lowest(2);
 const INDEX: Field = LAST.then(12);
 const LAP: Field = INDEX.then(10);
@@ -39,6 +40,7 @@ const FAILED: Field = SLOW.then(13);
 const GENERATION: Field = FAILED.then(Generation::BITS);
 const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word");
 
+/// A word of the ring of such a window.
 const OUTCOMES: Field = Field::lowest(32);
 const WRITTEN: Field = OUTCOMES.then(6);
 const WORD_LAP: Field = WRITTEN.then(10);

@@ -34,11 +34,12 @@ use core::ops::BitOr;
 /// The most buckets of a window.
 const MOST: u32 = TimeBuckets::MOST;
 
+/// The line of a window of seconds.
 const SHIFT: Field = Field::lowest(u64::BITS - Generation::BITS);
 const GENERATION: Field = SHIFT.then(Generation::BITS);
 const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word");
 
-/// The counts of a bucket, in two layouts.
+/// A bucket of a window of seconds. The bits of its counts depend on whether slow calls count.
 const COUNTS: Field = Field::lowest(45);
 const EPOCH: Field = COUNTS.then(19);
 const _: () = assert!(EPOCH.end() == u64::BITS, "fields must tile the word");

@@ -35,12 +35,14 @@ use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Claim, Field, Guarded, Order
 use crate::time::Clock;
 use core::time::Duration;
 
+/// The header of an adaptive limit's window.
 const PARITY: Field = Field::lowest(1);
 const PEAK: Field = PARITY.then(20);
 const END: Field = PEAK.then(43);
 const _: () = assert!(END.end() == u64::BITS, "fields must tile the word");
 const _: () = assert!(super::LimitBounds::HIGHEST as u64 <= PEAK.max(), "a peak is at least a limit that was reached");
 
+/// A bank of an adaptive limit's samples.
 const LOG2_SUM: Field = Field::lowest(LOG2_BITS + 24);
 const CALLS: Field = LOG2_SUM.then(24);
 const _: () = assert!(CALLS.end() == u64::BITS, "fields must tile the word");

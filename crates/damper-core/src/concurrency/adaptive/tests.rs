@@ -347,6 +347,7 @@ fn stays_in(bounds: LimitBounds, mut rule: impl LimitRule, measurements: u32) {
     assert!(below <= measurements, "{below} windows below the bounds");
 }
 
+// CLAIM: AdaptiveLimit
 #[test]
 fn limits_stay_in_their_bounds_but_for_measurements() {
     let bounds = LimitBounds::new(3, 50).unwrap();

@@ -11,6 +11,7 @@
 
 use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
 
+/// The median of an admission's calls.
 const SAMPLES: Field = Field::lowest(5);
 const TICKS: Field = SAMPLES.then(59);
 const _: () = assert!(TICKS.end() == u64::BITS, "fields must tile the word");

@@ -55,6 +55,7 @@ const LINES_IN_GROUP: usize = 4;
 /// The most words in which keys of a line can spend.
 pub(super) const MOST_WAYS: usize = LINE - 1;
 
+/// A word of keys without a slot in the keyed table.
 const LOW: Field = Field::lowest(4);
 const TIER: Field = LOW.then(4);
 const LEVEL: Field = TIER.then(LEVEL_BITS);
@@ -73,6 +74,7 @@ pub(super) const SEVERAL: u64 = 0;
 /// The largest tag.
 const MOST_TAG: u64 = (1 << (HIGH_BITS + LOW.bits())) - 1;
 
+/// A fixed word of the keyed table, below its LEVEL.
 const FIXED_TAG: Field = Field::lowest(8);
 
 /// The lines, the fixed words and their locks.

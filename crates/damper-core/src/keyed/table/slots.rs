@@ -52,6 +52,7 @@ pub(in crate::keyed) const SLOTS_PER_KEY: usize = 2;
 /// The sets of a chunk: 64 slots.
 const SETS_IN_CHUNK: usize = 16;
 
+/// A slot of the keyed table.
 const TIER: Field = Field::lowest(4);
 const VERSION: Field = TIER.then(4);
 const LEVEL: Field = VERSION.then(LEVEL_BITS);

@@ -6,6 +6,8 @@ use crate::quota::SetQuotaError;
 use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, Micros};
 
+/// The deposits of a retry budget.
+///
 /// ```text
 ///  63   50 49      25 24       0
 /// | SLICE | PREVIOUS | CURRENT |
@@ -26,6 +28,8 @@ const _: () = assert!(SLICE.end() == u64::BITS, "fields must tile the word");
 /// No ratio is finer, so a change of the ratio leaves the deposits as they are.
 const RETRY: u64 = 1_000;
 
+/// The settings of a retry budget.
+///
 /// ```text
 ///  63     40 39        0
 /// | DEPOSIT | HALF_TTL |

@@ -6,7 +6,7 @@ use crate::throttle::pacing::length::Length;
 use crate::throttle::pacing::{Hints, Moment, Strategy};
 use core::time::Duration;
 
-/// The fields of the `learned` word.
+/// The word `learned` of a cubic rate.
 ///
 /// ```text
 ///  63   48 47     32 31    18 17   10 9    0

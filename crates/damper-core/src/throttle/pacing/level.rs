@@ -10,6 +10,8 @@ use crate::time::random;
 use core::ops::Range;
 use core::time::Duration;
 
+/// The state of the pacing strategy Level.
+///
 /// ```text
 ///  63  61 60     40 39   26 25     20 19    14 13      0
 /// | KIND | LONGEST | BEGAN | REQUESTS | REFUSED | REMAINS |

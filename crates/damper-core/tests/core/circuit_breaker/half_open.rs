@@ -16,6 +16,7 @@ fn all<'a, 'b>(breaker: &'b CircuitBreaker<&'a ManualClock>) -> Vec<Probe<'a, 'b
     std::iter::from_fn(|| breaker.try_acquire().ok()).take(2_000).collect()
 }
 
+// CLAIM: CircuitBreaker
 #[test]
 fn probes_in_flight_are_limited() {
     let clock = ManualClock::new();
@@ -279,6 +280,7 @@ fn only_abandoned_probes_fail() {
 /// Calls that were permitted before the trip end while the breaker is half-open.
 ///
 /// They neither open nor close it, nor release a slot.
+// CLAIM: CircuitBreaker
 #[test]
 fn late_result_is_discarded() {
     let clock = ManualClock::new();

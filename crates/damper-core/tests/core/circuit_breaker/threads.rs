@@ -157,6 +157,7 @@ fn is_legal_chain(changes: &[StateChange]) {
     }
 }
 
+// CLAIM: CircuitBreaker
 #[test]
 fn probes_are_limited_and_changes_form_a_chain() {
     for (number, window) in (0..).zip(windows()) {

@@ -273,6 +273,7 @@ fn bounds_out_of_their_range_are_refused() {
 }
 
 /// Under every rule the limit stays within the new bounds from then on.
+// CLAIM: AdaptiveLimit
 #[test]
 fn changed_bounds_hold_at_once_and_later() {
     fn holds<R: BoundedRule>(rule: R) {

@@ -290,6 +290,7 @@ fn longest_queue_has_65535_places() {
     assert_eq!(bulkhead.in_flight(), 0);
 }
 
+// CLAIM: Bulkhead
 #[test]
 fn blocked_threads_are_served_and_never_exceed_the_limit() {
     const THREADS: u32 = 8;

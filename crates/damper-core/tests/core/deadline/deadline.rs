@@ -36,6 +36,7 @@ fn never_passes_never() {
     assert_eq!(never.utilization().to_bits(), 0.0f64.to_bits());
 }
 
+// CLAIM: Deadline
 #[test]
 fn child_leaves_the_margin_to_its_parent() {
     let clock = ManualClock::new();
@@ -77,6 +78,7 @@ fn stopped_clock_reaches_no_deadline() {
 
 proptest! {
     /// At every frequency and from any start, also where the clock wraps or steps back.
+    // CLAIM: Deadline
     #[test]
     fn agrees_with_rationals(
         start: u64,

@@ -685,6 +685,7 @@ fn clock_step_within_its_bound_keeps_the_debt() {
 /// Threads check and flood while the quota changes, and no key exceeds its envelope.
 ///
 /// With eviction that holds for all slots together: a key that returns through its other set has a fresh burst.
+// CLAIM: KeyedLimiter
 #[test]
 fn each_key_stays_in_its_envelope_under_threads_and_floods() {
     for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
@@ -1087,6 +1088,7 @@ fn busy_key_keeps_its_rate_under_a_flood() {
 /// Each key's net tokens, from its slot and the shared bucket, stay within its envelope.
 ///
 /// Threads check, refund, roll back, add tiers of one quota and move keys between them, with more keys than slots.
+// CLAIM: KeyedLimiter
 #[test]
 fn each_key_stays_in_its_envelope_with_refunds_and_roll_backs() {
     const KEYS: usize = 40;

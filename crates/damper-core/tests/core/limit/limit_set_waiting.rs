@@ -266,6 +266,7 @@ impl Comparison {
 proptest! {
     #![proptest_config(cases(400))]
 
+    // CLAIM: its waiters
     #[test]
     fn waiters_are_served_in_order_within_the_envelope(models in [bucket(), bucket()], slots in 0..4u32, acts in prop::collection::vec(act(), 1..60)) {
         let mut comparison = Comparison::new(models, slots);
@@ -316,6 +317,7 @@ fn settlement_wakes_the_first_waiter_only() {
     assert!(second.woken.take() && second.is_served());
 }
 
+// CLAIM: its waiters
 #[test]
 fn cancelled_waiter_keeps_others_in_place() {
     let clock = ManualClock::new();

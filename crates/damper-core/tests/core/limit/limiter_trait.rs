@@ -108,6 +108,7 @@ proptest! {
     /// A call takes all of its `n` tokens or none, consistent with the usage before and after.
     ///
     /// It never exceeds the envelope, and succeeds after the wait in the refusal.
+    // CLAIM: RateLimiter
     #[test]
     fn limiters_take_all_or_nothing_within_their_envelope(limit in 1..20_u32, history in histories()) {
         let clock = Millis::at(5_000);

@@ -300,6 +300,7 @@ fn changes() -> impl Strategy<Value = Vec<(Step, Option<usize>, u32)>> {
 /// At 10 ticks a second: seven tenths of a token are there when the quota becomes 3 a second.
 ///
 /// The rest is due a tick later. The new line starts a whole number of its ticks before the change, so it comes two ticks later.
+// CLAIM: a new quota
 #[test]
 fn token_after_a_change_is_late_by_less_than_two_ticks() {
     let clock = ManualClock::with_frequency(10);
@@ -320,6 +321,7 @@ proptest! {
     ///
     /// It is early by at most the tokens of a tick, under the quota in force or the one that the limiter was built
     /// with. Waits are exact.
+    // CLAIM: a new quota
     #[test]
     fn tokens_stay_on_time_across_quota_changes(quotas in proptest::array::uniform4(rates()), steps in changes()) {
         let clock = ManualClock::new();
@@ -356,6 +358,7 @@ proptest! {
         }
     }
 
+    // CLAIM: RateLimiter
     #[test]
     fn bucket_matches_exact_arithmetic(quota in quotas(), frequency in frequencies(), start: u64, steps in steps()) {
         bucket::compare(quota, frequency, start, steps);

@@ -460,6 +460,7 @@ fn limiter_accepts_the_quota_that_it_was_built_up_to() {
 /// Threads check, charge, refund, reserve and cancel while the quota changes.
 ///
 /// The tokens taken stay within the larger quota, and nothing hangs or panics.
+// CLAIM: RateLimiter
 #[test]
 fn all_operations_together_stay_in_the_envelope() {
     let clock = ManualClock::new();

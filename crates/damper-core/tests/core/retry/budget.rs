@@ -103,6 +103,7 @@ impl History {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
+    // CLAIM: RetryBudget
     #[test]
     fn budget_stays_within_its_bound(ratio in ratios(), floor in 0..5u32, reserve in 1..20u32, events in events()) {
         let clock = ManualClock::new();
@@ -110,6 +111,7 @@ proptest! {
         History::run(&clock, &budget, &events).check(ratio, floor, reserve, TTL.as_millis() as u64)?;
     }
 
+    // CLAIM: RetryBudget
     #[test]
     fn bucket_stays_within_its_bound(ratio in ratios(), floor in 0..5u32, reserve in 1..20u32, events in events()) {
         let clock = ManualClock::new();

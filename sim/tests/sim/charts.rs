@@ -34,7 +34,7 @@ fn table_reads_as_text_and_as_markdown() {
 
 /// The row of each scenario under all rules, in `docs/charts/tables.md`.
 fn stored_rows() -> Vec<Vec<&'static str>> {
-    let tables = include_str!("../../docs/charts/tables.md");
+    let tables = include_str!("../../../docs/charts/tables.md");
     let (_, all_rules) = tables.split_once("## All rules").expect("the table of all rules is stored");
     let rows = all_rules.lines().skip(2).take_while(|line| line.starts_with('|'));
     rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect()).collect()

@@ -1,0 +1,11 @@
+//! The bounds that the simulations hold, in one binary, so that the simulations of several files run at the same time.
+
+mod admission;
+mod bars;
+mod charts;
+mod concurrency;
+mod crowd;
+mod minorities;
+mod refunds;
+mod replay;
+mod throttling;
