@@ -1,6 +1,6 @@
 //! The limiters as gates.
 
-use crate::limiter::{Begun, KeyedRedisLimiter, OfKey, RedisKey, RedisLimiter};
+use crate::limiter::{FirstLook, KeyedRedisLimiter, LimitHandle, RedisKey, RedisLimiter};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -32,10 +32,14 @@ impl fmt::Debug for RedisWait {
 }
 
 /// Answers at once where leased tokens or this process decide. Otherwise `limit` decides later.
-fn answer(begun: Option<Begun>, limit: impl FnOnce() -> Option<OfKey>, cost: u32) -> Answer<(), RedisWait, Denied> {
-    let open = match begun {
+fn answer(
+    first_look: Option<FirstLook>,
+    limit: impl FnOnce() -> Option<LimitHandle>,
+    cost: u32,
+) -> Answer<(), RedisWait, Denied> {
+    let open = match first_look {
         None => return Answer::Pass(()),
-        Some(Begun::Done(decided)) => return decided.map(drop).into(),
+        Some(FirstLook::Done(decided)) => return decided.map(drop).into(),
         Some(open) => open,
     };
     match limit() {
@@ -73,7 +77,7 @@ impl Gate for RedisLimiter {
 
 impl<Q: ?Sized> AskCost<Q> for RedisLimiter {
     fn ask_cost(&self, _: &Q, tokens: u32) -> AnswerOf<Self> {
-        answer(self.begin(tokens), || self.of_limit(), tokens)
+        answer(self.begin(tokens), || self.handle(), tokens)
     }
 }
 
@@ -99,7 +103,7 @@ impl<K: RedisKey + ?Sized> AskKey<K> for KeyedRedisLimiter {
 impl<K: RedisKey + ?Sized> AskKeyCost<K> for KeyedRedisLimiter {
     fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
         let limit = self.of(key);
-        let begun = limit.as_ref().map(|limit| limit.begin(tokens));
-        answer(begun, || limit, tokens)
+        let first_look = limit.as_ref().map(|limit| limit.begin(tokens));
+        answer(first_look, || limit, tokens)
     }
 }

@@ -161,6 +161,7 @@ pub mod internal;
 mod limiter;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod micros;
 mod script;
 mod server;
 pub(crate) mod subject;

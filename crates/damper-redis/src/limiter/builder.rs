@@ -1,6 +1,6 @@
 //! How a limiter is built.
 
-use super::settings::{self, Built, Kind};
+use super::settings::{self, LimiterKind, Parts};
 use super::{AfterLoss, KeyedRedisLimiter, RedisEvent, RedisLimiter, RedisLimiterError, WhenDown};
 use crate::server::Certificates;
 use core::fmt;
@@ -258,9 +258,9 @@ impl RedisLimiterBuilder {
     /// evicts keys, or refuses the connection or a script, or no server within the [`connect_timeout`](Self::connect_timeout).
     pub async fn build(self) -> Result<RedisLimiter, RedisLimiterError> {
         let timeout = self.connect_timeout;
-        let built = self.shared(Kind::OneLimit)?;
-        connect_built(&built, timeout).await?;
-        Ok(RedisLimiter::new(built))
+        let parts = self.shared(LimiterKind::OneLimit)?;
+        connect_parts(&parts, timeout).await?;
+        Ok(RedisLimiter::new(parts))
     }
 
     /// Builds a limiter of one limit without a server: the [policy](WhenDown) decides until there is a connection.
@@ -275,7 +275,7 @@ impl RedisLimiterBuilder {
     ///
     /// As [`build`](Self::build), but those that need a server.
     pub fn build_lazy(self) -> Result<RedisLimiter, RedisLimiterError> {
-        self.shared(Kind::OneLimit).map(RedisLimiter::new)
+        self.shared(LimiterKind::OneLimit).map(RedisLimiter::new)
     }
 
     /// Connects, and builds a limiter with a limit for each key.
@@ -285,9 +285,9 @@ impl RedisLimiterBuilder {
     /// As [`build`](Self::build), or a [`capacity`](Self::capacity) of 0.
     pub async fn build_keyed(self) -> Result<KeyedRedisLimiter, RedisLimiterError> {
         let (timeout, capacity) = (self.connect_timeout, self.capacity);
-        let built = self.shared(Kind::LimitPerKey)?;
-        connect_built(&built, timeout).await?;
-        KeyedRedisLimiter::new(built, capacity)
+        let parts = self.shared(LimiterKind::LimitPerKey)?;
+        connect_parts(&parts, timeout).await?;
+        KeyedRedisLimiter::new(parts, capacity)
     }
 
     /// Builds a limiter with a limit for each key without a server, as [`build_lazy`](Self::build_lazy) does.
@@ -300,7 +300,7 @@ impl RedisLimiterBuilder {
     /// As [`build_keyed`](Self::build_keyed), but those that need a server.
     pub fn build_keyed_lazy(self) -> Result<KeyedRedisLimiter, RedisLimiterError> {
         let capacity = self.capacity;
-        KeyedRedisLimiter::new(self.shared(Kind::LimitPerKey)?, capacity)
+        KeyedRedisLimiter::new(self.shared(LimiterKind::LimitPerKey)?, capacity)
     }
 
     /// Connects, and marks the server as one whose limits are full, as a first deployment does.
@@ -321,8 +321,8 @@ impl RedisLimiterBuilder {
 }
 
 /// Connects, and begins to count this process. An unlimited quota needs no server.
-async fn connect_built(built: &Built, timeout: Duration) -> Result<(), RedisLimiterError> {
-    let Built::Limited(shared) = built else { return Ok(()) };
+async fn connect_parts(parts: &Parts, timeout: Duration) -> Result<(), RedisLimiterError> {
+    let Parts::Limited(shared) = parts else { return Ok(()) };
     settings::connect(&shared.server, timeout).await?;
     settings::try_scripts(shared, timeout).await?;
     shared.heartbeat.ensure(shared);

@@ -1,12 +1,12 @@
 //! One limit across machines.
 
 use super::builder::{RedisLimiterBuilder, Topology};
-use super::retiring::retire;
-use super::settings::{Built, Kind};
-use super::shared::{Begun, Shared};
+use super::settings::{LimiterKind, Parts};
+use super::shared::{FirstLook, Shared};
 use super::subject_limit::SubjectLimit;
+use super::tender::retire;
 use super::{RedisCounts, RedisReservation, RedisStatus, Unavailable};
-use crate::limiter::micros::Micros;
+use crate::micros::MicrosClock;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -62,16 +62,16 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct RedisLimiter {
-    owned: Arc<Owned>,
+    state: Arc<State>,
 }
 
 /// The state that all clones share, which ends with the last of them.
-enum Owned {
+enum State {
     Limited { shared: Arc<Shared>, limit: Arc<SubjectLimit> },
     Unlimited { name: String, quotas: Vec<Quota> },
 }
 
-impl Drop for Owned {
+impl Drop for State {
     fn drop(&mut self) {
         if let Self::Limited { shared, limit } = self {
             retire(shared, vec![Arc::clone(limit)]);
@@ -92,31 +92,31 @@ impl RedisLimiter {
         RedisLimiterBuilder::new(urls.into_iter().map(Into::into).collect(), Topology::Cluster)
     }
 
-    pub(super) fn new(built: Built) -> Self {
-        let owned = match built {
-            Built::Limited(shared) => {
-                let keys = Kind::OneLimit.keys(&shared.tags, &shared.name);
+    pub(super) fn new(parts: Parts) -> Self {
+        let state = match parts {
+            Parts::Limited(shared) => {
+                let keys = LimiterKind::OneLimit.keys(&shared.tags, &shared.name);
                 let limit = Arc::new(SubjectLimit::new(&shared.plan, keys));
-                Owned::Limited { shared, limit }
+                State::Limited { shared, limit }
             }
-            Built::Unlimited { name, quotas } => Owned::Unlimited { name, quotas },
+            Parts::Unlimited { name, quotas } => State::Unlimited { name, quotas },
         };
-        Self { owned: Arc::new(owned) }
+        Self { state: Arc::new(state) }
     }
 
     /// Decides on `n` tokens if that needs no server; `None` where the quota is unlimited.
-    pub(crate) fn begin(&self, n: u32) -> Option<Begun> {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => Some(shared.begin(limit, n)),
-            Owned::Unlimited { .. } => None,
+    pub(crate) fn begin(&self, n: u32) -> Option<FirstLook> {
+        match &*self.state {
+            State::Limited { shared, limit } => Some(shared.begin(limit, n)),
+            State::Unlimited { .. } => None,
         }
     }
 
     /// The limit, without its name; `None` where the quota is unlimited.
-    pub(crate) fn of_limit(&self) -> Option<super::OfKey> {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => Some(super::OfKey::new(Arc::clone(shared), Arc::clone(limit))),
-            Owned::Unlimited { .. } => None,
+    pub(crate) fn handle(&self) -> Option<super::LimitHandle> {
+        match &*self.state {
+            State::Limited { shared, limit } => Some(super::LimitHandle::new(Arc::clone(shared), Arc::clone(limit))),
+            State::Unlimited { .. } => None,
         }
     }
 
@@ -145,7 +145,7 @@ impl RedisLimiter {
     /// A check that is dropped before it is ready may have taken its tokens.
     #[inline]
     pub fn check_n(&self, n: u32) -> impl Future<Output = Result<Allowed, Denied>> + Send + '_ {
-        Check { owned: &self.owned, n, later: None }
+        Check { state: &self.state, n, later: None }
     }
 
     /// Takes `n` tokens for a call whose cost is known later.
@@ -180,7 +180,7 @@ impl RedisLimiter {
     /// They go into the lease of this process, or to the server with the next command, within some 100 ms. A full limit has no room
     /// for more. A refund whose command is lost is lost too.
     pub fn refund(&self, n: u32) {
-        if let Owned::Limited { shared, limit } = &*self.owned {
+        if let State::Limited { shared, limit } = &*self.state {
             shared.refund(limit, n);
         }
     }
@@ -190,7 +190,7 @@ impl RedisLimiter {
     /// They come from the lease of this process, or the next command tells the server, within some 100 ms. A charge whose command is
     /// lost is sent again, so it may count twice. Debt goes no deeper than [`Quota::max_debt`].
     pub fn charge(&self, n: u32) {
-        if let Owned::Limited { shared, limit } = &*self.owned {
+        if let State::Limited { shared, limit } = &*self.state {
             shared.charge(limit, n);
         }
     }
@@ -203,9 +203,9 @@ impl RedisLimiter {
     ///
     /// [`Unavailable`] if the server does not answer in time.
     pub async fn usage(&self) -> Result<Usage, Unavailable> {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => shared.usage(limit).await,
-            Owned::Unlimited { .. } => {
+        match &*self.state {
+            State::Limited { shared, limit } => shared.usage(limit).await,
+            State::Unlimited { .. } => {
                 Ok(usage_elsewhere(Quota::UNLIMITED, u32::MAX, 0, Some(core::time::Duration::ZERO)))
             }
         }
@@ -219,59 +219,59 @@ impl RedisLimiter {
     ///
     /// [`Unavailable`] if the server does not answer in time; it may have done it all the same.
     pub async fn reset(&self) -> Result<(), Unavailable> {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => shared.reset(limit).await,
-            Owned::Unlimited { .. } => Ok(()),
+        match &*self.state {
+            State::Limited { shared, limit } => shared.reset(limit).await,
+            State::Unlimited { .. } => Ok(()),
         }
     }
 
     /// Returns the quotas, in their order. Unlimited ones are left out where there is another.
     pub fn quotas(&self) -> &[Quota] {
-        match &*self.owned {
-            Owned::Limited { shared, .. } => &shared.quotas,
-            Owned::Unlimited { quotas, .. } => quotas,
+        match &*self.state {
+            State::Limited { shared, .. } => &shared.quotas,
+            State::Unlimited { quotas, .. } => quotas,
         }
     }
 
     /// Returns the limit's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        match &*self.owned {
-            Owned::Limited { shared, .. } => &shared.name,
-            Owned::Unlimited { name, .. } => name,
+        match &*self.state {
+            State::Limited { shared, .. } => &shared.name,
+            State::Unlimited { name, .. } => name,
         }
     }
 
     /// Returns how the limiter is doing.
     #[must_use]
     pub fn status(&self) -> RedisStatus {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => shared.status(limit.subject.holding().tokens.into()),
-            Owned::Unlimited { .. } => RedisStatus::unlimited(),
+        match &*self.state {
+            State::Limited { shared, limit } => shared.status(limit.subject.holdings().tokens.into()),
+            State::Unlimited { .. } => RedisStatus::unlimited(),
         }
     }
 
     /// Returns what the limiter has done since it was built.
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => shared.counts(limit.uncounted()),
-            Owned::Unlimited { .. } => RedisCounts::default(),
+        match &*self.state {
+            State::Limited { shared, limit } => shared.counts(limit.uncounted()),
+            State::Unlimited { .. } => RedisCounts::default(),
         }
     }
 }
 
 /// A check that is not decided at once.
-type Later<'a> = Pin<Box<dyn Future<Output = Result<Allowed, Denied>> + Send + 'a>>;
+type SlowCheck<'a> = Pin<Box<dyn Future<Output = Result<Allowed, Denied>> + Send + 'a>>;
 
 /// A check, as a future that is written by hand.
 ///
 /// The state of an `async fn` costs as much as the rest of a check that is decided at once.
 struct Check<'a> {
-    owned: &'a Owned,
+    state: &'a State,
     n: u32,
     /// The rest of a check that is not decided at once.
-    later: Option<Later<'a>>,
+    later: Option<SlowCheck<'a>>,
 }
 
 impl Future for Check<'_> {
@@ -282,15 +282,15 @@ impl Future for Check<'_> {
         if self.later.is_some() {
             return self.poll_later(context);
         }
-        match self.owned {
-            Owned::Limited { shared, limit } => match shared.begin(limit, self.n) {
-                Begun::Done(answer) => Poll::Ready(answer),
-                Begun::Open(open) => {
+        match self.state {
+            State::Limited { shared, limit } => match shared.begin(limit, self.n) {
+                FirstLook::Done(answer) => Poll::Ready(answer),
+                FirstLook::Open(open) => {
                     self.later = Some(Box::pin(shared.decide(limit, self.n, open)));
                     self.poll_later(context)
                 }
             },
-            Owned::Unlimited { .. } => Poll::Ready(Ok(unlimited())),
+            State::Unlimited { .. } => Poll::Ready(Ok(unlimited())),
         }
     }
 }
@@ -307,7 +307,7 @@ impl Check<'_> {
 
 /// The answer of a quota without a limit.
 pub(super) fn unlimited() -> Allowed {
-    allowed_on(&Micros, u32::MAX, 0)
+    allowed_on(&MicrosClock, u32::MAX, 0)
 }
 
 impl fmt::Debug for RedisLimiter {

@@ -1,7 +1,7 @@
 //! Tokens that were taken for a cost that is known later.
 
 use super::RedisLimiter;
-use super::keyed_redis_limiter::OfKey;
+use super::keyed_redis_limiter::LimitHandle;
 use core::fmt;
 use damper_core::Allowed;
 
@@ -47,14 +47,14 @@ impl fmt::Debug for RedisReservation {
 /// Tokens of a key that were taken in advance, as in a [`RedisReservation`].
 #[must_use = "a reservation that is not settled counts as used"]
 pub struct KeyedRedisReservation {
-    of_key: Option<OfKey>,
+    handle: Option<LimitHandle>,
     taken: u32,
     allowed: Allowed,
 }
 
 impl KeyedRedisReservation {
-    pub(super) fn new(of_key: Option<OfKey>, taken: u32, allowed: Allowed) -> Self {
-        Self { of_key, taken, allowed }
+    pub(super) fn new(handle: Option<LimitHandle>, taken: u32, allowed: Allowed) -> Self {
+        Self { handle, taken, allowed }
     }
 
     /// Returns the answer to the check that took the tokens.
@@ -65,8 +65,8 @@ impl KeyedRedisReservation {
 
     /// Corrects the cost: gives back what was not used, or charges what was used beyond.
     pub fn settle(self, used: u32) {
-        if let Some(of_key) = self.of_key {
-            of_key.settle(self.taken, used);
+        if let Some(handle) = self.handle {
+            handle.settle(self.taken, used);
         }
     }
 }

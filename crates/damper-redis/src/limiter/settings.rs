@@ -4,7 +4,7 @@ use super::builder::{RedisLimiterBuilder, Topology};
 use super::counters::Counters;
 use super::shared::Shared;
 use super::{AfterLoss, Leasing, RedisLimiterError};
-use crate::script::{Command, Frame, Keys, Limit, NEVER, RateError, Seen, SlotTags, Take, Terms};
+use crate::script::{Command, Frame, Keys, Limit, NEVER, RateError, Sighting, SlotTags, Take, Terms};
 use crate::server::{ConnectError, Heartbeat, Server, ServerSettings, Target};
 use crate::subject::Plan;
 use core::error::Error;
@@ -22,19 +22,19 @@ const LONGEST_NAME: usize = 64;
 const MOST_QUOTAS: usize = 8;
 
 /// The parts of a limiter: none where all its quotas are unlimited.
-pub(super) enum Built {
+pub(super) enum Parts {
     Limited(Arc<Shared>),
     Unlimited { name: String, quotas: Vec<Quota> },
 }
 
 /// Where the processes of a limiter are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LimiterKind {
     OneLimit,
     LimitPerKey,
 }
 
-impl Kind {
+impl LimiterKind {
     /// The keys of the limit of this name: those of the limit itself, or of the empty key.
     ///
     /// No limiter with a limit for each key has an empty name, so limits of both kinds never meet.
@@ -48,7 +48,7 @@ impl Kind {
 
 impl RedisLimiterBuilder {
     /// Checks the settings, and builds what clones share. Nothing is connected.
-    pub(super) fn shared(self, kind: Kind) -> Result<Built, RedisLimiterError> {
+    pub(super) fn shared(self, kind: LimiterKind) -> Result<Parts, RedisLimiterError> {
         self.check()?;
         let hold = |quota: &Quota| match self.leasing {
             Leasing::WhenHot => quota.burst_size() / self.lease_share,
@@ -67,14 +67,14 @@ impl RedisLimiterBuilder {
         }
         let target = self.target()?;
         if terms.is_empty() {
-            return Ok(Built::Unlimited { name: self.name, quotas: self.quotas });
+            return Ok(Parts::Unlimited { name: self.name, quotas: self.quotas });
         }
         // The first reading of the clock calibrates it, which is not for a check to wait for.
         Monotonic::calibrate();
         let plan = Arc::new(Plan::new(terms, self.lease_length).with_deadline(self.deadline));
         let tags = tags_of(&target);
         let server = self.server(target, plan.lease_micros());
-        Ok(Built::Limited(Arc::new(Shared {
+        Ok(Parts::Limited(Arc::new(Shared {
             server,
             plan,
             quotas: limited,
@@ -229,7 +229,7 @@ pub(super) async fn connect(server: &Server, timeout: Duration) -> Result<(), Re
 /// Runs the scripts once, to learn of a missing permission, and the number of processes.
 pub(super) async fn try_scripts(shared: &Shared, timeout: Duration) -> Result<(), RedisLimiterError> {
     let nothing = Take { cost: 0, charge: 0, refund: 0 };
-    let limits = shared.plan.terms().iter().map(|&terms| (Limit { terms, seen: Seen::default() }, nothing));
+    let limits = shared.plan.terms().iter().map(|&terms| (Limit { terms, seen: Sighting::default() }, nothing));
     let look = Command::Take(limits.collect());
     shared.heartbeat.begin(shared, &look, timeout).await.map_err(|error| RedisLimiterError::Refused {
         server: shared.server.address().to_owned(),
@@ -239,7 +239,7 @@ pub(super) async fn try_scripts(shared: &Shared, timeout: Duration) -> Result<()
 
 #[cfg(test)]
 mod tests {
-    use super::{Built, Kind, micros_of};
+    use super::{LimiterKind, Parts, micros_of};
     use crate::limiter::{AfterLoss, RedisLimiter, RedisLimiterBuilder, RedisLimiterError};
     use crate::script::{NEVER, SlotTags};
     use core::time::Duration;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn error(builder: RedisLimiterBuilder) -> String {
-        match builder.shared(Kind::OneLimit) {
+        match builder.shared(LimiterKind::OneLimit) {
             Ok(_) => "built".to_owned(),
             Err(error) => error.to_string(),
         }
@@ -295,14 +295,17 @@ mod tests {
     #[test]
     fn quota_beyond_the_servers_arithmetic_is_named() {
         let slow = Quota::per(1, Duration::from_hours(20 * 366 * 24)).unwrap();
-        assert!(matches!(builder().also(slow).shared(Kind::OneLimit), Err(RedisLimiterError::Quota { index: 1, .. })));
+        assert!(matches!(
+            builder().also(slow).shared(LimiterKind::OneLimit),
+            Err(RedisLimiterError::Quota { index: 1, .. })
+        ));
     }
 
     #[test]
     fn unlimited_quotas_need_no_server() {
         let unlimited = RedisLimiter::connect("redis://127.0.0.1/").quota(Quota::UNLIMITED);
-        assert!(matches!(unlimited.shared(Kind::OneLimit), Ok(Built::Unlimited { .. })));
-        assert!(matches!(builder().also(Quota::UNLIMITED).shared(Kind::OneLimit), Ok(Built::Limited(_))));
+        assert!(matches!(unlimited.shared(LimiterKind::OneLimit), Ok(Parts::Unlimited { .. })));
+        assert!(matches!(builder().also(Quota::UNLIMITED).shared(LimiterKind::OneLimit), Ok(Parts::Limited(_))));
     }
 
     #[test]
@@ -315,8 +318,8 @@ mod tests {
     #[test]
     fn limits_of_both_kinds_never_meet() {
         let tags = SlotTags::new();
-        let one = Kind::OneLimit.keys(&tags, "orders");
-        let of_key = crate::script::Keys::new(&tags, "orders", b"orders");
-        assert_ne!(one.limit(0), of_key.limit(0));
+        let one = LimiterKind::OneLimit.keys(&tags, "orders");
+        let handle = crate::script::Keys::new(&tags, "orders", b"orders");
+        assert_ne!(one.limit(0), handle.limit(0));
     }
 }

@@ -4,12 +4,12 @@ use super::authority::{Authority, Change};
 use super::builder::Listener;
 use super::counters::Counters;
 use super::local_share::Outage;
-use super::micros::Micros;
-use super::subject_limit::{InFlight, Open, SubjectLimit};
-use super::{RedisCounts, RedisEvent, RedisStatus, Unavailable, WhenDown, tending};
+use super::subject_limit::{Delivery, OpenCheck, SubjectLimit};
+use super::{RedisCounts, RedisEvent, RedisStatus, Unavailable, WhenDown, tender};
+use crate::micros::MicrosClock;
 use crate::script::{Keys, Reply, SlotTags};
 use crate::server::{Heartbeat, Server};
-use crate::subject::{Answer, Left, Outcome, Plan};
+use crate::subject::{Answer, Outcome, Plan, Supply};
 use core::pin::pin;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -50,37 +50,41 @@ pub(crate) struct Shared {
 }
 
 /// The outcome of the first look at a check.
-pub(crate) enum Begun {
+pub(crate) enum FirstLook {
     /// It is decided.
     Done(Result<Allowed, Denied>),
     /// The server, or the policy, has to decide.
-    Open(Open),
+    Open(OpenCheck),
 }
 
 impl Shared {
     /// Decides on `n` tokens if that needs no server.
     #[inline]
-    pub(crate) fn begin(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Begun {
+    pub(crate) fn begin(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> FirstLook {
         match limit.subject.spend(n) {
-            Some((allowed, Left::Enough)) => Begun::Done(Ok(allowed)),
-            Some((allowed, Left::Low)) => {
+            Some((allowed, Supply::Enough)) => FirstLook::Done(Ok(allowed)),
+            Some((allowed, Supply::Low)) => {
                 self.ask_ahead(limit);
-                Begun::Done(Ok(allowed))
+                FirstLook::Done(Ok(allowed))
             }
             None => self.begin_without_lease(limit, n),
         }
     }
 
     #[cold]
-    fn begin_without_lease(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Begun {
+    fn begin_without_lease(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> FirstLook {
         match self.settle(limit, limit.subject.check_without_lease(n)) {
-            Ok(decided) => Begun::Done(decided),
-            Err(open) => Begun::Open(open),
+            Ok(decided) => FirstLook::Done(decided),
+            Err(open) => FirstLook::Open(open),
         }
     }
 
     /// Returns the decision, or what it still needs.
-    fn settle(self: &Arc<Self>, limit: &Arc<SubjectLimit>, answer: Answer) -> Result<Result<Allowed, Denied>, Open> {
+    fn settle(
+        self: &Arc<Self>,
+        limit: &Arc<SubjectLimit>,
+        answer: Answer,
+    ) -> Result<Result<Allowed, Denied>, OpenCheck> {
         match answer {
             Answer::Allowed(allowed) => Ok(Ok(allowed)),
             Answer::Low(allowed) => {
@@ -95,16 +99,16 @@ impl Shared {
                 self.counters.denied_locally.add(1);
                 Ok(Err(denied))
             }
-            Answer::Ask(outgoing) => Err(Open::Ask(InFlight::new(self, limit, outgoing))),
-            Answer::Join => Err(Open::Join),
-            Answer::Down => Err(Open::Down),
+            Answer::Ask(dispatch) => Err(OpenCheck::Ask(Delivery::new(self, limit, dispatch))),
+            Answer::Join => Err(OpenCheck::Join),
+            Answer::Down => Err(OpenCheck::Down),
         }
     }
 
     #[cold]
     fn ask_ahead(self: &Arc<Self>, limit: &Arc<SubjectLimit>) {
-        if let Some(outgoing) = limit.subject.ask_ahead() {
-            self.send_in_background(InFlight::new(self, limit, outgoing));
+        if let Some(dispatch) = limit.subject.ask_ahead() {
+            self.send_in_background(Delivery::new(self, limit, dispatch));
         }
     }
 
@@ -113,7 +117,7 @@ impl Shared {
         self: &Arc<Self>,
         limit: &Arc<SubjectLimit>,
         n: u32,
-        mut open: Open,
+        mut open: OpenCheck,
     ) -> Result<Allowed, Denied> {
         if Handle::try_current().is_err() {
             drop(open);
@@ -124,17 +128,17 @@ impl Shared {
         let until = Instant::now() + self.server.deadline();
         loop {
             let answer = match open {
-                Open::Down => return self.decide_by_policy(limit, n),
-                Open::Ask(in_flight) if in_flight.is_joint() => {
+                OpenCheck::Down => return self.decide_by_policy(limit, n),
+                OpenCheck::Ask(delivery) if delivery.is_joint() => {
                     let mut outcome = pin!(limit.outcome.notified());
                     outcome.as_mut().enable();
-                    self.send_in_background(in_flight);
+                    self.send_in_background(delivery);
                     if timeout_at(until.into(), outcome).await.is_err() {
                         return self.decide_by_policy(limit, n);
                     }
                     limit.subject.check(n)
                 }
-                Open::Ask(in_flight) => match self.send(in_flight, until).await {
+                OpenCheck::Ask(delivery) => match self.send(delivery, until).await {
                     Ok((Outcome::Allowed(allowed), _)) => {
                         self.counters.allowed_by_server.add(1);
                         return Ok(allowed);
@@ -146,7 +150,7 @@ impl Shared {
                     Ok((Outcome::Again, _)) => limit.subject.check(n),
                     Ok((Outcome::Late, _)) | Err(_) => return self.decide_by_policy(limit, n),
                 },
-                Open::Join => {
+                OpenCheck::Join => {
                     let mut outcome = pin!(limit.outcome.notified());
                     outcome.as_mut().enable();
                     // The outcome may have come before this check began to wait for it.
@@ -158,39 +162,39 @@ impl Shared {
             };
             open = match self.settle(limit, answer) {
                 Ok(decided) => return decided,
-                Err(Open::Join) if Instant::now() >= until => return self.decide_by_policy(limit, n),
+                Err(OpenCheck::Join) if Instant::now() >= until => return self.decide_by_policy(limit, n),
                 Err(open) => open,
             };
         }
     }
 
     /// Sends a command in a task of its own, so that its outcome is noted whoever goes away.
-    pub(crate) fn send_in_background(self: &Arc<Self>, in_flight: InFlight) {
+    pub(crate) fn send_in_background(self: &Arc<Self>, delivery: Delivery) {
         // Without a runtime it is lost.
         let Ok(runtime) = Handle::try_current() else { return };
         let shared = Arc::clone(self);
         let until = Instant::now() + self.server.deadline();
         runtime.spawn(async move {
             // Its outcome is in the subject, for the checks that wait.
-            _ = shared.send(in_flight, until).await;
+            _ = shared.send(delivery, until).await;
         });
     }
 
     /// Sends a command, and tells the subject what came of it.
     pub(crate) async fn send(
         self: &Arc<Self>,
-        mut in_flight: InFlight,
+        mut delivery: Delivery,
         until: Instant,
     ) -> Result<(Outcome, Reply), Unavailable> {
-        let limit = Arc::clone(in_flight.limit());
+        let limit = Arc::clone(delivery.limit());
         self.heartbeat.ensure(self);
-        let command = in_flight.send().cloned();
+        let command = delivery.send().cloned();
         let called = match &command {
             Some(command) => {
                 limit.count_spent(self, command);
                 // Tokens that come later have ended, and the server may have forgotten the request before.
                 let ends = Instant::now() + Duration::from_micros(self.plan.validity());
-                let until = if in_flight.is_lease() { until.min(ends) } else { until };
+                let until = if delivery.is_lease() { until.min(ends) } else { until };
                 self.server.call(&limit.keys, limit.holder, command, until).await
             }
             None => Err(Unavailable::NotConnected),
@@ -201,14 +205,14 @@ impl Shared {
                 if let Some(grant) = reply.grant {
                     limit.count_grant(self, grant);
                 }
-                Ok((in_flight.replied(&reply), reply))
+                Ok((delivery.replied(&reply), reply))
             }
             Err(error) => {
-                in_flight.failed();
+                delivery.failed();
                 Err(error)
             }
         };
-        tending::tend(self, &limit);
+        tender::tend(self, &limit);
         sent
     }
 
@@ -247,9 +251,9 @@ impl Shared {
     fn decide_by_policy(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
         self.authority.decides(self.server.now());
         let decision = match self.when_down {
-            _ if n == 0 => Ok(allowed_on(&Micros, 0, 0)),
-            WhenDown::Open => Ok(allowed_on(&Micros, self.smallest_burst(), 0)),
-            WhenDown::Closed => Err(denied_on(&Micros, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT))),
+            _ if n == 0 => Ok(allowed_on(&MicrosClock, 0, 0)),
+            WhenDown::Open => Ok(allowed_on(&MicrosClock, self.smallest_burst(), 0)),
+            WhenDown::Closed => Err(denied_on(&MicrosClock, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT))),
             WhenDown::LocalShare => self.take_share(limit, n),
         };
         match decision {
@@ -264,7 +268,7 @@ impl Shared {
         let processes = self.processes();
         if processes == 0 {
             // A share of an unknown number of processes could be the whole quota in each of them.
-            return Err(denied_on(&Micros, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT)));
+            return Err(denied_on(&MicrosClock, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT)));
         }
         let outage = Outage {
             now: self.server.now(),
@@ -294,13 +298,13 @@ impl Shared {
             if charge > 0 {
                 // Sent when the server is back.
                 _ = limit.subject.charge(charge);
-                tending::tend(self, limit);
+                tender::tend(self, limit);
             }
-            return Ok(allowed_on(&Micros, tokens, full_in.unwrap_or(u64::MAX)));
+            return Ok(allowed_on(&MicrosClock, tokens, full_in.unwrap_or(u64::MAX)));
         }
         // More than the share can ever have may still be allowed by the server, so it is worth another try.
         let wait = if n > self.smallest_burst() { Some(0) } else { Some(wait.unwrap_or(CLOSED_WAIT).max(1)) };
-        Err(denied_on(&Micros, tokens, full_in, wait))
+        Err(denied_on(&MicrosClock, tokens, full_in, wait))
     }
 
     /// Returns the local time in µs before which the shares of a new key have nothing.
@@ -327,25 +331,25 @@ impl Shared {
     /// Asks the server how much is used.
     pub(crate) async fn usage(self: &Arc<Self>, limit: &Arc<SubjectLimit>) -> Result<Usage, Unavailable> {
         let until = Instant::now() + self.server.deadline();
-        let (_, reply) = self.send(InFlight::new(self, limit, limit.subject.look()), until).await?;
-        Ok(super::usage::of(&reply, self.plan.terms(), &self.quotas, limit.subject.holding().tokens))
+        let (_, reply) = self.send(Delivery::new(self, limit, limit.subject.look()), until).await?;
+        Ok(super::status::usage_of(&reply, self.plan.terms(), &self.quotas, limit.subject.holdings().tokens))
     }
 
     /// Makes the limit full again.
     pub(crate) async fn reset(self: &Arc<Self>, limit: &Arc<SubjectLimit>) -> Result<(), Unavailable> {
         let until = Instant::now() + self.server.deadline();
-        self.send(InFlight::new(self, limit, limit.subject.reset()), until).await.map(drop)
+        self.send(Delivery::new(self, limit, limit.subject.reset()), until).await.map(drop)
     }
 
     pub(crate) fn refund(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
         if super::subject_limit::is_something(&limit.subject.refund(n)) {
-            tending::tend(self, limit);
+            tender::tend(self, limit);
         }
     }
 
     pub(crate) fn charge(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
         if super::subject_limit::is_something(&limit.subject.charge(n)) {
-            tending::tend(self, limit);
+            tender::tend(self, limit);
         }
     }
 

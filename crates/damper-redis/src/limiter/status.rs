@@ -1,9 +1,12 @@
 //! The status of a limiter, its counts and its events.
 
 use super::WhenDown;
+use crate::script::{Level, Reply, Terms};
 use core::fmt;
 use core::time::Duration;
 use damper_core::breaker::State;
+use damper_core::internal::usage_elsewhere;
+use damper_core::{Quota, Usage};
 
 /// How a limiter is doing.
 #[derive(Clone, Debug)]
@@ -134,4 +137,21 @@ impl fmt::Display for RedisEvent {
             Self::Processes { processes } => write!(f, "{processes} processes share the limit"),
         }
     }
+}
+
+/// Returns the usage of the limit that has the fewest tokens left.
+///
+/// The tokens that this process has leased count as left, and those that others have as used.
+pub(super) fn usage_of(reply: &Reply, terms: &[Terms], quotas: &[Quota], leased: u32) -> Usage {
+    let limits = reply.levels.iter().zip(terms).zip(quotas);
+    let usages = limits.map(|((level, terms), quota)| of_limit(level, terms, *quota, reply.now, leased));
+    // Without a limit there is no reply.
+    usages.min_by_key(Usage::remaining).unwrap_or_else(|| usage_elsewhere(Quota::UNLIMITED, u32::MAX, 0, None))
+}
+
+fn of_limit(level: &Level, terms: &Terms, quota: Quota, now: u64, leased: u32) -> Usage {
+    let remaining = level.remaining(terms).saturating_add(leased);
+    let debt = level.owed.saturating_sub(terms.burst.into());
+    let resets_in = level.resets_in(terms, now);
+    usage_elsewhere(quota, remaining, u32::try_from(debt).unwrap_or(u32::MAX), resets_in)
 }

@@ -2,10 +2,10 @@
 
 use super::local_share::LocalShare;
 use super::shared::Shared;
-use super::tending;
+use super::tender;
 use crate::script::{Command, Grant, Keys};
-use crate::server::chance;
-use crate::subject::{Due, Outcome, Outgoing, Plan, Subject};
+use crate::server::random;
+use crate::subject::{Dispatch, NextStep, Outcome, Plan, Subject};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use damper_core::Monotonic;
 use std::sync::{Arc, Mutex};
@@ -34,9 +34,9 @@ impl SubjectLimit {
     pub(crate) fn new(plan: &Arc<Plan>, keys: Keys) -> Self {
         let shares = vec![LocalShare::default(); plan.terms().len()];
         Self {
-            subject: Subject::new(Arc::clone(plan), chance::draw(), Monotonic),
+            subject: Subject::new(Arc::clone(plan), random(), Monotonic),
             keys,
-            holder: chance::draw(),
+            holder: random(),
             shares: Mutex::new(shares),
             shares_from: 0,
             outcome: Notify::new(),
@@ -97,7 +97,7 @@ impl SubjectLimit {
     /// The tokens that left the lease since the last request.
     pub(crate) fn uncounted(&self) -> u64 {
         // ORDERING: Relaxed, as in `count_spent`.
-        self.counted.load(Ordering::Relaxed).saturating_sub(self.subject.holding().tokens.into())
+        self.counted.load(Ordering::Relaxed).saturating_sub(self.subject.holdings().tokens.into())
     }
 }
 
@@ -105,10 +105,10 @@ impl SubjectLimit {
 ///
 /// A command that vanishes without an outcome keeps others from being sent for the length of a lease, and takes its charge along. So
 /// it is wrapped where it is made: a future that is dropped before it is polled may have it, or a task of a runtime that ends.
-pub(crate) struct InFlight {
+pub(crate) struct Delivery {
     shared: Arc<Shared>,
     limit: Arc<SubjectLimit>,
-    outgoing: Option<Box<Outgoing>>,
+    dispatch: Option<Box<Dispatch>>,
     stage: Stage,
 }
 
@@ -120,15 +120,15 @@ enum Stage {
     Failed,
 }
 
-impl InFlight {
-    pub(crate) fn new(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>, outgoing: Box<Outgoing>) -> Self {
-        Self { shared: Arc::clone(shared), limit: Arc::clone(limit), outgoing: Some(outgoing), stage: Stage::Made }
+impl Delivery {
+    pub(crate) fn new(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>, dispatch: Box<Dispatch>) -> Self {
+        Self { shared: Arc::clone(shared), limit: Arc::clone(limit), dispatch: Some(dispatch), stage: Stage::Made }
     }
 
     /// Notes that the server may have it from now on.
     pub(crate) fn send(&mut self) -> Option<&Command> {
         self.stage = Stage::Sent;
-        self.outgoing.as_deref().map(Outgoing::command)
+        self.dispatch.as_deref().map(Dispatch::command)
     }
 
     pub(crate) fn limit(&self) -> &Arc<SubjectLimit> {
@@ -137,12 +137,12 @@ impl InFlight {
 
     /// Whether more than one check may wait for it.
     pub(crate) fn is_joint(&self) -> bool {
-        self.outgoing.as_deref().is_some_and(Outgoing::is_joint)
+        self.dispatch.as_deref().is_some_and(Dispatch::is_joint)
     }
 
     /// Whether it asks for leased tokens.
     pub(crate) fn is_lease(&self) -> bool {
-        self.outgoing.as_deref().is_some_and(Outgoing::is_lease)
+        self.dispatch.as_deref().is_some_and(Dispatch::is_lease)
     }
 
     /// Ends it without a reply.
@@ -152,9 +152,9 @@ impl InFlight {
 
     /// Ends it with a reply.
     pub(crate) fn replied(mut self, reply: &crate::script::Reply) -> Outcome {
-        match self.outgoing.take() {
-            Some(outgoing) => {
-                let outcome = self.limit.subject.replied(*outgoing, reply);
+        match self.dispatch.take() {
+            Some(dispatch) => {
+                let outcome = self.limit.subject.replied(*dispatch, reply);
                 self.limit.outcome.notify_waiters();
                 outcome
             }
@@ -164,24 +164,24 @@ impl InFlight {
     }
 }
 
-impl Drop for InFlight {
+impl Drop for Delivery {
     fn drop(&mut self) {
-        if let Some(outgoing) = self.outgoing.take() {
+        if let Some(dispatch) = self.dispatch.take() {
             match self.stage {
-                Stage::Made => self.limit.subject.unsent(*outgoing),
-                Stage::Sent => self.limit.subject.cancelled(*outgoing),
-                Stage::Failed => self.limit.subject.lost(*outgoing),
+                Stage::Made => self.limit.subject.unsent(*dispatch),
+                Stage::Sent => self.limit.subject.cancelled(*dispatch),
+                Stage::Failed => self.limit.subject.lost(*dispatch),
             }
             self.limit.outcome.notify_waiters();
-            tending::tend_later(&self.shared, &self.limit);
+            tender::tend_later(&self.shared, &self.limit);
         }
     }
 }
 
 /// A check that the process cannot decide by itself, with what it needs.
-pub(crate) enum Open {
+pub(crate) enum OpenCheck {
     /// The outcome of this command.
-    Ask(InFlight),
+    Ask(Delivery),
     /// That of the command in flight.
     Join,
     /// The policy.
@@ -189,6 +189,6 @@ pub(crate) enum Open {
 }
 
 /// Whether something is due.
-pub(crate) fn is_something(due: &Due) -> bool {
-    !matches!(due, Due::Nothing)
+pub(crate) fn is_something(due: &NextStep) -> bool {
+    !matches!(due, NextStep::Nothing)
 }

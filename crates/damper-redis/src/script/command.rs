@@ -1,6 +1,6 @@
 //! The commands to the script.
 
-use super::{Ask, NEVER, Seen, Terms};
+use super::{LeaseRequest, NEVER, Sighting, Terms};
 
 /// One limit as a process knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct Limit {
     /// The limit's terms in this process.
     pub terms: Terms,
     /// Its version and time of a full bucket as the process last saw them.
-    pub seen: Seen,
+    pub seen: Sighting,
 }
 
 /// An amount to take from one limit, and amounts to settle before.
@@ -49,7 +49,7 @@ pub enum Command {
     /// Takes from all limits or from none.
     Take(Vec<(Limit, Take)>),
     /// Asks for leased tokens of a limit that is the subject's only one.
-    Lease(Limit, Ask),
+    Lease(Limit, LeaseRequest),
     /// Fills all limits, but for the tokens that are leased.
     Reset(Vec<Limit>),
 }

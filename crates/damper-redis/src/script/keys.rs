@@ -145,7 +145,7 @@ fn push_hex(key: &mut String, byte: u8) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::{Ask, Limit, Seen, Terms};
+    use crate::script::{LeaseRequest, Limit, Sighting, Terms};
     use damper_core::Quota;
 
     fn keys(name: &str, subject: &[u8]) -> Keys {
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn a_lease_has_the_key_of_its_holder() {
-        let limit = Limit { terms: Terms::new(Quota::per_second(1), 1).unwrap(), seen: Seen::default() };
+        let limit = Limit { terms: Terms::new(Quota::per_second(1), 1).unwrap(), seen: Sighting::default() };
         let keys = keys("a", b"b");
         assert_eq!(keys.of(&Command::Reset(vec![limit; 2]), 7), [keys.marker(), "damper:{b}:a:0", "damper:{b}:a:1"]);
-        let lease = Command::Lease(limit, Ask::default());
+        let lease = Command::Lease(limit, LeaseRequest::default());
         assert_eq!(keys.of(&lease, 7), [keys.marker(), "damper:{b}:a:0", "damper:{b}:a:0:h:0000000000000007"]);
     }
 

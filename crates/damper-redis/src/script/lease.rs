@@ -8,7 +8,7 @@
 /// [`Grant::length`] have passed on the holder's monotonic clock since *the first sending of this number*. A request that is sent again keeps its
 /// number and its fields, and so its validity. Until its response arrives the holder's end is that of the response before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ask {
+pub struct LeaseRequest {
     /// The number of this request. The first one is 1, and each further one is larger.
     pub seq: u64,
     /// The number of the last response that the holder applied; 0 before the first one.
@@ -37,7 +37,7 @@ pub struct Ask {
     pub refund: u64,
 }
 
-/// The script's response to an [`Ask`].
+/// The script's response to a [`LeaseRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The number of the request.

@@ -1,6 +1,6 @@
 //! A limit as the server counts it, and how long until it has tokens.
 
-use super::{Seen, Terms};
+use super::{Sighting, Terms};
 use core::time::Duration;
 
 /// A time that does not come: the largest the script can count, in the year 2255.
@@ -11,7 +11,7 @@ pub const NEVER: u64 = (1 << 53) - 1;
 /// Its debt is `owed - frac / q` tokens at the time `at`, where q is the period of its rate; the bucket is full at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// Grows with every change. To be sent as [`Seen::version`](super::Seen::version).
+    /// Grows with every change. To be sent as [`Sighting::version`](super::Sighting::version).
     pub version: u64,
     /// The server's time at which the debt is what `owed` and `frac` say.
     ///
@@ -25,15 +25,15 @@ pub struct Level {
     pub held: u64,
     /// The server's time at which the bucket is full if nothing else is taken; [`NEVER`] if it will not be.
     ///
-    /// To be sent as [`Seen::full_at`](super::Seen::full_at). Rounded up by some µs, and by a lease where tokens are leased.
+    /// To be sent as [`Sighting::full_at`](super::Sighting::full_at). Rounded up by some µs, and by a lease where tokens are leased.
     pub full_at: u64,
 }
 
 impl Level {
     /// Returns what a process that received this level has seen of the limit.
     #[must_use]
-    pub const fn seen(&self) -> Seen {
-        Seen { version: self.version, full_at: self.full_at }
+    pub const fn seen(&self) -> Sighting {
+        Sighting { version: self.version, full_at: self.full_at }
     }
 
     /// Returns the tokens that are left, rounded down; 0 while there is debt beyond the burst.

@@ -13,9 +13,9 @@
 // |---|---|
 // | `decide.lua` | the script, with the rules and what they protect |
 // | `rate` | `Rate`: p tokens in q µs, reduced |
-// | `terms` | `Terms`: a quota as the script counts it; `Seen`: what a process last saw of a limit |
+// | `terms` | `Terms`: a quota as the script counts it; `Sighting`: what a process last saw of a limit |
 // | `command` | `Command`: what is asked; `Frame`: what holds for the whole of it; their arguments |
-// | `lease` | `Ask` and `Grant`: a holder's request and its response |
+// | `lease` | `LeaseRequest` and `Grant`: a holder's request and its response |
 // | `reply` | `Reply`: parsed, whatever the server sent |
 // | `level` | `Level`: a limit as the server counts it, and how long until it has tokens |
 // | `keys` | `Keys`: the names under which a subject is stored |
@@ -35,12 +35,12 @@ mod tests;
 pub use command::{Command, Frame, Limit, Take};
 pub use keys::Keys;
 pub(crate) use keys::with_kept;
-pub use lease::{Ask, Grant};
+pub use lease::{Grant, LeaseRequest};
 pub use level::{Level, NEVER};
 pub use rate::{Rate, RateError};
 pub use reply::{Reply, ReplyError, Status};
 pub use slots::SlotTags;
-pub use terms::{Seen, Terms};
+pub use terms::{Sighting, Terms};
 
 /// The script, to be run with the keys and arguments of a [`Command`].
 pub const SOURCE: &str = include_str!("decide.lua");

@@ -1,6 +1,6 @@
 //! The reply of the script.
 
-use super::{Ask, Command, Grant, Level, NEVER, Terms};
+use super::{Command, Grant, LeaseRequest, Level, NEVER, Terms};
 use core::fmt;
 use redis::Value;
 
@@ -96,7 +96,7 @@ impl Fields<'_> {
         })
     }
 
-    fn grant(&mut self, ask: &Ask) -> Result<Grant, ReplyError> {
+    fn grant(&mut self, ask: &LeaseRequest) -> Result<Grant, ReplyError> {
         let seq = self.next("number of a request", NEVER)?;
         if seq != ask.seq {
             return Err(ReplyError::Seq { found: seq, expected: ask.seq });

@@ -37,7 +37,7 @@ impl Terms {
 ///
 /// The script notices by it that the server lost what it had counted. The default is of a process that has seen nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Sighting {
     /// [`Level::version`](super::Level::version) of that level.
     pub version: u64,
     /// [`Level::full_at`](super::Level::full_at) of that level.

@@ -28,7 +28,7 @@ impl Script {
 
 /// How a script is named in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
+enum ScriptName {
     ByDigest,
     /// The server stores it then, too.
     BySource,
@@ -55,16 +55,16 @@ impl Connection {
         keys: &[String],
         arguments: &[impl ToRedisArgs],
     ) -> RedisResult<Value> {
-        let (mut named, mut destination) = (Named::ByDigest, Destination::Owner);
+        let (mut name, mut destination) = (ScriptName::ByDigest, Destination::Owner);
         for _ in 0..STEPS {
-            let command = command(script, named, keys, arguments);
+            let command = command(script, name, keys, arguments);
             let error = match self.send(command, &destination, keys).await.and_then(Value::extract_error) {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
             match (error.kind(), redirection(&error)) {
-                (ErrorKind::Server(ServerErrorKind::NoScript), _) if named == Named::ByDigest => {
-                    named = Named::BySource;
+                (ErrorKind::Server(ServerErrorKind::NoScript), _) if name == ScriptName::ByDigest => {
+                    name = ScriptName::BySource;
                 }
                 (ErrorKind::Server(ServerErrorKind::Moved), Some((host, port))) => {
                     destination = Destination::Moved(host, port);
@@ -146,10 +146,10 @@ impl Connection {
     }
 }
 
-fn command(script: &Script, named: Named, keys: &[String], arguments: &[impl ToRedisArgs]) -> Cmd {
-    let mut command = match named {
-        Named::ByDigest => redis::cmd("EVALSHA").arg(&script.digest).take(),
-        Named::BySource => redis::cmd("EVAL").arg(script.source).take(),
+fn command(script: &Script, name: ScriptName, keys: &[String], arguments: &[impl ToRedisArgs]) -> Cmd {
+    let mut command = match name {
+        ScriptName::ByDigest => redis::cmd("EVALSHA").arg(&script.digest).take(),
+        ScriptName::BySource => redis::cmd("EVAL").arg(script.source).take(),
     };
     command.arg(keys.len());
     for key in keys {

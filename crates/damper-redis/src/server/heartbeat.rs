@@ -1,7 +1,7 @@
 //! The task that tells the server that this process is there.
 
 use super::beat::Beat;
-use super::{ConnectError, chance};
+use super::{ConnectError, random, random_between};
 use crate::limiter::{RedisEvent, Shared};
 use crate::script::{Command, Keys};
 use core::sync::atomic::Ordering;
@@ -37,7 +37,7 @@ pub(crate) struct Heartbeat {
 impl Heartbeat {
     /// Beats for the limit whose set of processes has these keys.
     pub(crate) fn new(keys: Keys) -> Self {
-        Self { keys, member: format!("{:016x}", chance::draw()), task: Mutex::default() }
+        Self { keys, member: format!("{:016x}", random()), task: Mutex::default() }
     }
 
     /// Starts the task, unless it runs. Its runtime may have gone.
@@ -56,7 +56,7 @@ impl Heartbeat {
     /// The server's refusal of a script.
     pub(crate) async fn begin(&self, shared: &Shared, look: &Command, timeout: Duration) -> Result<(), ConnectError> {
         if let Some(beat) = shared.server.try_scripts(&self.keys, look, &self.member, LENGTH, timeout).await? {
-            learn(shared, &mut Memory::default(), beat);
+            learn(shared, &mut BeatHistory::default(), beat);
         }
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Drop for Heartbeat {
 }
 
 async fn beat_for_ever(shared: Weak<Shared>) {
-    let mut memory = Memory::default();
+    let mut history = BeatHistory::default();
     loop {
         let [least, most] = {
             let Some(shared) = shared.upgrade() else { return };
@@ -89,22 +89,22 @@ async fn beat_for_ever(shared: Weak<Shared>) {
             shared.note(&heartbeat.keys, beat.as_ref().err());
             match beat {
                 Ok(beat) => {
-                    learn(&shared, &mut memory, beat);
+                    learn(&shared, &mut history, beat);
                     PERIOD
                 }
                 Err(_) => PERIOD_WHILE_SILENT,
             }
         };
-        tokio::time::sleep(Duration::from_millis(chance::between(least, most))).await;
+        tokio::time::sleep(Duration::from_millis(random_between(least, most))).await;
     }
 }
 
-fn learn(shared: &Shared, memory: &mut Memory, beat: Beat) {
-    if memory.is_lost(beat.marker) {
+fn learn(shared: &Shared, history: &mut BeatHistory, beat: Beat) {
+    if history.is_lost(beat.marker) {
         shared.counters.losses.add(1);
         shared.tell(&RedisEvent::Loss);
     }
-    let processes = memory.processes(beat.processes);
+    let processes = history.processes(beat.processes);
     // ORDERING: Relaxed. A number, which publishes nothing.
     if shared.processes.swap(processes, Ordering::Relaxed) != processes {
         shared.tell(&RedisEvent::Processes { processes });
@@ -113,13 +113,13 @@ fn learn(shared: &Shared, memory: &mut Memory, beat: Beat) {
 
 /// The replies to the last beats.
 #[derive(Debug, Default)]
-struct Memory {
+struct BeatHistory {
     marker: Option<u64>,
     processes: [u32; BEATS],
     beats: usize,
 }
 
-impl Memory {
+impl BeatHistory {
     /// Whether the marker shows a loss that it did not show before.
     fn is_lost(&mut self, marker: Option<u64>) -> bool {
         let Some(marker) = marker else { return false };
@@ -136,26 +136,26 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use super::{BEATS, Memory};
+    use super::{BEATS, BeatHistory};
 
     #[test]
     fn number_of_processes_rises_at_once_and_falls_late() {
-        let mut memory = Memory::default();
-        assert_eq!((memory.processes(0), memory.processes(4)), (1, 4));
+        let mut history = BeatHistory::default();
+        assert_eq!((history.processes(0), history.processes(4)), (1, 4));
         for _ in 1..BEATS {
-            assert_eq!(memory.processes(1), 4);
+            assert_eq!(history.processes(1), 4);
         }
-        assert_eq!(memory.processes(1), 1);
+        assert_eq!(history.processes(1), 1);
     }
 
     #[test]
     fn new_marker_is_a_loss_and_the_first_is_none() {
-        let mut memory = Memory::default();
-        assert!(!memory.is_lost(None));
-        assert!(!memory.is_lost(Some(7)));
-        assert!(!memory.is_lost(Some(7)));
-        assert!(!memory.is_lost(None), "until it is set again");
-        assert!(memory.is_lost(Some(9)));
-        assert!(!memory.is_lost(Some(9)));
+        let mut history = BeatHistory::default();
+        assert!(!history.is_lost(None));
+        assert!(!history.is_lost(Some(7)));
+        assert!(!history.is_lost(Some(7)));
+        assert!(!history.is_lost(None), "until it is set again");
+        assert!(history.is_lost(Some(9)));
+        assert!(!history.is_lost(Some(9)));
     }
 }

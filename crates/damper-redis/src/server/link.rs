@@ -3,7 +3,7 @@
 use super::connect_error::ConnectError;
 use super::connection::{Connection, Script};
 use super::target::Target;
-use super::{chance, eviction};
+use super::{eviction, random_between};
 use crate::limiter::Eviction;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -45,7 +45,7 @@ pub(crate) struct Link {
 
 #[derive(Default)]
 struct State {
-    connected: Option<Arc<Connected>>,
+    session: Option<Arc<Session>>,
     /// The task that connects. A task whose runtime has gone is finished.
     attempt: Option<JoinHandle<()>>,
     /// Why the last attempt failed that did, and when.
@@ -53,7 +53,7 @@ struct State {
 }
 
 /// A connection, and how it is doing.
-pub(crate) struct Connected {
+pub(crate) struct Session {
     pub(crate) connection: Connection,
     /// The server's time when it was made, and the local time in between.
     pub(crate) server_time: ServerTime,
@@ -85,8 +85,8 @@ impl Link {
     }
 
     /// Returns the connection in use, if there is one.
-    pub(crate) fn current(&self) -> Option<Arc<Connected>> {
-        self.lock().connected.clone()
+    pub(crate) fn current(&self) -> Option<Arc<Session>> {
+        self.lock().session.clone()
     }
 
     /// Why the last attempt to connect failed that did, and when.
@@ -103,8 +103,8 @@ impl Link {
         };
         let mut state = self.lock();
         match outcome {
-            Ok(connected) => {
-                state.connected = Some(Arc::new(connected));
+            Ok(session) => {
+                state.session = Some(Arc::new(session));
                 // ORDERING: Relaxed, as in `made`.
                 self.made.fetch_add(1, Ordering::Relaxed);
                 Ok(())
@@ -116,7 +116,7 @@ impl Link {
         }
     }
 
-    async fn attempt(&self) -> Result<Connected, ConnectError> {
+    async fn attempt(&self) -> Result<Session, ConnectError> {
         let connection = self.target.connect(self.timeout).await?;
         if self.eviction == Eviction::Refused
             && let Some(policy) = eviction::policy(&connection).await
@@ -128,13 +128,13 @@ impl Link {
         let now = connection.time().await?;
         let server_time = ServerTime { now, sent, received: Instant::now() };
         connection.load(&self.script).await?;
-        Ok(Connected { connection, server_time, strikes: AtomicU32::new(0), first_strike: Mutex::default() })
+        Ok(Session { connection, server_time, strikes: AtomicU32::new(0), first_strike: Mutex::default() })
     }
 
     /// Begins to connect in the background, unless there is a connection or a task that makes one.
     pub(crate) fn connect_in_background(self: &Arc<Self>) {
         let state = self.lock();
-        if state.connected.is_none() {
+        if state.session.is_none() {
             self.begin_to_connect(state);
         }
     }
@@ -150,9 +150,9 @@ impl Link {
     /// Notes a call without a reply in time.
     ///
     /// After several, another connection is made, and takes this one's place.
-    pub(crate) fn timed_out(self: &Arc<Self>, connected: &Arc<Connected>) {
+    pub(crate) fn timed_out(self: &Arc<Self>, session: &Arc<Session>) {
         let apart = if self.target.is_cluster() { STRIKES_APART_IN_CLUSTER } else { STRIKES_APART };
-        if connected.strike(apart) {
+        if session.strike(apart) {
             self.begin_to_connect(self.lock());
         }
     }
@@ -160,20 +160,20 @@ impl Link {
     /// Notes that the connection to a server has ended.
     ///
     /// It is in use no longer. That of a cluster is, because its other servers go on.
-    pub(crate) fn broke(self: &Arc<Self>, connected: &Arc<Connected>) {
+    pub(crate) fn broke(self: &Arc<Self>, session: &Arc<Session>) {
         if self.target.is_cluster() {
-            return self.timed_out(connected);
+            return self.timed_out(session);
         }
         let mut state = self.lock();
-        if state.connected.as_ref().is_some_and(|current| Arc::ptr_eq(current, connected)) {
-            state.connected = None;
+        if state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            state.session = None;
             self.begin_to_connect(state);
         }
     }
 
     /// Whether there is a connection, and its last call had a reply.
     fn is_well(&self) -> bool {
-        self.current().is_some_and(|connected| !connected.has_strikes())
+        self.current().is_some_and(|session| !session.has_strikes())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -204,11 +204,11 @@ async fn connect_for_ever(link: Weak<Link>) {
                 Err(_) => PAUSES,
             }
         };
-        tokio::time::sleep(Duration::from_millis(chance::between(shortest, longest))).await;
+        tokio::time::sleep(Duration::from_millis(random_between(shortest, longest))).await;
     }
 }
 
-impl Connected {
+impl Session {
     fn has_strikes(&self) -> bool {
         // ORDERING: Relaxed. A count of calls, which publishes nothing.
         self.strikes.load(Ordering::Relaxed) != 0

@@ -1,11 +1,10 @@
 //! The part of a subject that is under its lock.
 
 use super::command_budget::CommandBudget;
+use super::joint_tokens::JointTokens;
 use super::own_rate::OwnRate;
-use super::pending::Pending;
 use super::plan::{BUSY, PACE, Plan, QUIET};
-use super::set_aside::SetAside;
-use crate::script::{Level, Limit, Seen};
+use crate::script::{Level, Limit, Sighting};
 
 /// A limit that was empty counts as used up for so many µs.
 const USED_UP: u64 = 1_000_000;
@@ -31,7 +30,7 @@ pub(super) enum Mode {
 ///
 /// It is known by its number, because two readings of a clock for one event may differ.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InFlight {
+pub(super) struct OpenCommand {
     pub(super) seq: u64,
     pub(super) since: u64,
 }
@@ -45,7 +44,7 @@ pub(super) struct Ledger {
     /// The number of the last request, and of the last one whose response was applied.
     pub(super) seq: u64,
     pub(super) acked: u64,
-    pub(super) in_flight: Option<InFlight>,
+    pub(super) in_flight: Option<OpenCommand>,
     /// The most tokens that a refund may fill the lease up to: no more than the server counts as held.
     pub(super) counted: u32,
     /// The tokens that other processes held as of the last reply.
@@ -72,8 +71,8 @@ pub(super) struct Ledger {
     pub(super) slow_until: u64,
     /// The number of the last joint take.
     pub(super) joint_seq: u64,
-    pub(super) joint: Option<InFlight>,
-    pub(super) set_aside: SetAside,
+    pub(super) joint: Option<OpenCommand>,
+    pub(super) joint_tokens: JointTokens,
     /// The tokens of the checks that wait for the request or the joint take in flight.
     pub(super) joined: u64,
     /// The tokens of the checks that waited for the last of these, beyond those that it brought.
@@ -92,15 +91,15 @@ pub(super) struct Ledger {
     pub(super) looked_at: u32,
     /// Since when, as far as was looked, nothing was spent.
     pub(super) idle_since: u64,
-    pub(super) pending: Pending,
+    pub(super) bookings: Bookings,
     /// Since when something is pending.
-    pub(super) pending_since: u64,
+    pub(super) booked_since: u64,
     /// Tokens a second, and checks a second.
     tokens: OwnRate,
     checks: OwnRate,
     /// The tokens of an average check when the subject began to lease, at least 1.
     usual_cost: u64,
-    seen: Box<[Seen]>,
+    seen: Box<[Sighting]>,
 }
 
 impl Ledger {
@@ -122,7 +121,7 @@ impl Ledger {
             slow_until: 0,
             joint_seq: 0,
             joint: None,
-            set_aside: SetAside::default(),
+            joint_tokens: JointTokens::default(),
             joined: 0,
             unmet: 0,
             is_failing: false,
@@ -132,12 +131,12 @@ impl Ledger {
             round_trip: 0,
             looked_at: 0,
             idle_since: 0,
-            pending: Pending::default(),
-            pending_since: 0,
+            bookings: Bookings::default(),
+            booked_since: 0,
             tokens: OwnRate::default(),
             checks: OwnRate::default(),
             usual_cost: 1,
-            seen: plan.terms().iter().map(|_| Seen::default()).collect(),
+            seen: plan.terms().iter().map(|_| Sighting::default()).collect(),
         }
     }
 
@@ -210,7 +209,7 @@ impl Ledger {
 
     /// Gives back what the checks that waited did not take in time.
     pub(super) fn give_back_ended(&mut self, now: u64) {
-        let tokens = self.set_aside.ended(now);
+        let tokens = self.joint_tokens.ended(now);
         if tokens > 0 {
             self.give_back(tokens.into(), now);
         }
@@ -244,20 +243,20 @@ impl Ledger {
 
     /// Adds a charge to what is pending.
     pub(super) fn owe(&mut self, tokens: u64, now: u64) {
-        self.note_pending(now);
-        self.pending.add_charge(tokens);
+        self.note_booking(now);
+        self.bookings.add_charge(tokens);
     }
 
     /// Adds a refund to what is pending.
     pub(super) fn give_back(&mut self, tokens: u64, now: u64) {
-        self.note_pending(now);
-        self.pending.add_refund(tokens);
+        self.note_booking(now);
+        self.bookings.add_refund(tokens);
     }
 
     /// Notes the time before something is pending. Later charges and refunds do not put it off.
-    fn note_pending(&mut self, now: u64) {
-        if self.pending.is_empty() {
-            self.pending_since = now;
+    fn note_booking(&mut self, now: u64) {
+        if self.bookings.is_empty() {
+            self.booked_since = now;
         }
     }
 
@@ -296,5 +295,37 @@ impl Ledger {
         // No later, even if the limit was empty: until then the policy decides.
         let [least, most] = [sent, now].map(|time| time.saturating_add(PACE));
         self.ask_from = self.ask_from.clamp(least.min(most), most);
+    }
+}
+
+/// Tokens used without being taken, and taken without being used, until a command carries them.
+///
+/// A charge is pending until a reply acknowledges it, so it may be counted twice. A refund is sent once, so it may be lost.
+/// Either way the limit is exceeded by nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bookings {
+    charge: u64,
+    refund: u64,
+}
+
+impl Bookings {
+    pub(super) fn is_empty(self) -> bool {
+        self.charge == 0 && self.refund == 0
+    }
+
+    pub(super) fn add_charge(&mut self, tokens: u64) {
+        self.charge = self.charge.saturating_add(tokens);
+    }
+
+    pub(super) fn add_refund(&mut self, tokens: u64) {
+        self.refund = self.refund.saturating_add(tokens);
+    }
+
+    /// Takes out what the next command carries: the charge and the refund, each less the other.
+    pub(super) fn send(&mut self) -> (u64, u64) {
+        let both = self.charge.min(self.refund);
+        let sent = (self.charge - both, self.refund - both);
+        *self = Self::default();
+        sent
     }
 }

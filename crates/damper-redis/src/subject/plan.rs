@@ -1,5 +1,6 @@
 //! When to lease, how much and how often.
 
+use crate::micros::micros_of;
 use crate::script::Terms;
 use core::time::Duration;
 use damper_core::internal::ExpiringLease;
@@ -41,7 +42,7 @@ pub struct Plan {
     terms: Box<[Terms]>,
     lease: u64,
     leases: bool,
-    set_aside: u64,
+    joint_validity: u64,
 }
 
 impl Plan {
@@ -50,7 +51,7 @@ impl Plan {
     /// At least one limit is needed. The length is rounded down to microseconds.
     #[must_use]
     pub fn new(terms: Vec<Terms>, lease: Duration) -> Self {
-        let lease = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
+        let lease = micros_of(lease);
         let leases = match &*terms {
             [terms] => {
                 let (tokens, micros) = (u128::from(terms.rate.tokens()), u128::from(terms.rate.micros()));
@@ -61,7 +62,7 @@ impl Plan {
             }
             _ => false,
         };
-        Self { terms: terms.into(), lease, leases, set_aside: DEADLINE }
+        Self { terms: terms.into(), lease, leases, joint_validity: DEADLINE }
     }
 
     /// Sets how long a check waits for the server at most. Default: 5 ms.
@@ -69,13 +70,13 @@ impl Plan {
     /// Tokens that the server took for several checks at once are set aside for so long, at least for 5 ms and at most for 100 ms.
     #[must_use]
     pub fn with_deadline(self, deadline: Duration) -> Self {
-        let deadline = u64::try_from(deadline.as_micros()).unwrap_or(u64::MAX);
-        Self { set_aside: deadline.clamp(DEADLINE, LONGEST_ASIDE), ..self }
+        let deadline = micros_of(deadline);
+        Self { joint_validity: deadline.clamp(DEADLINE, LONGEST_ASIDE), ..self }
     }
 
     /// For how long after a joint take was made its tokens are set aside, in µs.
-    pub(super) fn set_aside(&self) -> u64 {
-        self.set_aside
+    pub(super) fn joint_validity(&self) -> u64 {
+        self.joint_validity
     }
 
     /// The limits, in the order of the keys.

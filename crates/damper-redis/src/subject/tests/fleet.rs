@@ -2,7 +2,7 @@
 
 use super::server::Server;
 use crate::script::{Reply, Terms};
-use crate::subject::{Answer, Due, Outcome, Outgoing, Plan, Subject};
+use crate::subject::{Answer, Dispatch, NextStep, Outcome, Plan, Subject};
 use damper_core::{Clock, ManualClock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,8 +112,8 @@ struct Process {
 enum Event {
     Check(usize),
     Due(usize),
-    Arrive(usize, Box<Outgoing>, Option<(u32, u64)>),
-    Return(usize, Box<Outgoing>, Reply, Option<(u32, u64)>),
+    Arrive(usize, Box<Dispatch>, Option<(u32, u64)>),
+    Return(usize, Box<Dispatch>, Reply, Option<(u32, u64)>),
 }
 
 pub(super) struct Fleet {
@@ -202,12 +202,12 @@ impl Fleet {
                 }
                 Event::Due(index) if self.processes[index].due == time => self.due(index),
                 Event::Due(_) => {}
-                Event::Arrive(index, outgoing, check) => {
-                    let reply = self.server.run(outgoing.command(), index, time);
+                Event::Arrive(index, dispatch, check) => {
+                    let reply = self.server.run(dispatch.command(), index, time);
                     let back = self.trip();
-                    self.schedule(back, Event::Return(index, outgoing, reply, check));
+                    self.schedule(back, Event::Return(index, dispatch, reply, check));
                 }
-                Event::Return(index, outgoing, reply, check) => self.replied(index, *outgoing, &reply, check),
+                Event::Return(index, dispatch, reply, check) => self.replied(index, *dispatch, &reply, check),
             }
             if !self.logs {
                 self.server.taken.clear();
@@ -241,12 +241,12 @@ impl Fleet {
             Answer::Taken(_) => self.processes[index].tally.allowed += u64::from(n),
             Answer::Low(_) => {
                 self.spend(index, n);
-                if let Some(outgoing) = self.processes[index].subject.ask_ahead() {
-                    self.send(index, outgoing, None);
+                if let Some(dispatch) = self.processes[index].subject.ask_ahead() {
+                    self.send(index, dispatch, None);
                 }
             }
             Answer::Denied(_) | Answer::Down => self.processes[index].tally.denied += u64::from(n),
-            Answer::Ask(outgoing) => self.send(index, outgoing, Some((n, deadline))),
+            Answer::Ask(dispatch) => self.send(index, dispatch, Some((n, deadline))),
             Answer::Join => {
                 assert!(self.processes[index].subject.join(n), "its request is in flight");
                 self.processes[index].joined.push((n, deadline));
@@ -261,27 +261,27 @@ impl Fleet {
         }
     }
 
-    fn send(&mut self, index: usize, outgoing: Box<Outgoing>, check: Option<(u32, u64)>) {
+    fn send(&mut self, index: usize, dispatch: Box<Dispatch>, check: Option<(u32, u64)>) {
         self.processes[index].tally.commands += 1;
         let arrival = self.trip();
-        self.schedule(arrival, Event::Arrive(index, outgoing, check));
+        self.schedule(arrival, Event::Arrive(index, dispatch, check));
         self.due(index);
     }
 
     fn due(&mut self, index: usize) {
         match self.processes[index].subject.due() {
-            Due::Send(outgoing) => self.send(index, outgoing, None),
-            Due::At(tick) => {
+            NextStep::Send(dispatch) => self.send(index, dispatch, None),
+            NextStep::At(tick) => {
                 let time = tick.div_ceil(1_000).max(self.now + 1);
                 self.processes[index].due = time;
                 self.schedule(time, Event::Due(index));
             }
-            Due::Nothing => self.processes[index].due = u64::MAX,
+            NextStep::Nothing => self.processes[index].due = u64::MAX,
         }
     }
 
-    fn replied(&mut self, index: usize, outgoing: Outgoing, reply: &Reply, check: Option<(u32, u64)>) {
-        match (self.processes[index].subject.replied(outgoing, reply), check) {
+    fn replied(&mut self, index: usize, dispatch: Dispatch, reply: &Reply, check: Option<(u32, u64)>) {
+        match (self.processes[index].subject.replied(dispatch, reply), check) {
             (Outcome::Allowed(_), Some((n, _))) => self.processes[index].tally.allowed += u64::from(n),
             (Outcome::Denied(_) | Outcome::Late, Some((n, _))) => self.processes[index].tally.denied += u64::from(n),
             (Outcome::Again, Some((n, deadline))) => self.check(index, n, deadline),

@@ -1,6 +1,6 @@
 //! A slow, obvious model of the script, for one limit and one subject.
 
-use crate::script::{Ask, Command, Grant, Level, Reply, Status, Take, Terms};
+use crate::script::{Command, Grant, LeaseRequest, Level, Reply, Status, Take, Terms};
 use std::collections::HashMap;
 
 /// A holder, as the server stores it.
@@ -103,7 +103,7 @@ impl Server {
         Reply { status, now, levels: vec![level], grant }
     }
 
-    fn lease(&mut self, ask: &Ask, process: usize, now: u64) -> Grant {
+    fn lease(&mut self, ask: &LeaseRequest, process: usize, now: u64) -> Grant {
         let (mut count, mut charged) = (0, 0);
         if let Some(holder) = self.holders.remove(&process) {
             assert!(ask.seq > holder.seq, "requests of the simulation arrive in order");

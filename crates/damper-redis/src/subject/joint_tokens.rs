@@ -4,13 +4,13 @@
 ///
 /// They are used by the server's count. So they are not leased tokens: they end soon after the decision, and what is left goes back.
 #[derive(Debug, Default)]
-pub(super) struct SetAside {
+pub(super) struct JointTokens {
     tokens: u32,
     /// When they end, in µs of the subject's clock.
     until: u64,
 }
 
-impl SetAside {
+impl JointTokens {
     /// Puts tokens in. Those that are still there end with them.
     pub(super) fn put(&mut self, tokens: u32, until: u64) {
         (self.tokens, self.until) = (self.tokens.saturating_add(tokens), until);
@@ -38,11 +38,11 @@ impl SetAside {
 
 #[cfg(test)]
 mod tests {
-    use super::SetAside;
+    use super::JointTokens;
 
     #[test]
     fn tokens_are_taken_until_they_end() {
-        let mut tokens = SetAside::default();
+        let mut tokens = JointTokens::default();
         assert_eq!((tokens.until(), tokens.take(1, 0)), (None, false));
         tokens.put(5, 10);
         assert!(tokens.take(2, 9) && !tokens.take(4, 9) && !tokens.take(1, 10));

@@ -1,9 +1,9 @@
 //! The task of a subject: it renews and returns leases, and tells the server of charges and refunds.
 
 use super::shared::Shared;
-use super::subject_limit::{InFlight, SubjectLimit};
-use crate::server::chance;
-use crate::subject::Due;
+use super::subject_limit::{Delivery, SubjectLimit};
+use crate::server::random_between;
+use crate::subject::NextStep;
 use core::pin::pin;
 use core::time::Duration;
 use damper_core::{Clock, Monotonic};
@@ -26,10 +26,10 @@ pub(crate) fn tend(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
     if !limit.claim() {
         return;
     }
-    let mut tending = Tending { shared: Arc::clone(shared), limit: Arc::clone(limit), is_claimed: true };
-    match tending.next() {
-        Some(Todo::Send(in_flight)) => drop(runtime.spawn(tending.run(Some(in_flight)))),
-        Some(Todo::At(_)) => drop(runtime.spawn(tending.run(None))),
+    let mut tender = Tender { shared: Arc::clone(shared), limit: Arc::clone(limit), is_claimed: true };
+    match tender.next() {
+        Some(Job::Send(delivery)) => drop(runtime.spawn(tender.run(Some(delivery)))),
+        Some(Job::At(_)) => drop(runtime.spawn(tender.run(None))),
         None => {}
     }
 }
@@ -42,25 +42,46 @@ pub(crate) fn tend_later(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
     if limit.subject.is_settled() || !limit.claim() {
         return;
     }
-    let tending = Tending { shared: Arc::clone(shared), limit: Arc::clone(limit), is_claimed: true };
-    drop(runtime.spawn(tending.run(None)));
+    let tender = Tender { shared: Arc::clone(shared), limit: Arc::clone(limit), is_claimed: true };
+    drop(runtime.spawn(tender.run(None)));
+}
+
+/// Returns the leases of these limits to the server, and says that this process leaves.
+///
+/// Pending charges and refunds go along. In a task of its own. Without a runtime it does nothing: leases end by themselves, and pending charges are lost.
+pub(crate) fn retire(shared: &Arc<Shared>, limits: Vec<Arc<SubjectLimit>>) {
+    let Ok(runtime) = Handle::try_current() else { return };
+    if !shared.server.is_connected() {
+        return;
+    }
+    let shared = Arc::clone(shared);
+    runtime.spawn(async move {
+        for limit in limits {
+            if let Some(dispatch) = limit.subject.retire() {
+                let until = Instant::now() + shared.server.deadline();
+                // A lease that cannot be returned ends by itself.
+                _ = shared.send(Delivery::new(&shared, &limit, dispatch), until).await;
+            }
+        }
+        shared.heartbeat.leave(&shared).await;
+    });
 }
 
 /// Something to be done without a check.
-enum Todo {
-    Send(InFlight),
+enum Job {
+    Send(Delivery),
     /// At this tick of the subject's clock.
     At(u64),
 }
 
 /// A task that has claimed its subject; the claim ends with it, or with its runtime.
-struct Tending {
+struct Tender {
     shared: Arc<Shared>,
     limit: Arc<SubjectLimit>,
     is_claimed: bool,
 }
 
-impl Drop for Tending {
+impl Drop for Tender {
     fn drop(&mut self) {
         if self.is_claimed {
             self.limit.release();
@@ -68,18 +89,18 @@ impl Drop for Tending {
     }
 }
 
-impl Tending {
-    async fn run(mut self, mut first: Option<InFlight>) {
+impl Tender {
+    async fn run(mut self, mut first: Option<Delivery>) {
         while self.is_claimed || first.is_some() {
             let limit = Arc::clone(&self.limit);
             // Before the subject is asked, so that no outcome is missed that changes what is due.
             let mut outcome = pin!(limit.outcome.notified());
             outcome.as_mut().enable();
-            match first.take().map(Todo::Send).or_else(|| self.next()) {
+            match first.take().map(Job::Send).or_else(|| self.next()) {
                 // Either time has come, or something has changed.
-                Some(Todo::At(tick)) => drop(timeout(until(tick), outcome).await),
-                Some(Todo::Send(in_flight)) => {
-                    if !self.send(in_flight).await {
+                Some(Job::At(tick)) => drop(timeout(until(tick), outcome).await),
+                Some(Job::Send(delivery)) => {
+                    if !self.send(delivery).await {
                         return;
                     }
                 }
@@ -91,22 +112,22 @@ impl Tending {
     /// Returns what is to be done next; none if there is nothing, or another task does it.
     ///
     /// A command is returned even if another task has claimed the subject, because it has to be sent.
-    fn next(&mut self) -> Option<Todo> {
-        if let Some(todo) = self.todo() {
-            return Some(todo);
+    fn next(&mut self) -> Option<Job> {
+        if let Some(job) = self.job() {
+            return Some(job);
         }
         // Whoever makes something due now finds the place taken. So this looks once more after it has left it.
         self.release();
-        let todo = self.todo()?;
+        let job = self.job()?;
         self.is_claimed = self.limit.claim();
-        if self.is_claimed || matches!(todo, Todo::Send(_)) { Some(todo) } else { None }
+        if self.is_claimed || matches!(job, Job::Send(_)) { Some(job) } else { None }
     }
 
-    fn todo(&self) -> Option<Todo> {
+    fn job(&self) -> Option<Job> {
         match self.limit.subject.due() {
-            Due::Send(outgoing) => Some(Todo::Send(InFlight::new(&self.shared, &self.limit, outgoing))),
-            Due::At(tick) => Some(Todo::At(tick)),
-            Due::Nothing => None,
+            NextStep::Send(dispatch) => Some(Job::Send(Delivery::new(&self.shared, &self.limit, dispatch))),
+            NextStep::At(tick) => Some(Job::At(tick)),
+            NextStep::Nothing => None,
         }
     }
 
@@ -119,10 +140,10 @@ impl Tending {
     ///
     /// Returns false if the subject is given up with what is pending, because it was evicted or its limiter was dropped. Otherwise a
     /// flood of keys would fill the memory for as long as the server is gone.
-    async fn send(&self, in_flight: InFlight) -> bool {
+    async fn send(&self, delivery: Delivery) -> bool {
         let back = self.shared.back.notified();
         let until = Instant::now() + self.shared.server.deadline();
-        if self.shared.send(in_flight, until).await.is_ok() || !self.shared.authority.is_policy() {
+        if self.shared.send(delivery, until).await.is_ok() || !self.shared.authority.is_policy() {
             return true;
         }
         // This value has one, and `run` has one.
@@ -130,9 +151,9 @@ impl Tending {
             return false;
         }
         let [least, most] = PATIENCE;
-        drop(timeout(Duration::from_millis(chance::between(least, most)), back).await);
+        drop(timeout(Duration::from_millis(random_between(least, most)), back).await);
         let [least, most] = SPREAD;
-        sleep(Duration::from_millis(chance::between(least, most))).await;
+        sleep(Duration::from_millis(random_between(least, most))).await;
         true
     }
 }

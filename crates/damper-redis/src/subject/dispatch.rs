@@ -16,7 +16,7 @@ pub enum Answer {
     /// Denied by what the process knows, without the server.
     Denied(Denied),
     /// The server has to decide, or to grant tokens: send this.
-    Ask(Box<Outgoing>),
+    Ask(Box<Dispatch>),
     /// A request for tokens is in flight: check again when it has an outcome.
     Join,
     /// The last command was lost, and it is too early for the next one.
@@ -40,9 +40,9 @@ pub enum Outcome {
 /// The next thing to do without a check.
 #[derive(Debug)]
 #[must_use]
-pub enum Due {
+pub enum NextStep {
     /// Send this now.
-    Send(Box<Outgoing>),
+    Send(Box<Dispatch>),
     /// Call again at this tick of the subject's clock, or after the next outcome.
     At(u64),
     /// Nothing, until a command is sent, or a charge or refund is booked.
@@ -55,12 +55,12 @@ pub enum Due {
 /// [`Subject::cancelled`](super::Subject::cancelled) or [`Subject::unsent`](super::Subject::unsent).
 #[derive(Debug)]
 #[must_use = "a command that is neither sent nor lost keeps others from being sent for the length of a lease"]
-pub struct Outgoing {
+pub struct Dispatch {
     pub(super) command: Command,
     pub(super) ticket: Ticket,
 }
 
-impl Outgoing {
+impl Dispatch {
     /// The command, without its frame.
     #[must_use]
     pub fn command(&self) -> &Command {
@@ -70,7 +70,7 @@ impl Outgoing {
     /// Whether more than one check may wait for this, so that it has to reach the server whoever goes away.
     #[must_use]
     pub fn is_joint(&self) -> bool {
-        matches!(self.ticket.kind, Kind::Lease { .. } | Kind::JointTake { .. })
+        matches!(self.ticket.kind, CommandKind::Lease { .. } | CommandKind::JointTake { .. })
     }
 
     /// Whether this asks for leased tokens.
@@ -79,7 +79,7 @@ impl Outgoing {
     /// the request's number, and would book one that arrives twice again, with what it refunds.
     #[must_use]
     pub fn is_lease(&self) -> bool {
-        matches!(self.ticket.kind, Kind::Lease { .. })
+        matches!(self.ticket.kind, CommandKind::Lease { .. })
     }
 }
 
@@ -88,7 +88,7 @@ impl Outgoing {
 /// It is used up by the outcome, of which there is one.
 #[derive(Debug)]
 pub(super) struct Ticket {
-    pub(super) kind: Kind,
+    pub(super) kind: CommandKind,
     /// The tick at which the command was made, which is no later than its sending.
     pub(super) sent: u64,
     /// The charge and the refund that the command carries.
@@ -97,7 +97,7 @@ pub(super) struct Ticket {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum CommandKind {
     Take {
         cost: u32,
     },
