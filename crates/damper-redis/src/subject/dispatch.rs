@@ -1,4 +1,4 @@
-//! Answers, commands to be sent, and their outcomes.
+//! Answers to checks, commands to send, and their outcomes.
 
 use crate::script::Command;
 use damper_core::{Allowed, Denied};
@@ -7,23 +7,23 @@ use damper_core::{Allowed, Denied};
 #[derive(Debug)]
 #[must_use]
 pub enum Answer {
-    /// The tokens were taken from the lease.
+    /// Allowed: the lease had the tokens.
     Allowed(Allowed),
-    /// The same, and the lease runs low: [`Subject::ask_ahead`](super::Subject::ask_ahead) may have a command to send.
+    /// Allowed, and the lease runs low: [`Subject::ask_ahead`](super::Subject::ask_ahead) may have a command to send.
     Low(Allowed),
-    /// The tokens are of a joint take, by which the server decided on all checks that waited.
+    /// Allowed by a joint take, in which the server took tokens for all waiting checks.
     Taken(Allowed),
-    /// Denied by what the process knows, without the server.
+    /// Denied by this process, without the server.
     Denied(Denied),
-    /// The server has to decide, or to grant tokens: send this.
+    /// Undecided: the server has to decide, or to grant tokens. Send this command.
     Ask(Box<Dispatch>),
-    /// A request for tokens is in flight: check again when it has an outcome.
+    /// Undecided: a request for tokens is in flight. Check again when it has an outcome.
     Join,
-    /// The last command was lost, and it is too early for the next one.
+    /// Undecided: the last command was lost, and it is too early for the next one.
     Down,
 }
 
-/// The outcome of a command, for the check that waits for it.
+/// The outcome of a command for the check that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
@@ -31,27 +31,27 @@ pub enum Outcome {
     Allowed(Allowed),
     /// The server denied the take.
     Denied(Denied),
-    /// The lease may hold tokens now: check again.
+    /// The lease may hold tokens now, so check again.
     Again,
     /// The command had no effect, because it arrived too late.
     Late,
 }
 
-/// The next thing to do without a check.
+/// The next step of a subject that no check asks for.
 #[derive(Debug)]
 #[must_use]
 pub enum NextStep {
-    /// Send this now.
+    /// Send this command now.
     Send(Box<Dispatch>),
-    /// Call again at this tick of the subject's clock, or after the next outcome.
+    /// Call [`Subject::due`](super::Subject::due) again at this tick of the subject's clock, or after the next outcome.
     At(u64),
-    /// Nothing, until a command is sent, or a charge or refund is booked.
+    /// Do nothing until a command is sent, or a charge or refund is booked.
     Nothing,
 }
 
-/// A command to be sent.
+/// A command to send, with the subject's notes on it.
 ///
-/// It has to end with [`Subject::replied`](super::Subject::replied), [`Subject::lost`](super::Subject::lost),
+/// Its outcome must be reported to [`Subject::replied`](super::Subject::replied), [`Subject::lost`](super::Subject::lost),
 /// [`Subject::cancelled`](super::Subject::cancelled) or [`Subject::unsent`](super::Subject::unsent).
 #[derive(Debug)]
 #[must_use = "a command that is neither sent nor lost keeps others from being sent for the length of a lease"]
@@ -61,57 +61,56 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// The command, without its frame.
+    /// Returns the command, without its frame.
     #[must_use]
     pub fn command(&self) -> &Command {
         &self.command
     }
 
-    /// Whether more than one check may wait for this, so that it has to reach the server whoever goes away.
+    /// Returns whether several checks may wait for this command. Then it must be sent even if one of them is cancelled.
     #[must_use]
     pub fn is_joint(&self) -> bool {
         matches!(self.ticket.kind, CommandKind::Lease { .. } | CommandKind::JointTake { .. })
     }
 
-    /// Whether this asks for leased tokens.
+    /// Returns whether this command asks for leased tokens.
     ///
-    /// The frame of such a command has to end its effect at most 7/8 of a lease after it is sent. Later the server may have forgotten
-    /// the request's number, and would book one that arrives twice again, with what it refunds.
+    /// The frame of such a command must end its effect at most 7/8 of a lease after it is sent. Later the server may have forgotten the
+    /// request's number. Then it would book a request that arrives twice, and its refund, a second time.
     #[must_use]
     pub fn is_lease(&self) -> bool {
         matches!(self.ticket.kind, CommandKind::Lease { .. })
     }
 }
 
-/// The subject's notes on a command, for when its reply comes.
+/// The subject's notes on a command, by which it applies the reply.
 ///
-/// It is used up by the outcome, of which there is one.
+/// A command has one outcome, which consumes the ticket.
 #[derive(Debug)]
 pub(super) struct Ticket {
     pub(super) kind: CommandKind,
-    /// The tick at which the command was made, which is no later than its sending.
+    /// The tick at which the command was made; it is sent at that tick or later.
     pub(super) sent: u64,
-    /// The charge and the refund that the command carries.
+    /// The charge that the command carries.
     pub(super) charge: u64,
+    /// The refund that the command carries.
     pub(super) refund: u64,
 }
 
+/// The kind of a command, with what its reply is compared to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CommandKind {
-    Take {
-        cost: u32,
-    },
-    /// For all checks that wait.
+    /// A take for one check.
+    Take { cost: u32 },
+    /// A take for all waiting checks.
     JointTake {
         seq: u64,
         cost: u32,
-        /// Beyond the usual commands: see `CommandBudget`.
+        /// Whether it counts as an extra take in the `CommandBudget`.
         is_extra: bool,
     },
-    Lease {
-        seq: u64,
-        unspent: u32,
-        wanted: u32,
-    },
+    /// A request for leased tokens.
+    Lease { seq: u64, unspent: u32, wanted: u32 },
+    /// A reset of all limits.
     Reset,
 }

@@ -1,4 +1,4 @@
-//! Processes, the server and the network, in one simulated time.
+//! A simulation of processes, the server and the network on one clock.
 
 use super::server::Server;
 use crate::script::{Reply, Terms};
@@ -11,21 +11,21 @@ use std::time::Duration;
 pub(super) const MILLISECOND: u64 = 1_000;
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// How long a check waits before the policy decides, which here denies, and how long messages take.
+/// The deadline of a check, at which the policy denies it, and the delay of messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Network {
     pub(super) deadline: u64,
-    /// From the process to the server, and as long back: with up to as much again by chance.
+    /// The shortest delay of a message in one direction. The longest is twice as long.
     pub(super) one_way: u64,
 }
 
-/// The default deadline, and a server nearby.
+/// Uses the default deadline, and a server nearby.
 pub(super) const NEAR: Network = Network { deadline: 5 * MILLISECOND, one_way: 100 };
 
-/// The checks of a process: the cost of the one at hand, and how many µs later the next one comes.
+/// The traffic of a process: returns the cost of a check, and the time in µs to the next one.
 pub(super) type Traffic = Box<dyn FnMut(&mut Chance, u64) -> (u32, u64)>;
 
-/// Numbers by chance, the same ones for the same seed.
+/// A generator of random numbers with a seed.
 #[derive(Debug)]
 pub(super) struct Chance(pub(super) u64);
 
@@ -38,12 +38,12 @@ impl Chance {
         bits ^ (bits >> 31)
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// A time between two events that come at random, so many a second on average; in µs, at least 1.
+    /// Returns the random time in µs, at least 1, between two events of a Poisson process with this rate.
     pub(super) fn pause(&mut self, per_second: f64) -> u64 {
         let unit = ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64;
         ((-unit.ln() * 1e6 / per_second) as u64).max(1)
@@ -55,7 +55,7 @@ impl Chance {
 pub(super) struct Tally {
     pub(super) allowed: u64,
     pub(super) denied: u64,
-    /// Those that waited until their deadline.
+    /// The tokens of checks that waited until their deadline.
     pub(super) overdue: u64,
     /// The tokens of checks that one exact bucket, asked without delay, would have denied.
     pub(super) denied_by_bucket: u64,
@@ -72,7 +72,7 @@ impl Tally {
     }
 }
 
-/// A clock that each reading moves a little, so that no two readings are taken for one.
+/// A clock that each reading advances a little, so that no two readings are equal.
 #[derive(Debug, Default)]
 pub(super) struct MovingClock(ManualClock);
 
@@ -103,7 +103,7 @@ struct Process {
     subject: Subject<Arc<MovingClock>>,
     traffic: Traffic,
     tally: Tally,
-    /// When `due` is to be called next.
+    /// When to call `due` next.
     due: u64,
     /// The costs of checks that joined a command in flight, and their deadlines.
     joined: Vec<(u32, u64)>,
@@ -121,13 +121,13 @@ pub(super) struct Fleet {
     pub(super) server: Server,
     processes: Vec<Process>,
     chance: Chance,
-    /// By time, and then by number.
+    /// The events in the order of time, and then of their number.
     events: BTreeMap<(u64, u64), Event>,
     number: u64,
-    /// One bucket that decides on the same checks, with what is owed in parts of a token, as of a time.
+    /// The debt, in parts of a token, and its time, of one exact bucket that decides the same checks.
     bucket: (u128, u64),
     terms: Terms,
-    /// When tokens of leases were spent, and how many.
+    /// The times at which leased tokens were spent, and how many.
     spent: Vec<(u64, u32)>,
     logs: bool,
     network: Network,
@@ -170,7 +170,7 @@ impl Fleet {
         fleet
     }
 
-    /// Keeps no log of what was admitted when, which a long simulation has no room for.
+    /// Keeps no log of admitted tokens, for which a long simulation has no memory.
     pub(super) fn without_log(mut self) -> Self {
         self.logs = false;
         self
@@ -216,7 +216,7 @@ impl Fleet {
         self.now = end;
     }
 
-    /// Asks the one bucket that the fleet is compared with.
+    /// Asks the exact bucket to which the fleet is compared.
     fn ask_bucket(&mut self, index: usize, n: u32) {
         let (rate, (debt, at)) = (self.terms.rate, self.bucket);
         let part = u128::from(rate.micros());
@@ -293,14 +293,14 @@ impl Fleet {
         self.due(index);
     }
 
-    /// The answers to each process's checks since the last call.
+    /// Returns the tallies of all processes since the last call.
     pub(super) fn tallies(&mut self) -> Vec<Tally> {
         self.processes.iter_mut().map(|process| std::mem::take(&mut process.tally)).collect()
     }
 
-    /// Checks that what was admitted in any interval stays within the burst and what dripped in meanwhile.
+    /// Asserts that no interval admitted more than the burst and the tokens that dripped in during it.
     ///
-    /// Decisions per check count when the server made them.
+    /// A decision of the server counts at the time when the server made it.
     pub(super) fn assert_envelope(&self, terms: &Terms) {
         let mut all: Vec<_> = self.spent.iter().chain(&self.server.taken).copied().collect();
         all.sort_unstable();
@@ -314,12 +314,12 @@ impl Fleet {
     }
 }
 
-/// Checks of one token, so many a second, at random.
+/// Creates random traffic: checks of one token, `per_second` on average.
 pub(super) fn random(per_second: f64) -> Traffic {
     Box::new(move |chance, _| (1, chance.pause(per_second)))
 }
 
-/// The terms of so many tokens a second, with the default share of the burst for leases.
+/// Returns the terms of `per_second` tokens a second, with the default share of the burst for leases.
 pub(super) fn terms(per_second: u32, burst: u32) -> Terms {
     Terms::new(damper_core::Quota::per_second(per_second).burst(burst), burst / 4).expect("a rate that can be counted")
 }

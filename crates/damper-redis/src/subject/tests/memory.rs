@@ -1,4 +1,4 @@
-//! How long a process remembers denials, losses and resets, and when the server hears of charges.
+//! Tests of how long a process remembers denials, losses and resets, and of when it sends charges.
 
 use super::fleet::{MILLISECOND, SECOND};
 use super::steps::{Pair, carried};
@@ -6,7 +6,7 @@ use crate::script::{Command, Limit, Sighting, Take, Terms};
 use crate::subject::{Answer, NextStep, Outcome};
 use damper_core::Quota;
 
-/// A token in 90 seconds, and a burst of 1,000.
+/// Returns the terms of a slow limit: a token in 90 seconds, and a burst of 1,000.
 fn slow() -> Terms {
     Terms::new(Quota::per_hour(40).burst(1_000), 250).expect("a rate that can be counted")
 }
@@ -25,7 +25,7 @@ fn late_charges_admit_the_shares_of_the_others_twice_and_are_repaid() {
         let late = Take { cost: 0, charge: 25, refund: 0 };
         first.server.run(&Command::Take(vec![(limit, late)]), process, first.now);
     }
-    // All 75 are repaid before a token is allowed again.
+    // The debt of 75 tokens is repaid before a token is allowed again.
     first.wait(750 * MILLISECOND);
     assert!(!first.takes(1));
     first.wait(10 * MILLISECOND);
@@ -107,21 +107,21 @@ fn refund_is_not_hidden_by_the_denial_before_it() {
     assert!(!pair.takes(1));
 }
 
-/// Otherwise one lost question would hand an exhausted limit to the policy for a minute.
+/// Otherwise the policy would decide an exhausted limit for a minute after one lost request.
 #[test]
 fn lost_command_makes_the_policy_decide_for_20_ms_only() {
     let [mut pair, _] = exhausted();
     pair.wait(5 * SECOND);
     let dispatch = pair.asked(1);
     let _ = pair.run(*dispatch);
-    // It knows that the limit is empty, and no check has closed the gate yet.
+    // The process knows that the limit is empty, but no check has closed the gate yet.
     let dispatch = pair.subject.look();
     pair.subject.lost(*dispatch);
     pair.wait(20 * MILLISECOND);
     assert!(!matches!(pair.subject.check(1), Answer::Down));
 }
 
-/// A caller that goes away says nothing of the server.
+/// A cancelled caller is no sign that the server fails.
 #[test]
 fn cancelled_check_does_not_hand_the_limit_to_the_policy() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
@@ -139,7 +139,7 @@ fn cancelled_check_does_not_hand_the_limit_to_the_policy() {
 #[test]
 fn no_tokens_are_allowed_whatever_is_known() {
     for mut pair in exhausted() {
-        // Beyond the end of a lease, which holds not even nothing.
+        // The lease has expired, so no check can spend from it, not even a check of 0 tokens.
         pair.wait(2 * SECOND);
         assert!(matches!(pair.subject.check(0), Answer::Allowed(_)));
     }
@@ -160,9 +160,9 @@ fn charges_that_keep_coming_are_told_within_100_ms() {
     assert!(told >= 98, "{told} of 100");
 }
 
-/// Charges that the lease cannot pay do not wait for its next request.
+/// Charges that the lease cannot pay go to the server before its next request.
 ///
-/// An even load sends one twice a second.
+/// With an even load there is a request only twice a second.
 #[test]
 fn leasing_process_tells_of_charges_within_200_ms() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
@@ -189,7 +189,7 @@ fn leasing_process_tells_of_charges_within_200_ms() {
     assert!(late <= 200 * MILLISECOND, "{late} µs");
 }
 
-/// Otherwise all tokens would have ended when they come, and every check would wait for its deadline.
+/// Otherwise all tokens would have expired on arrival, and every check would wait for its deadline.
 #[test]
 fn server_that_is_too_slow_for_leases_decides_each_check() {
     for slow in [SECOND * 9 / 10, SECOND * 2] {
@@ -214,7 +214,7 @@ fn server_that_is_too_slow_for_leases_decides_each_check() {
     }
 }
 
-/// Checks that wait for a lease have tokens with the second request, however many they are.
+/// The second request brings tokens for all checks that wait for a lease, however many there are.
 #[test]
 fn next_request_asks_for_the_checks_that_wait() {
     let mut pair = Pair::new(super::fleet::terms(10_000, 10_000));
@@ -241,9 +241,9 @@ fn next_request_asks_for_the_checks_that_wait() {
     assert!(taken + ask.want >= 1_000, "{taken} taken, {} wanted", ask.want);
 }
 
-/// There are more than a lease can hold. One command takes their tokens.
+/// One command takes the tokens of more waiting checks than a lease can serve.
 ///
-/// Those of checks that went away are given back.
+/// The tokens of cancelled checks are given back.
 #[test]
 fn server_takes_the_tokens_of_all_checks_that_wait() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));

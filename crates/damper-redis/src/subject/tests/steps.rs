@@ -1,4 +1,4 @@
-//! Single steps of the state machine, against the model of the script.
+//! Tests of single steps of the state machine, against the model of the script.
 
 use super::fleet::{MILLISECOND, MovingClock, SECOND, terms};
 use super::server::Server;
@@ -7,9 +7,9 @@ use crate::subject::{Answer, Dispatch, NextStep, Outcome, Plan, Subject};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One process and the server, whose messages are as quick as can be.
+/// A process and the server, without delay between them.
 pub(super) struct Pair {
-    /// It moves by each reading, as any real one may.
+    /// The clock, which each reading advances, as a real one may.
     clock: Arc<MovingClock>,
     pub(super) subject: Subject<Arc<MovingClock>>,
     pub(super) server: Server,
@@ -36,7 +36,7 @@ impl Pair {
         self.subject.replied(dispatch, &reply)
     }
 
-    /// Whether the tokens are taken, from the lease or by the server.
+    /// Returns whether the tokens are taken, from the lease or by the server.
     pub(super) fn takes(&mut self, n: u32) -> bool {
         match self.subject.check(n) {
             Answer::Allowed(_) | Answer::Low(_) | Answer::Taken(_) => true,
@@ -64,7 +64,7 @@ impl Pair {
     }
 }
 
-/// The charge and refund that a command carries.
+/// Returns the charge and the refund that a command carries.
 pub(super) fn carried(dispatch: &Dispatch) -> (u64, u64) {
     match dispatch.command() {
         Command::Take(limits) => (limits[0].1.charge, limits[0].1.refund),
@@ -190,7 +190,7 @@ fn reply_to_a_request_that_was_given_up_is_discarded() {
         dispatch = pair.asked(1);
     }
     let reply = pair.server.run(dispatch.command(), 0, pair.now);
-    // Nobody tells an outcome for the length of a lease.
+    // The caller reports no outcome for the length of a lease.
     pair.wait(SECOND + MILLISECOND);
     assert!(!pair.asked(1).is_lease(), "the server decides for a while");
     pair.wait(5 * SECOND);
@@ -224,7 +224,7 @@ fn lost_request_leaves_the_decision_to_the_policy_for_a_while() {
 fn lost_requests_do_not_make_the_next_one_ask_for_more() {
     let mut pair = Pair::new(terms(1_000, 1_000));
     pair.lease();
-    // Beyond the lease, so that the process holds nothing.
+    // The lease ends, so that the process holds nothing.
     pair.wait(2 * SECOND);
     let mut wanted = Vec::new();
     while wanted.len() < 6 {
@@ -253,7 +253,7 @@ fn cost_above_what_can_be_leased_is_the_servers_decision() {
     let dispatch = pair.asked(300);
     assert!(matches!(pair.run(*dispatch), Outcome::Denied(_)));
     assert!(matches!(pair.subject.check(300), Answer::Denied(_)), "the server has said when to ask again");
-    // The reply to a request for the lease does not make it forget that.
+    // The reply to a request for the lease leaves that unchanged.
     while pair.takes(1) && pair.subject.ask_ahead().map(|dispatch| pair.run(*dispatch)).is_none() {}
     assert!(matches!(pair.subject.check(300), Answer::Denied(_)));
 }
@@ -297,12 +297,12 @@ fn refund_fills_a_lease_only_as_far_as_the_server_counts() {
     assert!(pair.takes(2));
     assert!(matches!(pair.subject.refund(2), NextStep::Nothing));
     assert_eq!(pair.subject.holdings().tokens, held);
-    // The check that began the lease took one of it.
+    // The check that started the lease took one of its tokens.
     assert!(matches!(pair.subject.refund(3), NextStep::At(_)));
     assert_eq!(pair.subject.holdings().tokens, held + 1);
     pair.wait(30 * MILLISECOND);
     while pair.takes(1) && pair.subject.ask_ahead().is_none() {}
-    // Once a request has counted the lease, a refund does not lift it beyond.
+    // A refund does not lift the lease above the number that the last request reported.
     let unspent = pair.subject.holdings().tokens;
     let _ = pair.subject.refund(5);
     assert_eq!(pair.subject.holdings().tokens, unspent);
@@ -325,7 +325,7 @@ fn reply_grants_no_more_than_was_asked_for_whatever_it_says() {
     reply.grant = reply.grant.map(|grant| Grant { granted: ask.want + 100, kept: ask.unspent + 100, ..grant });
     assert_eq!(pair.subject.replied(*dispatch, &reply), Outcome::Again);
     assert_eq!(pair.subject.holdings().tokens, ask.unspent + ask.want);
-    // Nor does a refund fill the lease beyond.
+    // A refund does not fill the lease above that either.
     let _ = pair.subject.refund(100);
     assert_eq!(pair.subject.holdings().tokens, ask.unspent + ask.want);
 }
