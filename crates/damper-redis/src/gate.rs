@@ -31,7 +31,7 @@ impl fmt::Debug for RedisWait {
     }
 }
 
-/// Answers at once where leased tokens or this process decide. Otherwise `limit` decides later.
+/// Returns the answer of the first look, or a wait in which `limit` decides.
 fn answer(
     first_look: Option<FirstLook>,
     limit: impl FnOnce() -> Option<LimitHandle>,
@@ -43,7 +43,7 @@ fn answer(
         Some(open) => open,
     };
     match limit() {
-        // There is a limit where something is open.
+        // An open check has a limit.
         None => Answer::Pass(()),
         Some(limit) => Answer::Wait(RedisWait(Box::pin(async move { limit.decide(cost, open).await.map(drop) }))),
     }
@@ -87,7 +87,7 @@ impl<Q: ?Sized> Ask<Q> for RedisLimiter {
     }
 }
 
-/// A limit for each key, for the calls of all processes: the store of a [`PerKey`](damper_core::gate::PerKey).
+/// A limit for each key, for the calls of all processes. It is the store of a [`PerKey`](damper_core::gate::PerKey).
 impl Gate for KeyedRedisLimiter {
     type Permit = ();
     type Refusal = Denied;

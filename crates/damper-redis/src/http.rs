@@ -29,7 +29,7 @@ impl fmt::Debug for RedisDecision {
     }
 }
 
-/// Returns what a layer gets to know of a decision.
+/// Returns a decision as a layer sees it.
 fn answer(decided: Result<Allowed, Denied>, quota: Quota, detail: Detail) -> Answer {
     match decided {
         Ok(allowed) => Ok(detail.then(|| Standing::new(quota, allowed.remaining(), allowed.resets_in()))),
@@ -37,7 +37,7 @@ fn answer(decided: Result<Allowed, Denied>, quota: Quota, detail: Detail) -> Ans
     }
 }
 
-/// Puts together a decision. `limit` is what decides later.
+/// Returns the decision of the first look, or a wait in which `limit` decides.
 fn decision(
     first_look: Option<FirstLook>,
     limit: impl FnOnce() -> Option<LimitHandle>,
@@ -56,7 +56,7 @@ fn decision(
             Decision::Wait(RedisDecision(Box::pin(async move {
                 match limit {
                     Some(limit) => answer(limit.decide(cost, open).await, quota, detail),
-                    // There is a limit where something is open.
+                    // An open check has a limit.
                     None => Ok(None),
                 }
             })))
@@ -64,7 +64,7 @@ fn decision(
     }
 }
 
-/// The quota that headers report: the one with the smallest burst.
+/// Returns the quota that headers report: the one with the smallest burst.
 fn reported(quotas: &[Quota]) -> Quota {
     quotas.iter().copied().min_by_key(Quota::burst_size).unwrap_or(Quota::UNLIMITED)
 }
@@ -107,7 +107,7 @@ impl SettledLimit for RedisLimiter {
     }
 }
 
-/// A limit for each key, for the requests of all processes: behind `PerClient`, `ByHeader` and `ByKey`.
+/// A limit for each key, for the requests of all processes. It goes into `PerClient`, `ByHeader` and `ByKey`.
 ///
 /// # Examples
 ///

@@ -1,6 +1,6 @@
-//! Items for the tests and fuzz targets of this crate only.
+//! Items for the tests and fuzz targets of this crate, which are packages of their own.
 //!
-//! They stand in packages of their own. It is no part of the semver promise: any of it may change or go in any release.
+//! Nothing here has a semver promise: any item may change or disappear in any release.
 
 pub use crate::script::{
     Command, Frame, Grant, Keys, LeaseRequest, Level, Limit, NEVER, Rate, RateError, Reply, ReplyError, SOURCE,

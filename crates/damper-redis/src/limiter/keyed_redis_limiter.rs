@@ -15,15 +15,16 @@ use std::sync::Arc;
 
 /// A limit for each key, which processes on several machines share through Redis.
 ///
-/// As [`RedisLimiter`](crate::RedisLimiter), with a limit for each key: a tenant, a user, a client's address. Clones share the limiter.
+/// It is like [`RedisLimiter`](crate::RedisLimiter), but each key has a limit: a tenant, a user, a client's address. Clones share the
+/// limiter.
 ///
 /// # Memory
 ///
-/// The server has the limits, each in some 232 bytes until it is full again: see [the server](crate#on-the-server). This process keeps what it knows of the keys that it used last, as many as the
-/// [capacity](crate::RedisLimiterBuilder::capacity) says. With one quota, a key of 16 bytes takes some 630 bytes, and the longest some
-/// 850: of a key with more than 128 bytes, a prefix and the SHA-1 are kept. A key that is evicted loses nothing: its lease is returned,
-/// and what is pending is sent. If the server does not answer then, the pending charges are lost. Keys with a lease, or with something
-/// pending, go last.
+/// The server has the limits, each in some 232 bytes until it is full again: see [the server](crate#on-the-server). This process keeps
+/// state for the keys that it used last, as many as the [capacity](crate::RedisLimiterBuilder::capacity). With one quota, a key of 16
+/// bytes takes some 630 bytes, and the longest some 850. Of a key with more than 128 bytes, a prefix and the SHA-1 are kept. Eviction of
+/// a key loses nothing, because its lease is returned and its pending charges are sent. If the server does not answer then, the
+/// pending charges are lost. Keys with a lease or something pending are evicted last.
 ///
 /// # Examples
 ///
@@ -48,7 +49,7 @@ pub struct KeyedRedisLimiter {
     state: Arc<State>,
 }
 
-/// The state that all clones share, which ends with the last of them.
+/// The state that all clones share. Dropping the last clone drops it.
 enum State {
     Limited { shared: Arc<Shared>, limits: LruStore<Vec<u8>, SubjectLimit> },
     Unlimited { name: String, quotas: Vec<Quota> },
@@ -63,7 +64,7 @@ impl Drop for State {
     }
 }
 
-/// The limit of one key.
+/// A handle of the limit of one key, or of a limiter's only limit.
 pub(crate) struct LimitHandle {
     shared: Arc<Shared>,
     limit: Arc<SubjectLimit>,
@@ -74,10 +75,12 @@ impl LimitHandle {
         Self { shared, limit }
     }
 
+    /// Decides on `n` tokens, if this process can.
     pub(crate) fn begin(&self, n: u32) -> FirstLook {
         self.shared.begin(&self.limit, n)
     }
 
+    /// Decides on `n` tokens after the first look.
     pub(crate) async fn decide(self, n: u32, first_look: FirstLook) -> Result<Allowed, Denied> {
         match first_look {
             FirstLook::Done(answer) => answer,
@@ -85,6 +88,7 @@ impl LimitHandle {
         }
     }
 
+    /// Corrects a cost of `taken` tokens to `used`.
     pub(crate) fn settle(&self, taken: u32, used: u32) {
         if used > taken {
             self.shared.charge(&self.limit, used - taken);
@@ -110,7 +114,7 @@ impl KeyedRedisLimiter {
         Ok(Self { state: Arc::new(state) })
     }
 
-    /// The limit of a key; `None` where the quota is unlimited.
+    /// Returns a handle of the limit of a key; `None` if the quota is unlimited.
     pub(crate) fn of<K: RedisKey + ?Sized>(&self, key: &K) -> Option<LimitHandle> {
         let State::Limited { shared, limits } = &*self.state else { return None };
         let limit = key.with_bytes(|bytes| {
@@ -131,8 +135,8 @@ impl KeyedRedisLimiter {
     ///
     /// # Cancel safety
     ///
-    /// A check that is dropped before it is ready may have taken its token. Tokens that are leased are taken by the call itself, before
-    /// the future is polled.
+    /// A check that is dropped before it is ready may have taken its token. The call itself takes leased tokens, before the future is
+    /// polled.
     pub fn check<K: RedisKey + ?Sized>(
         &self,
         key: &K,
@@ -140,7 +144,7 @@ impl KeyedRedisLimiter {
         self.check_n(key, 1)
     }
 
-    /// Takes `n` tokens of this key if all of them are there, else none. No tokens are always allowed.
+    /// Takes `n` tokens of this key if all of them are there, else none. A check of 0 tokens is always allowed.
     ///
     /// # Errors
     ///
@@ -148,7 +152,7 @@ impl KeyedRedisLimiter {
     ///
     /// # Cancel safety
     ///
-    /// As of [`check`](Self::check).
+    /// A check that is dropped before it is ready may have taken its tokens, as in [`check`](Self::check).
     pub fn check_n<K: RedisKey + ?Sized>(
         &self,
         key: &K,
@@ -168,7 +172,7 @@ impl KeyedRedisLimiter {
     ///
     /// # Errors
     ///
-    /// As [`check_n`](Self::check_n).
+    /// The errors of [`check_n`](Self::check_n).
     pub fn reserve<K: RedisKey + ?Sized>(
         &self,
         key: &K,
@@ -211,11 +215,11 @@ impl KeyedRedisLimiter {
         }
     }
 
-    /// Makes this key's limit full again for all processes, as [`RedisLimiter::reset`](crate::RedisLimiter::reset) does.
+    /// Fills this key's limit again for all processes, as [`RedisLimiter::reset`](crate::RedisLimiter::reset) does.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] if the server does not answer in time; it may have done it all the same.
+    /// [`Unavailable`] if the server does not answer in time. It may still have reset the limit.
     pub fn reset<K: RedisKey + ?Sized>(
         &self,
         key: &K,
@@ -229,7 +233,7 @@ impl KeyedRedisLimiter {
         }
     }
 
-    /// Returns the quotas of each key, in their order. Unlimited ones are left out where there is another.
+    /// Returns the quotas of each key, in their order. Unlimited ones are left out if there is a limited one.
     pub fn quotas(&self) -> &[Quota] {
         match &*self.state {
             State::Limited { shared, .. } => &shared.quotas,
@@ -261,7 +265,7 @@ impl KeyedRedisLimiter {
         self.len() == 0
     }
 
-    /// Returns how the limiter is doing. Asks each key for its lease.
+    /// Returns the status of the limiter. Reads the lease of each key.
     #[must_use]
     pub fn status(&self) -> RedisStatus {
         match &*self.state {
@@ -274,7 +278,7 @@ impl KeyedRedisLimiter {
         }
     }
 
-    /// Returns what the limiter has done since it was built, for all keys. Asks each key for its lease.
+    /// Returns the counts of the limiter's work for all keys since it was built. Reads the lease of each key.
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
         match &*self.state {

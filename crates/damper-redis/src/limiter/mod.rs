@@ -1,16 +1,15 @@
-//! The limiters: one builder, one limit or one for each key.
+//! The limiters: one limit, or a limit for each key, and their builder.
 
 // | file | idea |
 // |---|---|
-// | `builder`, `settings`, `error` | what a limiter is built of, checked; why it cannot be built |
+// | `builder`, `settings`, `error` | the settings of a limiter, checked; why it cannot be built |
 // | `redis_limiter`, `keyed_redis_limiter`, `reservation`, `key` | the interface |
-// | `shared` | a check: by the lease, by the server, by the policy |
-// | `subject_limit` | one subject: its state, its keys, its waiters |
-// | `tender` | the task that renews and returns leases, and sends what is pending |
-// | `retiring` | what a limiter does when its last clone is dropped |
-// | `when_down`, `local_share` | the policies, and a process's share |
-// | `after_loss` | how full a lost limit is |
-// | `authority`, `counters`, `status`, `usage`, `micros` | what can be observed |
+// | `shared` | `Shared`: a check, decided by the lease, the server or the policy |
+// | `subject_limit` | `SubjectLimit`: one subject with its state, its keys and its waiters; `Delivery`: a command on its way |
+// | `tender` | `Tender`: the task that renews and returns leases, and sends what is pending; the end of a limiter |
+// | `policies` | `WhenDown` and `AfterLoss` |
+// | `local_share` | `LocalShare`: a process's share of a quota |
+// | `authority`, `counters`, `status` | what can be observed |
 
 mod authority;
 mod builder;

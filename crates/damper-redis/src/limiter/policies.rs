@@ -3,9 +3,9 @@
 use core::fmt;
 use core::time::Duration;
 
-/// Decides on a check that the server does not answer in time, or not at all.
+/// The policy for checks that the server does not answer in time.
 ///
-/// Tokens that a process has leased are spent first, whatever the policy: they were taken from the limit before.
+/// A process first spends its leased tokens, whatever the policy, because they are already taken from the limit.
 ///
 /// | policy | a check is | all processes together admit at most | when the server is back |
 /// |---|---|---|---|
@@ -16,14 +16,14 @@ use core::time::Duration;
 /// The server counts the processes. A process that starts while the server is gone knows no number, so it admits nothing under
 /// `LocalShare`, unless [`processes`](crate::RedisLimiterBuilder::processes) has set one.
 ///
-/// When the server is back, each process charges with its first command, and processes come back one after the other, within about half a
-/// second. The first ones find a limit that has filled meanwhile. So until the last of `N` processes has charged, the others may spend
+/// When the server is back, the processes return one after the other, within about half a second, and each charges with its first
+/// command. The first ones find a limit that has filled during the outage. So until the last of `N` processes has charged, the others may spend
 /// up to `(N - 1)/N` of a burst beyond the quota (53 % of a burst was measured). The charges put the limit in debt by as much,
 /// down to [`Quota::max_debt`](damper_core::Quota::max_debt), so it is repaid before another token is allowed.
 ///
-/// Why a local share is not charged in full: while no process reaches the server, the limit there fills by no more than a burst, and the
-/// charges of all processes take just that back. Were all of it charged, ten seconds without a server would cost ten more in which nothing
-/// is allowed.
+/// A local share is not charged in full. While no process reaches the server, the limit there fills by no more than a burst, and the
+/// charges of all processes take exactly that back. If all spent tokens were charged, an outage of ten seconds would be followed by ten
+/// seconds in which nothing is allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WhenDown {
     /// Decides by this process's share of the quota.
@@ -53,12 +53,12 @@ impl fmt::Display for WhenDown {
     }
 }
 
-/// How full a limit is taken to be that the server has no memory of, after it lost its memory.
+/// The level of a missing limit after the server has lost its memory.
 ///
-/// A limit that is full needs no memory, so a key that is missing usually means a full limit. After a restart without
-/// persistence, a `FLUSHALL` or a failover to an empty replica it means nothing: the limit may have been exhausted a moment ago. A
-/// marker that never expires tells the two apart: without it, the server has lost its memory. The first process that finds it
-/// missing sets it again, with the server's time.
+/// A full limit has no key on the server, so a missing key usually means a full limit. After a restart without persistence, a
+/// `FLUSHALL` or a failover to an empty replica it may also be a limit that was exhausted a moment ago. A marker that never expires
+/// distinguishes the two. If it is missing, the server has lost its memory. The first process that finds it missing sets it again, with
+/// the server's time.
 ///
 /// | after a loss | a missing limit is | a key admits beyond its quota at most |
 /// |---|---|---|
@@ -66,7 +66,8 @@ impl fmt::Display for WhenDown {
 /// | [`EmptyFor`](Self::EmptyFor)`(d)` | the same until `d` after the marker's time, and full from then on | its burst less what `d` refills |
 /// | [`Full`](Self::Full) | full | its burst |
 ///
-/// Leases that were granted before the loss are honoured too: for the length of one lease, as much as leases may hold is set aside.
+/// Leases that were granted before the loss stay valid. So for the length of one lease, the server sets aside as many tokens as leases
+/// may hold.
 ///
 /// A server that is used for the first time has no marker either. [`mark_deployed`](crate::RedisLimiterBuilder::mark_deployed) sets
 /// it, so that limits are full from the start.
@@ -74,13 +75,13 @@ impl fmt::Display for WhenDown {
 pub enum AfterLoss {
     /// Limits are empty at the time of the loss, and refill from then on.
     Empty,
-    /// The same for this time; later a missing limit is full. In milliseconds, rounded up.
+    /// Limits are empty at the time of the loss, and full if they are still missing after this time.
     EmptyFor(Duration),
     /// Limits are full.
     Full,
 }
 
-/// [`EmptyFor`](AfterLoss::EmptyFor) 60 seconds.
+/// The default is [`EmptyFor`](AfterLoss::EmptyFor) 60 seconds.
 impl Default for AfterLoss {
     fn default() -> Self {
         Self::EmptyFor(Duration::from_mins(1))

@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// - **By the server**, in one round trip.
 /// - **By the [policy](crate::WhenDown)**, if the server does not answer in time.
 ///
-/// A denial says how long to wait, and until then this process denies without asking. Every five seconds one check asks all the same,
-/// because another process may have reset the limit or given tokens back.
+/// A denial says how long to wait, and until then this process denies without asking. Every five seconds one check still asks the
+/// server, because another process may have reset the limit or given tokens back.
 ///
 /// # Runtime
 ///
@@ -36,7 +36,7 @@ use std::sync::Arc;
 ///
 /// # Cancel safety
 ///
-/// A check that is dropped before it is ready may have taken its tokens, and never takes more than those.
+/// A check that is dropped before it is ready may have taken its tokens, but never more.
 ///
 /// # Examples
 ///
@@ -65,7 +65,7 @@ pub struct RedisLimiter {
     state: Arc<State>,
 }
 
-/// The state that all clones share, which ends with the last of them.
+/// The state that all clones share. Dropping the last clone drops it.
 enum State {
     Limited { shared: Arc<Shared>, limit: Arc<SubjectLimit> },
     Unlimited { name: String, quotas: Vec<Quota> },
@@ -80,14 +80,14 @@ impl Drop for State {
 }
 
 impl RedisLimiter {
-    /// Begins to build a limiter on the server with this URL.
+    /// Creates a builder of limiters on the server with this URL.
     ///
-    /// `redis://[user:password@]host[:port][/database]`, or `unix:` and the path of a socket.
+    /// The URL has the form `redis://[user:password@]host[:port][/database]`, or `unix:` and the path of a socket.
     pub fn connect(url: impl Into<String>) -> RedisLimiterBuilder {
         RedisLimiterBuilder::new(vec![url.into()], Topology::Server)
     }
 
-    /// Begins to build a limiter on a cluster, of which some servers have these URLs.
+    /// Creates a builder of limiters on a cluster of which some servers have these URLs.
     pub fn cluster<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> RedisLimiterBuilder {
         RedisLimiterBuilder::new(urls.into_iter().map(Into::into).collect(), Topology::Cluster)
     }
@@ -104,7 +104,7 @@ impl RedisLimiter {
         Self { state: Arc::new(state) }
     }
 
-    /// Decides on `n` tokens if that needs no server; `None` where the quota is unlimited.
+    /// Decides on `n` tokens, if this process can. Returns `None` if the quota is unlimited.
     pub(crate) fn begin(&self, n: u32) -> Option<FirstLook> {
         match &*self.state {
             State::Limited { shared, limit } => Some(shared.begin(limit, n)),
@@ -112,7 +112,7 @@ impl RedisLimiter {
         }
     }
 
-    /// The limit, without its name; `None` where the quota is unlimited.
+    /// Returns a handle of the limit; `None` if the quota is unlimited.
     pub(crate) fn handle(&self) -> Option<super::LimitHandle> {
         match &*self.state {
             State::Limited { shared, limit } => Some(super::LimitHandle::new(Arc::clone(shared), Arc::clone(limit))),
@@ -134,7 +134,7 @@ impl RedisLimiter {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens if all of them are there, else none. No tokens are always allowed.
+    /// Takes `n` tokens if all of them are there, else none. A check of 0 tokens is always allowed.
     ///
     /// # Errors
     ///
@@ -152,11 +152,11 @@ impl RedisLimiter {
     ///
     /// # Errors
     ///
-    /// As [`check_n`](Self::check_n).
+    /// The errors of [`check_n`](Self::check_n).
     ///
     /// # Cancel safety
     ///
-    /// As of [`check_n`](Self::check_n).
+    /// A reservation that is dropped before it is ready may have taken its tokens.
     ///
     /// # Examples
     ///
@@ -177,8 +177,8 @@ impl RedisLimiter {
 
     /// Gives back up to `n` tokens that were taken and not needed.
     ///
-    /// They go into the lease of this process, or to the server with the next command, within some 100 ms. A full limit has no room
-    /// for more. A refund whose command is lost is lost too.
+    /// The tokens go into the lease of this process, or to the server with the next command, within some 100 ms. A full limit accepts
+    /// none. If the command is lost, the refund is lost too.
     pub fn refund(&self, n: u32) {
         if let State::Limited { shared, limit } = &*self.state {
             shared.refund(limit, n);
@@ -187,8 +187,8 @@ impl RedisLimiter {
 
     /// Books `n` tokens after the fact, whether they are there or not.
     ///
-    /// They come from the lease of this process, or the next command tells the server, within some 100 ms. A charge whose command is
-    /// lost is sent again, so it may count twice. Debt goes no deeper than [`Quota::max_debt`].
+    /// The tokens come from the lease of this process, or the next command charges them, within some 100 ms. If the command is lost, the
+    /// charge is sent again, so it may count twice. The debt is at most [`Quota::max_debt`].
     pub fn charge(&self, n: u32) {
         if let State::Limited { shared, limit } = &*self.state {
             shared.charge(limit, n);
@@ -197,7 +197,8 @@ impl RedisLimiter {
 
     /// Asks the server how much of the limit is used, and takes nothing.
     ///
-    /// Tokens that other processes have leased count as used. Of several quotas it describes the one that has the fewest tokens left.
+    /// Tokens that other processes have leased count as used. If there are several quotas, the result describes the one with the fewest
+    /// tokens left.
     ///
     /// # Errors
     ///
@@ -213,11 +214,11 @@ impl RedisLimiter {
 
     /// Makes the limit full again for all processes, but for the tokens that are leased.
     ///
-    /// Across a reset at most one burst more is allowed. A process that has denied a check before may go on to deny for five seconds.
+    /// A reset allows at most one more burst. A process that denied a check before may continue to deny for five seconds.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] if the server does not answer in time; it may have done it all the same.
+    /// [`Unavailable`] if the server does not answer in time. It may still have reset the limit.
     pub async fn reset(&self) -> Result<(), Unavailable> {
         match &*self.state {
             State::Limited { shared, limit } => shared.reset(limit).await,
@@ -225,7 +226,7 @@ impl RedisLimiter {
         }
     }
 
-    /// Returns the quotas, in their order. Unlimited ones are left out where there is another.
+    /// Returns the quotas, in their order. Unlimited ones are left out if there is a limited one.
     pub fn quotas(&self) -> &[Quota] {
         match &*self.state {
             State::Limited { shared, .. } => &shared.quotas,
@@ -242,7 +243,7 @@ impl RedisLimiter {
         }
     }
 
-    /// Returns how the limiter is doing.
+    /// Returns the status of the limiter.
     #[must_use]
     pub fn status(&self) -> RedisStatus {
         match &*self.state {
@@ -251,7 +252,7 @@ impl RedisLimiter {
         }
     }
 
-    /// Returns what the limiter has done since it was built.
+    /// Returns the counts of the limiter's work since it was built.
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
         match &*self.state {
@@ -261,16 +262,16 @@ impl RedisLimiter {
     }
 }
 
-/// A check that is not decided at once.
+/// The future of a check that this process cannot decide.
 type SlowCheck<'a> = Pin<Box<dyn Future<Output = Result<Allowed, Denied>> + Send + 'a>>;
 
-/// A check, as a future that is written by hand.
+/// The future of a check, written by hand.
 ///
-/// The state of an `async fn` costs as much as the rest of a check that is decided at once.
+/// The state of an `async fn` would double the cost of a check that is decided at once.
 struct Check<'a> {
     state: &'a State,
     n: u32,
-    /// The rest of a check that is not decided at once.
+    /// The rest of the check, if this process cannot decide it.
     later: Option<SlowCheck<'a>>,
 }
 
@@ -296,6 +297,7 @@ impl Future for Check<'_> {
 }
 
 impl Check<'_> {
+    /// Polls the rest of the check.
     #[cold]
     fn poll_later(&mut self, context: &mut Context<'_>) -> Poll<Result<Allowed, Denied>> {
         match &mut self.later {
@@ -305,7 +307,7 @@ impl Check<'_> {
     }
 }
 
-/// The answer of a quota without a limit.
+/// Returns the answer of an unlimited quota.
 pub(super) fn unlimited() -> Allowed {
     allowed_on(&MicrosClock, u32::MAX, 0)
 }

@@ -1,4 +1,4 @@
-//! The task of a subject: it renews and returns leases, and tells the server of charges and refunds.
+//! The task of a subject, which renews and returns leases and sends charges and refunds; the end of a limiter.
 
 use super::shared::Shared;
 use super::subject_limit::{Delivery, SubjectLimit};
@@ -12,15 +12,15 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-/// How long a task waits for the server to come back before it tries by itself, in ms.
+/// The range of the time that a task waits for the server to come back before it sends anyway, in ms.
 const PATIENCE: [u64; 2] = [1_000, 3_000];
 
-/// How long it waits once the server is back, in ms: by chance, so that not all come at once.
+/// The range of the random pause once the server is back, in ms. It keeps the tasks apart.
 const SPREAD: [u64; 2] = [0, 200];
 
-/// Starts the task of a subject, if something is due and there is none.
+/// Starts the task of a subject, if a step is due and no task runs.
 ///
-/// Without a runtime, all that is due waits for the next command.
+/// Without a runtime, the step waits for the next command.
 pub(crate) fn tend(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
     let Ok(runtime) = Handle::try_current() else { return };
     if !limit.claim() {
@@ -34,9 +34,10 @@ pub(crate) fn tend(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
     }
 }
 
-/// Starts the task of a subject that may have something due, without asking it.
+/// Starts the task of a subject for which a step may be due, without making a command.
 ///
-/// For a command that ended without a reply. It may end with a runtime that drops all new tasks at once, so this makes no other one.
+/// It is called when a command ends without a reply. The runtime may be about to end and drop each new task at once. A command made
+/// here would end in the same way, and again call this function.
 pub(crate) fn tend_later(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
     let Ok(runtime) = Handle::try_current() else { return };
     if limit.subject.is_settled() || !limit.claim() {
@@ -46,9 +47,9 @@ pub(crate) fn tend_later(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
     drop(runtime.spawn(tender.run(None)));
 }
 
-/// Returns the leases of these limits to the server, and says that this process leaves.
+/// Returns the leases of these limits to the server, sends what is pending, and reports that this process leaves.
 ///
-/// Pending charges and refunds go along. In a task of its own. Without a runtime it does nothing: leases end by themselves, and pending charges are lost.
+/// It does so in a task of its own. Without a runtime it does nothing: leases then end by themselves, and pending charges are lost.
 pub(crate) fn retire(shared: &Arc<Shared>, limits: Vec<Arc<SubjectLimit>>) {
     let Ok(runtime) = Handle::try_current() else { return };
     if !shared.server.is_connected() {
@@ -59,7 +60,7 @@ pub(crate) fn retire(shared: &Arc<Shared>, limits: Vec<Arc<SubjectLimit>>) {
         for limit in limits {
             if let Some(dispatch) = limit.subject.retire() {
                 let until = Instant::now() + shared.server.deadline();
-                // A lease that cannot be returned ends by itself.
+                // A lease that cannot be returned expires.
                 _ = shared.send(Delivery::new(&shared, &limit, dispatch), until).await;
             }
         }
@@ -67,14 +68,15 @@ pub(crate) fn retire(shared: &Arc<Shared>, limits: Vec<Arc<SubjectLimit>>) {
     });
 }
 
-/// Something to be done without a check.
+/// A step that no check asks for.
 enum Job {
+    /// Send this command.
     Send(Delivery),
-    /// At this tick of the subject's clock.
+    /// Wait until this tick of the subject's clock.
     At(u64),
 }
 
-/// A task that has claimed its subject; the claim ends with it, or with its runtime.
+/// A task that has claimed the place of its subject's tender. Dropping it releases the place, also at the end of its runtime.
 struct Tender {
     shared: Arc<Shared>,
     limit: Arc<SubjectLimit>,
@@ -90,14 +92,15 @@ impl Drop for Tender {
 }
 
 impl Tender {
+    /// Does one job after another until none is left.
     async fn run(mut self, mut first: Option<Delivery>) {
         while self.is_claimed || first.is_some() {
             let limit = Arc::clone(&self.limit);
-            // Before the subject is asked, so that no outcome is missed that changes what is due.
+            // The wait is registered before the subject is asked, so that it misses no outcome that changes the next step.
             let mut outcome = pin!(limit.outcome.notified());
             outcome.as_mut().enable();
             match first.take().map(Job::Send).or_else(|| self.next()) {
-                // Either time has come, or something has changed.
+                // Either the time has come or an outcome has changed the next step.
                 Some(Job::At(tick)) => drop(timeout(until(tick), outcome).await),
                 Some(Job::Send(delivery)) => {
                     if !self.send(delivery).await {
@@ -109,20 +112,21 @@ impl Tender {
         }
     }
 
-    /// Returns what is to be done next; none if there is nothing, or another task does it.
+    /// Returns the next job; `None` if there is none, or another task does it.
     ///
-    /// A command is returned even if another task has claimed the subject, because it has to be sent.
+    /// A command is returned even if another task has claimed the place, because it must be sent.
     fn next(&mut self) -> Option<Job> {
         if let Some(job) = self.job() {
             return Some(job);
         }
-        // Whoever makes something due now finds the place taken. So this looks once more after it has left it.
+        // A thread that makes a step due now finds the place claimed. So this task releases it and looks once more.
         self.release();
         let job = self.job()?;
         self.is_claimed = self.limit.claim();
         if self.is_claimed || matches!(job, Job::Send(_)) { Some(job) } else { None }
     }
 
+    /// Returns the job that the subject has now.
     fn job(&self) -> Option<Job> {
         match self.limit.subject.due() {
             NextStep::Send(dispatch) => Some(Job::Send(Delivery::new(&self.shared, &self.limit, dispatch))),
@@ -131,22 +135,23 @@ impl Tender {
         }
     }
 
+    /// Releases the place of the tender.
     fn release(&mut self) {
         self.is_claimed = false;
         self.limit.release();
     }
 
-    /// Sends a command. If the server does not answer, waits until it is back, or a while.
+    /// Sends a command. If the server does not answer, waits until it is back, or for a while.
     ///
-    /// Returns false if the subject is given up with what is pending, because it was evicted or its limiter was dropped. Otherwise a
-    /// flood of keys would fill the memory for as long as the server is gone.
+    /// Returns false if the server does not answer and the subject was evicted or its limiter dropped. The task then abandons what is
+    /// pending. Otherwise a flood of keys would fill the memory while the server is gone.
     async fn send(&self, delivery: Delivery) -> bool {
         let back = self.shared.back.notified();
         let until = Instant::now() + self.shared.server.deadline();
         if self.shared.send(delivery, until).await.is_ok() || !self.shared.authority.is_policy() {
             return true;
         }
-        // This value has one, and `run` has one.
+        // `self` and `run` have one reference each.
         if Arc::strong_count(&self.limit) <= 2 {
             return false;
         }
@@ -158,7 +163,7 @@ impl Tender {
     }
 }
 
-/// The time until a tick of the subject's clock.
+/// Returns the time until a tick of the subject's clock.
 fn until(tick: u64) -> Duration {
     let ahead = tick.saturating_sub(Monotonic.now());
     let nanos = u128::from(ahead) * 1_000_000_000 / u128::from(Monotonic.frequency().max(1));

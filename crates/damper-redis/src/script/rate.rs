@@ -1,12 +1,12 @@
-//! Tokens per microseconds, in lowest terms.
+//! Rates as tokens per microseconds, in lowest terms.
 
 use core::fmt;
 use core::time::Duration;
 use damper_core::Quota;
 
-/// p tokens in q microseconds, reduced.
+/// A rate of p tokens in q microseconds, in lowest terms.
 ///
-/// A rate of 0 is 0 tokens in 1 µs: nothing drips in, and what was taken stays taken.
+/// A rate of 0 is 0 tokens in 1 µs. Then nothing drips in, and taken tokens never come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     tokens: u64,
@@ -14,16 +14,16 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The longest period, reduced: beyond it the script cannot multiply exactly.
+    /// The longest period in lowest terms. The script cannot multiply a longer one exactly.
     pub const LONGEST: u64 = 1 << 48;
 
-    /// p: the tokens that drip in within [`micros`](Self::micros), below 2^43.
+    /// Returns p: the tokens that drip in within [`micros`](Self::micros), below 2^43.
     #[must_use]
     pub const fn tokens(self) -> u64 {
         self.tokens
     }
 
-    /// q: the period in µs, 1 to [`LONGEST`](Self::LONGEST).
+    /// Returns q: the period in µs, from 1 to [`LONGEST`](Self::LONGEST).
     #[must_use]
     pub const fn micros(self) -> u64 {
         self.micros
@@ -33,12 +33,12 @@ impl Rate {
 impl TryFrom<Quota> for Rate {
     type Error = RateError;
 
-    /// Returns the rate of `quota`, exactly: also of a window that is no whole number of microseconds.
+    /// Returns the exact rate of `quota`, even if its window is not a whole number of microseconds.
     fn try_from(quota: Quota) -> Result<Self, RateError> {
         if quota.is_unlimited() {
             return Err(RateError::Unlimited);
         }
-        // Below 2^64: a quota is built of nanoseconds that fit.
+        // The window is below 2^64 ns, as in each quota.
         let window = quota.window().as_nanos() as u64;
         let tokens = u64::from(quota.limit()) * 1_000;
         let divisor = gcd(tokens, window);
@@ -50,17 +50,17 @@ impl TryFrom<Quota> for Rate {
     }
 }
 
-/// Why a quota is no rate that the script can count.
+/// The error of a quota whose rate the script cannot count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RateError {
-    /// The quota is [`Quota::UNLIMITED`], for which there is nothing to count. Do not ask the server.
+    /// The quota is [`Quota::UNLIMITED`]. It needs no server.
     Unlimited,
     /// The period of the rate in lowest terms exceeds 2^48 µs (nine years).
     ///
     /// The script could not count it exactly.
     PeriodTooLong {
-        /// The quota that was asked for.
+        /// The quota.
         quota: Quota,
         /// The period of its rate in lowest terms, in µs.
         micros: u64,
@@ -85,7 +85,7 @@ damper_core::internal::debug_by_display!(RateError);
 
 impl core::error::Error for RateError {}
 
-/// The greatest common divisor; `b` is not 0.
+/// Returns the greatest common divisor; `b` must not be 0.
 const fn gcd(a: u64, b: u64) -> u64 {
     let (mut a, mut b) = (b, a);
     while b != 0 {

@@ -1,21 +1,20 @@
-//! The server's half of a connection: calls that end by their deadline, whatever the server does.
+//! Calls to the server, which end by their deadline whatever the server does.
 
 // | file | idea |
 // |---|---|
+// | this one | `Server`: a call with its deadline, breaker, connection and reply; random numbers |
 // | `address` | the part of an address that is shown |
-// | `target` | where to connect: a server or a cluster, and with which settings of the socket |
+// | `target` | where to connect: a server or a cluster, and the settings of the socket |
 // | `tls`, or `no_tls` without the feature | certificates, checked, and cryptography |
 // | `connection` | one connection, and how a script is called on it |
 // | `connect_error` | why there is no connection, and whether another attempt may succeed |
 // | `handshake` | why a server and this program do not agree on TLS |
-// | `eviction` | whether the server keeps what it is told |
-// | `link` | the connection in use, which is replaced for ever |
+// | `eviction` | whether the server evicts keys |
+// | `link` | the connection in use, which is replaced when it fails |
 // | `server_clock` | the server's clock, as replies show it |
 // | `shard` | the breaker and the clock of the servers that answer for a part of the slots |
-// | `server` | a call: deadline, breaker, connection, reply |
 // | `beat` | how many processes there are, and whether the server has lost its memory |
-// | `heartbeat` | the task that asks for it, again and again |
-// | `chance` | numbers by chance |
+// | `heartbeat` | the task that sends beats |
 
 mod address;
 mod beat;
@@ -64,11 +63,11 @@ pub(crate) struct ServerSettings {
     pub(crate) eviction: Eviction,
     /// How long a call may take.
     pub(crate) deadline: Duration,
-    /// Of all commands, without its `not_after`.
+    /// The frame of all commands, except for its `not_after`.
     pub(crate) frame: Frame,
 }
 
-/// A reply, and the local times in µs of the command and of the reply.
+/// A reply, with the local times in µs of the command and of the reply.
 struct Answer<T> {
     reply: T,
     sent: u64,
@@ -83,15 +82,16 @@ pub(crate) struct Server {
     shards: Vec<Shard>,
     deadline: Duration,
     frame: Frame,
-    /// The zero of local times in µs.
+    /// The instant at which local times in µs are 0.
     origin: Instant,
     calls: AtomicU64,
     failures: AtomicU64,
-    /// The last error of a call, and when it was.
+    /// The last error of a call, and when it happened.
     last_error: Mutex<Option<(Unavailable, Instant)>>,
 }
 
 impl Server {
+    /// Creates a server that is not connected yet.
     pub(crate) fn new(settings: ServerSettings) -> Self {
         let ServerSettings { target, connect_timeout, eviction, deadline, frame } = settings;
         let script = Arc::new(Script::new(SOURCE));
@@ -115,26 +115,28 @@ impl Server {
         self.link.connect().await
     }
 
-    /// The address of the server, or of a cluster's servers.
+    /// Returns the address of the server, or of a cluster's servers.
     pub(crate) fn address(&self) -> &str {
         self.link.address()
     }
 
-    /// The time in µs since this value was created.
+    /// Returns the time in µs since this value was created.
     pub(crate) fn now(&self) -> u64 {
         self.micros(Instant::now())
     }
 
+    /// Returns the local time of `instant` in µs.
     fn micros(&self, instant: Instant) -> u64 {
-        // Below 2^64 for half a million years.
+        // The time stays below 2^64 for half a million years.
         instant.duration_since(self.origin).as_micros() as u64
     }
 
+    /// Returns how long a call may take.
     pub(crate) fn deadline(&self) -> Duration {
         self.deadline
     }
 
-    /// The part of the slots that these keys are in.
+    /// Returns the shard of these keys, with its index.
     pub(crate) fn shard(&self, keys: &Keys) -> (usize, &Shard) {
         let index = Shard::index(keys.slot(), self.shards.len());
         (index, &self.shards[index])
@@ -142,12 +144,12 @@ impl Server {
 
     /// Runs a command, and returns the reply.
     ///
-    /// It never takes longer than the deadline, beyond what the runtime's timer adds. A call that fails may have had its effect all
-    /// the same, but not after `until`.
+    /// The call takes no longer than the deadline and the inaccuracy of the runtime's timer. A call that fails may still have its
+    /// effect, but not after `until`.
     ///
     /// # Cancel safety
     ///
-    /// A call that is dropped may have its effect.
+    /// A call that is dropped may still have its effect.
     pub(crate) async fn call(
         &self,
         keys: &Keys,
@@ -175,6 +177,7 @@ impl Server {
         answer
     }
 
+    /// Runs a command once, and lets the shard's clock learn from the reply.
     async fn call_once(
         &self,
         keys: &Keys,
@@ -195,7 +198,7 @@ impl Server {
         Ok(reply)
     }
 
-    /// Tells the server that this process is there, and returns what it says of the others.
+    /// Reports this process to the server, and returns the number of processes and the marker.
     pub(crate) async fn beat(&self, keys: &Keys, member: &str, length: u64) -> Result<Beat, Unavailable> {
         let (_, shard) = self.shard(keys);
         let names = [keys.processes(), keys.marker().to_owned()];
@@ -207,12 +210,12 @@ impl Server {
 
     /// Runs a command that takes nothing, and the first beat.
     ///
-    /// So an error that all others would meet too is known at once.
-    /// No reply within `timeout`, or an error that may be over at another attempt, is `None`.
+    /// They reveal an error that all later calls would meet too. Returns `None` if there is no reply within `timeout`, or an error
+    /// that another attempt may not meet.
     ///
     /// # Errors
     ///
-    /// The server's refusal of a script: the user may lack a permission.
+    /// The server refuses a script. The user may lack a permission.
     pub(crate) async fn try_scripts(
         &self,
         keys: &Keys,
@@ -287,7 +290,7 @@ impl Server {
         Err(error)
     }
 
-    /// The server's time after which a command of this call has no effect.
+    /// Returns the server's time after which a command of this call has no effect.
     fn not_after(&self, shard: &Shard, session: &Session, until: Instant) -> u64 {
         let until = self.micros(until);
         shard.clock.at(until).unwrap_or_else(|| {
@@ -297,24 +300,25 @@ impl Server {
         })
     }
 
+    /// Returns the error of a call that met its deadline.
     fn timed_out(&self) -> Unavailable {
         Unavailable::TimedOut { deadline: self.deadline }
     }
 
     /// Keeps an error as the last one.
     pub(crate) fn note(&self, error: &Unavailable) {
-        // The reason that the breaker opened, and that there is no connection, is the better one.
+        // An open breaker or a missing connection has an earlier error as its cause, which is the better one to keep.
         if matches!(error, Unavailable::TimedOut { .. } | Unavailable::Failed(_) | Unavailable::NoRuntime) {
             *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some((error.clone(), Instant::now()));
         }
     }
 
-    /// Whether there is a connection.
+    /// Returns whether there is a connection.
     pub(crate) fn is_connected(&self) -> bool {
         self.link.current().is_some()
     }
 
-    /// The worst state of the breakers.
+    /// Returns the worst state of the breakers.
     pub(crate) fn breaker_state(&self) -> State {
         let states = || self.shards.iter().map(|shard| shard.breaker.state());
         states()
@@ -323,7 +327,7 @@ impl Server {
             .unwrap_or(State::Closed)
     }
 
-    /// The last error of a call or of a connection.
+    /// Returns the last error of a call or of an attempt to connect.
     pub(crate) fn last_error(&self) -> Option<LastError> {
         let of_connecting = self.link.last_error().map(|(error, at)| match error {
             ConnectError::Eviction(_) => (error.to_string(), at),
@@ -337,29 +341,29 @@ impl Server {
         last.map(|(message, at)| LastError { message, age: at.elapsed() })
     }
 
-    /// How many commands were sent, how many calls failed, and how many connections were made.
+    /// Returns the numbers of commands sent, of failed calls, and of connections made.
     pub(crate) fn counts(&self) -> [u64; 3] {
         // ORDERING: Relaxed. Counts, which publish nothing.
         [self.calls.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed), self.link.made()]
     }
 
-    /// Sets the markers that are missing, as of a server that never lost anything.
+    /// Sets the markers that are missing. They say that the server never lost its memory.
     pub(crate) async fn mark(&self, markers: impl Iterator<Item = String>) -> Result<(), Unavailable> {
         let Some(session) = self.link.current() else { return Err(Unavailable::NotConnected) };
         session.connection.set_where_missing(markers).await.map_err(|error| Unavailable::Failed(Arc::new(error)))
     }
 }
 
-/// Whether no later call on the same connection can succeed.
+/// Returns whether no later call on the same connection can succeed.
 ///
-/// A master that became a replica refuses to write; its address may lead to the new master.
+/// A master that became a replica refuses to write. Its address may lead to the new master.
 fn ends_a_connection(error: &RedisError) -> bool {
     error.is_unrecoverable_error() || error.code() == Some("READONLY")
 }
 
 /// Draws a number from the operating system, another one each time.
 ///
-/// std's `RandomState` takes its keys from there.
+/// The keys of std's `RandomState` come from there.
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
