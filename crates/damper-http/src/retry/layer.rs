@@ -1,7 +1,6 @@
 //! The layer: which calls are retried, when, and how often.
 
 use super::http_retries::{Buffered, HttpRetries};
-use super::settings::RetrySettings;
 use super::{Budgets, HostBudgets, Retrying};
 use crate::ResponseHead;
 use alloc::sync::Arc;
@@ -259,4 +258,14 @@ impl<C, B: fmt::Debug, P, Z> fmt::Debug for RetryLayer<C, B, P, Z> {
             .field("budgets", &self.settings.budgets)
             .finish_non_exhaustive()
     }
+}
+
+/// The settings that all calls of a layer share.
+pub(crate) struct RetrySettings<C, B, P, Z> {
+    /// The policy without its budget, which is in `budgets`.
+    pub(crate) retry: Retry<C>,
+    /// Shared, because budgets need not be `Clone`, and the other settings are replaced one by one.
+    pub(crate) budgets: Arc<B>,
+    pub(crate) protocol: P,
+    pub(crate) sleep: Z,
 }
