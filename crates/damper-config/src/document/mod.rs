@@ -74,10 +74,10 @@ impl SyntaxError {
     }
 }
 
-/// Returns the members given by the variables with the prefix: `APP__SERVER__HTTP__RATELIMIT__BURST` is
-/// `server.http.ratelimit.burst`.
+/// Returns the members given by the variables with the prefix.
 ///
-/// Two underscores stand for a dot, because keys contain single ones.
+/// Two underscores stand for a dot, because keys contain single ones: `APP__SERVER__HTTP__RATELIMIT__BURST` is
+/// `server.http.ratelimit.burst`.
 ///
 /// A variable with other underscores is skipped, because programs have variables of their own with the same prefix. If it is a known key
 /// apart from its punctuation, it is reported as a mistake.

@@ -1,4 +1,4 @@
-//! Gates that change the question of another one, and limiters and primitives with a log or a candidate.
+//! Gates that change the question of another one, and primitives with a log or a candidate.
 
 use crate::{NamedSource, Readings, Source};
 use damper_core::decision_log::Logged;

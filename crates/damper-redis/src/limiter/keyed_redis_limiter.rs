@@ -144,7 +144,9 @@ impl KeyedRedisLimiter {
         self.check_n(key, 1)
     }
 
-    /// Takes `n` tokens of this key if all of them are there, else none. A check of 0 tokens is always allowed.
+    /// Takes `n` tokens of this key if all of them are there, else none.
+    ///
+    /// A check of 0 tokens is always allowed.
     ///
     /// # Errors
     ///
@@ -233,7 +235,9 @@ impl KeyedRedisLimiter {
         }
     }
 
-    /// Returns the quotas of each key, in their order. Unlimited ones are left out if there is a limited one.
+    /// Returns the quotas of each key, in their order.
+    ///
+    /// Unlimited ones are left out if there is a limited one.
     pub fn quotas(&self) -> &[Quota] {
         match &*self.state {
             State::Limited { shared, .. } => &shared.quotas,
@@ -265,7 +269,9 @@ impl KeyedRedisLimiter {
         self.len() == 0
     }
 
-    /// Returns the status of the limiter. Reads the lease of each key.
+    /// Returns the status of the limiter.
+    ///
+    /// It reads the lease of each key.
     #[must_use]
     pub fn status(&self) -> RedisStatus {
         match &*self.state {
@@ -278,7 +284,9 @@ impl KeyedRedisLimiter {
         }
     }
 
-    /// Returns the counts of the limiter's work for all keys since it was built. Reads the lease of each key.
+    /// Returns the counts of the limiter's work for all keys since it was built.
+    ///
+    /// It reads the lease of each key.
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
         match &*self.state {

@@ -11,7 +11,7 @@ use damper_core::Monotonic;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
-/// The limit of one subject: its state in this process, its keys on the server, and the checks that wait.
+/// The limit of one subject: its state in this process, its keys, and the checks that wait.
 #[derive(Debug)]
 pub(crate) struct SubjectLimit {
     pub(crate) subject: Subject<Monotonic>,
@@ -51,7 +51,7 @@ impl SubjectLimit {
         Self { shares_from, ..self }
     }
 
-    /// Returns the local time in µs at which the shares were empty, if the server last replied at `replied_at`.
+    /// Returns the local time in µs at which the shares were empty, given the time of the last reply.
     pub(crate) fn shares_since(&self, replied_at: u64) -> u64 {
         replied_at.max(self.shares_from)
     }

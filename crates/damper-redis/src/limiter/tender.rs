@@ -1,4 +1,4 @@
-//! The task of a subject, which renews and returns leases and sends charges and refunds; the end of a limiter.
+//! The task of a subject, which keeps its lease and sends charges and refunds; the end of a limiter.
 
 use super::shared::Shared;
 use super::subject_limit::{Delivery, SubjectLimit};
@@ -47,7 +47,7 @@ pub(crate) fn tend_later(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
     drop(runtime.spawn(tender.run(None)));
 }
 
-/// Returns the leases of these limits to the server, sends what is pending, and reports that this process leaves.
+/// Returns the leases of these limits, sends what is pending, and reports that this process leaves.
 ///
 /// It does so in a task of its own. Without a runtime it does nothing: leases then end by themselves, and pending charges are lost.
 pub(crate) fn retire(shared: &Arc<Shared>, limits: Vec<Arc<SubjectLimit>>) {
@@ -76,7 +76,9 @@ enum Job {
     At(u64),
 }
 
-/// A task that has claimed the place of its subject's tender. Dropping it releases the place, also at the end of its runtime.
+/// A task that has claimed the place of its subject's tender.
+///
+/// Dropping it releases the place, also at the end of its runtime.
 struct Tender {
     shared: Arc<Shared>,
     limit: Arc<SubjectLimit>,

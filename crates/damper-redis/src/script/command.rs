@@ -36,7 +36,7 @@ pub struct Frame {
     ///
     /// Commands without a lease send it too. It tells the script how long lost holders may still have tokens.
     pub lease: u64,
-    /// The time in µs after a loss of the server's memory during which a missing limit counts as empty since the loss.
+    /// How long a missing limit counts as empty after the server lost its memory, in µs.
     ///
     /// With 0 a missing limit is always full (`AfterLoss::Full`), with [`NEVER`](super::NEVER) it always counts as empty
     /// (`AfterLoss::Empty`).

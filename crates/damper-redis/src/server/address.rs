@@ -91,7 +91,9 @@ fn scheme_and_rest(url: &str) -> (&str, &str) {
     }
 }
 
-/// Returns a host and a port as shown. A colon without a port after it may separate a user and a password.
+/// Returns a host and a port as shown.
+///
+/// A colon without a port after it may separate a user and a password.
 fn authority_shown(authority: &str) -> String {
     let is_host = |host: &str| {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);

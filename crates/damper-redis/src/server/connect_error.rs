@@ -14,7 +14,7 @@ const FINAL_TEXTS: [&str; 2] = ["AuthenticationFailed", "refused to switch datab
 /// The words of a server that has no room for a connection.
 const NO_ROOM: &str = "max number of clients";
 
-/// The words by which the operating system and the redis crate report a connection that the server closed.
+/// The words of the operating system and the redis crate for a connection that the server closed.
 const CLOSED: [&str; 4] = ["Broken pipe", "Connection reset", "broken pipe", "unexpected end of file"];
 
 /// The error of an attempt to connect.

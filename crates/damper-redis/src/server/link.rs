@@ -12,16 +12,22 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// The range of the random pause between attempts to connect, in ms. It keeps the attempts of a fleet apart.
+/// The range of the random pause between attempts to connect, in ms.
+///
+/// It keeps the attempts of a fleet apart.
 const PAUSES: [u64; 2] = [20, 200];
 
-/// The range of the pause after a server has refused the connection, in ms. It is longer because failed handshakes cost the server time.
+/// The range of the pause after a server has refused the connection, in ms.
+///
+/// It is longer because failed handshakes cost the server time.
 const PAUSES_AFTER_REFUSAL: [u64; 2] = [500, 1_000];
 
 /// The consecutive calls without a reply in time after which a connection is replaced.
 const STRIKES: u32 = 3;
 
-/// The shortest time between the first and the last of them, so that a short pause of the server is no reason.
+/// The shortest time between the first and the last of these calls.
+///
+/// A shorter pause of the server is no reason to replace the connection.
 const STRIKES_APART: Duration = Duration::from_millis(100);
 
 /// The value of [`STRIKES_APART`] for a cluster.
@@ -140,7 +146,9 @@ impl Link {
         }
     }
 
-    /// Starts the task that connects, unless it runs. The task tries until it succeeds or the link is dropped.
+    /// Starts the task that connects, unless it runs.
+    ///
+    /// The task tries until it succeeds or the link is dropped.
     fn begin_to_connect(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let Ok(runtime) = Handle::try_current() else { return };
         if state.attempt.as_ref().is_none_or(JoinHandle::is_finished) {

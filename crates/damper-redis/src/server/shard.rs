@@ -63,9 +63,9 @@ impl Shard {
     }
 }
 
-/// The settings of the breakers: five consecutive failures open one, for 50 ms at first and 200 ms at most.
+/// The settings of the breakers.
 ///
-/// The jitter shortens each cooldown by up to half.
+/// Five consecutive failures open a breaker, for 50 ms at first and 200 ms at most. The jitter shortens each cooldown by up to half.
 const CONFIG: BreakerConfig = match BreakerConfig::builder()
     .failure_threshold(5)
     .cooldown(Duration::from_millis(50))

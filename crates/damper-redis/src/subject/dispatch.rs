@@ -67,7 +67,9 @@ impl Dispatch {
         &self.command
     }
 
-    /// Returns whether several checks may wait for this command. Then it must be sent even if one of them is cancelled.
+    /// Returns whether several checks may wait for this command.
+    ///
+    /// Then it must be sent even if one of them is cancelled.
     #[must_use]
     pub fn is_joint(&self) -> bool {
         matches!(self.ticket.kind, CommandKind::Lease { .. } | CommandKind::JointTake { .. })

@@ -86,7 +86,7 @@ impl Gate {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the smallest cost that the gate denied when it was last closed; 0 if it was opened since then.
+    /// Returns the smallest cost that the gate denied when it was last closed; 0 if it is open.
     pub(super) fn cost(&self) -> u32 {
         // The cost has 20 bits.
         (self.word.load(Ordering::Relaxed) & MOST_COST) as u32

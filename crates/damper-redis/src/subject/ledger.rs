@@ -36,7 +36,7 @@ pub(super) struct OpenCommand {
     pub(super) since: u64,
 }
 
-/// The state of a subject, except for the lease's word, the gate and the values that the fast path reads.
+/// The state of a subject that its lock protects.
 ///
 /// All times are in µs of the subject's clock.
 #[derive(Debug)]
@@ -68,7 +68,9 @@ pub(super) struct Ledger {
     ///
     /// Then other processes hold all that may be leased.
     pub(super) is_blocked: bool,
-    /// The time until which the subject tries no lease, after a reply that came when its tokens had expired.
+    /// The time until which the subject tries no lease.
+    ///
+    /// It is set by a reply that came when its tokens had expired.
     pub(super) slow_until: u64,
     /// The number of the last joint take.
     pub(super) joint_seq: u64,

@@ -253,7 +253,7 @@ impl<C: Clock> Subject<C> {
         Answer::Denied(self.denied(n, Some(wait)))
     }
 
-    /// Asks the server to decide a check whose cost exceeds what a lease can hold, while this process leases.
+    /// Asks the server to decide a check whose cost exceeds what a lease can hold.
     fn ask_for_one(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
         if ledger.is_failing && now < ledger.ask_from {
             return Answer::Down;
@@ -398,7 +398,7 @@ impl<C: Clock> Subject<C> {
         })
     }
 
-    /// Returns the last command of a process that ends, which gives back the lease and carries what is pending.
+    /// Returns the last command of a process, which gives back the lease and carries what is pending.
     pub fn retire(&self) -> Option<Box<Dispatch>> {
         let mut ledger = self.ledger();
         ledger.give_back_ended(u64::MAX);
@@ -523,7 +523,9 @@ impl<C: Clock> Subject<C> {
         self.answer_ticks.allowed(spent.left.saturating_add(elsewhere), resets_in)
     }
 
-    /// Returns the refusal of `n` tokens that are there after `wait` µs; a wait of 0 means that `n` exceeds the burst.
+    /// Returns the refusal of `n` tokens that are there after `wait` µs.
+    ///
+    /// A wait of 0 means that `n` exceeds the burst, and `None` that the tokens never come.
     fn denied(&self, n: u32, wait: Option<u64>) -> Denied {
         // ORDERING: Relaxed, as in `allowed`.
         let remaining = self.elsewhere.load(Ordering::Relaxed).min(n.saturating_sub(1));

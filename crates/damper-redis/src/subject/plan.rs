@@ -17,7 +17,9 @@ pub(super) const BUSY: u64 = 80;
 /// The checks per second below which a subject stops leasing.
 pub(super) const QUIET: u64 = 40;
 
-/// The fewest tokens that all processes together must be able to lease. With fewer, rounding wastes too many.
+/// The fewest tokens that all processes together must be able to lease.
+///
+/// With fewer, rounding wastes too many.
 const FEWEST: u32 = 24;
 
 /// The tokens that a request should bring at least, if the rate allows it.
@@ -145,9 +147,9 @@ impl Plan {
         target.max(1).min(most)
     }
 
-    /// Returns the number of tokens left at which the next request goes out: those that are spent until its reply arrives.
+    /// Returns the number of tokens left at which the next request goes out.
     ///
-    /// It is at most half of `held`. `round_trip` is that of the last request, in µs.
+    /// These tokens last until its reply arrives. They are at most half of `held`. `round_trip` is that of the last request, in µs.
     pub(super) fn low(&self, own: u64, round_trip: u64, held: u32) -> u32 {
         let lead = PACE + PACE / 4 + round_trip.saturating_mul(2).min(self.lease);
         let low = own.saturating_mul(lead) / 1_000_000;
@@ -180,7 +182,7 @@ impl Plan {
     }
 }
 
-/// Returns how long the tokens of a request are valid after it was sent: 7/8 of the lease's `length`, both in µs.
+/// Returns how long the tokens of a request are valid after it was sent, in µs: 7/8 of `length`.
 pub(super) fn validity(length: u64) -> u64 {
     length - length.div_ceil(8)
 }

@@ -3,7 +3,7 @@
 use super::fleet::{Fleet, MILLISECOND, NEAR, Network, SECOND, Tally, Traffic, random, terms};
 use crate::script::Terms;
 
-/// Creates traffic in bursts of equal size, after random pauses of half to one and a half times the mean.
+/// Creates traffic in bursts of equal size, with random pauses of 50 to 150 % of the mean.
 fn lumps(checks: u64, apart: u64) -> Traffic {
     let mut left = checks;
     Box::new(move |chance, _| {
@@ -45,7 +45,7 @@ fn each(processes: u64, traffic: impl Fn(u64) -> Traffic) -> Vec<Traffic> {
     (0..processes).map(traffic).collect()
 }
 
-/// Returns the share of tokens that only the fleet denied, in thousandths, and the commands per second of a process.
+/// Returns the thousandths of the tokens that only the fleet denied, and the commands per second.
 fn innocent(terms: Terms, traffic: Vec<Traffic>, seconds: u64) -> (u64, u64) {
     innocent_over(terms, traffic, seconds, NEAR)
 }

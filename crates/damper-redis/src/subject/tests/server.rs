@@ -14,7 +14,9 @@ struct Holder {
     charge: u64,
 }
 
-/// One limit. Debts are counted in parts of a token, of which a token has as many as the period has microseconds.
+/// One limit. Its debts are counted in parts of a token.
+///
+/// A token has as many parts as the period has microseconds.
 #[derive(Debug)]
 pub(super) struct Server {
     terms: Terms,
