@@ -107,7 +107,7 @@ fn refund_is_not_hidden_by_the_denial_before_it() {
     assert!(!pair.takes(1));
 }
 
-/// Otherwise the policy would decide an exhausted limit for a minute after one lost request.
+/// Without this command the policy would decide an exhausted limit for a minute after one lost request.
 #[test]
 fn lost_command_makes_the_policy_decide_for_20_ms_only() {
     let [mut pair, _] = exhausted();
@@ -189,7 +189,7 @@ fn leasing_process_tells_of_charges_within_200_ms() {
     assert!(late <= 200 * MILLISECOND, "{late} µs");
 }
 
-/// Otherwise all tokens would have expired on arrival, and every check would wait for its deadline.
+/// Leased tokens from a slow server have expired on arrival, so with leases every check would wait for its deadline.
 #[test]
 fn server_that_is_too_slow_for_leases_decides_each_check() {
     for slow in [SECOND * 9 / 10, SECOND * 2] {
