@@ -2,7 +2,7 @@
 
 use crate::input::QuotaInput;
 use arbitrary::Arbitrary;
-use damper_redis::internal::{Ask, Command, Level, Limit, NEVER, Reply, Seen, Status, Take, Terms};
+use damper_redis::internal::{Command, LeaseRequest, Level, Limit, NEVER, Reply, Sighting, Status, Take, Terms};
 use redis::Value;
 
 /// A reply and the command that it is to.
@@ -70,7 +70,7 @@ impl Operation {
         match self {
             Self::Take { limits } => Command::Take(vec![(limit, Take::default()); usize::from(limits % 4)]),
             Self::Lease { seq, want, unspent } => {
-                Command::Lease(limit, Ask { seq: seq.time(), want, unspent, ..Ask::default() })
+                Command::Lease(limit, LeaseRequest { seq: seq.time(), want, unspent, ..LeaseRequest::default() })
             }
             Self::Reset { limits } => Command::Reset(vec![limit; usize::from(limits % 4)]),
         }
@@ -117,7 +117,7 @@ fn length_of(command: &Command) -> usize {
 /// Parses a reply, and computes the waits of its levels.
 pub fn redis_reply(exchange: Exchange<'_>) {
     let Ok(terms) = Terms::new(exchange.quota.quota(u32::MAX), u32::MAX) else { return };
-    let command = exchange.operation.command(Limit { terms, seen: Seen::default() });
+    let command = exchange.operation.command(Limit { terms, seen: Sighting::default() });
     let value = exchange.reply.value(&command);
     let read = Reply::parse(&value, &command);
     assert_eq!(read.clone().ok(), slow(&value, &command, &terms), "{read:?}");

@@ -1,6 +1,6 @@
 //! Keys of any subjects differ, and all of one subject are in one slot of a cluster.
 
-use damper_redis::internal::{Ask, Command, Keys, Limit, Seen, SlotTags, Terms};
+use damper_redis::internal::{Command, Keys, LeaseRequest, Limit, Sighting, SlotTags, Terms};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
@@ -22,9 +22,9 @@ fn slot(key: &str) -> u16 {
 /// A marker, three limits and a holder of the first.
 fn all_keys(keys: &Keys) -> Vec<String> {
     let terms = Terms::new(damper_core::Quota::per_second(1), 1).unwrap();
-    let limit = Limit { terms, seen: Seen::default() };
+    let limit = Limit { terms, seen: Sighting::default() };
     let mut all = keys.of(&Command::Reset(vec![limit; 3]), 0);
-    all.extend(keys.of(&Command::Lease(limit, Ask::default()), u64::MAX).into_iter().skip(2));
+    all.extend(keys.of(&Command::Lease(limit, LeaseRequest::default()), u64::MAX).into_iter().skip(2));
     all
 }
 

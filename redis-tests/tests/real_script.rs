@@ -2,7 +2,7 @@
 
 use damper_core::Quota;
 use damper_redis::internal::{
-    Ask, Command, Frame, Keys, Limit, NEVER, Reply, SOURCE, Seen, SlotTags, Status, Take, Terms,
+    Command, Frame, Keys, LeaseRequest, Limit, NEVER, Reply, SOURCE, Sighting, SlotTags, Status, Take, Terms,
 };
 use damper_redis_tests::{LuaServer, Random, RedisServer};
 use redis::{Connection, Script, Value};
@@ -70,7 +70,7 @@ fn command(random: &mut Random, limits: &[Limit], seq: u64) -> Command {
             let hold = u64::from(limit.terms.hold) + 1;
             let ack = seq - 1 - random.below(seq.min(3));
             let [unspent, back, want, charge] = [20, 10, hold, 40].map(|most| random.below(most) as u32);
-            let ask = Ask { seq, ack, unspent, back, want, charge: charge.into(), refund: random.below(20) };
+            let ask = LeaseRequest { seq, ack, unspent, back, want, charge: charge.into(), refund: random.below(20) };
             Command::Lease(limit, ask)
         }
         _ => {
@@ -159,7 +159,7 @@ fn struct_is_that_of_a_real_server() {
 }
 
 fn limit(terms: Terms) -> Limit {
-    Limit { terms, seen: Seen::default() }
+    Limit { terms, seen: Sighting::default() }
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_script_costs_the_same_for_any_number_of_holders() {
     let of = |holders: u64| {
         move |call: u64| {
             let seq = call / holders + 1;
-            let ask = Ask { seq, ack: seq - 1, unspent: 0, back: 1, want: 2, ..Ask::default() };
+            let ask = LeaseRequest { seq, ack: seq - 1, unspent: 0, back: 1, want: 2, ..LeaseRequest::default() };
             (Command::Lease(one, ask), call % holders)
         }
     };

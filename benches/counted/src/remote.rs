@@ -4,7 +4,7 @@ use crate::still::{now, still};
 use crate::{Call, Row, rows};
 use damper::{Clock, Quota};
 use damper_core::internal::ExpiringLease;
-use damper_redis::internal::{Answer, Command, Due, Grant, Level, Plan, Reply, Status, Subject, Terms};
+use damper_redis::internal::{Answer, Command, Grant, Level, NextStep, Plan, Reply, Status, Subject, Terms};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn leased_subject() -> Call {
         reply.grant =
             Some(Grant { seq: ask.seq, granted: ask.want, kept: 0, length: 1_000_000, leased: ask.want.into() });
         let _ = subject.replied(*outgoing, &reply);
-        assert!(matches!(subject.due(), Due::At(_)), "the lease is there");
+        assert!(matches!(subject.due(), NextStep::At(_)), "the lease is there");
         return Box::new(move || matches!(subject.check(1), Answer::Allowed(_)));
     }
 }

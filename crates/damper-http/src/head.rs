@@ -1,9 +1,10 @@
 //! The head of a request: its parts, the address of its peer, and its target host.
 
 use super::PeerAddress;
-use core::fmt::{self, Write};
+use core::fmt::Write;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
-use core::str;
+use core::{fmt, str};
+use damper_core::gate::KeyOf;
 use http::header::HOST;
 use http::uri::{Authority, Scheme};
 use http::{Extensions, HeaderMap, Method, Request, Uri, Version, request};
@@ -186,6 +187,38 @@ impl Write for HostBuffer {
         self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
         self.len = end;
         Ok(())
+    }
+}
+
+/// The target host of a request with its port: a key, for a gate of each host.
+///
+/// The key of `https://api.example.com/` is `api.example.com:443`. The host is that of the target, or else of the header `Host`. It has one name
+/// however a request spells it: in lower case, without the dot that may end it, and an IPv6 address in its canonical form,
+/// `[2001:db8::1]:443`. Without a port, that of the scheme is meant.
+///
+/// # Examples
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::KeyedBulkhead;
+/// use damper::gate::PerKey;
+/// use damper::http::{ClientConcurrencyLayer, TargetHost};
+/// use std::sync::Arc;
+///
+/// let hosts = Arc::new(KeyedBulkhead::<String>::new(64, 100)?.queue(16).newest_first());
+/// let layer = ClientConcurrencyLayer::new(PerKey::new(TargetHost, Arc::clone(&hosts)));
+/// # let _ = layer;
+/// # Ok::<(), damper::OutOfRange>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TargetHost;
+
+impl KeyOf<Head<'_>> for TargetHost {
+    type Key = str;
+
+    #[inline]
+    fn with_key<T>(&self, head: &Head<'_>, then: impl FnOnce(&str) -> T) -> T {
+        head.with_host(then)
     }
 }
 

@@ -181,7 +181,6 @@ mod rate_limit;
 mod retry;
 #[cfg(feature = "tower")]
 mod stack;
-mod target_host;
 mod telemetry;
 mod throttle;
 mod timed_body;
@@ -200,7 +199,7 @@ pub use concurrency::{
     ClientConcurrencyService, ConcurrencyLayer, ConcurrencyService, RequestClasses, ShadowedGate,
 };
 pub use deadline::{ClientDeadlineLayer, DeadlineLayer, DeadlineService, RequestDeadline, TimeoutUnit};
-pub use head::Head;
+pub use head::{Head, TargetHost};
 pub use hedge::{HedgeLayer, Hedging};
 #[cfg(feature = "tokio")]
 pub use limit::Wait;
@@ -221,6 +220,5 @@ pub use stack::{
     HttpProtocol, PartErrors, RequestNotMade, ServerStack, StackError, StackPart, StackProtocol, client_stack,
     server_stack,
 };
-pub use target_host::TargetHost;
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};
 pub use timed_body::{ReaderStalled, STALL_LIMIT, TimedBody};

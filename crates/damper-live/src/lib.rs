@@ -55,7 +55,6 @@
 // | `hot_keys` | the hottest keys of a log of decisions |
 // | `latency` | latencies, and the layer that records them |
 // | `recorder` | the counters of layers, and what sources read |
-// | `text` | events and names |
 // | `assets/` | the files that browsers load |
 
 extern crate alloc;
@@ -73,7 +72,6 @@ mod recorder;
 mod sampler;
 mod service;
 mod stream;
-mod text;
 mod token;
 
 pub use beside::{Beside, BesideFuture};

@@ -5,8 +5,7 @@ use super::control::{Button, Controls};
 use super::hot_keys::WatchedLog;
 use super::primitives::{ChangeQuota, SwitchBreaker};
 use super::sampler::{Sampler, Watched, WatchedLatencies};
-use super::stream::{MostOpen, OpenStreams};
-use super::text::{escaped, event};
+use super::stream::{MostOpen, OpenStreams, event};
 use super::{Latencies, LiveRecorder, LiveService, LiveToken};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -463,5 +462,31 @@ impl Shared {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("path", &self.path).field("sampler", &self.sampler).finish_non_exhaustive()
+    }
+}
+
+/// Returns a text as it stands in HTML.
+fn escaped(text: impl fmt::Display) -> String {
+    let mut escaped = String::new();
+    for character in text.to_string().chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn names_cannot_write_html() {
+        assert_eq!(escaped("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
     }
 }

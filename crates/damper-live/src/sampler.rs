@@ -5,7 +5,7 @@ use super::hot_keys::WatchedLog;
 use super::latency::Latencies;
 use super::primitives::SwitchBreaker;
 use super::recorder::{Capture, LiveRecorder};
-use super::text::event;
+use super::stream::event;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

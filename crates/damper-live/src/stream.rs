@@ -3,6 +3,7 @@
 use super::page::Shared;
 use super::sampler::Sample;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -237,5 +238,21 @@ impl Body for EventStream {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<http_body::Frame<Bytes>, SlowReader>>> {
         self.get_mut().poll_part(cx).map(|part| Some(part.map(http_body::Frame::data)))
+    }
+}
+
+/// Returns an event of a stream. JSON has no line breaks, so the event has one line of `data`.
+pub(super) fn event(name: &str, json: &serde_json::Value) -> Bytes {
+    format!("event: {name}\ndata: {json}\n\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::event;
+
+    #[test]
+    fn names_cannot_write_events() {
+        let event = event("sample", &serde_json::json!({ "name": "a\n\nevent: b\r" }));
+        assert_eq!(event, "event: sample\ndata: {\"name\":\"a\\n\\nevent: b\\r\"}\n\n");
     }
 }

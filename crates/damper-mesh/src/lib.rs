@@ -199,7 +199,6 @@ pub mod internal {
 mod client;
 mod deadline;
 mod document;
-mod refusal_body;
 mod scopes;
 mod server;
 mod telemetry;
@@ -213,6 +212,5 @@ pub use document::{
     RateLimitUsage, RateLimited, ReadError, Request, RequestExtension, Response, ResponseExtension, Scope,
     ScopedUsages, TimeUnit, Warnings,
 };
-pub use refusal_body::refusal_body;
 pub use scopes::{Caller, Scopes, ScopesAllowed, ScopesBuilder, ScopesDenied, ScopesError};
-pub use server::{IncomingCall, MeshLayer, MeshService};
+pub use server::{IncomingCall, MeshLayer, MeshService, refusal_body};

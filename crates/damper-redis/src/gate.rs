@@ -1,6 +1,6 @@
 //! The limiters as gates.
 
-use crate::limiter::{Begun, KeyedRedisLimiter, OfKey, RedisKey, RedisLimiter};
+use crate::limiter::{FirstLook, KeyedRedisLimiter, LimitHandle, RedisKey, RedisLimiter};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -31,15 +31,19 @@ impl fmt::Debug for RedisWait {
     }
 }
 
-/// Answers at once where leased tokens or this process decide. Otherwise `limit` decides later.
-fn answer(begun: Option<Begun>, limit: impl FnOnce() -> Option<OfKey>, cost: u32) -> Answer<(), RedisWait, Denied> {
-    let open = match begun {
+/// Returns the answer of the first look, or a wait in which `limit` decides.
+fn answer(
+    first_look: Option<FirstLook>,
+    limit: impl FnOnce() -> Option<LimitHandle>,
+    cost: u32,
+) -> Answer<(), RedisWait, Denied> {
+    let open = match first_look {
         None => return Answer::Pass(()),
-        Some(Begun::Done(decided)) => return decided.map(drop).into(),
+        Some(FirstLook::Done(decided)) => return decided.map(drop).into(),
         Some(open) => open,
     };
     match limit() {
-        // There is a limit where something is open.
+        // An open check has a limit.
         None => Answer::Pass(()),
         Some(limit) => Answer::Wait(RedisWait(Box::pin(async move { limit.decide(cost, open).await.map(drop) }))),
     }
@@ -73,7 +77,7 @@ impl Gate for RedisLimiter {
 
 impl<Q: ?Sized> AskCost<Q> for RedisLimiter {
     fn ask_cost(&self, _: &Q, tokens: u32) -> AnswerOf<Self> {
-        answer(self.begin(tokens), || self.of_limit(), tokens)
+        answer(self.begin(tokens), || self.handle(), tokens)
     }
 }
 
@@ -83,7 +87,7 @@ impl<Q: ?Sized> Ask<Q> for RedisLimiter {
     }
 }
 
-/// A limit for each key, for the calls of all processes: the store of a [`PerKey`](damper_core::gate::PerKey).
+/// A limit for each key, for the calls of all processes. It is the store of a [`PerKey`](damper_core::gate::PerKey).
 impl Gate for KeyedRedisLimiter {
     type Permit = ();
     type Refusal = Denied;
@@ -99,7 +103,7 @@ impl<K: RedisKey + ?Sized> AskKey<K> for KeyedRedisLimiter {
 impl<K: RedisKey + ?Sized> AskKeyCost<K> for KeyedRedisLimiter {
     fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
         let limit = self.of(key);
-        let begun = limit.as_ref().map(|limit| limit.begin(tokens));
-        answer(begun, || limit, tokens)
+        let first_look = limit.as_ref().map(|limit| limit.begin(tokens));
+        answer(first_look, || limit, tokens)
     }
 }

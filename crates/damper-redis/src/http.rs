@@ -1,6 +1,6 @@
 //! The limiters as limits of damper-http's layers.
 
-use crate::limiter::{Begun, KeyedRedisLimiter, OfKey, RedisKey, RedisLimiter};
+use crate::limiter::{FirstLook, KeyedRedisLimiter, LimitHandle, RedisKey, RedisLimiter};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -29,7 +29,7 @@ impl fmt::Debug for RedisDecision {
     }
 }
 
-/// Returns what a layer gets to know of a decision.
+/// Returns a decision as a layer sees it.
 fn answer(decided: Result<Allowed, Denied>, quota: Quota, detail: Detail) -> Answer {
     match decided {
         Ok(allowed) => Ok(detail.then(|| Standing::new(quota, allowed.remaining(), allowed.resets_in()))),
@@ -37,26 +37,26 @@ fn answer(decided: Result<Allowed, Denied>, quota: Quota, detail: Detail) -> Ans
     }
 }
 
-/// Puts together a decision. `limit` is what decides later.
+/// Returns the decision of the first look, or a wait in which `limit` decides.
 fn decision(
-    begun: Option<Begun>,
-    limit: impl FnOnce() -> Option<OfKey>,
+    first_look: Option<FirstLook>,
+    limit: impl FnOnce() -> Option<LimitHandle>,
     quota: Quota,
     cost: u32,
     detail: Detail,
 ) -> Decision<RedisDecision> {
-    match (begun, limit) {
+    match (first_look, limit) {
         (None, _) => {
             let standing = || Standing::new(Quota::UNLIMITED, u32::MAX, Some(Duration::ZERO));
             Decision::Pass(detail.then(standing))
         }
-        (Some(Begun::Done(decided)), _) => Decision::from(answer(decided, quota, detail)),
+        (Some(FirstLook::Done(decided)), _) => Decision::from(answer(decided, quota, detail)),
         (Some(open), limit) => {
             let limit = limit();
             Decision::Wait(RedisDecision(Box::pin(async move {
                 match limit {
                     Some(limit) => answer(limit.decide(cost, open).await, quota, detail),
-                    // There is a limit where something is open.
+                    // An open check has a limit.
                     None => Ok(None),
                 }
             })))
@@ -64,7 +64,7 @@ fn decision(
     }
 }
 
-/// The quota that headers report: the one with the smallest burst.
+/// Returns the quota that headers report: the one with the smallest burst.
 fn reported(quotas: &[Quota]) -> Quota {
     quotas.iter().copied().min_by_key(Quota::burst_size).unwrap_or(Quota::UNLIMITED)
 }
@@ -93,7 +93,7 @@ impl Limit for RedisLimiter {
     type Future = RedisDecision;
 
     fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-        decision(self.begin(cost), || self.of_limit(), reported(self.quotas()), cost, detail)
+        decision(self.begin(cost), || self.handle(), reported(self.quotas()), cost, detail)
     }
 }
 
@@ -107,7 +107,7 @@ impl SettledLimit for RedisLimiter {
     }
 }
 
-/// A limit for each key, for the requests of all processes: behind `PerClient`, `ByHeader` and `ByKey`.
+/// A limit for each key, for the requests of all processes. It goes into `PerClient`, `ByHeader` and `ByKey`.
 ///
 /// # Examples
 ///
@@ -129,8 +129,8 @@ impl<K: RedisKey + ?Sized> KeyedLimit<K> for KeyedRedisLimiter {
 
     fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
         let limit = self.of(key);
-        let begun = limit.as_ref().map(|limit| limit.begin(cost));
-        decision(begun, || limit, reported(self.quotas()), cost, detail)
+        let first_look = limit.as_ref().map(|limit| limit.begin(cost));
+        decision(first_look, || limit, reported(self.quotas()), cost, detail)
     }
 }
 

@@ -1,9 +1,9 @@
-//! Items for the tests and fuzz targets of this crate only.
+//! Items for the tests and fuzz targets of this crate, which are packages of their own.
 //!
-//! They stand in packages of their own. It is no part of the semver promise: any of it may change or go in any release.
+//! Nothing here has a semver promise: any item may change or disappear in any release.
 
 pub use crate::script::{
-    Ask, Command, Frame, Grant, Keys, Level, Limit, NEVER, Rate, Reply, ReplyError, SOURCE, Seen, SlotTags, Status,
-    Take, Terms,
+    Command, Frame, Grant, Keys, LeaseRequest, Level, Limit, NEVER, Rate, Reply, ReplyError, SOURCE, Sighting,
+    SlotTags, Status, Take, Terms,
 };
-pub use crate::subject::{Answer, Due, Holding, Left, Outcome, Outgoing, Plan, Subject};
+pub use crate::subject::{Answer, Dispatch, Holdings, NextStep, Outcome, Plan, Subject, Supply};

@@ -27,8 +27,8 @@
 //! # }
 //! ```
 //!
-//! On a server that was never used, limits begin empty, because it looks like one that lost its memory: see [the server](#on-the-server). Tests
-//! that begin with an empty server take [`AfterLoss::Full`].
+//! On a new server limits start empty, because it looks like one that has lost its memory: see [the server](#on-the-server). Tests
+//! with an empty server use [`AfterLoss::Full`].
 //!
 //! A [`KeyedRedisLimiter`] has a limit for each key: `tenants.check("tenant-42").await`. With the feature `http` both go into layers:
 //! `RateLimitLayer::new(fleet)`, `RateLimitLayer::new(PerClient::new(tenants))`.
@@ -38,16 +38,16 @@
 //! | decides | when | a check takes |
 //! |---|---|---|
 //! | a lease of this process | the burst is at least what the rate brings in 100 ms, and this process makes at least 80 checks a second | 1.4 times a local check in a loop (12 ns for 9), up to 1.9 times in a program |
-//! | this process, a denial | the server has said how long nothing is there | no round trip and no lock |
+//! | this process, a denial | the server has said for how long there are no tokens | no round trip and no lock |
 //! | the server | otherwise | a round trip |
 //! | the policy | the server has not answered by the deadline, 5 ms by default | at most the deadline |
 //!
-//! While leasing, a process sends at most 50 commands a second, whatever the load; up to 20 that it did not need may be sent later. It
-//! asks for tokens before it runs out of them, and returns those that it has not used for 100 ms. A lease that runs dry is no reason to
-//! deny: while the limit has tokens, one more command brings some, for all checks that wait. Up to 50 of these a second may be
-//! extra commands, and 20 that were saved. So at 95 % of the rate at most 1 % of the checks are denied, for a burst of
-//! 100 ms or more and up to 16 processes, where the [deadline](RedisLimiterBuilder::deadline) is five round trips or more. (At most 0.5 %
-//! are in a simulation in which every check comes on time.)
+//! While leasing, a process sends at most 50 commands a second, whatever the load, and up to 20 that it saved before. It asks for
+//! tokens before it runs out of them, and returns those that it has not used for 100 ms. A lease that runs dry is no reason to deny.
+//! While the limit has tokens, one more command brings some for all waiting checks. Up to 50 of these a second, and 20 that were saved,
+//! may be extra commands. So at 95 % of the rate at most 1 % of the checks are denied, for a burst of 100 ms or more, up to 16
+//! processes, and a [deadline](RedisLimiterBuilder::deadline) of five round trips or more. (In a simulation in which every check comes on
+//! time, at most 0.5 % are denied.)
 //!
 //! A process that knows a limit to be empty asks again after five seconds at the latest, in case tokens were given back or the limit
 //! was reset.
@@ -62,9 +62,9 @@
 //!   process admits after the server has decided.
 //! - **And one decision per thread** that the system stops between decision and use.
 //!
-//! Refunds are your word: tokens that you give back may be taken again. A call whose reply is lost counts as taken.
+//! Refunds are trusted: tokens that you give back may be taken again. A call whose reply is lost counts as taken.
 //!
-//! Every limit is also used: under load at least 98 % where leases are possible.
+//! A limit is also used up: under load at least 98 % of it, if leases are possible.
 //!
 //! # Losses
 //!
@@ -87,13 +87,13 @@
 //! | `Open` | allowed | anything |
 //! | `Closed` | denied | nothing |
 //!
-//! The policy is in force within one check: each has its own deadline, and after five failures in a row a breaker saves the wait. Leased
-//! tokens are spent before. Processes reconnect for ever, with pauses of 20 to 200 ms by chance, so a server that was down for long is in
-//! use again within a second, also one that lost its memory. A server that has refused the connection, by its password or by TLS, is
-//! asked again after 500 to 1,000 ms. Tokens of a local share are charged to the limit then, up to that share of the burst.
+//! The policy comes into force within one check. Each check has its own deadline, and after five consecutive failures a breaker saves the
+//! wait. Leased tokens are spent first. Processes try to reconnect for ever, with random pauses of 20 to 200 ms, so a recovered server
+//! is in use again within a second, even if it lost its memory. If the server refused the connection, because of the password or TLS, the pause
+//! is 500 to 1,000 ms. Then tokens of a local share are charged to the limit, up to that share of the burst.
 //!
-//! The number of processes comes from the server: each tells it every second that it is there. A process that starts while the server is
-//! gone does not know the number, so under `LocalShare` it denies, unless [`processes`](RedisLimiterBuilder::processes) has set one.
+//! The server counts the processes, each of which sends a heartbeat every second. A process that starts while the server is gone does
+//! not know the number, so under `LocalShare` it denies, unless [`processes`](RedisLimiterBuilder::processes) has set one.
 //!
 //! # Observing it
 //!
@@ -103,18 +103,18 @@
 //!
 //! # On the server
 //!
-//! The tests run on Redis 7.0. The server needs Lua scripts with the library `struct`, and the commands of Redis 7. A limit is one key, which expires when the limit is full.
-//! Keys begin with `damper:`, and all keys of a subject are in one slot of a cluster. The server's files make a restart harmless; without
-//! them [`AfterLoss`] applies. A new server looks like one that lost its memory, so the first checks on it are denied, until tokens have dripped
-//! in. To begin with full limits, call [`mark_deployed`](RedisLimiterBuilder::mark_deployed) once when you set it up, before the first
-//! limiter is built on it.
+//! The tests run on Redis 7.0. The server needs Lua scripts with the library `struct`, and the commands of Redis 7. A limit is one key,
+//! which expires when the limit is full. Keys begin with `damper:`, and all keys of a subject are in one slot of a cluster. A server
+//! with persistence survives a restart. Without it [`AfterLoss`] applies. A new server looks like one that has lost its memory, so the
+//! first checks on it are denied, until tokens have dripped in. To start with full limits, call
+//! [`mark_deployed`](RedisLimiterBuilder::mark_deployed) once when you set it up, before the first limiter is built on it.
 //!
-//! A key takes about 232 bytes, where a subject has 16 bytes and nothing is leased, from the first check until its limit is full again: for
-//! the tokens that are missing, divided by the rate. So a flood of new keys takes 232 bytes times the new keys per second times that time:
-//! 10,000 a second with a limit that is full again after a minute are 140 MB. A server that is full refuses the script, and then
-//! the policy decides for **all** limits on it. So give the limits a server of their own, with `noeviction` and a `maxmemory` above that figure,
-//! and put a local [`KeyedLimiter`](damper_core::KeyedLimiter) before keys that a client can invent. A limit that is full again within
-//! milliseconds takes a key too: without it each check of that time would find a full limit.
+//! A key of a subject with 16 bytes takes about 232 bytes if nothing is leased. It exists from the first check until its limit is full
+//! again, which takes the missing tokens divided by the rate. So a flood of new keys takes 232 bytes times the new keys per second times
+//! that time: 10,000 a second with a limit that is full again after a minute are 140 MB. A server without free memory refuses the script,
+//! and then the policy decides for **all** limits on it. So give the limits a server of their own, with `noeviction` and a `maxmemory` above
+//! that figure, and put a local [`KeyedLimiter`](damper_core::KeyedLimiter) before keys that a client can invent. A limit that is full
+//! again within milliseconds also takes a key, because otherwise each check in that time would find a full limit.
 //!
 //! A user of its own needs no more permissions than these, and [`build`](RedisLimiterBuilder::build) fails if one of them is missing:
 //!
@@ -133,7 +133,8 @@
 //!
 //! Servers' certificates must lead to a root that Mozilla trusts, or to one of
 //! [`root_certificates`](RedisLimiterBuilder::root_certificates). The roots of the platform are not read: the redis crate would read them at each
-//! attempt to connect, and fail if one of them is malformed. A program that uses the redis crate beside gets Mozilla's roots there too.
+//! attempt to connect, and fail if one of them is malformed. If the program also uses the redis crate directly, it gets Mozilla's roots
+//! there too.
 //! [`client_certificate`](RedisLimiterBuilder::client_certificate) is for servers that ask for one. A certificate must name the host of
 //! the address, and in a cluster the hosts or addresses that its servers announce. An address that ends with `#insecure` is an error, and so are
 //! certificates with an address without TLS.
@@ -161,6 +162,7 @@ pub mod internal;
 mod limiter;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod micros;
 mod script;
 mod server;
 pub(crate) mod subject;

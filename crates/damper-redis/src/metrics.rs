@@ -10,7 +10,7 @@ use damper_metrics::{Readings, Source};
 
 const POLICIES: [WhenDown; 3] = [WhenDown::LocalShare, WhenDown::Open, WhenDown::Closed];
 
-/// Rate and burst of each quota, with its index in the label `part` where there are several.
+/// Records the rate and the burst of each quota. If there are several, the label `part` has the index.
 fn record_quotas(readings: &Readings<'_>, quotas: &[Quota]) {
     for (index, quota) in quotas.iter().enumerate() {
         let of_part;
@@ -30,6 +30,7 @@ fn record_quotas(readings: &Readings<'_>, quotas: &[Quota]) {
     }
 }
 
+/// Records who decides, and the counts.
 fn record(readings: &Readings<'_>, status: &RedisStatus, counts: &RedisCounts) {
     let decisions = [
         ("server", "allowed", counts.allowed_by_server),
@@ -41,7 +42,7 @@ fn record(readings: &Readings<'_>, status: &RedisStatus, counts: &RedisCounts) {
     for (by, verdict, decisions) in decisions {
         readings.with("by", by).with("verdict", verdict).record_number(&REDIS_DECISIONS, decisions);
     }
-    // All of them, so that a policy that is no longer in force is 0.
+    // All policies are recorded, so that one that is no longer in force is 0.
     for policy in POLICIES {
         let in_force = u64::from(status.policy == Some(policy));
         readings.with("policy", policy.name()).record_number(&REDIS_POLICY, in_force);
@@ -57,7 +58,7 @@ fn record(readings: &Readings<'_>, status: &RedisStatus, counts: &RedisCounts) {
     readings.record_number(&REDIS_LOSSES, counts.losses);
 }
 
-/// Its quotas, who decides, and what it has done.
+/// Reads the quotas, who decides, and the counts of the limiter.
 impl Source for RedisLimiter {
     fn read(&self, readings: &Readings<'_>) {
         record_quotas(readings, self.quotas());
@@ -65,7 +66,7 @@ impl Source for RedisLimiter {
     }
 }
 
-/// As of one limit, for all keys together, and the keys that this process keeps.
+/// Reads the same for all keys together, and the number of keys that this process keeps.
 impl Source for KeyedRedisLimiter {
     fn read(&self, readings: &Readings<'_>) {
         record_quotas(readings, self.quotas());

@@ -2,9 +2,8 @@
 
 use crate::{ClassifyResult, EveryErr, Side, Stand};
 use core::fmt;
-use core::time::Duration;
 use damper_core::CallError;
-use damper_core::gate::{AnswerOf, Ask, Ending, Gate, Permit, Standing, Verdict};
+use damper_core::gate::{AnswerOf, Ask, Ending, Gate, Permit, Verdict};
 
 /// A gate before services of any request.
 ///
@@ -76,7 +75,7 @@ where
     }
 }
 
-/// A permit, and what reads the result of its call.
+/// The permit of a call that ends with its future, and the judge of its result.
 #[derive(Debug)]
 pub struct Judged<P, J> {
     permit: P,
@@ -88,16 +87,6 @@ impl<P: Permit, J> Permit for Judged<P, J> {
     const HOLDS: bool = P::HOLDS;
 
     #[inline]
-    fn answered(&mut self, verdict: &Verdict) {
-        self.permit.answered(verdict);
-    }
-
-    #[inline]
-    fn first_data(&mut self) {
-        self.permit.first_data();
-    }
-
-    #[inline]
     fn end(self, verdict: &Verdict) {
         self.permit.end(verdict);
     }
@@ -105,16 +94,6 @@ impl<P: Permit, J> Permit for Judged<P, J> {
     #[inline]
     fn panicked(self) {
         self.permit.panicked();
-    }
-
-    #[inline]
-    fn standing(&self) -> Option<Standing> {
-        self.permit.standing()
-    }
-
-    #[inline]
-    fn usual_latency(&self) -> Option<Duration> {
-        self.permit.usual_latency()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::world::{Delivery, Random};
 use damper_core::{Clock, ManualClock};
-use damper_redis::internal::{Answer, Command, Due, Outcome, Outgoing, Plan, Reply, Status, Subject};
+use damper_redis::internal::{Answer, Command, Dispatch, NextStep, Outcome, Plan, Reply, Status, Subject};
 use std::sync::Arc;
 
 /// A rule of the holder that is left out.
@@ -36,7 +36,7 @@ pub enum Broken {
 #[derive(Debug)]
 pub struct Waiting {
     pub id: u64,
-    pub outgoing: Outgoing,
+    pub dispatch: Dispatch,
     /// How many tokens the holder has beyond what it was made to report.
     hidden: u32,
 }
@@ -100,7 +100,7 @@ impl Clock for MovingClock {
 }
 
 /// The tokens that a check took from the lease, and a command to be sent.
-pub type Done = (u32, Option<Box<Outgoing>>);
+pub type Done = (u32, Option<Box<Dispatch>>);
 
 impl Process {
     pub fn new(plan: &Arc<Plan>, holder: u64, began: u64, random: &mut Random, broken: Broken) -> Self {
@@ -144,7 +144,7 @@ impl Process {
     }
 
     pub fn held(&self) -> u32 {
-        self.subject.holding().tokens
+        self.subject.holdings().tokens
     }
 
     pub fn check(&mut self, n: u32) -> Done {
@@ -161,7 +161,7 @@ impl Process {
                 self.taken += n;
                 (0, None)
             }
-            Answer::Ask(outgoing) => (0, Some(outgoing)),
+            Answer::Ask(dispatch) => (0, Some(dispatch)),
             Answer::Denied(_) | Answer::Join | Answer::Down => (0, None),
         }
     }
@@ -171,10 +171,10 @@ impl Process {
         (n, if is_low { self.subject.ask_ahead() } else { None })
     }
 
-    pub fn due(&mut self) -> Option<Box<Outgoing>> {
+    pub fn due(&mut self) -> Option<Box<Dispatch>> {
         match self.subject.due() {
-            Due::Send(outgoing) => Some(outgoing),
-            Due::At(_) | Due::Nothing => None,
+            NextStep::Send(dispatch) => Some(dispatch),
+            NextStep::At(_) | NextStep::Nothing => None,
         }
     }
 
@@ -187,8 +187,8 @@ impl Process {
     }
 
     /// Returns the command as it is sent.
-    pub fn send(&mut self, id: u64, outgoing: Outgoing, random: &mut Random) -> Command {
-        let mut command = outgoing.command().clone();
+    pub fn send(&mut self, id: u64, dispatch: Dispatch, random: &mut Random) -> Command {
+        let mut command = dispatch.command().clone();
         let mut hidden = 0;
         match &mut command {
             Command::Lease(_, ask) => {
@@ -211,7 +211,7 @@ impl Process {
             Command::Take(limits) => limits[0].1.refund += std::mem::take(&mut self.resent_refund),
             Command::Reset(_) => {}
         }
-        self.waiting.push(Waiting { id, outgoing, hidden });
+        self.waiting.push(Waiting { id, dispatch, hidden });
         command
     }
 
@@ -224,26 +224,26 @@ impl Process {
     pub fn replied(&mut self, delivery: Delivery) {
         let Delivery { id, mut reply, .. } = delivery;
         let waiting = self.take_waiting(id).or_else(|| self.overtaken(&mut reply));
-        let Some(Waiting { outgoing, hidden, .. }) = waiting else { return };
-        let is_lease = outgoing.is_lease();
+        let Some(Waiting { dispatch, hidden, .. }) = waiting else { return };
+        let is_lease = dispatch.is_lease();
         if let Some(grant) = &mut reply.grant {
             grant.kept += hidden;
             if self.broken == Broken::SevenEighths {
                 grant.length = grant.length * 8 / 7;
             }
             if self.broken == Broken::Kept
-                && let Command::Lease(_, ask) = outgoing.command()
+                && let Command::Lease(_, ask) = dispatch.command()
             {
                 grant.kept = ask.unspent;
             }
         }
-        let sent = outgoing.command().clone();
+        let sent = dispatch.command().clone();
         let cost = if let Command::Take(limits) = &sent { limits[0].1.cost } else { 0 };
         let made_at = self.made_at(id);
-        if outgoing.is_joint() && !is_lease && reply.status == Status::Done {
+        if dispatch.is_joint() && !is_lease && reply.status == Status::Done {
             self.set_aside += cost;
         }
-        match self.subject.replied(outgoing, &reply) {
+        match self.subject.replied(dispatch, &reply) {
             Outcome::Allowed(_) => self.used += cost,
             Outcome::Denied(_) | Outcome::Again | Outcome::Late => {}
         }
@@ -276,8 +276,8 @@ impl Process {
             return None;
         }
         let grant = reply.grant.as_mut()?;
-        let index = self.waiting.iter().position(|waiting| waiting.outgoing.is_lease())?;
-        if let Command::Lease(_, ask) = self.waiting[index].outgoing.command() {
+        let index = self.waiting.iter().position(|waiting| waiting.dispatch.is_lease())?;
+        if let Command::Lease(_, ask) = self.waiting[index].dispatch.command() {
             grant.seq = ask.seq;
         }
         Some(self.waiting.swap_remove(index))
@@ -285,8 +285,8 @@ impl Process {
 
     /// Gives up one of the commands that wait for a reply.
     pub fn give_up(&mut self, index: usize) {
-        let Waiting { outgoing, .. } = self.waiting.swap_remove(index);
-        let refund = match outgoing.command() {
+        let Waiting { dispatch, .. } = self.waiting.swap_remove(index);
+        let refund = match dispatch.command() {
             Command::Take(limits) => limits[0].1.refund,
             Command::Lease(_, ask) => ask.refund,
             Command::Reset(_) => 0,
@@ -294,6 +294,6 @@ impl Process {
         if self.broken == Broken::RefundOnce {
             self.resent_refund += refund;
         }
-        self.subject.lost(outgoing);
+        self.subject.lost(dispatch);
     }
 }

@@ -138,9 +138,9 @@ impl World<'_> {
 
     pub(super) fn due(&mut self, who: usize) {
         if self.processes[who].is_running()
-            && let Some(outgoing) = self.processes[who].due()
+            && let Some(dispatch) = self.processes[who].due()
         {
-            self.send(who, *outgoing);
+            self.send(who, *dispatch);
         }
     }
 }

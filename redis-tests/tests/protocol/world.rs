@@ -5,7 +5,7 @@ mod stories;
 use crate::bucket::Bucket;
 use crate::process::{Broken, Process};
 use damper_core::Quota;
-use damper_redis::internal::{Command, Frame, Keys, NEVER, Outgoing, Plan, Reply, SlotTags, Status, Terms};
+use damper_redis::internal::{Command, Dispatch, Frame, Keys, NEVER, Plan, Reply, SlotTags, Status, Terms};
 use damper_redis_tests::LuaServer;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -301,7 +301,7 @@ impl<'a> World<'a> {
 
     /// Returns whether the process took the tokens from its lease, or sent a command.
     pub fn check(&mut self, who: usize, n: u32) -> Result<bool, String> {
-        let (spent, outgoing) = self.processes[who].check(n);
+        let (spent, dispatch) = self.processes[who].check(n);
         if spent > 0 {
             self.bucket.admit(spent, self.now)?;
         }
@@ -309,9 +309,9 @@ impl<'a> World<'a> {
         let taken = std::mem::take(&mut self.processes[who].taken);
         let pending = self.pending_refunds.entry(self.processes[who].holder).or_default();
         *pending = pending.checked_sub(taken.into()).ok_or("tokens that were set aside are used twice")?;
-        let goes_on = spent > 0 || taken > 0 || outgoing.is_some();
-        if let Some(outgoing) = outgoing {
-            self.send(who, *outgoing);
+        let goes_on = spent > 0 || taken > 0 || dispatch.is_some();
+        if let Some(dispatch) = dispatch {
+            self.send(who, *dispatch);
             // Most replies come at once.
             if !self.is_silent && self.random.below(8) > 0 {
                 self.arrive_at(self.wire.len() - 1)?;
@@ -323,10 +323,10 @@ impl<'a> World<'a> {
         Ok(goes_on)
     }
 
-    pub fn send(&mut self, who: usize, outgoing: Outgoing) {
+    pub fn send(&mut self, who: usize, dispatch: Dispatch) {
         self.serial += 1;
         let id = self.processes[who].number(self.serial);
-        let command = self.processes[who].send(id, outgoing, &mut self.random);
+        let command = self.processes[who].send(id, dispatch, &mut self.random);
         let frame = self.frame(&command);
         self.wire.push(Message { id, holder: self.processes[who].holder, command, frame });
     }

@@ -2,7 +2,9 @@
 
 use crate::seed::seed;
 use damper_core::Quota;
-use damper_redis::internal::{Command, Frame, Keys, Level, Limit, Reply, SOURCE, Seen, SlotTags, Status, Take, Terms};
+use damper_redis::internal::{
+    Command, Frame, Keys, Level, Limit, Reply, SOURCE, Sighting, SlotTags, Status, Take, Terms,
+};
 use damper_redis_tests::{LuaServer, Random};
 use mlua::{Function, Lua};
 use std::time::Duration;
@@ -17,7 +19,7 @@ struct Bucket {
     server: LuaServer,
     keys: Keys,
     terms: Terms,
-    seen: Seen,
+    seen: Sighting,
 }
 
 impl Bucket {
@@ -25,7 +27,7 @@ impl Bucket {
         let keys = Keys::new(&SlotTags::new(), "year", b"subject");
         let server = LuaServer::new(START);
         server.set(keys.marker(), b"0");
-        Self { server, keys, terms: Terms::new(quota, 0).unwrap(), seen: Seen::default() }
+        Self { server, keys, terms: Terms::new(quota, 0).unwrap(), seen: Sighting::default() }
     }
 
     fn take(&mut self, cost: u32) -> Reply {

@@ -2,7 +2,7 @@
 
 use damper_core::Quota;
 use damper_redis::internal::{
-    Ask, Command, Frame, Grant, Keys, Level, Limit, NEVER, Reply, Seen, SlotTags, Status, Take, Terms,
+    Command, Frame, Grant, Keys, LeaseRequest, Level, Limit, NEVER, Reply, Sighting, SlotTags, Status, Take, Terms,
 };
 use damper_redis_tests::LuaServer;
 use std::time::Duration;
@@ -16,7 +16,7 @@ struct Process {
     server: LuaServer,
     keys: Keys,
     terms: Terms,
-    seen: Seen,
+    seen: Sighting,
     frame: Frame,
 }
 
@@ -30,7 +30,7 @@ impl Process {
     fn on_a_new_server(quota: Quota, hold: u32) -> Self {
         let keys = Keys::new(&SlotTags::new(), "cases", b"subject");
         let terms = Terms::new(quota, hold).unwrap();
-        Self { server: LuaServer::new(START), keys, terms, seen: Seen::default(), frame: EMPTY_FOR_A_MINUTE }
+        Self { server: LuaServer::new(START), keys, terms, seen: Sighting::default(), frame: EMPTY_FOR_A_MINUTE }
     }
 
     fn run(&mut self, holder: u64, command: &Command) -> Reply {
@@ -57,7 +57,7 @@ impl Process {
         self.settle(Take::default()).levels[0]
     }
 
-    fn ask(&mut self, holder: u64, ask: Ask) -> Reply {
+    fn ask(&mut self, holder: u64, ask: LeaseRequest) -> Reply {
         self.run(holder, &Command::Lease(self.limit(), ask))
     }
 
@@ -84,7 +84,7 @@ fn a_take_is_from_all_limits_or_from_none() {
     let mut process = Process::new(Quota::per_second(10), 0);
     let hourly = Terms::new(Quota::per_hour(3), 0).unwrap();
     let both = |process: &Process, cost| {
-        let hourly = Limit { terms: hourly, seen: Seen::default() };
+        let hourly = Limit { terms: hourly, seen: Sighting::default() };
         let take = Take { cost, ..Take::default() };
         Command::Take(vec![(process.limit(), take), (hourly, take)])
     };
@@ -126,7 +126,7 @@ fn a_small_step_back_gives_nothing() {
 #[test]
 fn leased_tokens_count_as_still_in_the_bucket() {
     let mut process = Process::new(Quota::per_second(100), 25);
-    let reply = process.ask(1, Ask { seq: 1, want: 40, ..Ask::default() });
+    let reply = process.ask(1, LeaseRequest { seq: 1, want: 40, ..LeaseRequest::default() });
     let grant = Grant { seq: 1, granted: 25, kept: 0, length: SECOND, leased: 25 };
     assert_eq!(reply.grant, Some(grant), "at most H");
     process.server.advance(900_000);
@@ -139,27 +139,28 @@ fn leased_tokens_count_as_still_in_the_bucket() {
 #[test]
 fn a_lost_response_gives_its_grant_back() {
     let mut process = Process::new(Quota::per_second(100), 100);
-    process.ask(1, Ask { seq: 1, want: 40, ..Ask::default() });
+    process.ask(1, LeaseRequest { seq: 1, want: 40, ..LeaseRequest::default() });
     // The holder spent 10, and books a charge. The response to this is lost.
-    let lost = process.ask(1, Ask { seq: 2, ack: 1, unspent: 30, want: 20, charge: 3, ..Ask::default() });
+    let lost =
+        process.ask(1, LeaseRequest { seq: 2, ack: 1, unspent: 30, want: 20, charge: 3, ..LeaseRequest::default() });
     assert_eq!(lost.grant, Some(Grant { seq: 2, granted: 20, kept: 30, length: SECOND, leased: 50 }));
     assert_eq!((lost.levels[0].owed, lost.levels[0].held), (63, 50));
     // The holder spent 5 more, and sends the charge again with another.
-    let ask = Ask { seq: 3, ack: 1, unspent: 25, want: 10, charge: 4, ..Ask::default() };
+    let ask = LeaseRequest { seq: 3, ack: 1, unspent: 25, want: 10, charge: 4, ..LeaseRequest::default() };
     let reply = process.ask(1, ask);
     assert_eq!(reply.grant, Some(Grant { seq: 3, granted: 10, kept: 25, length: SECOND, leased: 35 }));
     assert_eq!((reply.levels[0].owed, reply.levels[0].held), (54, 35), "40 - 20 + 10 tokens and 4 charged");
     let again = process.ask(1, ask);
     assert_eq!((again.grant, &again.levels), (reply.grant, &reply.levels), "the same request, the same response");
-    assert_eq!(process.ask(1, Ask { seq: 2, ..ask }).status, Status::Stale);
+    assert_eq!(process.ask(1, LeaseRequest { seq: 2, ..ask }).status, Status::Stale);
 }
 
 #[test]
 fn an_expired_holder_has_spent_everything() {
     let mut process = Process::new(Quota::per_second(100), 100);
-    process.ask(1, Ask { seq: 1, want: 40, ..Ask::default() });
+    process.ask(1, LeaseRequest { seq: 1, want: 40, ..LeaseRequest::default() });
     process.server.advance(1_125_000);
-    let reply = process.ask(1, Ask { seq: 2, ack: 1, unspent: 30, back: 10, ..Ask::default() });
+    let reply = process.ask(1, LeaseRequest { seq: 2, ack: 1, unspent: 30, back: 10, ..LeaseRequest::default() });
     assert_eq!(reply.grant, Some(Grant { seq: 2, granted: 0, kept: 0, length: SECOND, leased: 0 }));
     assert_eq!(reply.levels[0].held, 0);
 }
@@ -170,10 +171,10 @@ fn a_flush_with_empty_gives_no_tokens() {
     process.frame.after_loss = NEVER;
     assert_eq!(process.take(100), Status::Done);
     process.server.flush();
-    process.seen = Seen::default();
+    process.seen = Sighting::default();
     let level = process.level();
     assert_eq!((level.owed, level.held), (100, 25), "empty, and all that may be leased may be out");
-    assert_eq!(process.ask(1, Ask { seq: 1, want: 5, ..Ask::default() }).grant.unwrap().granted, 0);
+    assert_eq!(process.ask(1, LeaseRequest { seq: 1, want: 5, ..LeaseRequest::default() }).grant.unwrap().granted, 0);
     process.server.advance(10_000_000);
     assert_eq!(process.level().owed, 0);
 }
@@ -195,7 +196,7 @@ fn a_minute_after_a_loss_a_missing_limit_is_full() {
     let other = Keys::new(&SlotTags::new(), "another name", b"subject");
     assert_eq!(other.marker(), process.keys.marker(), "the same subject, the same slot");
     process.keys = other;
-    process.seen = Seen::default();
+    process.seen = Sighting::default();
     assert_eq!(process.take(100), Status::Done);
 }
 
@@ -306,7 +307,8 @@ fn the_cost_is_independent_of_the_number_of_holders() {
     let mut most = 0;
     for holder in 0..5_000 {
         let before = process.server.calls();
-        let granted = process.ask(holder, Ask { seq: 1, want: 2, ..Ask::default() }).grant.unwrap().granted;
+        let granted =
+            process.ask(holder, LeaseRequest { seq: 1, want: 2, ..LeaseRequest::default() }).grant.unwrap().granted;
         assert_eq!(granted, 2);
         most = most.max(process.server.calls() - before);
         process.server.advance(100);

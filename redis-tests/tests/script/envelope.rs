@@ -4,7 +4,7 @@ use crate::seed::seed;
 use crate::weakened::without;
 use damper_core::Quota;
 use damper_redis::internal::{
-    Ask, Command, Frame, Grant, Keys, Limit, NEVER, SOURCE, Seen, SlotTags, Status, Take, Terms,
+    Command, Frame, Grant, Keys, LeaseRequest, Limit, NEVER, SOURCE, Sighting, SlotTags, Status, Take, Terms,
 };
 use damper_redis_tests::{LuaServer, Random};
 
@@ -51,7 +51,7 @@ struct Holder {
     end: u64,
     /// A response under way: when its request was sent, and what it grants.
     response: Option<(u64, Grant)>,
-    seen: Seen,
+    seen: Sighting,
 }
 
 struct World {
@@ -107,7 +107,7 @@ impl World {
         Ok(())
     }
 
-    fn limit(&self, seen: Seen) -> Limit {
+    fn limit(&self, seen: Sighting) -> Limit {
         Limit { terms: self.terms, seen }
     }
 
@@ -130,7 +130,7 @@ impl World {
         holder.seq += 1;
         let want = self.random.below(u64::from(self.terms.burst) + 1) as u32;
         let (seq, ack, unspent) = (holder.seq, holder.ack, holder.tokens);
-        let ask = Ask { seq, ack, unspent, back, want, ..Ask::default() };
+        let ask = LeaseRequest { seq, ack, unspent, back, want, ..LeaseRequest::default() };
         let command = Command::Lease(self.limit(holder.seen), ask);
         let reply = self.server.execute(&self.keys, holder.id, &command, &FRAME).map_err(|error| error.to_string())?;
         let granted = reply.grant.unwrap();
@@ -186,12 +186,12 @@ fn hoarded(script: &str, tags: &SlotTags, hold: u32, intervals: [u64; 2]) -> u64
     let keys = Keys::new(tags, "hoarded", b"subject");
     let server = LuaServer::with_script(script, START);
     server.set(keys.marker(), b"0");
-    let limit = Limit { terms, seen: Seen::default() };
+    let limit = Limit { terms, seen: Sighting::default() };
     let mut leases: Vec<(u64, u64)> = Vec::new();
     let mut most = 0;
     for holder in 0..20 {
         let now = server.now();
-        let ask = Ask { seq: 1, want: terms.burst, ..Ask::default() };
+        let ask = LeaseRequest { seq: 1, want: terms.burst, ..LeaseRequest::default() };
         let command = Command::Lease(limit, ask);
         let reply = server.execute(&keys, holder, &command, &FRAME).unwrap();
         let Grant { granted, length, .. } = reply.grant.unwrap();

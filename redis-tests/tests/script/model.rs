@@ -1,6 +1,6 @@
 //! A slow, obvious model of the script, with debts as exact fractions of 128 bits.
 
-use damper_redis::internal::{Ask, Command, Frame, Grant, Level, Limit, NEVER, Reply, Status, Take, Terms};
+use damper_redis::internal::{Command, Frame, Grant, LeaseRequest, Level, Limit, NEVER, Reply, Status, Take, Terms};
 use std::collections::BTreeMap;
 
 /// One limit as it is stored.
@@ -344,7 +344,7 @@ impl Model {
         Open { state, terms, take, changed }
     }
 
-    fn lease(&mut self, now: u64, limit: &mut Open, holder: u64, ask: &Ask, frame: &Frame) -> Option<Grant> {
+    fn lease(&mut self, now: u64, limit: &mut Open, holder: u64, ask: &LeaseRequest, frame: &Frame) -> Option<Grant> {
         let state = &mut limit.state;
         let (mut count, mut charged) = (0, 0);
         if let Some(record) = self.holders.get(&holder) {

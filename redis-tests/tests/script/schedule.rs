@@ -4,7 +4,7 @@ use crate::model::Model;
 use crate::seed::seed;
 use damper_core::Quota;
 use damper_redis::internal::{
-    Ask, Command, Frame, Grant, Keys, Limit, NEVER, Reply, SOURCE, Seen, SlotTags, Status, Take, Terms,
+    Command, Frame, Grant, Keys, LeaseRequest, Limit, NEVER, Reply, SOURCE, Sighting, SlotTags, Status, Take, Terms,
 };
 use damper_redis_tests::{LuaServer, Memory, Random};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const PROCESSES: usize = 3;
 struct Process {
     terms: Vec<Terms>,
     frame: Frame,
-    seen: [Seen; 2],
+    seen: [Sighting; 2],
     seq: u64,
     ack: u64,
     unspent: u32,
@@ -86,7 +86,7 @@ impl Schedule {
             let hold = |quota: &Quota| if limits == 1 { quota.burst_size().div_ceil(share) } else { 0 };
             let terms = quotas.iter().map(|quota| Terms::new(*quota, hold(quota)).unwrap()).collect();
             let frame = Frame { not_after: 0, lease, after_loss };
-            let (seen, last) = ([Seen::default(); 2], None);
+            let (seen, last) = ([Sighting::default(); 2], None);
             processes.push(Process { terms, frame, seen, seq: 0, ack: 0, unspent: 0, charge: 0, last });
         }
         let server = LuaServer::with_script(script, START + random.below(2_000_000));
@@ -225,7 +225,7 @@ impl Schedule {
         let refund = if random.once_in(8) { random.below(2 * u64::from(limit.terms.burst)) } else { 0 };
         process.charge += if random.once_in(4) { random.below(hold + 2) } else { 0 };
         process.seq += 1;
-        let mut ask = Ask {
+        let mut ask = LeaseRequest {
             seq: process.seq,
             ack: process.ack,
             unspent: keeps - back,
@@ -237,7 +237,7 @@ impl Schedule {
         // Some claim nonsense.
         match random.below(24) {
             0 => ask.unspent = ask.unspent.saturating_add(1 + random.below(hold + 1) as u32),
-            1 => ask = Ask::default(),
+            1 => ask = LeaseRequest::default(),
             2 => ask.ack = random.below(ask.seq + 1),
             _ => {}
         }

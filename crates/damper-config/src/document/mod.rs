@@ -2,20 +2,16 @@
 
 // | file | what |
 // |---|---|
-// | `mod` | `Format`: which parser reads a file |
+// | `mod` | `Format`: which parser reads a file; environment variables |
 // | `toml` | TOML, by the crate `toml` |
 // | `json` | JSON, by `serde_json` |
 // | `yaml` | YAML, by `saphyr-parser` |
-// | `environment` | variables |
 // | `foreign` | values that another serde crate has read |
 
-mod environment;
 mod foreign;
 mod json;
 mod toml;
 mod yaml;
-
-pub(crate) use environment::{environment, letters};
 
 use crate::value::{Member, Origin, Position, Value};
 use std::path::Path;
@@ -76,4 +72,37 @@ impl SyntaxError {
     fn not_a_table(origin: &Origin, found: &Value) -> Self {
         Self::new(origin, Some((1, 1)), format!("expected a table of settings, found {found}"))
     }
+}
+
+/// Returns the members given by the variables with the prefix.
+///
+/// Two underscores stand for a dot, because keys contain single ones: `APP__SERVER__HTTP__RATELIMIT__BURST` is
+/// `server.http.ratelimit.burst`.
+///
+/// A variable with other underscores is skipped, because programs have variables of their own with the same prefix. If it is a known key
+/// apart from its punctuation, it is reported as a mistake.
+pub(crate) fn environment(
+    prefix: &str,
+    variables: impl IntoIterator<Item = (String, String)>,
+    is_known: impl Fn(&str) -> bool,
+) -> Vec<Member> {
+    let members = variables.into_iter().filter_map(|(name, value)| {
+        let rest = name.strip_prefix(prefix)?.strip_prefix('_')?;
+        let key = match rest.strip_prefix('_') {
+            Some(path) => path.to_ascii_lowercase().replace("__", "."),
+            None if is_known(&letters(rest)) => rest.to_ascii_lowercase(),
+            None => return None,
+        };
+        let origin = Origin::new(&format!("environment variable {name}").into());
+        Some(Member { key, value: Value::Untyped(value), origin })
+    });
+    let mut members: Vec<_> = members.collect();
+    // The operating system returns variables in no particular order.
+    members.sort_by(|one, other| one.origin.source().cmp(other.origin.source()));
+    members
+}
+
+/// Returns a name in lower case and without punctuation, so that spellings of a key compare equal.
+pub(crate) fn letters(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect()
 }

@@ -1,13 +1,14 @@
 //! A call that has its permit, and has no response yet.
 
-use super::{AfterHead, Completion, HeldPermit, Unwinding};
+use super::{AfterHead, Completion, HeldPermit};
 use core::fmt;
 use damper_core::CallError;
 use damper_core::gate::{Ending, Permit, Verdict};
+use damper_tower::Unwinding;
 use http::Response;
 
 /// A call that has its permit, until its response is there, and the completion that judges it.
-pub struct HeldCall<P, W>(HeldPermit<P>, W);
+pub struct HeldCall<P, W>(pub(super) HeldPermit<P>, pub(super) W);
 
 /// A call that goes on until its head ends it.
 pub(crate) type Pending<P, W> = Option<HeldCall<P, W>>;
@@ -87,11 +88,11 @@ impl<P: Permit, W> HeldCall<P, W> {
         W: Completion<R, E, N>,
     {
         let Some(Self(permit, completion)) = pending.take() else { return W::not_called(CallError::Failed(error)) };
-        let mut watched = Some((permit, ()));
+        let mut watched = Some(permit);
         let watch = Unwinding::watch(&mut watched);
         let (verdict, error) = completion.failed(error);
         watch.over();
-        if let Some((permit, ())) = watched {
+        if let Some(permit) = watched {
             permit.end(&verdict);
         }
         error

@@ -2,7 +2,7 @@
 
 // | file | idea |
 // |---|---|
-// | `completion` | when a call has ended, and what is known of it then |
+// | this one | when a call has ended, and what is known of it then |
 // | `at_head`, `at_body_end`, `while_body_lasts` | the completions of HTTP |
 // | `classify` | how a call ended, by its response |
 // | `statuses` | what is known of a call by its response: the judges of all layers |
@@ -10,26 +10,22 @@
 // | `time_given` | whether a call that its deadline ended was given enough time |
 // | `min_budget` | how much time is enough |
 // | `observed_body` | a response body that reports its end |
-// | `unwinding` | a permit while the code of a service or a caller runs |
 
 mod at_body_end;
 mod at_head;
 mod classify;
-mod completion;
 mod held_call;
 mod held_permit;
 mod min_budget;
 mod observed_body;
 mod statuses;
 mod time_given;
-mod unwinding;
 mod while_body_lasts;
 
 pub use at_body_end::AtBodyEnd;
 use at_body_end::BodyErrors;
 pub use at_head::AtHead;
 pub use classify::{ClassifyResponse, ResponseHead};
-pub use completion::{AfterHead, Completion};
 pub(crate) use held_call::{HeldCall, Pending};
 pub use held_permit::HeldPermit;
 use min_budget::MeasuredCall;
@@ -37,6 +33,107 @@ pub use min_budget::MinBudget;
 pub use observed_body::{BodyEnd, ClassifyEnd, ObservedBody};
 pub use statuses::{EveryStatus, Statuses};
 use time_given::TimeGiven;
-use unwinding::Unwinding;
 pub(crate) use while_body_lasts::OverloadInTrailers;
 pub use while_body_lasts::WhileBodyLasts;
+
+use damper_core::CallError;
+use damper_core::breaker::CircuitOpen;
+use damper_core::gate::{Permit, Verdict};
+use http::Response;
+
+/// Determines when a call has ended, and what is known of it then.
+///
+/// | completion | a call ends | its verdict |
+/// |---|---|---|
+/// | [`AtHead`](self::AtHead) | with the head of its response | by the head |
+/// | [`AtBodyEnd`](self::AtBodyEnd) | with the body of its response | by the head, and whether the body is whole |
+/// | [`WhileBodyLasts`](self::WhileBodyLasts) | with the body of its response | by the head, which is told at once, and by signs of overload in trailers |
+/// | `damper::tonic::AtTrailers` | with the trailers of its response | by the gRPC status |
+///
+/// A service's error ends a call in all of them. A layer clones its completion for every call, so a clone should be cheap: put large values
+/// into an `Arc`.
+///
+/// Implement it for other protocols. `R` is the body of the service's responses, and `E` is the service's error. `N` is the refusal of the
+/// gate, from which the caller's error is made: [`CircuitOpen`] of a breaker, [`Throttled`](damper_core::throttle::Throttled) of a
+/// throttle. The completions of damper work with every gate.
+///
+/// # Examples
+///
+/// A protocol that has its status in a header, where 0 is a success:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::gate::{Ending, Permit, Verdict};
+/// use damper::http::{AfterHead, CircuitBreakerLayer, Completion, HeldPermit};
+/// use damper::{BreakerConfig, CallError};
+/// use http::Response;
+///
+/// #[derive(Clone)]
+/// struct AtStatusHeader;
+///
+/// impl<R, E, N> Completion<R, E, N> for AtStatusHeader {
+///     const FOLLOWS_BODY: bool = false;
+///     type Body<P: Permit> = R;
+///     type Error = CallError<E, N>;
+///
+///     fn head(&mut self, response: &Response<R>) -> AfterHead {
+///         let is_success = response.headers().get("x-status").is_some_and(|status| status == "0");
+///         AfterHead::Ended(Verdict::of(if is_success { Ending::Success } else { Ending::Failed }))
+///     }
+///
+///     fn failed(&self, error: E) -> (Verdict, CallError<E, N>) {
+///         (Verdict::of(Ending::Broken), CallError::Failed(error))
+///     }
+///
+///     fn respond<P: Permit>(response: Response<R>, _: Option<(HeldPermit<P>, Self)>) -> Response<R> {
+///         response
+///     }
+///
+///     fn not_called(error: CallError<E, N>) -> CallError<E, N> {
+///         error
+///     }
+/// }
+///
+/// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default()).completion(AtStatusHeader);
+/// # let _ = layer;
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not tell how a call ends whose response has the body `{R}` and whose error is `{E}`",
+    note = "`AtHead` takes every response, `AtBodyEnd` a body that is an `http_body::Body`",
+    note = "`AtTrailers`, for gRPC, also takes an error that converts into `Box<dyn Error + Send + Sync>`"
+)]
+pub trait Completion<R, E, N = CircuitOpen>: Sized {
+    /// Whether a call may go on in the body of its response. If not, each ends with its head.
+    const FOLLOWS_BODY: bool;
+
+    /// The body that the caller gets. It may hold the permit until the body ends.
+    type Body<P: Permit>;
+
+    /// The error that the caller gets.
+    type Error;
+
+    /// Returns what the head of a response says, and whether it ends the call.
+    fn head(&mut self, response: &Response<R>) -> AfterHead;
+
+    /// Returns the verdict on the service's error, and the error that the caller gets.
+    fn failed(&self, error: E) -> (Verdict, Self::Error);
+
+    /// Returns the response that the caller gets.
+    ///
+    /// The permit is there if the call goes on in the body, which then reports its end: see [`ObservedBody`](self::ObservedBody).
+    fn respond<P: Permit>(response: Response<R>, pending: Option<(HeldPermit<P>, Self)>) -> Response<Self::Body<P>>;
+
+    /// Returns the error that the caller gets for a call that was not made.
+    ///
+    /// The gate refused it, or the service failed to become ready for it.
+    fn not_called(error: CallError<E, N>) -> Self::Error;
+}
+
+/// Whether a call has ended with the head of its response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterHead {
+    /// The call has ended so.
+    Ended(Verdict),
+    /// The call goes on in the body. The head is told to the permit.
+    GoesOn(Verdict),
+}

@@ -1,11 +1,12 @@
 //! A response body that reports its end.
 
-use super::{BodyErrors, HeldPermit, Unwinding};
+use super::{BodyErrors, HeldCall, HeldPermit};
 use bytes::Buf;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use damper_core::gate::{Ending, Permit, Verdict};
+use damper_tower::Unwinding;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -43,7 +44,7 @@ pin_project! {
         #[pin]
         body: R,
         // `Some` until the verdict is recorded.
-        pending: Option<(HeldPermit<P>, V)>,
+        pending: Option<HeldCall<P, V>>,
         // Whether data of the body has arrived.
         has_data: bool,
         // Whether the caller waits for the server, rather than the server for the caller.
@@ -53,7 +54,7 @@ pin_project! {
     impl<R, P: Permit, V: ClassifyEnd> PinnedDrop for ObservedBody<R, P, V> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if V::MAY_TIME_OUT && *this.is_pending && let Some((permit, _)) = this.pending.take() {
+            if V::MAY_TIME_OUT && *this.is_pending && let Some(HeldCall(permit, _)) = this.pending.take() {
                 permit.abandoned();
             }
         }
@@ -65,7 +66,7 @@ impl<R: Body, P: Permit, V: ClassifyEnd> ObservedBody<R, P, V> {
     ///
     /// The end may be reached already.
     pub fn new(body: R, pending: Option<(HeldPermit<P>, V)>) -> Self {
-        let mut pending = pending;
+        let mut pending = pending.map(|(permit, classify)| HeldCall::new(permit, classify));
         if pending.is_some() {
             let watch = Unwinding::watch(&mut pending);
             let is_over = body.is_end_stream();
@@ -79,14 +80,14 @@ impl<R: Body, P: Permit, V: ClassifyEnd> ObservedBody<R, P, V> {
 }
 
 /// Records the verdict on the end of a body, once.
-fn record_end<P: Permit, V: ClassifyEnd>(pending: &mut Option<(HeldPermit<P>, V)>, end: BodyEnd<'_>) {
+fn record_end<P: Permit, V: ClassifyEnd>(pending: &mut Option<HeldCall<P, V>>, end: BodyEnd<'_>) {
     let mut watch = Unwinding::watch(pending);
-    let verdict = match watch.pending() {
-        Some((_, classify)) if P::LEARNS => classify.verdict(end),
+    let verdict = match watch.permit() {
+        Some(HeldCall(_, classify)) if P::LEARNS => classify.verdict(end),
         _ => Verdict::of(Ending::Success),
     };
     watch.over();
-    if let Some((permit, _)) = pending.take() {
+    if let Some(HeldCall(permit, _)) = pending.take() {
         permit.end(&verdict);
     }
 }
@@ -119,7 +120,7 @@ impl<R: Body, P: Permit, V: ClassifyEnd> Body for ObservedBody<R, P, V> {
                 _ if is_over => record_end(this.pending, BodyEnd::Plain),
                 (_, Some(data)) if !*this.has_data && data.has_remaining() => {
                     *this.has_data = true;
-                    if let Some((permit, _)) = this.pending {
+                    if let Some(HeldCall(permit, _)) = this.pending {
                         permit.first_data();
                     }
                 }

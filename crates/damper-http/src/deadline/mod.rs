@@ -8,12 +8,10 @@
 // | `server` | the layer of a server, which finds the deadline of a request |
 // | `client` | the layer of a client, which finds the deadline and sends the time left |
 // | `request_deadline` | gives the deadline of a request to a layer of tower |
-// | `sent_timeout` | the timeout that a request sends to the server, updated for each attempt |
 // | `side` | the differences between the two |
 // | `service`, `future` | a service whose calls have deadlines, and its calls |
-// | `timeouts` | the deadline of a request: from header, default and extensions |
-// | `timeout_header` | a timeout as a number in a header of the user's choosing |
-// | `instant_header` | a deadline as an instant in such a header, and whether to believe it |
+// | `timeouts` | the deadline of a request, from header, default and extensions; the timeout that a client sends |
+// | `timeout_header` | a timeout as a number in a header of the user's choosing; a deadline as an instant in one |
 // | `protocol` | how HTTP and gRPC carry a timeout, and how a server reports that it has passed |
 // | `expiry` | sleeps until a deadline |
 // | `body` | a body that ends at a deadline |
@@ -22,10 +20,8 @@ mod body;
 mod client;
 mod expiry;
 mod future;
-mod instant_header;
 mod protocol;
 mod request_deadline;
-mod sent_timeout;
 mod server;
 mod service;
 mod side;
@@ -37,15 +33,14 @@ pub use client::ClientDeadlineLayer;
 pub(crate) use client::DeadlineError;
 pub(crate) use expiry::Expiry;
 use future::DeadlineFuture;
-use instant_header::InstantHeader;
 use protocol::Protocol;
 pub use request_deadline::RequestDeadline;
-pub(crate) use sent_timeout::SentTimeout;
 pub use server::DeadlineLayer;
 pub use service::DeadlineService;
 use side::{Answer, Bounds, BoundsOf, Over, Side};
-use timeout_header::TimeoutHeader;
 pub use timeout_header::TimeoutUnit;
+use timeout_header::{InstantHeader, TimeoutHeader};
+pub(crate) use timeouts::SentTimeout;
 use timeouts::Timeouts;
 
 type BoxError = alloc::boxed::Box<dyn core::error::Error + Send + Sync>;

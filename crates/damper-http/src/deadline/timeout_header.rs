@@ -1,7 +1,10 @@
-//! A timeout as a number in a header that the user chooses.
+//! A timeout, and a deadline as an instant, in headers of the user's choosing.
 
+use alloc::sync::Arc;
 use core::time::Duration;
+use damper_core::deadline::{Arrival, Deadline, SkewGuard};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use std::time::SystemTime;
 
 /// The unit of the number in a timeout header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,4 +58,27 @@ pub(super) fn number_in(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
         return None;
     }
     Some(digits.parse().unwrap_or(u64::MAX))
+}
+
+/// The header that carries the instant, and the guard that decides whether to believe it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InstantHeader {
+    pub(super) name: Option<HeaderName>,
+    pub(super) guard: Option<Arc<SkewGuard>>,
+}
+
+impl InstantHeader {
+    /// Reads the deadline of a request by the system clock, and decides on it.
+    ///
+    /// It returns `None` if there is none, or if it is malformed.
+    pub(super) fn read(&self, headers: &HeaderMap) -> Option<(Deadline, Arrival)> {
+        let instant = Duration::from_millis(number_in(headers, self.name.as_ref()?)?);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let deadline = Deadline::after(instant.saturating_sub(now));
+        let arrival = match &self.guard {
+            Some(guard) => guard.arrived(&deadline),
+            None => deadline.check().map_or_else(Arrival::Expired, |()| Arrival::InTime),
+        };
+        Some((deadline, arrival))
+    }
 }

@@ -1,10 +1,11 @@
-//! The deadline of a request: from its header, its extensions, and the layer's own default.
+//! The timeouts of requests: the deadline of a received one, and the timeout that a client sends.
 
 use super::{Protocol, TimeoutHeader};
 use crate::Head;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::setting::Setting;
+use http::HeaderMap;
 
 /// The sources of a request's deadline in a layer.
 #[derive(Clone, Debug)]
@@ -29,5 +30,33 @@ impl Timeouts {
         let own = timeout.map_or(Deadline::NEVER, Deadline::after);
         // An outer layer or the handler may have set one.
         head.extensions.get::<Deadline>().map_or(own, |outer| own.earlier(*outer))
+    }
+}
+
+/// The timeout in a request's headers, which can be updated.
+///
+/// A client's layer of deadlines puts it into the extensions of a request, for inner layers that send the request again.
+#[derive(Clone, Debug)]
+pub(crate) struct SentTimeout {
+    pub(super) deadline: Deadline,
+    pub(super) margin: Duration,
+    pub(super) protocol: Protocol,
+    pub(super) header: Option<TimeoutHeader>,
+}
+
+impl SentTimeout {
+    /// Writes the time left now minus the margin, but at most `most`, the caller's time left.
+    pub(crate) fn write(&self, headers: &mut HeaderMap, most: Duration) {
+        self.protocol.write_timeout(headers, self.header.as_ref(), self.left().min(most));
+    }
+
+    /// Returns whether no more than the margin is left, so that no attempt may begin.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.left().is_zero()
+    }
+
+    /// Returns the time left now minus the margin.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline.remaining().saturating_sub(self.margin)
     }
 }

@@ -4,7 +4,7 @@ use super::HedgedBody;
 use super::attempt::Attempt;
 use super::body::WithHedgedBody;
 use super::kept::Kept;
-use super::settings::HedgeSettings;
+use super::layer::HedgeSettings;
 use crate::retry::{Budgets, Callee, ClassifyFailure, RetryProtocol};
 use alloc::sync::Arc;
 use core::cell::RefCell;

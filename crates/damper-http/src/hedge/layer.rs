@@ -1,7 +1,6 @@
 //! When calls are made twice, how often, and what a failure is.
 
 use super::Hedging;
-use super::settings::HedgeSettings;
 use crate::ResponseHead;
 use crate::retry::{Budgets, HttpRetries};
 use alloc::sync::Arc;
@@ -231,4 +230,15 @@ impl<C, B: fmt::Debug, P, Z, N> fmt::Debug for HedgeLayer<C, B, P, Z, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HedgeLayer").field("hedge", &self.settings.hedge).finish_non_exhaustive()
     }
+}
+
+/// The settings that all calls of a layer share.
+pub(super) struct HedgeSettings<C, B, P, Z, N> {
+    pub(super) hedge: Arc<Hedge<C, B>>,
+    /// Shared, because budgets need not be `Clone`, and the protocol is replaced alone.
+    pub(super) budgets: Arc<N>,
+    pub(super) protocol: P,
+    pub(super) sleep: Z,
+    /// Whether a retry around the layer repeats failures.
+    pub(super) inside_of_retries: bool,
 }

@@ -3,7 +3,6 @@
 // | file | idea |
 // |---|---|
 // | `layer` | when, how often, and what a failure is |
-// | `settings` | what all calls of a layer share |
 // | `service` | a service whose slow calls are made twice |
 // | `future` | a call on its way through its attempts |
 // | `kept` | the request of other attempts, and what the outcomes so far say about the next one |
@@ -16,7 +15,6 @@ mod future;
 mod kept;
 mod layer;
 mod service;
-mod settings;
 
 use body::HedgedBody;
 use future::HedgingFuture;

@@ -1,7 +1,7 @@
 //! A service whose slow calls are made twice.
 
 use super::kept::Kept;
-use super::settings::HedgeSettings;
+use super::layer::HedgeSettings;
 use super::{HedgedBody, HedgingFuture};
 #[cfg(feature = "hyper")]
 use crate::retry::HyperService;

@@ -2,7 +2,7 @@
 
 // | file | idea |
 // |---|---|
-// | `decision` | answers: an allowed request, or a refusal; at once, or later |
+// | this one | `Limit`, and its answers: an allowed request, or a refusal; at once, or later |
 // | `refusal` | why a request may not pass |
 // | `global` | one limiter for all requests |
 // | `wait` | one limiter for all requests, which wait |
@@ -19,7 +19,6 @@
 
 mod by_header;
 mod by_key;
-mod decision;
 mod global;
 mod keyed_limit;
 mod logged;
@@ -36,7 +35,6 @@ mod wait;
 pub use by_header::ByHeader;
 pub use by_key::ByKey;
 pub use damper_core::gate::Standing;
-pub use decision::{Answer, Decision, Detail, NoWait};
 pub use keyed_limit::KeyedLimit;
 pub use logged::LoggableLimit;
 pub use per_client::PerClient;
@@ -51,6 +49,7 @@ pub use wait::Wait;
 
 use super::Head;
 use alloc::string::String;
+use damper_core::gate::{self, Never};
 
 /// Decides whether requests may pass: what a [`RateLimitLayer`](super::RateLimitLayer) is made of.
 ///
@@ -98,5 +97,39 @@ pub trait Limit {
     fn key(&self, head: &Head<'_>) -> Option<String> {
         let _ = head;
         None
+    }
+}
+
+/// The answer of a limit to a request: it may pass, or a refusal.
+///
+/// The first has the standing of the limit if that was asked for.
+pub type Answer = Result<Option<Standing>, Refusal>;
+
+/// The decision of a limit: the request may pass, is refused, or waits for a future that decides.
+///
+/// While a request waits, the service holds it and a clone of the service to call.
+pub type Decision<F> = gate::Answer<Option<Standing>, F, Refusal>;
+
+/// The future of a limit at which no request waits.
+pub type NoWait = Never<Option<Standing>, Refusal>;
+
+/// The contents of an answer that allows a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Nothing: `None`.
+    None,
+    /// The standing of the limit, for headers: `Some(standing)`.
+    Standing,
+}
+
+impl Detail {
+    /// Calls `standing` and returns its result if that is asked for.
+    #[inline]
+    #[must_use]
+    pub fn then(self, standing: impl FnOnce() -> Standing) -> Option<Standing> {
+        match self {
+            Self::None => None,
+            Self::Standing => Some(standing()),
+        }
     }
 }

@@ -228,9 +228,7 @@ where
     #[must_use]
     pub fn budgets<N: Budgets>(self, budgets: N) -> PacingLayer<T, H, Repeating<N, K, Z>> {
         self.map_mode(|Repeating(settings)| {
-            let RetrySettings { retry, protocol, sleep, .. } = &*settings;
-            let (retry, protocol, sleep) = (retry.clone(), protocol.clone(), sleep.clone());
-            Repeating(Arc::new(RetrySettings { retry, budgets: Arc::new(budgets), protocol, sleep }))
+            Repeating(Arc::new(settings.with(budgets.into(), settings.protocol.clone())))
         })
     }
 
@@ -251,9 +249,7 @@ where
         map: impl FnOnce(PacedRetries<K>) -> PacedRetries<N>,
     ) -> PacingLayer<T, H, Repeating<B, N, Z>> {
         self.map_mode(|Repeating(settings)| {
-            let RetrySettings { retry, budgets, protocol, sleep } = &*settings;
-            let (retry, budgets, sleep) = (retry.clone(), Arc::clone(budgets), sleep.clone());
-            Repeating(Arc::new(RetrySettings { retry, budgets, protocol: map(protocol.clone()), sleep }))
+            Repeating(Arc::new(settings.with(Arc::clone(&settings.budgets), map(settings.protocol.clone()))))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! One call: the decision on each of its outcomes, and the request that is kept for the next attempt.
 
-use super::settings::RetrySettings;
+use super::layer::RetrySettings;
 use super::{Budgets, GiveUp, ReplayableBody, RetryProtocol, deadline_of};
 use crate::deadline::SentTimeout;
 use crate::{Head, ResponseHead};

@@ -1,7 +1,12 @@
-//! Decides whether another attempt may help.
+//! The decision whether another attempt may help, and its default.
 
-use crate::ResponseHead;
-use damper_core::retry::Failure;
+use super::unprocessed::is_unprocessed;
+use crate::{ResponseHead, wire};
+use alloc::boxed::Box;
+use core::error::Error;
+use damper_core::gate::{Ending, Verdict};
+use damper_core::retry::{AnyError, Failure};
+use http::StatusCode;
 
 /// Decides whether another attempt may help after a response, or after the error in its place.
 ///
@@ -21,5 +26,93 @@ pub trait ClassifyFailure<E> {
 impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Option<Failure>> ClassifyFailure<E> for F {
     fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
         self(response)
+    }
+}
+
+/// Treats 408, 502, 503, 504 and errors as transient, and 429 as throttled.
+///
+/// Everything else reaches the caller unchanged.
+///
+/// | outcome | another attempt |
+/// |---|---|
+/// | 408, 502, 503, 504 | after the backoff |
+/// | 429 | after the backoff for [throttled](damper_core::Retry::throttled_base) calls |
+/// | a `Retry-After` with any of these | not before, spread out after it |
+/// | a refused connection; with the feature `hyper`, a request that hyper gave back unsent; with the feature `http2` of this crate, which `tonic` of damper enables, one that HTTP/2 refused, by `REFUSED_STREAM` or a `GOAWAY` that came before it | of every method, and the first one costs nothing of the budget |
+/// | an error of the transport, the timeout of one attempt | after the backoff |
+/// | an error of damper's own: [`CircuitOpen`](damper_core::CircuitOpen), [`Denied`](damper_core::Denied), [`DeadlineExceeded`](damper_core::DeadlineExceeded) | never |
+/// | all other responses | never |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TransientFailures;
+
+impl TransientFailures {
+    /// Returns the kind of failure of a response, or of the error in its place.
+    ///
+    /// It returns `None` for a response that the caller gets.
+    ///
+    /// # Examples
+    ///
+    /// Call it from your own closure. A client knows better than this function which of its errors left nothing on the wire:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Retry;
+    /// use damper::http::{ResponseHead, RetryLayer, TransientFailures};
+    /// use damper::retry::Failure;
+    /// use hyper_util::client::legacy;
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep)
+    ///     .when(|response: Result<&ResponseHead, &legacy::Error>| match response {
+    ///         Err(error) if error.is_connect() => Some(Failure::TRANSIENT.unprocessed()),
+    ///         other => TransientFailures::judge(other.map_err(|error| error as _)),
+    ///     });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Option<Failure> {
+        match response {
+            Ok(head) => {
+                // The server gave up waiting for the request: only for a retry is that another ending than that of a 4xx.
+                let failure = match head.status {
+                    StatusCode::REQUEST_TIMEOUT => Failure::TRANSIENT,
+                    status => Failure::of_verdict(&Verdict::of(Ending::of_status(status.as_u16())))?,
+                };
+                Some(failure.retry_after(wire::retry_after_in(head.headers)))
+            }
+            #[cfg(feature = "tower")]
+            Err(error) if crate::RequestNotMade::find_in(error).is_some() => Some(Failure::FATAL),
+            Err(error) => {
+                let failure = AnyError::judge(error);
+                Some(if failure.may_retry() && is_unprocessed(error) { failure.unprocessed() } else { failure })
+            }
+        }
+    }
+
+    /// Returns the same for services with boxed errors. Pass it to [`when`](super::RetryLayer::when).
+    ///
+    /// The services of tower's timeouts have such errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Retry;
+    /// use damper::http::{RetryLayer, TransientFailures};
+    ///
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep).when(TransientFailures::judge_boxed);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    #[expect(clippy::borrowed_box, reason = "the error of a service is the box")]
+    pub fn judge_boxed(response: Result<&ResponseHead<'_>, &Box<dyn Error + Send + Sync>>) -> Option<Failure> {
+        Self::judge(response.map_err(|error| &**error as _))
+    }
+}
+
+impl<E: Error + 'static> ClassifyFailure<E> for TransientFailures {
+    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+        Self::judge(response.map_err(|error| error as _))
     }
 }

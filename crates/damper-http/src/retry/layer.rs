@@ -1,7 +1,6 @@
 //! The layer: which calls are retried, when, and how often.
 
 use super::http_retries::{Buffered, HttpRetries};
-use super::settings::RetrySettings;
 use super::{Budgets, HostBudgets, Retrying};
 use crate::ResponseHead;
 use alloc::sync::Arc;
@@ -130,10 +129,7 @@ where
     /// Sets the budget from which each request's retries are taken.
     #[must_use]
     pub fn budgets<N: Budgets>(self, budgets: N) -> RetryLayer<C, N, P, Z> {
-        let RetrySettings { retry, protocol, sleep, .. } = &*self.settings;
-        let (retry, protocol, sleep) = (retry.clone(), protocol.clone(), sleep.clone());
-        let settings = RetrySettings { retry, budgets: Arc::new(budgets), protocol, sleep };
-        RetryLayer { settings: Arc::new(settings) }
+        RetryLayer { settings: Arc::new(self.settings.with(budgets.into(), self.settings.protocol.clone())) }
     }
 }
 
@@ -222,10 +218,7 @@ where
     /// outcomes.
     #[must_use]
     pub fn protocol<N>(self, protocol: N) -> RetryLayer<C, B, N, Z> {
-        let RetrySettings { retry, budgets, sleep, .. } = &*self.settings;
-        let (retry, budgets, sleep) = (retry.clone(), Arc::clone(budgets), sleep.clone());
-        let settings = RetrySettings { retry, budgets, protocol, sleep };
-        RetryLayer { settings: Arc::new(settings) }
+        RetryLayer { settings: Arc::new(self.settings.with(Arc::clone(&self.settings.budgets), protocol)) }
     }
 }
 
@@ -258,5 +251,22 @@ impl<C, B: fmt::Debug, P, Z> fmt::Debug for RetryLayer<C, B, P, Z> {
             .field("retry", &self.settings.retry)
             .field("budgets", &self.settings.budgets)
             .finish_non_exhaustive()
+    }
+}
+
+/// The settings that all calls of a layer share.
+pub(crate) struct RetrySettings<C, B, P, Z> {
+    /// The policy without its budget, which is in `budgets`.
+    pub(crate) retry: Retry<C>,
+    /// Shared, because budgets need not be `Clone`, and the other settings are replaced one by one.
+    pub(crate) budgets: Arc<B>,
+    pub(crate) protocol: P,
+    pub(crate) sleep: Z,
+}
+
+impl<C: Clone, B, P, Z: Clone> RetrySettings<C, B, P, Z> {
+    /// Returns these settings with other budgets and another protocol.
+    pub(crate) fn with<N, Q>(&self, budgets: Arc<N>, protocol: Q) -> RetrySettings<C, N, Q, Z> {
+        RetrySettings { retry: self.retry.clone(), budgets, protocol, sleep: self.sleep.clone() }
     }
 }

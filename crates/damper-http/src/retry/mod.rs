@@ -3,22 +3,18 @@
 // | file | idea |
 // |---|---|
 // | `layer` | which calls are retried, when, and how often |
-// | `settings` | the policy, budgets, protocol and timer of a layer |
 // | `service` | a service whose calls are retried |
 // | `future` | a call on its way through its attempts |
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
 // | `callee` | the retried service, of tower or hyper; hedges use it too |
 // | `budgets` | the choice of a budget for a request's retries |
 // | `host_budgets` | a budget per host |
-// | `classify` | decides whether another attempt may help |
+// | `classify` | decides whether another attempt may help, and the default of that decision |
 // | `protocol` | the rules of a protocol for retries |
-// | `http_retries` | the retries of HTTP |
-// | `transient_failures` | the default of that decision |
+// | `http_retries` | the retries of HTTP, and the mark of a request that may be sent again |
 // | `replayable_body` | a body that can be sent again |
 // | `buffered_body` | a body that keeps the data read from it |
 // | `unprocessed` | errors that show that no server processed the request |
-// | `refused_stream` | those of them that a server of HTTP/2 causes |
-// | `idempotent` | the caller's mark that a request may be sent again |
 
 mod budgets;
 mod buffered_body;
@@ -28,15 +24,10 @@ mod classify;
 mod future;
 mod host_budgets;
 mod http_retries;
-mod idempotent;
 mod layer;
 mod protocol;
-#[cfg(feature = "http2")]
-pub(crate) mod refused_stream;
 mod replayable_body;
 mod service;
-mod settings;
-mod transient_failures;
 pub(crate) mod unprocessed;
 
 pub use budgets::Budgets;
@@ -49,15 +40,13 @@ pub(crate) use callee::Callee;
 pub(crate) use callee::HyperService;
 #[cfg(feature = "tower")]
 pub(crate) use callee::TowerService;
-pub use classify::ClassifyFailure;
+pub use classify::{ClassifyFailure, TransientFailures};
 pub(crate) use future::RetryingFuture;
 pub use host_budgets::HostBudgets;
-pub use http_retries::{Buffered, Cloned, HttpRetries};
-pub use idempotent::Idempotent;
+pub use http_retries::{Buffered, Cloned, HttpRetries, Idempotent};
 pub use layer::RetryLayer;
+pub(crate) use layer::RetrySettings;
 pub(crate) use protocol::deadline_of;
 pub use protocol::{GiveUp, RetryProtocol};
 pub use replayable_body::ReplayableBody;
 pub use service::Retrying;
-pub(crate) use settings::RetrySettings;
-pub use transient_failures::TransientFailures;

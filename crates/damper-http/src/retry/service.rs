@@ -5,7 +5,7 @@ use super::call::{BegunCall, Call};
 use super::callee::HyperService;
 #[cfg(feature = "tower")]
 use super::callee::TowerService;
-use super::settings::RetrySettings;
+use super::layer::RetrySettings;
 use super::{Budgets, GiveUp, RetryProtocol, RetryingFuture};
 use crate::Head;
 use alloc::sync::Arc;

@@ -1,7 +1,7 @@
 //! The groups of a client's stack, each with its order.
 
 use super::part::{ClientPart, NoPart};
-use super::place::{AttemptTimeout, Breaker, Concurrency, Deadline, Hedge, Limit, Pacing, Retry, Throttle};
+use super::stack_part::{AttemptTimeout, Breaker, Concurrency, Deadline, Hedge, Limit, Pacing, Retry, Throttle};
 
 /// A group of parts around the service `S`, by the protocol `P`.
 pub trait PartGroup<S, P> {

@@ -7,10 +7,9 @@
 // | `groups` | the groups of a client's parts, each with its order |
 // | `part` | a part of a client's stack: a layer, a gate, or nothing |
 // | `repeat_part` | retries, a hedge and pacing, which the protocol completes |
-// | `place` | the places of a client's stack, as types |
 // | `side` | a gate in a client's stack, and which gates stand before one service |
 // | `protocol` | the differences between HTTP and gRPC that the parts need |
-// | `stack_part` | the names of the parts |
+// | `stack_part` | the names of the parts; the places of a client's stack, as types |
 // | `error` | the error of a client's stack |
 // | `part_error` | the conversion of the parts' errors into the stack's error |
 // | `service` | a service that converts the error of another one |
@@ -27,7 +26,6 @@ mod groups;
 mod http_client;
 mod part;
 mod part_error;
-mod place;
 mod protocol;
 #[cfg(feature = "tokio")]
 mod repeat_part;

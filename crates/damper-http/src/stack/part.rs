@@ -1,7 +1,7 @@
 //! The parts of a client's stack: layers, gates, or nothing.
 
-use super::place::Place;
 use super::side::{Inside, PlacedGate, StackGates};
+use super::stack_part::Place;
 use super::{OfPart, StackErrorService, StackProtocol};
 use crate::ClientGate;
 use crate::circuit_breaker::CircuitBreakerLayer;

@@ -1,7 +1,7 @@
 //! The parts of a client's stack that make attempts: retries, a hedge and pacing.
 
 use super::part::ClientPart;
-use super::place::Place;
+use super::stack_part::Place;
 use super::{OfPart, StackErrorService, StackProtocol};
 use crate::hedge::HedgeLayer;
 use crate::pacing::{HttpHints, PaceOnly, PacingLayer};

@@ -1,6 +1,6 @@
 //! A service that converts the error of another one.
 
-use super::place::Place;
+use super::stack_part::Place;
 use super::{BoxError, PartErrors, StackError, StackPart, StackProtocol};
 use core::fmt;
 use core::marker::PhantomData;

@@ -1,6 +1,6 @@
 //! The gates of a client's stack, before one service.
 
-use super::place::Place;
+use super::stack_part::Place;
 use super::{PartErrors, StackError, StackErrorService};
 use crate::completion::{Completion, HeldCall, Pending};
 use crate::telemetry::Observe;

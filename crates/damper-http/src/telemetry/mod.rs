@@ -10,7 +10,7 @@
 // | `pacing` | what pacing layers do |
 // | `deadline` | what deadlines cut off |
 // | `concurrency` | what limits on the calls in flight decide |
-// | `observe` | the seam between these and the layers |
+// | this one | `Observe`: the seam between these and the layers |
 // | `completion` | what is judged by the wrong protocol |
 // | `log_sampler` | which of many similar events are logged |
 
@@ -21,7 +21,6 @@ mod deadline;
 mod limit;
 #[cfg(feature = "tracing")]
 mod log_sampler;
-mod observe;
 mod pacing;
 mod throttle;
 
@@ -34,5 +33,23 @@ pub(super) use breaker::BreakerTelemetry;
 pub(super) use completion::log_grpc_judged_by_http;
 pub(super) use concurrency::ConcurrencyTelemetry;
 pub(super) use limit::{InForce, LimitTelemetry};
-pub(crate) use observe::Observe;
 pub(super) use throttle::ThrottleTelemetry;
+
+use crate::Head;
+
+/// Counts and logs the decisions of a layer, whose gate refuses by an `N`.
+pub trait Observe<N> {
+    /// Records that a request has its permit.
+    fn allowed(&self);
+
+    /// Records that a request was refused.
+    fn refused(&self, head: &Head<'_>, refusal: &N);
+}
+
+/// It records nothing. A gate may count its own decisions.
+impl<N> Observe<N> for () {
+    #[inline]
+    fn allowed(&self) {}
+
+    fn refused(&self, _: &Head<'_>, _: &N) {}
+}

@@ -7,18 +7,15 @@
 // | file | idea |
 // |---|---|
 // | `body` | `TimedBody`: a body that its reader polls and that a timer may drop |
-// | `limits` | `BodyLimits`: the deadline of a body, and the longest time for which its reader may stall |
+// | `limits` | `BodyLimits`: the deadline of a body, and the longest time for which its reader may stall; `ReaderStalled` |
 // | `sweeper` | the timer: one task for each thread that serves such bodies |
-// | `reader_stalled` | `ReaderStalled`: the error of a body that was dropped because of its reader |
 
 mod body;
 mod limits;
-mod reader_stalled;
 #[cfg(feature = "tokio")]
 mod sweeper;
 
 pub use body::TimedBody;
-pub use limits::{BodyLimits, STALL_LIMIT};
-pub use reader_stalled::ReaderStalled;
+pub use limits::{BodyLimits, ReaderStalled, STALL_LIMIT};
 
 type BoxError = alloc::boxed::Box<dyn core::error::Error + Send + Sync>;

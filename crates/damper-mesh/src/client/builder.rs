@@ -1,6 +1,6 @@
 //! The settings of a client.
 
-use super::client::Settings;
+use super::Settings;
 use super::scope_pacer::ScopePacer;
 use super::{Client, MeshBackoff};
 use crate::telemetry::ClientTelemetry;

@@ -1,6 +1,6 @@
 //! The limits that a service publishes.
 
-use super::name::name;
+use super::object::name;
 use super::object::{object, objects};
 use super::{MeshDuration, Scope};
 use damper_core::limit::Usage;

@@ -1,7 +1,7 @@
 //! A Mesh duration.
 
-use super::name::name;
 use super::object::Object;
+use super::object::name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;

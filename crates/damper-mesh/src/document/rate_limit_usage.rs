@@ -4,6 +4,7 @@ use super::{MeshDuration, Warnings};
 use damper_core::limit::Usage;
 use damper_http::Standing;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::time::Duration;
 
 /// The usage of a limit, as responses report it.
@@ -116,5 +117,36 @@ impl RateLimitUsage {
         let is_under = u128::from(self.remaining) * 100 < u128::from(self.limit) * u128::from(percent);
         let parts = u32::try_from(self.remaining).unwrap_or(u32::MAX).max(1);
         (is_under || self.remaining == 0).then(|| self.resets_in.duration() / parts)
+    }
+}
+
+/// The scope of a limit: the calls that it counts together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// All clients together.
+    Global,
+    /// Each calling service.
+    Service,
+    /// Each function.
+    Function,
+    /// Each user.
+    User,
+}
+
+impl Scope {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Global => "global",
+            Self::Service => "service",
+            Self::Function => "function",
+            Self::User => "user",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

@@ -1,6 +1,6 @@
 //! The envelope of a response.
 
-use super::name::Name;
+use super::object::Name;
 use super::object::{Object, object, objects_or_default};
 use super::read_error::read_part;
 use super::{Capabilities, MeshDuration, MeshError, Meta, Protocol, RateLimited, ReadError, Scope, read};

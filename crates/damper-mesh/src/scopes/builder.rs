@@ -125,7 +125,7 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
         scope: Scope,
         function: Option<&str>,
         capacity: Option<usize>,
-    ) -> Result<Option<super::scopes::Limit<C, A>>, ScopesError> {
+    ) -> Result<Option<super::Limit<C, A>>, ScopesError> {
         let quota = match scope {
             Scope::Global => self.global,
             Scope::Service => self.service,
@@ -141,7 +141,7 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
         function: Option<&str>,
         quota: Quota,
         capacity: Option<usize>,
-    ) -> Result<super::scopes::Limit<C, A>, ScopesError> {
+    ) -> Result<super::Limit<C, A>, ScopesError> {
         let limiter = KeyedLimiter::<str>::builder(quota).clock(self.clock.clone()).algorithm::<A>();
         let limiter = limiter.aligned_to(self.alignment);
         let limiter = match capacity {

@@ -1,7 +1,9 @@
-//! Gates that change the question of another one.
+//! Gates that change the question of another one, and primitives with a log or a candidate.
 
 use crate::{NamedSource, Readings, Source};
+use damper_core::decision_log::Logged;
 use damper_core::gate::{Classes, Either, PerKey, Shared, Waits};
+use damper_core::shadow::Shadowed;
 
 /// Makes a gate a source that reads the one that it asks.
 macro_rules! sources_of_the_gate_behind {
@@ -52,5 +54,27 @@ impl<G: Source> Source for Shared<G> {
 impl<G: NamedSource> NamedSource for Shared<G> {
     fn name(&self) -> &str {
         (**self).name()
+    }
+}
+
+/// The limiter, without its log.
+impl<L: Source, G> Source for Logged<L, G> {
+    fn read(&self, readings: &Readings<'_>) {
+        self.limiter().read(readings);
+    }
+}
+
+/// Reads the primitive in force, and the refusals of both.
+impl<T: Source, S> Source for Shadowed<T, S> {
+    fn read(&self, readings: &Readings<'_>) {
+        self.in_force().read(readings);
+        readings.record_shadow(self.report());
+    }
+}
+
+/// The name of the primitive in force.
+impl<T: NamedSource, S> NamedSource for Shadowed<T, S> {
+    fn name(&self) -> &str {
+        self.in_force().name()
     }
 }

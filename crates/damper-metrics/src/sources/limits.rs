@@ -1,8 +1,16 @@
-//! Limiters without a key.
+//! Limiters, alone and per key, and stores of any value.
 
-use crate::catalogue::LIMIT_PAUSE;
+use crate::catalogue::{
+    LIMIT_EVICTIONS, LIMIT_KEYS, LIMIT_KEYS_CAPACITY, LIMIT_KEYS_EXHAUSTED, LIMIT_KEYS_OWING, LIMIT_OVERFLOWS,
+    LIMIT_PAUSE, LIMIT_REFUSED_NEWCOMERS, LIMIT_SHARED_WORDS_BUSY, LIMIT_SHARED_WORDS_SEEN, STORE_CAPACITY,
+    STORE_ENTRIES, STORE_EVICTIONS, STORE_KEPT_EVICTIONS,
+};
 use crate::{Readings, Source};
-use damper_core::limit::{Algorithm, InFlight, LimitSet, Limiter, Limits, Pausable, RateLimiter, Striped, Usage};
+use damper_core::keyed::KeyedLimiter;
+use damper_core::limit::{
+    Algorithm, InFlight, KeyedAlgorithm, LimitSet, Limiter, Limits, Pausable, RateLimiter, Striped, Usage,
+};
+use damper_core::store::LruStore;
 use damper_core::time::{Clock, FixedFrequency};
 use damper_core::word32::RateLimiter32;
 
@@ -45,5 +53,36 @@ impl<L: Limiter, C: Clock> Source for Pausable<L, C> {
     fn read(&self, readings: &Readings<'_>) {
         readings.record_usage(self.usage());
         readings.record(&LIMIT_PAUSE, self.pause_left().as_secs_f64());
+    }
+}
+
+/// The keys and the quota of each tier, with the label `tier`, and the events of the table.
+impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> Source for KeyedLimiter<K, C, S, A> {
+    fn read(&self, readings: &Readings<'_>) {
+        for (tier, census) in self.census().tiers().iter().enumerate() {
+            let of_tier = readings.of_tier(tier);
+            of_tier.record_number(&LIMIT_KEYS, census.keys() as u64);
+            of_tier.record_number(&LIMIT_KEYS_OWING, census.owing() as u64);
+            of_tier.record_number(&LIMIT_KEYS_EXHAUSTED, census.exhausted() as u64);
+            if let Some(quota) = self.tier_quota(tier) {
+                of_tier.record_quota(quota, if A::BY_WINDOWS { quota.limit() } else { quota.burst_size() });
+            }
+        }
+        readings.record_number(&LIMIT_KEYS_CAPACITY, self.capacity() as u64);
+        readings.record_number(&LIMIT_EVICTIONS, self.evictions());
+        readings.record_number(&LIMIT_OVERFLOWS, self.overflows());
+        let crowding = self.crowding();
+        readings.record_number(&LIMIT_SHARED_WORDS_SEEN, crowding.looked());
+        readings.record_number(&LIMIT_SHARED_WORDS_BUSY, crowding.busy());
+        readings.record_number(&LIMIT_REFUSED_NEWCOMERS, self.refused_newcomers());
+    }
+}
+
+impl<K, V, S> Source for LruStore<K, V, S> {
+    fn read(&self, readings: &Readings<'_>) {
+        readings.record_number(&STORE_ENTRIES, self.len() as u64);
+        readings.record_number(&STORE_CAPACITY, self.capacity() as u64);
+        readings.record_number(&STORE_EVICTIONS, self.evictions());
+        readings.record_number(&STORE_KEPT_EVICTIONS, self.kept_evictions());
     }
 }

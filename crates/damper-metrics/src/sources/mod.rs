@@ -2,25 +2,18 @@
 
 // | file | sources |
 // |---|---|
-// | `limits` | limiters without a key |
-// | `keyed_limits` | limits per key, with their tiers |
+// | `limits` | limiters, alone and per key with their tiers; stores of any value |
 // | `breakers` | circuit breakers, alone and per key |
 // | `concurrency` | bulkheads, adaptive limits and admission |
 // | `throttles` | throttles and pacers |
 // | `retries` | retry budgets, usual latencies |
-// | `logged` | limiters whose decisions are logged |
-// | `shadows` | candidates beside what is in force |
-// | `stores` | stores of any value |
+// | `gates` | gates around others; logs and candidates beside a primitive |
 
 mod breakers;
 mod concurrency;
 mod gates;
-mod keyed_limits;
 mod limits;
-mod logged;
 mod retries;
-mod shadows;
-mod stores;
 mod throttles;
 
 pub(crate) use breakers::state_label;

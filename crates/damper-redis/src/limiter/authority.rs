@@ -2,13 +2,14 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Whether the policy is in force, and since when.
+/// The record of who decides: the server, or the policy since when.
 ///
-/// Each shard of servers has a bit, which is set while the server does not answer for it. The policy is in force while any is set.
+/// Each shard of servers has a bit, which is set while its server does not answer. The policy is in force while any bit is set.
 #[derive(Debug, Default)]
 pub(crate) struct Authority {
+    /// The bits of the shards that do not answer.
     silent: AtomicU64,
-    /// The local time in µs of the last change between none and some.
+    /// The local time in µs at which the policy last came into force or went out of it.
     since: AtomicU64,
     /// The local time in µs of the policy's last decision; 0 before the first.
     decided: AtomicU64,
@@ -17,8 +18,9 @@ pub(crate) struct Authority {
 /// A change of who decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
+    /// The policy decides from now on.
     ToPolicy,
-    /// After so many µs of the policy.
+    /// The server decides again, after the policy did for so many µs.
     ToServer(u64),
 }
 
@@ -26,7 +28,7 @@ impl Authority {
     /// Notes at the local time `now` that a shard does not answer.
     pub(crate) fn silent(&self, shard: usize, now: u64) -> Option<Change> {
         let bit = bit(shard);
-        // ORDERING: Relaxed here and in all methods. A set of bits and a time for observers; no decision depends on them.
+        // ORDERING: Relaxed here and in all methods. Observers read the bits and the times, and no decision depends on them.
         if self.silent.load(Ordering::Relaxed) & bit != 0 || self.silent.fetch_or(bit, Ordering::Relaxed) != 0 {
             return None;
         }
@@ -34,7 +36,7 @@ impl Authority {
         Some(Change::ToPolicy)
     }
 
-    /// Notes at the local time `now` that a shard answers. Writes nothing if it did before.
+    /// Notes at the local time `now` that a shard answers. Writes nothing if its bit is not set.
     pub(crate) fn answers(&self, shard: usize, now: u64) -> Option<Change> {
         let bit = bit(shard);
         // ORDERING: Relaxed, as in `silent`.
@@ -50,25 +52,26 @@ impl Authority {
         self.decided.store(now.max(1), Ordering::Relaxed);
     }
 
-    /// The local time in µs of the policy's last decision, if it made one.
+    /// Returns the local time in µs of the policy's last decision, if there was one.
     pub(crate) fn last_decision(&self) -> Option<u64> {
         // ORDERING: Relaxed, as in `silent`.
         Some(self.decided.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
-    /// Whether the policy is in force.
+    /// Returns whether the policy is in force.
     pub(crate) fn is_policy(&self) -> bool {
         // ORDERING: Relaxed, as in `silent`.
         self.silent.load(Ordering::Relaxed) != 0
     }
 
-    /// The local time in µs of the last change.
+    /// Returns the local time in µs of the last change.
     pub(crate) fn since(&self) -> u64 {
         // ORDERING: Relaxed, as in `silent`.
         self.since.load(Ordering::Relaxed)
     }
 }
 
+/// Returns the bit of a shard.
 fn bit(shard: usize) -> u64 {
     1 << (shard % 64)
 }

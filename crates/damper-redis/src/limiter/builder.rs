@@ -1,6 +1,6 @@
-//! How a limiter is built.
+//! The builder of limiters.
 
-use super::settings::{self, Built, Kind};
+use super::settings::{self, LimiterKind, Parts};
 use super::{AfterLoss, KeyedRedisLimiter, RedisEvent, RedisLimiter, RedisLimiterError, WhenDown};
 use crate::server::Certificates;
 use core::fmt;
@@ -8,16 +8,16 @@ use core::time::Duration;
 use damper_core::Quota;
 use std::sync::Arc;
 
-/// When a limiter leases tokens, to spend them without asking the server.
+/// The choice of when a limiter leases tokens, to spend them without asking the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Leasing {
-    /// Where a lease saves commands.
+    /// Leases if that saves commands.
     ///
-    /// The burst is at least what the rate brings in 100 ms, and this process makes at least 80 checks a second.
+    /// The burst must be at least what the rate brings in 100 ms, and this process must make at least 80 checks a second.
     #[default]
     WhenHot,
-    /// Never: each check asks the server.
+    /// Never leases: each check asks the server.
     Never,
 }
 
@@ -45,6 +45,7 @@ pub struct RedisLimiterBuilder {
     pub(crate) listener: Option<Listener>,
 }
 
+/// A callback for events.
 pub(crate) type Listener = Arc<dyn Fn(&RedisEvent) + Send + Sync>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +87,10 @@ impl RedisLimiterBuilder {
     /// Limiters with one name, one server and one key share a limit, in whichever processes they are. Give all of them the same
     /// quotas. 1 to 64 bytes.
     ///
-    /// The server keeps how many tokens are missing, and each check compares that with its own process's burst. So where two quotas
-    /// meet under one name, as in a rolling deployment, the processes with the smaller burst are starved while the others use more than that
-    /// burst: 42 of 48,000 checks were allowed in a trial. Deploy a quota with another burst under another name, and for that time both
-    /// limits admit their own.
+    /// The server keeps how many tokens are missing, and each check compares that with its own process's burst. In a rolling deployment
+    /// two quotas may share one name. The processes with the smaller burst are then starved while the others use more than that burst:
+    /// in a trial, 42 of 48,000 checks were allowed. So deploy a quota with another burst under another name. During the deployment
+    /// each of the two limits admits its quota.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -103,21 +104,22 @@ impl RedisLimiterBuilder {
         self
     }
 
-    /// Adds a quota of the same subject; at most eight in all.
+    /// Adds a quota for the same subject; at most eight in all.
     ///
-    /// A check takes its tokens from all of them, or none. One script decides on all. Limits of several quotas are never leased.
+    /// A check takes its tokens from all quotas or from none. One script decides on all of them. Limits of several quotas are never
+    /// leased.
     pub fn also(mut self, quota: Quota) -> Self {
         self.quotas.push(quota);
         self
     }
 
-    /// Sets what decides while the server does not answer. Default: [`WhenDown::LocalShare`].
+    /// Sets the policy for the time in which the server does not answer. Default: [`WhenDown::LocalShare`].
     pub fn when_down(mut self, policy: WhenDown) -> Self {
         self.when_down = policy;
         self
     }
 
-    /// Sets how full limits are taken to be after the server lost its memory.
+    /// Sets the level of missing limits after the server has lost its memory.
     ///
     /// Default: [`AfterLoss::EmptyFor`] 60 seconds.
     pub fn after_loss(mut self, after_loss: AfterLoss) -> Self {
@@ -133,17 +135,17 @@ impl RedisLimiterBuilder {
 
     /// Sets for how long a lease is valid. Default: 1 second; 100 ms to 60 s.
     ///
-    /// Tokens of a process that is killed come back to the limit after this time. All processes that share a limit should have the
-    /// same.
+    /// The tokens of a killed process return to the limit after this time. All processes that share a limit should set the same
+    /// length.
     pub fn lease_length(mut self, length: Duration) -> Self {
         self.lease_length = length;
         self
     }
 
-    /// Sets which part of the burst all leases together may hold: one of so many.
+    /// Sets the part of the burst that all leases together may hold, as its divisor.
     ///
-    /// Default: 4, a quarter. At least 1, all of it. The larger the part, the less is leased for one lease after the server lost its
-    /// memory: with 1 nothing is.
+    /// Default: 4, a quarter of the burst. At least 1, the whole burst. After the server has lost its memory it leases less for the
+    /// length of one lease, the larger the part: with 1 it leases nothing.
     pub fn lease_share(mut self, one_of: u32) -> Self {
         self.lease_share = one_of;
         self
@@ -153,13 +155,13 @@ impl RedisLimiterBuilder {
     ///
     /// Later the [policy](WhenDown) decides. Timers of tokio go in steps of a millisecond.
     ///
-    /// A check whose lease is dry may wait for a request in flight and then for one of its own, so a deadline should be five round trips
-    /// or more: with round trips of 2 to 4 ms and the default, up to 1.8 % of the checks below the limit were denied in a simulation,
-    /// and none with 20 ms. Where checks came ten at once, 471 of 1,000 were denied in the worst simulation.
+    /// A check whose lease is dry may wait for a request in flight and then for one of its own. So the deadline should be five round
+    /// trips or more. In a simulation with round trips of 2 to 4 ms, the default denied up to 1.8 % of the checks below the limit, and
+    /// 20 ms denied none. In the worst simulation, in which checks came ten at once, 471 of 1,000 were denied.
     ///
-    /// The wait includes this process's own: a check whose task does not run in time is late although the server has answered. On a
-    /// machine whose processors are busy, 5 ms may be less than the time until a task runs again. Where each check is a round trip
-    /// there, take 20 ms or more, and watch [`decided_by_policy`](crate::RedisStatus::decided_by_policy).
+    /// The wait includes delays in this process. If the check's task does not run in time, the check is late although the server has
+    /// answered. On a busy machine 5 ms may be less than the time until a task runs again. If each check is a round trip there, set
+    /// 20 ms or more, and watch [`decided_by_policy`](crate::RedisStatus::decided_by_policy).
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
@@ -175,10 +177,9 @@ impl RedisLimiterBuilder {
 
     /// Sets how many processes share the limit, until the server has counted them.
     ///
-    /// Default: unknown; at least 1.
-    /// [`WhenDown::LocalShare`] divides the quota by this number. While it is unknown, a share has no tokens: without it, four
-    /// processes that start while the server is gone would each take the whole rate. So set it where processes must work from
-    /// the start without a server, to the most that there can be.
+    /// Default: unknown; at least 1. [`WhenDown::LocalShare`] divides the quota by this number. While the number is unknown, a share has
+    /// no tokens, because each of four processes that start without a server could otherwise take the whole rate. If processes
+    /// must work from the start without a server, set it to the largest number of processes.
     pub fn processes(mut self, processes: u32) -> Self {
         self.processes = Some(processes);
         self
@@ -194,8 +195,8 @@ impl RedisLimiterBuilder {
 
     /// Accepts a server that evicts keys when its memory is full. Default: an error when it connects.
     ///
-    /// A key that is evicted is full again, so each eviction admits up to a burst more. A server that does not let clients read
-    /// its configuration is accepted in any case.
+    /// The limit of an evicted key is full again, so each eviction admits up to another burst. A server whose configuration clients may
+    /// not read is always accepted.
     pub fn accept_eviction(mut self) -> Self {
         self.eviction = Eviction::Accepted;
         self
@@ -203,8 +204,8 @@ impl RedisLimiterBuilder {
 
     /// Sets the root certificates that servers' certificates must lead to, as PEM.
     ///
-    /// Default: those that Mozilla trusts, as compiled in. Others replace them. One PEM may have several, such as the file in which Linux keeps those of the system. It is for
-    /// addresses with TLS: `rediss://` and `valkeys://`.
+    /// Default: the compiled-in roots of Mozilla, which these replace. One PEM may have several certificates, such as the file in which
+    /// Linux keeps the roots of the system. All addresses must use TLS: `rediss://` or `valkeys://`.
     ///
     /// # Examples
     ///
@@ -241,7 +242,7 @@ impl RedisLimiterBuilder {
 
     /// Registers a callback for changes of the policy in force, losses and the number of processes.
     ///
-    /// It is called without a lock, by the task that noticed the change. It should return quickly.
+    /// The task that noticed the change calls it, without a lock. It should return quickly.
     pub fn on_event(mut self, listener: impl Fn(&RedisEvent) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self
@@ -249,18 +250,18 @@ impl RedisLimiterBuilder {
 
     /// Connects, and builds a limiter of one limit.
     ///
-    /// Both scripts run once, and take nothing, so that a user without a permission is an error here. The
+    /// Both scripts run once without taking tokens, so that a missing permission is an error here. The
     /// [docs of the crate](crate#on-the-server) list the permissions.
     ///
     /// # Errors
     ///
-    /// [`RedisLimiterError`]: an address or a setting that cannot be, a quota that the server cannot compute exactly, a server that
-    /// evicts keys, or refuses the connection or a script, or no server within the [`connect_timeout`](Self::connect_timeout).
+    /// [`RedisLimiterError`] if an address or a setting is invalid, if the server cannot compute a quota exactly, if it evicts keys or
+    /// refuses the connection or a script, or if there is no server within the [`connect_timeout`](Self::connect_timeout).
     pub async fn build(self) -> Result<RedisLimiter, RedisLimiterError> {
         let timeout = self.connect_timeout;
-        let built = self.shared(Kind::OneLimit)?;
-        connect_built(&built, timeout).await?;
-        Ok(RedisLimiter::new(built))
+        let parts = self.shared(LimiterKind::OneLimit)?;
+        connect_parts(&parts, timeout).await?;
+        Ok(RedisLimiter::new(parts))
     }
 
     /// Builds a limiter of one limit without a server: the [policy](WhenDown) decides until there is a connection.
@@ -268,61 +269,61 @@ impl RedisLimiterBuilder {
     /// The first check connects, in the background. If the server turns out to evict keys, it is not used, and
     /// [`status`](RedisLimiter::status) has the error.
     ///
-    /// With the default policy, [`WhenDown::LocalShare`], checks are denied until the connection is there, because without the number
-    /// of [`processes`](Self::processes) there is no share. With it, a share begins empty. [`WhenDown::Open`] allows them.
+    /// With the default policy, [`WhenDown::LocalShare`], checks are denied until the connection is there, because there is no share
+    /// without the number of [`processes`](Self::processes). If that is set, the share starts empty. [`WhenDown::Open`] allows them.
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build), but those that need a server.
+    /// The errors of [`build`](Self::build) that need no server.
     pub fn build_lazy(self) -> Result<RedisLimiter, RedisLimiterError> {
-        self.shared(Kind::OneLimit).map(RedisLimiter::new)
+        self.shared(LimiterKind::OneLimit).map(RedisLimiter::new)
     }
 
     /// Connects, and builds a limiter with a limit for each key.
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build), or a [`capacity`](Self::capacity) of 0.
+    /// The errors of [`build`](Self::build), or a [`capacity`](Self::capacity) of 0.
     pub async fn build_keyed(self) -> Result<KeyedRedisLimiter, RedisLimiterError> {
         let (timeout, capacity) = (self.connect_timeout, self.capacity);
-        let built = self.shared(Kind::LimitPerKey)?;
-        connect_built(&built, timeout).await?;
-        KeyedRedisLimiter::new(built, capacity)
+        let parts = self.shared(LimiterKind::LimitPerKey)?;
+        connect_parts(&parts, timeout).await?;
+        KeyedRedisLimiter::new(parts, capacity)
     }
 
     /// Builds a limiter with a limit for each key without a server, as [`build_lazy`](Self::build_lazy) does.
     ///
-    /// With the default policy, [`WhenDown::LocalShare`], the checks of each key are denied until the connection is there, or until
-    /// the share of a limiter that knows its number of [`processes`](Self::processes) has tokens. [`WhenDown::Open`] allows them.
+    /// With the default policy, [`WhenDown::LocalShare`], the checks of each key are denied until the connection is there. If the number
+    /// of [`processes`](Self::processes) is set, they are denied until the share has tokens. [`WhenDown::Open`] allows them.
     ///
     /// # Errors
     ///
-    /// As [`build_keyed`](Self::build_keyed), but those that need a server.
+    /// The errors of [`build_keyed`](Self::build_keyed) that need no server.
     pub fn build_keyed_lazy(self) -> Result<KeyedRedisLimiter, RedisLimiterError> {
         let capacity = self.capacity;
-        KeyedRedisLimiter::new(self.shared(Kind::LimitPerKey)?, capacity)
+        KeyedRedisLimiter::new(self.shared(LimiterKind::LimitPerKey)?, capacity)
     }
 
     /// Connects, and marks the server as one whose limits are full, as a first deployment does.
     ///
-    /// Without this, a server that was never used looks like one that lost its memory: limits start as [`AfterLoss`] says. Call it once,
-    /// when you set up a server, and never at each start of a program: it would hide a loss.
+    /// Without this call, a new server looks like one that has lost its memory, and limits start as [`AfterLoss`] says. Call it once, when
+    /// you set up a server. Do not call it at each start of a program, because that would hide a loss.
     ///
     /// Markers that exist stay as they are, and the first command of a limiter sets one. So call this before the first
     /// limiter is built on that server. It needs no quota and no name.
     ///
     /// # Errors
     ///
-    /// [`RedisLimiterError`]: an address or a [`connect_timeout`](Self::connect_timeout) that cannot be, a server that evicts keys or
-    /// refuses the connection, or no server within that time.
+    /// [`RedisLimiterError`] if an address or the [`connect_timeout`](Self::connect_timeout) is invalid, if the server evicts keys or
+    /// refuses the connection, or if there is no server within that time.
     pub async fn mark_deployed(self) -> Result<(), RedisLimiterError> {
         self.mark().await
     }
 }
 
-/// Connects, and begins to count this process. An unlimited quota needs no server.
-async fn connect_built(built: &Built, timeout: Duration) -> Result<(), RedisLimiterError> {
-    let Built::Limited(shared) = built else { return Ok(()) };
+/// Connects, and starts the heartbeat. An unlimited quota needs no server.
+async fn connect_parts(parts: &Parts, timeout: Duration) -> Result<(), RedisLimiterError> {
+    let Parts::Limited(shared) = parts else { return Ok(()) };
     settings::connect(&shared.server, timeout).await?;
     settings::try_scripts(shared, timeout).await?;
     shared.heartbeat.ensure(shared);

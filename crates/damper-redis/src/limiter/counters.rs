@@ -1,14 +1,14 @@
-//! Counts of a limiter's work.
+//! Counters of a limiter's work.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A count that threads add to.
+/// A counter for rare events.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     pub(crate) fn add(&self, n: u64) {
-        // ORDERING: Relaxed here and in `get`. A count, which publishes nothing.
+        // ORDERING: Relaxed here and in `get`. The count publishes nothing.
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
@@ -24,7 +24,7 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// The stripe of this thread.
-    // ORDERING: Relaxed. A number, which publishes nothing.
+    // ORDERING: Relaxed. The number publishes nothing.
     static STRIPE: usize = THREADS.fetch_add(1, Ordering::Relaxed) % STRIPES;
 }
 
@@ -33,15 +33,15 @@ thread_local! {
 #[repr(align(128))]
 struct Stripe(Counter);
 
-/// A count of something that happens to many threads at a time.
+/// A counter for events of many threads at a time.
 ///
-/// Threads mostly add to cache lines of their own.
+/// Most threads add to cache lines of their own.
 #[derive(Debug, Default)]
 pub(crate) struct StripedCounter([Stripe; STRIPES]);
 
 impl StripedCounter {
     pub(crate) fn add(&self, n: u64) {
-        // A thread that ends has no stripe any more.
+        // A thread that is ending has no stripe any more.
         let stripe = STRIPE.try_with(|stripe| *stripe).unwrap_or(0);
         self.0[stripe % STRIPES].0.add(n);
     }
@@ -51,13 +51,13 @@ impl StripedCounter {
     }
 }
 
-/// The counts of a limiter.
+/// The counters of a limiter.
 ///
-/// Checks that a lease allows write none of them: their tokens are counted when the lease is reported.
+/// A check that a lease allows writes none of them. Its tokens are counted when the lease is reported.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) tokens_by_lease: Counter,
-    /// A flood of denials is the only thing that many threads count at full speed.
+    /// Only a flood of denials makes many threads count at full speed.
     pub(crate) denied_locally: StripedCounter,
     pub(crate) allowed_by_server: Counter,
     pub(crate) denied_by_server: Counter,

@@ -1,4 +1,4 @@
-//! Why a limiter cannot be built, and why a question to the server has no answer.
+//! The errors of building a limiter, and of asking the server.
 
 use core::error::Error;
 use core::fmt;
@@ -6,7 +6,7 @@ use core::time::Duration;
 use damper_core::{OutOfRange, Quota};
 use std::sync::Arc;
 
-/// A limiter cannot be built.
+/// The error of building a limiter.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum RedisLimiterError {
@@ -14,7 +14,7 @@ pub enum RedisLimiterError {
     Url {
         /// The address, without anything that can be a password.
         url: String,
-        /// The reason, where more is known than that it is none.
+        /// The reason, if more is known than that the URL is invalid.
         reason: Option<String>,
     },
     /// An address asks for TLS, and the feature `tls` is not enabled.
@@ -22,7 +22,7 @@ pub enum RedisLimiterError {
         /// The address, without anything that can be a password.
         url: String,
     },
-    /// An address ends with `#insecure`: any certificate would be accepted.
+    /// An address ends with `#insecure`, which would accept any certificate.
     Insecure {
         /// The address, without anything that can be a password.
         url: String,
@@ -55,7 +55,7 @@ pub enum RedisLimiterError {
         /// How many were given.
         quotas: usize,
     },
-    /// A quota is beyond what the server computes exactly.
+    /// The server cannot compute a quota exactly.
     Quota {
         /// The number of the quota, from 0.
         index: usize,
@@ -85,7 +85,7 @@ pub enum RedisLimiterError {
     },
     /// A server and this program do not agree on an encrypted connection.
     ///
-    /// The certificate of one is not accepted by the other, or the server does not speak TLS. Another attempt would meet it again.
+    /// One does not accept the other's certificate, or the server does not speak TLS. Another attempt would meet the same error.
     Handshake {
         /// The address of the server, or those of a cluster.
         server: String,
@@ -96,7 +96,7 @@ pub enum RedisLimiterError {
     Unreachable {
         /// The address of the server, or those of a cluster.
         server: String,
-        /// How long it was tried.
+        /// The time spent on attempts.
         within: Duration,
         /// The error of the last attempt.
         source: Arc<dyn Error + Send + Sync>,
@@ -166,15 +166,15 @@ impl Error for RedisLimiterError {
     }
 }
 
-/// The server did not answer.
+/// The error of a call that the server did not answer.
 ///
 /// Checks never return it: the [policy](crate::WhenDown) decides them.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Unavailable {
-    /// There is no connection, and one is being made.
+    /// There is no connection yet.
     NotConnected,
-    /// Calls have failed, so that none is made until the next probe.
+    /// Calls have failed, so no call is made until the next probe.
     BreakerOpen,
     /// No answer came before the deadline.
     TimedOut {

@@ -4,7 +4,7 @@ use core::fmt::{self, Write};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use damper_core::ClientAddress;
 
-/// A key that a [`KeyedRedisLimiter`](crate::KeyedRedisLimiter) has a limit for.
+/// A key for which a [`KeyedRedisLimiter`](crate::KeyedRedisLimiter) has a limit.
 ///
 /// Two keys of a type have the same limit if, and only if, their bytes are the same. Keys of different types may have the same bytes:
 /// `"42"` and `42_u32` are one limit.
@@ -64,7 +64,7 @@ macro_rules! keys_by_bytes {
 
 keys_by_bytes!(str, String, Vec<u8>);
 
-/// Room for the text of any key below: 39 characters of an IPv6 address, 40 of an `i128`.
+/// A buffer for the text of a key. An IPv6 address has at most 39 characters, an `i128` 40.
 struct Text {
     bytes: [u8; 48],
     len: usize,
@@ -79,7 +79,7 @@ impl Write for Text {
     }
 }
 
-/// Calls a function with the text that is displayed, without an allocation unless it is long.
+/// Calls a function with the displayed text of a key. Only a long text is allocated.
 fn with_text<R>(key: &impl fmt::Display, use_bytes: impl FnOnce(&[u8]) -> R) -> R {
     let mut text = Text { bytes: [0; 48], len: 0 };
     if write!(text, "{key}").is_ok() {
@@ -88,7 +88,7 @@ fn with_text<R>(key: &impl fmt::Display, use_bytes: impl FnOnce(&[u8]) -> R) -> 
     use_bytes(key.to_string().as_bytes())
 }
 
-/// Implements [`RedisKey`] by what is displayed.
+/// Implements [`RedisKey`] by the displayed text.
 macro_rules! keys_by_text {
     ($($key:ty),*) => {$(
         impl RedisKey for $key {

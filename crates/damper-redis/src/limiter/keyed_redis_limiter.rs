@@ -1,10 +1,10 @@
 //! A limit per key across machines.
 
 use super::redis_limiter::unlimited;
-use super::retiring::retire;
-use super::settings::Built;
-use super::shared::{Begun, Shared};
+use super::settings::Parts;
+use super::shared::{FirstLook, Shared};
 use super::subject_limit::SubjectLimit;
+use super::tender::retire;
 use super::{KeyedRedisReservation, RedisCounts, RedisKey, RedisLimiterError, RedisStatus, Unavailable};
 use crate::script::{Keys, with_kept};
 use core::fmt;
@@ -15,15 +15,16 @@ use std::sync::Arc;
 
 /// A limit for each key, which processes on several machines share through Redis.
 ///
-/// As [`RedisLimiter`](crate::RedisLimiter), with a limit for each key: a tenant, a user, a client's address. Clones share the limiter.
+/// It is like [`RedisLimiter`](crate::RedisLimiter), but each key has a limit: a tenant, a user, a client's address. Clones share the
+/// limiter.
 ///
 /// # Memory
 ///
-/// The server has the limits, each in some 232 bytes until it is full again: see [the server](crate#on-the-server). This process keeps what it knows of the keys that it used last, as many as the
-/// [capacity](crate::RedisLimiterBuilder::capacity) says. With one quota, a key of 16 bytes takes some 630 bytes, and the longest some
-/// 850: of a key with more than 128 bytes, a prefix and the SHA-1 are kept. A key that is evicted loses nothing: its lease is returned,
-/// and what is pending is sent. If the server does not answer then, the pending charges are lost. Keys with a lease, or with something
-/// pending, go last.
+/// The server has the limits, each in some 232 bytes until it is full again: see [the server](crate#on-the-server). This process keeps
+/// state for the keys that it used last, as many as the [capacity](crate::RedisLimiterBuilder::capacity). With one quota, a key of 16
+/// bytes takes some 630 bytes, and the longest some 850. Of a key with more than 128 bytes, a prefix and the SHA-1 are kept. Eviction of
+/// a key loses nothing, because its lease is returned and its pending charges are sent. If the server does not answer then, the
+/// pending charges are lost. Keys with a lease or something pending are evicted last.
 ///
 /// # Examples
 ///
@@ -45,16 +46,16 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct KeyedRedisLimiter {
-    owned: Arc<Owned>,
+    state: Arc<State>,
 }
 
-/// The state that all clones share, which ends with the last of them.
-enum Owned {
+/// The state that all clones share. Dropping the last clone drops it.
+enum State {
     Limited { shared: Arc<Shared>, limits: LruStore<Vec<u8>, SubjectLimit> },
     Unlimited { name: String, quotas: Vec<Quota> },
 }
 
-impl Drop for Owned {
+impl Drop for State {
     fn drop(&mut self) {
         if let Self::Limited { shared, limits } = self {
             let tended = limits.iter().map(|(_, limit)| limit).filter(|limit| limit.is_tended());
@@ -63,28 +64,31 @@ impl Drop for Owned {
     }
 }
 
-/// The limit of one key.
-pub(crate) struct OfKey {
+/// A handle of the limit of one key, or of a limiter's only limit.
+pub(crate) struct LimitHandle {
     shared: Arc<Shared>,
     limit: Arc<SubjectLimit>,
 }
 
-impl OfKey {
+impl LimitHandle {
     pub(super) fn new(shared: Arc<Shared>, limit: Arc<SubjectLimit>) -> Self {
         Self { shared, limit }
     }
 
-    pub(crate) fn begin(&self, n: u32) -> Begun {
+    /// Decides on `n` tokens, if this process can.
+    pub(crate) fn begin(&self, n: u32) -> FirstLook {
         self.shared.begin(&self.limit, n)
     }
 
-    pub(crate) async fn decide(self, n: u32, begun: Begun) -> Result<Allowed, Denied> {
-        match begun {
-            Begun::Done(answer) => answer,
-            Begun::Open(open) => self.shared.decide(&self.limit, n, open).await,
+    /// Decides on `n` tokens after the first look.
+    pub(crate) async fn decide(self, n: u32, first_look: FirstLook) -> Result<Allowed, Denied> {
+        match first_look {
+            FirstLook::Done(answer) => answer,
+            FirstLook::Open(open) => self.shared.decide(&self.limit, n, open).await,
         }
     }
 
+    /// Corrects a cost of `taken` tokens to `used`.
     pub(crate) fn settle(&self, taken: u32, used: u32) {
         if used > taken {
             self.shared.charge(&self.limit, used - taken);
@@ -95,20 +99,20 @@ impl OfKey {
 }
 
 impl KeyedRedisLimiter {
-    pub(super) fn new(built: Built, capacity: usize) -> Result<Self, RedisLimiterError> {
-        let owned = match built {
-            Built::Limited(shared) => {
+    pub(super) fn new(parts: Parts, capacity: usize) -> Result<Self, RedisLimiterError> {
+        let state = match parts {
+            Parts::Limited(shared) => {
                 let limits = LruStore::new(capacity)?;
-                Owned::Limited { shared, limits: limits.keep_if(SubjectLimit::is_tended) }
+                State::Limited { shared, limits: limits.keep_if(SubjectLimit::is_tended) }
             }
-            Built::Unlimited { name, quotas } => Owned::Unlimited { name, quotas },
+            Parts::Unlimited { name, quotas } => State::Unlimited { name, quotas },
         };
-        Ok(Self { owned: Arc::new(owned) })
+        Ok(Self { state: Arc::new(state) })
     }
 
-    /// The limit of a key; `None` where the quota is unlimited.
-    pub(crate) fn of<K: RedisKey + ?Sized>(&self, key: &K) -> Option<OfKey> {
-        let Owned::Limited { shared, limits } = &*self.owned else { return None };
+    /// Returns a handle of the limit of a key; `None` if the quota is unlimited.
+    pub(crate) fn of<K: RedisKey + ?Sized>(&self, key: &K) -> Option<LimitHandle> {
+        let State::Limited { shared, limits } = &*self.state else { return None };
         let limit = key.with_bytes(|bytes| {
             let make = || {
                 let limit = SubjectLimit::new(&shared.plan, Keys::new(&shared.tags, &shared.name, bytes));
@@ -116,7 +120,7 @@ impl KeyedRedisLimiter {
             };
             with_kept(bytes, |kept| limits.get_or_insert_with(kept, make))
         });
-        Some(OfKey::new(Arc::clone(shared), limit))
+        Some(LimitHandle::new(Arc::clone(shared), limit))
     }
 
     /// Takes one token of this key if there is one.
@@ -127,8 +131,8 @@ impl KeyedRedisLimiter {
     ///
     /// # Cancel safety
     ///
-    /// A check that is dropped before it is ready may have taken its token. Tokens that are leased are taken by the call itself, before
-    /// the future is polled.
+    /// A check that is dropped before it is ready may have taken its token. The call itself takes leased tokens, before the future is
+    /// polled.
     pub fn check<K: RedisKey + ?Sized>(
         &self,
         key: &K,
@@ -136,7 +140,9 @@ impl KeyedRedisLimiter {
         self.check_n(key, 1)
     }
 
-    /// Takes `n` tokens of this key if all of them are there, else none. No tokens are always allowed.
+    /// Takes `n` tokens of this key if all of them are there, else none.
+    ///
+    /// A check of 0 tokens is always allowed.
     ///
     /// # Errors
     ///
@@ -144,18 +150,18 @@ impl KeyedRedisLimiter {
     ///
     /// # Cancel safety
     ///
-    /// As of [`check`](Self::check).
+    /// A check that is dropped before it is ready may have taken its tokens, as in [`check`](Self::check).
     pub fn check_n<K: RedisKey + ?Sized>(
         &self,
         key: &K,
         n: u32,
     ) -> impl Future<Output = Result<Allowed, Denied>> + Send + use<K> {
-        let begun = self.of(key).map(|of_key| (of_key.begin(n), of_key));
+        let first_look = self.of(key).map(|handle| (handle.begin(n), handle));
         async move {
-            match begun {
+            match first_look {
                 None => Ok(unlimited()),
-                Some((Begun::Done(answer), _)) => answer,
-                Some((open, of_key)) => of_key.decide(n, open).await,
+                Some((FirstLook::Done(answer), _)) => answer,
+                Some((open, handle)) => handle.decide(n, open).await,
             }
         }
     }
@@ -164,28 +170,28 @@ impl KeyedRedisLimiter {
     ///
     /// # Errors
     ///
-    /// As [`check_n`](Self::check_n).
+    /// The errors of [`check_n`](Self::check_n).
     pub fn reserve<K: RedisKey + ?Sized>(
         &self,
         key: &K,
         n: u32,
     ) -> impl Future<Output = Result<KeyedRedisReservation, Denied>> + Send + use<K> {
-        let of_key = self.of(key);
+        let handle = self.of(key);
         let check = self.check_n(key, n);
-        async move { Ok(KeyedRedisReservation::new(of_key, n, check.await?)) }
+        async move { Ok(KeyedRedisReservation::new(handle, n, check.await?)) }
     }
 
     /// Gives back up to `n` tokens that this key took and did not need, as [`RedisLimiter::refund`](crate::RedisLimiter::refund) does.
     pub fn refund<K: RedisKey + ?Sized>(&self, key: &K, n: u32) {
-        if let Some(of_key) = self.of(key) {
-            of_key.settle(n, 0);
+        if let Some(handle) = self.of(key) {
+            handle.settle(n, 0);
         }
     }
 
     /// Books `n` tokens of this key after the fact, as [`RedisLimiter::charge`](crate::RedisLimiter::charge) does.
     pub fn charge<K: RedisKey + ?Sized>(&self, key: &K, n: u32) {
-        if let Some(of_key) = self.of(key) {
-            of_key.settle(0, n);
+        if let Some(handle) = self.of(key) {
+            handle.settle(0, n);
         }
     }
 
@@ -198,56 +204,58 @@ impl KeyedRedisLimiter {
         &self,
         key: &K,
     ) -> impl Future<Output = Result<Usage, Unavailable>> + Send + use<K> {
-        let of_key = self.of(key);
+        let handle = self.of(key);
         async move {
-            match of_key {
-                Some(OfKey { shared, limit }) => shared.usage(&limit).await,
+            match handle {
+                Some(LimitHandle { shared, limit }) => shared.usage(&limit).await,
                 None => Ok(usage_elsewhere(Quota::UNLIMITED, u32::MAX, 0, Some(Duration::ZERO))),
             }
         }
     }
 
-    /// Makes this key's limit full again for all processes, as [`RedisLimiter::reset`](crate::RedisLimiter::reset) does.
+    /// Fills this key's limit again for all processes, as [`RedisLimiter::reset`](crate::RedisLimiter::reset) does.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] if the server does not answer in time; it may have done it all the same.
+    /// [`Unavailable`] if the server does not answer in time. It may still have reset the limit.
     pub fn reset<K: RedisKey + ?Sized>(
         &self,
         key: &K,
     ) -> impl Future<Output = Result<(), Unavailable>> + Send + use<K> {
-        let of_key = self.of(key);
+        let handle = self.of(key);
         async move {
-            match of_key {
-                Some(OfKey { shared, limit }) => shared.reset(&limit).await,
+            match handle {
+                Some(LimitHandle { shared, limit }) => shared.reset(&limit).await,
                 None => Ok(()),
             }
         }
     }
 
-    /// Returns the quotas of each key, in their order. Unlimited ones are left out where there is another.
+    /// Returns the quotas of each key, in their order.
+    ///
+    /// Unlimited ones are left out if there is a limited one.
     pub fn quotas(&self) -> &[Quota] {
-        match &*self.owned {
-            Owned::Limited { shared, .. } => &shared.quotas,
-            Owned::Unlimited { quotas, .. } => quotas,
+        match &*self.state {
+            State::Limited { shared, .. } => &shared.quotas,
+            State::Unlimited { quotas, .. } => quotas,
         }
     }
 
     /// Returns the limit's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        match &*self.owned {
-            Owned::Limited { shared, .. } => &shared.name,
-            Owned::Unlimited { name, .. } => name,
+        match &*self.state {
+            State::Limited { shared, .. } => &shared.name,
+            State::Unlimited { name, .. } => name,
         }
     }
 
     /// Returns how many keys this process keeps.
     #[must_use]
     pub fn len(&self) -> usize {
-        match &*self.owned {
-            Owned::Limited { limits, .. } => limits.len(),
-            Owned::Unlimited { .. } => 0,
+        match &*self.state {
+            State::Limited { limits, .. } => limits.len(),
+            State::Unlimited { .. } => 0,
         }
     }
 
@@ -257,29 +265,33 @@ impl KeyedRedisLimiter {
         self.len() == 0
     }
 
-    /// Returns how the limiter is doing. Asks each key for its lease.
+    /// Returns the status of the limiter.
+    ///
+    /// It reads the lease of each key.
     #[must_use]
     pub fn status(&self) -> RedisStatus {
-        match &*self.owned {
-            Owned::Limited { shared, limits } => {
+        match &*self.state {
+            State::Limited { shared, limits } => {
                 let mut leased = 0;
-                limits.for_each(|limit| leased += u64::from(limit.subject.holding().tokens));
+                limits.for_each(|limit| leased += u64::from(limit.subject.holdings().tokens));
                 shared.status(leased)
             }
-            Owned::Unlimited { .. } => RedisStatus::unlimited(),
+            State::Unlimited { .. } => RedisStatus::unlimited(),
         }
     }
 
-    /// Returns what the limiter has done since it was built, for all keys. Asks each key for its lease.
+    /// Returns the counts of the limiter's work for all keys since it was built.
+    ///
+    /// It reads the lease of each key.
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
-        match &*self.owned {
-            Owned::Limited { shared, limits } => {
+        match &*self.state {
+            State::Limited { shared, limits } => {
                 let mut uncounted = 0;
                 limits.for_each(|limit| uncounted += limit.uncounted());
                 shared.counts(uncounted)
             }
-            Owned::Unlimited { .. } => RedisCounts::default(),
+            State::Unlimited { .. } => RedisCounts::default(),
         }
     }
 }

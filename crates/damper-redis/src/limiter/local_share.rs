@@ -1,22 +1,22 @@
-//! A process's share of a quota, while the server does not answer.
+//! A process's share of a quota while the server does not answer.
 
 use crate::script::{Rate, Terms};
 
 /// A bucket of one N-th of a quota, for N processes.
 ///
-/// It is empty at the server's last reply, and fills at one N-th of the rate from then on, up to one N-th of the burst or one token.
-/// So a process that the server answers has nothing saved up when the server stops, and `k` processes that are cut off spend at
-/// most `k/N` of the rate.
+/// The bucket is empty at the server's last reply. From then on it fills at one N-th of the rate, up to one N-th of the burst, but at
+/// least one token. So a process has no saved tokens when the server stops, and `k` processes that are cut off spend at most `k/N` of
+/// the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LocalShare {
     /// The server's last reply: the local time in µs at which the bucket was empty.
     empty_at: u64,
     /// The local time in µs up to which the level has grown.
     at: u64,
-    /// The level: parts of a token, of which a token has the rate's period times `processes`.
+    /// The level in parts of a token. A token has as many parts as the rate's period times `processes`.
     level: u128,
     processes: u32,
-    /// The tokens spent in this outage that are to be charged when the server is back.
+    /// The tokens spent in this outage that will be charged when the server is back.
     charged: u32,
 }
 
@@ -25,13 +25,13 @@ pub(crate) struct LocalShare {
 pub(crate) struct ShareLevel {
     /// The tokens left.
     pub(crate) tokens: u32,
-    /// The time in µs until the tokens that were asked for are there; `None` if they never will be.
+    /// The time in µs until the requested tokens are there; `None` if they never will be.
     pub(crate) wait: Option<u64>,
     /// The time in µs until the share is full; `None` if it never will be.
     pub(crate) full_in: Option<u64>,
 }
 
-/// When a share is asked, and by which circumstances.
+/// The circumstances of a decision by a share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outage {
     /// The local time in µs.
@@ -43,57 +43,57 @@ pub(crate) struct Outage {
 }
 
 impl LocalShare {
-    /// Lets the bucket fill up to now.
+    /// Fills the bucket up to the present time.
     pub(crate) fn fill(&mut self, terms: &Terms, outage: Outage) {
         let processes = outage.processes.max(1);
-        // A thread that was stopped may bring an older reply than another one has seen.
+        // A delayed thread may bring an older reply than the bucket already knows.
         if self.processes == 0 || self.empty_at < outage.since {
             *self = Self { empty_at: outage.since, at: outage.since, level: 0, processes, charged: 0 };
         }
         if self.processes != processes {
-            // Below 2^48 · 2^32 · 2^32, so the product stays below 2^128 only after the division by the number before.
+            // The level is below 2^48 · 2^32 · 2^32. Dividing first keeps the product below 2^128.
             self.level = self.level / u128::from(self.processes) * u128::from(processes);
             self.processes = processes;
         }
         let passed = outage.now.saturating_sub(self.at);
         self.at = self.at.max(outage.now);
-        // Below 2^43 · 2^64.
+        // The product is below 2^43 · 2^64.
         let grown = self.level + u128::from(terms.rate.tokens()) * u128::from(passed);
         self.level = grown.min(self.parts(terms.rate, self.burst(terms)));
     }
 
-    /// Returns whether there are `n` tokens.
+    /// Returns whether the share has `n` tokens.
     pub(crate) fn has(&self, terms: &Terms, n: u32) -> bool {
         self.level >= self.parts(terms.rate, n)
     }
 
-    /// Takes `n` tokens, which are there.
+    /// Takes `n` tokens. The caller has checked that they are there.
     pub(crate) fn take(&mut self, terms: &Terms, n: u32) {
         self.level = self.level.saturating_sub(self.parts(terms.rate, n));
     }
 
-    /// Returns how many of `n` tokens that are spent are to be charged to the limit when the server is back.
+    /// Returns how many of `n` spent tokens to charge to the limit when the server is back.
     ///
-    /// In each outage at most the share of the burst. A bucket that no process reached fills by no more than a burst, so if all processes
-    /// are cut off, they take back exactly what it filled by. If they charged all that they spent, ten seconds without a server would
-    /// cost ten seconds in which nothing is allowed.
+    /// An outage charges at most the share of the burst. A bucket that no process reaches fills by no more than a burst. So if all
+    /// processes are cut off, their charges take back exactly that. If they charged all that they spent, an outage of ten seconds would
+    /// be followed by ten seconds in which nothing is allowed.
     pub(crate) fn charge(&mut self, terms: &Terms, n: u32) -> u32 {
         let charge = n.min(self.burst(terms).saturating_sub(self.charged));
-        // At most the burst.
+        // The sum is at most the burst.
         self.charged += charge;
         charge
     }
 
-    /// Returns the level, and how long `n` tokens take.
+    /// Returns the level, and the time until there are `n` tokens.
     pub(crate) fn level(&self, terms: &Terms, n: u32) -> ShareLevel {
         let burst = self.burst(terms);
         let tokens = self.level / self.parts(terms.rate, 1).max(1);
         let wait = if n > burst { None } else { self.time_to(terms, n) };
-        // At most the burst.
+        // `tokens` is at most the burst.
         ShareLevel { tokens: tokens as u32, wait, full_in: self.time_to(terms, burst) }
     }
 
-    /// The time in µs until there are `n` tokens, rounded up.
+    /// Returns the time in µs until there are `n` tokens, rounded up.
     fn time_to(&self, terms: &Terms, n: u32) -> Option<u64> {
         let missing = self.parts(terms.rate, n).saturating_sub(self.level);
         match u128::from(terms.rate.tokens()) {
@@ -103,11 +103,12 @@ impl LocalShare {
         }
     }
 
-    /// The most tokens of the share: at least one, if the quota has any.
+    /// Returns the most tokens of the share; at least one, if the quota has any.
     fn burst(&self, terms: &Terms) -> u32 {
         (terms.burst / self.processes.max(1)).max(terms.burst.min(1))
     }
 
+    /// Returns the parts of `tokens` tokens.
     fn parts(&self, rate: Rate, tokens: u32) -> u128 {
         u128::from(rate.micros()) * u128::from(self.processes.max(1)) * u128::from(tokens)
     }

@@ -1,18 +1,16 @@
-//! The limiters: one builder, one limit or one for each key.
+//! The limiters: one limit, or a limit for each key, and their builder.
 
 // | file | idea |
 // |---|---|
-// | `builder`, `settings`, `error` | what a limiter is built of, checked; why it cannot be built |
+// | `builder`, `settings`, `error` | the settings of a limiter, checked; why it cannot be built |
 // | `redis_limiter`, `keyed_redis_limiter`, `reservation`, `key` | the interface |
-// | `shared` | a check: by the lease, by the server, by the policy |
-// | `subject_limit` | one subject: its state, its keys, its waiters |
-// | `tending` | the task that renews and returns leases, and sends what is pending |
-// | `retiring` | what a limiter does when its last clone is dropped |
-// | `when_down`, `local_share` | the policies, and a process's share |
-// | `after_loss` | how full a lost limit is |
-// | `authority`, `counters`, `status`, `usage`, `micros` | what can be observed |
+// | `shared` | `Shared`: a check, decided by the lease, the server or the policy |
+// | `subject_limit` | `SubjectLimit`: one subject with its state, its keys and its waiters; `Delivery`: a command on its way |
+// | `tender` | `Tender`: the task that renews and returns leases, and sends what is pending; the end of a limiter |
+// | `policies` | `WhenDown` and `AfterLoss` |
+// | `local_share` | `LocalShare`: a process's share of a quota |
+// | `authority`, `counters`, `status` | what can be observed |
 
-mod after_loss;
 mod authority;
 mod builder;
 mod counters;
@@ -20,28 +18,24 @@ mod error;
 mod key;
 mod keyed_redis_limiter;
 mod local_share;
-mod micros;
+mod policies;
 mod redis_limiter;
 mod reservation;
-mod retiring;
 mod settings;
 mod shared;
 mod status;
 mod subject_limit;
-mod tending;
-mod usage;
-mod when_down;
+mod tender;
 
-pub use after_loss::AfterLoss;
 pub(crate) use builder::Eviction;
 pub use builder::{Leasing, RedisLimiterBuilder};
 pub use error::{RedisLimiterError, Unavailable};
 pub use key::RedisKey;
 pub use keyed_redis_limiter::KeyedRedisLimiter;
-pub(crate) use keyed_redis_limiter::OfKey;
+pub(crate) use keyed_redis_limiter::LimitHandle;
+pub use policies::{AfterLoss, WhenDown};
 pub use redis_limiter::RedisLimiter;
 pub use reservation::{KeyedRedisReservation, RedisReservation};
-pub(crate) use shared::Begun;
+pub(crate) use shared::FirstLook;
 pub(crate) use shared::Shared;
 pub use status::{LastError, RedisCounts, RedisEvent, RedisStatus};
-pub use when_down::WhenDown;

@@ -1,12 +1,12 @@
 //! One limit across machines.
 
 use super::builder::{RedisLimiterBuilder, Topology};
-use super::retiring::retire;
-use super::settings::{Built, Kind};
-use super::shared::{Begun, Shared};
+use super::settings::{LimiterKind, Parts};
+use super::shared::{FirstLook, Shared};
 use super::subject_limit::SubjectLimit;
+use super::tender::retire;
 use super::{RedisCounts, RedisReservation, RedisStatus, Unavailable};
-use crate::limiter::micros::Micros;
+use crate::micros::MicrosClock;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// - **By the server**, in one round trip.
 /// - **By the [policy](crate::WhenDown)**, if the server does not answer in time.
 ///
-/// A denial says how long to wait, and until then this process denies without asking. Every five seconds one check asks all the same,
-/// because another process may have reset the limit or given tokens back.
+/// A denial says how long to wait, and until then this process denies without asking. Every five seconds one check still asks the
+/// server, because another process may have reset the limit or given tokens back.
 ///
 /// # Runtime
 ///
@@ -36,7 +36,7 @@ use std::sync::Arc;
 ///
 /// # Cancel safety
 ///
-/// A check that is dropped before it is ready may have taken its tokens, and never takes more than those.
+/// A check that is dropped before it is ready may have taken its tokens, but never more.
 ///
 /// # Examples
 ///
@@ -62,16 +62,16 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct RedisLimiter {
-    owned: Arc<Owned>,
+    state: Arc<State>,
 }
 
-/// The state that all clones share, which ends with the last of them.
-enum Owned {
+/// The state that all clones share. Dropping the last clone drops it.
+enum State {
     Limited { shared: Arc<Shared>, limit: Arc<SubjectLimit> },
     Unlimited { name: String, quotas: Vec<Quota> },
 }
 
-impl Drop for Owned {
+impl Drop for State {
     fn drop(&mut self) {
         if let Self::Limited { shared, limit } = self {
             retire(shared, vec![Arc::clone(limit)]);
@@ -80,43 +80,43 @@ impl Drop for Owned {
 }
 
 impl RedisLimiter {
-    /// Begins to build a limiter on the server with this URL.
+    /// Creates a builder of limiters on the server with this URL.
     ///
-    /// `redis://[user:password@]host[:port][/database]`, or `unix:` and the path of a socket.
+    /// The URL has the form `redis://[user:password@]host[:port][/database]`, or `unix:` and the path of a socket.
     pub fn connect(url: impl Into<String>) -> RedisLimiterBuilder {
         RedisLimiterBuilder::new(vec![url.into()], Topology::Server)
     }
 
-    /// Begins to build a limiter on a cluster, of which some servers have these URLs.
+    /// Creates a builder of limiters on a cluster of which some servers have these URLs.
     pub fn cluster<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> RedisLimiterBuilder {
         RedisLimiterBuilder::new(urls.into_iter().map(Into::into).collect(), Topology::Cluster)
     }
 
-    pub(super) fn new(built: Built) -> Self {
-        let owned = match built {
-            Built::Limited(shared) => {
-                let keys = Kind::OneLimit.keys(&shared.tags, &shared.name);
+    pub(super) fn new(parts: Parts) -> Self {
+        let state = match parts {
+            Parts::Limited(shared) => {
+                let keys = LimiterKind::OneLimit.keys(&shared.tags, &shared.name);
                 let limit = Arc::new(SubjectLimit::new(&shared.plan, keys));
-                Owned::Limited { shared, limit }
+                State::Limited { shared, limit }
             }
-            Built::Unlimited { name, quotas } => Owned::Unlimited { name, quotas },
+            Parts::Unlimited { name, quotas } => State::Unlimited { name, quotas },
         };
-        Self { owned: Arc::new(owned) }
+        Self { state: Arc::new(state) }
     }
 
-    /// Decides on `n` tokens if that needs no server; `None` where the quota is unlimited.
-    pub(crate) fn begin(&self, n: u32) -> Option<Begun> {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => Some(shared.begin(limit, n)),
-            Owned::Unlimited { .. } => None,
+    /// Decides on `n` tokens, if this process can. Returns `None` if the quota is unlimited.
+    pub(crate) fn begin(&self, n: u32) -> Option<FirstLook> {
+        match &*self.state {
+            State::Limited { shared, limit } => Some(shared.begin(limit, n)),
+            State::Unlimited { .. } => None,
         }
     }
 
-    /// The limit, without its name; `None` where the quota is unlimited.
-    pub(crate) fn of_limit(&self) -> Option<super::OfKey> {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => Some(super::OfKey::new(Arc::clone(shared), Arc::clone(limit))),
-            Owned::Unlimited { .. } => None,
+    /// Returns a handle of the limit; `None` if the quota is unlimited.
+    pub(crate) fn handle(&self) -> Option<super::LimitHandle> {
+        match &*self.state {
+            State::Limited { shared, limit } => Some(super::LimitHandle::new(Arc::clone(shared), Arc::clone(limit))),
+            State::Unlimited { .. } => None,
         }
     }
 
@@ -134,7 +134,7 @@ impl RedisLimiter {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens if all of them are there, else none. No tokens are always allowed.
+    /// Takes `n` tokens if all of them are there, else none. A check of 0 tokens is always allowed.
     ///
     /// # Errors
     ///
@@ -145,18 +145,18 @@ impl RedisLimiter {
     /// A check that is dropped before it is ready may have taken its tokens.
     #[inline]
     pub fn check_n(&self, n: u32) -> impl Future<Output = Result<Allowed, Denied>> + Send + '_ {
-        Check { owned: &self.owned, n, later: None }
+        Check { state: &self.state, n, later: None }
     }
 
     /// Takes `n` tokens for a call whose cost is known later.
     ///
     /// # Errors
     ///
-    /// As [`check_n`](Self::check_n).
+    /// The errors of [`check_n`](Self::check_n).
     ///
     /// # Cancel safety
     ///
-    /// As of [`check_n`](Self::check_n).
+    /// A reservation that is dropped before it is ready may have taken its tokens.
     ///
     /// # Examples
     ///
@@ -177,35 +177,36 @@ impl RedisLimiter {
 
     /// Gives back up to `n` tokens that were taken and not needed.
     ///
-    /// They go into the lease of this process, or to the server with the next command, within some 100 ms. A full limit has no room
-    /// for more. A refund whose command is lost is lost too.
+    /// The tokens go into the lease of this process, or to the server with the next command, within some 100 ms. A full limit accepts
+    /// none. If the command is lost, the refund is lost too.
     pub fn refund(&self, n: u32) {
-        if let Owned::Limited { shared, limit } = &*self.owned {
+        if let State::Limited { shared, limit } = &*self.state {
             shared.refund(limit, n);
         }
     }
 
     /// Books `n` tokens after the fact, whether they are there or not.
     ///
-    /// They come from the lease of this process, or the next command tells the server, within some 100 ms. A charge whose command is
-    /// lost is sent again, so it may count twice. Debt goes no deeper than [`Quota::max_debt`].
+    /// The tokens come from the lease of this process, or the next command charges them, within some 100 ms. If the command is lost, the
+    /// charge is sent again, so it may count twice. The debt is at most [`Quota::max_debt`].
     pub fn charge(&self, n: u32) {
-        if let Owned::Limited { shared, limit } = &*self.owned {
+        if let State::Limited { shared, limit } = &*self.state {
             shared.charge(limit, n);
         }
     }
 
     /// Asks the server how much of the limit is used, and takes nothing.
     ///
-    /// Tokens that other processes have leased count as used. Of several quotas it describes the one that has the fewest tokens left.
+    /// Tokens that other processes have leased count as used. If there are several quotas, the result describes the one with the fewest
+    /// tokens left.
     ///
     /// # Errors
     ///
     /// [`Unavailable`] if the server does not answer in time.
     pub async fn usage(&self) -> Result<Usage, Unavailable> {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => shared.usage(limit).await,
-            Owned::Unlimited { .. } => {
+        match &*self.state {
+            State::Limited { shared, limit } => shared.usage(limit).await,
+            State::Unlimited { .. } => {
                 Ok(usage_elsewhere(Quota::UNLIMITED, u32::MAX, 0, Some(core::time::Duration::ZERO)))
             }
         }
@@ -213,65 +214,65 @@ impl RedisLimiter {
 
     /// Makes the limit full again for all processes, but for the tokens that are leased.
     ///
-    /// Across a reset at most one burst more is allowed. A process that has denied a check before may go on to deny for five seconds.
+    /// A reset allows at most one more burst. A process that denied a check before may continue to deny for five seconds.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] if the server does not answer in time; it may have done it all the same.
+    /// [`Unavailable`] if the server does not answer in time. It may still have reset the limit.
     pub async fn reset(&self) -> Result<(), Unavailable> {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => shared.reset(limit).await,
-            Owned::Unlimited { .. } => Ok(()),
+        match &*self.state {
+            State::Limited { shared, limit } => shared.reset(limit).await,
+            State::Unlimited { .. } => Ok(()),
         }
     }
 
-    /// Returns the quotas, in their order. Unlimited ones are left out where there is another.
+    /// Returns the quotas, in their order. Unlimited ones are left out if there is a limited one.
     pub fn quotas(&self) -> &[Quota] {
-        match &*self.owned {
-            Owned::Limited { shared, .. } => &shared.quotas,
-            Owned::Unlimited { quotas, .. } => quotas,
+        match &*self.state {
+            State::Limited { shared, .. } => &shared.quotas,
+            State::Unlimited { quotas, .. } => quotas,
         }
     }
 
     /// Returns the limit's name.
     #[must_use]
     pub fn name(&self) -> &str {
-        match &*self.owned {
-            Owned::Limited { shared, .. } => &shared.name,
-            Owned::Unlimited { name, .. } => name,
+        match &*self.state {
+            State::Limited { shared, .. } => &shared.name,
+            State::Unlimited { name, .. } => name,
         }
     }
 
-    /// Returns how the limiter is doing.
+    /// Returns the status of the limiter.
     #[must_use]
     pub fn status(&self) -> RedisStatus {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => shared.status(limit.subject.holding().tokens.into()),
-            Owned::Unlimited { .. } => RedisStatus::unlimited(),
+        match &*self.state {
+            State::Limited { shared, limit } => shared.status(limit.subject.holdings().tokens.into()),
+            State::Unlimited { .. } => RedisStatus::unlimited(),
         }
     }
 
-    /// Returns what the limiter has done since it was built.
+    /// Returns the counts of the limiter's work since it was built.
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
-        match &*self.owned {
-            Owned::Limited { shared, limit } => shared.counts(limit.uncounted()),
-            Owned::Unlimited { .. } => RedisCounts::default(),
+        match &*self.state {
+            State::Limited { shared, limit } => shared.counts(limit.uncounted()),
+            State::Unlimited { .. } => RedisCounts::default(),
         }
     }
 }
 
-/// A check that is not decided at once.
-type Later<'a> = Pin<Box<dyn Future<Output = Result<Allowed, Denied>> + Send + 'a>>;
+/// The future of a check that this process cannot decide.
+type SlowCheck<'a> = Pin<Box<dyn Future<Output = Result<Allowed, Denied>> + Send + 'a>>;
 
-/// A check, as a future that is written by hand.
+/// The future of a check, written by hand.
 ///
-/// The state of an `async fn` costs as much as the rest of a check that is decided at once.
+/// The state of an `async fn` would double the cost of a check that is decided at once.
 struct Check<'a> {
-    owned: &'a Owned,
+    state: &'a State,
     n: u32,
-    /// The rest of a check that is not decided at once.
-    later: Option<Later<'a>>,
+    /// The rest of the check, if this process cannot decide it.
+    later: Option<SlowCheck<'a>>,
 }
 
 impl Future for Check<'_> {
@@ -282,20 +283,21 @@ impl Future for Check<'_> {
         if self.later.is_some() {
             return self.poll_later(context);
         }
-        match self.owned {
-            Owned::Limited { shared, limit } => match shared.begin(limit, self.n) {
-                Begun::Done(answer) => Poll::Ready(answer),
-                Begun::Open(open) => {
+        match self.state {
+            State::Limited { shared, limit } => match shared.begin(limit, self.n) {
+                FirstLook::Done(answer) => Poll::Ready(answer),
+                FirstLook::Open(open) => {
                     self.later = Some(Box::pin(shared.decide(limit, self.n, open)));
                     self.poll_later(context)
                 }
             },
-            Owned::Unlimited { .. } => Poll::Ready(Ok(unlimited())),
+            State::Unlimited { .. } => Poll::Ready(Ok(unlimited())),
         }
     }
 }
 
 impl Check<'_> {
+    /// Polls the rest of the check.
     #[cold]
     fn poll_later(&mut self, context: &mut Context<'_>) -> Poll<Result<Allowed, Denied>> {
         match &mut self.later {
@@ -305,9 +307,9 @@ impl Check<'_> {
     }
 }
 
-/// The answer of a quota without a limit.
+/// Returns the answer of an unlimited quota.
 pub(super) fn unlimited() -> Allowed {
-    allowed_on(&Micros, u32::MAX, 0)
+    allowed_on(&MicrosClock, u32::MAX, 0)
 }
 
 impl fmt::Debug for RedisLimiter {

@@ -1,13 +1,13 @@
-//! Tokens that were taken for a cost that is known later.
+//! Tokens that were taken for a call whose cost is known later.
 
 use super::RedisLimiter;
-use super::keyed_redis_limiter::OfKey;
+use super::keyed_redis_limiter::LimitHandle;
 use core::fmt;
 use damper_core::Allowed;
 
-/// Tokens that were taken in advance, until the cost is known.
+/// Tokens that were taken in advance for a call whose cost is known later.
 ///
-/// Dropped without [`settle`](Self::settle), all of them count as used.
+/// If the reservation is dropped without [`settle`](Self::settle), all of them count as used.
 #[must_use = "a reservation that is not settled counts as used"]
 pub struct RedisReservation {
     limiter: RedisLimiter,
@@ -26,9 +26,9 @@ impl RedisReservation {
         self.allowed
     }
 
-    /// Corrects the cost: gives back what was not used, or charges what was used beyond.
+    /// Corrects the cost: gives back unused tokens, or charges those that were used beyond the reservation.
     ///
-    /// As [`refund`](RedisLimiter::refund) and [`charge`](RedisLimiter::charge).
+    /// It calls [`refund`](RedisLimiter::refund) or [`charge`](RedisLimiter::charge).
     pub fn settle(self, used: u32) {
         if used > self.taken {
             self.limiter.charge(used - self.taken);
@@ -44,17 +44,17 @@ impl fmt::Debug for RedisReservation {
     }
 }
 
-/// Tokens of a key that were taken in advance, as in a [`RedisReservation`].
+/// Tokens of a key that were taken in advance, like a [`RedisReservation`].
 #[must_use = "a reservation that is not settled counts as used"]
 pub struct KeyedRedisReservation {
-    of_key: Option<OfKey>,
+    handle: Option<LimitHandle>,
     taken: u32,
     allowed: Allowed,
 }
 
 impl KeyedRedisReservation {
-    pub(super) fn new(of_key: Option<OfKey>, taken: u32, allowed: Allowed) -> Self {
-        Self { of_key, taken, allowed }
+    pub(super) fn new(handle: Option<LimitHandle>, taken: u32, allowed: Allowed) -> Self {
+        Self { handle, taken, allowed }
     }
 
     /// Returns the answer to the check that took the tokens.
@@ -63,10 +63,10 @@ impl KeyedRedisReservation {
         self.allowed
     }
 
-    /// Corrects the cost: gives back what was not used, or charges what was used beyond.
+    /// Corrects the cost: gives back unused tokens, or charges those that were used beyond the reservation.
     pub fn settle(self, used: u32) {
-        if let Some(of_key) = self.of_key {
-            of_key.settle(self.taken, used);
+        if let Some(handle) = self.handle {
+            handle.settle(self.taken, used);
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Settings of a builder, checked.
+//! The checked settings of a builder.
 
 use super::builder::{RedisLimiterBuilder, Topology};
 use super::counters::Counters;
 use super::shared::Shared;
 use super::{AfterLoss, Leasing, RedisLimiterError};
-use crate::script::{Command, Frame, Keys, Limit, NEVER, Seen, SlotTags, Take, Terms};
+use crate::micros::micros_of;
+use crate::script::{Command, Frame, Keys, Limit, NEVER, Sighting, SlotTags, Take, Terms};
 use crate::server::{ConnectError, Heartbeat, Server, ServerSettings, Target};
 use crate::subject::Plan;
 use core::error::Error;
@@ -21,23 +22,23 @@ const LONGEST_NAME: usize = 64;
 /// The most quotas of one subject.
 const MOST_QUOTAS: usize = 8;
 
-/// The parts of a limiter: none where all its quotas are unlimited.
-pub(super) enum Built {
+/// The parts of a limiter. If all its quotas are unlimited, it has no shared state.
+pub(super) enum Parts {
     Limited(Arc<Shared>),
     Unlimited { name: String, quotas: Vec<Quota> },
 }
 
-/// Where the processes of a limiter are counted.
+/// The kind of a limiter, by which its keys differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LimiterKind {
     OneLimit,
     LimitPerKey,
 }
 
-impl Kind {
-    /// The keys of the limit of this name: those of the limit itself, or of the empty key.
+impl LimiterKind {
+    /// Returns the keys for the limiter with this name: those of its only limit, or of the empty key.
     ///
-    /// No limiter with a limit for each key has an empty name, so limits of both kinds never meet.
+    /// A limiter with a limit for each key has no empty name, so limits of the two kinds never collide.
     pub(super) fn keys(self, tags: &SlotTags, name: &str) -> Keys {
         match self {
             Self::OneLimit => Keys::new(tags, "", name.as_bytes()),
@@ -47,8 +48,8 @@ impl Kind {
 }
 
 impl RedisLimiterBuilder {
-    /// Checks the settings, and builds what clones share. Nothing is connected.
-    pub(super) fn shared(self, kind: Kind) -> Result<Built, RedisLimiterError> {
+    /// Checks the settings, and builds the parts of the limiter. Nothing is connected.
+    pub(super) fn shared(self, kind: LimiterKind) -> Result<Parts, RedisLimiterError> {
         self.check()?;
         let hold = |quota: &Quota| match self.leasing {
             Leasing::WhenHot => quota.burst_size() / self.lease_share,
@@ -66,14 +67,14 @@ impl RedisLimiterBuilder {
         }
         let target = self.target()?;
         if terms.is_empty() {
-            return Ok(Built::Unlimited { name: self.name, quotas: self.quotas });
+            return Ok(Parts::Unlimited { name: self.name, quotas: self.quotas });
         }
-        // The first reading of the clock calibrates it, which is not for a check to wait for.
+        // The first reading of the clock calibrates it. A check should not have to wait for that.
         Monotonic::calibrate();
         let plan = Arc::new(Plan::new(terms, self.lease_length).with_deadline(self.deadline));
         let tags = tags_of(&target);
         let server = self.server(target, plan.lease_micros());
-        Ok(Built::Limited(Arc::new(Shared {
+        Ok(Parts::Limited(Arc::new(Shared {
             server,
             plan,
             quotas: limited,
@@ -114,7 +115,7 @@ impl RedisLimiterBuilder {
             connect_timeout: self.connect_timeout,
             eviction: self.eviction,
             deadline: self.deadline,
-            frame: Frame { not_after: 0, lease, after_loss: micros_of(self.after_loss) },
+            frame: Frame { not_after: 0, lease, after_loss: empty_for(self.after_loss) },
         })
     }
 
@@ -152,22 +153,23 @@ impl RedisLimiterBuilder {
     }
 }
 
-/// The tags of the markers: one for a server, one for each slot of a cluster.
+/// Returns the tags of the markers: one for a server, one for each slot of a cluster.
 fn tags_of(target: &Target) -> SlotTags {
     if target.is_cluster() { SlotTags::new() } else { SlotTags::single() }
 }
 
-fn micros_of(after_loss: AfterLoss) -> u64 {
+/// Returns the time in µs for which a frame says that missing limits are empty.
+fn empty_for(after_loss: AfterLoss) -> u64 {
     match after_loss {
         AfterLoss::Full => 0,
         AfterLoss::Empty => NEVER,
-        AfterLoss::EmptyFor(time) => u64::try_from(time.as_micros()).map_or(NEVER, |micros| micros.min(NEVER)),
+        AfterLoss::EmptyFor(time) => micros_of(time).min(NEVER),
     }
 }
 
-/// Connects within the timeout, with as many attempts as that takes.
+/// Connects within the timeout, with as many attempts as fit.
 ///
-/// An error that another attempt would meet again ends it at once.
+/// It gives up at once after an error that another attempt would meet again.
 pub(super) async fn connect(server: &Server, timeout: Duration) -> Result<(), RedisLimiterError> {
     if tokio::runtime::Handle::try_current().is_err() {
         return Err(RedisLimiterError::NoRuntime);
@@ -193,10 +195,10 @@ pub(super) async fn connect(server: &Server, timeout: Duration) -> Result<(), Re
     }
 }
 
-/// Runs the scripts once, to learn of a missing permission, and the number of processes.
+/// Runs the scripts once, to detect a missing permission and to learn the number of processes.
 pub(super) async fn try_scripts(shared: &Shared, timeout: Duration) -> Result<(), RedisLimiterError> {
     let nothing = Take { cost: 0, charge: 0, refund: 0 };
-    let limits = shared.plan.terms().iter().map(|&terms| (Limit { terms, seen: Seen::default() }, nothing));
+    let limits = shared.plan.terms().iter().map(|&terms| (Limit { terms, seen: Sighting::default() }, nothing));
     let look = Command::Take(limits.collect());
     shared.heartbeat.begin(shared, &look, timeout).await.map_err(|error| RedisLimiterError::Refused {
         server: shared.server.address().to_owned(),
@@ -206,7 +208,7 @@ pub(super) async fn try_scripts(shared: &Shared, timeout: Duration) -> Result<()
 
 #[cfg(test)]
 mod tests {
-    use super::{Built, Kind, micros_of};
+    use super::{LimiterKind, Parts, empty_for};
     use crate::limiter::{AfterLoss, RedisLimiter, RedisLimiterBuilder, RedisLimiterError};
     use crate::script::{NEVER, SlotTags};
     use core::time::Duration;
@@ -217,7 +219,7 @@ mod tests {
     }
 
     fn error(builder: RedisLimiterBuilder) -> String {
-        match builder.shared(Kind::OneLimit) {
+        match builder.shared(LimiterKind::OneLimit) {
             Ok(_) => "built".to_owned(),
             Err(error) => error.to_string(),
         }
@@ -259,28 +261,31 @@ mod tests {
     #[test]
     fn quota_beyond_the_servers_arithmetic_is_named() {
         let slow = Quota::per(1, Duration::from_hours(20 * 366 * 24)).unwrap();
-        assert!(matches!(builder().also(slow).shared(Kind::OneLimit), Err(RedisLimiterError::Quota { index: 1, .. })));
+        assert!(matches!(
+            builder().also(slow).shared(LimiterKind::OneLimit),
+            Err(RedisLimiterError::Quota { index: 1, .. })
+        ));
     }
 
     #[test]
     fn unlimited_quotas_need_no_server() {
         let unlimited = RedisLimiter::connect("redis://127.0.0.1/").quota(Quota::UNLIMITED);
-        assert!(matches!(unlimited.shared(Kind::OneLimit), Ok(Built::Unlimited { .. })));
-        assert!(matches!(builder().also(Quota::UNLIMITED).shared(Kind::OneLimit), Ok(Built::Limited(_))));
+        assert!(matches!(unlimited.shared(LimiterKind::OneLimit), Ok(Parts::Unlimited { .. })));
+        assert!(matches!(builder().also(Quota::UNLIMITED).shared(LimiterKind::OneLimit), Ok(Parts::Limited(_))));
     }
 
     #[test]
     fn loss_is_counted_in_micros() {
-        assert_eq!(micros_of(AfterLoss::Full), 0);
-        assert_eq!(micros_of(AfterLoss::default()), 60_000_000);
-        assert_eq!((micros_of(AfterLoss::Empty), micros_of(AfterLoss::EmptyFor(Duration::MAX))), (NEVER, NEVER));
+        assert_eq!(empty_for(AfterLoss::Full), 0);
+        assert_eq!(empty_for(AfterLoss::default()), 60_000_000);
+        assert_eq!((empty_for(AfterLoss::Empty), empty_for(AfterLoss::EmptyFor(Duration::MAX))), (NEVER, NEVER));
     }
 
     #[test]
     fn limits_of_both_kinds_never_meet() {
         let tags = SlotTags::new();
-        let one = Kind::OneLimit.keys(&tags, "orders");
-        let of_key = crate::script::Keys::new(&tags, "orders", b"orders");
-        assert_ne!(one.limit(0), of_key.limit(0));
+        let one = LimiterKind::OneLimit.keys(&tags, "orders");
+        let handle = crate::script::Keys::new(&tags, "orders", b"orders");
+        assert_ne!(one.limit(0), handle.limit(0));
     }
 }

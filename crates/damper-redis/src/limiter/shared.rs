@@ -1,15 +1,15 @@
-//! The state that all clones of a limiter share, and how a check is decided.
+//! The state that all clones of a limiter share, and the decision of a check.
 
 use super::authority::{Authority, Change};
 use super::builder::Listener;
 use super::counters::Counters;
 use super::local_share::Outage;
-use super::micros::Micros;
-use super::subject_limit::{InFlight, Open, SubjectLimit};
-use super::{RedisCounts, RedisEvent, RedisStatus, Unavailable, WhenDown, tending};
+use super::subject_limit::{Delivery, OpenCheck, SubjectLimit};
+use super::{RedisCounts, RedisEvent, RedisStatus, Unavailable, WhenDown, tender};
+use crate::micros::MicrosClock;
 use crate::script::{Keys, Reply, SlotTags};
 use crate::server::{Heartbeat, Server};
-use crate::subject::{Answer, Left, Outcome, Plan};
+use crate::subject::{Answer, Outcome, Plan, Supply};
 use core::pin::pin;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -21,66 +21,71 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
 
-/// How long a check should wait that [`WhenDown::Closed`] denies, or that has no share, in µs.
+/// The wait, in µs, of a check that [`WhenDown::Closed`] denies or that has no share.
 ///
-/// The longest pause between attempts to reach the server.
+/// It equals the longest pause between attempts to reach the server.
 const CLOSED_WAIT: u64 = 200_000;
 
 /// The state that all clones of a limiter share.
 pub(crate) struct Shared {
     pub(crate) server: Server,
     pub(crate) plan: Arc<Plan>,
-    /// With a limit each, in the order of the plan's terms.
+    /// The quotas with a limit, in the order of the plan's terms.
     pub(crate) quotas: Vec<Quota>,
     pub(crate) name: String,
     pub(crate) tags: SlotTags,
     pub(crate) when_down: WhenDown,
     pub(crate) heartbeat: Heartbeat,
-    /// The processes that share the limit; 0 while that is not known.
+    /// The number of processes that share the limit; 0 while it is unknown.
     pub(crate) processes: AtomicU32,
     pub(crate) authority: Authority,
     pub(crate) counters: Counters,
     pub(crate) listener: Option<Listener>,
-    /// The keys with a charge that were evicted, as of the last key that was made while the policy decided.
+    /// The number of evicted keys with a charge, read when the policy last decided a new key.
     pub(crate) evictions: AtomicU64,
-    /// The local time in µs at which that number was found to have grown.
+    /// The local time in µs at which a thread last found that this number had grown.
     pub(crate) evicted_at: AtomicU64,
-    /// Wakes the tasks that have something to tell the server when it answers again.
+    /// Wakes the tasks that have commands for the server, when it answers again.
     pub(crate) back: Notify,
 }
 
-/// The outcome of the first look at a check.
-pub(crate) enum Begun {
-    /// It is decided.
+/// The first look at a check, without a round trip.
+pub(crate) enum FirstLook {
+    /// This process has decided it.
     Done(Result<Allowed, Denied>),
-    /// The server, or the policy, has to decide.
-    Open(Open),
+    /// The server or the policy has to decide it.
+    Open(OpenCheck),
 }
 
 impl Shared {
-    /// Decides on `n` tokens if that needs no server.
+    /// Decides on `n` tokens, if this process can.
     #[inline]
-    pub(crate) fn begin(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Begun {
+    pub(crate) fn begin(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> FirstLook {
         match limit.subject.spend(n) {
-            Some((allowed, Left::Enough)) => Begun::Done(Ok(allowed)),
-            Some((allowed, Left::Low)) => {
+            Some((allowed, Supply::Enough)) => FirstLook::Done(Ok(allowed)),
+            Some((allowed, Supply::Low)) => {
                 self.ask_ahead(limit);
-                Begun::Done(Ok(allowed))
+                FirstLook::Done(Ok(allowed))
             }
             None => self.begin_without_lease(limit, n),
         }
     }
 
+    /// Decides on `n` tokens that the lease does not hold, if this process can.
     #[cold]
-    fn begin_without_lease(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Begun {
+    fn begin_without_lease(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> FirstLook {
         match self.settle(limit, limit.subject.check_without_lease(n)) {
-            Ok(decided) => Begun::Done(decided),
-            Err(open) => Begun::Open(open),
+            Ok(decided) => FirstLook::Done(decided),
+            Err(open) => FirstLook::Open(open),
         }
     }
 
-    /// Returns the decision, or what it still needs.
-    fn settle(self: &Arc<Self>, limit: &Arc<SubjectLimit>, answer: Answer) -> Result<Result<Allowed, Denied>, Open> {
+    /// Counts and returns a decision, or returns what it still needs.
+    fn settle(
+        self: &Arc<Self>,
+        limit: &Arc<SubjectLimit>,
+        answer: Answer,
+    ) -> Result<Result<Allowed, Denied>, OpenCheck> {
         match answer {
             Answer::Allowed(allowed) => Ok(Ok(allowed)),
             Answer::Low(allowed) => {
@@ -95,16 +100,17 @@ impl Shared {
                 self.counters.denied_locally.add(1);
                 Ok(Err(denied))
             }
-            Answer::Ask(outgoing) => Err(Open::Ask(InFlight::new(self, limit, outgoing))),
-            Answer::Join => Err(Open::Join),
-            Answer::Down => Err(Open::Down),
+            Answer::Ask(dispatch) => Err(OpenCheck::Ask(Delivery::new(self, limit, dispatch))),
+            Answer::Join => Err(OpenCheck::Join),
+            Answer::Down => Err(OpenCheck::Down),
         }
     }
 
+    /// Sends the request for more tokens, if it is time for one.
     #[cold]
     fn ask_ahead(self: &Arc<Self>, limit: &Arc<SubjectLimit>) {
-        if let Some(outgoing) = limit.subject.ask_ahead() {
-            self.send_in_background(InFlight::new(self, limit, outgoing));
+        if let Some(dispatch) = limit.subject.ask_ahead() {
+            self.send_in_background(Delivery::new(self, limit, dispatch));
         }
     }
 
@@ -113,7 +119,7 @@ impl Shared {
         self: &Arc<Self>,
         limit: &Arc<SubjectLimit>,
         n: u32,
-        mut open: Open,
+        mut open: OpenCheck,
     ) -> Result<Allowed, Denied> {
         if Handle::try_current().is_err() {
             drop(open);
@@ -124,17 +130,17 @@ impl Shared {
         let until = Instant::now() + self.server.deadline();
         loop {
             let answer = match open {
-                Open::Down => return self.decide_by_policy(limit, n),
-                Open::Ask(in_flight) if in_flight.is_joint() => {
+                OpenCheck::Down => return self.decide_by_policy(limit, n),
+                OpenCheck::Ask(delivery) if delivery.is_joint() => {
                     let mut outcome = pin!(limit.outcome.notified());
                     outcome.as_mut().enable();
-                    self.send_in_background(in_flight);
+                    self.send_in_background(delivery);
                     if timeout_at(until.into(), outcome).await.is_err() {
                         return self.decide_by_policy(limit, n);
                     }
                     limit.subject.check(n)
                 }
-                Open::Ask(in_flight) => match self.send(in_flight, until).await {
+                OpenCheck::Ask(delivery) => match self.send(delivery, until).await {
                     Ok((Outcome::Allowed(allowed), _)) => {
                         self.counters.allowed_by_server.add(1);
                         return Ok(allowed);
@@ -146,10 +152,10 @@ impl Shared {
                     Ok((Outcome::Again, _)) => limit.subject.check(n),
                     Ok((Outcome::Late, _)) | Err(_) => return self.decide_by_policy(limit, n),
                 },
-                Open::Join => {
+                OpenCheck::Join => {
                     let mut outcome = pin!(limit.outcome.notified());
                     outcome.as_mut().enable();
-                    // The outcome may have come before this check began to wait for it.
+                    // The outcome may have come before this check started to wait for it.
                     if limit.subject.join(n) && timeout_at(until.into(), outcome).await.is_err() {
                         return self.decide_by_policy(limit, n);
                     }
@@ -158,39 +164,39 @@ impl Shared {
             };
             open = match self.settle(limit, answer) {
                 Ok(decided) => return decided,
-                Err(Open::Join) if Instant::now() >= until => return self.decide_by_policy(limit, n),
+                Err(OpenCheck::Join) if Instant::now() >= until => return self.decide_by_policy(limit, n),
                 Err(open) => open,
             };
         }
     }
 
-    /// Sends a command in a task of its own, so that its outcome is noted whoever goes away.
-    pub(crate) fn send_in_background(self: &Arc<Self>, in_flight: InFlight) {
-        // Without a runtime it is lost.
+    /// Sends a command in a task of its own, so that its outcome is noted even if the caller is cancelled.
+    pub(crate) fn send_in_background(self: &Arc<Self>, delivery: Delivery) {
+        // Without a runtime the command is dropped, which reports it as unsent.
         let Ok(runtime) = Handle::try_current() else { return };
         let shared = Arc::clone(self);
         let until = Instant::now() + self.server.deadline();
         runtime.spawn(async move {
-            // Its outcome is in the subject, for the checks that wait.
-            _ = shared.send(in_flight, until).await;
+            // The subject has the outcome, for the waiting checks.
+            _ = shared.send(delivery, until).await;
         });
     }
 
-    /// Sends a command, and tells the subject what came of it.
+    /// Sends a command, and reports its outcome to the subject.
     pub(crate) async fn send(
         self: &Arc<Self>,
-        mut in_flight: InFlight,
+        mut delivery: Delivery,
         until: Instant,
     ) -> Result<(Outcome, Reply), Unavailable> {
-        let limit = Arc::clone(in_flight.limit());
+        let limit = Arc::clone(delivery.limit());
         self.heartbeat.ensure(self);
-        let command = in_flight.send().cloned();
+        let command = delivery.send().cloned();
         let called = match &command {
             Some(command) => {
                 limit.count_spent(self, command);
-                // Tokens that come later have ended, and the server may have forgotten the request before.
+                // Later its tokens have expired, and the server may have forgotten the previous request.
                 let ends = Instant::now() + Duration::from_micros(self.plan.validity());
-                let until = if in_flight.is_lease() { until.min(ends) } else { until };
+                let until = if delivery.is_lease() { until.min(ends) } else { until };
                 self.server.call(&limit.keys, limit.holder, command, until).await
             }
             None => Err(Unavailable::NotConnected),
@@ -201,18 +207,18 @@ impl Shared {
                 if let Some(grant) = reply.grant {
                     limit.count_grant(self, grant);
                 }
-                Ok((in_flight.replied(&reply), reply))
+                Ok((delivery.replied(&reply), reply))
             }
             Err(error) => {
-                in_flight.failed();
+                delivery.failed();
                 Err(error)
             }
         };
-        tending::tend(self, &limit);
+        tender::tend(self, &limit);
         sent
     }
 
-    /// Notes who decides after a call.
+    /// Notes after a call whether the server or the policy decides.
     pub(crate) fn note(&self, keys: &Keys, error: Option<&Unavailable>) {
         let (index, shard) = self.server.shard(keys);
         let now = self.server.now();
@@ -236,6 +242,7 @@ impl Shared {
         }
     }
 
+    /// Notifies the listener.
     pub(crate) fn tell(&self, event: &RedisEvent) {
         if let Some(listener) = &self.listener {
             listener(event);
@@ -247,9 +254,9 @@ impl Shared {
     fn decide_by_policy(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
         self.authority.decides(self.server.now());
         let decision = match self.when_down {
-            _ if n == 0 => Ok(allowed_on(&Micros, 0, 0)),
-            WhenDown::Open => Ok(allowed_on(&Micros, self.smallest_burst(), 0)),
-            WhenDown::Closed => Err(denied_on(&Micros, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT))),
+            _ if n == 0 => Ok(allowed_on(&MicrosClock, 0, 0)),
+            WhenDown::Open => Ok(allowed_on(&MicrosClock, self.smallest_burst(), 0)),
+            WhenDown::Closed => Err(denied_on(&MicrosClock, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT))),
             WhenDown::LocalShare => self.take_share(limit, n),
         };
         match decision {
@@ -259,12 +266,12 @@ impl Shared {
         decision
     }
 
-    /// Takes `n` tokens of this process's share of each quota, or none.
+    /// Takes `n` tokens from this process's share of each quota, or none.
     fn take_share(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
         let processes = self.processes();
         if processes == 0 {
-            // A share of an unknown number of processes could be the whole quota in each of them.
-            return Err(denied_on(&Micros, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT)));
+            // If each process guessed the number, each might take the whole quota.
+            return Err(denied_on(&MicrosClock, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT)));
         }
         let outage = Outage {
             now: self.server.now(),
@@ -278,83 +285,88 @@ impl Shared {
         let mut charge = 0;
         if is_allowed {
             shares.iter_mut().zip(terms).for_each(|(share, terms)| share.take(terms, n));
-            // One charge for all limits of the subject, so that none is charged more than it has filled by.
+            // All limits of the subject get the same charge, the smallest, so that none is charged more than it has refilled.
             charge = shares.iter_mut().zip(terms).map(|(share, terms)| share.charge(terms, n)).min().unwrap_or(0);
         }
         let levels = shares.iter().zip(terms).map(|(share, terms)| share.level(terms, n));
         let (mut tokens, mut wait, mut full_in) = (u32::MAX, Some(0), Some(0));
         for level in levels {
             tokens = tokens.min(level.tokens);
-            // `None` is for ever.
+            // `None` stands for a time that never comes.
             wait = wait.zip(level.wait).map(|(one, other): (u64, u64)| one.max(other));
             full_in = full_in.zip(level.full_in).map(|(one, other): (u64, u64)| one.max(other));
         }
         drop(shares);
         if is_allowed {
             if charge > 0 {
-                // Sent when the server is back.
+                // The charge is sent when the server is back.
                 _ = limit.subject.charge(charge);
-                tending::tend(self, limit);
+                tender::tend(self, limit);
             }
-            return Ok(allowed_on(&Micros, tokens, full_in.unwrap_or(u64::MAX)));
+            return Ok(allowed_on(&MicrosClock, tokens, full_in.unwrap_or(u64::MAX)));
         }
-        // More than the share can ever have may still be allowed by the server, so it is worth another try.
+        // The server may allow more than a share can ever hold, so such a check is worth another try.
         let wait = if n > self.smallest_burst() { Some(0) } else { Some(wait.unwrap_or(CLOSED_WAIT).max(1)) };
-        Err(denied_on(&Micros, tokens, full_in, wait))
+        Err(denied_on(&MicrosClock, tokens, full_in, wait))
     }
 
     /// Returns the local time in µs before which the shares of a new key have nothing.
     ///
-    /// `evictions` counts the evictions of keys with a charge. A key that was evicted while the policy decides may come back, and what it had spent is forgotten. So from such an eviction on,
-    /// new keys begin empty. Otherwise each eviction would bring them a share of the burst.
+    /// `evictions` returns the number of evicted keys with a charge. A key that was evicted while the policy decides may come back, but
+    /// what it spent is forgotten. So after such an eviction new keys start empty. Otherwise each eviction would give them a share of
+    /// the burst again.
     pub(crate) fn shares_from(&self, evictions: impl FnOnce() -> u64) -> u64 {
         if !self.authority.is_policy() {
             return 0;
         }
         let evictions = evictions();
-        // ORDERING: Relaxed all. A count and a time for the share that the caller makes. A thread that finds the new count and the old
-        // time makes one that begins earlier, once.
+        // ORDERING: Relaxed for all. The values only set the start of the caller's new share. A thread that reads the new count and
+        // the old time creates one share that starts earlier.
         if self.evictions.swap(evictions, Ordering::Relaxed) != evictions {
             self.evicted_at.store(self.server.now(), Ordering::Relaxed);
         }
         self.evicted_at.load(Ordering::Relaxed)
     }
 
+    /// Returns the smallest burst of the quotas.
     fn smallest_burst(&self) -> u32 {
         self.quotas.iter().map(Quota::burst_size).min().unwrap_or(u32::MAX)
     }
 
-    /// Asks the server how much is used.
+    /// Asks the server for the usage of the limit.
     pub(crate) async fn usage(self: &Arc<Self>, limit: &Arc<SubjectLimit>) -> Result<Usage, Unavailable> {
         let until = Instant::now() + self.server.deadline();
-        let (_, reply) = self.send(InFlight::new(self, limit, limit.subject.look()), until).await?;
-        Ok(super::usage::of(&reply, self.plan.terms(), &self.quotas, limit.subject.holding().tokens))
+        let (_, reply) = self.send(Delivery::new(self, limit, limit.subject.look()), until).await?;
+        Ok(super::status::usage_of(&reply, self.plan.terms(), &self.quotas, limit.subject.holdings().tokens))
     }
 
-    /// Makes the limit full again.
+    /// Fills the limit again.
     pub(crate) async fn reset(self: &Arc<Self>, limit: &Arc<SubjectLimit>) -> Result<(), Unavailable> {
         let until = Instant::now() + self.server.deadline();
-        self.send(InFlight::new(self, limit, limit.subject.reset()), until).await.map(drop)
+        self.send(Delivery::new(self, limit, limit.subject.reset()), until).await.map(drop)
     }
 
+    /// Gives back `n` tokens.
     pub(crate) fn refund(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
         if super::subject_limit::is_something(&limit.subject.refund(n)) {
-            tending::tend(self, limit);
+            tender::tend(self, limit);
         }
     }
 
+    /// Books `n` tokens that were used without being taken.
     pub(crate) fn charge(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
         if super::subject_limit::is_something(&limit.subject.charge(n)) {
-            tending::tend(self, limit);
+            tender::tend(self, limit);
         }
     }
 
-    /// The number of processes that share the limit; 0 while neither the server nor a setting has said it.
+    /// Returns the number of processes that share the limit; 0 until the server or a setting provides it.
     pub(crate) fn processes(&self) -> u32 {
-        // ORDERING: Relaxed. A number, which publishes nothing.
+        // ORDERING: Relaxed. The number publishes nothing.
         self.processes.load(Ordering::Relaxed)
     }
 
+    /// Returns the status of a limiter whose leases hold `leased` tokens.
     pub(crate) fn status(&self, leased: u64) -> RedisStatus {
         let now = self.server.now();
         RedisStatus {
@@ -373,6 +385,7 @@ impl Shared {
         }
     }
 
+    /// Returns the counts of a limiter whose leases spent `uncounted` tokens since they were last reported.
     pub(crate) fn counts(&self, uncounted: u64) -> RedisCounts {
         let counters = &self.counters;
         let [commands, failures, connections] = self.server.counts();

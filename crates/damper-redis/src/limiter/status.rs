@@ -1,11 +1,14 @@
 //! The status of a limiter, its counts and its events.
 
 use super::WhenDown;
+use crate::script::{Level, Reply, Terms};
 use core::fmt;
 use core::time::Duration;
 use damper_core::breaker::State;
+use damper_core::internal::usage_elsewhere;
+use damper_core::{Quota, Usage};
 
-/// How a limiter is doing.
+/// The status of a limiter.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RedisStatus {
@@ -15,8 +18,8 @@ pub struct RedisStatus {
     pub since: Duration,
     /// The checks that the policy has decided since the limiter was built.
     ///
-    /// It also decides single checks that the server does not answer by the [deadline](crate::RedisLimiterBuilder::deadline), while
-    /// [`policy`](Self::policy) is `None`. A number that grows then says that the deadline is too short, or something is wrong.
+    /// While [`policy`](Self::policy) is `None`, it also decides single checks that the server does not answer by the
+    /// [deadline](crate::RedisLimiterBuilder::deadline). If the number grows then, the deadline is too short or the server too slow.
     pub decided_by_policy: u64,
     /// How long ago the policy decided a check for the last time; `None` if it never did.
     pub last_decided_by_policy: Option<Duration>,
@@ -30,14 +33,14 @@ pub struct RedisStatus {
     pub processes: u32,
     /// The last error of a call or of a connection.
     ///
-    /// It stays when the server is back. Its age tells whether it is the reason of what happens now.
+    /// It stays when the server is back. Its age shows whether it is the cause of the present state.
     pub last_error: Option<LastError>,
     /// The tokens that this process holds in leases.
     pub leased: u64,
 }
 
 impl RedisStatus {
-    /// Of a limiter that needs no server.
+    /// Returns the status of a limiter that needs no server.
     pub(super) fn unlimited() -> Self {
         Self {
             policy: None,
@@ -92,7 +95,7 @@ pub struct RedisCounts {
     pub denied_by_policy: u64,
     /// Grants of leases that were not empty.
     pub grants: u64,
-    /// Tokens that these had.
+    /// Tokens of these grants.
     pub tokens_granted: u64,
     /// Losses of the server's memory that this process has noticed.
     pub losses: u64,
@@ -100,7 +103,7 @@ pub struct RedisCounts {
     pub connections: u64,
 }
 
-/// Something that a limiter's listener is told of.
+/// An event that a limiter reports to its listener.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RedisEvent {
@@ -134,4 +137,22 @@ impl fmt::Display for RedisEvent {
             Self::Processes { processes } => write!(f, "{processes} processes share the limit"),
         }
     }
+}
+
+/// Returns the usage of the limit that has the fewest tokens left.
+///
+/// Tokens that this process has leased count as left. Those that other processes have leased count as used.
+pub(super) fn usage_of(reply: &Reply, terms: &[Terms], quotas: &[Quota], leased: u32) -> Usage {
+    let limits = reply.levels.iter().zip(terms).zip(quotas);
+    let usages = limits.map(|((level, terms), quota)| of_limit(level, terms, *quota, reply.now, leased));
+    // There is a reply only if there is at least one limit.
+    usages.min_by_key(Usage::remaining).unwrap_or_else(|| usage_elsewhere(Quota::UNLIMITED, u32::MAX, 0, None))
+}
+
+/// Returns the usage of one limit.
+fn of_limit(level: &Level, terms: &Terms, quota: Quota, now: u64, leased: u32) -> Usage {
+    let remaining = level.remaining(terms).saturating_add(leased);
+    let debt = level.owed.saturating_sub(terms.burst.into());
+    let resets_in = level.resets_in(terms, now);
+    usage_elsewhere(quota, remaining, u32::try_from(debt).unwrap_or(u32::MAX), resets_in)
 }

@@ -1,30 +1,29 @@
 //! The commands to the script.
 
-use super::{Ask, NEVER, Seen, Terms};
+use super::{LeaseRequest, NEVER, Sighting, Terms};
 
 /// One limit as a process knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// The limit's terms in this process.
     pub terms: Terms,
-    /// Its version and time of a full bucket as the process last saw them.
-    pub seen: Seen,
+    /// The last sighting of the limit.
+    pub seen: Sighting,
 }
 
-/// An amount to take from one limit, and amounts to settle before.
+/// An amount to take from one limit, and amounts to book before that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Take {
     /// The tokens to take; 0 only looks, and is never denied.
     pub cost: u32,
     /// Tokens that were used without being taken.
     ///
-    /// Booked before the take, up to the deepest debt, and also if the take is denied.
+    /// They are booked before the take, up to the deepest debt, and also if the take is denied.
     pub charge: u64,
     /// Tokens that were taken and not used.
     ///
-    /// Given back before the charge is booked, up to a full bucket, and also if the take is denied.
-    /// Nothing is given back while the debt exceeds the burst. Sent once: whether or not a reply arrives, it is not sent
-    /// again.
+    /// They are given back before the charge is booked, up to a full bucket, and also if the take is denied. Nothing is given back while
+    /// the debt exceeds the burst. A refund is sent only once, whether or not a reply arrives.
     pub refund: u64,
 }
 
@@ -35,11 +34,12 @@ pub struct Frame {
     pub not_after: u64,
     /// The length of a lease in µs.
     ///
-    /// Also sent by commands without a lease: by it the script knows how long tokens may be out whose holders it lost.
+    /// Commands without a lease send it too. It tells the script how long lost holders may still have tokens.
     pub lease: u64,
-    /// For how many µs after the server lost its memory a missing limit is one that was empty at that time.
+    /// How long a missing limit counts as empty after the server lost its memory, in µs.
     ///
-    /// 0: never, a missing limit is full (`AfterLoss::Full`). [`NEVER`](super::NEVER): always (`AfterLoss::Empty`).
+    /// With 0 a missing limit is always full (`AfterLoss::Full`), with [`NEVER`](super::NEVER) it always counts as empty
+    /// (`AfterLoss::Empty`).
     pub after_loss: u64,
 }
 
@@ -49,13 +49,13 @@ pub enum Command {
     /// Takes from all limits or from none.
     Take(Vec<(Limit, Take)>),
     /// Asks for leased tokens of a limit that is the subject's only one.
-    Lease(Limit, Ask),
-    /// Fills all limits, but for the tokens that are leased.
+    Lease(Limit, LeaseRequest),
+    /// Fills all limits, except for the leased tokens.
     Reset(Vec<Limit>),
 }
 
 impl Limit {
-    /// Appends the arguments of this limit that every operation has.
+    /// Appends the arguments that every operation has for this limit.
     fn push(&self, args: &mut Vec<u64>, take: Take) {
         let Self { terms, seen } = self;
         args.extend([
@@ -74,7 +74,7 @@ impl Limit {
 }
 
 impl Command {
-    /// The number of limits.
+    /// Returns the number of limits.
     #[must_use]
     pub fn limits(&self) -> usize {
         match self {
@@ -84,7 +84,7 @@ impl Command {
         }
     }
 
-    /// The terms of the limit at `index`, below [`limits`](Self::limits).
+    /// Returns the terms of the limit at `index`, which must be below [`limits`](Self::limits).
     pub(super) fn terms(&self, index: usize) -> &Terms {
         match self {
             Self::Take(limits) => &limits[index].0.terms,
@@ -95,8 +95,8 @@ impl Command {
 
     /// Returns the `ARGV` of the script: each is sent as decimal text.
     ///
-    /// First the operation and the frame: 4. Then 10 for each limit. Then 4 of a lease. Numbers above [`NEVER`] are sent as
-    /// that: the script counts no further.
+    /// The operation and the frame are 4 arguments. Each limit adds 10, and a lease 4. Numbers above [`NEVER`] are sent as `NEVER`,
+    /// because the script counts no further.
     #[must_use]
     pub fn args(&self, frame: &Frame) -> Vec<u64> {
         let mut args = Vec::with_capacity(8 + 10 * self.limits());

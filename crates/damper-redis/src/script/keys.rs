@@ -1,4 +1,4 @@
-//! The names under which a subject is stored.
+//! The keys under which a subject is stored.
 
 use super::slots::slot_of;
 use super::{Command, SlotTags};
@@ -8,7 +8,7 @@ use sha1_smol::Sha1;
 /// The longest escaped subject or name that is stored as it is.
 const LONGEST: usize = 128;
 
-/// How much of a longer one is stored before its digest.
+/// The length of the prefix of a longer one that is stored before its digest.
 const PREFIX: usize = 64;
 
 /// The length of the digest of a long subject, in bytes.
@@ -16,8 +16,8 @@ const DIGEST: usize = 20;
 
 /// Calls a function with the bytes under which a process keeps a subject.
 ///
-/// These are all of its bytes, or a prefix and the SHA-1 of a long one. No subject has more than 129 bytes then, however long the ones are that clients choose. A subject of 128 bytes or less stays as it
-/// is, so that none is the same as a shortened one, which has 129.
+/// A subject of 128 bytes or less is kept as it is. Of a longer one a prefix and the SHA-1 are kept, 129 bytes in all. So clients cannot
+/// make a process keep longer subjects, and a shortened subject never equals one that was kept as it is.
 pub(crate) fn with_kept<R>(subject: &[u8], use_bytes: impl FnOnce(&[u8]) -> R) -> R {
     if subject.len() <= LONGEST {
         return use_bytes(subject);
@@ -40,13 +40,13 @@ pub(crate) fn with_kept<R>(subject: &[u8], use_bytes: impl FnOnce(&[u8]) -> R) -
 /// | `damper:{SUBJECT}:NAME:processes` | the processes that share the limit |
 /// | `damper:{TAG}` | the marker of the slot, or of the server |
 ///
-/// A subject may be any bytes. Printable ASCII is stored as it is, but for `{`, `}`, `%` and `~`; in a name also `:` is escaped. Other
-/// bytes are `%` and two hexadecimal digits, an empty text is `%`. A text that is longer than 128 bytes then is its first 64, `~`
-/// and the SHA-1 of the original text. So two subjects have the same keys only if their SHA-1 is the same.
+/// A subject may be any bytes. Printable ASCII is stored as it is, except for `{`, `}`, `%` and `~`, and in names `:`. Other bytes are
+/// escaped as `%` and two hexadecimal digits, an empty text is `%`. If the escaped text is longer than 128 bytes, its first 64 are
+/// stored, then `~` and the SHA-1 of the original text. So two subjects have the same keys only if their SHA-1 is the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys {
     marker: String,
-    /// Without the index of a limit.
+    /// The key of a limit, without its index.
     stem: String,
     slot: usize,
 }
@@ -63,7 +63,7 @@ impl Keys {
         stem.push_str("}:");
         push_escaped(&mut stem, name.as_bytes(), b":");
         stem.push(':');
-        // A process keeps many.
+        // A process keeps many of these strings.
         stem.shrink_to_fit();
         Self { marker: marker(tags.tag(slot)), stem, slot }
     }
@@ -98,7 +98,7 @@ impl Keys {
         format!("{}processes", self.stem)
     }
 
-    /// Returns the `KEYS` of the script for this command: the marker, its limits, and for a lease the holder.
+    /// Returns the `KEYS` of the script for this command: the marker, the limits, and for a lease the holder.
     #[must_use]
     pub fn of(&self, command: &Command, holder: u64) -> Vec<String> {
         let mut keys = Vec::with_capacity(2 + command.limits());
@@ -129,7 +129,7 @@ fn push_escaped(key: &mut String, text: &[u8], also: &[u8]) {
             _ => push_hex(key, byte),
         }
         if key.len() - from > LONGEST {
-            // All of it is ASCII. Writing to a `String` does not fail.
+            // The text is ASCII, and writing to a `String` does not fail.
             key.truncate(from + PREFIX);
             let _ = write!(key, "~{}", Sha1::from(text).digest());
             return;
@@ -145,7 +145,7 @@ fn push_hex(key: &mut String, byte: u8) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::{Ask, Limit, Seen, Terms};
+    use crate::script::{LeaseRequest, Limit, Sighting, Terms};
     use damper_core::Quota;
 
     fn keys(name: &str, subject: &[u8]) -> Keys {
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn a_lease_has_the_key_of_its_holder() {
-        let limit = Limit { terms: Terms::new(Quota::per_second(1), 1).unwrap(), seen: Seen::default() };
+        let limit = Limit { terms: Terms::new(Quota::per_second(1), 1).unwrap(), seen: Sighting::default() };
         let keys = keys("a", b"b");
         assert_eq!(keys.of(&Command::Reset(vec![limit; 2]), 7), [keys.marker(), "damper:{b}:a:0", "damper:{b}:a:1"]);
-        let lease = Command::Lease(limit, Ask::default());
+        let lease = Command::Lease(limit, LeaseRequest::default());
         assert_eq!(keys.of(&lease, 7), [keys.marker(), "damper:{b}:a:0", "damper:{b}:a:0:h:0000000000000007"]);
     }
 

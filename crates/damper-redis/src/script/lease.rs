@@ -1,61 +1,60 @@
 //! A holder's request for leased tokens, and its response.
 
-/// A holder's request: what it has left, what it gives back, and what it wants.
+/// A holder's request: the tokens that it has left, gives back and wants.
 ///
-/// A holder has one request in flight per limit. It numbers them, and discards the response to any but the last one sent.
+/// A holder has one request in flight per limit. It numbers its requests, and discards the response to any but the last one.
 ///
-/// **Validity.** The tokens that a request brings, and those that remain of what the holder had, may be spent until 7/8 of
-/// [`Grant::length`] have passed on the holder's monotonic clock since *the first sending of this number*. A request that is sent again keeps its
-/// number and its fields, and so its validity. Until its response arrives the holder's end is that of the response before.
+/// **Validity.** The holder may spend its remaining tokens, and those that a request brings, until 7/8 of [`Grant::length`] have passed on
+/// its monotonic clock since it *first sent this number*. A request that is sent again keeps its number, its fields and its validity.
+/// Until the response arrives, the end of the previous response applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ask {
-    /// The number of this request. The first one is 1, and each further one is larger.
+pub struct LeaseRequest {
+    /// The number of this request. The first number is 1, and each further one is larger.
     pub seq: u64,
     /// The number of the last response that the holder applied; 0 before the first one.
     ///
-    /// If this is lower than the last number that the server received, that response was lost, and the server takes its
-    /// grant back. So the holder must never apply it later.
+    /// If this is lower than the last number that the server received, the response to that one was lost, and the server takes its grant
+    /// back. So the holder must never apply that response later.
     pub ack: u64,
     /// The leased tokens that the holder keeps as it sends this. It may go on spending them.
     ///
-    /// 0 if they have expired by the holder's clock.
+    /// It is 0 if they have expired by the holder's clock.
     pub unspent: u32,
-    /// Leased tokens that the holder gives back: taken out of its lease before this was sent.
+    /// The leased tokens that the holder gives back. It took them out of its lease before it sent this.
     ///
-    /// Sent once. They are not part of `unspent`, and are not sent again with the next number if the response is lost.
+    /// They are not part of `unspent`. They are sent only once: if the response is lost, the next request does not repeat them.
     pub back: u32,
-    /// How many tokens the holder wants beyond `unspent`. 0 asks for none, and renews what is unspent.
+    /// The tokens that the holder wants beyond `unspent`. With 0 the request only renews the unspent tokens.
     pub want: u32,
-    /// Tokens that were used without being taken: all that no applied response has acknowledged.
+    /// Tokens that were used without being taken, as far as no applied response has acknowledged them.
     ///
-    /// A response acknowledges what its request sent. If it is lost, the sum goes with the next
-    /// number again, and is counted once as long as the server knows the holder.
+    /// A response acknowledges the charge of its request. If the response is lost, the next request repeats the sum. The server counts
+    /// it once as long as it knows the holder.
     pub charge: u64,
     /// Tokens that were taken and not used, beyond what the lease can hold.
     ///
-    /// Sent once, with this number only: a refund that is sent twice would be counted twice.
+    /// They are sent only with this number, because a refund that is sent twice would count twice.
     pub refund: u64,
 }
 
-/// The script's response to an [`Ask`].
+/// The script's response to a [`LeaseRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The number of the request.
     pub seq: u64,
-    /// The tokens granted: at most `want`.
+    /// The granted tokens: at most `want`.
     pub granted: u32,
-    /// How much of `unspent` the server recognises.
+    /// The part of `unspent` that the server recognises.
     ///
-    /// All of it, or nothing after the server lost the holder, or the lease expired there.
-    ///
-    /// The holder keeps at most so many of the tokens that it still has of `unspent`, and drops the rest.
+    /// It is all of `unspent`, or nothing if the server lost the holder or the lease expired there. The holder keeps at most as many
+    /// tokens, and drops the rest.
     pub kept: u32,
     /// The length of this lease in µs.
     ///
-    /// That of the frame. For a lease's time after the server lost the limit it may be less.
+    /// It is the length in the frame, or less for the length of a lease after the server lost the limit.
     pub length: u64,
-    /// The tokens that all known holders have now, this one included.
+    /// The tokens that all known holders have now, including this one.
     ///
-    /// [`Level::held`](super::Level::held) has also those that may be out since a loss.
+    /// [`Level::held`](super::Level::held) also has those that unknown holders may have since a loss.
     pub leased: u64,
 }

@@ -1,19 +1,19 @@
-//! A limit as the server counts it, and how long until it has tokens.
+//! The level of a limit on the server, and the time until it has tokens.
 
-use super::{Seen, Terms};
+use super::{Sighting, Terms};
 use core::time::Duration;
 
-/// A time that does not come: the largest the script can count, in the year 2255.
+/// A time that never comes: the largest that the script can count, in the year 2255.
 pub const NEVER: u64 = (1 << 53) - 1;
 
-/// The state of one limit at the time of a reply, after what was asked.
+/// The state of one limit at the time of a reply, after the command.
 ///
 /// Its debt is `owed - frac / q` tokens at the time `at`, where q is the period of its rate; the bucket is full at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// Grows with every change. To be sent as [`Seen::version`](super::Seen::version).
+    /// The version, which grows with every change. It is sent back as [`Sighting::version`](super::Sighting::version).
     pub version: u64,
-    /// The server's time at which the debt is what `owed` and `frac` say.
+    /// The server's time at which `owed` and `frac` are the debt.
     ///
     /// This is the reply's `now`, or later if the server's clock stepped back by a little.
     pub at: u64,
@@ -21,19 +21,20 @@ pub struct Level {
     pub owed: u64,
     /// The part of the next token that has dripped in, counted in parts of q.
     pub frac: u64,
-    /// The leased tokens, with those that may be out since the server lost the limit.
+    /// The leased tokens, and those that holders may still have since the server lost the limit.
     pub held: u64,
     /// The server's time at which the bucket is full if nothing else is taken; [`NEVER`] if it will not be.
     ///
-    /// To be sent as [`Seen::full_at`](super::Seen::full_at). Rounded up by some µs, and by a lease where tokens are leased.
+    /// It is sent back as [`Sighting::full_at`](super::Sighting::full_at). It is rounded up by some µs, and by the length of a lease if
+    /// tokens are leased.
     pub full_at: u64,
 }
 
 impl Level {
-    /// Returns what a process that received this level has seen of the limit.
+    /// Returns the sighting of a process that received this level.
     #[must_use]
-    pub const fn seen(&self) -> Seen {
-        Seen { version: self.version, full_at: self.full_at }
+    pub const fn seen(&self) -> Sighting {
+        Sighting { version: self.version, full_at: self.full_at }
     }
 
     /// Returns the tokens that are left, rounded down; 0 while there is debt beyond the burst.
@@ -41,17 +42,18 @@ impl Level {
     /// Leased tokens are not left, whoever holds them.
     #[must_use]
     pub fn remaining(&self, terms: &Terms) -> u32 {
-        // At most the burst.
+        // The difference is at most the burst.
         u64::from(terms.burst).saturating_sub(self.owed) as u32
     }
 
     /// Returns how long after `now` a take of `n` can be allowed, if nothing else is taken.
     ///
-    /// Zero if it can be at once.     /// Rounded up to whole µs of the server's clock, so it is never too early. `None` if that time never comes: `n` exceeds the burst,
-    /// nothing drips in, or it takes more than 584,542 years. `now` is the reply's.
+    /// Returns zero if the take can be allowed at once. The time is rounded up to whole µs of the server's clock, so it is never too
+    /// early. Returns `None` if that time never comes: `n` exceeds the burst, nothing drips in, or it takes more than 584,542 years.
+    /// `now` is the time of the reply.
     ///
-    /// Leased tokens that never come back may make it longer: the bucket fills up to `burst - held` until they end. Then the next
-    /// reply says so.
+    /// Leased tokens that never come back may lengthen it, because the bucket fills only up to `burst - held` until they expire. The next
+    /// reply then has the longer time.
     #[must_use]
     pub fn retry_after(&self, terms: &Terms, n: u32, now: u64) -> Option<Duration> {
         let spare = terms.burst.checked_sub(n)?;
@@ -60,8 +62,8 @@ impl Level {
 
     /// Returns how long after `now` the bucket is full, if nothing else is taken.
     ///
-    /// Rounded up to whole µs. `None` if it never is. While tokens are leased, the bucket is full at the earliest when the last
-    /// lease has ended; this is what [`full_at`](Self::full_at) says then.
+    /// The time is rounded up to whole µs. Returns `None` if it never is. While tokens are leased, the bucket is full at
+    /// [`full_at`](Self::full_at), when the last lease has ended.
     #[must_use]
     pub fn resets_in(&self, terms: &Terms, now: u64) -> Option<Duration> {
         if self.held == 0 || self.full_at == NEVER {
@@ -70,7 +72,7 @@ impl Level {
         Some(Duration::from_micros(self.full_at.saturating_sub(now)))
     }
 
-    /// How long until the debt is no more than `most` tokens.
+    /// Returns the time until the debt is at most `most` tokens.
     fn until_owed(&self, terms: &Terms, most: u64, now: u64) -> Option<Duration> {
         let Some(excess) = self.owed.checked_sub(most).filter(|&excess| excess > 0) else {
             return Some(Duration::ZERO);
@@ -78,7 +80,7 @@ impl Level {
         if terms.rate.tokens() == 0 {
             return None;
         }
-        // The debt must fall by `excess - frac / q` tokens. Below 2^64 * 2^48.
+        // The debt must fall by `excess - frac / q` tokens. The product is below 2^64 * 2^48.
         let parts = (u128::from(excess) * u128::from(terms.rate.micros())).saturating_sub(u128::from(self.frac));
         let micros = parts.div_ceil(u128::from(terms.rate.tokens())) + u128::from(self.at.saturating_sub(now));
         u64::try_from(micros).ok().map(Duration::from_micros)

@@ -1,11 +1,11 @@
-//! Tokens per microseconds, in lowest terms.
+//! Rates as tokens per microseconds, in lowest terms.
 
 use core::time::Duration;
 use damper_core::{OutOfRange, Quota};
 
-/// p tokens in q microseconds, reduced.
+/// A rate of p tokens in q microseconds, in lowest terms.
 ///
-/// A rate of 0 is 0 tokens in 1 µs: nothing drips in, and what was taken stays taken.
+/// A rate of 0 is 0 tokens in 1 µs. Then nothing drips in, and taken tokens never come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     tokens: u64,
@@ -13,16 +13,16 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The longest period, reduced: beyond it the script cannot multiply exactly.
+    /// The longest period in lowest terms. The script cannot multiply a longer one exactly.
     pub const LONGEST: u64 = 1 << 48;
 
-    /// p: the tokens that drip in within [`micros`](Self::micros), below 2^43.
+    /// Returns p: the tokens that drip in within [`micros`](Self::micros), below 2^43.
     #[must_use]
     pub const fn tokens(self) -> u64 {
         self.tokens
     }
 
-    /// q: the period in µs, 1 to [`LONGEST`](Self::LONGEST).
+    /// Returns q: the period in µs, from 1 to [`LONGEST`](Self::LONGEST).
     #[must_use]
     pub const fn micros(self) -> u64 {
         self.micros
@@ -32,14 +32,14 @@ impl Rate {
 impl TryFrom<Quota> for Rate {
     type Error = OutOfRange;
 
-    /// Returns the rate of `quota`, exactly: also of a window that is no whole number of microseconds.
+    /// Returns the exact rate of `quota`, even if its window is not a whole number of microseconds.
     ///
     /// An unlimited quota has none, and one in lowest terms whose period exceeds 2^48 µs (nine years) cannot be counted exactly.
     fn try_from(quota: Quota) -> Result<Self, OutOfRange> {
         if quota.is_unlimited() {
             return Err(OutOfRange::unlimited("limit", u32::MAX.into()));
         }
-        // Below 2^64: a quota is built of nanoseconds that fit.
+        // The window is below 2^64 ns, as in each quota.
         let window = quota.window().as_nanos() as u64;
         let tokens = u64::from(quota.limit()) * 1_000;
         let divisor = gcd(tokens, window);
@@ -51,7 +51,7 @@ impl TryFrom<Quota> for Rate {
     }
 }
 
-/// The greatest common divisor; `b` is not 0.
+/// Returns the greatest common divisor; `b` must not be 0.
 const fn gcd(a: u64, b: u64) -> u64 {
     let (mut a, mut b) = (b, a);
     while b != 0 {

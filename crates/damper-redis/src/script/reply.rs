@@ -1,19 +1,19 @@
 //! The reply of the script.
 
-use super::{Ask, Command, Grant, Level, NEVER, Terms};
+use super::{Command, Grant, LeaseRequest, Level, NEVER, Terms};
 use core::fmt;
 use redis::Value;
 
 /// The outcome of a command, with its code in the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Done: taken from all limits, leased or reset.
+    /// The command was done: tokens taken from all limits, leased or reset.
     Done = 0,
-    /// A take that was denied: some limit has too few tokens. Charges and refunds were booked.
+    /// A take was denied, because a limit has too few tokens. Charges and refunds were booked.
     Denied = 1,
     /// The command arrived after its `not_after`. Nothing was booked, and the reply has no levels.
     Late = 2,
-    /// A lease request whose number is lower than the last one's.
+    /// The number of a lease request is lower than the last one's.
     ///
     /// Nothing was booked, and the reply has no levels.
     Stale = 3,
@@ -33,13 +33,13 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Reads what the server sent in reply to `command`.
+    /// Parses the reply to `command`.
     ///
-    /// Amounts that it grants are at most those that the command asked for.
+    /// A parsed reply grants no more than the command asked for.
     ///
     /// # Errors
     ///
-    /// [`ReplyError`] if it is none that the script gives to this command.
+    /// [`ReplyError`] if the script does not reply so to this command.
     pub fn parse(value: &Value, command: &Command) -> Result<Self, ReplyError> {
         let Value::Array(values) = value else { return Err(ReplyError::Shape) };
         let mut fields = Fields { values, next: 0 };
@@ -70,7 +70,7 @@ impl Reply {
     }
 }
 
-/// The integers of a reply, one after the other.
+/// A cursor over the integers of a reply.
 struct Fields<'a> {
     values: &'a [Value],
     next: usize,
@@ -85,6 +85,7 @@ impl Fields<'_> {
         u64::try_from(found).ok().filter(|&number| number <= most).ok_or(ReplyError::Range { field, found, most })
     }
 
+    /// Reads a level.
     fn level(&mut self, terms: &Terms) -> Result<Level, ReplyError> {
         Ok(Level {
             version: self.next("version", NEVER)?,
@@ -96,12 +97,13 @@ impl Fields<'_> {
         })
     }
 
-    fn grant(&mut self, ask: &Ask) -> Result<Grant, ReplyError> {
+    /// Reads a grant.
+    fn grant(&mut self, ask: &LeaseRequest) -> Result<Grant, ReplyError> {
         let seq = self.next("number of a request", NEVER)?;
         if seq != ask.seq {
             return Err(ReplyError::Seq { found: seq, expected: ask.seq });
         }
-        // Both fit: they are at most what was asked for.
+        // Both fit, because they are at most the numbers in the request.
         let granted = self.next("grant", u64::from(ask.want))? as u32;
         let kept = self.next("kept tokens", u64::from(ask.unspent))? as u32;
         let length = self.next("length of a lease", NEVER)?;
@@ -109,6 +111,7 @@ impl Fields<'_> {
         Ok(Grant { seq, granted, kept, length, leased })
     }
 
+    /// Returns an error unless all integers were read.
     fn end(&self) -> Result<(), ReplyError> {
         if self.next == self.values.len() {
             return Ok(());
@@ -117,7 +120,7 @@ impl Fields<'_> {
     }
 }
 
-/// Why a reply means nothing.
+/// The error of a malformed reply.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyError {
@@ -135,14 +138,14 @@ pub enum ReplyError {
         /// How many it must have.
         expected: usize,
     },
-    /// The status is none of this operation.
+    /// This operation does not have such a status.
     Status {
-        /// Its code, 0 to 3.
+        /// The code of the status, 0 to 3.
         found: u8,
     },
     /// The reply is to another lease request.
     Seq {
-        /// The number that it is for.
+        /// The number in the reply.
         found: u64,
         /// The number of the request.
         expected: u64,

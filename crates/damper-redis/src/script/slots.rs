@@ -1,6 +1,6 @@
 //! The slots of a cluster.
 
-/// The slots of a cluster. A key is stored in the one that its hash tag says.
+/// The number of slots of a cluster. The hash tag of a key determines its slot.
 pub(super) const SLOTS: usize = 16_384;
 
 /// Returns the CRC16 of the cluster specification: XMODEM, polynomial 0x1021, from 0.
@@ -23,6 +23,7 @@ pub(super) const fn slot_of(tag: &[u8]) -> usize {
     crc16(tag) as usize % SLOTS
 }
 
+/// The CRC of each byte.
 const TABLE: [u16; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -38,18 +39,18 @@ const TABLE: [u16; 256] = {
     table
 };
 
-/// A short text for each slot of a cluster, so that a key can be stored in a slot that is given.
+/// A short text for each slot of a cluster, by which a key can be stored in a given slot.
 ///
-/// The texts are the numbers from 0 on in decimal, the first one that has the slot. Built once, 64 KiB. A server that is no
-/// cluster loses its memory as a whole, so for it there is [`single`](Self::single), with one text for all slots: there a first
-/// subject in a slot does not look like a loss.
+/// The text of a slot is the smallest decimal number whose CRC leads to the slot. The table takes 64 KiB and is built once. A single
+/// server loses its memory as a whole, so [`single`](Self::single) has one text for all slots. Otherwise the first subject in each
+/// slot would look like a loss.
 #[derive(Clone, Debug)]
 pub struct SlotTags {
     tags: Box<[u32]>,
 }
 
 impl SlotTags {
-    /// Finds a text for each slot: some 180,000 CRCs, a few milliseconds.
+    /// Finds a text for each slot. It computes some 180,000 CRCs, in a few milliseconds.
     #[must_use]
     pub fn new() -> Self {
         let mut tags = vec![u32::MAX; SLOTS].into_boxed_slice();
@@ -81,7 +82,7 @@ impl SlotTags {
 
     /// Returns all markers: that of each slot, or the single one.
     ///
-    /// For a first deployment: a marker that is set to 0 says that nothing was ever lost there.
+    /// A first deployment sets them to 0, which says that the server never lost its memory.
     pub fn markers(&self) -> impl Iterator<Item = String> {
         self.tags.iter().map(|&tag| super::keys::marker(tag))
     }

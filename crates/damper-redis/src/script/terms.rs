@@ -3,20 +3,20 @@
 use super::Rate;
 use damper_core::{OutOfRange, Quota};
 
-/// The terms of one limit: what the script needs to know of its quota.
+/// The terms of one limit: its quota in the numbers of the script.
 ///
-/// Every process sends its own with each command. The script stores none of them but the period of the rate.
+/// Every process sends its own terms with each command. The script stores only the period of the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// How fast tokens drip in.
+    /// The rate at which tokens drip in.
     pub rate: Rate,
     /// The most tokens that can be saved up.
     pub burst: u32,
     /// The deepest debt, counted from a full bucket: the burst and what a charge may take beyond it.
     pub deepest: u64,
-    /// The most tokens that all holders may have leased together; 0 where nothing is leased.
+    /// The most tokens that all holders together may have leased; 0 if nothing is leased.
     ///
-    /// It only limits hoarding. The script takes a larger one than the burst for the burst.
+    /// It only limits hoarding. The script lowers it to the burst.
     pub hold: u32,
 }
 
@@ -25,7 +25,7 @@ impl Terms {
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] if the script cannot count the rate exactly, or there is no limit to count.
+    /// [`OutOfRange`] if the script cannot count the rate exactly, or if the quota is unlimited.
     pub fn new(quota: Quota, hold: u32) -> Result<Self, OutOfRange> {
         let rate = Rate::try_from(quota)?;
         let burst = quota.burst_size();
@@ -35,9 +35,9 @@ impl Terms {
 
 /// The part of the last [`Level`](super::Level) of a limit that a process remembers.
 ///
-/// The script notices by it that the server lost what it had counted. The default is of a process that has seen nothing.
+/// It shows the script whether the server has lost its memory of the limit. The default stands for a process without a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Sighting {
     /// [`Level::version`](super::Level::version) of that level.
     pub version: u64,
     /// [`Level::full_at`](super::Level::full_at) of that level.

@@ -1,6 +1,8 @@
 //! Tests that need no Lua: rates, waits, arguments, replies.
 
-use super::{Ask, Command, Frame, Grant, Level, Limit, NEVER, Rate, Reply, ReplyError, Seen, Status, Take, Terms};
+use super::{
+    Command, Frame, Grant, LeaseRequest, Level, Limit, NEVER, Rate, Reply, ReplyError, Sighting, Status, Take, Terms,
+};
 use core::time::Duration;
 use damper_core::Quota;
 use redis::Value;
@@ -14,8 +16,8 @@ fn terms(quota: Quota) -> Terms {
 }
 
 fn ask() -> Command {
-    let limit = Limit { terms: terms(Quota::per_second(10)), seen: Seen { version: 8, full_at: 9 } };
-    Command::Lease(limit, Ask { seq: 3, ack: 2, unspent: 4, back: 1, want: 6, charge: 7, refund: 5 })
+    let limit = Limit { terms: terms(Quota::per_second(10)), seen: Sighting { version: 8, full_at: 9 } };
+    Command::Lease(limit, LeaseRequest { seq: 3, ack: 2, unspent: 4, back: 1, want: 6, charge: 7, refund: 5 })
 }
 
 fn ints(numbers: &[i64]) -> Value {
@@ -103,7 +105,7 @@ fn replies_are_read() {
     let reply = Reply::parse(&done, &ask()).unwrap();
     let grant = Some(Grant { seq: 3, granted: 6, kept: 4, length: 50, leased: 2 });
     assert_eq!(reply, Reply { status: Status::Done, now: 100, levels: vec![level], grant });
-    assert_eq!(level.seen(), Seen { version: 8, full_at: 900 });
+    assert_eq!(level.seen(), Sighting { version: 8, full_at: 900 });
     for (code, status) in [(2, Status::Late), (3, Status::Stale)] {
         let reply = Reply::parse(&ints(&[code, 100]), &ask()).unwrap();
         assert_eq!(reply, Reply { status, now: 100, levels: vec![], grant: None });

@@ -1,22 +1,22 @@
-//! The part of an address that is shown, without anything that can be a password.
+//! Addresses: parsing them, and showing them without anything that can be a password.
 
 use super::tls::Certificates;
 use crate::limiter::RedisLimiterError;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError};
 
-/// Stands for what is not shown.
+/// The text in place of a hidden part.
 const HIDDEN: &str = "...";
 
-/// Schemes of connections with TLS.
+/// The schemes of connections with TLS.
 const SCHEMES_WITH_TLS: [&str; 2] = ["rediss", "valkeys"];
 
 /// Parses a URL.
 ///
-/// Returns an error for one whose connection would have less protection than its user asked for.
+/// Returns an error if the connection would have less protection than the user asked for.
 pub(super) fn parse(url: &str, certificates: Option<&Certificates>) -> Result<ConnectionInfo, RedisLimiterError> {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     let has_tls = SCHEMES_WITH_TLS.iter().any(|with_tls| scheme.eq_ignore_ascii_case(with_tls));
-    // Another crate may have enabled it in the redis crate. Here it would be without a provider of cryptography.
+    // Another crate may have enabled TLS in the redis crate, but without the feature there is no provider of cryptography.
     if has_tls && !cfg!(feature = "tls") {
         return Err(RedisLimiterError::Tls { url: shown(url) });
     }
@@ -29,14 +29,14 @@ pub(super) fn parse(url: &str, certificates: Option<&Certificates>) -> Result<Co
     }
 }
 
-/// The error of an address that is not usable.
+/// Returns the error of an unusable address.
 pub(super) fn refused(url: &str, error: &RedisError) -> RedisLimiterError {
     RedisLimiterError::Url { url: shown(url), reason: reason(error) }
 }
 
-/// The redis crate's reason, if it says more than that the URL is none.
+/// Returns the redis crate's reason, if it says more than that the URL is invalid.
 ///
-/// Its detail is left out, because it can have a part of the URL.
+/// The detail of the error is left out, because it can contain a part of the URL.
 fn reason(error: &RedisError) -> Option<String> {
     let text = error.to_string();
     let mut letters = text.split(" - ").next().unwrap_or_default().chars();
@@ -44,7 +44,7 @@ fn reason(error: &RedisError) -> Option<String> {
     (!reason.starts_with("redis URL") && !reason.starts_with("uRL")).then_some(reason)
 }
 
-/// The address of a server to which a URL leads.
+/// Returns the address of the server to which a URL leads.
 pub(super) fn of_server(address: &ConnectionAddr) -> String {
     match address {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } if host.contains(':') => {
@@ -55,7 +55,7 @@ pub(super) fn of_server(address: &ConnectionAddr) -> String {
     }
 }
 
-/// A URL without its secrets.
+/// Returns a URL without its secrets.
 ///
 /// Only the scheme, the host, the port, the number of the database and the path of a socket are shown.
 fn shown(url: &str) -> String {
@@ -79,7 +79,7 @@ fn shown(url: &str) -> String {
     format!("{scheme}{user}{}{path}", authority_shown(authority))
 }
 
-/// The scheme with what separates it from the rest, both empty where there is none.
+/// Splits a URL after the scheme and its separator; the first part is empty if there is no scheme.
 fn scheme_and_rest(url: &str) -> (&str, &str) {
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     if let Some(at) = url.find("://").filter(|&at| is_scheme(&url[..at])) {
@@ -91,7 +91,9 @@ fn scheme_and_rest(url: &str) -> (&str, &str) {
     }
 }
 
-/// A host and a port. A colon without a port after it may separate a user and a password.
+/// Returns a host and a port as shown.
+///
+/// A colon without a port after it may separate a user and a password.
 fn authority_shown(authority: &str) -> String {
     let is_host = |host: &str| {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
@@ -109,7 +111,7 @@ fn authority_shown(authority: &str) -> String {
     }
 }
 
-/// The path of a socket, up to what separates settings from it.
+/// Returns the path of a socket as shown, up to the first character that may begin settings.
 fn path_shown(path: &str) -> String {
     match path.find(['?', '#', '&', '=', '@', '%', ':']) {
         Some(end) => format!("{}{HIDDEN}", &path[..end]),

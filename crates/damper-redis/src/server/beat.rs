@@ -3,19 +3,20 @@
 use core::fmt;
 use redis::Value;
 
-/// How many processes share a limit, and since when the server has its memory.
+/// The number of processes that share a limit, and the time of the server's last loss of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Beat {
     pub(crate) processes: u32,
-    /// The marker of the slot, the server's time of its last loss; `None` if there is none yet.
+    /// The marker of the slot: the server's time of its last loss. `None` if there is no marker yet.
     pub(crate) marker: Option<u64>,
 }
 
-/// A reply to a beat that means nothing.
+/// The error of a malformed reply to a beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BeatError;
 
 impl Beat {
+    /// Parses the reply to a beat.
     pub(super) fn parse(value: Value) -> Result<Self, BeatError> {
         let Value::Array(values) = value else { return Err(BeatError) };
         let [Value::Int(processes), marker] = values.as_slice() else { return Err(BeatError) };

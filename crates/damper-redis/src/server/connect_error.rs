@@ -1,26 +1,26 @@
-//! Why there is no connection.
+//! The error of an attempt to connect.
 
 use super::{eviction, handshake};
 use core::fmt;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use std::sync::Arc;
 
-/// Errors that another attempt meets again, as servers begin them.
+/// The codes of errors that another attempt would meet again.
 const FINAL_CODES: [&str; 3] = ["DENIED", "NOAUTH", "WRONGPASS"];
 
-/// The same in the text that the client of a cluster makes of a server's error.
+/// The words of such errors in the text that the client of a cluster makes of them.
 const FINAL_TEXTS: [&str; 2] = ["AuthenticationFailed", "refused to switch database"];
 
 /// The words of a server that has no room for a connection.
 const NO_ROOM: &str = "max number of clients";
 
-/// The words of the operating system and of the redis crate for a connection that the server closed.
+/// The words of the operating system and the redis crate for a connection that the server closed.
 const CLOSED: [&str; 4] = ["Broken pipe", "Connection reset", "broken pipe", "unexpected end of file"];
 
-/// Why there is no connection.
+/// The error of an attempt to connect.
 #[derive(Clone, Debug)]
 pub(crate) enum ConnectError {
-    /// The server evicts keys, which is not accepted.
+    /// The server evicts keys, and the builder did not accept that.
     Eviction(String),
     /// The attempt took too long.
     TimedOut {
@@ -29,6 +29,7 @@ pub(crate) enum ConnectError {
     },
     /// A server closed a connection that was not encrypted.
     Closed,
+    /// The attempt failed with an error of the redis crate.
     Failed(Arc<RedisError>),
 }
 
@@ -44,12 +45,12 @@ impl ConnectError {
         }
     }
 
-    /// Whether the server and this program did not agree on an encrypted connection.
+    /// Returns whether the server and this program failed to agree on an encrypted connection.
     pub(crate) fn is_of_handshake(&self) -> bool {
         matches!(self, Self::Failed(error) if handshake::failure(error).is_some())
     }
 
-    /// Whether a server answered, and will say the same to another attempt.
+    /// Returns whether a server answered with an error that another attempt would meet again.
     pub(crate) fn is_final(&self) -> bool {
         let Self::Failed(error) = self else { return matches!(self, Self::Eviction(_)) };
         match error.kind() {
@@ -95,7 +96,7 @@ fn fmt_failed(f: &mut fmt::Formatter<'_>, error: &RedisError) -> fmt::Result {
         (ErrorKind::AuthenticationFailed, ..) => {
             f.write_str("the server does not accept the user name and the password")
         }
-        // Of the client of a cluster.
+        // The client of a cluster reports all errors of its servers in this way.
         (ErrorKind::Io, _, Some(detail)) => f.write_str(detail),
         (_, Some(code), Some(detail)) => write!(f, "the server says {code} {detail}"),
         _ => write!(f, "{error}"),

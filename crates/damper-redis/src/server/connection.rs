@@ -1,4 +1,4 @@
-//! One connection, and how a script is called on it.
+//! One connection, and calls of scripts on it.
 
 use core::fmt;
 use redis::aio::MultiplexedConnection;
@@ -21,20 +21,22 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    /// Creates a script from its source.
     pub(crate) fn new(source: &'static str) -> Self {
         Self { source, digest: redis::Script::new(source).get_hash().to_owned() }
     }
 }
 
-/// How a script is named in a call.
+/// The form in which a call names a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Named {
+enum ScriptName {
+    /// Names it by its digest.
     ByDigest,
-    /// The server stores it then, too.
+    /// Names it by its source. The server then stores the script.
     BySource,
 }
 
-/// Which server of a cluster a call goes to.
+/// The server of a cluster to which a call goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Destination {
     Owner,
@@ -42,29 +44,29 @@ enum Destination {
     Ask(String, u16),
 }
 
-/// More steps than any honest chain of a missing script and redirections takes.
+/// The most attempts of a call. A missing script and the redirections of a healthy cluster take fewer.
 const STEPS: u32 = 6;
 
 impl Connection {
     /// Calls a script.
     ///
-    /// A call is sent again only if the server has not run it: it does not know the script, or another server owns the keys.
+    /// The call is sent again only if the server has not run it, because it does not know the script or another server owns the keys.
     pub(crate) async fn call(
         &self,
         script: &Script,
         keys: &[String],
         arguments: &[impl ToRedisArgs],
     ) -> RedisResult<Value> {
-        let (mut named, mut destination) = (Named::ByDigest, Destination::Owner);
+        let (mut name, mut destination) = (ScriptName::ByDigest, Destination::Owner);
         for _ in 0..STEPS {
-            let command = command(script, named, keys, arguments);
+            let command = command(script, name, keys, arguments);
             let error = match self.send(command, &destination, keys).await.and_then(Value::extract_error) {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
             match (error.kind(), redirection(&error)) {
-                (ErrorKind::Server(ServerErrorKind::NoScript), _) if named == Named::ByDigest => {
-                    named = Named::BySource;
+                (ErrorKind::Server(ServerErrorKind::NoScript), _) if name == ScriptName::ByDigest => {
+                    name = ScriptName::BySource;
                 }
                 (ErrorKind::Server(ServerErrorKind::Moved), Some((host, port))) => {
                     destination = Destination::Moved(host, port);
@@ -78,6 +80,7 @@ impl Connection {
         Err(RedisError::from((ErrorKind::Client, "the servers redirect in a circle")))
     }
 
+    /// Sends a command to its destination.
     async fn send(&self, command: Cmd, destination: &Destination, keys: &[String]) -> RedisResult<Value> {
         match self {
             Self::Server(connection) => connection.clone().send_packed_command(&command).await,
@@ -105,7 +108,7 @@ impl Connection {
         }
     }
 
-    /// Sends a command that no key routes: on a cluster, to any server that takes writes.
+    /// Sends a command without a key. On a cluster it goes to any server that accepts writes.
     pub(crate) async fn ask(&self, command: Cmd) -> RedisResult<Value> {
         match self {
             Self::Server(connection) => connection.clone().send_packed_command(&command).await,
@@ -117,7 +120,7 @@ impl Connection {
         .and_then(Value::extract_error)
     }
 
-    /// Stores a script on a server. In a cluster each server learns it by the first call.
+    /// Stores a script on a server. In a cluster each server stores it at the first call.
     pub(crate) async fn load(&self, script: &Script) -> RedisResult<()> {
         match self {
             Self::Server(_) => {
@@ -129,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// Sets keys to 0 that are not there.
+    /// Sets missing keys to 0.
     pub(crate) async fn set_where_missing(&self, keys: impl Iterator<Item = String>) -> RedisResult<()> {
         for key in keys {
             let mut set = redis::cmd("SET");
@@ -146,10 +149,11 @@ impl Connection {
     }
 }
 
-fn command(script: &Script, named: Named, keys: &[String], arguments: &[impl ToRedisArgs]) -> Cmd {
-    let mut command = match named {
-        Named::ByDigest => redis::cmd("EVALSHA").arg(&script.digest).take(),
-        Named::BySource => redis::cmd("EVAL").arg(script.source).take(),
+/// Creates the command that calls a script.
+fn command(script: &Script, name: ScriptName, keys: &[String], arguments: &[impl ToRedisArgs]) -> Cmd {
+    let mut command = match name {
+        ScriptName::ByDigest => redis::cmd("EVALSHA").arg(&script.digest).take(),
+        ScriptName::BySource => redis::cmd("EVAL").arg(script.source).take(),
     };
     command.arg(keys.len());
     for key in keys {
@@ -161,9 +165,9 @@ fn command(script: &Script, named: Named, keys: &[String], arguments: &[impl ToR
     command
 }
 
-/// The host and the port that an error of a cluster redirects to.
+/// Returns the host and the port to which an error of a cluster redirects.
 ///
-/// An address of IPv6 has colons of its own.
+/// The port follows the last colon, because an IPv6 address contains colons.
 fn redirection(error: &RedisError) -> Option<(String, u16)> {
     let (address, _) = error.redirect_node()?;
     let (host, port) = address.rsplit_once(':')?;

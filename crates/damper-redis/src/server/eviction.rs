@@ -1,15 +1,15 @@
-//! Whether a server keeps what it is told.
+//! A check that a server evicts no keys.
 
 use super::connection::Connection;
 use core::fmt;
 use redis::Value;
 
-/// The only policy under which a server forgets nothing that has not expired.
+/// The only policy under which a server keeps all keys until they expire.
 const NO_EVICTION: &str = "noeviction";
 
-/// Returns the `maxmemory-policy` under which a server may forget limits, if it has one.
+/// Returns the `maxmemory-policy` of a server that may evict limits.
 ///
-/// Of a cluster one server is asked. A server that does not let clients read its configuration, as hosted ones, has none that is known.
+/// In a cluster, one server is asked. Returns `None` for a server whose configuration clients may not read, as hosted ones.
 pub(super) async fn policy(connection: &Connection) -> Option<String> {
     let mut command = redis::cmd("CONFIG");
     command.arg("GET").arg("maxmemory-policy");
@@ -18,7 +18,7 @@ pub(super) async fn policy(connection: &Connection) -> Option<String> {
     (policy != NO_EVICTION).then_some(policy)
 }
 
-/// The value in a reply of one name and one value, in either protocol.
+/// Returns the value from a reply with one name and one value, in either protocol.
 fn value_of(reply: &Value) -> Option<String> {
     let value = match reply {
         Value::Array(items) => items.get(1)?,
@@ -28,7 +28,7 @@ fn value_of(reply: &Value) -> Option<String> {
     redis::from_redis_value_ref(value).ok()
 }
 
-/// Writes why a server with this policy is not used.
+/// Writes why this crate refuses a server with this policy.
 pub(super) fn refusal(f: &mut fmt::Formatter<'_>, policy: &str) -> fmt::Result {
     write!(f, "maxmemory-policy {policy} evicts limits; set noeviction, or accept it with accept_eviction()")
 }

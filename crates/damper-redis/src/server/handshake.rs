@@ -1,11 +1,11 @@
-//! Why a server and this program do not agree on an encrypted connection.
+//! Failures of the TLS handshake, with advice.
 
 use core::fmt;
 use redis::{ErrorKind, RedisError};
 
-/// How rustls begins to say so.
+/// The beginnings of rustls's messages about a failed handshake.
 ///
-/// By the text, because the client of a cluster hands on no more than that.
+/// They are matched as text, because the client of a cluster passes on only the text of an error.
 const BEGINNINGS: [&str; 5] = [
     "invalid peer certificate: ",
     "peer is incompatible: ",
@@ -14,24 +14,24 @@ const BEGINNINGS: [&str; 5] = [
     "received fatal alert: ",
 ];
 
-/// The server's own trouble, which can be over at another attempt.
+/// The message of a fault in the server, which another attempt may not meet.
 const TRANSIENT: &str = "received fatal alert: InternalError";
 
-/// Parts of the words of rustls, and the advice for each.
+/// Parts of rustls's messages, and the advice for each.
 const ADVICE: [(&str, &str); 5] = [
     ("UnknownIssuer", "set the root of the server's certificate with root_certificates()"),
     ("received corrupt message", "the server does not speak TLS"),
     ("CertificateRequired", "the server asks for a certificate: set it with client_certificate()"),
-    // That of TLS 1.2.
+    // A server with TLS 1.2 reports a missing certificate in this way.
     ("HandshakeFailure", "the server may ask for a certificate: set it with client_certificate()"),
     ("UnknownCA", "the server does not trust what client_certificate() was issued by"),
 ];
 
-/// The words of rustls.
+/// The failure of a handshake, in the words of rustls.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Failure(String);
 
-/// Returns why the handshake failed, if that is the error.
+/// Returns the failure if `error` is about a handshake.
 pub(super) fn failure(error: &RedisError) -> Option<Failure> {
     if !matches!(error.kind(), ErrorKind::Io | ErrorKind::Client) {
         return None;
@@ -41,7 +41,7 @@ pub(super) fn failure(error: &RedisError) -> Option<Failure> {
     is_failure.then_some(Failure(text))
 }
 
-/// The words of the cause, without those that the client of a cluster puts before it.
+/// Returns the words of the cause, without the prefix that the client of a cluster adds.
 pub(super) fn words(error: &RedisError) -> String {
     error.detail().map_or_else(|| error.to_string(), str::to_owned)
 }

@@ -1,7 +1,7 @@
-//! The task that tells the server that this process is there.
+//! The task that reports this process to the server.
 
 use super::beat::Beat;
-use super::{ConnectError, chance};
+use super::{ConnectError, random, random_between};
 use crate::limiter::{RedisEvent, Shared};
 use crate::script::{Command, Keys};
 use core::sync::atomic::Ordering;
@@ -10,23 +10,23 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// The time between two beats, in ms: by chance, so that a fleet does not beat at once.
+/// The range of the random time between two beats, in ms. It keeps the beats of a fleet apart.
 const PERIOD: [u64; 2] = [800, 1_200];
 
-/// The time between two beats while the server does not answer, in ms.
+/// The range of the time between two beats while the server does not answer, in ms.
 ///
-/// So a process without traffic notices when the server is back.
+/// It is short so that a process without traffic also notices a recovered server.
 const PERIOD_WHILE_SILENT: [u64; 2] = [100, 300];
 
 /// How long a process counts after its last beat, in ms.
 const LENGTH: u64 = 3_500;
 
-/// The number of processes falls only when so many beats have said so.
+/// The number of consecutive beats that must report fewer processes before the number falls.
 ///
-/// After a loss of its memory, the server counts them anew.
+/// A server that has lost its memory counts the processes anew.
 const BEATS: usize = 5;
 
-/// Tells the server that this process shares a limit, and learns how many do.
+/// Reports to the server that this process shares a limit, and learns how many processes do.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     keys: Keys,
@@ -35,12 +35,12 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Beats for the limit whose set of processes has these keys.
+    /// Creates the heartbeat of the limit whose set of processes is under these keys.
     pub(crate) fn new(keys: Keys) -> Self {
-        Self { keys, member: format!("{:016x}", chance::draw()), task: Mutex::default() }
+        Self { keys, member: format!("{:016x}", random()), task: Mutex::default() }
     }
 
-    /// Starts the task, unless it runs. Its runtime may have gone.
+    /// Starts the task unless it runs. It may have ended with its runtime.
     pub(crate) fn ensure(&self, shared: &Arc<Shared>) {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,20 +53,20 @@ impl Heartbeat {
     ///
     /// # Errors
     ///
-    /// The server's refusal of a script.
+    /// The server refuses a script.
     pub(crate) async fn begin(&self, shared: &Shared, look: &Command, timeout: Duration) -> Result<(), ConnectError> {
         if let Some(beat) = shared.server.try_scripts(&self.keys, look, &self.member, LENGTH, timeout).await? {
-            learn(shared, &mut Memory::default(), beat);
+            learn(shared, &mut BeatHistory::default(), beat);
         }
         Ok(())
     }
 
-    /// Stops the task, and tells the server that this process has left.
+    /// Stops the task, and reports to the server that this process leaves.
     pub(crate) async fn leave(&self, shared: &Arc<Shared>) {
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
         }
-        // A server that does not hear of it forgets the process after a few seconds.
+        // If the beat is lost, the server forgets the process after a few seconds.
         _ = shared.server.beat(&self.keys, &self.member, 0).await;
     }
 }
@@ -79,8 +79,9 @@ impl Drop for Heartbeat {
     }
 }
 
+/// Sends beats until the limiter is dropped.
 async fn beat_for_ever(shared: Weak<Shared>) {
-    let mut memory = Memory::default();
+    let mut history = BeatHistory::default();
     loop {
         let [least, most] = {
             let Some(shared) = shared.upgrade() else { return };
@@ -89,23 +90,24 @@ async fn beat_for_ever(shared: Weak<Shared>) {
             shared.note(&heartbeat.keys, beat.as_ref().err());
             match beat {
                 Ok(beat) => {
-                    learn(&shared, &mut memory, beat);
+                    learn(&shared, &mut history, beat);
                     PERIOD
                 }
                 Err(_) => PERIOD_WHILE_SILENT,
             }
         };
-        tokio::time::sleep(Duration::from_millis(chance::between(least, most))).await;
+        tokio::time::sleep(Duration::from_millis(random_between(least, most))).await;
     }
 }
 
-fn learn(shared: &Shared, memory: &mut Memory, beat: Beat) {
-    if memory.is_lost(beat.marker) {
+/// Applies the reply to a beat, and notifies the listener of changes.
+fn learn(shared: &Shared, history: &mut BeatHistory, beat: Beat) {
+    if history.is_lost(beat.marker) {
         shared.counters.losses.add(1);
         shared.tell(&RedisEvent::Loss);
     }
-    let processes = memory.processes(beat.processes);
-    // ORDERING: Relaxed. A number, which publishes nothing.
+    let processes = history.processes(beat.processes);
+    // ORDERING: Relaxed. The number publishes nothing.
     if shared.processes.swap(processes, Ordering::Relaxed) != processes {
         shared.tell(&RedisEvent::Processes { processes });
     }
@@ -113,20 +115,20 @@ fn learn(shared: &Shared, memory: &mut Memory, beat: Beat) {
 
 /// The replies to the last beats.
 #[derive(Debug, Default)]
-struct Memory {
+struct BeatHistory {
     marker: Option<u64>,
     processes: [u32; BEATS],
     beats: usize,
 }
 
-impl Memory {
-    /// Whether the marker shows a loss that it did not show before.
+impl BeatHistory {
+    /// Returns whether the marker has changed, which means a loss.
     fn is_lost(&mut self, marker: Option<u64>) -> bool {
         let Some(marker) = marker else { return false };
         self.marker.replace(marker).is_some_and(|before| before != marker)
     }
 
-    /// The most processes that the last beats counted.
+    /// Returns the largest number of processes in the last beats.
     fn processes(&mut self, counted: u32) -> u32 {
         self.processes[self.beats % BEATS] = counted;
         self.beats += 1;
@@ -136,26 +138,26 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use super::{BEATS, Memory};
+    use super::{BEATS, BeatHistory};
 
     #[test]
     fn number_of_processes_rises_at_once_and_falls_late() {
-        let mut memory = Memory::default();
-        assert_eq!((memory.processes(0), memory.processes(4)), (1, 4));
+        let mut history = BeatHistory::default();
+        assert_eq!((history.processes(0), history.processes(4)), (1, 4));
         for _ in 1..BEATS {
-            assert_eq!(memory.processes(1), 4);
+            assert_eq!(history.processes(1), 4);
         }
-        assert_eq!(memory.processes(1), 1);
+        assert_eq!(history.processes(1), 1);
     }
 
     #[test]
     fn new_marker_is_a_loss_and_the_first_is_none() {
-        let mut memory = Memory::default();
-        assert!(!memory.is_lost(None));
-        assert!(!memory.is_lost(Some(7)));
-        assert!(!memory.is_lost(Some(7)));
-        assert!(!memory.is_lost(None), "until it is set again");
-        assert!(memory.is_lost(Some(9)));
-        assert!(!memory.is_lost(Some(9)));
+        let mut history = BeatHistory::default();
+        assert!(!history.is_lost(None));
+        assert!(!history.is_lost(Some(7)));
+        assert!(!history.is_lost(Some(7)));
+        assert!(!history.is_lost(None), "until it is set again");
+        assert!(history.is_lost(Some(9)));
+        assert!(!history.is_lost(Some(9)));
     }
 }

@@ -1,9 +1,9 @@
-//! The connection in use, which is replaced for ever.
+//! The connection in use, which is replaced whenever it fails.
 
 use super::connect_error::ConnectError;
 use super::connection::{Connection, Script};
 use super::target::Target;
-use super::{chance, eviction};
+use super::{eviction, random_between};
 use crate::limiter::Eviction;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -12,28 +12,32 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// The shortest and the longest pause between attempts to connect, in ms.
+/// The range of the random pause between attempts to connect, in ms.
 ///
-/// Pauses are drawn at random, so that a fleet does not come at once.
+/// It keeps the attempts of a fleet apart.
 const PAUSES: [u64; 2] = [20, 200];
 
-/// The same after a server has refused the connection, in ms: handshakes that fail cost it time.
+/// The range of the pause after a server has refused the connection, in ms.
+///
+/// It is longer because failed handshakes cost the server time.
 const PAUSES_AFTER_REFUSAL: [u64; 2] = [500, 1_000];
 
-/// A connection is replaced after so many calls without a reply in time, one after the other ...
+/// The consecutive calls without a reply in time after which a connection is replaced.
 const STRIKES: u32 = 3;
 
-/// ... if they took at least so long: a moment's pause of the server is no reason.
+/// The shortest time between the first and the last of these calls.
+///
+/// A shorter pause of the server is no reason to replace the connection.
 const STRIKES_APART: Duration = Duration::from_millis(100);
 
-/// The same for a cluster.
+/// The value of [`STRIKES_APART`] for a cluster.
 ///
-/// Its connection replaces those to single servers by itself, and others are in use meanwhile.
+/// The connection to a cluster replaces those to single servers itself, and the other servers are in use meanwhile.
 const STRIKES_APART_IN_CLUSTER: Duration = Duration::from_secs(1);
 
 /// The connection in use, or the attempt to make one.
 ///
-/// A call never waits for a connection. It takes the one there is, or learns that there is none.
+/// A call never waits for a connection. It takes the current one, or fails at once.
 pub(crate) struct Link {
     target: Target,
     script: Arc<Script>,
@@ -43,19 +47,20 @@ pub(crate) struct Link {
     made: AtomicU64,
 }
 
+/// The state of a link under its lock.
 #[derive(Default)]
 struct State {
-    connected: Option<Arc<Connected>>,
-    /// The task that connects. A task whose runtime has gone is finished.
+    session: Option<Arc<Session>>,
+    /// The task that connects. A task whose runtime has ended counts as finished.
     attempt: Option<JoinHandle<()>>,
-    /// Why the last attempt failed that did, and when.
+    /// The error of the last failed attempt, and when it happened.
     last_error: Option<(ConnectError, Instant)>,
 }
 
-/// A connection, and how it is doing.
-pub(crate) struct Connected {
+/// A connection, and the calls on it that had no reply in time.
+pub(crate) struct Session {
     pub(crate) connection: Connection,
-    /// The server's time when it was made, and the local time in between.
+    /// The server's time when the connection was made.
     pub(crate) server_time: ServerTime,
     strikes: AtomicU32,
     first_strike: Mutex<Option<Instant>>,
@@ -70,6 +75,7 @@ pub(crate) struct ServerTime {
 }
 
 impl Link {
+    /// Creates a link without a connection.
     pub(crate) fn new(target: Target, script: Arc<Script>, timeout: Duration, eviction: Eviction) -> Self {
         Self { target, script, timeout, eviction, state: Mutex::default(), made: AtomicU64::new(0) }
     }
@@ -78,23 +84,23 @@ impl Link {
         self.target.address()
     }
 
-    /// How many connections were made.
+    /// Returns how many connections were made.
     pub(crate) fn made(&self) -> u64 {
-        // ORDERING: Relaxed. A count, which publishes nothing.
+        // ORDERING: Relaxed. The count publishes nothing.
         self.made.load(Ordering::Relaxed)
     }
 
     /// Returns the connection in use, if there is one.
-    pub(crate) fn current(&self) -> Option<Arc<Connected>> {
-        self.lock().connected.clone()
+    pub(crate) fn current(&self) -> Option<Arc<Session>> {
+        self.lock().session.clone()
     }
 
-    /// Why the last attempt to connect failed that did, and when.
+    /// Returns the error of the last failed attempt to connect, and when it happened.
     pub(crate) fn last_error(&self) -> Option<(ConnectError, Instant)> {
         self.lock().last_error.clone()
     }
 
-    /// Connects once, and puts the connection in use.
+    /// Connects once, and takes the connection into use.
     pub(crate) async fn connect(&self) -> Result<(), ConnectError> {
         let has_tls = self.target.has_tls();
         let outcome = match tokio::time::timeout(self.timeout, self.attempt()).await {
@@ -103,8 +109,8 @@ impl Link {
         };
         let mut state = self.lock();
         match outcome {
-            Ok(connected) => {
-                state.connected = Some(Arc::new(connected));
+            Ok(session) => {
+                state.session = Some(Arc::new(session));
                 // ORDERING: Relaxed, as in `made`.
                 self.made.fetch_add(1, Ordering::Relaxed);
                 Ok(())
@@ -116,30 +122,33 @@ impl Link {
         }
     }
 
-    async fn attempt(&self) -> Result<Connected, ConnectError> {
+    /// Connects, and checks that the server evicts no keys and accepts the script.
+    async fn attempt(&self) -> Result<Session, ConnectError> {
         let connection = self.target.connect(self.timeout).await?;
         if self.eviction == Eviction::Refused
             && let Some(policy) = eviction::policy(&connection).await
         {
             return Err(ConnectError::Eviction(policy));
         }
-        // First, because a server that asks for a password refuses the script by its length, which is not the reason.
+        // The time is read first. A server that asks for a password would refuse the script for its length, a misleading reason.
         let sent = Instant::now();
         let now = connection.time().await?;
         let server_time = ServerTime { now, sent, received: Instant::now() };
         connection.load(&self.script).await?;
-        Ok(Connected { connection, server_time, strikes: AtomicU32::new(0), first_strike: Mutex::default() })
+        Ok(Session { connection, server_time, strikes: AtomicU32::new(0), first_strike: Mutex::default() })
     }
 
-    /// Begins to connect in the background, unless there is a connection or a task that makes one.
+    /// Starts to connect in the background, unless there is a connection or a task that makes one.
     pub(crate) fn connect_in_background(self: &Arc<Self>) {
         let state = self.lock();
-        if state.connected.is_none() {
+        if state.session.is_none() {
             self.begin_to_connect(state);
         }
     }
 
-    /// Starts the task that connects, unless it runs. It tries for ever, and ends with the link.
+    /// Starts the task that connects, unless it runs.
+    ///
+    /// The task tries until it succeeds or the link is dropped.
     fn begin_to_connect(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let Ok(runtime) = Handle::try_current() else { return };
         if state.attempt.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -149,35 +158,35 @@ impl Link {
 
     /// Notes a call without a reply in time.
     ///
-    /// After several, another connection is made, and takes this one's place.
-    pub(crate) fn timed_out(self: &Arc<Self>, connected: &Arc<Connected>) {
+    /// After several such calls another connection is made, which replaces this one.
+    pub(crate) fn timed_out(self: &Arc<Self>, session: &Arc<Session>) {
         let apart = if self.target.is_cluster() { STRIKES_APART_IN_CLUSTER } else { STRIKES_APART };
-        if connected.strike(apart) {
+        if session.strike(apart) {
             self.begin_to_connect(self.lock());
         }
     }
 
     /// Notes that the connection to a server has ended.
     ///
-    /// It is in use no longer. That of a cluster is, because its other servers go on.
-    pub(crate) fn broke(self: &Arc<Self>, connected: &Arc<Connected>) {
+    /// A connection to a single server is out of use from now on. One to a cluster stays in use for its other servers.
+    pub(crate) fn broke(self: &Arc<Self>, session: &Arc<Session>) {
         if self.target.is_cluster() {
-            return self.timed_out(connected);
+            return self.timed_out(session);
         }
         let mut state = self.lock();
-        if state.connected.as_ref().is_some_and(|current| Arc::ptr_eq(current, connected)) {
-            state.connected = None;
+        if state.session.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            state.session = None;
             self.begin_to_connect(state);
         }
     }
 
-    /// Whether there is a connection, and its last call had a reply.
+    /// Returns whether there is a connection whose last call had a reply.
     fn is_well(&self) -> bool {
-        self.current().is_some_and(|connected| !connected.has_strikes())
+        self.current().is_some_and(|session| !session.has_strikes())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave it half changed.
+        // A panic cannot leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -190,11 +199,12 @@ impl Drop for Link {
     }
 }
 
+/// Connects, with pauses between the attempts, until one succeeds or the link is dropped.
 async fn connect_for_ever(link: Weak<Link>) {
     loop {
         let [shortest, longest] = {
             let Some(link) = link.upgrade() else { return };
-            // The connection before may have recovered.
+            // The previous connection may have recovered.
             if link.is_well() {
                 return;
             }
@@ -204,17 +214,18 @@ async fn connect_for_ever(link: Weak<Link>) {
                 Err(_) => PAUSES,
             }
         };
-        tokio::time::sleep(Duration::from_millis(chance::between(shortest, longest))).await;
+        tokio::time::sleep(Duration::from_millis(random_between(shortest, longest))).await;
     }
 }
 
-impl Connected {
+impl Session {
+    /// Returns whether the last call had no reply in time.
     fn has_strikes(&self) -> bool {
-        // ORDERING: Relaxed. A count of calls, which publishes nothing.
+        // ORDERING: Relaxed. The count of calls publishes nothing.
         self.strikes.load(Ordering::Relaxed) != 0
     }
 
-    /// Notes that a reply came. Writes nothing if one came before.
+    /// Notes that a reply came. Writes nothing if there are no strikes.
     pub(crate) fn replied(&self) {
         if self.has_strikes() {
             // ORDERING: Relaxed, as in `has_strikes`.

@@ -1,10 +1,10 @@
-//! Certificates without the feature `tls`.
+//! Stand-in for `tls.rs` without the feature `tls`.
 
 use crate::limiter::RedisLimiterError;
 use redis::cluster::ClusterClientBuilder;
 use redis::{Client, ConnectionInfo, RedisResult};
 
-/// There are none.
+/// The certificates of a crate without TLS. No value exists.
 #[derive(Clone)]
 pub(crate) enum Certificates {}
 

@@ -1,23 +1,23 @@
-//! The server's clock, as replies show it.
+//! An estimate of the server's clock from its replies.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// How far the server's clock is ahead of this process's, in µs, from above.
+/// An upper bound, in µs, for the difference between the server's clock and this process's.
 ///
-/// A reply that carries the server's time was made between the sending of its command and its arrival, so each reply bounds the
-/// difference from both sides. The estimate is the tightest upper bound so far; a reply that contradicts it, after the server's
-/// clock stepped or the two have drifted apart, replaces it by its own.
+/// The server makes a reply between the sending of the command and the arrival of the reply. So the server's time in each reply bounds
+/// the difference from both sides. The estimate is the tightest upper bound so far. A reply contradicts it after the server's clock has
+/// stepped or the clocks have drifted apart, and then the estimate becomes that reply's own bound.
 ///
-/// From above, because a command whose `not_after` is too late has an effect later than it should, which is harmless, and one
-/// whose `not_after` is too early has none.
+/// An upper bound is safe. A `not_after` that is too late lets a late command have an effect, which is harmless. One that is too early
+/// would make the command ineffective.
 #[derive(Debug, Default)]
 pub(crate) struct ServerClock {
-    /// 0 before the first reply.
+    /// The bound; 0 before the first reply.
     ahead: AtomicU64,
 }
 
 impl ServerClock {
-    /// Returns the server's time at the local time `at`, or none before the first reply.
+    /// Returns the server's time at the local time `at`; `None` before the first reply.
     pub(crate) fn at(&self, at: u64) -> Option<u64> {
         match self.load() {
             0 => None,
@@ -30,13 +30,14 @@ impl ServerClock {
         let (most, least) = (now.wrapping_sub(sent), now.wrapping_sub(received));
         let ahead = self.load();
         if ahead == 0 || most < ahead || ahead < least {
-            // ORDERING: Relaxed. The estimate is one number, and any of the replies in flight may set it last.
+            // ORDERING: Relaxed. The bound is one number, and any of the replies in flight may set it last.
             self.ahead.store(most, Ordering::Relaxed);
         }
     }
 
-    /// ORDERING: Relaxed. Nothing is published through it.
+    /// Reads the bound.
     fn load(&self) -> u64 {
+        // ORDERING: Relaxed. The bound publishes nothing.
         self.ahead.load(Ordering::Relaxed)
     }
 }

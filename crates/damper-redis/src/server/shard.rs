@@ -6,17 +6,17 @@ use core::time::Duration;
 use damper_core::breaker::State;
 use damper_core::{BreakerConfig, CircuitBreaker};
 
-/// The slots of a cluster.
+/// The number of slots of a cluster.
 const SLOTS: usize = 16_384;
 
-/// The shards of a cluster.
+/// The number of shards of a cluster.
 ///
-/// Its servers have ranges of slots, so few shards have two servers.
+/// Each server has a range of slots, so few shards have two servers.
 const SHARDS: usize = 64;
 
 /// The state of the servers that answer for a part of the slots.
 ///
-/// A single server is one shard. The servers of a cluster fail one by one, so each 256 slots have a breaker and a clock.
+/// A single server is one shard. The servers of a cluster fail one by one, so every 256 slots have a breaker and a clock of their own.
 #[derive(Debug)]
 pub(crate) struct Shard {
     pub(crate) breaker: CircuitBreaker,
@@ -26,7 +26,7 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Creates the shards of a server or of a cluster.
+    /// Creates the shard of a single server.
     pub(crate) fn of_server(now: u64) -> Vec<Self> {
         vec![Self::new(now)]
     }
@@ -36,7 +36,7 @@ impl Shard {
         (0..SHARDS).map(|_| Self::new(now)).collect()
     }
 
-    /// Returns the shard of a slot among `shards`.
+    /// Returns the index of a slot's shard, of `shards`.
     pub(crate) fn index(slot: usize, shards: usize) -> usize {
         slot * shards / SLOTS
     }
@@ -45,27 +45,27 @@ impl Shard {
         Self { breaker: CircuitBreaker::new(CONFIG), clock: ServerClock::default(), replied_at: AtomicU64::new(now) }
     }
 
-    /// Returns whether calls are made as usual.
+    /// Returns whether the breaker lets all calls pass.
     pub(crate) fn is_closed(&self) -> bool {
         self.breaker.state() == State::Closed
     }
 
-    /// The local time in µs of the last reply, or of the start.
+    /// Returns the local time in µs of the last reply, or of the start.
     pub(crate) fn replied_at(&self) -> u64 {
-        // ORDERING: Relaxed. A time, which publishes nothing.
+        // ORDERING: Relaxed. The time publishes nothing.
         self.replied_at.load(Ordering::Relaxed)
     }
 
     /// Notes a reply that arrived at the local time `at`.
     pub(crate) fn replied(&self, at: u64) {
-        // ORDERING: Relaxed, as in `replied_at`. The latest of several that arrive at once.
+        // ORDERING: Relaxed, as in `replied_at`. The latest of concurrent replies wins.
         self.replied_at.fetch_max(at, Ordering::Relaxed);
     }
 }
 
-/// Five consecutive failures open it, for 50 ms at first and 200 ms at most.
+/// The settings of the breakers.
 ///
-/// Each cooldown is up to half shorter by chance.
+/// Five consecutive failures open a breaker, for 50 ms at first and 200 ms at most. The jitter shortens each cooldown by up to half.
 const CONFIG: BreakerConfig = match BreakerConfig::builder()
     .failure_threshold(5)
     .cooldown(Duration::from_millis(50))

@@ -1,4 +1,4 @@
-//! Where to connect.
+//! The server or the cluster to connect to.
 
 use super::address;
 use super::connect_error::ConnectError;
@@ -10,10 +10,10 @@ use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr};
 
-/// Commands that wait to be written. More than that wait for room, by their deadline.
+/// The most commands in the queue of a connection. Further ones wait for room until their deadline.
 const BUFFERED_COMMANDS: usize = 1_024;
 
-/// Where to connect: the addresses are parsed, and nothing is connected.
+/// The server or the cluster to connect to. Its addresses are parsed, and nothing is connected yet.
 pub(crate) struct Target {
     client: AnyClient,
     address: String,
@@ -26,7 +26,7 @@ enum AnyClient {
 }
 
 impl Target {
-    /// A server with this URL.
+    /// Creates the target of a server with this URL.
     pub(crate) fn server(url: &str, certificates: Option<&Certificates>) -> Result<Self, RedisLimiterError> {
         let information = address::parse(url, certificates)?.set_tcp_settings(tcp_settings());
         certificates.map_or(Ok(()), Certificates::check)?;
@@ -39,7 +39,7 @@ impl Target {
         .map_err(|error| address::refused(url, &error))
     }
 
-    /// A cluster of which some servers have these URLs.
+    /// Creates the target of a cluster of which some servers have these URLs.
     pub(crate) fn cluster(
         urls: &[String],
         certificates: Option<&Certificates>,
@@ -50,12 +50,12 @@ impl Target {
         certificates.map_or(Ok(()), Certificates::check)?;
         let address = nodes.iter().map(|node| address::of_server(node.addr())).collect::<Vec<_>>().join(", ");
         let has_tls = nodes.iter().any(|node| has_tls(node.addr()));
-        // A take may be sent once. A retry after a timeout would take twice, so redirections are followed in `Connection`.
+        // The client must not retry: a take that is sent again after a timeout takes twice. `Connection` follows redirections.
         let builder = ClusterClientBuilder::new(nodes)
             .retries(0)
-            // A third: the connection is made without the servers that do not answer.
+            // With a third of the timeout for each server, there is time left to connect without those that do not answer.
             .connection_timeout(connect_timeout / 3)
-            // Calls have deadlines of their own, so this is only for what the client itself asks.
+            // Calls have deadlines of their own, so this timeout applies only to the client's own commands.
             .response_timeout(connect_timeout / 3)
             .overall_response_timeout(None)
             .tcp_settings(tcp_settings());
@@ -87,7 +87,7 @@ impl Target {
         })
     }
 
-    /// The host and the port, or those of a cluster's servers, without a user or a password.
+    /// Returns the host and the port, or those of a cluster's servers, without a user or a password.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -96,7 +96,7 @@ impl Target {
         matches!(self.client, AnyClient::Cluster(_))
     }
 
-    /// Whether connections are encrypted.
+    /// Returns whether connections are encrypted.
     pub(super) fn has_tls(&self) -> bool {
         self.has_tls
     }
@@ -106,9 +106,7 @@ fn has_tls(address: &ConnectionAddr) -> bool {
     matches!(address, ConnectionAddr::TcpTls { .. })
 }
 
-/// Commands go out at once, and a peer that is gone is noticed in seconds.
-///
-/// A call notices it by its deadline. This closes the socket.
+/// Returns settings that send commands at once, and close the socket of a dead peer within seconds.
 fn tcp_settings() -> TcpSettings {
     let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(1));
     let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);

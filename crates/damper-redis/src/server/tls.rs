@@ -1,4 +1,4 @@
-//! Connections with TLS: which certificates, and which cryptography.
+//! The certificates and the cryptography of connections with TLS.
 
 use crate::limiter::RedisLimiterError;
 use redis::cluster::ClusterClientBuilder;
@@ -10,14 +10,14 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use std::sync::Arc;
 
-/// The settings as the builder and errors name them.
+/// The settings, as the builder and errors name them.
 const ROOTS: &str = "root_certificates";
 const OWN: &str = "client_certificate";
 
 /// The certificates of connections with TLS, as PEM.
 #[derive(Clone, Default)]
 pub(crate) struct Certificates {
-    /// The roots to trust. Without any they are those that Mozilla trusts, as compiled in.
+    /// The roots to trust. If there are none, the compiled-in roots of Mozilla are trusted.
     roots: Option<Vec<u8>>,
     /// The certificate of this program, and its key.
     own: Option<ClientTlsConfig>,
@@ -34,7 +34,7 @@ impl Certificates {
 
     /// Returns an error unless connections can be made with these certificates.
     ///
-    /// The redis crate accepts a PEM without a certificate, and meets a key of another certificate only when it connects.
+    /// The redis crate accepts a PEM without a certificate, and notices a key of another certificate only when it connects.
     pub(super) fn check(&self) -> Result<(), RedisLimiterError> {
         if let Some(pem) = &self.roots {
             let mut roots = RootCertStore::empty();
@@ -73,20 +73,20 @@ impl Certificates {
 
 /// Makes sure that the process has a provider of cryptography.
 ///
-/// The redis crate takes the process's. Without one rustls panics in a program into which two are compiled.
+/// The redis crate uses the process's provider. Without one, rustls panics in a program into which two are compiled.
 pub(super) fn provide_cryptography() {
     if CryptoProvider::get_default().is_none() {
-        // An error means that another thread was first, whose choice is as good.
+        // On an error another thread was first, and its choice is as good.
         _ = ring::default_provider().install_default();
     }
 }
 
-/// The process's provider of cryptography, or the one that it will have.
+/// Returns the process's provider of cryptography, or the one that it will have.
 fn provider() -> Arc<CryptoProvider> {
     CryptoProvider::get_default().cloned().unwrap_or_else(|| Arc::new(ring::default_provider()))
 }
 
-/// The certificates of a PEM, at least one.
+/// Returns the certificates of a PEM, of which there must be at least one.
 fn certificates(setting: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, RedisLimiterError> {
     let certificates = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<Vec<_>, _>>()

@@ -1,38 +1,38 @@
-//! How many commands a leasing process may send.
+//! The budget of commands of a leasing process.
 
-/// The time in which a leasing process may send one more command, in µs.
+/// The time in which the budget grows by one command, in µs.
 const APART: u64 = 20_000;
 
-/// So many commands may be sent at once after a pause.
+/// The most commands that may be sent at once after a pause.
 const AT_ONCE: u64 = 20;
 
-/// So many of these are kept for usual requests.
+/// The commands that only usual requests may use.
 const KEPT: u64 = 5;
 
-/// A budget of commands: 50 a second, of which 20 may be saved, and as many extra takes.
+/// A budget of 50 commands a second, of which 20 may be saved, and as many extra takes.
 ///
-/// In `t` seconds, both ends included, there are no more than `50 * t + 20` commands, and no more than `50 * t + 20` extra takes. An
-/// extra take is for checks that would otherwise be denied although the limit has tokens.
+/// Any `t` seconds have at most `50 * t + 20` commands and at most `50 * t + 20` extra takes. An extra take serves checks that would
+/// otherwise be denied although the limit has tokens.
 #[derive(Debug, Default)]
 pub(super) struct CommandBudget {
-    /// When all that can be saved is there, in µs of the subject's clock.
+    /// When the budget of commands is full, in µs of the subject's clock.
     full_at: u64,
-    /// When all extra takes that can be saved are there.
+    /// When the budget of extra takes is full, in µs of the subject's clock.
     extra_full_at: u64,
 }
 
 impl CommandBudget {
-    /// The earliest time of the next usual request.
+    /// Returns the earliest time of the next usual request.
     pub(super) fn next_from(&self) -> u64 {
         self.full_at.saturating_sub((AT_ONCE - 1) * APART)
     }
 
-    /// The earliest time of the next command beside the usual requests.
+    /// Returns the earliest time of the next command that is not a usual request.
     pub(super) fn next_beside_from(&self) -> u64 {
         self.full_at.saturating_sub((AT_ONCE - 1 - KEPT) * APART)
     }
 
-    /// The earliest time of the next extra take.
+    /// Returns the earliest time of the next extra take.
     pub(super) fn next_extra_from(&self) -> u64 {
         self.extra_full_at.saturating_sub((AT_ONCE - 1) * APART)
     }
@@ -63,10 +63,10 @@ mod tests {
     use super::CommandBudget;
 
     #[test]
-    fn commands_are_50_a_second_and_those_that_were_saved() {
+    fn budget_allows_50_commands_a_second_and_20_saved() {
         let mut budget = CommandBudget::default();
         let (mut now, mut sent) = (7, Vec::new());
-        // Pauses of all lengths, and as many commands as may be after each.
+        // The pauses get longer, and after each all commands are sent that the budget allows.
         for pause in (0..600).map(|step| step * 997) {
             now += pause;
             while budget.next_from() <= now {

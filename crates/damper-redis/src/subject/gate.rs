@@ -1,10 +1,10 @@
-//! Until when checks are denied without asking.
+//! A gate that denies checks without asking the server.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The time before which no check of a cost, or of a greater one, can be allowed.
+/// The time before which no check of a certain cost or more can be allowed.
 ///
-/// One word: the time above, the cost below.
+/// One word has the time in its upper bits and the cost in its lower bits.
 ///
 /// ```text
 ///  63  20 19   0
@@ -13,38 +13,38 @@ use core::sync::atomic::{AtomicU64, Ordering};
 ///
 /// | field | bits | unit | |
 /// |---|---|---|---|
-/// | COST | 20 | tokens | the smallest cost that is denied; 0: the gate is open |
-/// | UNTIL | 44 | µs | of the clock; wraps after half a year. A time more than 2^43 µs (a hundred days) ahead has passed |
+/// | COST | 20 | tokens | the smallest cost that is denied; 0 if the gate is open |
+/// | UNTIL | 44 | µs | the end by the clock. It wraps after half a year, so a time more than 2^43 µs (a hundred days) ahead counts as past |
 ///
-/// Tokens may be given back elsewhere, or the limit may be reset. So after a while a check is let through all the same, and what the
-/// server says of it counts.
+/// Another process may give tokens back or reset the limit. So now and then one check passes a closed gate, and the server decides it.
 #[derive(Debug)]
 pub(super) struct Gate {
     word: AtomicU64,
-    /// When the next check is let through, in µs of the clock.
+    /// When the next check passes a closed gate, in µs of the clock.
     ask_at: AtomicU64,
 }
 
 const COST_BITS: u32 = 20;
 const UNTIL_BITS: u32 = u64::BITS - COST_BITS;
 const MOST_COST: u64 = (1 << COST_BITS) - 1;
-/// How long checks are denied without a command, in µs.
+/// The longest time in which checks are denied and no command is sent, in µs.
 pub(super) const LONGEST_SILENCE: u64 = 5_000_000;
 
-/// The longest time that the gate is closed, in µs.
+/// The longest time for which the gate can be closed, in µs.
 const LONGEST: u64 = (1 << (UNTIL_BITS - 1)) - 1;
 
 impl Gate {
+    /// Creates an open gate.
     pub(super) const fn open() -> Self {
         Self { word: AtomicU64::new(0), ask_at: AtomicU64::new(0) }
     }
 
-    /// Returns how many µs a check of `n` tokens still has to wait at the time `now`, if it is denied.
+    /// Returns how many µs a check of `n` tokens has to wait at the time `now`, if the gate denies it.
     ///
-    /// None if it is time for one check to ask: for the first that comes.
+    /// When it is time to ask the server again, the first check gets `None`.
     pub(super) fn wait(&self, n: u32, now: u64) -> Option<u64> {
         let wait = self.closed_for(n, now)?;
-        // ORDERING: Relaxed, as in `closed_for`. One thread's swap succeeds.
+        // ORDERING: Relaxed, as in `closed_for`. Only one thread's swap succeeds.
         let ask_at = self.ask_at.load(Ordering::Relaxed);
         let next = now.saturating_add(LONGEST_SILENCE);
         let asks =
@@ -52,16 +52,16 @@ impl Gate {
         (!asks).then_some(wait)
     }
 
-    /// Returns for how many µs after `now` no check of `n` tokens can be allowed, as far as is known.
+    /// Returns for how many µs after `now` the gate is closed for `n` tokens.
     pub(super) fn closed_for(&self, n: u32, now: u64) -> Option<u64> {
-        // ORDERING: Relaxed here and in all methods. The word is all there is of the gate, and publishes nothing. A check that
-        // finds an older one is denied or asks as it would have just before.
+        // ORDERING: Relaxed here and in all methods. The word is the whole state of the gate and publishes nothing. A check that
+        // reads an older word gets the answer of a moment before.
         let word = self.word.load(Ordering::Relaxed);
         let cost = word & MOST_COST;
         if cost == 0 || u64::from(n) < cost {
             return None;
         }
-        // The difference of two times that wrap after `UNTIL_BITS`.
+        // Both times wrap after `UNTIL_BITS` bits, and so does their difference.
         let wait = (word >> COST_BITS).wrapping_sub(now) & (u64::MAX >> COST_BITS);
         (1..=LONGEST).contains(&wait).then_some(wait)
     }
@@ -73,7 +73,7 @@ impl Gate {
         self.close_until(cost, now, wait, now.saturating_add(LONGEST_SILENCE));
     }
 
-    /// The same, and lets a check through at `ask_at`.
+    /// Closes the gate like [`close`](Self::close), and lets one check pass at `ask_at`.
     pub(super) fn close_until(&self, cost: u32, now: u64, wait: u64, ask_at: u64) {
         let cost = u64::from(cost.max(1));
         let word = if cost > MOST_COST { 0 } else { now.wrapping_add(wait.min(LONGEST)) << COST_BITS | cost };
@@ -81,13 +81,14 @@ impl Gate {
         self.word.store(word, Ordering::Relaxed);
     }
 
+    /// Opens the gate for all costs.
     pub(super) fn reopen(&self) {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// The smallest cost that was denied last; 0 if the gate was opened since then.
+    /// Returns the smallest cost that the gate denied when it was last closed; 0 if it is open.
     pub(super) fn cost(&self) -> u32 {
-        // Below 2^20.
+        // The cost has 20 bits.
         (self.word.load(Ordering::Relaxed) & MOST_COST) as u32
     }
 }

@@ -1,109 +1,116 @@
-//! The part of a subject that is under its lock.
+//! The state of a subject under its lock.
 
 use super::command_budget::CommandBudget;
+use super::joint_tokens::JointTokens;
 use super::own_rate::OwnRate;
-use super::pending::Pending;
 use super::plan::{BUSY, PACE, Plan, QUIET};
-use super::set_aside::SetAside;
-use crate::script::{Level, Limit, Seen};
+use crate::script::{Level, Limit, Sighting};
 
-/// A limit that was empty counts as used up for so many µs.
+/// How long a limit counts as used up after it was empty, in µs.
 const USED_UP: u64 = 1_000_000;
 
-/// Early requests go out at most so many times a second.
+/// The most early requests in a second.
 ///
-/// Each is for no less than this process spends in that time.
+/// Each asks for at least the tokens that this process spends between two of them.
 const EARLY: u64 = 200;
 
-/// For so many µs no lease is tried after a reply that came too late for one.
+/// How long the subject tries no lease after a reply that came too late for one, in µs.
 const TOO_SLOW: u64 = 5_000_000;
 
-/// The side that decides.
+/// The side that decides checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// The server, every check.
+    /// The server decides each check.
     PerCheck,
-    /// This process, from its lease.
+    /// This process decides, by its lease.
     Leasing,
 }
 
-/// A request or a joint take that has no outcome yet. Times are in µs of the subject's clock.
+/// A request or a joint take without an outcome yet.
 ///
-/// It is known by its number, because two readings of a clock for one event may differ.
+/// Its number identifies it. Its time cannot, because two readings of a clock for one event may differ.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct InFlight {
+pub(super) struct OpenCommand {
     pub(super) seq: u64,
+    /// When the command was made, in µs of the subject's clock.
     pub(super) since: u64,
 }
 
-/// All but the lease's word, the gate and what the fast path reads.
+/// The state of a subject that its lock protects.
 ///
-/// Times are in µs of the subject's clock.
+/// All times are in µs of the subject's clock.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) mode: Mode,
-    /// The number of the last request, and of the last one whose response was applied.
+    /// The number of the last request.
     pub(super) seq: u64,
+    /// The number of the last request whose response was applied.
     pub(super) acked: u64,
-    pub(super) in_flight: Option<InFlight>,
-    /// The most tokens that a refund may fill the lease up to: no more than the server counts as held.
+    /// The request for leased tokens in flight.
+    pub(super) in_flight: Option<OpenCommand>,
+    /// The tokens that the server counts as held by this process. A refund fills the lease no further.
     pub(super) counted: u32,
     /// The tokens that other processes held as of the last reply.
     pub(super) others: u32,
     /// The end of the lease.
     pub(super) end: u64,
-    /// The length that the last lease had: shorter after the server lost the limit.
+    /// The length of the last lease. It is shorter after the server has lost the limit.
     pub(super) length: u64,
     /// The earliest time of the next command while leasing.
     pub(super) ask_from: u64,
     /// The commands that may be sent while leasing.
     pub(super) budget: CommandBudget,
-    /// Before this time the bucket is empty, as of the last reply to a request.
+    /// The time until which the bucket is empty, as of the last reply to a request.
     pub(super) empty_until: u64,
     /// The last time at which a reply showed that the bucket had too few tokens.
     pub(super) emptied_at: Option<u64>,
     /// Whether the last request brought too few tokens although the bucket had more.
     ///
-    /// Then others have leased what may be leased.
+    /// Then other processes hold all that may be leased.
     pub(super) is_blocked: bool,
-    /// Before this time no lease is tried.
+    /// The time until which the subject tries no lease.
     ///
-    /// A reply came so late that the tokens which it brought had ended.
+    /// It is set by a reply that came when its tokens had expired.
     pub(super) slow_until: u64,
     /// The number of the last joint take.
     pub(super) joint_seq: u64,
-    pub(super) joint: Option<InFlight>,
-    pub(super) set_aside: SetAside,
-    /// The tokens of the checks that wait for the request or the joint take in flight.
+    /// The joint take in flight.
+    pub(super) joint: Option<OpenCommand>,
+    /// The tokens of the last joint takes that no check has taken yet.
+    pub(super) joint_tokens: JointTokens,
+    /// The tokens for which checks wait, of the request or joint take in flight.
     pub(super) joined: u64,
-    /// The tokens of the checks that waited for the last of these, beyond those that it brought.
+    /// The tokens for which checks waited and which the last request or joint take did not bring.
     pub(super) unmet: u64,
     /// Whether the last command was lost.
     pub(super) is_failing: bool,
     /// Whether a check found too few tokens since the last request.
     pub(super) ran_dry: bool,
-    /// The tokens that the last request was to fill the lease up to.
+    /// The number of tokens that the last request was to fill the lease up to.
     pub(super) last_target: u32,
-    /// With so many tokens left it is time for a request.
+    /// The number of tokens left at which it is time for a request.
     pub(super) low: u32,
     /// How long the last request took, in µs.
     pub(super) round_trip: u64,
-    /// The tokens in the lease when it was last looked at, with refunds since.
+    /// The tokens in the lease when it was last read, and the refunds since then.
     pub(super) looked_at: u32,
-    /// Since when, as far as was looked, nothing was spent.
+    /// The time since which no read of the lease found that tokens were spent.
     pub(super) idle_since: u64,
-    pub(super) pending: Pending,
-    /// Since when something is pending.
-    pub(super) pending_since: u64,
-    /// Tokens a second, and checks a second.
+    pub(super) bookings: Bookings,
+    /// When the first of the bookings was made.
+    pub(super) booked_since: u64,
+    /// The tokens per second that this process uses.
     tokens: OwnRate,
+    /// The checks per second of this process.
     checks: OwnRate,
     /// The tokens of an average check when the subject began to lease, at least 1.
     usual_cost: u64,
-    seen: Box<[Seen]>,
+    /// The last sighting of each limit.
+    seen: Box<[Sighting]>,
 }
 
 impl Ledger {
+    /// Creates the ledger of a subject that knows nothing of the server yet.
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
             mode: Mode::PerCheck,
@@ -122,7 +129,7 @@ impl Ledger {
             slow_until: 0,
             joint_seq: 0,
             joint: None,
-            set_aside: SetAside::default(),
+            joint_tokens: JointTokens::default(),
             joined: 0,
             unmet: 0,
             is_failing: false,
@@ -132,52 +139,54 @@ impl Ledger {
             round_trip: 0,
             looked_at: 0,
             idle_since: 0,
-            pending: Pending::default(),
-            pending_since: 0,
+            bookings: Bookings::default(),
+            booked_since: 0,
             tokens: OwnRate::default(),
             checks: OwnRate::default(),
             usual_cost: 1,
-            seen: plan.terms().iter().map(|_| Seen::default()).collect(),
+            seen: plan.terms().iter().map(|_| Sighting::default()).collect(),
         }
     }
 
     /// Counts a check that the server decides, and returns whether to lease.
     ///
-    /// There are enough checks, and the server is fast enough.
+    /// A lease is worthwhile if checks are frequent and the server answers fast enough.
     pub(super) fn count_check(&mut self, n: u32, now: u64) -> bool {
         self.tokens.count(n.into(), now);
         self.checks.count(1, now);
         self.checks.at(now) >= BUSY && now >= self.slow_until
     }
 
+    /// Starts to decide checks by a lease.
     pub(super) fn begin_to_lease(&mut self, now: u64) {
         self.mode = Mode::Leasing;
         self.usual_cost = (self.tokens.at(now) / self.checks.at(now).max(1)).max(1);
         (self.ran_dry, self.last_target, self.idle_since) = (false, 0, now);
     }
 
+    /// Lets the server decide each check from now on.
     pub(super) fn stop_leasing(&mut self) {
         self.mode = Mode::PerCheck;
         self.checks = OwnRate::default();
     }
 
-    /// Lets the server decide each check for a while, because its replies come too late for leases.
+    /// Stops leasing for a while, because replies come too late for leases.
     pub(super) fn give_up_leasing(&mut self, now: u64) {
         self.stop_leasing();
         self.slow_until = now.saturating_add(TOO_SLOW);
     }
 
-    /// The earliest time of the next request.
+    /// Returns the earliest time of the next request.
     pub(super) fn request_from(&self) -> u64 {
         self.ask_from.max(self.budget.next_from())
     }
 
-    /// Whether so few tokens are used that they are not worth a lease.
+    /// Returns whether this process uses too few tokens for a lease.
     pub(super) fn is_quiet(&self, now: u64) -> bool {
         !self.ran_dry && self.tokens.at(now) < QUIET * self.usual_cost
     }
 
-    /// Notes what the lease holds, and counts what was spent since the last look.
+    /// Notes that the lease holds `held` tokens, and counts those that were spent since the last look.
     pub(super) fn look(&mut self, held: u32, now: u64) {
         let spent = self.looked_at.saturating_sub(held);
         if spent > 0 || self.ran_dry {
@@ -187,10 +196,10 @@ impl Ledger {
         self.looked_at = held;
     }
 
-    /// How many tokens the lease is to hold after the next request.
+    /// Returns how many tokens the lease should hold after the next request.
     ///
-    /// As many as the own rate needs, and for the checks that wait. A lease that ran dry says little of that rate, so then twice as
-    /// many as the last time. At most this process's share of what may be leased.
+    /// It should cover the own rate and the waiting checks. A lease that ran dry says little about that rate, so then the target is at
+    /// least twice the last one. It is at most this process's share of what may be leased.
     pub(super) fn target(&self, plan: &Plan, n: u32, now: u64) -> u32 {
         let leased = self.others.saturating_add(self.counted);
         let target = plan.target(self.tokens.at(now).max(8 * self.usual_cost), leased, self.others, self.length);
@@ -198,29 +207,30 @@ impl Ledger {
         target.max(doubled).max(self.waiting(n)).min(plan.share(self.others)).max(n).min(plan.most_held())
     }
 
-    /// The tokens of the checks that wait, of which one may ask for `n`.
+    /// Returns the tokens of the waiting checks; at least the `n` of the current one.
     pub(super) fn waiting(&self, n: u32) -> u32 {
         u32::try_from(self.unmet).unwrap_or(u32::MAX).max(n)
     }
 
-    /// Whether checks wait for an outcome.
+    /// Returns whether a command is in flight whose outcome a check can wait for.
     pub(super) fn is_joinable(&self) -> bool {
         self.in_flight.is_some() || self.joint.is_some()
     }
 
-    /// Gives back what the checks that waited did not take in time.
+    /// Gives back the tokens of joint takes that no check took in time.
     pub(super) fn give_back_ended(&mut self, now: u64) {
-        let tokens = self.set_aside.ended(now);
+        let tokens = self.joint_tokens.ended(now);
         if tokens > 0 {
             self.give_back(tokens.into(), now);
         }
     }
 
-    /// Whether a check of `n` tokens asks before the usual time, if the bucket has `left`.
+    /// Returns whether a check of `n` tokens may ask before the usual time, if the bucket has `left` tokens.
     ///
-    /// It must have what this process spends in 5 ms. And it must not have been empty within a second, unless it has `enough` now: a
-    /// limit that is used up denies the checks anyway, and would only be asked more often. One that was empty for a moment, because
-    /// processes that the system had stopped came back together, is not used up.
+    /// The bucket must have the tokens that this process spends in 5 ms. It must also not be used up: early requests of a limit that
+    /// denies anyway only add commands. A limit is used up if it was empty within the last second and has less than `enough` now. A
+    /// limit can also be empty for a moment, when processes that the system had stopped come back together. Such a limit has `enough`
+    /// again soon.
     pub(super) fn may_ask_early(&self, n: u32, left: u32, enough: u32, now: u64) -> bool {
         let is_used_up = left < enough && self.emptied_at.is_some_and(|at| now.saturating_sub(at) < USED_UP);
         !is_used_up && u64::from(left) >= u64::from(n).max(self.tokens.at(now) / EARLY)
@@ -231,52 +241,52 @@ impl Ledger {
         self.tokens.count(n.into(), now);
     }
 
-    /// Counts what was spent of `had` tokens while a request was in flight.
+    /// Counts the tokens spent while a request was in flight, by which `had` tokens became `held`.
     pub(super) fn count_spent(&mut self, had: u32, held: u32, now: u64) {
         self.looked_at = had;
         self.look(held, now);
     }
 
-    /// With how many tokens left to ask again, of `held`.
+    /// Returns the number of tokens left, of `held`, at which to ask again.
     pub(super) fn low_of(&self, plan: &Plan, held: u32, now: u64) -> u32 {
         plan.low(self.tokens.at(now), self.round_trip, held)
     }
 
-    /// Adds a charge to what is pending.
+    /// Adds a charge to the bookings.
     pub(super) fn owe(&mut self, tokens: u64, now: u64) {
-        self.note_pending(now);
-        self.pending.add_charge(tokens);
+        self.note_booking(now);
+        self.bookings.add_charge(tokens);
     }
 
-    /// Adds a refund to what is pending.
+    /// Adds a refund to the bookings.
     pub(super) fn give_back(&mut self, tokens: u64, now: u64) {
-        self.note_pending(now);
-        self.pending.add_refund(tokens);
+        self.note_booking(now);
+        self.bookings.add_refund(tokens);
     }
 
-    /// Notes the time before something is pending. Later charges and refunds do not put it off.
-    fn note_pending(&mut self, now: u64) {
-        if self.pending.is_empty() {
-            self.pending_since = now;
+    /// Notes the time of the first booking. Later ones do not postpone the command that carries it.
+    fn note_booking(&mut self, now: u64) {
+        if self.bookings.is_empty() {
+            self.booked_since = now;
         }
     }
 
-    /// The tokens per second that this process uses.
+    /// Returns the tokens per second that this process uses.
     pub(super) fn own_rate(&self, now: u64) -> u64 {
         self.tokens.at(now)
     }
 
-    /// The limits, as commands carry them.
+    /// Returns the limits, as commands carry them.
     pub(super) fn limits<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = Limit> + 'a {
         plan.terms().iter().zip(&self.seen).map(|(&terms, &seen)| Limit { terms, seen })
     }
 
-    /// Remembers the latest of what was seen. `now` is the reply's.
+    /// Remembers the latest sighting of each limit. `now` is the server's time of the reply.
     ///
-    /// A state of a lower version is older, or one that began anew after that of the higher version was full.
+    /// A level with a lower version is an older one, unless the limit was full in between and started anew.
     pub(super) fn see(&mut self, levels: &[Level], now: u64) {
         if let [level] = levels {
-            // At most the burst.
+            // `held` is at most the burst.
             self.others = (level.held as u32).saturating_sub(self.counted);
         }
         for (seen, level) in self.seen.iter_mut().zip(levels) {
@@ -286,15 +296,50 @@ impl Ledger {
         }
     }
 
-    /// A command was lost: the next one goes out after the usual time.
+    /// Notes that a command was lost, and schedules the next one after the usual time.
     ///
-    /// It asks for no more than the process uses. Requests that are lost leave the lease dry, and if each of them doubled the next, the
-    /// first process that reaches a server which is back would take all that may be leased.
+    /// The next request asks for no more than the process uses. A lost request leaves the lease dry. If each of them doubled the next
+    /// target, the first process to reach a recovered server would lease everything.
     pub(super) fn fail(&mut self, sent: u64, now: u64) {
         self.is_failing = true;
         self.last_target = 0;
-        // No later, even if the limit was empty: until then the policy decides.
+        // It goes out no later, even if the limit was empty, because the policy decides until then.
         let [least, most] = [sent, now].map(|time| time.saturating_add(PACE));
         self.ask_from = self.ask_from.clamp(least.min(most), most);
+    }
+}
+
+/// Charges and refunds that no command has carried to the server yet.
+///
+/// A charge stays booked until a reply acknowledges it, so it may count twice. A refund is sent once, so it may be lost. Neither
+/// admits a call beyond the limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bookings {
+    charge: u64,
+    refund: u64,
+}
+
+impl Bookings {
+    /// Returns whether there is neither a charge nor a refund.
+    pub(super) fn is_empty(self) -> bool {
+        self.charge == 0 && self.refund == 0
+    }
+
+    /// Adds a charge.
+    pub(super) fn add_charge(&mut self, tokens: u64) {
+        self.charge = self.charge.saturating_add(tokens);
+    }
+
+    /// Adds a refund.
+    pub(super) fn add_refund(&mut self, tokens: u64) {
+        self.refund = self.refund.saturating_add(tokens);
+    }
+
+    /// Takes out the charge and the refund for the next command. Only the larger remains, less the smaller.
+    pub(super) fn send(&mut self) -> (u64, u64) {
+        let both = self.charge.min(self.refund);
+        let sent = (self.charge - both, self.refund - both);
+        *self = Self::default();
+        sent
     }
 }

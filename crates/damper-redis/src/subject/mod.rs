@@ -1,10 +1,10 @@
-//! One subject as a process knows it: leased tokens, its own rate, and what it saw of the server.
+//! One subject as a process knows it: leased tokens, its own rate, and the last state of the server.
 //!
-//! A state machine without I/O. It says what to send; the caller sends it, and says what came of it. One [`Subject`] is used by
-//! any number of threads.
+//! A [`Subject`] is a state machine without I/O. It says what to send. The caller sends it and reports the outcome. Any number of
+//! threads may use one subject.
 //!
-//! A check that finds leased tokens takes them by one swap, without a lock. A check that a gate denies takes no lock either.
-//! All else takes a short lock of the subject, under which nothing is allocated but the command.
+//! A check that finds leased tokens takes them by one swap, without a lock. A check that the gate denies takes no lock either.
+//! Everything else takes a short lock of the subject. Only the command is allocated under it.
 //!
 //! # The caller's part
 //!
@@ -12,73 +12,556 @@
 //! loop {
 //!     match subject.check(n) {
 //!         Answer::Allowed(allowed) => return Ok(allowed),
-//!         Answer::Low(allowed)     => { if let Some(outgoing) = subject.ask_ahead() { send(outgoing) }; return Ok(allowed) }
+//!         Answer::Low(allowed)     => { if let Some(dispatch) = subject.ask_ahead() { send(dispatch) }; return Ok(allowed) }
 //!         Answer::Taken(allowed)   => return Ok(allowed),
 //!         Answer::Denied(denied)   => return Err(denied),
-//!         Answer::Ask(outgoing)    => send(outgoing), and wait for the outcome: Allowed, Denied, or Again: check once more
+//!         Answer::Ask(dispatch)    => send(dispatch), and wait for the outcome: Allowed, Denied, or Again: check once more
 //!         Answer::Join             => if subject.join(n), wait until the command in flight has an outcome; then check once more
 //!         Answer::Down             => decide by the policy for a server that is gone
-//!     }                            // whoever waits gives up at the check's deadline, and decides by the policy
+//!     }                            // a waiting check gives up at its deadline, and the policy decides it
 //! }
 //! ```
 //!
-//! - `send` passes `outgoing.command()` to the server in a task of its own, so that a caller that goes away cancels nothing. It ends
-//!   with exactly one of [`Subject::replied`], [`Subject::lost`], [`Subject::cancelled`] and [`Subject::unsent`], and then wakes the joined
-//!   checks.
-//! - A task for each subject with something due calls [`Subject::due`]: after each outcome and each [`Due::At`], until it
-//!   returns [`Due::Nothing`]. It starts again with the next command that is sent, and when [`Subject::charge`] or
-//!   [`Subject::refund`] says so.
-
+//! - `send` passes `dispatch.command()` to the server in a task of its own, so that a cancelled caller does not cancel the command. It
+//!   ends with exactly one of [`Subject::replied`], [`Subject::lost`], [`Subject::cancelled`] and [`Subject::unsent`], and then wakes the
+//!   joined checks.
+//! - Each subject with work to do has a task. The task calls [`Subject::due`] after each outcome and each [`NextStep::At`], until it
+//!   returns [`NextStep::Nothing`]. It starts again with the next command, and when [`Subject::charge`] or [`Subject::refund`] returns
+//!   another step than `Nothing`.
 //!
 //! # Leases
 //!
 //! A holder spends leased tokens until 7/8 of the lease have passed since it first sent its request, by its own clock. The server
-//! counts the lease from the arrival of the request, so the holder stops first. The tokens and their end are one word:
-//! `ExpiringLease` of damper-core (`limit/expiring_lease.rs`). Requests and replies are numbered, and a reply that is late changes
-//! nothing.
+//! counts the lease from the arrival of the request, so the holder stops first. One word has the tokens and their end:
+//! `ExpiringLease` of damper-core (`limit/expiring_lease.rs`). Requests and replies are numbered, and a late reply changes nothing.
 //!
 //! # Other callers of the same limit
 //!
-//! A process that floods a limit takes what the others would have had, as in any shared bucket; a limit for each client prevents
-//! that. Leases make it less bad, because such a process comes for tokens some 50 times a second, and not with each check. In a
-//! simulated day (`tests/day.rs`: 20 tokens a second, a burst of 200, four ordinary processes and a batch job that at times asks
-//! for five times the limit) the ordinary callers are denied 40 % of their checks while the job runs, and 86 % where the server
-//! decides each check. Without the job they are denied none.
+//! A process that floods a limit takes the tokens of the others, as in any shared bucket. A limit for each client prevents that.
+//! Leases soften it, because such a process asks for tokens some 50 times a second, and not with each check. `tests/day.rs` simulates a
+//! day of a limit with 20 tokens a second and a burst of 200, four ordinary processes, and a batch job that at times asks for five
+//! times the limit. While the job runs, the ordinary callers are denied 40 % of their checks, and 86 % if the server decides each
+//! check. Without the job they are denied none.
 //!
-//! Busy processes share what may be leased: each holds at most nine tenths of what the others leave, and where that is little no more
-//! than it spends until its next request. If each took what it can get, the first ones would renew it for ever, and others would
-//! get nothing (seen with four processes of equal demand: two got all). In the simulation three processes that ask for a tenth of the
-//! limit each get four fifths of that beside one that asks for five times the limit, and all of it where the burst is a second of the
-//! rate (`tests/promises.rs`).
+//! Busy processes share the tokens that may be leased. Each holds at most nine tenths of what the others leave. If that is little, it
+//! holds no more than it spends until its next request. If each process took all it could get, the first ones would renew their leases
+//! for ever and the others would get nothing: of four processes with equal demand, two got everything. `tests/promises.rs` simulates
+//! three processes that each ask for a tenth of the limit, beside one that asks for five times the limit. The three get four fifths of
+//! their demand, and all of it if the burst is a second of the rate.
 
 // | file | idea |
 // |---|---|
-// | `subject` | `Subject`: the state machine, and its fast path |
-// | `settling` | what it learns from replies and losses |
-// | `plan` | `Plan`: what all subjects of a limiter have in common; when to lease, how much and how often |
-// | `ledger` | `Ledger`: what is under the lock |
-// | `outgoing` | `Outgoing`: a command to be sent, and its ticket; `Answer`, `Outcome`, `Due` |
+// | this one | `Subject`: the state machine, and its fast path |
+// | `outcomes` | what a subject learns from replies and losses |
+// | `plan` | `Plan`: the settings that all subjects share; when to lease, how much and how often |
+// | `ledger` | `Ledger`: the state under the lock; `Bookings`: charges and refunds that the server does not know yet |
+// | `dispatch` | `Dispatch`: a command to send, and its ticket; `Answer`, `Outcome`, `NextStep` |
 // | `command_budget` | `CommandBudget`: how many commands a leasing process may send |
-// | `set_aside` | `SetAside`: tokens that the server took for checks that wait |
+// | `joint_tokens` | `JointTokens`: tokens that the server took for waiting checks |
 // | `gate` | `Gate`: until when checks are denied locally |
 // | `own_rate` | `OwnRate`: how fast this process uses the limit |
-// | `pending` | `Pending`: charges and refunds that the server does not know yet |
-// | `instants` | `Instants`: a clock's ticks in microseconds |
 
 mod command_budget;
+mod dispatch;
 mod gate;
-mod instants;
+mod joint_tokens;
 mod ledger;
-mod outgoing;
+mod outcomes;
 mod own_rate;
-mod pending;
 mod plan;
-mod set_aside;
-mod settling;
-mod subject;
 #[cfg(test)]
 mod tests;
 
-pub use outgoing::{Answer, Due, Outcome, Outgoing};
+pub use dispatch::{Answer, Dispatch, NextStep, Outcome};
 pub use plan::Plan;
-pub use subject::{Holding, Left, Subject};
+
+use self::dispatch::{CommandKind, Ticket};
+use self::gate::Gate;
+use self::ledger::{Ledger, Mode, OpenCommand};
+use self::plan::{IDLE, validity};
+use crate::micros::TickScale;
+use crate::script::{Command, LeaseRequest, Take};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use damper_core::internal::{AnswerTicks, ExpiringLease, Spent, denied_on};
+use damper_core::{Allowed, Clock, Denied};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One limit, or several that are decided together, as one process knows them.
+///
+/// The docs of the module describe the caller's part.
+///
+/// # Memory ordering
+///
+/// The subject's lock synchronizes the threads that use it. The fast path takes no lock: a thread that spends leased tokens reads the
+/// clock after they were granted.
+#[derive(Debug)]
+pub struct Subject<C> {
+    lease: ExpiringLease,
+    /// The number of tokens left at which it is time for a request; 0 while none can be sent.
+    low: AtomicU32,
+    /// The tokens left in the bucket, as of the last reply.
+    ///
+    /// Before the first reply the bucket counts as full, with the smallest burst.
+    elsewhere: AtomicU32,
+    /// The tick at which the bucket is full, as of the last reply.
+    full_at: AtomicU64,
+    gate: Gate,
+    clock: C,
+    scale: TickScale,
+    answer_ticks: AnswerTicks,
+    plan: Arc<Plan>,
+    /// The seed of the jitter between requests.
+    seed: u64,
+    ledger: Mutex<Ledger>,
+}
+
+/// The supply of leased tokens after a spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supply {
+    /// The lease needs no request yet.
+    Enough,
+    /// So few tokens are left that [`Subject::ask_ahead`] may have a command to send.
+    Low,
+}
+
+/// The tokens that a subject holds at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holdings {
+    /// Whether this process decides by leased tokens.
+    pub is_leasing: bool,
+    /// The leased tokens that can be spent now.
+    pub tokens: u32,
+    /// The tokens per second that this process uses, roughly.
+    pub own_rate: u64,
+}
+
+impl<C: Clock> Subject<C> {
+    /// Creates a subject that knows nothing of the server yet.
+    ///
+    /// `seed` must differ between processes, so that their requests do not stay in step. The clock is read only for its frequency. All
+    /// subjects of a limiter share the plan.
+    pub fn new(plan: Arc<Plan>, seed: u64, clock: C) -> Self {
+        Self {
+            lease: ExpiringLease::new(clock.frequency()),
+            low: AtomicU32::new(0),
+            elsewhere: AtomicU32::new(plan.largest_cost()),
+            full_at: AtomicU64::new(0),
+            gate: Gate::open(),
+            scale: TickScale::of(&clock),
+            answer_ticks: AnswerTicks::of(&clock),
+            seed,
+            ledger: Mutex::new(Ledger::new(&plan)),
+            plan,
+            clock,
+        }
+    }
+
+    /// Decides on `n` tokens now, or returns what has to be sent first.
+    ///
+    /// It is lock-free while there are leased tokens and while the gate is closed. It never blocks on the server.
+    #[inline]
+    pub fn check(&self, n: u32) -> Answer {
+        match self.spend(n) {
+            Some((allowed, Supply::Enough)) => Answer::Allowed(allowed),
+            Some((allowed, Supply::Low)) => Answer::Low(allowed),
+            None => self.check_without_lease(n),
+        }
+    }
+
+    /// Takes `n` tokens from the lease if it holds them: the fast path of [`check`](Self::check).
+    #[inline]
+    pub fn spend(&self, n: u32) -> Option<(Allowed, Supply)> {
+        let spent = self.lease.spend(n, &self.clock)?;
+        // ORDERING: Relaxed. The value is a hint: a thread that reads an older one asks earlier or later.
+        let left = if spent.left > self.low.load(Ordering::Relaxed) { Supply::Enough } else { Supply::Low };
+        Some((self.allowed(spent), left))
+    }
+
+    /// Decides on `n` tokens that the lease does not hold: the rest of [`check`](Self::check).
+    #[cold]
+    pub fn check_without_lease(&self, n: u32) -> Answer {
+        if n == 0 {
+            return Answer::Allowed(self.allowed(Spent { left: 0, at: self.clock.now() }));
+        }
+        if n > self.plan.largest_cost() {
+            return Answer::Denied(self.denied(n, Some(0)));
+        }
+        let now = self.now();
+        if let Some(wait) = self.gate.wait(n, now) {
+            return Answer::Denied(self.denied(n, Some(wait)));
+        }
+        let mut ledger = self.ledger();
+        // A reply may have refilled the lease before this thread got the lock.
+        if let Some(spent) = self.lease.spend(n, &self.clock) {
+            return Answer::Allowed(self.allowed(spent));
+        }
+        ledger.give_back_ended(now);
+        if ledger.joint_tokens.take(n, now) {
+            ledger.count_take(n, now);
+            return Answer::Taken(self.allowed(Spent { left: 0, at: self.clock.now() }));
+        }
+        self.give_up_overdue(&mut ledger, now);
+        let fits = n <= self.plan.most_held();
+        match ledger.mode {
+            Mode::PerCheck => {
+                let is_busy = ledger.count_check(n, now);
+                if !is_busy || !self.plan.leases() || !fits {
+                    return Answer::Ask(self.take(&mut ledger, n));
+                }
+                ledger.begin_to_lease(now);
+            }
+            Mode::Leasing => ledger.ran_dry |= fits,
+        }
+        if fits { self.ask_for_more(&mut ledger, n, now) } else { self.ask_for_one(&mut ledger, n, now) }
+    }
+
+    /// Asks for the tokens of a check that a lease can hold.
+    ///
+    /// An empty limit is a reason to deny, and a dry lease is not. So while the limit has tokens, as of the last reply, the request goes
+    /// out before its usual time. If a lease cannot hold what all waiting checks need, the server takes the tokens for them in a joint
+    /// take. Joint takes have a budget of extra commands, because with many processes and a small burst a lease brings only two or
+    /// three tokens.
+    fn ask_for_more(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
+        // ORDERING: Relaxed, as in `allowed`.
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        let has_tokens = ledger.may_ask_early(n, elsewhere, self.plan.largest_cost() / 8, now);
+        if ledger.is_joinable() {
+            return Answer::Join;
+        }
+        let ask_from = ledger.request_from();
+        let waiting = ledger.waiting(n);
+        // If other processes hold too much, a lease brings too little for the waiting checks.
+        let is_enough = !ledger.is_blocked && waiting <= self.plan.share(ledger.others);
+        let is_early = has_tokens && !ledger.is_failing && is_enough && now >= ledger.budget.next_from();
+        if now >= ask_from || is_early {
+            let target = ledger.target(&self.plan, n, now);
+            return Answer::Ask(self.request(ledger, target));
+        }
+        if ledger.is_failing {
+            return Answer::Down;
+        }
+        let is_extra = now < ledger.budget.next_beside_from();
+        if has_tokens && (!is_extra || now >= ledger.budget.next_extra_from()) {
+            return Answer::Ask(self.joint_take(ledger, waiting.min(elsewhere).max(n), is_extra, now));
+        }
+        let held = self.lease.held(&self.clock);
+        // The check can succeed when the limit has tokens again, but not before the next request, which brings them.
+        let wait = ask_from.max(ledger.empty_until) - now;
+        // The limit's tokens are out of reach while no command may be sent.
+        let reachable = if has_tokens { held } else { held.max(elsewhere) };
+        self.gate.close_until(reachable.saturating_add(1), now, wait, ask_from);
+        Answer::Denied(self.denied(n, Some(wait)))
+    }
+
+    /// Asks the server to decide a check whose cost exceeds what a lease can hold.
+    fn ask_for_one(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
+        if ledger.is_failing && now < ledger.ask_from {
+            return Answer::Down;
+        }
+        let from = ledger.budget.next_beside_from();
+        if now < from {
+            return Answer::Denied(self.denied(n, Some(from - now)));
+        }
+        ledger.count_take(n, now);
+        // ORDERING: Relaxed, as in `allowed`. Only threads that hold the lock write the value.
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        self.elsewhere.store(elsewhere.saturating_sub(n), Ordering::Relaxed);
+        Answer::Ask(self.take(ledger, n))
+    }
+
+    /// Counts a check of `n` tokens that waits after [`Answer::Join`], so that the next request asks for it too.
+    ///
+    /// The caller must already listen for the outcome. Returns false if the outcome is there already, and then the caller checks again
+    /// at once.
+    #[must_use]
+    pub fn join(&self, n: u32) -> bool {
+        let mut ledger = self.ledger();
+        let is_in_flight = ledger.is_joinable();
+        if is_in_flight {
+            ledger.joined = ledger.joined.saturating_add(n.into());
+        }
+        is_in_flight
+    }
+
+    /// Returns the request for more tokens after [`Answer::Low`], if it is time for one.
+    #[cold]
+    pub fn ask_ahead(&self) -> Option<Box<Dispatch>> {
+        let mut ledger = self.ledger();
+        let now = self.now();
+        self.give_up_overdue(&mut ledger, now);
+        // ORDERING: Relaxed, as in `check`.
+        self.low.store(0, Ordering::Relaxed);
+        if ledger.mode == Mode::PerCheck || ledger.is_joinable() || now < ledger.request_from() {
+            return None;
+        }
+        let target = ledger.target(&self.plan, 1, now);
+        Some(self.request(&mut ledger, target))
+    }
+
+    /// Returns the next step that no check asks for.
+    pub fn due(&self) -> NextStep {
+        let mut ledger = self.ledger();
+        let now = self.now();
+        self.give_up_overdue(&mut ledger, now);
+        ledger.give_back_ended(now);
+        if let Some(OpenCommand { since, .. }) = ledger.in_flight.or(ledger.joint) {
+            return self.at(since.saturating_add(self.plan.lease_micros()));
+        }
+        if let Some(until) = ledger.joint_tokens.until() {
+            return self.at(until);
+        }
+        match ledger.mode {
+            Mode::PerCheck if ledger.bookings.is_empty() => NextStep::Nothing,
+            Mode::PerCheck => {
+                let from = ledger.booked_since.saturating_add(IDLE);
+                if now < from { self.at(from) } else { NextStep::Send(self.take(&mut ledger, 0)) }
+            }
+            Mode::Leasing => self.due_of_lease(&mut ledger, now),
+        }
+    }
+
+    /// Returns whether [`due`](Self::due) has nothing to do until the next check.
+    pub fn is_settled(&self) -> bool {
+        let ledger = self.ledger();
+        let has_none = ledger.bookings.is_empty() && ledger.joint_tokens.until().is_none();
+        ledger.mode == Mode::PerCheck && has_none && !ledger.is_joinable()
+    }
+
+    /// Returns the next step of a lease: give it back, renew it or wait.
+    fn due_of_lease(&self, ledger: &mut Ledger, now: u64) -> NextStep {
+        let held = self.lease.held(&self.clock);
+        ledger.look(held, now);
+        let idle_from = ledger.idle_since.saturating_add(IDLE);
+        let is_time = now >= ledger.request_from();
+        if is_time && (now >= idle_from || ledger.is_quiet(now)) {
+            ledger.stop_leasing();
+            return NextStep::Send(self.request(ledger, 0));
+        }
+        // The lease is renewed before tokens that are still needed expire, and in time to send what is pending.
+        let mut renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
+        if !ledger.bookings.is_empty() {
+            renew_from = renew_from.min(ledger.booked_since.saturating_add(IDLE));
+        }
+        if is_time && (held <= ledger.low || now >= renew_from) {
+            let target = ledger.target(&self.plan, 1, now);
+            return NextStep::Send(self.request(ledger, target));
+        }
+        // ORDERING: Relaxed, as in `check`.
+        self.low.store(if is_time { ledger.low } else { 0 }, Ordering::Relaxed);
+        if is_time { self.at(idle_from.min(renew_from)) } else { self.at(ledger.request_from()) }
+    }
+
+    /// Books tokens that were used without being taken: from the lease, or with the next command.
+    ///
+    /// Returns when to call [`due`](Self::due).
+    pub fn charge(&self, tokens: u32) -> NextStep {
+        if self.lease.spend(tokens, &self.clock).is_some() {
+            return NextStep::Nothing;
+        }
+        let mut ledger = self.ledger();
+        ledger.owe(tokens.into(), self.now());
+        self.due_of_bookings(&ledger)
+    }
+
+    /// Gives back tokens that were taken and not used: to the lease, or with the next command.
+    ///
+    /// The lease accepts no more than the server still counts as leased. Returns when to call [`due`](Self::due).
+    pub fn refund(&self, tokens: u32) -> NextStep {
+        let mut ledger = self.ledger();
+        // The lock is held, so that no request reads the lease at the same time and reports fewer tokens than it has afterwards.
+        let refunded = self.lease.refund(tokens, ledger.counted, &self.clock);
+        ledger.looked_at = ledger.looked_at.saturating_add(refunded);
+        if refunded == tokens {
+            return NextStep::Nothing;
+        }
+        ledger.give_back((tokens - refunded).into(), self.now());
+        self.due_of_bookings(&ledger)
+    }
+
+    /// Returns the time at which bookings go to the server.
+    fn due_of_bookings(&self, ledger: &Ledger) -> NextStep {
+        // The step of a lease may be due earlier; its task calls `due` then.
+        self.at(ledger.booked_since.saturating_add(IDLE))
+    }
+
+    /// Returns a command that takes nothing and reads the level of each limit.
+    pub fn look(&self) -> Box<Dispatch> {
+        self.take(&mut self.ledger(), 0)
+    }
+
+    /// Returns a command that fills all limits, except for the leased tokens.
+    pub fn reset(&self) -> Box<Dispatch> {
+        let limits = self.ledger().limits(&self.plan).collect();
+        Box::new(Dispatch {
+            command: Command::Reset(limits),
+            ticket: Ticket { kind: CommandKind::Reset, sent: self.clock.now(), charge: 0, refund: 0 },
+        })
+    }
+
+    /// Returns the last command of a process, which gives back the lease and carries what is pending.
+    pub fn retire(&self) -> Option<Box<Dispatch>> {
+        let mut ledger = self.ledger();
+        ledger.give_back_ended(u64::MAX);
+        if ledger.mode == Mode::Leasing {
+            ledger.stop_leasing();
+            return Some(self.request(&mut ledger, 0));
+        }
+        if ledger.bookings.is_empty() { None } else { Some(self.take(&mut ledger, 0)) }
+    }
+
+    /// Returns the tokens that the process holds now.
+    pub fn holdings(&self) -> Holdings {
+        let ledger = self.ledger();
+        Holdings {
+            is_leasing: ledger.mode == Mode::Leasing,
+            tokens: self.lease.held(&self.clock),
+            own_rate: ledger.own_rate(self.now()),
+        }
+    }
+
+    /// Makes a command that takes `n` tokens from each limit and carries what is pending.
+    fn take(&self, ledger: &mut Ledger, n: u32) -> Box<Dispatch> {
+        if ledger.mode == Mode::Leasing {
+            ledger.budget.count(self.now());
+        }
+        self.uncounted_take(ledger, n)
+    }
+
+    /// Makes the command of [`take`](Self::take), without counting it in the budget.
+    fn uncounted_take(&self, ledger: &mut Ledger, n: u32) -> Box<Dispatch> {
+        let sent = self.clock.now();
+        let (charge, refund) = ledger.bookings.send();
+        let take = Take { cost: n, charge, refund };
+        Box::new(Dispatch {
+            command: Command::Take(ledger.limits(&self.plan).map(|limit| (limit, take)).collect()),
+            ticket: Ticket { kind: CommandKind::Take { cost: n }, sent, charge, refund },
+        })
+    }
+
+    /// Makes a command that takes tokens for all waiting checks.
+    fn joint_take(&self, ledger: &mut Ledger, cost: u32, is_extra: bool, now: u64) -> Box<Dispatch> {
+        // ORDERING: Relaxed, as in `ask_for_one`.
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        self.elsewhere.store(elsewhere.saturating_sub(cost), Ordering::Relaxed);
+        if is_extra {
+            ledger.budget.count_extra(now);
+        } else {
+            ledger.budget.count(now);
+        }
+        let mut dispatch = self.uncounted_take(ledger, cost);
+        ledger.joint_seq += 1;
+        dispatch.ticket.kind = CommandKind::JointTake { seq: ledger.joint_seq, cost, is_extra };
+        ledger.joint = Some(OpenCommand { seq: ledger.joint_seq, since: now });
+        (ledger.joined, ledger.unmet) = (0, 0);
+        dispatch
+    }
+
+    /// Makes a request that fills the lease up to `target` tokens, or gives back the tokens beyond.
+    fn request(&self, ledger: &mut Ledger, target: u32) -> Box<Dispatch> {
+        // Read the clock first: the tokens are valid for a time that starts here.
+        let sent = self.clock.now();
+        let now = self.scale.micros(sent);
+        ledger.budget.count(now);
+        ledger.look(self.lease.held(&self.clock), now);
+        let report = self.lease.report(target, &self.clock);
+        // The server counts no more than `unspent` as soon as it has the request, so a refund must not lift the lease above that.
+        (ledger.counted, ledger.looked_at) = (report.unspent, report.unspent);
+        ledger.seq += 1;
+        let wanted = target.saturating_sub(report.unspent);
+        ledger.in_flight = Some(OpenCommand { seq: ledger.seq, since: now });
+        (ledger.joined, ledger.unmet) = (0, 0);
+        ledger.last_target = target;
+        ledger.ran_dry = false;
+        // ORDERING: Relaxed, as in `check`.
+        self.low.store(0, Ordering::Relaxed);
+        let (charge, refund) = ledger.bookings.send();
+        let ask = LeaseRequest {
+            seq: ledger.seq,
+            ack: ledger.acked,
+            unspent: report.unspent,
+            back: report.back,
+            want: wanted,
+            charge,
+            refund,
+        };
+        // A subject that leases has one limit.
+        let command = ledger.limits(&self.plan).next().map(|limit| Command::Lease(limit, ask));
+        Box::new(Dispatch {
+            command: command.unwrap_or(Command::Take(Vec::new())),
+            ticket: Ticket {
+                kind: CommandKind::Lease { seq: ledger.seq, unspent: report.unspent, wanted },
+                sent,
+                charge,
+                refund,
+            },
+        })
+    }
+
+    /// Counts a command as lost if the caller has not reported its outcome within the length of a lease.
+    fn give_up_overdue(&self, ledger: &mut Ledger, now: u64) {
+        if let Some(in_flight) = ledger.in_flight
+            && now.saturating_sub(in_flight.since) >= self.plan.lease_micros()
+        {
+            ledger.in_flight = None;
+            ledger.fail(in_flight.since, now);
+            ledger.give_up_leasing(now);
+        }
+        if let Some(OpenCommand { since, .. }) = ledger.joint
+            && now.saturating_sub(since) >= self.plan.lease_micros()
+        {
+            ledger.joint = None;
+            ledger.fail(since, now);
+        }
+    }
+
+    /// Returns the answer to a check that `spent` has decided.
+    #[inline]
+    fn allowed(&self, spent: Spent) -> Allowed {
+        // ORDERING: Relaxed for both. Each value comes from the last reply, or an earlier one, and publishes nothing.
+        let elsewhere = self.elsewhere.load(Ordering::Relaxed);
+        let resets_in = self.full_at.load(Ordering::Relaxed).saturating_sub(spent.at);
+        self.answer_ticks.allowed(spent.left.saturating_add(elsewhere), resets_in)
+    }
+
+    /// Returns the refusal of `n` tokens that are there after `wait` µs.
+    ///
+    /// A wait of 0 means that `n` exceeds the burst, and `None` that the tokens never come.
+    fn denied(&self, n: u32, wait: Option<u64>) -> Denied {
+        // ORDERING: Relaxed, as in `allowed`.
+        let remaining = self.elsewhere.load(Ordering::Relaxed).min(n.saturating_sub(1));
+        let resets_in = self.full_at.load(Ordering::Relaxed).saturating_sub(self.clock.now());
+        let wait = wait.map(|wait| if wait == 0 { 0 } else { self.scale.ticks(wait).max(1) });
+        denied_on(&self.clock, remaining, Some(resets_in.max(wait.unwrap_or(0))), wait)
+    }
+
+    /// Returns the lease.
+    fn lease(&self) -> &ExpiringLease {
+        &self.lease
+    }
+
+    /// Locks the ledger.
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // No code under the lock panics. Even after a panic the ledger would hold no more tokens than were granted.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the time in µs of the subject's clock.
+    fn now(&self) -> u64 {
+        self.scale.micros(self.clock.now())
+    }
+
+    /// Returns the step to call [`due`](Self::due) again at the time `micros`.
+    fn at(&self, micros: u64) -> NextStep {
+        // One tick is added because both conversions round down.
+        NextStep::At(self.scale.ticks(micros).saturating_add(1))
+    }
+
+    /// Returns a random number for the request with the number `seq`.
+    fn jitter(&self, seq: u64) -> u64 {
+        // These are the last steps of SplitMix64.
+        let mut bits = self.seed.wrapping_add(seq.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+}

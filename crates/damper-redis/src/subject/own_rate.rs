@@ -1,14 +1,14 @@
-//! How fast this process uses a limit.
+//! The rate at which this process uses a limit.
 
-/// The time over which tokens are counted before the rate follows, in µs.
+/// The time over which tokens are counted before they change the rate, in µs.
 const WINDOW: u64 = 100_000;
 
-/// After so many µs without a count, the rate of before means nothing.
+/// The time without a count after which the rate is forgotten, in µs.
 const FORGET: u64 = 1_000_000;
 
-/// A rate per second, from counts.
+/// A rate per second, measured by counting.
 ///
-/// Half of it is from the last 100 ms, a quarter from those before, and so on.
+/// The last 100 ms make up half of it, the 100 ms before a quarter, and so on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OwnRate {
     rate: u64,
@@ -30,14 +30,14 @@ impl OwnRate {
         self.counted = self.counted.saturating_add(tokens);
     }
 
-    /// Tokens per second; at once more if the last 100 ms were faster than before.
+    /// Returns the rate per second at the time `now`. A faster rate shows at once, a slower one step by step.
     pub(super) fn at(&self, now: u64) -> u64 {
         let elapsed = now.saturating_sub(self.since);
         if elapsed >= FORGET { 0 } else { self.rate.max(per_second(self.counted, elapsed.max(WINDOW))) }
     }
 }
 
-/// `elapsed` is not 0.
+/// Returns the rate of `tokens` in `elapsed` µs, which must not be 0.
 fn per_second(tokens: u64, elapsed: u64) -> u64 {
     // A count of tokens stays far below 2^44.
     tokens.saturating_mul(1_000_000) / elapsed

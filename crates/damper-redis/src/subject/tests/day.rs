@@ -1,4 +1,4 @@
-//! A day of ordinary traffic, and what the callers get that do no harm.
+//! A simulated day: the share of denied checks of ordinary callers beside a batch job.
 
 use super::fleet::{Fleet, SECOND, Tally, Traffic, terms};
 use crate::subject::Plan;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const HOUR: u64 = 3_600 * SECOND;
 
-/// Ordinary callers: few at night, more by day, now and then ten checks at once.
+/// The traffic of ordinary callers: little at night, more by day, and at times ten checks at once.
 fn ordinary(most_per_second: f64) -> Traffic {
     Box::new(move |chance, now| {
         let hour = (now / HOUR) as f64;
@@ -15,14 +15,14 @@ fn ordinary(most_per_second: f64) -> Traffic {
     })
 }
 
-/// A batch job: nothing for three hours less two minutes, then five times the limit.
+/// The traffic of a batch job: every three hours two minutes at five times the limit.
 fn batch() -> Traffic {
     Box::new(|chance, now| if now % (3 * HOUR) < 120 * SECOND { (1, chance.pause(100.0)) } else { (0, SECOND) })
 }
 
-/// A day of four ordinary processes and a batch job.
+/// Simulates a day of four ordinary processes and a batch job.
 ///
-/// In tokens of each, and of the ordinary ones while the job runs.
+/// Returns the tallies of each process, and those of the ordinary ones while the job runs.
 fn day(lease: Duration) -> (Vec<Tally>, Tally) {
     let terms = terms(20, 200);
     let mut traffic: Vec<Traffic> = (0..4).map(|_| ordinary(1.0)).collect();
@@ -50,7 +50,7 @@ fn denied(tally: &Tally) -> f64 {
 
 /// Ordinary callers are denied no more than on the same day with a decision per check.
 ///
-/// They are denied less beside the job, because it comes for tokens some 50 times a second, and not with each check.
+/// They are denied less beside the job, because the job asks for tokens some 50 times a second, and not with each check.
 #[test]
 fn ordinary_callers_fare_as_with_a_decision_per_check() {
     let (leased, beside) = day(Duration::from_secs(1));

@@ -1,8 +1,8 @@
-//! Processes, the server and the network, in one simulated time.
+//! A simulation of processes, the server and the network on one clock.
 
 use super::server::Server;
 use crate::script::{Reply, Terms};
-use crate::subject::{Answer, Due, Outcome, Outgoing, Plan, Subject};
+use crate::subject::{Answer, Dispatch, NextStep, Outcome, Plan, Subject};
 use damper_core::{Clock, ManualClock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use std::time::Duration;
 pub(super) const MILLISECOND: u64 = 1_000;
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// How long a check waits before the policy decides, which here denies, and how long messages take.
+/// The deadline of a check, at which the policy denies it, and the delay of messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Network {
     pub(super) deadline: u64,
-    /// From the process to the server, and as long back: with up to as much again by chance.
+    /// The shortest delay of a message in one direction. The longest is twice as long.
     pub(super) one_way: u64,
 }
 
-/// The default deadline, and a server nearby.
+/// Uses the default deadline, and a server nearby.
 pub(super) const NEAR: Network = Network { deadline: 5 * MILLISECOND, one_way: 100 };
 
-/// The checks of a process: the cost of the one at hand, and how many µs later the next one comes.
+/// The traffic of a process: returns the cost of a check, and the time in µs to the next one.
 pub(super) type Traffic = Box<dyn FnMut(&mut Chance, u64) -> (u32, u64)>;
 
-/// Numbers by chance, the same ones for the same seed.
+/// A generator of random numbers with a seed.
 #[derive(Debug)]
 pub(super) struct Chance(pub(super) u64);
 
@@ -38,12 +38,12 @@ impl Chance {
         bits ^ (bits >> 31)
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// A time between two events that come at random, so many a second on average; in µs, at least 1.
+    /// Returns the random time in µs, at least 1, between two events of a Poisson process with this rate.
     pub(super) fn pause(&mut self, per_second: f64) -> u64 {
         let unit = ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64;
         ((-unit.ln() * 1e6 / per_second) as u64).max(1)
@@ -55,7 +55,7 @@ impl Chance {
 pub(super) struct Tally {
     pub(super) allowed: u64,
     pub(super) denied: u64,
-    /// Those that waited until their deadline.
+    /// The tokens of checks that waited until their deadline.
     pub(super) overdue: u64,
     /// The tokens of checks that one exact bucket, asked without delay, would have denied.
     pub(super) denied_by_bucket: u64,
@@ -72,7 +72,7 @@ impl Tally {
     }
 }
 
-/// A clock that each reading moves a little, so that no two readings are taken for one.
+/// A clock that each reading advances a little, so that no two readings are equal.
 #[derive(Debug, Default)]
 pub(super) struct MovingClock(ManualClock);
 
@@ -103,7 +103,7 @@ struct Process {
     subject: Subject<Arc<MovingClock>>,
     traffic: Traffic,
     tally: Tally,
-    /// When `due` is to be called next.
+    /// When to call `due` next.
     due: u64,
     /// The costs of checks that joined a command in flight, and their deadlines.
     joined: Vec<(u32, u64)>,
@@ -112,8 +112,8 @@ struct Process {
 enum Event {
     Check(usize),
     Due(usize),
-    Arrive(usize, Box<Outgoing>, Option<(u32, u64)>),
-    Return(usize, Box<Outgoing>, Reply, Option<(u32, u64)>),
+    Arrive(usize, Box<Dispatch>, Option<(u32, u64)>),
+    Return(usize, Box<Dispatch>, Reply, Option<(u32, u64)>),
 }
 
 pub(super) struct Fleet {
@@ -121,13 +121,13 @@ pub(super) struct Fleet {
     pub(super) server: Server,
     processes: Vec<Process>,
     chance: Chance,
-    /// By time, and then by number.
+    /// The events in the order of time, and then of their number.
     events: BTreeMap<(u64, u64), Event>,
     number: u64,
-    /// One bucket that decides on the same checks, with what is owed in parts of a token, as of a time.
+    /// The debt, in parts of a token, and its time, of one exact bucket that decides the same checks.
     bucket: (u128, u64),
     terms: Terms,
-    /// When tokens of leases were spent, and how many.
+    /// The times at which leased tokens were spent, and how many.
     spent: Vec<(u64, u32)>,
     logs: bool,
     network: Network,
@@ -170,7 +170,7 @@ impl Fleet {
         fleet
     }
 
-    /// Keeps no log of what was admitted when, which a long simulation has no room for.
+    /// Keeps no log of admitted tokens, for which a long simulation has no memory.
     pub(super) fn without_log(mut self) -> Self {
         self.logs = false;
         self
@@ -202,12 +202,12 @@ impl Fleet {
                 }
                 Event::Due(index) if self.processes[index].due == time => self.due(index),
                 Event::Due(_) => {}
-                Event::Arrive(index, outgoing, check) => {
-                    let reply = self.server.run(outgoing.command(), index, time);
+                Event::Arrive(index, dispatch, check) => {
+                    let reply = self.server.run(dispatch.command(), index, time);
                     let back = self.trip();
-                    self.schedule(back, Event::Return(index, outgoing, reply, check));
+                    self.schedule(back, Event::Return(index, dispatch, reply, check));
                 }
-                Event::Return(index, outgoing, reply, check) => self.replied(index, *outgoing, &reply, check),
+                Event::Return(index, dispatch, reply, check) => self.replied(index, *dispatch, &reply, check),
             }
             if !self.logs {
                 self.server.taken.clear();
@@ -216,7 +216,7 @@ impl Fleet {
         self.now = end;
     }
 
-    /// Asks the one bucket that the fleet is compared with.
+    /// Asks the exact bucket to which the fleet is compared.
     fn ask_bucket(&mut self, index: usize, n: u32) {
         let (rate, (debt, at)) = (self.terms.rate, self.bucket);
         let part = u128::from(rate.micros());
@@ -241,12 +241,12 @@ impl Fleet {
             Answer::Taken(_) => self.processes[index].tally.allowed += u64::from(n),
             Answer::Low(_) => {
                 self.spend(index, n);
-                if let Some(outgoing) = self.processes[index].subject.ask_ahead() {
-                    self.send(index, outgoing, None);
+                if let Some(dispatch) = self.processes[index].subject.ask_ahead() {
+                    self.send(index, dispatch, None);
                 }
             }
             Answer::Denied(_) | Answer::Down => self.processes[index].tally.denied += u64::from(n),
-            Answer::Ask(outgoing) => self.send(index, outgoing, Some((n, deadline))),
+            Answer::Ask(dispatch) => self.send(index, dispatch, Some((n, deadline))),
             Answer::Join => {
                 assert!(self.processes[index].subject.join(n), "its request is in flight");
                 self.processes[index].joined.push((n, deadline));
@@ -261,27 +261,27 @@ impl Fleet {
         }
     }
 
-    fn send(&mut self, index: usize, outgoing: Box<Outgoing>, check: Option<(u32, u64)>) {
+    fn send(&mut self, index: usize, dispatch: Box<Dispatch>, check: Option<(u32, u64)>) {
         self.processes[index].tally.commands += 1;
         let arrival = self.trip();
-        self.schedule(arrival, Event::Arrive(index, outgoing, check));
+        self.schedule(arrival, Event::Arrive(index, dispatch, check));
         self.due(index);
     }
 
     fn due(&mut self, index: usize) {
         match self.processes[index].subject.due() {
-            Due::Send(outgoing) => self.send(index, outgoing, None),
-            Due::At(tick) => {
+            NextStep::Send(dispatch) => self.send(index, dispatch, None),
+            NextStep::At(tick) => {
                 let time = tick.div_ceil(1_000).max(self.now + 1);
                 self.processes[index].due = time;
                 self.schedule(time, Event::Due(index));
             }
-            Due::Nothing => self.processes[index].due = u64::MAX,
+            NextStep::Nothing => self.processes[index].due = u64::MAX,
         }
     }
 
-    fn replied(&mut self, index: usize, outgoing: Outgoing, reply: &Reply, check: Option<(u32, u64)>) {
-        match (self.processes[index].subject.replied(outgoing, reply), check) {
+    fn replied(&mut self, index: usize, dispatch: Dispatch, reply: &Reply, check: Option<(u32, u64)>) {
+        match (self.processes[index].subject.replied(dispatch, reply), check) {
             (Outcome::Allowed(_), Some((n, _))) => self.processes[index].tally.allowed += u64::from(n),
             (Outcome::Denied(_) | Outcome::Late, Some((n, _))) => self.processes[index].tally.denied += u64::from(n),
             (Outcome::Again, Some((n, deadline))) => self.check(index, n, deadline),
@@ -293,14 +293,14 @@ impl Fleet {
         self.due(index);
     }
 
-    /// The answers to each process's checks since the last call.
+    /// Returns the tallies of all processes since the last call.
     pub(super) fn tallies(&mut self) -> Vec<Tally> {
         self.processes.iter_mut().map(|process| std::mem::take(&mut process.tally)).collect()
     }
 
-    /// Checks that what was admitted in any interval stays within the burst and what dripped in meanwhile.
+    /// Asserts that no interval admitted more than the burst and the tokens that dripped in during it.
     ///
-    /// Decisions per check count when the server made them.
+    /// A decision of the server counts at the time when the server made it.
     pub(super) fn assert_envelope(&self, terms: &Terms) {
         let mut all: Vec<_> = self.spent.iter().chain(&self.server.taken).copied().collect();
         all.sort_unstable();
@@ -314,12 +314,12 @@ impl Fleet {
     }
 }
 
-/// Checks of one token, so many a second, at random.
+/// Creates random traffic: checks of one token, `per_second` on average.
 pub(super) fn random(per_second: f64) -> Traffic {
     Box::new(move |chance, _| (1, chance.pause(per_second)))
 }
 
-/// The terms of so many tokens a second, with the default share of the burst for leases.
+/// Returns the terms of `per_second` tokens a second, with the default share of the burst for leases.
 pub(super) fn terms(per_second: u32, burst: u32) -> Terms {
     Terms::new(damper_core::Quota::per_second(per_second).burst(burst), burst / 4).expect("a rate that can be counted")
 }

@@ -1,12 +1,12 @@
-//! How long a process remembers denials, losses and resets, and when the server hears of charges.
+//! Tests of how long a process remembers denials, losses and resets, and of when it sends charges.
 
 use super::fleet::{MILLISECOND, SECOND};
 use super::steps::{Pair, carried};
-use crate::script::{Command, Limit, Seen, Take, Terms};
-use crate::subject::{Answer, Due, Outcome};
+use crate::script::{Command, Limit, Sighting, Take, Terms};
+use crate::subject::{Answer, NextStep, Outcome};
 use damper_core::Quota;
 
-/// A token in 90 seconds, and a burst of 1,000.
+/// Returns the terms of a slow limit: a token in 90 seconds, and a burst of 1,000.
 fn slow() -> Terms {
     Terms::new(Quota::per_hour(40).burst(1_000), 250).expect("a rate that can be counted")
 }
@@ -20,12 +20,12 @@ fn late_charges_admit_the_shares_of_the_others_twice_and_are_repaid() {
     let _ = first.subject.charge(25);
     let taken = (0..200).take_while(|_| first.takes(1)).count();
     assert_eq!(taken, 75, "its own charge comes with its first command");
-    let limit = Limit { terms, seen: Seen::default() };
+    let limit = Limit { terms, seen: Sighting::default() };
     for process in 1..4 {
         let late = Take { cost: 0, charge: 25, refund: 0 };
         first.server.run(&Command::Take(vec![(limit, late)]), process, first.now);
     }
-    // All 75 are repaid before a token is allowed again.
+    // The debt of 75 tokens is repaid before a token is allowed again.
     first.wait(750 * MILLISECOND);
     assert!(!first.takes(1));
     first.wait(10 * MILLISECOND);
@@ -34,7 +34,7 @@ fn late_charges_admit_the_shares_of_the_others_twice_and_are_repaid() {
 
 /// Fills the limit, as another process does.
 fn reset_elsewhere(pair: &mut Pair, terms: Terms) {
-    let limit = Limit { terms, seen: Seen::default() };
+    let limit = Limit { terms, seen: Sighting::default() };
     pair.server.run(&Command::Reset(vec![limit]), 9, pair.now);
 }
 
@@ -48,10 +48,10 @@ fn exhausted() -> [Pair; 2] {
     let mut leasing = Pair::new(slow());
     leasing.lease();
     exhaust(&mut leasing);
-    assert!(leasing.subject.holding().is_leasing);
+    assert!(leasing.subject.holdings().is_leasing);
     let mut asking = Pair::new(slow());
     assert!(asking.takes(500) && asking.takes(500) && !asking.takes(1));
-    assert!(!asking.subject.holding().is_leasing);
+    assert!(!asking.subject.holdings().is_leasing);
     [leasing, asking]
 }
 
@@ -74,9 +74,9 @@ fn denials_of_an_exhausted_limit_send_a_command_every_five_seconds() {
         for _ in 0..60_000 {
             pair.wait(MILLISECOND);
             match pair.subject.check(1) {
-                Answer::Ask(outgoing) => {
+                Answer::Ask(dispatch) => {
                     commands += 1;
-                    let _ = pair.run(*outgoing);
+                    let _ = pair.run(*dispatch);
                 }
                 Answer::Denied(_) => {}
                 other => panic!("{other:?}"),
@@ -89,8 +89,8 @@ fn denials_of_an_exhausted_limit_send_a_command_every_five_seconds() {
 #[test]
 fn own_reset_opens_the_limit_at_once() {
     for mut pair in exhausted() {
-        let outgoing = pair.subject.reset();
-        assert_eq!(pair.run(*outgoing), Outcome::Again);
+        let dispatch = pair.subject.reset();
+        assert_eq!(pair.run(*dispatch), Outcome::Again);
         assert!((0..9).all(|_| pair.takes(1)));
     }
 }
@@ -101,45 +101,45 @@ fn refund_is_not_hidden_by_the_denial_before_it() {
     assert!(pair.takes(500) && pair.takes(500) && !pair.takes(1));
     let _ = pair.subject.refund(5);
     pair.wait(100 * MILLISECOND);
-    let Due::Send(outgoing) = pair.subject.due() else { panic!("it is time to tell the server") };
-    let _ = pair.run(*outgoing);
+    let NextStep::Send(dispatch) = pair.subject.due() else { panic!("it is time to tell the server") };
+    let _ = pair.run(*dispatch);
     assert!((0..5).all(|_| pair.takes(1)));
     assert!(!pair.takes(1));
 }
 
-/// Otherwise one lost question would hand an exhausted limit to the policy for a minute.
+/// Without this command the policy would decide an exhausted limit for a minute after one lost request.
 #[test]
 fn lost_command_makes_the_policy_decide_for_20_ms_only() {
     let [mut pair, _] = exhausted();
     pair.wait(5 * SECOND);
-    let outgoing = pair.asked(1);
-    let _ = pair.run(*outgoing);
-    // It knows that the limit is empty, and no check has closed the gate yet.
-    let outgoing = pair.subject.look();
-    pair.subject.lost(*outgoing);
+    let dispatch = pair.asked(1);
+    let _ = pair.run(*dispatch);
+    // The process knows that the limit is empty, but no check has closed the gate yet.
+    let dispatch = pair.subject.look();
+    pair.subject.lost(*dispatch);
     pair.wait(20 * MILLISECOND);
     assert!(!matches!(pair.subject.check(1), Answer::Down));
 }
 
-/// A caller that goes away says nothing of the server.
+/// A cancelled caller is no sign that the server fails.
 #[test]
 fn cancelled_check_does_not_hand_the_limit_to_the_policy() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
     pair.lease();
     let _ = pair.subject.charge(200);
-    let outgoing = pair.asked(300);
-    assert_eq!(carried(&outgoing), (200, 0));
-    pair.subject.cancelled(*outgoing);
-    let outgoing = pair.asked(300);
-    assert_eq!(carried(&outgoing), (200, 0), "the server may not have heard of the charge");
-    pair.subject.lost(*outgoing);
+    let dispatch = pair.asked(300);
+    assert_eq!(carried(&dispatch), (200, 0));
+    pair.subject.cancelled(*dispatch);
+    let dispatch = pair.asked(300);
+    assert_eq!(carried(&dispatch), (200, 0), "the server may not have heard of the charge");
+    pair.subject.lost(*dispatch);
     assert!(matches!(pair.subject.check(300), Answer::Down), "no reply does say something");
 }
 
 #[test]
 fn no_tokens_are_allowed_whatever_is_known() {
     for mut pair in exhausted() {
-        // Beyond the end of a lease, which holds not even nothing.
+        // The lease has expired, so no check can spend from it, not even a check of 0 tokens.
         pair.wait(2 * SECOND);
         assert!(matches!(pair.subject.check(0), Answer::Allowed(_)));
     }
@@ -152,17 +152,17 @@ fn charges_that_keep_coming_are_told_within_100_ms() {
     for _ in 0..100 {
         let _ = pair.subject.charge(1);
         pair.wait(50 * MILLISECOND);
-        if let Due::Send(outgoing) = pair.subject.due() {
-            told += carried(&outgoing).0;
-            let _ = pair.run(*outgoing);
+        if let NextStep::Send(dispatch) = pair.subject.due() {
+            told += carried(&dispatch).0;
+            let _ = pair.run(*dispatch);
         }
     }
     assert!(told >= 98, "{told} of 100");
 }
 
-/// Charges that the lease cannot pay do not wait for its next request.
+/// Charges that the lease cannot pay go to the server before its next request.
 ///
-/// An even load sends one twice a second.
+/// With an even load there is a request only twice a second.
 #[test]
 fn leasing_process_tells_of_charges_within_200_ms() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
@@ -173,11 +173,11 @@ fn leasing_process_tells_of_charges_within_200_ms() {
         if step % 15 == 0 {
             let _ = pair.takes(1);
         }
-        if let Due::Send(outgoing) = pair.subject.due() {
-            if carried(&outgoing).0 > 0 {
+        if let NextStep::Send(dispatch) = pair.subject.due() {
+            if carried(&dispatch).0 > 0 {
                 told_at = pair.now;
             }
-            let _ = pair.run(*outgoing);
+            let _ = pair.run(*dispatch);
             if step > 300 && charged_at == 0 {
                 let _ = pair.subject.charge(200);
                 charged_at = pair.now;
@@ -189,7 +189,7 @@ fn leasing_process_tells_of_charges_within_200_ms() {
     assert!(late <= 200 * MILLISECOND, "{late} µs");
 }
 
-/// Otherwise all tokens would have ended when they come, and every check would wait for its deadline.
+/// Leased tokens from a slow server have expired on arrival, so with leases every check would wait for its deadline.
 #[test]
 fn server_that_is_too_slow_for_leases_decides_each_check() {
     for slow in [SECOND * 9 / 10, SECOND * 2] {
@@ -197,14 +197,14 @@ fn server_that_is_too_slow_for_leases_decides_each_check() {
         let (mut leases, mut allowed) = (0, 0);
         for _ in 0..100 {
             match pair.subject.check(1) {
-                Answer::Ask(outgoing) => {
-                    leases += u32::from(outgoing.is_lease());
-                    let wait = if outgoing.is_lease() { slow } else { MILLISECOND };
+                Answer::Ask(dispatch) => {
+                    leases += u32::from(dispatch.is_lease());
+                    let wait = if dispatch.is_lease() { slow } else { MILLISECOND };
                     pair.wait(wait);
-                    if matches!(pair.subject.due(), Due::Send(_)) {
+                    if matches!(pair.subject.due(), NextStep::Send(_)) {
                         panic!("nothing is due");
                     }
-                    allowed += u32::from(matches!(pair.run(*outgoing), Outcome::Allowed(_)));
+                    allowed += u32::from(matches!(pair.run(*dispatch), Outcome::Allowed(_)));
                 }
                 Answer::Down => pair.wait(MILLISECOND),
                 other => panic!("{other:?}"),
@@ -214,61 +214,61 @@ fn server_that_is_too_slow_for_leases_decides_each_check() {
     }
 }
 
-/// Checks that wait for a lease have tokens with the second request, however many they are.
+/// The second request brings tokens for all checks that wait for a lease, however many there are.
 #[test]
 fn next_request_asks_for_the_checks_that_wait() {
     let mut pair = Pair::new(super::fleet::terms(10_000, 10_000));
-    let mut outgoing = pair.asked(1);
-    while !outgoing.is_lease() {
-        let _ = pair.run(*outgoing);
-        outgoing = pair.asked(1);
+    let mut dispatch = pair.asked(1);
+    while !dispatch.is_lease() {
+        let _ = pair.run(*dispatch);
+        dispatch = pair.asked(1);
     }
     for _ in 0..1_000 {
         assert!(matches!(pair.subject.check(1), Answer::Join));
         assert!(pair.subject.join(1));
     }
-    let _ = pair.run(*outgoing);
+    let _ = pair.run(*dispatch);
     assert!(!pair.subject.join(1), "it has an outcome");
     let mut taken = 0;
-    let outgoing = loop {
+    let dispatch = loop {
         match pair.subject.check(1) {
-            Answer::Ask(outgoing) => break outgoing,
+            Answer::Ask(dispatch) => break dispatch,
             Answer::Allowed(_) | Answer::Low(_) => taken += 1,
             other => panic!("a limit with tokens: {other:?}"),
         }
     };
-    let Command::Lease(_, ask) = outgoing.command() else { panic!("{outgoing:?}") };
+    let Command::Lease(_, ask) = dispatch.command() else { panic!("{dispatch:?}") };
     assert!(taken + ask.want >= 1_000, "{taken} taken, {} wanted", ask.want);
 }
 
-/// There are more than a lease can hold. One command takes their tokens.
+/// One command takes the tokens of more waiting checks than a lease can serve.
 ///
-/// Those of checks that went away are given back.
+/// The tokens of cancelled checks are given back.
 #[test]
 fn server_takes_the_tokens_of_all_checks_that_wait() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
-    let mut outgoing = pair.asked(1);
-    while !outgoing.is_lease() {
-        let _ = pair.run(*outgoing);
-        outgoing = pair.asked(1);
+    let mut dispatch = pair.asked(1);
+    while !dispatch.is_lease() {
+        let _ = pair.run(*dispatch);
+        dispatch = pair.asked(1);
     }
     for _ in 0..600 {
         assert!(matches!(pair.subject.check(1), Answer::Join) && pair.subject.join(1));
     }
-    let _ = pair.run(*outgoing);
-    let held = pair.subject.holding().tokens;
+    let _ = pair.run(*dispatch);
+    let held = pair.subject.holdings().tokens;
     assert!((0..held).all(|_| matches!(pair.subject.check(1), Answer::Allowed(_) | Answer::Low(_))));
-    let outgoing = pair.asked(1);
-    assert!(outgoing.is_joint() && !outgoing.is_lease());
+    let dispatch = pair.asked(1);
+    assert!(dispatch.is_joint() && !dispatch.is_lease());
     let left = 600 - held;
-    let Command::Take(limits) = outgoing.command() else { panic!("{outgoing:?}") };
+    let Command::Take(limits) = dispatch.command() else { panic!("{dispatch:?}") };
     assert_eq!(limits[0].1.cost, left);
     assert!(matches!(pair.subject.check(1), Answer::Join), "it has no outcome yet");
-    assert_eq!(pair.run(*outgoing), Outcome::Again);
+    assert_eq!(pair.run(*dispatch), Outcome::Again);
     assert!((0..left - 5).all(|_| matches!(pair.subject.check(1), Answer::Taken(_))));
     pair.wait(6 * MILLISECOND);
-    let outgoing = pair.asked(1);
-    assert_eq!(carried(&outgoing), (0, 5), "the rest has ended");
+    let dispatch = pair.asked(1);
+    assert_eq!(carried(&dispatch), (0, 5), "the rest has ended");
 }
 
 #[test]
@@ -288,20 +288,20 @@ fn lost_joint_take_leaves_the_decision_to_the_policy() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));
     pair.lease();
     for _ in 0..9 {
-        let outgoing = loop {
+        let dispatch = loop {
             match pair.subject.check(1) {
                 Answer::Allowed(_) | Answer::Low(_) | Answer::Taken(_) => {}
-                Answer::Ask(outgoing) => break outgoing,
+                Answer::Ask(dispatch) => break dispatch,
                 other => panic!("{other:?}"),
             }
         };
-        if !outgoing.is_lease() {
-            pair.subject.lost(*outgoing);
+        if !dispatch.is_lease() {
+            pair.subject.lost(*dispatch);
             assert!(matches!(pair.subject.check(1), Answer::Down));
             return;
         }
         (0..600).for_each(|_| assert!(pair.subject.join(1)));
-        let _ = pair.run(*outgoing);
+        let _ = pair.run(*dispatch);
     }
     panic!("no joint take");
 }

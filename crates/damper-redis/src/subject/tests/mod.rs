@@ -1,4 +1,4 @@
-//! The state machine in a simulated fleet: what it promises of commands, use and fairness.
+//! Tests of the state machine in a simulated fleet: its promises about commands, use and fairness.
 
 #![allow(clippy::cast_precision_loss, reason = "shares of counts that are far below 2^52")]
 
@@ -10,7 +10,7 @@
 // | `steps` | single steps of the state machine |
 // | `day` | a day of ordinary traffic |
 // | `ordinary` | uneven traffic below the limit, beside one exact bucket |
-// | `memory` | what a denial, a loss and a reset leave behind |
+// | `memory` | the memory of denials, losses and resets |
 
 mod day;
 mod fleet;

@@ -1,9 +1,9 @@
-//! Traffic below the limit that is uneven: the fleet denies hardly more than one exact bucket would.
+//! Uneven traffic below the limit, of which the fleet denies hardly more than one exact bucket would.
 
 use super::fleet::{Fleet, MILLISECOND, NEAR, Network, SECOND, Tally, Traffic, random, terms};
 use crate::script::Terms;
 
-/// So many checks at once, again and again, by chance from half the time to one and a half.
+/// Creates traffic in bursts of equal size, with random pauses of 50 to 150 % of the mean.
 fn lumps(checks: u64, apart: u64) -> Traffic {
     let mut left = checks;
     Box::new(move |chance, _| {
@@ -16,7 +16,7 @@ fn lumps(checks: u64, apart: u64) -> Traffic {
     })
 }
 
-/// Works for a while, and rests as long.
+/// Creates traffic that alternates between work and rest of equal length.
 fn at_times(per_second: f64, length: u64, phase: u64) -> Traffic {
     Box::new(move |chance, now| {
         let is_at_work = ((now + phase) / length).is_multiple_of(2);
@@ -24,17 +24,17 @@ fn at_times(per_second: f64, length: u64, phase: u64) -> Traffic {
     })
 }
 
-/// Costs of 1 to `most`.
+/// Creates traffic with costs of 1 to `most`.
 fn costs(per_second: f64, most: u64) -> Traffic {
     Box::new(move |chance, _| (1 + chance.below(most) as u32, chance.pause(per_second)))
 }
 
-/// Mostly costs of 1, and sometimes one that no lease can hold.
+/// Creates traffic that mostly costs 1, and sometimes more than a lease can hold.
 fn with_large_ones(per_second: f64, large: u32) -> Traffic {
     Box::new(move |chance, _| (if chance.below(100) == 0 { large } else { 1 }, chance.pause(per_second)))
 }
 
-/// One process with four fifths of the traffic, and four others.
+/// Creates the traffic of a process with four fifths of the load, and of four others.
 fn uneven(per_second: f64) -> Vec<Traffic> {
     let mut all: Vec<Traffic> = (0..4).map(|_| random(per_second / 20.0)).collect();
     all.push(random(per_second * 0.8));
@@ -45,7 +45,7 @@ fn each(processes: u64, traffic: impl Fn(u64) -> Traffic) -> Vec<Traffic> {
     (0..processes).map(traffic).collect()
 }
 
-/// The thousandths of the tokens that only the fleet denied, and the commands of a process in a second.
+/// Returns the thousandths of the tokens that only the fleet denied, and the commands per second.
 fn innocent(terms: Terms, traffic: Vec<Traffic>, seconds: u64) -> (u64, u64) {
     innocent_over(terms, traffic, seconds, NEAR)
 }
@@ -61,9 +61,9 @@ fn innocent_over(terms: Terms, traffic: Vec<Traffic>, seconds: u64, network: Net
     (denied.saturating_sub(all.denied_by_bucket) * 1_000 / (all.allowed + denied), all.commands / seconds / processes)
 }
 
-/// One bucket denies none of these tokens.
+/// One exact bucket denies none of these tokens.
 ///
-/// When a dry lease denied by itself, from 2 to 95 % were denied.
+/// An earlier version, in which a dry lease denied by itself, denied 2 to 95 % of them.
 #[test]
 fn dry_lease_denies_nothing_while_the_limit_has_tokens() {
     let cases: [(&str, Terms, Vec<Traffic>, u64); 12] = [
@@ -83,19 +83,19 @@ fn dry_lease_denies_nothing_while_the_limit_has_tokens() {
     for (name, terms, traffic, seconds) in cases {
         let (denied, commands) = innocent(terms, traffic, seconds);
         println!("{name}: {denied} of 1,000, {commands} commands a second");
-        // A few where others have leased what a large check would need.
+        // A few checks are denied because other processes have leased the tokens that a large check needs.
         assert!(denied <= 25 && commands <= 50, "{name}: {denied} of 1,000, {commands} commands a second");
     }
 }
 
-/// Tokens that others hold are not there for a process that asks for the whole burst at once.
+/// A check for the whole burst is denied while other processes hold tokens.
 #[test]
 fn whole_burst_at_once_is_mostly_allowed() {
     let (denied, _) = innocent(terms(1_000, 1_000), each(1, |_| lumps(1_000, 10 * SECOND)), 60);
     assert!(denied <= 20, "{denied} of 1,000");
 }
 
-/// Checks of one token in steady steps, each up to a tenth of a step early or late.
+/// Creates checks of one token at steady steps, each up to a tenth of a step early or late.
 fn paced(per_second: f64) -> Traffic {
     let step = 1e6 / per_second;
     Box::new(move |chance, _| (1, (step * (0.9 + 0.2 * (chance.below(1_000) as f64 / 1_000.0))) as u64))
@@ -103,8 +103,8 @@ fn paced(per_second: f64) -> Traffic {
 
 /// A burst of 100 ms is enough for up to 16 processes, at 95 % of the rate.
 ///
-/// The checks come on time: the simulated generator is never late. When the budget of commands bound joint takes too, 67 of 1,000 paced
-/// checks were denied with 12 processes, and 35 with 8.
+/// The checks come on time, because the simulated generator is never late. An earlier version counted joint takes in the budget of
+/// commands. It denied 67 of 1,000 paced checks with 12 processes, and 35 with 8.
 #[test]
 fn leases_deny_one_percent_at_most_at_95_percent_load() {
     for (per_second, milliseconds) in [(1_000, 100), (1_000, 200), (5_000, 100), (5_000, 200), (20_000, 100)] {
@@ -121,11 +121,11 @@ fn leases_deny_one_percent_at_most_at_95_percent_load() {
     }
 }
 
-/// The same with round trips of 2 to 4 ms, or 4 to 8 ms, where the deadline is five of these.
+/// A deadline of five round trips is enough if these take 2 to 4 ms, or 4 to 8 ms.
 ///
-/// A check that waits for a request in flight may need a second one. With the default deadline of 5 ms, up to 18 of 1,000 are
-/// denied with round trips of 2 to 4 ms. And when tokens were set aside for 5 ms whatever the deadline, those of longer
-/// round trips were given back before a check could take them.
+/// A check that waits for a request in flight may need a second one. With the default deadline of 5 ms and round trips of 2 to 4 ms,
+/// up to 18 of 1,000 checks are denied. Joint tokens must be valid for the deadline: with a fixed validity of 5 ms, those of longer
+/// round trips expired before a check could take them.
 #[test]
 fn deadline_of_five_round_trips_is_enough() {
     for (one_way, deadline) in [(1_000, 20 * MILLISECOND), (2_000, 40 * MILLISECOND)] {

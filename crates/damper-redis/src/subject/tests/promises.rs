@@ -1,4 +1,4 @@
-//! Commands per second, admitted tokens per command, and use under saturation.
+//! Tests of commands per second, admitted tokens per command, and use under saturation.
 
 use super::fleet::{Fleet, SECOND, Tally, Traffic, random, terms};
 
@@ -6,7 +6,7 @@ fn saturated(per_second: u32, burst: u32, processes: usize, demand: f64) -> (f64
     let terms = terms(per_second, burst);
     let traffic: Vec<Traffic> = (0..processes).map(|_| random(demand / processes as f64)).collect();
     let mut fleet = Fleet::new(terms, traffic);
-    // Until the burst is gone and the rates are known.
+    // Run until the burst is used up and the processes know their rates.
     fleet.run_until(3 * SECOND);
     fleet.tallies();
     fleet.run_until(8 * SECOND);
@@ -46,7 +46,7 @@ fn hot_process_admits_30_per_command_with_a_burst_of_a_second() {
     }
 }
 
-/// And 20 that were saved. While the limit has tokens there may be as many extra takes.
+/// Another 20 may be saved. While the limit has tokens, there may be as many extra takes.
 #[test]
 fn leasing_process_sends_50_commands_a_second_at_any_load_and_50_extra_below_the_limit() {
     for (per_second, burst) in [(1_000, 100), (1_000, 1_000), (10_000, 1_000), (50_000, 5_000)] {

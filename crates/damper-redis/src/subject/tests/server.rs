@@ -1,6 +1,6 @@
 //! A slow, obvious model of the script, for one limit and one subject.
 
-use crate::script::{Ask, Command, Grant, Level, Reply, Status, Take, Terms};
+use crate::script::{Command, Grant, LeaseRequest, Level, Reply, Status, Take, Terms};
 use std::collections::HashMap;
 
 /// A holder, as the server stores it.
@@ -14,19 +14,21 @@ struct Holder {
     charge: u64,
 }
 
-/// One limit. Debts are in parts of a token, as many as the period has microseconds.
+/// One limit. Its debts are counted in parts of a token.
+///
+/// A token has as many parts as the period has microseconds.
 #[derive(Debug)]
 pub(super) struct Server {
     terms: Terms,
     /// The length of leases in µs.
     pub(super) lease: u64,
-    /// The tokens that may be out since the server lost the limit. They only show in replies.
+    /// The tokens that holders may still have since the server lost the limit. They only show in replies.
     pub(super) lost: u32,
     version: u64,
     at: u64,
     debt: u128,
     holders: HashMap<usize, Holder>,
-    /// The tokens taken by decisions per check: when, and how many.
+    /// The times at which the server decided takes, and their tokens.
     pub(super) taken: Vec<(u64, u32)>,
 }
 
@@ -50,7 +52,7 @@ impl Server {
         self.at = to;
     }
 
-    /// Lets leases end in order, each after the refill up to its end.
+    /// Ends the leases in the order of their ends, each after the refill up to that time.
     fn catch_up(&mut self, now: u64) {
         while let Some((&number, holder)) = self.holders.iter().min_by_key(|(_, holder)| holder.end)
             && holder.end <= now
@@ -63,7 +65,7 @@ impl Server {
     }
 
     fn owed(&self) -> u64 {
-        // At most the deepest debt, in the tests.
+        // In the tests it is at most the deepest debt.
         self.debt.div_ceil(self.part()) as u64
     }
 
@@ -95,7 +97,7 @@ impl Server {
             Command::Reset(_) => self.debt = u128::from(self.held()) * self.part(),
         }
         let owed = self.owed();
-        // `frac` is what of the next token has dripped in.
+        // `frac` is the part of the next token that has dripped in.
         let frac = (u128::from(owed) * self.part() - self.debt) as u64;
         let full_at = now + (self.debt / u128::from(self.terms.rate.tokens().max(1))) as u64 + 1;
         let level =
@@ -103,7 +105,7 @@ impl Server {
         Reply { status, now, levels: vec![level], grant }
     }
 
-    fn lease(&mut self, ask: &Ask, process: usize, now: u64) -> Grant {
+    fn lease(&mut self, ask: &LeaseRequest, process: usize, now: u64) -> Grant {
         let (mut count, mut charged) = (0, 0);
         if let Some(holder) = self.holders.remove(&process) {
             assert!(ask.seq > holder.seq, "requests of the simulation arrive in order");

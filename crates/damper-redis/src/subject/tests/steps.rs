@@ -1,15 +1,15 @@
-//! Single steps of the state machine, against the model of the script.
+//! Tests of single steps of the state machine, against the model of the script.
 
 use super::fleet::{MILLISECOND, MovingClock, SECOND, terms};
 use super::server::Server;
 use crate::script::{Command, Grant, Reply, Status, Terms};
-use crate::subject::{Answer, Due, Outcome, Outgoing, Plan, Subject};
+use crate::subject::{Answer, Dispatch, NextStep, Outcome, Plan, Subject};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One process and the server, whose messages are as quick as can be.
+/// A process and the server, without delay between them.
 pub(super) struct Pair {
-    /// It moves by each reading, as any real one may.
+    /// The clock, which each reading advances, as a real one may.
     clock: Arc<MovingClock>,
     pub(super) subject: Subject<Arc<MovingClock>>,
     pub(super) server: Server,
@@ -31,16 +31,16 @@ impl Pair {
         self.clock.catch_up(self.now);
     }
 
-    pub(super) fn run(&mut self, outgoing: Outgoing) -> Outcome {
-        let reply = self.server.run(outgoing.command(), 0, self.now);
-        self.subject.replied(outgoing, &reply)
+    pub(super) fn run(&mut self, dispatch: Dispatch) -> Outcome {
+        let reply = self.server.run(dispatch.command(), 0, self.now);
+        self.subject.replied(dispatch, &reply)
     }
 
-    /// Whether the tokens are taken, from the lease or by the server.
+    /// Returns whether the tokens are taken, from the lease or by the server.
     pub(super) fn takes(&mut self, n: u32) -> bool {
         match self.subject.check(n) {
             Answer::Allowed(_) | Answer::Low(_) | Answer::Taken(_) => true,
-            Answer::Ask(outgoing) => match self.run(*outgoing) {
+            Answer::Ask(dispatch) => match self.run(*dispatch) {
                 Outcome::Allowed(_) => true,
                 Outcome::Again => self.takes(n),
                 Outcome::Denied(_) | Outcome::Late => false,
@@ -51,22 +51,22 @@ impl Pair {
 
     /// Makes checks until the process leases.
     pub(super) fn lease(&mut self) {
-        while !self.subject.holding().is_leasing {
+        while !self.subject.holdings().is_leasing {
             assert!(self.takes(1));
         }
     }
 
-    pub(super) fn asked(&self, n: u32) -> Box<Outgoing> {
+    pub(super) fn asked(&self, n: u32) -> Box<Dispatch> {
         match self.subject.check(n) {
-            Answer::Ask(outgoing) => outgoing,
+            Answer::Ask(dispatch) => dispatch,
             other => panic!("{other:?}"),
         }
     }
 }
 
-/// The charge and refund that a command carries.
-pub(super) fn carried(outgoing: &Outgoing) -> (u64, u64) {
-    match outgoing.command() {
+/// Returns the charge and the refund that a command carries.
+pub(super) fn carried(dispatch: &Dispatch) -> (u64, u64) {
+    match dispatch.command() {
         Command::Take(limits) => (limits[0].1.charge, limits[0].1.refund),
         Command::Lease(_, ask) => (ask.charge, ask.refund),
         Command::Reset(_) => (0, 0),
@@ -98,21 +98,21 @@ fn more_than_the_burst_is_denied_for_good() {
 fn busy_process_leases_and_returns_what_it_does_not_use() {
     let mut pair = Pair::new(terms(1_000, 1_000));
     pair.lease();
-    let held = pair.subject.holding().tokens;
+    let held = pair.subject.holdings().tokens;
     assert!(held > 0 && pair.server.held() >= held);
     let commands = (0..1_000).filter(|_| {
         pair.wait(MILLISECOND);
         match pair.subject.due() {
-            Due::Send(outgoing) => {
-                let _ = pair.run(*outgoing);
+            NextStep::Send(dispatch) => {
+                let _ = pair.run(*dispatch);
                 true
             }
-            Due::At(_) | Due::Nothing => false,
+            NextStep::At(_) | NextStep::Nothing => false,
         }
     });
     assert_eq!(commands.count(), 1, "one request gives everything back");
-    assert_eq!((pair.subject.holding().tokens, pair.server.held()), (0, 0));
-    assert!(matches!(pair.subject.due(), Due::Nothing));
+    assert_eq!((pair.subject.holdings().tokens, pair.server.held()), (0, 0));
+    assert!(matches!(pair.subject.due(), NextStep::Nothing));
 }
 
 #[test]
@@ -121,12 +121,12 @@ fn idle_process_returns_within_200_ms() {
     pair.lease();
     let mut waited = 0;
     while pair.server.held() > 0 {
-        let Due::At(tick) = pair.subject.due() else { panic!("it waits for the time to pass") };
+        let NextStep::At(tick) = pair.subject.due() else { panic!("it waits for the time to pass") };
         let wait = tick.div_ceil(1_000) - pair.now;
         pair.wait(wait);
         waited += wait;
-        if let Due::Send(outgoing) = pair.subject.due() {
-            let _ = pair.run(*outgoing);
+        if let NextStep::Send(dispatch) = pair.subject.due() {
+            let _ = pair.run(*dispatch);
         }
     }
     assert!((100 * MILLISECOND..=200 * MILLISECOND).contains(&waited), "{waited} µs");
@@ -137,12 +137,12 @@ fn short_lease_of_a_server_that_lost_the_limit_ends_early() {
     let mut pair = Pair::new(terms(1_000, 1_000));
     pair.server.lease = 80_000;
     pair.lease();
-    let held = pair.subject.holding().tokens;
+    let held = pair.subject.holdings().tokens;
     assert!(held > 0 && held <= 80, "{held} are more than it spends until then");
     pair.wait(68_000);
-    assert!(pair.subject.holding().tokens > 0);
+    assert!(pair.subject.holdings().tokens > 0);
     pair.wait(2_000);
-    assert_eq!(pair.subject.holding().tokens, 0, "7/8 of the short lease");
+    assert_eq!(pair.subject.holdings().tokens, 0, "7/8 of the short lease");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn tokens_of_a_lost_limit_leave_room_for_leases() {
     assert!((0..50).all(|_| pair.takes(1)));
     pair.wait(25 * MILLISECOND);
     assert!(pair.takes(1));
-    let held = pair.subject.holding().tokens;
+    let held = pair.subject.holdings().tokens;
     assert!(held >= 20, "after the first request the lost tokens are known, but it holds {held}");
 }
 
@@ -162,35 +162,35 @@ fn tokens_end_before_the_lease_does() {
     let mut pair = Pair::new(terms(1_000, 1_000));
     pair.lease();
     pair.wait(874 * MILLISECOND);
-    assert!(pair.subject.holding().tokens > 0);
+    assert!(pair.subject.holdings().tokens > 0);
     pair.wait(MILLISECOND);
-    assert_eq!(pair.subject.holding().tokens, 0);
+    assert_eq!(pair.subject.holdings().tokens, 0);
     assert!(pair.server.held() > 0);
 }
 
 #[test]
 fn second_check_joins_the_request_in_flight() {
     let mut pair = Pair::new(terms(1_000, 1_000));
-    let mut outgoing = pair.asked(1);
-    while !outgoing.is_lease() {
-        let _ = pair.run(*outgoing);
-        outgoing = pair.asked(1);
+    let mut dispatch = pair.asked(1);
+    while !dispatch.is_lease() {
+        let _ = pair.run(*dispatch);
+        dispatch = pair.asked(1);
     }
     assert!(matches!(pair.subject.check(1), Answer::Join));
-    assert_eq!(pair.run(*outgoing), Outcome::Again);
+    assert_eq!(pair.run(*dispatch), Outcome::Again);
     assert!(matches!(pair.subject.check(1), Answer::Allowed(_)));
 }
 
 #[test]
 fn reply_to_a_request_that_was_given_up_is_discarded() {
     let mut pair = Pair::new(terms(1_000, 1_000));
-    let mut outgoing = pair.asked(1);
-    while !outgoing.is_lease() {
-        let _ = pair.run(*outgoing);
-        outgoing = pair.asked(1);
+    let mut dispatch = pair.asked(1);
+    while !dispatch.is_lease() {
+        let _ = pair.run(*dispatch);
+        dispatch = pair.asked(1);
     }
-    let reply = pair.server.run(outgoing.command(), 0, pair.now);
-    // Nobody tells an outcome for the length of a lease.
+    let reply = pair.server.run(dispatch.command(), 0, pair.now);
+    // The caller reports no outcome for the length of a lease.
     pair.wait(SECOND + MILLISECOND);
     assert!(!pair.asked(1).is_lease(), "the server decides for a while");
     pair.wait(5 * SECOND);
@@ -199,22 +199,22 @@ fn reply_to_a_request_that_was_given_up_is_discarded() {
         let _ = pair.run(*next);
         next = pair.asked(1);
     }
-    assert_eq!(pair.subject.replied(*outgoing, &reply), Outcome::Again);
-    assert_eq!(pair.subject.holding().tokens, 0, "its grant may be anyone's by now");
+    assert_eq!(pair.subject.replied(*dispatch, &reply), Outcome::Again);
+    assert_eq!(pair.subject.holdings().tokens, 0, "its grant may be anyone's by now");
     assert!(matches!(pair.subject.check(1), Answer::Join), "the next one is still in flight");
     assert_eq!(pair.run(*next), Outcome::Again);
-    assert!(pair.subject.holding().tokens > 0);
+    assert!(pair.subject.holdings().tokens > 0);
 }
 
 #[test]
 fn lost_request_leaves_the_decision_to_the_policy_for_a_while() {
     let mut pair = Pair::new(terms(1_000, 1_000));
-    let mut outgoing = pair.asked(1);
-    while !outgoing.is_lease() {
-        let _ = pair.run(*outgoing);
-        outgoing = pair.asked(1);
+    let mut dispatch = pair.asked(1);
+    while !dispatch.is_lease() {
+        let _ = pair.run(*dispatch);
+        dispatch = pair.asked(1);
     }
-    pair.subject.lost(*outgoing);
+    pair.subject.lost(*dispatch);
     assert!(matches!(pair.subject.check(1), Answer::Down));
     pair.wait(21 * MILLISECOND);
     assert!(pair.takes(1));
@@ -224,16 +224,16 @@ fn lost_request_leaves_the_decision_to_the_policy_for_a_while() {
 fn lost_requests_do_not_make_the_next_one_ask_for_more() {
     let mut pair = Pair::new(terms(1_000, 1_000));
     pair.lease();
-    // Beyond the lease, so that the process holds nothing.
+    // The lease ends, so that the process holds nothing.
     pair.wait(2 * SECOND);
     let mut wanted = Vec::new();
     while wanted.len() < 6 {
-        if let Answer::Ask(outgoing) = pair.subject.check(1) {
-            let Command::Lease(_, ask) = outgoing.command() else { panic!("it leases: {outgoing:?}") };
+        if let Answer::Ask(dispatch) = pair.subject.check(1) {
+            let Command::Lease(_, ask) = dispatch.command() else { panic!("it leases: {dispatch:?}") };
             wanted.push(ask.want);
             // Another check finds the lease empty while the request is in flight.
             assert!(matches!(pair.subject.check(1), Answer::Join));
-            pair.subject.lost(*outgoing);
+            pair.subject.lost(*dispatch);
         }
         pair.wait(MILLISECOND);
     }
@@ -246,32 +246,32 @@ fn cost_above_what_can_be_leased_is_the_servers_decision() {
     pair.lease();
     pair.wait(30 * MILLISECOND);
     for _ in 0..3 {
-        let outgoing = pair.asked(300);
-        assert!(!outgoing.is_lease());
-        assert!(matches!(pair.run(*outgoing), Outcome::Allowed(_)), "without a pause");
+        let dispatch = pair.asked(300);
+        assert!(!dispatch.is_lease());
+        assert!(matches!(pair.run(*dispatch), Outcome::Allowed(_)), "without a pause");
     }
-    let outgoing = pair.asked(300);
-    assert!(matches!(pair.run(*outgoing), Outcome::Denied(_)));
+    let dispatch = pair.asked(300);
+    assert!(matches!(pair.run(*dispatch), Outcome::Denied(_)));
     assert!(matches!(pair.subject.check(300), Answer::Denied(_)), "the server has said when to ask again");
-    // The reply to a request for the lease does not make it forget that.
-    while pair.takes(1) && pair.subject.ask_ahead().map(|outgoing| pair.run(*outgoing)).is_none() {}
+    // The reply to a request for the lease leaves that unchanged.
+    while pair.takes(1) && pair.subject.ask_ahead().map(|dispatch| pair.run(*dispatch)).is_none() {}
     assert!(matches!(pair.subject.check(300), Answer::Denied(_)));
 }
 
 #[test]
 fn charge_is_sent_until_it_is_acknowledged() {
     let mut pair = Pair::new(terms(10, 5));
-    assert!(matches!(pair.subject.charge(3), Due::At(_)));
-    let outgoing = pair.asked(1);
-    assert_eq!(carried(&outgoing), (3, 0));
-    pair.subject.lost(*outgoing);
+    assert!(matches!(pair.subject.charge(3), NextStep::At(_)));
+    let dispatch = pair.asked(1);
+    assert_eq!(carried(&dispatch), (3, 0));
+    pair.subject.lost(*dispatch);
     let late = Reply { status: Status::Late, now: 0, levels: Vec::new(), grant: None };
-    let outgoing = pair.asked(1);
-    assert_eq!(carried(&outgoing), (3, 0));
-    assert_eq!(pair.subject.replied(*outgoing, &late), Outcome::Late);
-    let outgoing = pair.asked(1);
-    assert_eq!(carried(&outgoing), (3, 0));
-    let _ = pair.run(*outgoing);
+    let dispatch = pair.asked(1);
+    assert_eq!(carried(&dispatch), (3, 0));
+    assert_eq!(pair.subject.replied(*dispatch, &late), Outcome::Late);
+    let dispatch = pair.asked(1);
+    assert_eq!(carried(&dispatch), (3, 0));
+    let _ = pair.run(*dispatch);
     assert_eq!(carried(&pair.asked(1)), (0, 0));
 }
 
@@ -279,13 +279,13 @@ fn charge_is_sent_until_it_is_acknowledged() {
 fn refund_is_sent_once_and_without_a_check_too() {
     let mut pair = Pair::new(terms(10, 5));
     assert!((0..5).all(|_| pair.takes(1)));
-    assert!(matches!(pair.subject.refund(2), Due::At(_)));
+    assert!(matches!(pair.subject.refund(2), NextStep::At(_)));
     pair.wait(99 * MILLISECOND);
-    assert!(matches!(pair.subject.due(), Due::At(_)));
+    assert!(matches!(pair.subject.due(), NextStep::At(_)));
     pair.wait(2 * MILLISECOND);
-    let Due::Send(outgoing) = pair.subject.due() else { panic!("it is time") };
-    assert_eq!(carried(&outgoing), (0, 2));
-    pair.subject.lost(*outgoing);
+    let NextStep::Send(dispatch) = pair.subject.due() else { panic!("it is time") };
+    assert_eq!(carried(&dispatch), (0, 2));
+    pair.subject.lost(*dispatch);
     assert_eq!(carried(&pair.asked(1)), (0, 0), "the server may have it");
 }
 
@@ -293,19 +293,19 @@ fn refund_is_sent_once_and_without_a_check_too() {
 fn refund_fills_a_lease_only_as_far_as_the_server_counts() {
     let mut pair = Pair::new(terms(1_000, 1_000));
     pair.lease();
-    let held = pair.subject.holding().tokens;
+    let held = pair.subject.holdings().tokens;
     assert!(pair.takes(2));
-    assert!(matches!(pair.subject.refund(2), Due::Nothing));
-    assert_eq!(pair.subject.holding().tokens, held);
-    // The check that began the lease took one of it.
-    assert!(matches!(pair.subject.refund(3), Due::At(_)));
-    assert_eq!(pair.subject.holding().tokens, held + 1);
+    assert!(matches!(pair.subject.refund(2), NextStep::Nothing));
+    assert_eq!(pair.subject.holdings().tokens, held);
+    // The check that started the lease took one of its tokens.
+    assert!(matches!(pair.subject.refund(3), NextStep::At(_)));
+    assert_eq!(pair.subject.holdings().tokens, held + 1);
     pair.wait(30 * MILLISECOND);
     while pair.takes(1) && pair.subject.ask_ahead().is_none() {}
-    // Once a request has counted the lease, a refund does not lift it beyond.
-    let unspent = pair.subject.holding().tokens;
+    // A refund does not lift the lease above the number that the last request reported.
+    let unspent = pair.subject.holdings().tokens;
     let _ = pair.subject.refund(5);
-    assert_eq!(pair.subject.holding().tokens, unspent);
+    assert_eq!(pair.subject.holdings().tokens, unspent);
 }
 
 #[test]
@@ -313,51 +313,51 @@ fn reply_grants_no_more_than_was_asked_for_whatever_it_says() {
     let mut pair = Pair::new(terms(1_000, 1_000));
     pair.lease();
     pair.wait(30 * MILLISECOND);
-    let outgoing = loop {
+    let dispatch = loop {
         assert!(pair.takes(1));
-        if let Some(outgoing) = pair.subject.ask_ahead() {
-            break outgoing;
+        if let Some(dispatch) = pair.subject.ask_ahead() {
+            break dispatch;
         }
     };
-    let Command::Lease(_, ask) = *outgoing.command() else { panic!("it leases: {outgoing:?}") };
+    let Command::Lease(_, ask) = *dispatch.command() else { panic!("it leases: {dispatch:?}") };
     assert!(ask.unspent > 0 && ask.want > 0);
-    let mut reply = pair.server.run(outgoing.command(), 0, pair.now);
+    let mut reply = pair.server.run(dispatch.command(), 0, pair.now);
     reply.grant = reply.grant.map(|grant| Grant { granted: ask.want + 100, kept: ask.unspent + 100, ..grant });
-    assert_eq!(pair.subject.replied(*outgoing, &reply), Outcome::Again);
-    assert_eq!(pair.subject.holding().tokens, ask.unspent + ask.want);
-    // Nor does a refund fill the lease beyond.
+    assert_eq!(pair.subject.replied(*dispatch, &reply), Outcome::Again);
+    assert_eq!(pair.subject.holdings().tokens, ask.unspent + ask.want);
+    // A refund does not fill the lease above that either.
     let _ = pair.subject.refund(100);
-    assert_eq!(pair.subject.holding().tokens, ask.unspent + ask.want);
+    assert_eq!(pair.subject.holdings().tokens, ask.unspent + ask.want);
 }
 
 #[test]
 fn lease_is_no_longer_than_the_limiter_set_whatever_the_reply_says() {
     let mut pair = Pair::new(terms(1_000, 1_000));
-    let mut outgoing = pair.asked(1);
-    while !outgoing.is_lease() {
-        let _ = pair.run(*outgoing);
-        outgoing = pair.asked(1);
+    let mut dispatch = pair.asked(1);
+    while !dispatch.is_lease() {
+        let _ = pair.run(*dispatch);
+        dispatch = pair.asked(1);
     }
-    let mut reply = pair.server.run(outgoing.command(), 0, pair.now);
+    let mut reply = pair.server.run(dispatch.command(), 0, pair.now);
     reply.grant = reply.grant.map(|grant| Grant { length: 60 * SECOND, ..grant });
-    let _ = pair.subject.replied(*outgoing, &reply);
+    let _ = pair.subject.replied(*dispatch, &reply);
     pair.wait(870 * MILLISECOND);
-    assert!(pair.subject.holding().tokens > 0);
+    assert!(pair.subject.holdings().tokens > 0);
     pair.wait(6 * MILLISECOND);
-    assert_eq!(pair.subject.holding().tokens, 0, "7/8 of a second");
+    assert_eq!(pair.subject.holdings().tokens, 0, "7/8 of a second");
 }
 
 #[test]
 fn refund_of_a_command_that_was_never_sent_goes_with_the_next_one() {
     let mut pair = Pair::new(terms(10, 5));
     assert!((0..5).all(|_| pair.takes(1)));
-    assert!(matches!(pair.subject.refund(2), Due::At(_)));
-    let outgoing = pair.subject.look();
-    assert_eq!(carried(&outgoing), (0, 2));
-    pair.subject.unsent(*outgoing);
-    let outgoing = pair.subject.look();
-    assert_eq!(carried(&outgoing), (0, 2));
-    let _ = pair.run(*outgoing);
+    assert!(matches!(pair.subject.refund(2), NextStep::At(_)));
+    let dispatch = pair.subject.look();
+    assert_eq!(carried(&dispatch), (0, 2));
+    pair.subject.unsent(*dispatch);
+    let dispatch = pair.subject.look();
+    assert_eq!(carried(&dispatch), (0, 2));
+    let _ = pair.run(*dispatch);
     assert_eq!(carried(&pair.subject.look()), (0, 0));
     assert!(pair.takes(2) && !pair.takes(1), "the server has them back");
 }

@@ -1,22 +1,22 @@
-//! Tokens that the server took for checks that wait.
+//! Tokens that the server took for waiting checks.
 
-/// Tokens of a joint take, until the checks that it was made for have taken them.
+/// Tokens of a joint take that the waiting checks have not taken yet.
 ///
-/// They are used by the server's count. So they are not leased tokens: they end soon after the decision, and what is left goes back.
+/// The server counts them as used, and not as leased. They expire soon after its decision, and the rest is given back.
 #[derive(Debug, Default)]
-pub(super) struct SetAside {
+pub(super) struct JointTokens {
     tokens: u32,
-    /// When they end, in µs of the subject's clock.
+    /// When the tokens expire, in µs of the subject's clock.
     until: u64,
 }
 
-impl SetAside {
-    /// Puts tokens in. Those that are still there end with them.
+impl JointTokens {
+    /// Adds tokens. Those that are still there now expire with them.
     pub(super) fn put(&mut self, tokens: u32, until: u64) {
         (self.tokens, self.until) = (self.tokens.saturating_add(tokens), until);
     }
 
-    /// Takes `n` tokens out, if there are so many that have not ended.
+    /// Takes `n` tokens if there are as many that have not expired.
     pub(super) fn take(&mut self, n: u32, now: u64) -> bool {
         let is_there = n <= self.tokens && now < self.until;
         if is_there {
@@ -25,12 +25,12 @@ impl SetAside {
         is_there
     }
 
-    /// Takes all out that have ended.
+    /// Removes the tokens that have expired, and returns how many there were.
     pub(super) fn ended(&mut self, now: u64) -> u32 {
         if now < self.until { 0 } else { core::mem::take(&mut self.tokens) }
     }
 
-    /// When the next tokens end, if there are any.
+    /// Returns when the tokens expire, if there are any.
     pub(super) fn until(&self) -> Option<u64> {
         (self.tokens > 0).then_some(self.until)
     }
@@ -38,11 +38,11 @@ impl SetAside {
 
 #[cfg(test)]
 mod tests {
-    use super::SetAside;
+    use super::JointTokens;
 
     #[test]
     fn tokens_are_taken_until_they_end() {
-        let mut tokens = SetAside::default();
+        let mut tokens = JointTokens::default();
         assert_eq!((tokens.until(), tokens.take(1, 0)), (None, false));
         tokens.put(5, 10);
         assert!(tokens.take(2, 9) && !tokens.take(4, 9) && !tokens.take(1, 10));

@@ -3,20 +3,20 @@
 //! It is public only because those crates are separate. It is excluded from the semver promise: any release may change or remove it, so
 //! they are released together with this crate.
 
-mod grpc;
-
 pub use crate::limit::limits_for_each;
+pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
+#[cfg(feature = "http2")]
+pub use crate::retry::unprocessed::is_refused_stream;
+pub use crate::retry::unprocessed::is_unprocessed;
 #[cfg(feature = "tower")]
 pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, RepeatParts};
 pub use crate::telemetry::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};
 #[cfg(feature = "tracing")]
 pub use crate::telemetry::{LogSampler, Sample, millis};
 pub use crate::timed_body::BodyLimits;
-#[cfg(feature = "http2")]
-pub use grpc::is_refused_stream;
-pub use grpc::{ask_limit, is_grpc_type, is_unprocessed};
+
 #[cfg(feature = "tower")]
-pub use grpc::{reason_of, stack_error};
+pub use of_stacks::{reason_of, stack_error};
 
 use crate::{Head, TimedBody};
 use core::net::SocketAddr;
@@ -30,4 +30,31 @@ pub fn timed_body<B: http_body::Body + Send + 'static>(body: B, limits: Option<B
 #[must_use]
 pub fn with_peer<'a>(head: Head<'a>, peer: Option<&'a SocketAddr>) -> Head<'a> {
     head.with_peer(peer)
+}
+
+#[cfg(feature = "tower")]
+mod of_stacks {
+    use crate::{StackError, StackPart, StackProtocol};
+    use alloc::boxed::Box;
+    use alloc::string::String;
+    use core::error::Error;
+    use core::time::Duration;
+
+    /// Returns the messages of the sources of a stack's error, each once.
+    #[must_use]
+    pub fn reason_of(error: &StackError) -> String {
+        crate::stack::reason_of(error)
+    }
+
+    /// Returns the error of a stack by its protocol.
+    ///
+    /// It asks for this wait, unless the error has one.
+    #[must_use]
+    pub fn stack_error<P: StackProtocol>(
+        part: StackPart,
+        error: Box<dyn Error + Send + Sync>,
+        retry_after: Option<Duration>,
+    ) -> StackError {
+        StackError::of_boxed::<P>(part, error).or_retry_after(retry_after)
+    }
 }

@@ -1,35 +1,35 @@
-//! Replies, and commands that were lost: what a subject learns from them.
+//! The outcomes of commands: what a subject learns from replies and losses.
 
+use super::Subject;
+use super::dispatch::{CommandKind, Dispatch, Outcome, Ticket};
 use super::gate::LONGEST_SILENCE;
 use super::ledger::{Ledger, Mode};
-use super::outgoing::{Kind, Outcome, Outgoing, Ticket};
 use super::plan::validity;
-use super::subject::Subject;
+use crate::micros::micros_of;
 use crate::script::{Grant, Reply, Status};
 use core::sync::atomic::Ordering;
-use core::time::Duration;
 use damper_core::Clock;
 use damper_core::internal::allowed_on;
 
-/// How long a limit that nothing refills denies without asking, in µs: it may be reset elsewhere.
+/// How long a limit that never refills denies without asking, in µs. Another process may reset it.
 const NEVER_FILLED: u64 = 1_000_000;
 
 impl<C: Clock> Subject<C> {
-    /// Learns from the reply to a command, and returns what it says to the check that waits for it.
+    /// Applies the reply to a command, and returns the outcome for the check that waits for it.
     ///
-    /// The reply to a request that was lost, or overtaken, is discarded: its grant may have gone back to the limit.
-    pub fn replied(&self, outgoing: Outgoing, reply: &Reply) -> Outcome {
-        let Outgoing { command: _, ticket } = outgoing;
+    /// The reply to a request that was given up is discarded, because the server may have taken its grant back.
+    pub fn replied(&self, dispatch: Dispatch, reply: &Reply) -> Outcome {
+        let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
         let now = self.now();
-        // Every outcome wakes the checks that wait. Those that wait again are counted again.
+        // Each outcome wakes all waiting checks. Those that wait again are counted again.
         let joined = core::mem::take(&mut ledger.joined);
         if matches!(reply.status, Status::Late | Status::Stale) {
             self.lose(&mut ledger, &ticket, now);
             return Outcome::Late;
         }
         match ticket.kind {
-            Kind::Take { cost } => {
+            CommandKind::Take { cost } => {
                 self.see(&mut ledger, reply, now);
                 ledger.is_failing = false;
                 self.reopen_earlier(reply, now);
@@ -38,23 +38,23 @@ impl<C: Clock> Subject<C> {
                 }
                 self.taken(cost, reply, now)
             }
-            Kind::JointTake { cost, .. } => {
+            CommandKind::JointTake { cost, .. } => {
                 self.see(&mut ledger, reply, now);
                 self.taken_jointly(&mut ledger, &ticket, cost, reply.status, now);
                 ledger.unmet = joined.saturating_sub(if reply.status == Status::Done { cost.into() } else { 0 });
                 Outcome::Again
             }
-            Kind::Lease { seq, unspent, wanted } => {
+            CommandKind::Lease { seq, unspent, wanted } => {
                 let is_expected = ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq);
                 match reply.grant {
                     Some(grant) if is_expected && grant.seq == seq => {
                         let (granted, kept) = (grant.granted.min(wanted), grant.kept.min(unspent));
                         let grant =
                             Grant { granted, kept, length: grant.length.min(self.plan.lease_micros()), ..grant };
-                        // At most the burst.
+                        // The sum is at most the burst.
                         ledger.counted = kept.saturating_add(granted);
                         self.see(&mut ledger, reply, now);
-                        // Without the tokens that may be out since a loss: they leave room for as many.
+                        // `grant.leased` leaves out tokens that may still be held since a loss. They do not reduce the share.
                         ledger.others = (grant.leased as u32).saturating_sub(ledger.counted);
                         self.granted(&mut ledger, &ticket, grant, reply, now);
                         ledger.unmet = joined.saturating_sub(self.lease().held(&self.clock).into());
@@ -63,7 +63,7 @@ impl<C: Clock> Subject<C> {
                 }
                 Outcome::Again
             }
-            Kind::Reset => {
+            CommandKind::Reset => {
                 self.see(&mut ledger, reply, now);
                 self.gate.reopen();
                 (ledger.ask_from, ledger.empty_until, ledger.emptied_at) = (ledger.ask_from.min(now), 0, None);
@@ -72,47 +72,47 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Learns that a command has no reply, or that it was not sent.
+    /// Notes that a command has no reply.
     ///
-    /// Tokens that it was to give back are lost with it, and a charge goes with the next command. A take counts as taken.
-    pub fn lost(&self, outgoing: Outgoing) {
-        let Outgoing { command: _, ticket } = outgoing;
+    /// Its refund is lost, and its charge goes with the next command. Tokens of a take count as taken.
+    pub fn lost(&self, dispatch: Dispatch) {
+        let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
         ledger.joined = 0;
         self.lose(&mut ledger, &ticket, self.now());
     }
 
-    /// Learns that the caller of a check went away before the reply came.
+    /// Notes that the caller of a check was cancelled before the reply came.
     ///
-    /// As of [`lost`](Self::lost), but that says nothing of the server.
-    pub fn cancelled(&self, outgoing: Outgoing) {
-        if let Kind::Take { .. } = outgoing.ticket.kind {
+    /// The command counts as [`lost`](Self::lost), but a lost take says nothing about the server.
+    pub fn cancelled(&self, dispatch: Dispatch) {
+        if let CommandKind::Take { .. } = dispatch.ticket.kind {
             let mut ledger = self.ledger();
             ledger.joined = 0;
-            ledger.owe(outgoing.ticket.charge, self.now());
+            ledger.owe(dispatch.ticket.charge, self.now());
         } else {
-            self.lost(outgoing);
+            self.lost(dispatch);
         }
     }
 
-    /// Learns that a command was never sent.
+    /// Notes that a command was never sent.
     ///
-    /// Its charge and its refund go with the next one, and nothing has failed.
-    /// Tokens that it took out of the lease to give them back stay out.
-    pub fn unsent(&self, outgoing: Outgoing) {
-        let Outgoing { command: _, ticket } = outgoing;
+    /// Its charge and its refund go with the next command, and the server does not count as failing. Tokens that it took out of the
+    /// lease to give them back are lost.
+    pub fn unsent(&self, dispatch: Dispatch) {
+        let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
         let now = self.now();
         ledger.joined = 0;
         match ticket.kind {
-            Kind::JointTake { is_extra: true, .. } => ledger.budget.uncount_extra(),
-            // Takes are counted only while leasing.
-            Kind::Take { .. } if ledger.mode == Mode::PerCheck => {}
+            CommandKind::JointTake { is_extra: true, .. } => ledger.budget.uncount_extra(),
+            // The budget counts takes only while leasing.
+            CommandKind::Take { .. } if ledger.mode == Mode::PerCheck => {}
             _ => ledger.budget.uncount(),
         }
         ledger.owe(ticket.charge, now);
         ledger.give_back(ticket.refund, now);
-        if let Kind::Lease { seq, .. } = ticket.kind
+        if let CommandKind::Lease { seq, .. } = ticket.kind
             && ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq)
         {
             ledger.in_flight = None;
@@ -120,13 +120,13 @@ impl<C: Clock> Subject<C> {
         end_joint_take(&mut ledger, &ticket);
     }
 
-    /// Sets the tokens aside for the checks that wait.
+    /// Applies the reply to a joint take: keeps its tokens for the waiting checks.
     fn taken_jointly(&self, ledger: &mut Ledger, ticket: &Ticket, cost: u32, status: Status, now: u64) {
         ledger.is_failing = false;
         end_joint_take(ledger, ticket);
         if status == Status::Done {
-            let until = self.instants.micros(ticket.sent).saturating_add(self.plan.set_aside());
-            ledger.set_aside.put(cost, until);
+            let until = self.scale.micros(ticket.sent).saturating_add(self.plan.joint_validity());
+            ledger.joint_tokens.put(cost, until);
             ledger.give_back_ended(now);
             self.gate.reopen();
         } else {
@@ -136,34 +136,36 @@ impl<C: Clock> Subject<C> {
         }
     }
 
+    /// Books the charge of a lost command, and notes the loss if the command was still in flight.
     fn lose(&self, ledger: &mut Ledger, ticket: &Ticket, now: u64) {
         ledger.owe(ticket.charge, now);
-        let sent = self.instants.micros(ticket.sent);
+        let sent = self.scale.micros(ticket.sent);
         match ticket.kind {
-            Kind::Lease { seq, .. } => {
-                // Otherwise it was given up before, and another one may be in flight.
+            CommandKind::Lease { seq, .. } => {
+                // A request that was given up before is not in flight any more, but another one may be.
                 if ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq) {
                     ledger.in_flight = None;
                     ledger.fail(sent, now);
                 }
             }
-            Kind::JointTake { .. } => {
+            CommandKind::JointTake { .. } => {
                 if end_joint_take(ledger, ticket) {
                     ledger.fail(sent, now);
                 }
             }
-            Kind::Take { .. } if ledger.mode == Mode::Leasing => ledger.fail(sent, now),
-            Kind::Take { .. } | Kind::Reset => {}
+            CommandKind::Take { .. } if ledger.mode == Mode::Leasing => ledger.fail(sent, now),
+            CommandKind::Take { .. } | CommandKind::Reset => {}
         }
     }
 
+    /// Applies the grant of a request to the lease.
     fn granted(&self, ledger: &mut Ledger, ticket: &Ticket, grant: Grant, reply: &Reply, now: u64) {
-        let Kind::Lease { unspent, wanted, .. } = ticket.kind else { return };
+        let CommandKind::Lease { unspent, wanted, .. } = ticket.kind else { return };
         let validity = validity(grant.length);
-        let end = ticket.sent.wrapping_add(self.instants.ticks(validity));
+        let end = ticket.sent.wrapping_add(self.scale.ticks(validity));
         self.lease().renew(unspent - grant.kept, grant.granted, end, &self.clock);
         let held = self.lease().held(&self.clock);
-        let sent = self.instants.micros(ticket.sent);
+        let sent = self.scale.micros(ticket.sent);
         (ledger.in_flight, ledger.acked, ledger.is_failing) = (None, grant.seq, false);
         ledger.count_spent(unspent.saturating_add(grant.granted), held, now);
         (ledger.end, ledger.length) = (sent.saturating_add(validity), grant.length);
@@ -176,7 +178,7 @@ impl<C: Clock> Subject<C> {
             ledger.emptied_at = Some(now);
         }
         if held == 0 && wanted > 0 {
-            // In debt there is nothing to grant before this.
+            // A limit in debt has no tokens to grant before that.
             ledger.ask_from = ledger.ask_from.max(now.saturating_add(empty.min(LONGEST_SILENCE)));
         }
         ledger.low = ledger.low_of(&self.plan, held, now);
@@ -193,7 +195,7 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Opens the gate as early as this reply says, where something was given back since it was closed.
+    /// Shortens the gate's time if this reply shows that tokens were given back since it was closed.
     fn reopen_earlier(&self, reply: &Reply, now: u64) {
         let cost = self.gate.cost();
         if let Some(wait) = self.gate.closed_for(cost, now) {
@@ -205,6 +207,7 @@ impl<C: Clock> Subject<C> {
         }
     }
 
+    /// Returns the outcome of a take, and closes the gate if it was denied.
     fn taken(&self, cost: u32, reply: &Reply, now: u64) -> Outcome {
         if reply.status == Status::Done {
             // ORDERING: Relaxed, as in `Subject::allowed`.
@@ -213,40 +216,37 @@ impl<C: Clock> Subject<C> {
             return Outcome::Allowed(allowed_on(&self.clock, remaining, resets_in));
         }
         let wait = self.wait(cost, reply);
-        // A gate for smaller costs denies this one too.
+        // A gate that is closed for a smaller cost denies this one too.
         if self.gate.closed_for(cost, now).is_none() {
             self.gate.close(cost, now, wait.unwrap_or(NEVER_FILLED));
         }
         Outcome::Denied(self.denied(cost, wait.map(|wait| wait.max(1))))
     }
 
-    /// How long after the reply each limit has `n` tokens, in µs; `None` if one of them never has.
+    /// Returns how long after the reply all limits have `n` tokens, in µs; `None` if one of them never has.
     fn wait(&self, n: u32, reply: &Reply) -> Option<u64> {
         let limits = self.plan.terms().iter().zip(&reply.levels);
         limits
-            .map(|(terms, level)| level.retry_after(terms, n, reply.now).map(micros))
+            .map(|(terms, level)| level.retry_after(terms, n, reply.now).map(micros_of))
             .try_fold(0, |longest, wait| wait.map(|wait| wait.max(longest)))
     }
 
-    /// Remembers the levels of a reply, for the next command and for what answers say.
+    /// Remembers the levels of a reply, for the next command and for the numbers in answers.
     fn see(&self, ledger: &mut Ledger, reply: &Reply, now: u64) {
         ledger.see(&reply.levels, reply.now);
         let limits = || self.plan.terms().iter().zip(&reply.levels);
         let remaining = limits().map(|(terms, level)| level.remaining(terms)).min();
-        let resets_in = limits().map(|(terms, level)| level.resets_in(terms, reply.now).map_or(u64::MAX, micros)).max();
+        let resets_in =
+            limits().map(|(terms, level)| level.resets_in(terms, reply.now).map_or(u64::MAX, micros_of)).max();
         let full_at = now.saturating_add(resets_in.unwrap_or(0));
         // ORDERING: Relaxed, as in `Subject::allowed`.
         self.elsewhere.store(remaining.unwrap_or(0), Ordering::Relaxed);
-        self.full_at.store(self.instants.ticks(full_at), Ordering::Relaxed);
+        self.full_at.store(self.scale.ticks(full_at), Ordering::Relaxed);
     }
 }
 
-/// Notes the outcome of a joint take, and returns whether it was in flight. It may have been given up.
+/// Ends a joint take, and returns whether it was still in flight. It may have been given up.
 fn end_joint_take(ledger: &mut Ledger, ticket: &Ticket) -> bool {
-    let Kind::JointTake { seq, .. } = ticket.kind else { return false };
+    let CommandKind::JointTake { seq, .. } = ticket.kind else { return false };
     ledger.joint.take_if(|joint| joint.seq == seq).is_some()
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
