@@ -1,4 +1,6 @@
-//! The bounds that the simulations hold, in one binary, so that the simulations of several files run at the same time.
+//! The bounds that the simulations hold.
+//!
+//! They are in one binary, so that the simulations of several files run at the same time.
 
 mod admission;
 mod bars;
