@@ -1,4 +1,4 @@
-//! How a keyed limiter is built.
+//! The builder of a keyed limiter.
 
 use super::KeyedLimiter;
 use super::table::{BUCKETS_PER_KEY, MOST_TIERS, Table, WhenFull, with_headers};
@@ -17,14 +17,14 @@ use core::marker::PhantomData;
 /// The default capacity in keys.
 const DEFAULT_CAPACITY: usize = 8_192;
 
-/// The most shared buckets: two for each of the most keys, 4 GiB.
+/// The most shared buckets: two for each of the most keys, in 4 GiB.
 const MAX_SHARED_BUCKETS: usize = 2 * MAX_CAPACITY;
 
-/// For how many keys there is room.
+/// The number of keys and of shared buckets that a limiter has room for.
 #[derive(Clone, Copy)]
 struct Sizes {
     capacity: usize,
-    /// Unless it follows from the capacity.
+    /// The number of shared buckets, unless it follows from the capacity.
     shared_buckets: Option<usize>,
 }
 
@@ -33,7 +33,7 @@ struct Sizes {
 #[cfg(feature = "alloc")]
 pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
     quota: Quota,
-    /// The others, and which of all a key has.
+    /// The quotas of the other tiers, and the function that returns the tier of a key.
     tiers: Option<(Vec<Quota>, TierOf<K>)>,
     sizes: Sizes,
     when_full: WhenFull,
@@ -46,7 +46,7 @@ pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenB
 impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
     /// Starts a limiter of this quota for each key, on a clock and with a hasher of your own.
     ///
-    /// It is for where there is no `std`.
+    /// Use it without `std`.
     ///
     /// # Examples
     ///
@@ -77,11 +77,11 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
 }
 
 impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
-    /// Sets the algorithm of each key's bucket. Default: [`TokenBucket`].
+    /// Sets the algorithm of each key's bucket. The default is [`TokenBucket`].
     ///
-    /// Others are [`FixedWindow`](crate::FixedWindow), and [`SlidingCounter`](crate::SlidingCounter) for a limit of up
-    /// to 2^20 - 2. (A leaky bucket as a meter is the token bucket seen from the other side: its level is what `peek`
-    /// reports as used.)
+    /// The others are [`FixedWindow`](crate::FixedWindow), and [`SlidingCounter`](crate::SlidingCounter) for a limit
+    /// of up to 2^20 - 2. (A leaky bucket as a meter is the token bucket seen from the other side: its level is what
+    /// `peek` reports as used.)
     ///
     /// # Examples
     ///
@@ -103,42 +103,47 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: PhantomData }
     }
 
-    /// Sets where the windows of all keys begin, of an algorithm that has some.
+    /// Sets where the windows of all keys begin, if the algorithm has windows.
     ///
-    /// Default: with the first use of the limiter.
+    /// By default they begin with the first use of the limiter.
     pub fn aligned_to(self, alignment: Alignment) -> Self {
         Self { alignment, ..self }
     }
 
-    /// Sets for how many busy keys the table is sized; 1 to 2^28 (2^24 on targets of 32 bits).
+    /// Sets for how many busy keys the table is sized.
     ///
-    /// Default: 8192.
+    /// It takes 1 to 2^28 (2^24 on targets of 32 bits). The default is 8192.
     ///
-    /// Takes 51 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
+    /// The table takes 51 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
     pub fn capacity(self, keys: usize) -> Self {
         Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
     }
 
-    /// Sets how many words there are for the keys without a slot; 1 to 2^29 (2^25 on targets of 32 bits).
+    /// Sets how many words there are for the keys without a slot.
     ///
-    /// Default: two buckets for each key of the capacity, and their headers.
+    /// It takes 1 to 2^29 (2^25 on targets of 32 bits). By default there are two buckets for each key of the
+    /// capacity, and their headers.
     ///
-    /// They take 8 bytes each. Seven of eight are buckets, in which keys of all [tiers](Self::tiers) spend, and one is their header.
-    /// Each tier takes another one of 32. More words keep more clients apart when the table is full.
+    /// A word has 8 bytes. Seven of eight are buckets, in which keys of all [tiers](Self::tiers) spend, and one is
+    /// their header. Each tier takes one word more for every 32. More words keep more clients apart when the table is
+    /// full.
     pub fn shared_buckets(self, buckets: usize) -> Self {
         Self { sizes: Sizes { shared_buckets: Some(buckets), ..self.sizes }, ..self }
     }
 
-    /// Sets what happens to a key for which there is no slot. Default: [`WhenFull::SharedOverflow`].
+    /// Sets what happens to a key for which there is no slot.
+    ///
+    /// The default is [`WhenFull::SharedOverflow`].
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { when_full, ..self }
     }
 
     /// Adds tiers with their quotas, and sets the function that returns the tier of a key.
     ///
-    /// The builder's own quota is that of tier 0. The function is called when a key is first seen, and again after the
-    /// key was forgotten. It may use the limiter, but for [`retier`](KeyedLimiter::retier) and
-    /// [`clear_tier`](KeyedLimiter::clear_tier), which call it themselves. There are at most 15 tiers in all. A number beyond the last tier means the last.
+    /// The builder's own quota is that of tier 0. The function is called when a key is first seen, and again after
+    /// the key was forgotten. It may use the limiter, except [`retier`](KeyedLimiter::retier) and
+    /// [`clear_tier`](KeyedLimiter::clear_tier), which call it themselves. There are at most 15 tiers in all. A
+    /// number beyond the last tier means the last.
     ///
     /// # Examples
     ///
@@ -167,16 +172,17 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         Self { tiers: Some((quotas.into_iter().collect(), Box::new(tier_of))), ..self }
     }
 
-    /// Sets the clock. Default: [`Monotonic`](crate::time::Monotonic).
+    /// Sets the clock. The default is [`Monotonic`](crate::time::Monotonic).
     pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S, A> {
         let Self { quota, tiers, sizes, when_full, alignment, hasher, algorithm, .. } = self;
         KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
     }
 
-    /// Sets the hasher of keys. Default: a [`Seed`](crate::time::Seed) drawn at random, which is SipHash-1-3.
+    /// Sets the hasher of keys.
     ///
-    /// A client that can predict the hasher can choose keys that collide. For keys that clients cannot choose there is a
-    /// cheaper one, [`FastSeed`](crate::time::FastSeed).
+    /// The default is a [`Seed`](crate::time::Seed) drawn at random, which is SipHash-1-3. A client that can predict
+    /// the hasher can choose keys that collide. For keys that clients cannot choose,
+    /// [`FastSeed`](crate::time::FastSeed) is cheaper.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
         let Self { quota, tiers, sizes, when_full, alignment, clock, algorithm, .. } = self;
         KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }

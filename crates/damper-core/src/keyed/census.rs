@@ -1,4 +1,4 @@
-//! How many keys a limiter knows, and how many of them are limited.
+//! The census of a limiter's keys: how many it knows, and how many of them are limited.
 
 use super::table::MOST_TIERS;
 
@@ -25,13 +25,15 @@ impl TierCensus {
         self.keys
     }
 
-    /// Returns how many of them have taken tokens that are not refilled yet.
+    /// Returns how many keys of the tier have taken tokens that are not refilled yet.
     #[must_use]
     pub const fn owing(&self) -> usize {
         self.owing
     }
 
-    /// Returns how many of them have no token left: a [`check`](super::KeyedLimiter::check) would refuse them.
+    /// Returns how many keys of the tier have no token left.
+    ///
+    /// A [`check`](super::KeyedLimiter::check) would refuse them.
     #[must_use]
     pub const fn exhausted(&self) -> usize {
         self.exhausted
@@ -40,8 +42,8 @@ impl TierCensus {
 
 /// The keys of a [`KeyedLimiter`](super::KeyedLimiter) by their tiers.
 ///
-/// The keys are counted one after another while the limiter is used, so the counts are not of one moment. Keys without a slot are
-/// not counted.
+/// The keys are counted one after another while the limiter is used, so the counts are not of one moment. Keys
+/// without a slot are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct KeyCensus {
@@ -56,11 +58,11 @@ impl KeyCensus {
 
     /// Counts a key of this tier.
     pub(super) fn count(&mut self, tier: usize, is_owing: bool, is_exhausted: bool) {
-        // The last one takes what a slot has of a tier that does not exist.
+        // The last tier counts a key whose slot names a tier that does not exist.
         self.counts[tier.min(self.tiers.saturating_sub(1))].count(is_owing, is_exhausted);
     }
 
-    /// Returns the counts of each tier, the first of the limiter's own quota.
+    /// Returns the counts of each tier; the first is that of the limiter's own quota.
     #[must_use]
     pub fn tiers(&self) -> &[TierCensus] {
         &self.counts[..self.tiers]

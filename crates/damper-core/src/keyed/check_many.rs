@@ -8,24 +8,25 @@ use core::hash::{BuildHasher, Hash};
 
 /// The number of keys whose slots are fetched together.
 ///
-/// About as many loads as a processor has under way at once. Other numbers were not measured.
+/// A processor has about so many loads under way at once. Other numbers were not measured.
 const AHEAD: usize = 16;
 
-/// The keys of a batch that were hashed and not yet checked.
-struct Hashed<'a, K: ?Sized> {
+/// The keys that were hashed together.
+struct Batch<'a, K: ?Sized> {
     keys: [Option<(&'a K, Fingerprint)>; AHEAD],
-    /// How many of them were checked.
+    /// The number of these keys that were checked.
     checked: usize,
 }
 
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
-    /// Takes one token of the bucket of each of these keys, in their order, and returns the answers.
+    /// Takes one token of each of these keys, in their order, and returns the answers.
     ///
-    /// Each answer is that of [`check`](Self::check), at the time at which the iterator returns it. Keys that are never asked for take
-    /// no token.
+    /// Each answer is that of [`check`](Self::check), at the time at which the iterator returns it. Keys that the
+    /// iterator does not reach take no token.
     ///
-    /// In a table that is larger than the processor's caches, a check mostly waits for memory. This one begins to load the slots of
-    /// the next 16 keys before it decides about the first of them, so that the loads overlap. In a small table it gains nothing.
+    /// In a table that is larger than the processor's caches, a check mostly waits for memory. This method begins to
+    /// load the slots of the next 16 keys before it decides about the first of them, so that the loads overlap. In a
+    /// small table it gains nothing.
     ///
     /// # Examples
     ///
@@ -46,13 +47,13 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         keys: impl IntoIterator<Item = &'a K, IntoIter: 'a>,
     ) -> impl Iterator<Item = (&'a K, Result<Allowed, Denied>)> + 'a {
         let mut keys = keys.into_iter().fuse();
-        let mut hashed = Hashed { keys: [None; AHEAD], checked: AHEAD };
+        let mut batch = Batch { keys: [None; AHEAD], checked: AHEAD };
         core::iter::from_fn(move || {
-            if hashed.checked == AHEAD {
-                hashed = Hashed { keys: core::array::from_fn(|_| keys.next().map(|key| self.fetch(key))), checked: 0 };
+            if batch.checked == AHEAD {
+                batch = Batch { keys: core::array::from_fn(|_| keys.next().map(|key| self.fetch(key))), checked: 0 };
             }
-            let (key, fingerprint) = hashed.keys[hashed.checked]?;
-            hashed.checked += 1;
+            let (key, fingerprint) = batch.keys[batch.checked]?;
+            batch.checked += 1;
             Some((key, self.take_hashed(fingerprint, key, 1).map(|(allowed, _)| allowed)))
         })
     }

@@ -6,10 +6,11 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The address of a client as a key.
 ///
-/// IPv6 addresses are grouped by their prefix, because a client has all addresses of one.
+/// IPv6 addresses are grouped by their prefix, because a client has all addresses of a prefix.
 ///
-/// An IPv6 address that stands for an IPv4 address is that IPv4 address: one that is mapped (`::ffff:0:0/96`), and one
-/// that a NAT64 gateway made of it (`64:ff9b::/96`, RFC 6052). Else all IPv4 clients behind such a gateway would be one.
+/// Some IPv6 addresses stand for an IPv4 address, and count as that address: those that are mapped (`::ffff:0:0/96`),
+/// and those to which a NAT64 gateway translates (`64:ff9b::/96`, RFC 6052). Otherwise all IPv4 clients behind such a
+/// gateway would be one.
 ///
 /// # Examples
 ///
@@ -24,7 +25,8 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 /// assert_eq!(ClientAddress::from("64:ff9b::192.0.2.7".parse::<core::net::IpAddr>()?).to_string(), "192.0.2.7");
 /// # Ok::<(), core::net::AddrParseError>(())
 /// ```
-// IPv4 as it is mapped into IPv6: in two registers, where an enum of bytes is copied through memory.
+// The address is kept as it is mapped into IPv6: in two registers, where an enum of bytes would be copied through
+// memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientAddress(u128);
 
@@ -38,7 +40,7 @@ impl ClientAddress {
     /// The bits of an IPv6 address that identify a client by default: the prefix of a home or a host.
     pub const IPV6_PREFIX: u32 = 64;
 
-    /// Of an address, of which IPv6 ones are grouped by their first `bits`; more than 128 are 128.
+    /// Creates the key of an address; IPv6 addresses are grouped by their first `bits`, at most 128.
     #[must_use]
     #[inline]
     pub const fn with_ipv6_prefix(address: IpAddr, bits: u32) -> Self {
@@ -61,7 +63,7 @@ impl ClientAddress {
         Self(MAPPED << 32 | bits as u128)
     }
 
-    /// The address; of IPv6 the first one of its group.
+    /// Returns the address; for IPv6 it is the first one of its group.
     #[must_use]
     pub const fn address(&self) -> IpAddr {
         Ipv6Addr::from_bits(self.0).to_canonical()
@@ -70,7 +72,7 @@ impl ClientAddress {
 
 /// Hashes the bits alone, in one step.
 ///
-/// Their number says whether the address is of IPv4.
+/// The bits also say whether the address is of IPv4.
 impl Hash for ClientAddress {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -78,14 +80,14 @@ impl Hash for ClientAddress {
     }
 }
 
-/// By the prefix of 64 bits.
+/// Groups IPv6 addresses by their first 64 bits.
 impl From<IpAddr> for ClientAddress {
     fn from(address: IpAddr) -> Self {
         Self::with_ipv6_prefix(address, Self::IPV6_PREFIX)
     }
 }
 
-/// By the prefix of 64 bits, whatever the port.
+/// Groups IPv6 addresses by their first 64 bits, and ignores the port.
 impl From<SocketAddr> for ClientAddress {
     fn from(address: SocketAddr) -> Self {
         address.ip().into()

@@ -1,9 +1,9 @@
-//! How full the words are that keys without a slot share.
+//! The crowding of the words that keys without a slot share.
 
-/// How many shared words newcomers saw, and how many of those owed something.
+/// The number of shared words that newcomers saw, and of those that owed something.
 ///
-/// The counts only grow. The busy share of the words between two readings shows that a table becomes too small before it refuses
-/// clients: alert at 0.4, and enlarge the capacity at 0.5.
+/// The counts only grow. The busy share of the words between two readings shows that a table becomes too small before
+/// the table refuses clients: alert at 0.4, and enlarge the capacity at 0.5.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ impl Crowding {
         self.looked
     }
 
-    /// Returns how many of those owed something.
+    /// Returns how many of the words that newcomers saw owed something.
     #[must_use]
     pub const fn busy(self) -> u64 {
         self.busy

@@ -1,4 +1,4 @@
-//! One quota, a bucket for every key.
+//! The keyed limiter: one quota, and a bucket for every key.
 
 #[cfg(feature = "std")]
 use super::builder::KeyedLimiterBuilder;
@@ -23,40 +23,42 @@ use core::marker::PhantomData;
 
 /// One limit per key, in memory that is fixed at construction.
 ///
-/// Keys are hashed with a random seed and not kept: two keys whose 64-bit hashes are equal share a bucket, which for a
-/// million keys has a chance of one in 37 million. A key that is known is looked up without a lock; the first sight of
+/// Keys are hashed with a random seed and not kept. Two keys whose 64-bit hashes are equal share a bucket; for a
+/// million keys the chance of that is one in 37 million. A known key is looked up without a lock. The first sight of
 /// a key takes one of 64 locks (one critical section, without the feature `std`).
 ///
 /// # When it is full
 ///
-/// There are two slots for each key of the capacity, and each key may have one of eight. The slot of a full bucket is given
-/// away without loss. Where all eight owe something, [`WhenFull`] decides; with as many busy keys as the capacity, that happens
-/// to 35 newcomers in 10,000. By default those spend from shared buckets, of which there are two for each key of the capacity.
-/// No key gets a second burst that way, nor under [`WhenFull::DenyNew`]. [`WhenFull::EvictLeastIndebted`] guarantees less: all
-/// slots together stay in their envelope, but a key that is evicted and returns may have a fresh burst.
-/// [The guide](https://docs.rs/damper/latest/damper/guide/full_table/) has figures.
+/// There are two slots for each key of the capacity, and each key may have one of eight. The slot of a full bucket is
+/// given away without loss. If all eight owe something, [`WhenFull`] decides. With as many busy keys as the capacity,
+/// that happens to 35 newcomers in 10,000. By default those spend from shared buckets, of which there are two for
+/// each key of the capacity. No key gets a second burst that way, nor under [`WhenFull::DenyNew`].
+/// [`WhenFull::EvictLeastIndebted`] guarantees less: all slots together stay in their envelope, but a key that is
+/// evicted and returns may have a fresh burst. [The guide](https://docs.rs/damper/latest/damper/guide/full_table/)
+/// has figures.
 ///
 /// # Several quotas
 ///
-/// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own. The tier of a key
-/// is determined when the key is first seen, and [`set_tier`](KeyedLimiter::set_tier) overrides it. While the limiter is
-/// used, quotas can be changed, [one](KeyedLimiter::set_tier_quota) or [several at once](KeyedLimiter::set_tier_quotas), a
-/// [tier can be added](KeyedLimiter::add_tier), and a key's tier [asked for again](KeyedLimiter::retier).
+/// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own. The tier of a
+/// key is determined when the key is first seen, and [`set_tier`](KeyedLimiter::set_tier) overrides it. While the
+/// limiter is used, [one quota](KeyedLimiter::set_tier_quota) or [several at once](KeyedLimiter::set_tier_quotas) can
+/// be changed, a [tier can be added](KeyedLimiter::add_tier), and a key's tier can be [asked for
+/// again](KeyedLimiter::retier).
 ///
 /// # Other algorithms
 ///
-/// A key's bucket is a [`TokenBucket`]; by [`algorithm`](crate::keyed::KeyedLimiterBuilder::algorithm) it can be a
-/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter), each of which fits a slot. When
-/// one of these is evicted, the newcomer continues the count of the window.
+/// A key's bucket is a [`TokenBucket`]. With [`algorithm`](crate::keyed::KeyedLimiterBuilder::algorithm) it can be a
+/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter), which also fit a slot. When a
+/// key with one of these is evicted, the newcomer continues the count of its window.
 ///
 /// # Range
 ///
-/// A bucket's position has 56 bits, which circle after 208 days of nanoseconds (sooner, where a quota was made much
-/// faster): a key that was idle for so long may for the time of one refill be judged more strictly. A clock that
-/// steps back by more than it should, and further than the deepest debt, fills the buckets. Where readings of the clock
-/// differ between threads, a bucket that one thread finds full may be forgotten. Another thread then gets the tokens of
-/// that difference in time once more. Windows wrap by their number instead: after 2^24 of a fixed window, 2^16 of a
-/// sliding counter.
+/// A bucket's position has 56 bits, which circle after 208 days of nanoseconds (sooner, if a quota was made much
+/// faster). A key that was idle for so long may be judged more strictly for the time of one refill. A clock that
+/// steps back by more than it should, and further than the deepest debt, fills the buckets. If readings of the clock
+/// differ between threads, a bucket that one thread finds full may be forgotten, and another thread then gets the
+/// tokens of that difference in time once more. Windows wrap by their number instead: after 2^24 windows of a fixed
+/// window, 2^16 of a sliding counter.
 ///
 /// # Examples
 ///
@@ -93,12 +95,12 @@ impl<K: ?Sized> KeyedLimiter<K> {
 
 impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
     const_unless_loom! {
-        /// One quota for each key, in slots that the caller lends: two keys for each set of them.
+        /// Creates a limiter of one quota for each key, in slots that the caller lends.
         ///
-        /// It allocates nothing, and can be a `static`.
+        /// A set of slots is for two keys. The limiter allocates nothing, and can be a `static`.
         ///
         /// First sights take one lock for all keys, which without the feature `std` is a critical section of the
-        /// firmware's; hits take none.
+        /// firmware's. Hits take no lock.
         ///
         /// # Examples
         ///
@@ -137,9 +139,9 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
 }
 
 impl<K: ?Sized, C, S, A> KeyedLimiter<K, C, S, A> {
-    /// Sets what becomes of a key for which there is no slot, before the first use.
+    /// Sets what becomes of a key for which there is no slot; to be called before the first use.
     ///
-    /// Default: [`WhenFull::SharedOverflow`].
+    /// The default is [`WhenFull::SharedOverflow`].
     #[must_use]
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
         self.table.when_full = when_full;
@@ -161,7 +163,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes `n` tokens of this key's bucket if all of them are there, else none.
     ///
-    /// A refusal of a key that has a slot writes nothing.
+    /// A refusal writes nothing if the key has a slot.
     ///
     /// # Errors
     ///
@@ -174,12 +176,12 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes `n` tokens of the key's limit and of the limit `all` in one decision: of both, or of none.
     ///
-    /// [`Allowed`] describes the one that has fewer left.
+    /// [`Allowed`] describes the limit that has fewer tokens left.
     ///
     /// # Errors
     ///
-    /// [`LimitSetDenied`]: layer 0 is the key's limit, layer 1 is `all`. Where both refuse, it names the one with the longer
-    /// wait.
+    /// [`LimitSetDenied`]: layer 0 is the key's limit, layer 1 is `all`. If both refuse, it names the one with the
+    /// longer wait.
     ///
     /// # Examples
     ///
@@ -222,7 +224,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Returns how much of this key's limit is used, and takes nothing.
     ///
-    /// A key without a slot owes what it may have spent in shared words, and a look at those takes the lock of first sights.
+    /// A key without a slot owes what it may have spent in shared words. A look at those takes the lock of first
+    /// sights.
     pub fn peek(&self, key: &K) -> Usage {
         let fingerprint = self.fingerprint(key);
         let quota = self.quota_of(fingerprint, key);
@@ -250,10 +253,11 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.table.tier_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
     }
 
-    /// Gives back up to `n` tokens that this key took and did not need, and returns how many it gave back.
+    /// Gives back up to `n` tokens that this key took and did not need, and returns how many.
     ///
-    /// A debt is repaid first. Tokens beyond a full bucket or an idle window are lost. Of a token that was missing in
-    /// part only that part is given back, and counts as one. For a key without a slot it does nothing and returns 0.
+    /// A debt is repaid first. Tokens beyond a full bucket or an idle window are lost. If only a part of a token was
+    /// missing, that part is given back and counts as one token. For a key without a slot it does nothing and returns
+    /// 0.
     pub fn refund(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         let given = self.table.visit(fingerprint, &self.clock, |line, word, at| {
@@ -266,9 +270,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Books `n` tokens of this key after the fact, and returns how many it booked.
     ///
-    /// It books them whether they are there or not, for costs that are known only afterwards. Debt goes no deeper than
-    /// [`Quota::max_debt`]. A key without a slot is booked in the bucket that those share, or not at all if there is
-    /// none: then it returns 0.
+    /// It books them whether they are there or not, for costs that are known only afterwards. Debt goes no deeper
+    /// than [`Quota::max_debt`]. A key without a slot is booked in the bucket that such keys share. If there is none,
+    /// it returns 0.
     pub fn charge(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         loop {
@@ -292,8 +296,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes all tokens of this key that are there, and returns how many.
     ///
-    /// The bucket is then empty, and refills from now on.
-    /// 0 if none are there. Under a quota without a limit it takes none, and returns `u32::MAX`.
+    /// The bucket is then empty, and refills from now on. Under a quota without a limit it takes none, and returns
+    /// `u32::MAX`.
     pub fn drain(&self, key: &K) -> u32 {
         let mut left = self.peek(key).remaining();
         // A refusal says how many are left, which is always fewer than were asked for.
@@ -308,13 +312,13 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// Moves this key to a tier, in place of the one it has.
     ///
     /// Its bucket takes as long to be full as before, even if that is longer than the deepest debt of the new tier.
-    /// (In the new tier it also owes what it may have spent there without a slot.)
-    /// Where one of the two tiers refills nothing, as many tokens are missing as before. A stay in an unlimited tier
-    /// forgives everything. (No debt is kept that lasts longer than a quarter of the circle of positions: 52 days of
-    /// nanoseconds, or less where a quota was made much faster.)
+    /// (In the new tier it also owes what it may have spent there without a slot.) If one of the two tiers refills
+    /// nothing, as many tokens are missing as before. A stay in an unlimited tier forgives everything. (No debt is
+    /// kept that lasts longer than a quarter of the circle of positions: 52 days of nanoseconds, or less if a quota
+    /// was made much faster.)
     ///
-    /// The tier is remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called, in memory of its own:
-    /// for few keys.
+    /// The tier is remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called. It takes
+    /// memory of its own, so this is for few keys.
     ///
     /// # Errors
     ///
@@ -329,7 +333,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         Ok(())
     }
 
-    /// Makes this key belong to the tier again that it would without [`set_tier`](Self::set_tier).
+    /// Makes this key belong again to the tier that it would be in without [`set_tier`](Self::set_tier).
     ///
     /// The function is asked again, as by [`retier`](Self::retier).
     pub fn clear_tier(&self, key: &K) {
@@ -338,12 +342,14 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Asks again which tier this key belongs to, and moves it there.
     ///
-    /// For when the answer of the [function](crate::keyed::KeyedLimiterBuilder::tiers) has changed: a user has another plan, or
-    /// there is [one more tier](Self::add_tier). The key's debt moves along as [`set_tier`](Self::set_tier) says. A tier that it
-    /// was given there stays. A key without a slot has nothing to move: the function is asked when it is next seen.
+    /// Call it when the answer of the [function](crate::keyed::KeyedLimiterBuilder::tiers) has changed: a user has
+    /// another plan, or there is [one more tier](Self::add_tier). The key's debt moves along as
+    /// [`set_tier`](Self::set_tier) says. A key that `set_tier` gave a tier stays there. A key without a slot has
+    /// nothing to move: the function is asked when the key is next seen.
     ///
-    /// The function sees everything that the caller wrote before, also where another thread sees the key for the first time just now.
-    /// (A wait that [`acquire`](Self::acquire) began earlier for a key without a slot still goes by the earlier answer.)
+    /// The function sees everything that the caller wrote before, also if another thread is just seeing the key for
+    /// the first time. (A wait that [`acquire`](Self::acquire) began earlier for a key without a slot still goes by
+    /// the earlier answer.)
     ///
     /// # Examples
     ///
@@ -376,7 +382,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.move_to_own_tier(key, |_| ());
     }
 
-    /// Moves a key to the tier that the function returns now, unless it was given one.
+    /// Moves a key to the tier that the function returns now, unless it was given a tier.
     ///
     /// `prepare` runs with the key's lock held, perhaps several times.
     fn move_to_own_tier(&self, key: &K, prepare: impl Fn(Fingerprint)) {
@@ -394,10 +400,10 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         }
     }
 
-    /// Returns the refusal that [`check_n`](Self::check_n) would give for the key's own debt, and takes nothing.
+    /// Returns the refusal that [`check_n`](Self::check_n) would give for the key's own debt, if any.
     ///
-    /// `None` if the debt would allow the call. A key without a slot is judged by what it may have spent from its shared
-    /// bucket, not by whether there is a slot for it.
+    /// It takes nothing. A key without a slot is judged by what it may have spent from its shared bucket, not by
+    /// whether there is a slot for it.
     pub(crate) fn refusal(&self, key: &K, n: u32) -> Option<Denied> {
         self.look_at(self.fingerprint(key), key, |line, word, at| A::take(line, word, at, n, &self.clock).err())
     }
@@ -408,7 +414,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         log.record(self.fingerprint(key).get(), n, answer);
     }
 
-    /// As [`check_n`](Self::check_n), and writes the decision into `log`.
+    /// Takes `n` tokens as [`check_n`](Self::check_n) does, and writes the decision into `log`.
     #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) fn check_logged<D: Clock>(&self, key: &K, n: u32, log: &DecisionLog<D>) -> Result<Allowed, Denied> {
@@ -422,7 +428,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         }
     }
 
-    /// Out of line, so that the answer of the fast path stays in registers.
+    /// Decides by the slow path, out of line, so that the answer of the fast path stays in registers.
     #[cfg(feature = "alloc")]
     #[cold]
     fn check_logged_slow<D: Clock>(
@@ -438,14 +444,16 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         taken.map(|(allowed, _)| allowed)
     }
 
-    /// As [`check_n`](Self::check_n), with a receipt by which [`roll_back`](Self::roll_back) gives back what was taken.
+    /// Takes `n` tokens as [`check_n`](Self::check_n) does.
+    ///
+    /// With the receipt, [`roll_back`](Self::roll_back) gives them back.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     pub(crate) fn take(&self, key: &K, n: u32) -> TakeResult {
         self.take_hashed(self.fingerprint(key), key, n)
     }
 
-    /// As [`take`](Self::take), of a key with this fingerprint.
+    /// Takes `n` tokens as [`take`](Self::take) does, of a key with this fingerprint.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     pub(super) fn take_hashed(&self, fingerprint: Fingerprint, key: &K, n: u32) -> TakeResult {
@@ -455,7 +463,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         }
     }
 
-    /// Takes tokens of a key of the first tier that has a slot. Returns what it found if it cannot.
+    /// Takes tokens of a key of the first tier that has a slot; otherwise returns the slot that it found.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     fn take_at_once(&self, fingerprint: Fingerprint, n: u32) -> Result<TakeResult, Option<(&Slot, SlotWord)>> {
@@ -471,7 +479,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes tokens of a key that the fast path could not decide about.
     ///
-    /// It is in another tier than the first, has no slot, or is just used by another thread.
+    /// The key is in another tier than the first, has no slot, or is just used by another thread.
     #[cold]
     fn take_slow(&self, fingerprint: Fingerprint, key: &K, n: u32, found: Option<(&Slot, SlotWord)>) -> TakeResult {
         if let Some((slot, word)) = found
@@ -508,12 +516,12 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         Fingerprint::of(self.hasher.hash_one(key))
     }
 
-    /// The tier of a key that was given none.
+    /// Returns the tier that the function gives a key.
     pub(super) fn own_tier(&self, fingerprint: Fingerprint, key: &K) -> OwnTier {
         self.tiers.own(fingerprint, key, &self.table)
     }
 
-    /// The quota of the tier that a key is in, or would be in.
+    /// Returns the quota of the tier that a key is in, or would be in.
     fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
         self.table.quota_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
     }
@@ -536,16 +544,18 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.table.wake_all();
     }
 
-    /// The quota of each key; of tiers, the first.
+    /// Returns the quota of each key; if there are tiers, that of the first.
     pub fn quota(&self) -> Quota {
         self.table.first_tier().quota()
     }
 
-    /// Puts another quota in force for each key, as [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) does; of tiers, for the first.
+    /// Puts another quota in force for each key; if there are tiers, for the first.
+    ///
+    /// It does what [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) does.
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`], and the quota stays.
+    /// [`SetQuotaError`] if the quota is refused. The quota in force then stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
         self.change(self.table.first_tier(), quota)?.publish::<A::Line>(&self.clock);
         self.table.wake_all();
@@ -571,8 +581,8 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// Counts the keys of each tier, and those of them that have no token left.
     ///
-    /// For dashboards. It looks at every slot, two for each key of the capacity, which takes some 85 instructions a key. It takes no lock
-    /// and changes nothing.
+    /// It is for dashboards. It looks at every slot, two for each key of the capacity, which takes some 85
+    /// instructions a key. It takes no lock and changes nothing.
     ///
     /// # Examples
     ///
@@ -594,29 +604,29 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.table.census(&self.clock)
     }
 
-    /// The quota of a tier, if there is one.
+    /// Returns the quota of a tier, if there is one.
     pub fn tier_quota(&self, tier: usize) -> Option<Quota> {
         Some(self.table.tier(tier)?.quota())
     }
 
-    /// As [`set_quota`](Self::set_quota) for one of the tiers.
+    /// Puts another quota in force for a tier, as [`set_quota`](Self::set_quota) does.
     ///
     /// # Errors
     ///
-    /// [`TierError`]: there is no such tier, or the quota was refused. The quota stays.
+    /// [`TierError`] if there is no such tier, or the quota is refused. The quota in force then stays.
     pub fn set_tier_quota(&self, tier: usize, quota: Quota) -> Result<(), TierError> {
         self.set_tier_quotas([(tier, quota)])
     }
 
     /// Puts the quotas of several tiers in force: all of them, or none.
     ///
-    /// Each is checked before the first changes, and no other thread can change one of them in between. They then change one
-    /// after the other, which takes less than a microsecond; a key is in one tier, and so under its old quota or its new one. Of
-    /// a tier that is named twice the last quota counts.
+    /// Each quota is checked before the first changes, and no other thread can change one of them in between. They
+    /// then change one after the other, which takes less than a microsecond. A key is in one tier, and so under its
+    /// old quota or its new one. If a tier is named twice, its last quota counts.
     ///
     /// # Errors
     ///
-    /// [`TierError`]: there is no such tier, or one of the quotas was refused. All quotas stay.
+    /// [`TierError`] if there is no such tier, or one of the quotas is refused. All quotas then stay.
     ///
     /// # Examples
     ///
@@ -641,7 +651,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// ```
     pub fn set_tier_quotas(&self, quotas: impl IntoIterator<Item = (usize, Quota)>) -> Result<(), TierError> {
         let mut wanted = [None; MOST_TIERS];
-        // The caller's iterator runs before anything is claimed.
+        // The caller's iterator runs before any quota is claimed.
         for (tier, quota) in quotas {
             wanted[tier.min(MOST_TIERS - 1)] = Some((self.live_quota(tier)?, quota));
         }
@@ -660,17 +670,17 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// Adds a tier while the limiter is used, and returns its number.
     ///
-    /// There are at most 15 tiers. Keys come into it by [`set_tier`](Self::set_tier), or where the
-    /// [function](crate::keyed::KeyedLimiterBuilder::tiers) returns its number, which meant the last tier before: a key that is known
-    /// then stays where it is until [`retier`](Self::retier) is called.
+    /// There are at most 15 tiers. Keys come into it by [`set_tier`](Self::set_tier), or if the
+    /// [function](crate::keyed::KeyedLimiterBuilder::tiers) returns its number. Before, that number meant the last
+    /// tier. A known key stays where it is until [`retier`](Self::retier) is called.
     ///
-    /// It takes 8 bytes for every 32 [shared words](crate::keyed::KeyedLimiterBuilder::shared_buckets): by default half a byte for each
-    /// key of the capacity.
+    /// It takes 8 bytes for every 32 [shared words](crate::keyed::KeyedLimiterBuilder::shared_buckets): by default
+    /// half a byte for each key of the capacity.
     ///
     /// # Errors
     ///
-    /// [`TierError::TooMany`], [`TierError::OneQuota`] of a limiter that was built without tiers, or [`TierError::Quota`] if the
-    /// algorithm cannot count so much.
+    /// [`TierError::TooMany`], [`TierError::OneQuota`] if the limiter was built without tiers, or
+    /// [`TierError::Quota`] if the algorithm cannot count so much.
     ///
     /// # Examples
     ///
@@ -698,44 +708,44 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.table.add_tier(quota).ok_or(TierError::TooMany)
     }
 
-    /// The keys that it was built for.
+    /// Returns the number of keys that the limiter was built for.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The keys that have a slot, whether they owe something or not.
+    /// Returns how many keys have a slot, whether they owe something or not.
     ///
-    /// There are at most two for each of the capacity, rounded up to whole sets of four.
+    /// There are at most two for each key of the capacity, rounded up to whole sets of four.
     pub fn len(&self) -> usize {
-        // At most the number of slots, but for keys that come and go while they are counted.
+        // The sum is at most the number of slots, except for keys that come and go while they are counted.
         self.table.sum(|counts| counts.keys) as usize
     }
 
-    /// Whether no key has a slot.
+    /// Returns whether no key has a slot.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many keys lost their slot while they owed something.
+    /// Returns how many keys lost their slot while they owed something.
     pub fn evictions(&self) -> u64 {
         self.table.sum(|counts| counts.evictions)
     }
 
     /// Returns how many shared words newcomers saw, and how many of them were busy.
     ///
-    /// Its growth warns that the table becomes too small: [`Crowding`].
+    /// Its growth warns that the table becomes too small, as [`Crowding`] explains.
     pub fn crowding(&self) -> Crowding {
-        // In this order: words that are seen meanwhile count as free.
+        // The counts are read in this order, so that words that are seen meanwhile count as free.
         let busy = self.table.sum(|counts| counts.busy);
         Crowding { looked: self.table.sum(|counts| counts.looked), busy }
     }
 
-    /// How many calls were decided by words that keys without a slot share.
+    /// Returns how many calls were decided by words that keys without a slot share.
     pub fn overflows(&self) -> u64 {
         self.table.sum(|counts| counts.overflows)
     }
 
-    /// How many calls were refused to keys without a slot.
+    /// Returns how many calls were refused to keys without a slot.
     ///
     /// The reason is that there was no slot, or the debt of its owner.
     pub fn refused_newcomers(&self) -> u64 {

@@ -2,14 +2,14 @@
 
 // | file | idea |
 // |---|---|
-// | `keyed_limiter`, `builder` | one quota, a bucket for every key |
+// | `keyed_limiter`, `builder` | `KeyedLimiter`: one quota, a bucket for every key |
 // | `check_many` | checks of many keys, whose slots are fetched together |
 // | `tiers` | which tier each key is in |
-// | `census` | how many keys of each tier there are, and are limited |
-// | `crowding` | how full the words are that keys without a slot share |
+// | `census` | the numbers of keys of each tier, and of those that are limited |
+// | `crowding` | the crowding of the words that keys without a slot share |
 // | `queue` | waiting for a key's tokens |
 // | `table` | the buckets of all keys, under the quotas of the tiers |
-// | `client_address` | addresses as keys |
+// | `client_address` | `ClientAddress`: an address as a key |
 
 #[cfg(feature = "alloc")]
 mod builder;

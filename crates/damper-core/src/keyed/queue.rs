@@ -1,7 +1,7 @@
-//! Waiting for a key's tokens.
+//! Waits for a key's tokens, first come, first served.
 
 use super::KeyedLimiter;
-use super::table::{Fingerprint, Reserved, Table};
+use super::table::{Fingerprint, Table, TableReservation};
 use super::tiers::OwnTier;
 use crate::limit::{Acquire, Denied, Place, Queue, Sealed, TokenBucket};
 use crate::time::Clock;
@@ -9,29 +9,29 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
 
-/// Waiting for a key's tokens, first come, first served. Only the token bucket has an order to wait in.
+/// Waits for a key's tokens. Only the token bucket has an order to wait in.
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// Prepares to wait for `n` tokens of this key, first come, first served.
     ///
-    /// [`wait`](Acquire::wait) blocks; in a future `.await` (feature `tokio`) or [`sleeping_by`](Acquire::sleeping_by)
-    /// waits.
+    /// [`wait`](Acquire::wait) blocks the thread. A future waits by `.await` (feature `tokio`) or by
+    /// [`sleeping_by`](Acquire::sleeping_by).
     ///
     /// The limiter stores nothing of a waiter, however many there are. While a caller waits for a key, checks of that
     /// key are refused. [`Quota::max_debt`](crate::Quota::max_debt) bounds how many tokens of a key may be waited for:
     /// ten bursts unless set. A caller beyond that is refused at once. Prefer [`within`](Acquire::within) to a timeout
     /// around the future, as for [`RateLimiter::acquire`](crate::RateLimiter::acquire).
     ///
-    /// Waiters keep their places when other keys come and go. A new key that finds no slot waits in its shared bucket.
-    /// Under [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) it is refused, and under
+    /// Waiters keep their places when other keys come and go. A new key that finds no slot waits in its shared
+    /// bucket. Under [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) it is refused, and under
     /// [`EvictLeastIndebted`](crate::WhenFull::EvictLeastIndebted) it is refused unless its tokens are there at once.
     ///
     /// # Refunds and changes
     ///
-    /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of debt,
-    /// all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller. That caller may
-    /// be served together with waiters before it: as many as tokens were refunded, if all take one. Over any interval that
-    /// starts with no waiters, a key uses at most its envelope plus what was refunded. Threads are woken at once, and
-    /// futures look again within a second.
+    /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of
+    /// debt, all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller. That
+    /// caller may be served together with waiters before it: as many as tokens were refunded, if each takes one. Over
+    /// any interval that starts without waiters, a key uses at most its envelope plus what was refunded. Threads are
+    /// woken at once, and futures look again within a second.
     ///
     /// [`set_tier`](Self::set_tier) and [`clear`](Self::clear) leave waiters in place: their tokens come at the rate of
     /// the tier in which they began to wait. If that tier refills nothing, they wait for the key's bucket in its new tier,
@@ -91,7 +91,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
         self.acquire(key, n).reserve()
     }
 
-    /// As [`reserve`](Self::reserve), if the tokens are there within `longest`, else none are taken.
+    /// Reserves `n` tokens as [`reserve`](Self::reserve) does, if they are there within `longest`.
+    ///
+    /// Otherwise it takes none.
     ///
     /// # Errors
     ///
@@ -101,7 +103,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     }
 }
 
-/// The waiters of one key. Made by [`KeyedLimiter::acquire`].
+/// The queue of one key's waiters. [`KeyedLimiter::acquire`] returns it.
 pub struct KeyQueue<'a, K: ?Sized, C, S> {
     limiter: &'a KeyedLimiter<K, C, S>,
     key: Fingerprint,
@@ -135,25 +137,26 @@ impl<'a, K: ?Sized, C: Clock, S> Queue for KeyQueue<'a, K, C, S> {
     }
 }
 
-/// Tokens of a key that were taken in advance: they may be used when [`ready_in`](KeyedReservation::ready_in) says.
+/// The tokens of a key taken in advance, to be used when [`ready_in`](KeyedReservation::ready_in) says.
 ///
 /// [`settle`](KeyedReservation::settle) corrects their number to what the call used, and
-/// [`cancel`](KeyedReservation::cancel) gives them back as far as that is possible. Dropping it keeps them taken: all of
-/// them count as used.
+/// [`cancel`](KeyedReservation::cancel) gives them back if that is possible. A reservation that is dropped keeps them
+/// taken: all of them count as used.
 #[must_use = "the tokens are taken, and are not there before `ready_in` says"]
 pub struct KeyedReservation<'a, C> {
     table: &'a Table<TokenBucket>,
     clock: &'a C,
-    reserved: Reserved<'a>,
+    reserved: TableReservation<'a>,
 }
 
 impl<C: Clock> KeyedReservation<'_, C> {
-    /// Returns the time from now until the tokens may be used, rounded up to the clock's tick.
+    /// Returns the time from now until the tokens may be used.
     ///
-    /// Zero if they may be. `None` if they never will be, because the quota was changed to one that refills nothing.
+    /// It is rounded up to the clock's tick. Zero if they may be used now. `None` if they never may be, because the
+    /// quota was changed to one that refills nothing.
     ///
-    /// After a refund it may be more than the last time, if others reserved meanwhile, but never more than without the
-    /// refund.
+    /// After a refund it may be more than the last time, if other callers reserved meanwhile, but never more than
+    /// without the refund.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
         self.table.ready_in(&self.reserved, self.clock)
@@ -169,14 +172,15 @@ impl<C: Clock> KeyedReservation<'_, C> {
 
     /// Corrects the number of tokens taken to those that the call `used`.
     ///
-    /// It is for costs that are known only afterwards: reserve an estimate, and settle when the bill comes.
+    /// It is for costs that are known only afterwards: reserve an estimate, and settle when the true cost is known.
     ///
-    /// - A call that used fewer gives the rest back, whether its time has come or not. That serves waiters and newcomers as
-    ///   [`acquire`](crate::KeyedLimiter::acquire) says of refunds. The rest counts as used where the bucket it was taken
-    ///   from is no longer the key's: after a [`set_tier`](crate::KeyedLimiter::set_tier), a
+    /// - A call that used fewer gives the rest back, whether its time has come or not. That serves waiters and
+    ///   newcomers as [`acquire`](crate::KeyedLimiter::acquire) says of refunds. The rest counts as used if the
+    ///   bucket it was taken from is no longer the key's: after a [`set_tier`](crate::KeyedLimiter::set_tier), a
     ///   [`clear`](crate::KeyedLimiter::clear) or an eviction. A key that had no slot gives back only what
     ///   [`cancel`](Self::cancel) would.
-    /// - A call that used more is booked the excess as by [`charge`](crate::KeyedLimiter::charge), into debt if necessary.
+    /// - A call that used more is charged the excess, as by [`charge`](crate::KeyedLimiter::charge), into debt if
+    ///   necessary.
     ///
     /// # Examples
     ///
@@ -197,10 +201,10 @@ impl<C: Clock> KeyedReservation<'_, C> {
         self.table.settle(&self.reserved, used, self.clock);
     }
 
-    /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
+    /// Gives the tokens back, and returns whether it did.
     ///
-    /// All or nothing, as [`Reservation::cancel`](crate::Reservation::cancel). Tokens that are not given back count as
-    /// used.
+    /// It does so if nothing was taken since and their time has not come. It gives back all or nothing, as
+    /// [`Reservation::cancel`](crate::Reservation::cancel) does. Tokens that are not given back count as used.
     #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
     pub fn cancel(self) -> bool {
         self.table.cancel(&self.reserved, self.clock)

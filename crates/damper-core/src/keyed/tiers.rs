@@ -1,4 +1,4 @@
-//! Which tier each key is in.
+//! The tiers that keys are in, and the moves of keys between them.
 
 use super::table::{Fingerprint, MOST_TIERS, Table};
 use crate::quota::SetQuotaError;
@@ -7,26 +7,26 @@ use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use {crate::sync::Guarded, alloc::boxed::Box, hashbrown::HashMap};
 
-/// The function with which a limiter is built, by which a key belongs to a tier.
+/// The function, given to the builder, that returns the tier of a key.
 #[cfg(feature = "alloc")]
 pub(super) type TierOf<K> = Box<dyn Fn(&K) -> usize + Send + Sync>;
 
-/// Which tier each key is in.
+/// The rule that decides which tier each key is in.
 pub(super) enum TierChoice<K: ?Sized> {
     One(PhantomData<fn(&K)>),
     #[cfg(feature = "alloc")]
     Several {
         tier_of: TierOf<K>,
-        overrides: Given,
+        overrides: TierOverrides,
     },
 }
 
-/// The tier of a key that was given none, as the function returned it.
+/// The tier that the function returned for a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnTier {
     #[cfg(feature = "alloc")]
     tier: usize,
-    /// [`Table::retiers`] of the key before the function was asked.
+    /// The key's [`Table::retiers`] before the function was asked.
     #[cfg(feature = "alloc")]
     retiers: u32,
 }
@@ -43,31 +43,31 @@ impl OwnTier {
 
 #[cfg(feature = "alloc")]
 impl OwnTier {
-    /// Asks the function.
+    /// Asks the function for the tier of a key.
     #[inline(never)]
     fn asked<K: ?Sized, A>(tier_of: &TierOf<K>, fingerprint: Fingerprint, key: &K, table: &Table<A>) -> Self {
-        // Before the function: an answer that is older than a `retier` is then known by its count.
+        // The count is read before the function is asked, so that it shows an answer that is older than a `retier`.
         let retiers = table.retiers(fingerprint);
         let tier = tier_of(key);
         Self { tier: tier.min(table.tiers() - 1), retiers }
     }
 
-    /// As [`or_given`](Self::or_given); `None` if the function has to be asked again.
+    /// Returns [`or_given`](Self::or_given); `None` if the function has to be asked again.
     #[inline(never)]
-    fn unless_given<A>(self, given: &Given, fingerprint: Fingerprint, table: &Table<A>) -> Option<usize> {
+    fn unless_given<A>(self, overrides: &TierOverrides, fingerprint: Fingerprint, table: &Table<A>) -> Option<usize> {
         let is_current = table.retiers(fingerprint) == self.retiers;
-        is_current.then(|| self.or_given(given, fingerprint))
+        is_current.then(|| self.or_given(overrides, fingerprint))
     }
 
-    /// The tier that the key was given, or else this one.
-    fn or_given(self, given: &Given, fingerprint: Fingerprint) -> usize {
-        given.read(|given| given.get(&fingerprint.get()).copied()).unwrap_or(self.tier)
+    /// Returns the tier that the key was given, or else this one.
+    fn or_given(self, overrides: &TierOverrides, fingerprint: Fingerprint) -> usize {
+        overrides.read(|overrides| overrides.get(&fingerprint.get()).copied()).unwrap_or(self.tier)
     }
 }
 
 /// The tiers that single keys were given, by their fingerprints.
 #[cfg(feature = "alloc")]
-type Given = Guarded<HashMap<u64, usize>>;
+type TierOverrides = Guarded<HashMap<u64, usize>>;
 
 impl<K: ?Sized> TierChoice<K> {
     #[cfg(feature = "alloc")]
@@ -75,15 +75,15 @@ impl<K: ?Sized> TierChoice<K> {
         Self::Several { tier_of, overrides: Guarded::new(HashMap::new()) }
     }
 
-    /// Whether keys can be in different tiers.
+    /// Returns whether keys can be in different tiers.
     #[cfg(feature = "alloc")]
     pub(super) fn has_several(&self) -> bool {
         matches!(self, Self::Several { .. })
     }
 
-    /// The tier of a key that was given none, in this table.
+    /// Returns the tier that the function gives a key, in this table.
     ///
-    /// Called without a lock, because the function may use the limiter.
+    /// It is called without a lock, because the function may use the limiter.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
     #[inline]
     pub(super) fn own<A>(&self, fingerprint: Fingerprint, key: &K, table: &Table<A>) -> OwnTier {
@@ -94,7 +94,7 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Counts that a key's tier is asked for again: a call that has an older answer then asks again, too.
+    /// Counts that the function is asked again, so that a call with an older answer asks again too.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn count_retier<A>(&self, fingerprint: Fingerprint, table: &Table<A>) {
         match self {
@@ -104,10 +104,10 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// The tier of a key: the one that it was given, or else its own.
+    /// Returns the tier of a key: the one that it was given, or else its own.
     ///
-    /// `None` if the function has to be asked again. Called with the key's lock held: a `retier` that had the lock before has
-    /// counted, and one that has it later moves the key.
+    /// `None` if the function has to be asked again. It is called with the key's lock held: a `retier` that had the
+    /// lock before has counted, and one that has it later moves the key.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     #[inline]
     pub(super) fn of<A>(&self, fingerprint: Fingerprint, own: OwnTier, table: &Table<A>) -> Option<usize> {
@@ -118,7 +118,7 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// The tier that a key was given, or else its own.
+    /// Returns the tier that a key was given, or else its own.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn given_or(&self, fingerprint: Fingerprint, own: OwnTier) -> usize {
         match self {
@@ -128,7 +128,7 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Gives a key a tier, which has to exist; `None` makes the key belong to its own again.
+    /// Gives a key a tier, which has to exist; `None` makes it belong to its own again.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn set(&self, fingerprint: Fingerprint, tier: Option<usize>) {
         match self {
@@ -144,7 +144,7 @@ impl<K: ?Sized> TierChoice<K> {
     }
 }
 
-/// Why a tier of a [`KeyedLimiter`](super::KeyedLimiter) was not changed, or not given to a key.
+/// The reason why a tier of a [`KeyedLimiter`](super::KeyedLimiter) was not changed or not given.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -160,12 +160,14 @@ pub enum TierError {
     Quota {
         /// The tier whose quota was to change, counted from 0.
         tier: usize,
-        /// Why.
+        /// The reason of the refusal.
         error: SetQuotaError,
     },
     /// There are as many tiers as there can be, which is 15.
     TooMany,
-    /// The limiter has one quota for all keys: it was built without [`tiers`](crate::keyed::KeyedLimiterBuilder::tiers).
+    /// The limiter has one quota for all keys.
+    ///
+    /// It was built without [`tiers`](crate::keyed::KeyedLimiterBuilder::tiers).
     OneQuota,
 }
 

@@ -1,4 +1,4 @@
-//! The answers of a check: allowed or denied.
+//! The answers of a check: [`Allowed`] and [`Denied`].
 
 #[cfg(test)]
 mod tests;
@@ -21,9 +21,9 @@ use core::time::Duration;
 #[derive(Clone, Copy)]
 struct Level {
     tempo: Tempo,
-    /// The units until the bucket is full; 0 or less if it is full. 0 without a line.
+    /// The units until the bucket is full; 0 or less if it is full, 0 if there is no line.
     ahead: i64,
-    /// The burst, in tokens; without a line the tokens left.
+    /// The burst, in tokens; if there is no line, the tokens left.
     most: u32,
     /// The soft limit of an allowed call, or the tokens that a denied one asked for.
     tokens: u32,
@@ -35,7 +35,7 @@ impl Level {
         Self { tempo: line.timeline().tempo(), ahead: word.wrapping_sub(at) as i64, most: line.burst(), tokens }
     }
 
-    /// Without a line.
+    /// Creates a level without a line.
     ///
     /// A wait of `ZERO`, which no real wait is, says that no wait brings the tokens.
     #[inline]
@@ -43,7 +43,7 @@ impl Level {
         Self { tempo: Tempo::known([resets_in, wait], frequency), ahead: 0, most: remaining, tokens: 0 }
     }
 
-    /// How much the bucket owes, in units.
+    /// Returns the bucket's debt, in units.
     fn debt(&self) -> u64 {
         u64::try_from(self.ahead).unwrap_or(0)
     }
@@ -67,13 +67,13 @@ impl Level {
         ticks.duration(self.tempo.frequency())
     }
 
-    /// How much the bucket lacks of the tokens that were asked for, in units.
+    /// Returns how much the bucket lacks of the tokens that were asked for, in units.
     fn missing(&self) -> u64 {
-        // At most 2^63 + 2^61: no overflow.
+        // The sum is at most 2^63 + 2^61, so it does not overflow.
         (self.debt() + self.tempo.units(self.tokens)).saturating_sub(self.tempo.units(self.most))
     }
 
-    /// Whether no wait brings the tokens that were asked for, because they exceed the burst.
+    /// Returns whether no wait brings the tokens that were asked for, because they exceed the burst.
     fn exceeds_burst(&self) -> bool {
         match self.tempo.waits() {
             Some([_, wait]) => wait == Ticks::ZERO,
@@ -81,16 +81,17 @@ impl Level {
         }
     }
 
-    /// The wait until the tokens are there that were asked for, of a call that does not exceed the burst.
+    /// Returns the wait for the tokens that were asked for, of a call that does not exceed the burst.
     fn retry_after(&self) -> Option<Duration> {
         let ticks = self.tempo.waits().map_or_else(|| self.tempo.wait(self.missing()), |[_, wait]| wait);
         ticks.duration(self.tempo.frequency())
     }
 }
 
-/// The tokens were taken.
+/// The permission of a call whose tokens were taken.
 ///
-/// Owned, 48 bytes. Tokens and waits are computed on request. Two answers are equal if all their methods return the same.
+/// It is owned and has 48 bytes. Tokens and waits are computed on request. Two answers are equal if all their methods
+/// return the same.
 #[derive(Clone, Copy)]
 pub struct Allowed {
     level: Level,
@@ -102,13 +103,13 @@ impl Allowed {
         Self { level: Level::of(line, word, at, 0) }
     }
 
-    /// As `new`, of a level that was computed otherwise.
+    /// Creates the answer of a level that was computed otherwise.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks) -> Self {
         Self { level: Level::counted_by(frequency, remaining, resets_in, Ticks::ZERO) }
     }
 
-    /// By a limit that has none.
+    /// Creates the answer of a limiter that has no limit.
     pub(super) fn unlimited() -> Self {
         Self::counted_by(Frequency::from_hertz(1), u32::MAX, Ticks::ZERO)
     }
@@ -118,30 +119,29 @@ impl Allowed {
         self.level.tokens = tokens;
     }
 
-    /// Whether fewer tokens are left than the limiter's [soft limit](super::RateLimiter::soft_limit): time to warn, or
-    /// to shed what can wait.
+    /// Returns whether fewer tokens are left than the [soft limit](super::RateLimiter::soft_limit).
     ///
-    /// `false` where no soft limit was set.
+    /// It is time to warn then, or to shed calls that can wait. `false` if no soft limit was set.
     #[must_use]
     pub fn is_near_limit(&self) -> bool {
         self.remaining() < self.level.tokens
     }
 
-    /// How many more tokens could have been taken at that moment, rounded down.
+    /// Returns how many more tokens could have been taken at that moment, rounded down.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.level.remaining()
     }
 
-    /// The time from that moment until the bucket is full, rounded up to the clock's tick.
+    /// Returns the time from that moment until the bucket is full.
     ///
-    /// `None` if it never will be.
+    /// It is rounded up to the clock's tick. `None` if the bucket never will be full.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.level.resets_in()
     }
 
-    /// All that it tells, by which it is compared.
+    /// Returns the fields that equality compares.
     fn told(&self) -> (u32, Option<Duration>, bool) {
         (self.remaining(), self.resets_in(), self.is_near_limit())
     }
@@ -174,23 +174,23 @@ impl defmt::Format for Allowed {
     }
 }
 
-/// The refusal: not all of the tokens are there, and none was taken.
+/// The refusal of a call whose tokens were not all there; it took none.
 ///
-/// Owned, 48 bytes, and displayed as a sentence: `rate limit exceeded, retry in 1.2 s`. Waits are computed on request. Two
-/// refusals are equal if all their methods return the same.
+/// It is owned, has 48 bytes, and is displayed as a sentence: `rate limit exceeded, retry in 1.2 s`. Waits are
+/// computed on request. Two refusals are equal if all their methods return the same.
 #[derive(Clone, Copy)]
 pub struct Denied {
     level: Level,
 }
 
 impl Denied {
-    /// By a bucket in which fewer than `n` tokens were left.
+    /// Creates the refusal of a bucket in which fewer than `n` tokens were left.
     #[inline]
     pub(crate) fn of(line: &TokenLine, word: u64, at: u64, n: u32) -> Self {
         Self { level: Level::of(line, word, at, n) }
     }
 
-    /// As `of`, for any other reason.
+    /// Creates the refusal of a bucket for any other reason.
     #[inline]
     pub(crate) fn new(line: &TokenLine, word: u64, at: u64, error: TakeError) -> Self {
         let wait = match error {
@@ -201,9 +201,9 @@ impl Denied {
         Self::counted_by(line.frequency(), line.remaining(word, at), line.resets_in(word, at), wait)
     }
 
-    /// As `new`, of a level that was computed otherwise.
+    /// Creates the refusal of a level that was computed otherwise.
     ///
-    /// A wait of 0 says that no wait helps, because more is asked for than there can ever be.
+    /// A wait of 0 says that no wait helps, because the call asks for more than there can ever be.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
         Self { level: Level::counted_by(frequency, remaining, resets_in, wait) }
@@ -233,16 +233,17 @@ impl Denied {
 
     /// Returns the shortest wait after which the same call succeeds if no other caller takes tokens first.
     ///
-    /// Exact to the clock's tick, and never too short: a tick sooner the call is refused. (A wait of more than 2^62 ticks
-    /// may be too long.) `None` if no wait helps: the call asks for more than the burst, or the quota never refills.
+    /// It is exact to the clock's tick, and never too short: a tick sooner the call is refused. (A wait of more than
+    /// 2^62 ticks may be too long.) `None` if no wait helps: the call asks for more than the burst, or the quota
+    /// never refills.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.exceeds_burst() { None } else { self.level.retry_after() }
     }
 
-    /// Whether the caller waits longer because of this refusal than because of `other`.
+    /// Returns whether the caller waits longer because of this refusal than because of `other`.
     ///
-    /// "More than the burst" outlasts a quota that refills nothing, which outlasts every wait.
+    /// A refusal for more than the burst outlasts one of a quota that refills nothing, which outlasts every wait.
     pub(crate) fn outlasts(&self, other: &Self) -> bool {
         let rank = |denied: &Self| {
             let wait = denied.retry_after();
@@ -251,32 +252,36 @@ impl Denied {
         rank(self) > rank(other)
     }
 
-    /// Whether the call asked for more tokens than the burst, so that it can never succeed.
+    /// Returns whether the call asked for more tokens than the burst, so that it can never succeed.
     #[must_use]
     pub fn exceeds_burst(&self) -> bool {
         self.level.exceeds_burst()
     }
 
-    /// Whether the burst is 0: all of it is there, and it is nothing.
+    /// Returns whether the burst is 0.
+    ///
+    /// All of the burst is there then, and yet no token remains.
     fn allows_nothing(&self) -> bool {
         self.exceeds_burst() && self.remaining() == 0 && self.resets_in() == Some(Duration::ZERO)
     }
 
-    /// How many tokens could have been taken at that moment, rounded down: fewer than were asked for.
+    /// Returns how many tokens could have been taken at that moment, rounded down.
+    ///
+    /// They are fewer than were asked for.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.level.remaining()
     }
 
-    /// The time from that moment until the bucket is full, rounded up to the clock's tick.
+    /// Returns the time from that moment until the bucket is full.
     ///
-    /// `None` if it never will be.
+    /// It is rounded up to the clock's tick. `None` if the bucket never will be full.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.level.resets_in()
     }
 
-    /// All that it tells, by which it is compared.
+    /// Returns the fields that equality compares.
     fn told(&self) -> (Option<Duration>, bool, u32, Option<Duration>) {
         (self.retry_after(), self.exceeds_burst(), self.remaining(), self.resets_in())
     }
@@ -309,7 +314,7 @@ impl fmt::Display for Denied {
     }
 }
 
-/// The sentence that is displayed, with the wait in microseconds, rounded up.
+/// Writes the sentence that is displayed, with the wait in microseconds, rounded up.
 #[cfg(feature = "defmt")]
 impl defmt::Format for Denied {
     fn format(&self, f: defmt::Formatter<'_>) {
@@ -329,7 +334,7 @@ impl core::error::Error for Denied {}
 impl Denied {
     /// Returns the first refusal of a limit in an error's chain of sources, the error itself included.
     ///
-    /// That of a [`LimitSet`](super::LimitSet) is the one of the limit that refused.
+    /// For a refusal of a [`LimitSet`](super::LimitSet), it returns that of the limit that refused.
     ///
     /// # Examples
     ///

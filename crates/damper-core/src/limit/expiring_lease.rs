@@ -1,6 +1,7 @@
-//! Tokens that are good until an instant: what a process holds of a limit that it shares with others.
+//! A lease that ends at an instant: the tokens that a process holds of a limit that it shares with others.
 //!
-//! Tokens and their end are one word, so a spend is one swap, and none can come after the end that it was checked against:
+//! The tokens and their end are one word. So a spend is one swap, and no spend comes after the end that it was
+//! checked against:
 //!
 //! ```text
 //!  63 24 23      0
@@ -9,11 +10,11 @@
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
-//! | TOKENS | 24 | tokens | what is left; after the end nothing of it counts |
-//! | END | 40 | a power of two of ticks, from half a millisecond to a millisecond | the first unit in which nothing may be spent any more; wraps after 17 years or more |
+//! | TOKENS | 24 | tokens | the tokens left, none of which counts after the end |
+//! | END | 40 | a power of two of ticks, from half a millisecond to a millisecond | the first unit in which nothing may be spent; wraps after 17 years or more |
 //!
-//! An end that seems more than 2^24 units ahead has passed: no lease is that long. So a word that was forgotten is valid
-//! again for 2 hours or more every 17 years or more, with what it held.
+//! An end that seems more than 2^24 units ahead has passed, because no lease is that long. So a word that was
+//! forgotten is valid again for 2 hours or more every 17 years or more, with the tokens that it held.
 
 #[cfg(test)]
 mod tests;
@@ -32,15 +33,15 @@ const LONGEST: u64 = 1 << 24;
 /// The most tokens that a lease holds: 16,777,215.
 const MOST: u32 = TOKENS.max() as u32;
 
-/// Tokens that are good until an instant of a clock, for many threads.
+/// A lease that ends at an instant of a clock, for many threads.
 ///
-/// The tokens were taken from a bucket elsewhere, which lets other holders have them after a while. So they are spent only
-/// while the clock is before the end, and each attempt to spend reads the clock anew. A lease whose end has passed holds
-/// nothing; its tokens count as spent and must not be given back.
+/// Its tokens were taken from a bucket elsewhere, which gives them to other holders after a while. So they are spent
+/// only while the clock is before the end, and each attempt to spend reads the clock anew. A lease whose end has
+/// passed holds nothing. Its tokens count as spent and must not be given back.
 ///
-/// The methods that change more than tokens spent ([`renew`](Self::renew), [`report`](Self::report)) may run beside any
-/// number of spends. Two of them at the same time are each whole, but the caller decides which comes first, so it has to
-/// keep them apart. All methods must be given the same clock.
+/// The methods that do more than spend tokens ([`renew`](Self::renew), [`report`](Self::report)) may run beside any
+/// number of spends. If two of them run at the same time, each is atomic but either may come first, so the caller has
+/// to keep them apart. All methods must be given the same clock.
 ///
 /// # Memory ordering
 ///
@@ -52,15 +53,16 @@ pub struct ExpiringLease {
     shift: u32,
 }
 
-/// A lease at one moment.
+/// A snapshot of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Snapshot(u64);
 
 impl Snapshot {
-    /// Whether a reading of the clock, in units, is before the end.
+    /// Returns whether a reading of the clock, in units, is before the end.
     #[inline]
     const fn is_before_end(self, unit: u64) -> bool {
-        // From 1 to `LONGEST` where it is. A field that wraps compares as well in the word's high bits.
+        // The difference is from 1 to `LONGEST` before the end. A field that wraps compares as well in the word's
+        // high bits.
         END.get(self.0).wrapping_sub(unit).wrapping_sub(1) & END.max() < LONGEST
     }
 
@@ -68,7 +70,7 @@ impl Snapshot {
         TOKENS.get(self.0) as u32
     }
 
-    /// As many tokens, but at most [`MOST`].
+    /// Returns the snapshot with this number of tokens, but at most [`MOST`].
     const fn with_tokens(self, tokens: u32) -> Self {
         let tokens = if tokens > MOST { MOST } else { tokens };
         Self(self.0 - TOKENS.get(self.0) + TOKENS.put(tokens as u64))
@@ -79,9 +81,9 @@ impl Snapshot {
     }
 }
 
-/// How many tokens of a lease were taken out, and how many it still holds.
+/// The tokens that were taken out of a lease, and those that it still holds.
 ///
-/// Both are of one moment: no token is counted in both, and none that is spent is counted in either.
+/// Both numbers are of one moment: no token is counted in both, and no spent token is counted in either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "tokens that were taken out have to be given back"]
 pub struct Report {
@@ -91,7 +93,7 @@ pub struct Report {
     pub unspent: u32,
 }
 
-/// Tokens were spent.
+/// The result of a spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spent {
     /// The tokens that the lease still has.
@@ -108,7 +110,7 @@ impl ExpiringLease {
         /// Creates a lease that holds nothing, for a clock of `frequency` ticks per second.
         #[must_use]
         pub const fn new(frequency: u64) -> Self {
-            // The largest power of two that is at most a millisecond.
+            // This is the largest power of two that is at most a millisecond.
             let millisecond = if frequency < 1_000 { 1 } else { frequency / 1_000 };
             Self { word: AtomicU64::new(0), shift: millisecond.ilog2() }
         }
@@ -116,21 +118,22 @@ impl ExpiringLease {
 
     /// Takes `n` tokens if the lease holds them and has not ended, else none.
     ///
-    /// Lock-free. A refusal writes nothing.
+    /// It is lock-free. A refusal writes nothing.
     #[inline]
     #[must_use]
     pub fn spend(&self, n: u32, clock: &impl Clock) -> Option<Spent> {
         let spin = SpinWait::new();
         loop {
             let held = self.load();
-            // After the word, and again after a failed swap: so the tokens were there at this reading, and their end was
-            // still to come. loom-tests: expiring_lease::spend_reads_the_clock_after_the_renewal.
+            // The clock is read after the word, and again after a failed swap. So at this reading the tokens were
+            // there, and their end was still to come. loom-tests:
+            // expiring_lease::spend_reads_the_clock_after_the_renewal.
             let at = clock.now();
             if !held.is_before_end(self.unit(at)) {
                 return None;
             }
             let left = held.tokens().checked_sub(n)?;
-            // No borrow from the field above: there are at least `n`.
+            // The lease holds at least `n`, so the field above lends no bit.
             if self.replace(held, Snapshot(held.0 - u64::from(n))) {
                 return Some(Spent { left, at });
             }
@@ -138,12 +141,12 @@ impl ExpiringLease {
         }
     }
 
-    /// Drops `dropped` tokens, or as many as are left; adds `granted`; and sets the end.
+    /// Drops up to `dropped` tokens, adds `granted`, and sets the end.
     ///
-    /// Tokens beyond [`MOST`](Self::MOST) are lost. Tokens of a lease that has ended count again: the caller drops those that
-    /// other holders may have. Nothing is spent from the unit in which the tick `end` lies, so the end is at most a
-    /// millisecond early, by what the clock may step back earlier, and never late. An end more than 2 hours ahead of the
-    /// clock has passed.
+    /// Tokens beyond [`MOST`](Self::MOST) are lost. Tokens of a lease that has ended count again, so the caller drops
+    /// those that other holders may have. Nothing is spent from the unit on in which the tick `end` lies. So the end
+    /// is never late, and early by at most a millisecond and what the clock may step back. An end more than 2 hours
+    /// ahead of the clock counts as passed.
     pub fn renew(&self, dropped: u32, granted: u32, end: u64, clock: &impl Clock) {
         let end = self.unit(end.wrapping_sub(clock.max_step_back()));
         self.change(|held| {
@@ -151,9 +154,9 @@ impl ExpiringLease {
         });
     }
 
-    /// Puts up to `n` tokens back, as far as the lease then holds at most `most`, and returns how many.
+    /// Puts back up to `n` tokens, until the lease holds `most`, and returns how many.
     ///
-    /// None after the end.
+    /// After the end it puts back none.
     pub fn refund(&self, n: u32, most: u32, clock: &impl Clock) -> u32 {
         let refunded = |held: Snapshot, unit| {
             if held.is_before_end(unit) { most.min(MOST).saturating_sub(held.tokens()).min(n) } else { 0 }
@@ -162,9 +165,9 @@ impl ExpiringLease {
         refunded(before.0, before.1)
     }
 
-    /// Takes out what the lease holds beyond `keep` tokens, and returns that and what it still holds.
+    /// Takes out the tokens beyond `keep`, and returns them and those that the lease still holds.
     ///
-    /// After the end both are 0, and so are the tokens of the lease from then on.
+    /// After the end both are 0, and the lease holds no tokens from then on.
     pub fn report(&self, keep: u32, clock: &impl Clock) -> Report {
         let kept = |held: Snapshot, unit| if held.is_before_end(unit) { held.tokens().min(keep) } else { 0 };
         let (before, unit) = self.change_now(clock, |held, unit| held.with_tokens(kept(held, unit)));
@@ -175,7 +178,7 @@ impl ExpiringLease {
         Report { back: before.tokens() - unspent, unspent }
     }
 
-    /// The tokens that can be spent now; 0 after the end.
+    /// Returns the tokens that can be spent now; 0 after the end.
     #[must_use]
     pub fn held(&self, clock: &impl Clock) -> u32 {
         let held = self.load();
@@ -184,7 +187,8 @@ impl ExpiringLease {
 
     #[inline]
     const fn unit(&self, tick: u64) -> u64 {
-        // The mask says that no shift is too long. At most 54, of a frequency that needs 64 bits.
+        // The shift is at most 54, for a frequency that needs 64 bits. The mask tells the compiler that it is no
+        // longer than a word.
         tick >> (self.shift & 63)
     }
 
@@ -199,7 +203,7 @@ impl ExpiringLease {
         }
     }
 
-    /// Returns what was changed, and the reading that it was changed by, in units.
+    /// Changes the word by the clock, and returns the word before and the reading, in units.
     fn change_now(&self, clock: &impl Clock, next: impl Fn(Snapshot, u64) -> Snapshot) -> (Snapshot, u64) {
         let spin = SpinWait::new();
         loop {

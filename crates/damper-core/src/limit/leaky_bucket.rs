@@ -1,7 +1,7 @@
 //! The leaky bucket: as a meter, and as a queue.
 //!
-//! Both are the token bucket seen from the other side, word and arithmetic included: what is missing from the token
-//! bucket is the level of the leaky one.
+//! Both are the token bucket seen from the other side, with the same word and arithmetic: the tokens missing from the
+//! token bucket are the level of the leaky one.
 
 use super::one_word::{Observed, OneWord, Step};
 use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
@@ -16,8 +16,8 @@ use core::time::Duration;
 ///
 /// A request that would raise the level above the burst is refused. The level leaks at the quota's rate.
 ///
-/// The mirror image of the [`TokenBucket`]: it allows and refuses the very same calls, and `level + remaining = burst`.
-/// Use it where a program reasons in levels, or has to report them.
+/// It mirrors the [`TokenBucket`]: it allows and refuses the very same calls, and `level + remaining = burst`. Use it
+/// in a program that reasons in levels or has to report them.
 ///
 /// # Examples
 ///
@@ -40,14 +40,14 @@ pub struct LeakyBucket(TokenBucket);
 
 impl LeakyBucket {
     const_unless_loom! {
-        /// An empty bucket.
+        /// Creates an empty bucket.
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
             Self(TokenBucket::new(quota))
         }
     }
 
-    /// How much is in the bucket, in tokens, rounded up.
+    /// Returns the level of the bucket, in tokens, rounded up.
     pub(super) fn level(&self, clock: &impl Clock) -> u32 {
         self.0.usage(clock).used()
     }
@@ -101,10 +101,11 @@ impl Algorithm for LeakyBucket {
 
 /// The leaky bucket as a queue: requests leave one after another at a constant rate.
 ///
-/// It returns how long each request has to wait, and holds none itself: the caller waits that long and proceeds.
+/// The queue returns how long each request has to wait, and holds none itself: the caller waits that long and
+/// proceeds.
 ///
-/// As many fit as the quota's burst, the one that is leaving included; more overflow, and are refused. Where a
-/// [`TokenBucket`] lets a burst through at once, this spreads it out.
+/// As many requests fit as the quota's burst, the one that is leaving included. Further ones overflow and are
+/// refused. A [`TokenBucket`] lets a burst through at once, while a queue spreads it out.
 ///
 /// In any stretch of time of `t` clock ticks at most `1 + rate · (t + 1 tick)` requests leave, if each waits exactly as
 /// long as the queue says. A change of the quota applies to requests that enter after it. The others keep their waits.
@@ -133,7 +134,7 @@ pub struct LeakyQueue<C = DefaultClock> {
 #[cfg(feature = "std")]
 impl LeakyQueue {
     const_unless_loom! {
-        /// An empty queue on the [default clock](DefaultClock).
+        /// Creates an empty queue on the [default clock](DefaultClock).
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
             Self::with_clock(quota, crate::time::Monotonic)
@@ -143,7 +144,7 @@ impl LeakyQueue {
 
 impl<C> LeakyQueue<C> {
     const_unless_loom! {
-        /// An empty queue on a clock of your own. A reference to a clock is a clock too.
+        /// Creates an empty queue on a clock of your own. A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(quota: Quota, clock: C) -> Self {
             Self { word: OneWord::new(quota, TokenLine::missing(0)), clock }
@@ -152,9 +153,9 @@ impl<C> LeakyQueue<C> {
 }
 
 impl<C: Clock> LeakyQueue<C> {
-    /// Enters the queue if there is room, and returns how long from now to wait before leaving.
+    /// Enters the queue if there is room, and returns how long to wait before leaving.
     ///
-    /// A wait of zero means at once. A refusal writes nothing.
+    /// A wait of zero means that the request leaves at once. A refusal writes nothing.
     ///
     /// # Errors
     ///
@@ -163,9 +164,9 @@ impl<C: Clock> LeakyQueue<C> {
         self.enter_n(1)
     }
 
-    /// As [`enter`](Self::enter) for a request that is as large as `n`: the next one leaves `n` intervals later.
+    /// Enters a request of the size `n`, as [`enter`](Self::enter) does.
     ///
-    /// One of no size leaves at once.
+    /// The next request leaves `n` intervals after it. A request of size 0 leaves at once.
     ///
     /// The wait is rounded up to the clock's tick. (It is off by the 2^-58th part of the time in which the quota's deepest
     /// debt is refilled, if that is longer than a tick: with ticks of a nanosecond, if the debt takes a decade.)
@@ -184,12 +185,12 @@ impl<C: Clock> LeakyQueue<C> {
         })
     }
 
-    /// How many are in the queue, the one that is leaving included.
+    /// Returns how many requests are in the queue, the one that is leaving included.
     pub fn level(&self) -> u32 {
         self.word.observe(&self.clock, |&Observed { ref line, word, at, .. }| line.level(word, at))
     }
 
-    /// The quota in force.
+    /// Returns the quota in force.
     pub fn quota(&self) -> Quota {
         self.word.quota()
     }
@@ -198,7 +199,7 @@ impl<C: Clock> LeakyQueue<C> {
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`], and the quota stays.
+    /// [`SetQuotaError`] if the quota is refused. The quota in force then stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
         self.word.set_quota(quota, &self.clock)
     }

@@ -1,4 +1,4 @@
-//! Leases: tokens that are taken many at a time, and spent where no other thread looks.
+//! Leases: tokens that a thread takes many at a time and spends without touching shared memory.
 //!
 //! The leases hold a budget, which is set aside from the burst. The bucket can refill while leases hold its tokens, so
 //! the budget is left out of its capacity from construction on. Then `held + capacity - debt` never exceeds the burst,
@@ -17,10 +17,10 @@ use crate::time::Clock;
 
 /// A token bucket that leaves a budget of its burst to [`Lease`]s.
 ///
-/// Of the burst, as many tokens as the budget are never in the bucket: they are for the leases to hold. The rest is the
-/// most that the bucket gives at once, to a check or to leases together. A cost above that exceeds the burst. The
-/// envelope of leases and checks together is that of the quota. A quota has to have a burst above the budget, when it
-/// is changed too.
+/// The budget is a number of tokens of the burst that are never in the bucket: they are for the leases to hold. The
+/// rest is the most that the bucket gives at once, to a check or to leases together, so a cost above it exceeds the
+/// burst. The envelope of leases and checks together is that of the quota. The burst of the quota has to exceed the
+/// budget, also when the quota is changed.
 ///
 /// # Examples
 ///
@@ -54,11 +54,11 @@ pub struct LeasingBucket {
 
 impl LeasingBucket {
     const_unless_loom! {
-        /// A full bucket that leaves `budget` tokens of the burst to leases.
+        /// Creates a full bucket that leaves `budget` tokens of the burst to leases.
         ///
         /// # Errors
         ///
-        /// [`OutOfRange`] if that is none, or all of the burst.
+        /// [`OutOfRange`] if the budget is 0, or no less than the burst.
         pub const fn new(quota: Quota, budget: u32) -> Result<Self, OutOfRange> {
             match set_aside(quota, budget) {
                 Ok(own) => Ok(Self { bucket: TokenBucket::new(own), budget, unleased: AtomicU64::new(budget as u64) }),
@@ -67,7 +67,7 @@ impl LeasingBucket {
         }
     }
 
-    /// Takes `size` of the budget.
+    /// Takes `size` tokens of the budget.
     fn claim(&self, size: u32) -> Result<(), OutOfRange> {
         OutOfRange::check_count("size", size.into(), 1..=u64::MAX)?;
         // ORDERING: Relaxed: only the swap counts.
@@ -108,7 +108,7 @@ impl Algorithm for LeasingBucket {
         self.bucket.refusal(n, clock)
     }
 
-    /// Of the bucket, without the budget.
+    /// Returns the usage of the bucket, without the budget.
     fn usage(&self, clock: &impl Clock) -> Usage {
         self.bucket.usage(clock)
     }
@@ -137,10 +137,10 @@ impl Algorithm for LeasingBucket {
 #[cfg(feature = "std")]
 impl RateLimiter<LeasingBucket> {
     const_unless_loom! {
-        /// A token bucket on the [default clock](crate::time::DefaultClock), of whose burst `budget` tokens are left to
-        /// leases.
+        /// Creates a token bucket that leaves `budget` tokens of its burst to leases.
         ///
-        /// On another clock: `RateLimiter::with_algorithm(LeasingBucket::new(quota, budget)?, clock)`.
+        /// It is on the [default clock](crate::time::DefaultClock). For another clock, use
+        /// `RateLimiter::with_algorithm(LeasingBucket::new(quota, budget)?, clock)`.
         ///
         /// # Errors
         ///
@@ -155,21 +155,23 @@ impl RateLimiter<LeasingBucket> {
 }
 
 impl<C: Clock> RateLimiter<LeasingBucket, C> {
-    /// A lease that holds up to `size` tokens, empty at first. It is for one thread or task.
+    /// Returns a lease that holds up to `size` tokens, empty at first.
+    ///
+    /// It is for one thread or task.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] if it is 0, or if so many are not left of the budget.
+    /// [`OutOfRange`] if `size` is 0, or exceeds what is left of the budget.
     pub fn lease(&self, size: u32) -> Result<Lease<&Self>, OutOfRange> {
         self.parts().0.claim(size)?;
         Ok(Lease { limiter: self, size, held: 0 })
     }
 
-    /// As [`lease`](Self::lease), with a lease that owns a reference to the limiter.
+    /// Returns a lease as [`lease`](Self::lease) does; it owns a reference to the limiter.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] if it is 0, or if so many are not left of the budget.
+    /// [`OutOfRange`] if `size` is 0, or exceeds what is left of the budget.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub fn lease_owned(self: &alloc::sync::Arc<Self>, size: u32) -> Result<Lease<alloc::sync::Arc<Self>>, OutOfRange> {
         self.parts().0.claim(size)?;
@@ -177,15 +179,15 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
     }
 }
 
-/// Tokens of one thread or task, taken from the limiter many at a time.
+/// The tokens of one thread or task, taken from the limiter many at a time.
 ///
 /// While they last, a check is a subtraction, without an atomic and without a look at the clock.
 ///
-/// It holds up to its size and is refilled when it is empty, with what the bucket has. Only its owner can spend them:
-/// an idle lease strands its tokens, up to its size, until it is [emptied](Lease::give_back) or dropped. A lease that is
-/// leaked (by `mem::forget`) keeps its part of the budget for ever.
+/// It holds up to its size and is refilled when it is empty, with what the bucket has. Only its owner can spend the
+/// tokens: an idle lease strands them until it is [emptied](Lease::give_back) or dropped. A lease that is leaked (by
+/// `mem::forget`) keeps its part of the budget for ever.
 ///
-/// Held tokens do not expire, and a change of the quota does not touch them.
+/// Its tokens do not expire, and a change of the quota does not touch them.
 #[derive(Debug)]
 #[must_use = "a lease that is dropped at once gives nothing"]
 pub struct Lease<L: LimiterRef<Algorithm = LeasingBucket>> {
@@ -199,17 +201,19 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], of the bucket.
+    /// [`Denied`] by the bucket.
     #[inline]
     pub fn check(&mut self) -> Result<(), Denied> {
         self.check_n(1)
     }
 
-    /// Spends `n` tokens if all of them are there, here and in the bucket together, else none.
+    /// Spends `n` tokens if all of them are there, else none.
+    ///
+    /// It counts the tokens of the lease and of the bucket together.
     ///
     /// # Errors
     ///
-    /// [`Denied`] of the bucket, for the tokens that the lease lacks.
+    /// [`Denied`] by the bucket, for the tokens that the lease lacks.
     #[inline]
     pub fn check_n(&mut self, n: u32) -> Result<(), Denied> {
         match self.held.checked_sub(n) {
@@ -230,13 +234,13 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
         Ok(())
     }
 
-    /// Spends `n` tokens as [`check_n`](Self::check_n) does, to be settled when the true cost is known.
+    /// Spends `n` tokens as [`check_n`](Self::check_n) does, to be settled later.
     ///
     /// It never waits. The lease makes one call at a time, so the reservation borrows it.
     ///
     /// # Errors
     ///
-    /// [`Denied`] of the bucket, for the tokens that the lease lacks.
+    /// [`Denied`] by the bucket, for the tokens that the lease lacks.
     ///
     /// # Examples
     ///
@@ -261,8 +265,8 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
 
     /// Corrects the cost of a call, which spent `taken` tokens, to those that it `used`.
     ///
-    /// The rest goes to the lease as far as it has room, and beyond that to the bucket. An excess is spent from the
-    /// lease, and beyond that charged to the bucket.
+    /// The unused tokens go to the lease as far as it has room, and beyond that to the bucket. An excess is spent
+    /// from the lease, and beyond that charged to the bucket.
     #[inline]
     pub(super) fn settle(&mut self, taken: u32, used: u32) {
         let (unused, excess) = (taken.saturating_sub(used), used.saturating_sub(taken));
@@ -279,25 +283,25 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
         leasing.bucket.settle(taken, used, clock);
     }
 
-    /// Gives its tokens back to the bucket, for a lease that will be idle.
+    /// Gives all tokens back to the bucket.
     ///
-    /// A bucket in debt takes them too. Tokens beyond a full bucket are lost.
+    /// Call it before the lease is idle. A bucket in debt takes the tokens too. Tokens beyond a full bucket are lost.
     pub fn give_back(&mut self) {
         if self.held > 0 {
             let (leasing, clock) = self.limiter.limiter().parts();
-            // Also below empty: a lower quota can put the bucket there while tokens are held.
+            // The bucket may be below empty: a lower quota can put it there while tokens are held.
             leasing.bucket.give_back(self.held, clock);
             self.held = 0;
         }
     }
 
-    /// The tokens that it holds.
+    /// Returns the tokens that the lease holds.
     #[must_use]
     pub fn held(&self) -> u32 {
         self.held
     }
 
-    /// The most tokens that it holds.
+    /// Returns the most tokens that the lease holds.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.size
@@ -306,14 +310,14 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
 
 impl<L: LimiterRef<Algorithm = LeasingBucket>> Drop for Lease<L> {
     fn drop(&mut self) {
-        // First the tokens, then the budget: otherwise another lease could be full while these are still to come back.
+        // The tokens come before the budget: otherwise another lease could fill up while they are still to come back.
         self.give_back();
         // ORDERING: Release, as `LeasingBucket::claim` says.
         self.limiter.limiter().parts().0.unleased.fetch_add(self.size.into(), Ordering::Release);
     }
 }
 
-/// Returns the quota of a bucket that leaves `budget` of its burst to others.
+/// Returns the quota of a bucket that leaves `budget` tokens of its burst to others.
 pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, OutOfRange> {
     let burst = quota.burst_size();
     check!(check_count("budget", budget as u64, 1..=u64::MAX));
@@ -321,14 +325,14 @@ pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, OutOfR
     Ok(quota.burst(burst - budget))
 }
 
-/// Returns the quota of a bucket and what it leaves to others.
+/// Returns the quota of a bucket together with the budget that it leaves to others.
 pub(super) fn with_budget(bucket: &TokenBucket, budget: u32) -> Quota {
     let quota = bucket.quota();
-    // It was a `u32` before.
+    // The sum was the burst of a quota before, so it fits.
     quota.burst(quota.burst_size() + budget)
 }
 
-/// Returns the quota to put in force for a bucket that leaves `budget` of its burst to others.
+/// Returns the quota to put in force for a bucket that leaves `budget` tokens of its burst to others.
 pub(super) fn beside(quota: Quota, budget: u32) -> Result<Quota, SetQuotaError> {
     set_aside(quota, budget).map_err(|_| SetQuotaError::BurstWithinBudget)
 }

@@ -2,9 +2,9 @@
 
 use super::{Lease, LeasingBucket, LimiterRef};
 
-/// Tokens of a [`Lease`] that were spent on an estimate, to be settled. Made by [`Lease::reserve`].
+/// The tokens of a [`Lease`] that a call spent on an estimate. [`Lease::reserve`] returns it.
 ///
-/// Dropping it keeps them spent.
+/// Settle it when the true cost is known. If it is dropped instead, the tokens stay spent.
 #[derive(Debug)]
 #[must_use = "a reservation that is dropped at once counts as used"]
 pub struct LeaseReservation<'a, L: LimiterRef<Algorithm = LeasingBucket>> {
@@ -26,7 +26,7 @@ impl<'a, L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'a, L> {
     ///   debt if necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Leases then find no tokens until the
     ///   debt is repaid.
     ///
-    /// While the lease has room and tokens enough, it touches no memory that other threads use.
+    /// While the lease has room and tokens enough, settling touches no memory that other threads use.
     #[inline]
     pub fn settle(self, used: u32) {
         self.lease.settle(self.n, used);

@@ -6,7 +6,7 @@ use crate::time::{Clock, DefaultClock, FixedFrequency, Frequency, Ticks};
 use crate::word32::RateLimiter32;
 use core::time::Duration;
 
-/// The longest pause in ticks. In nanoseconds that is 146 years.
+/// The longest pause, in ticks. With ticks of a nanosecond it is 146 years.
 const LONGEST: u64 = 1 << 62;
 
 /// The content of `until` before the first pause.
@@ -14,7 +14,7 @@ const NEVER_PAUSED: u64 = 0;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// A [`Limiter`] that can be paused: until the pause is over, it refuses.
+/// A [`Limiter`] that can be paused and then refuses until the pause is over.
 ///
 /// Put it in front of a server that answers `429 Too Many Requests` or `503 Service Unavailable` with a `Retry-After`:
 /// the first caller that gets such a response pauses the limiter, and all others wait too instead of asking the server
@@ -25,15 +25,15 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// where they are and refill. The refusal names the rest of the pause; the limiter itself is asked only after it, and may
 /// refuse then.
 ///
-/// Before the first pause a check costs one load more than the limiter's own; after it, one more reading of the clock. The
-/// limiter inside knows nothing of pauses: callers that use it directly are not stopped.
+/// Before the first pause a check costs one load more than the limiter's own. After it, a check also reads the clock
+/// once more. The limiter inside knows nothing of pauses: callers that use it directly are not stopped.
 ///
 /// # Clocks
 ///
-/// The end of a pause is exact to the clock's tick. A clock that steps back, or wraps, lengthens no pause beyond the
-/// longest one so far and the clock's [`max_step_back`](Clock::max_step_back): an end that lies further ahead than that
-/// has passed. So a larger step back ends a pause early. On a clock that stands still (a frequency of 0) no pause
-/// ends.
+/// The end of a pause is exact to the clock's tick. If the clock steps back or wraps, no pause gets longer than the
+/// longest one so far and the clock's [`max_step_back`](Clock::max_step_back) together: an end further ahead than
+/// that counts as passed. So a larger step back ends a pause early. On a clock that stands still (a frequency of 0)
+/// no pause ends.
 ///
 /// # Examples
 ///
@@ -56,7 +56,7 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// # Ok::<(), damper::Denied>(())
 /// ```
 ///
-/// Around a limiter that others use too:
+/// The limiter inside may be one that other callers use too:
 ///
 /// ```
 /// # extern crate damper_core as damper;
@@ -81,7 +81,7 @@ pub struct Pausable<L, C = DefaultClock> {
 #[cfg(feature = "std")]
 impl<L> Pausable<L> {
     const_unless_loom! {
-        /// Wraps a limiter, which is not paused, on the [default clock](DefaultClock).
+        /// Wraps a limiter, not paused at first, on the [default clock](DefaultClock).
         #[must_use]
         pub const fn new(limiter: L) -> Self {
             Self::with_clock(limiter, crate::time::Monotonic)
@@ -91,16 +91,16 @@ impl<L> Pausable<L> {
 
 impl<L, C: Clock> Pausable<L, C> {
     const_unless_loom! {
-        /// Wraps a limiter, which is not paused, on a clock of your own. A reference to a clock is a clock too.
+        /// Wraps a limiter, not paused at first, on a clock of your own.
         ///
-        /// It need not be the limiter's clock.
+        /// A reference to a clock is a clock too. It need not be the limiter's clock.
         #[must_use]
         pub const fn with_clock(limiter: L, clock: C) -> Self {
             Self { limiter, until: AtomicU64::new(NEVER_PAUSED), longest: AtomicU64::new(0), clock }
         }
     }
 
-    /// Returns the limiter that is paused.
+    /// Returns the limiter inside.
     pub const fn limiter(&self) -> &L {
         &self.limiter
     }
@@ -124,12 +124,13 @@ impl<L, C: Clock> Pausable<L, C> {
         // ORDERING: Acquire, also where the swap fails, as in `rest`. loom-tests: pausable::longer_pause_is_kept.
         let mut until = self.until.load(Ordering::Acquire);
         loop {
-            // After `until`, as in `rest_until`. loom-tests: pausable::pause_that_ends_later_stands.
+            // The clock is read after `until`, as in `rest`. loom-tests:
+            // pausable::pause_that_ends_later_stands.
             let now = self.clock.now();
             if self.ahead(until, now) >= ticks {
                 return;
             }
-            // Where that is the tick that says that there was no pause, it ends a tick later.
+            // If the end falls on the tick that stands for "never paused", the pause ends a tick later.
             let next = now.wrapping_add(ticks).max(NEVER_PAUSED + 1);
             // ORDERING: Release pairs with the Acquire load in `rest`; publishes `longest`. loom-tests:
             // pausable::longer_of_two_pauses_stands, pausable::longer_pause_leaves_no_gap.
@@ -148,13 +149,13 @@ impl<L, C: Clock> Pausable<L, C> {
 
     /// Returns the rest of the pause, rounded up to nanoseconds.
     ///
-    /// Zero where the limiter is not paused, and [`Duration::MAX`] where the clock stands still.
+    /// It is zero if the limiter is not paused, and [`Duration::MAX`] if the clock stands still.
     #[must_use]
     pub fn pause_left(&self) -> Duration {
         self.rest().map_or(Duration::ZERO, |rest| rest.duration(self.frequency()).unwrap_or(Duration::MAX))
     }
 
-    /// The rest of the pause, if there is one.
+    /// Returns the rest of the pause, if there is one.
     #[inline]
     fn rest(&self) -> Option<Ticks> {
         // ORDERING: Acquire pairs with the Release swaps in `pause_for`, so that `longest` is no shorter than this pause.
@@ -165,18 +166,19 @@ impl<L, C: Clock> Pausable<L, C> {
 
     #[cold]
     fn rest_until(&self, until: u64) -> Option<Ticks> {
-        // After `until`: by an earlier reading a pause that began since would lie too far ahead, as if the clock had stepped
-        // back. loom-tests: pausable::pause_that_grows_while_it_is_read_still_stands.
+        // The clock is read after `until`. By an earlier reading, a pause that began since would lie too far ahead,
+        // as if the clock had stepped back. loom-tests: pausable::pause_that_grows_while_it_is_read_still_stands.
         match self.ahead(until, self.clock.now()) {
             0 => None,
             ticks => Some(Ticks::new(ticks)),
         }
     }
 
-    /// How many ticks after `now` the pause ends; 0 if it has ended.
+    /// Returns how many ticks after `now` the pause ends; 0 if it has ended.
     fn ahead(&self, until: u64, now: u64) -> u64 {
         let ahead = until.wrapping_sub(now);
-        // One tick for the end that `pause_for` moves. An end in the past lies more than half the circle ahead.
+        // The extra tick is for an end that `pause_for` moved by one. An end in the past lies more than half the
+        // circle ahead.
         let skew = self.clock.max_step_back().saturating_add(1);
         // ORDERING: Relaxed: `until` was read before with Acquire, which orders it.
         let farthest = self.longest.load(Ordering::Relaxed).saturating_add(skew).min(i64::MAX as u64);
@@ -196,33 +198,31 @@ impl<L, C: Clock> Pausable<L, C> {
 }
 
 impl<L, C: Clock> Pausable<L, C> {
-    /// Takes one token if there is one and the limiter is not paused. As the limiter's own `check`.
+    /// Takes one token if there is one and the limiter is not paused, as the limiter's own `check` does.
     ///
     /// # Errors
     ///
-    /// [`Denied`], which says when to retry: after the pause, or else when the limiter itself says.
+    /// [`Denied`], which says when to retry: after the pause, or if there is none, when the limiter itself says.
     #[inline]
     pub fn check(&self) -> Result<Allowed, Denied>
     where
-        L: Checked,
+        L: Checkable,
     {
         self.check_n(1)
     }
 
     /// Takes `n` tokens if all of them are there and the limiter is not paused, else none.
     ///
-    /// As the limiter's own `check_n`.
-    ///
-    /// No tokens are always allowed.
+    /// It works as the limiter's own `check_n` does. A call for 0 tokens is always allowed.
     ///
     /// # Errors
     ///
-    /// [`Denied`], which says when to retry: after the pause, or else when the limiter itself says. The limiter's own also
-    /// says if `n` exceeds the burst.
+    /// [`Denied`], which says when to retry: after the pause, or if there is none, when the limiter itself says. The
+    /// limiter's own refusal also says if `n` exceeds the burst.
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied>
     where
-        L: Checked,
+        L: Checkable,
     {
         match self.refusal(n) {
             Some(denied) => Err(denied),
@@ -240,7 +240,7 @@ impl<L: Limiter, C: Clock> Limiter for Pausable<L, C> {
         }
     }
 
-    /// Returns how much of the limit is used: all of it while the limiter is paused.
+    /// Returns how much of the limit is used; while the limiter is paused, all of it.
     fn usage(&self) -> Usage {
         let usage = self.limiter.usage();
         match self.rest() {
@@ -250,9 +250,9 @@ impl<L: Limiter, C: Clock> Limiter for Pausable<L, C> {
     }
 }
 
-/// The ticks in a duration, rounded up, at most [`LONGEST`].
+/// Returns the ticks in a duration, rounded up, at most [`LONGEST`].
 ///
-/// A clock that stands still has one tick, which never comes.
+/// For a clock that stands still it returns one tick, which never comes.
 fn ticks_in(duration: Duration, frequency: u64) -> u64 {
     if frequency == 0 {
         return u64::from(!duration.is_zero());
@@ -266,37 +266,37 @@ fn ticks_in(duration: Duration, frequency: u64) -> u64 {
     message = "a check of `{Self}` does not return `Allowed`",
     note = "`try_acquire` of the trait `Limiter` works with every limiter"
 )]
-pub trait Checked {
+pub trait Checkable {
     #[doc(hidden)]
     fn take(&self, n: u32) -> Result<Allowed, Denied>;
 }
 
-impl<A: Algorithm, C: Clock> Checked for RateLimiter<A, C> {
+impl<A: Algorithm, C: Clock> Checkable for RateLimiter<A, C> {
     #[inline]
     fn take(&self, n: u32) -> Result<Allowed, Denied> {
         self.check_n(n)
     }
 }
 
-impl<C: FixedFrequency> Checked for RateLimiter32<C> {
+impl<C: FixedFrequency> Checkable for RateLimiter32<C> {
     #[inline]
     fn take(&self, n: u32) -> Result<Allowed, Denied> {
         self.check_n(n)
     }
 }
 
-impl<L: Limits, C: Clock> Checked for LimitSet<L, C> {
+impl<L: Limits, C: Clock> Checkable for LimitSet<L, C> {
     #[inline]
     fn take(&self, n: u32) -> Result<Allowed, Denied> {
         self.check_n(n).map_err(|refused| refused.denied())
     }
 }
 
-/// Implements [`Checked`] for a pointer.
+/// Implements [`Checkable`] for a pointer.
 macro_rules! checked_by_pointer {
     ($(#[$attribute:meta])* $pointer:ty) => {
         $(#[$attribute])*
-        impl<L: Checked + ?Sized> Checked for $pointer {
+        impl<L: Checkable + ?Sized> Checkable for $pointer {
             #[inline]
             fn take(&self, n: u32) -> Result<Allowed, Denied> {
                 (**self).take(n)

@@ -71,7 +71,7 @@ use core::hash::{BuildHasher, Hash};
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a template of values for keys of type `{K}`")]
 pub trait Template<K> {
-    /// The type of the values. Each key has one.
+    /// The type of the values, of which each key has one.
     type Value;
 
     /// Creates the value of a key, with the settings in force.
@@ -81,15 +81,16 @@ pub trait Template<K> {
 
     /// Gives an existing value the settings in force.
     ///
-    /// [`Keyed::change`] calls it for each value, outside the store's locks. Default: does nothing, for settings that never change.
+    /// [`Keyed::change`] calls it for each value, outside the store's locks. The default does nothing: it is for
+    /// settings that never change.
     fn update(&self, value: &Self::Value) {
         _ = value;
     }
 
-    /// Returns whether a value is worth keeping: those are evicted last.
+    /// Returns whether a value is worth keeping; such values are evicted last.
     ///
-    /// Default: none is. It is called as the predicate of [`LruStore::keep_if`] is. The values of a template that is not
-    /// [`Evictable`] are kept while they are held, whatever this returns.
+    /// By default none is. It is called as the predicate of [`LruStore::keep_if`] is. If the template is not
+    /// [`Evictable`], its values are kept while they are held, whatever this returns.
     fn is_worth_keeping(value: &Self::Value) -> bool {
         _ = value;
         false
@@ -98,24 +99,24 @@ pub trait Template<K> {
 
 /// A [`Template`] whose values can be evicted while a caller holds them.
 ///
-/// The next caller that asks for the key then gets a new value beside the one that is held. It is for values of which a key may
-/// have two for a while, such as breakers. Without this trait a value that is held stays, as a bulkhead has to: use
-/// [`Keyed::try_get_or_create`], which refuses new keys while no entry can be evicted.
+/// The next caller that asks for the key then gets a new value beside the one that is held. The trait is for values
+/// of which a key may have two for a while, such as breakers. Without it a value that is held stays, as a bulkhead
+/// has to: use [`Keyed::try_get_or_create`], which refuses new keys while no entry can be evicted.
 pub trait Evictable {}
 
-/// One value per key, for the most recently used keys, all with the settings of one [template](Template).
+/// A value per key, for the most recently used keys, all with the settings of one [template](Template).
 ///
 /// [`KeyedCircuitBreaker`](crate::KeyedCircuitBreaker), [`KeyedBulkhead`](crate::KeyedBulkhead),
 /// [`KeyedAdaptiveLimit`](crate::KeyedAdaptiveLimit) and [`KeyedThrottle`](crate::throttle::KeyedThrottle) are such stores, and
 /// have methods of their own. [`Template`] has an example with a type of your own.
 ///
-/// The values are in an [`LruStore`], which says what an entry costs, and which is evicted. For values with settings of their
-/// own, use an `LruStore` and create each value yourself.
+/// The values are in an [`LruStore`], which says what an entry costs, and which one is evicted. For values with
+/// settings of their own, use an `LruStore` and create each value yourself.
 #[cfg(feature = "alloc")]
 pub struct Keyed<K, T: Template<K>, S = Seed> {
     store: LruStore<K, T::Value, S>,
     template: T,
-    /// Counts the changes of the template; wraps.
+    /// The number of changes of the template; wraps.
     changes: AtomicUsize,
 }
 
@@ -131,7 +132,7 @@ impl<K, T: Template<K>> Keyed<K, T> {
     }
 }
 
-/// A store for at most 1,024 keys.
+/// Creates a store for at most 1,024 keys.
 #[cfg(feature = "std")]
 impl<K, T: Template<K> + Default> Default for Keyed<K, T> {
     fn default() -> Self {
@@ -149,13 +150,13 @@ impl<K, T: Template<K>, S> Keyed<K, T, S> {
         Ok(Self::in_store(LruStore::with_hasher(capacity, hasher)?, template))
     }
 
-    /// Creates the values of this template in an empty store.
+    /// Creates a store of this template's values in an empty `LruStore`.
     pub(crate) fn in_store(store: LruStore<K, T::Value, S>, template: T) -> Self {
         let store = store.keep_if(|value| T::is_worth_keeping(value));
         Self { store, template, changes: AtomicUsize::new(0) }
     }
 
-    /// Returns the store and the template, for another template before the first use.
+    /// Takes the store apart, for another template before the first use.
     pub(crate) fn into_parts(self) -> (LruStore<K, T::Value, S>, T) {
         (self.store, self.template)
     }
@@ -168,8 +169,9 @@ impl<K, T: Template<K>, S> Keyed<K, T, S> {
     /// Changes the template while it is in use, and gives its settings to all present and future values.
     ///
     /// The function changes the template through atomics or a lock. The values change one after the other, as in
-    /// [`LruStore::for_each`], and all have changed when it returns. If [`update`](Template::update) panics for one of them, the
-    /// rest are changed all the same. Of two changes at once, all values have the same one in the end.
+    /// [`LruStore::for_each`], and all have changed when it returns. If [`update`](Template::update) panics for one
+    /// of them, the rest are changed all the same. If two threads change the template at once, all values have the
+    /// same settings in the end.
     pub fn change(&self, change: impl FnOnce(&T)) {
         change(&self.template);
         // ORDERING: Release pairs with the Acquire in `changes`: a thread that sees the count sees the template's settings.
@@ -201,7 +203,7 @@ impl<K, T: Template<K>, S> Keyed<K, T, S> {
         self.store.len()
     }
 
-    /// Returns whether no key has one.
+    /// Returns whether no key has a value.
     pub fn is_empty(&self) -> bool {
         self.store.is_empty()
     }
@@ -216,7 +218,7 @@ impl<K, T: Template<K>, S> Keyed<K, T, S> {
         self.store.evictions()
     }
 
-    /// Returns what `look` returns for each value, without any effect: no value counts as used, or is held.
+    /// Returns what `look` returns for each value. No value counts as used, or is held.
     ///
     /// The iterator calls it shard by shard, under the shard's lock: it must not use the store.
     pub fn inspect_all<R>(&self, look: impl Fn(&K, &T::Value) -> R) -> impl Iterator<Item = R> {
@@ -225,10 +227,11 @@ impl<K, T: Template<K>, S> Keyed<K, T, S> {
 }
 
 impl<K: Hash + Eq, T: Template<K>, S: BuildHasher> Keyed<K, T, S> {
-    /// Returns the value of this key, and creates it if there is none; evicts no value that a caller holds.
+    /// Returns the value of this key, and creates it if there is none; evicts no value that is held.
     ///
-    /// A value is held by an `Arc` or a `Weak`. `None` if the key has no value yet, and all others that could make room are held.
-    /// Then nothing was allocated, unless other threads took the room meanwhile.
+    /// A caller holds a value by an `Arc` or a `Weak`. The method returns `None` if the key has no value yet, and all
+    /// values that could make room are held. It has then allocated nothing, unless other threads took the room
+    /// meanwhile.
     #[inline]
     pub fn try_get_or_create<Q>(&self, key: &Q) -> Option<Arc<T::Value>>
     where
@@ -238,7 +241,7 @@ impl<K: Hash + Eq, T: Template<K>, S: BuildHasher> Keyed<K, T, S> {
         self.store.get_or_insert_beside_held(key, |key| self.template.create(key), || self.changes())
     }
 
-    /// Returns what `look` returns for the value of this key, if it has one, without any effect.
+    /// Returns what `look` returns for the value of this key, if it has one.
     ///
     /// The value does not count as used, and is not held. `look` is called under a lock: it must not use the store.
     pub fn inspect<Q: Hash + Eq + ?Sized, R>(&self, key: &Q, look: impl FnOnce(&T::Value) -> R) -> Option<R>
@@ -250,7 +253,9 @@ impl<K: Hash + Eq, T: Template<K>, S: BuildHasher> Keyed<K, T, S> {
 }
 
 impl<K, T: Template<K> + Evictable, S> Keyed<K, T, S> {
-    /// Returns the store of the values: to list them, to find one without creating it, to remove some.
+    /// Returns the store of the values.
+    ///
+    /// Use it to list the values, to find one without creating it, and to remove some.
     #[must_use]
     pub fn store(&self) -> &LruStore<K, T::Value, S> {
         &self.store
@@ -260,7 +265,8 @@ impl<K, T: Template<K> + Evictable, S> Keyed<K, T, S> {
 impl<K: Hash + Eq, T: Template<K> + Evictable, S: BuildHasher> Keyed<K, T, S> {
     /// Returns the value of this key, and creates it if there is none.
     ///
-    /// As [`LruStore::get_or_insert_with`]. Use it for permits, to read the status of one key, and to control it.
+    /// It does what [`LruStore::get_or_insert_with`] does. Use it for permits, to read the status of one key, and to
+    /// control it.
     #[inline]
     pub fn get_or_create<Q>(&self, key: &Q) -> Arc<T::Value>
     where

@@ -20,7 +20,7 @@ use crossbeam_utils::CachePadded;
 #[cfg(feature = "std")]
 const DEFAULT_CAPACITY: usize = 1_024;
 
-/// The fewest entries of a shard, where there is more than one.
+/// The fewest entries of a shard, if there is more than one.
 const LEAST_IN_SHARD: usize = 64;
 
 /// The shards for each thread that can run at the same time.
@@ -32,50 +32,50 @@ const SHARDS_PER_THREAD: usize = 4;
 /// compare before they look at a key.
 const SHARD_SHIFT: u32 = 40;
 
-/// Decides which values stay longest.
+/// The predicate of the values that stay longest.
 type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 
 /// A value per key, for the keys that were used last, in bounded memory.
 ///
-/// For values that each key should have one of, such as a retry budget per host. Where all values have common settings,
-/// [`Keyed`](super::Keyed) creates and changes them. Keys are kept and compared, so no key ever gets another's value. Values are
-/// handed out as [`Arc`]s: a caller that holds one keeps it, evicted or not. After an eviction, the next caller that asks for the
-/// key gets a new value.
+/// It is for values that each key should have one of, such as a retry budget per host. If all values have common
+/// settings, [`Keyed`](super::Keyed) creates and changes them. Keys are kept and compared, so no key ever gets
+/// another's value. Values are handed out as [`Arc`]s: a caller that holds one keeps it, evicted or not. After an
+/// eviction, the next caller that asks for the key gets a new value.
 ///
 /// # Memory
 ///
-/// There are never more entries than the [`capacity`](Self::capacity). The table that finds them is allocated at construction:
-/// 35 to 47 bytes an entry, and the size of a key. An insertion allocates the value's `Arc`, and the key if its `to_owned`
-/// allocates. A hit allocates nothing.
+/// There are never more entries than the [`capacity`](Self::capacity). The table that finds them is allocated at
+/// construction and takes 35 to 47 bytes an entry, and the size of a key. An insertion allocates the value's `Arc`,
+/// and the key if its `to_owned` allocates. A hit allocates nothing.
 ///
-/// Entries are spread by their hashes over shards, at least 64 entries each and no more shards than four times the
-/// threads that can run (rounded up to a power of two). Each shard has its part of the capacity, so that the first
-/// evictions come before all of them are full: with a capacity of 1,024 in 8 shards mostly after some 910 keys, with
-/// 10,000 after 9,600. Below a capacity of 128 there is one shard.
+/// Entries are spread by their hashes over shards. A shard has at least 64 entries, and there are no more shards than
+/// four times the threads that can run (rounded up to a power of two). Each shard has its part of the capacity, so
+/// the first evictions come before all of them are full: with a capacity of 1,024 in 8 shards mostly after some 910
+/// keys, with 10,000 after 9,600. Below a capacity of 128 there is one shard.
 ///
 /// # Eviction
 ///
-/// A hit relinks no list, it only counts up how often its entry was used; eviction is by CLOCK with counts up to 3,
-/// where an exact LRU would keep a list. On random keys by Zipf's law, ten times as many as fit, an exact LRU hits less
-/// often: 43.6 % against 46.3 % with 1,000 entries and an exponent of 0.8, 67.4 % against 69.5 % with 1.0, because a
-/// key that comes once goes sooner than one that came often.
+/// A hit relinks no list, it only counts how often its entry was used. Eviction is by CLOCK with counts up to 3,
+/// where an exact LRU would keep a list. An exact LRU hits less often on random keys by Zipf's law, ten times as many
+/// as fit: 43.6 % against 46.3 % with 1,000 entries and an exponent of 0.8, 67.4 % against 69.5 % with 1.0. The
+/// reason is that a key that comes once goes sooner than one that came often.
 ///
-/// Values that [`keep_if`](Self::keep_if) wants kept go last: none of them goes while its shard has another one. If all
-/// of a shard's are to be kept, one that was not used lately goes, and [`kept_evictions`](Self::kept_evictions) counts
-/// it. An eviction looks at no more than some 130 entries, and besides once at each that has come to be kept since the
-/// last ones.
+/// Values that [`keep_if`](Self::keep_if) wants kept go last: none of them goes while its shard has another one. If
+/// all values of a shard are to be kept, one that was not used lately goes, and
+/// [`kept_evictions`](Self::kept_evictions) counts it. An eviction looks at no more than some 130 entries, and once
+/// at each entry that has come to be kept since the last eviction.
 ///
 /// # Locks
 ///
-/// A hit holds its shard's lock shared, while it looks the key up and clones the `Arc`: hits do not wait for one
-/// another, but for insertions into the same shard. Insertions, removals and evictions hold it exclusively. Of your
-/// code, only the key's `Eq` runs under a lock, the predicate of [`keep_if`](Self::keep_if), and the key's `Clone` in
-/// [`iter`](Self::iter): these must not use the store. Values are made and dropped outside, and a panic does not poison a
-/// lock.
+/// A hit holds its shard's lock shared, while it looks the key up and clones the `Arc`. So hits do not wait for one
+/// another, but they wait for insertions into the same shard. Insertions, removals and evictions hold the lock
+/// exclusively. Of your code, only the key's `Eq`, the predicate of [`keep_if`](Self::keep_if) and, in
+/// [`iter`](Self::iter), the key's `Clone` run under a lock: these must not use the store. Values are created and
+/// dropped outside the locks, and a panic does not poison a lock.
 ///
 /// # Memory ordering
 ///
-/// All that a thread did before it inserted a value happens before another thread gets it.
+/// All that a thread did before it inserted a value happens before another thread gets the value.
 ///
 /// # Examples
 ///
@@ -92,8 +92,8 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// # Ok::<(), damper::OutOfRange>(())
 /// ```
 ///
-/// A retry budget per host. A budget that was evicted comes back with its whole reserve, so give the store room for more
-/// hosts than you call:
+/// This store has a retry budget per host. A budget that was evicted comes back with its whole reserve, so give the
+/// store room for more hosts than you call:
 ///
 /// ```
 /// # extern crate damper_core as damper;
@@ -109,7 +109,7 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// ```
 #[cfg(feature = "alloc")]
 pub struct LruStore<K, V, S = Seed> {
-    /// A power of two of them.
+    /// The shards, a power of two of them.
     shards: Box<[Shard<K, V>]>,
     capacity: usize,
     keep_if: Option<KeepIf<V>>,
@@ -124,13 +124,13 @@ impl<K, V> LruStore<K, V> {
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] if that is not 1 to 2^28 (on targets of 32 bits 2^24, or fewer where the keys are large).
+    /// [`OutOfRange`] if `capacity` is not 1 to 2^28 (on targets of 32 bits 2^24, or fewer if the keys are large).
     pub fn new(capacity: usize) -> Result<Self, OutOfRange> {
         Self::with_hasher(capacity, Seed::random())
     }
 }
 
-/// A store of at most 1,024 entries.
+/// Creates a store of at most 1,024 entries.
 #[cfg(feature = "std")]
 impl<K, V> Default for LruStore<K, V> {
     fn default() -> Self {
@@ -141,8 +141,9 @@ impl<K, V> Default for LruStore<K, V> {
 impl<K, V, S> LruStore<K, V, S> {
     /// Creates a store with a hasher of your own instead of a [`Seed`] drawn at random.
     ///
-    /// It has to spread keys over all 64 bits. A client that can predict the hasher can choose keys that collide. `Seed`, which
-    /// is SipHash-1-3, takes some 20 ns of a hit's 50 for the name of a host: a faster hasher is worth it if no client chooses keys.
+    /// It has to spread keys over all 64 bits. A client that can predict the hasher can choose keys that collide.
+    /// `Seed`, which is SipHash-1-3, takes some 20 ns of a hit's 50 for the name of a host. So a faster hasher is
+    /// worth it if no client chooses keys.
     ///
     /// # Errors
     ///
@@ -164,15 +165,15 @@ impl<K, V, S> LruStore<K, V, S> {
         LruStore::of(self.capacity, self.hasher)
     }
 
-    /// Sets a predicate that says which values stay longest; to be called before the first use.
+    /// Sets a predicate that says which values stay longest.
     ///
-    /// Default: none does.
+    /// It is to be called before the first use. By default no value stays longer.
     ///
-    /// An eviction passes over values for which it is true, as long as its shard has another one. If there is none, one
-    /// of them goes all the same, and is [counted](Self::kept_evictions). A value that need not be kept any more is
-    /// found by one of the next evictions: each looks at two values again that were kept, and at 64 if all were. The
-    /// predicate is called under the lock of a shard: it must not use the store, and should take nanoseconds. If it
-    /// unwinds, nothing is inserted.
+    /// An eviction passes over values for which the predicate is true, as long as its shard has another one. If there
+    /// is none, one of them goes all the same, and is [counted](Self::kept_evictions). One of the next evictions
+    /// finds a value that need not be kept any more: each looks again at two values that were kept, and at 64 if all
+    /// were. The predicate is called under the lock of a shard: it must not use the store, and should take
+    /// nanoseconds. If it unwinds, nothing is inserted.
     ///
     /// # Examples
     ///
@@ -218,12 +219,13 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// Returns how many of the [`evictions`](Self::evictions) hit a value that [`keep_if`](Self::keep_if) wanted kept.
     ///
-    /// They happen when all values of a shard are to be kept: the capacity is too small, or a flood of new keys fills the store.
+    /// Such evictions happen when all values of a shard are to be kept: the capacity is too small, or a flood of new
+    /// keys fills the store.
     pub fn kept_evictions(&self) -> u64 {
         self.shards.iter().map(|shard| shard.read(SecondChance::kept_evictions)).sum()
     }
 
-    /// Removes all entries. Allocates a list of them, because they are dropped outside of the locks.
+    /// Removes all entries. It allocates a list of them, because they are dropped outside the locks.
     pub fn clear(&self) {
         for shard in &self.shards {
             let mut removed = Vec::with_capacity(shard.read(SecondChance::capacity));
@@ -231,10 +233,11 @@ impl<K, V, S> LruStore<K, V, S> {
         }
     }
 
-    /// Returns the entries, without counting as a use of them.
+    /// Returns the entries. This does not count as a use of them.
     ///
-    /// They are copied shard by shard, each when the iterator reaches it, and no lock is held while you use them. An entry
-    /// that stays is there once; one that comes or goes meanwhile may be there or not. Allocates a list of each shard's copies.
+    /// They are copied shard by shard, each shard when the iterator reaches it, and no lock is held while you use
+    /// them. An entry that stays is returned once. One that comes or goes meanwhile may be returned or not. The
+    /// iterator allocates a list of each shard's copies.
     pub fn iter(&self) -> impl Iterator<Item = (K, Arc<V>)>
     where
         K: Clone,
@@ -242,7 +245,7 @@ impl<K, V, S> LruStore<K, V, S> {
         self.copies(|key, value| (key.clone(), Arc::clone(value)))
     }
 
-    /// Copies of the entries, or of parts of them, as [`iter`](Self::iter) returns them.
+    /// Returns copies of the entries, or of parts of them, as [`iter`](Self::iter) does.
     pub(crate) fn copies<T>(&self, copy: impl Fn(&K, &Arc<V>) -> T) -> impl Iterator<Item = T> {
         self.shards.iter().flat_map(move |shard| {
             let mut copies = Vec::with_capacity(shard.read(SecondChance::capacity));
@@ -254,14 +257,14 @@ impl<K, V, S> LruStore<K, V, S> {
 
     /// Calls a function with each value, outside the locks.
     ///
-    /// It holds one value at a time, does not count as a use, and allocates nothing. A value that comes or goes meanwhile may be met or
-    /// not. If the function panics, it is called with the remaining
-    /// values while that unwinds. A second panic then aborts the process.
+    /// It holds one value at a time, does not count as a use, and allocates nothing. A value that comes or goes
+    /// meanwhile may be met or not. If the function panics, it is called with the remaining values while the thread
+    /// unwinds. A second panic then aborts the process.
     pub fn for_each(&self, call: impl FnMut(&V)) {
         Walk::new(&self.shards, call).finish();
     }
 
-    /// The shard of a hash.
+    /// Returns the shard of a hash.
     #[inline]
     fn shard(&self, hash: u64) -> &Shard<K, V> {
         &self.shards[(hash >> SHARD_SHIFT) as usize & (self.shards.len() - 1)]
@@ -288,13 +291,13 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         self.shard(hash).read(|ring| ring.get(hash, key).map(Arc::clone))
     }
 
-    /// Returns the value of this key, which is made if there is none.
+    /// Returns the value of this key, and creates it if there is none.
     ///
-    /// Where the store is full, another entry makes room.
+    /// If the store is full, another entry makes room.
     ///
-    /// It is made outside of the locks, so `make` may use the store, and if it unwinds nothing has happened. Of threads
-    /// that race for a key each may make a value, but the first to insert one wins: all get that one, and the others
-    /// are dropped.
+    /// `make` is called outside the locks, so it may use the store, and nothing has happened if it unwinds. If
+    /// several threads race for a key, each may create a value, but the first to insert one wins: all get that value,
+    /// and the others are dropped.
     #[inline]
     pub fn get_or_insert_with<Q>(&self, key: &Q, make: impl FnOnce() -> V) -> Arc<V>
     where
@@ -321,10 +324,13 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         value
     }
 
-    /// Returns the value of this key as [`get_or_insert_with_key`](Self::get_or_insert_with_key) does, but inserts no outdated one.
+    /// Returns the value of this key, and creates it if there is none; inserts no outdated one.
     ///
-    /// `version` is called before `make`, and again under the shard's lock: a value is outdated if they differ. So a thread that changes
-    /// something for all values and then [walks through the store](Self::for_each) meets each value that was inserted before the change.
+    /// It does what [`get_or_insert_with_key`](Self::get_or_insert_with_key) does.
+    ///
+    /// `version` is called before `make`, and again under the shard's lock: a value is outdated if the results
+    /// differ. So a thread that changes something for all values and then [walks through the store](Self::for_each)
+    /// meets each value that was inserted before the change.
     #[inline]
     pub(crate) fn get_or_insert_current<Q>(
         &self,
@@ -346,7 +352,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
 
     /// Inserts an entry, unless another thread was faster or `victim` refuses.
     ///
-    /// Makes it again while it is outdated.
+    /// It creates the value again while that is outdated.
     #[cold]
     fn insert_current<Q, E>(
         &self,
@@ -396,14 +402,14 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
 
     /// Returns the entry that has to make room, or `None` while there is room.
     ///
-    /// Prefers one that need not be kept.
+    /// It prefers one that need not be kept.
     fn victim(&self, ring: &mut SecondChance<K, V>) -> Option<Victim> {
         ring.victim(|value| self.keep_if.as_ref().is_some_and(|keep_if| keep_if(value)))
     }
 
     /// Looks at the value of this key under the shard's lock, if there is one.
     ///
-    /// Neither holds it nor counts as a use.
+    /// It neither holds the value nor counts as a use.
     pub(crate) fn inspect<Q: Hash + Eq + ?Sized, T>(&self, key: &Q, look: impl FnOnce(&V) -> T) -> Option<T>
     where
         K: Borrow<Q>,
@@ -412,13 +418,12 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
         self.shard(hash).read(|ring| ring.peek(hash, key).map(look))
     }
 
-    /// As [`get_or_insert_with`](Self::get_or_insert_with), but evicts no value that a caller holds, by an `Arc` or a
-    /// `Weak`.
+    /// Returns the value of this key, and creates it if there is none; evicts no value that is held.
     ///
-    /// `None` if all that it looked at are held; then nothing was allocated, unless other threads took the room
-    /// meanwhile.
+    /// A caller holds a value by an `Arc` or a `Weak`. The method returns `None` if all values that it looked at are
+    /// held. It has then allocated nothing, unless other threads took the room meanwhile.
     ///
-    /// In a shard of more than 64 entries it does not look at all of them: see [`SecondChance`]. `version` as for
+    /// In a shard of more than 64 entries it does not look at all of them: see [`SecondChance`]. `version` is that of
     /// [`get_or_insert_current`](Self::get_or_insert_current).
     #[inline]
     pub(crate) fn get_or_insert_beside_held<Q>(
@@ -469,7 +474,7 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
     {
         let hash = self.hasher.hash_one(key);
         let removed = self.shard(hash).write(|ring| ring.remove(hash, key));
-        // Its key is dropped here, after the lock was released.
+        // The key is dropped here, after the lock was released.
         removed.map(Entry::into_value)
     }
 }
@@ -480,22 +485,23 @@ impl<K, V, S> fmt::Debug for LruStore<K, V, S> {
     }
 }
 
-/// All values that a search looked at are held.
-struct AllHeld;
+/// The error of a search that met only values that a caller holds.
+struct NoIdleEntry;
 
-/// Returns the entry that has to make room, of those that no caller holds; `None` while there is room.
-fn idle_victim<K, V>(ring: &mut SecondChance<K, V>) -> Result<Option<Victim>, AllHeld> {
-    // `get_mut` succeeds if there is neither another `Arc` nor a `Weak`, and then all that the last holder did has happened before.
-    // Under the exclusive lock no thread clones the store's own `Arc`, so a value that no caller holds stays so.
+/// Returns the entry that has to make room and that no caller holds; `None` while there is room.
+fn idle_victim<K, V>(ring: &mut SecondChance<K, V>) -> Result<Option<Victim>, NoIdleEntry> {
+    // `get_mut` succeeds if there is neither another `Arc` nor a `Weak`, and then all that the last holder did has
+    // happened before. No thread clones the store's own `Arc` under the exclusive lock, so a value that no caller
+    // holds stays so.
     let victim = ring.victim(|value| Arc::get_mut(value).is_none());
     if let Some(held) = victim.filter(|victim| victim.is_kept()) {
         ring.spare(held);
-        return Err(AllHeld);
+        return Err(NoIdleEntry);
     }
     Ok(victim)
 }
 
-/// The number of shards, a power of two.
+/// Returns the number of shards, a power of two.
 fn shards_for(capacity: usize) -> usize {
     #[cfg(feature = "std")]
     let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get).min(1 << 10);

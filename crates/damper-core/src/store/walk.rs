@@ -3,13 +3,13 @@
 use super::lru_store::Shard;
 use alloc::sync::Arc;
 
-/// Calls a function with each value, outside of the locks.
+/// Calls a function with each value, outside the locks.
 ///
-/// It holds one value at a time. It meets each value that stays in the store. A value that is inserted or removed meanwhile
-/// may be met or not. If the function panics, the walk meets the remaining values while that unwinds. If it panics again
-/// then, the process aborts.
+/// It holds one value at a time. It meets each value that stays in the store. A value that is inserted or removed
+/// meanwhile may be met or not. If the function panics, the walk meets the remaining values while the thread unwinds.
+/// If it panics again then, the process aborts.
 pub(super) struct Walk<'a, K, V, F: FnMut(&V)> {
-    /// The shard that the walk is in, and those after it.
+    /// The shard that the walk is in, and the shards after it.
     shards: &'a [Shard<K, V>],
     /// How many entries of the shard are ahead; `None` before the first.
     ///
@@ -51,7 +51,7 @@ impl<'a, K, V, F: FnMut(&V)> Walk<'a, K, V, F> {
     }
 }
 
-/// Does nothing after `finish` has come to the end.
+/// Walks through the remaining values. There are none after `finish` has come to the end.
 impl<K, V, F: FnMut(&V)> Drop for Walk<'_, K, V, F> {
     fn drop(&mut self) {
         self.go_on();

@@ -8,16 +8,16 @@ use crate::quota::Line;
 use crate::time::{Clock, Ticks};
 use core::time::Duration;
 
-/// The demand of a call: to take tokens that are there, or to take them in advance.
+/// A demand to take tokens that are there, or to take them in advance.
 pub(super) trait Demand<A: KeyedAlgorithm>: Copy {
-    /// The answer of the bucket when it allows it.
+    /// The bucket's answer when it allows the demand.
     type Allowed;
 
     type Answer<'a>;
 
     fn tokens(self) -> u32;
 
-    /// The word after it; or the refusal. `debtor` took what the bucket owes already.
+    /// Returns the word after the demand, or the refusal. `debtor` took what the bucket owes already.
     fn decide(
         self,
         line: &A::Line,
@@ -27,19 +27,19 @@ pub(super) trait Demand<A: KeyedAlgorithm>: Copy {
         clock: &impl Clock,
     ) -> Result<(u64, Self::Allowed), Denied>;
 
-    fn answer(allowed: Self::Allowed, taken: Taken<'_>) -> Self::Answer<'_>;
+    fn answer(allowed: Self::Allowed, taken: Grant<'_>) -> Self::Answer<'_>;
 }
 
 /// The keys that took what a bucket owes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Debtor {
-    /// The key that asks, and those that share its bucket.
+    /// The key of the call, or keys that share its bucket.
     Itself,
     /// The key that caused the bucket's debt.
     Another,
 }
 
-/// Takes `n` tokens that are there.
+/// The demand to take `n` tokens that are there.
 #[derive(Clone, Copy)]
 pub(super) struct Check {
     pub(super) n: u32,
@@ -67,7 +67,7 @@ impl<A: KeyedAlgorithm> Demand<A> for Check {
     }
 
     #[inline]
-    fn answer(allowed: Allowed, Taken { after, at, tier, origin }: Taken<'_>) -> (Allowed, Receipt) {
+    fn answer(allowed: Allowed, Grant { after, at, tier, origin }: Grant<'_>) -> (Allowed, Receipt) {
         let source = match origin {
             Origin::Nothing => Source::Nothing,
             Origin::Slot(slot, word) => Source::Slot(slot.ownership(word)),
@@ -78,7 +78,7 @@ impl<A: KeyedAlgorithm> Demand<A> for Check {
     }
 }
 
-/// Takes `n` tokens in advance, if they are there within `longest`.
+/// The demand to take `n` tokens in advance, if they are there within `longest`.
 #[derive(Clone, Copy)]
 pub(super) struct Reserve {
     pub(super) n: u32,
@@ -87,7 +87,7 @@ pub(super) struct Reserve {
 
 impl Demand<TokenBucket> for Reserve {
     type Allowed = ();
-    type Answer<'a> = Taken<'a>;
+    type Answer<'a> = Grant<'a>;
 
     fn tokens(self) -> u32 {
         self.n
@@ -105,13 +105,13 @@ impl Demand<TokenBucket> for Reserve {
         }
     }
 
-    fn answer((): (), taken: Taken<'_>) -> Taken<'_> {
+    fn answer((): (), taken: Grant<'_>) -> Grant<'_> {
         taken
     }
 }
 
-/// Tokens that were taken of a bucket, and the bucket's word after that.
-pub(super) struct Taken<'a> {
+/// The tokens that a call was granted, and the bucket's word after that.
+pub(super) struct Grant<'a> {
     pub(super) after: u64,
     pub(super) at: u64,
     pub(super) tier: usize,
@@ -121,10 +121,10 @@ pub(super) struct Taken<'a> {
 /// The bucket that the tokens came from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin<'a> {
-    /// No bucket's: the call cost nothing, under a quota without a limit or for no tokens.
+    /// The call took no tokens: the quota has no limit, or it asked for none.
     Nothing,
-    /// Those of the key's slot, which had this word afterwards.
+    /// The tokens came from the key's slot, which had this word afterwards.
     Slot(&'a Slot, SlotWord),
-    /// Those of one of the key's shared words.
+    /// The tokens came from one of the key's shared words.
     Shared(SharedOrigin),
 }

@@ -1,15 +1,17 @@
-//! A key as the table knows it: 64 bits of its hash.
+//! The fingerprint of a key: 64 bits of its hash, by which the table knows it.
 
 use core::num::NonZeroU64;
 
-/// The hash of a key. Never 0, which marks a vacant slot.
+/// The hash of a key, never 0, which marks a vacant slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct Fingerprint(NonZeroU64);
 
 /// 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
 const MIXER: NonZeroU64 = NonZeroU64::new(0x9E37_79B9_7F4A_7C15).expect("it is not 0");
 
-/// 2^64 divided by the plastic number: with the golden ratio's it spreads pairs of sets evenly, too.
+/// 2^64 divided by the plastic number.
+///
+/// Together with the golden ratio's number, it spreads pairs of sets evenly too.
 const SECOND_MIXER: u64 = 0xC13F_A9A9_02A6_328F;
 
 /// Another odd multiplier, so that a key's line of shared words says nothing about its sets.
@@ -24,7 +26,7 @@ impl Fingerprint {
         Self(NonZeroU64::new(hash).unwrap_or(MIXER))
     }
 
-    /// The fingerprint that a slot stores; `None` in a vacant one.
+    /// Reads the fingerprint that a slot stores; `None` if the slot is vacant.
     #[inline]
     pub(super) fn from_stored(fingerprint: u64) -> Option<Self> {
         NonZeroU64::new(fingerprint).map(Self)
@@ -35,37 +37,39 @@ impl Fingerprint {
         self.0.get()
     }
 
-    /// The number of the key's first set of slots, of `sets`, which are fewer than 2^32.
+    /// Returns the number of the key's first set of slots; `sets` is less than 2^32.
     #[inline]
     pub(super) fn first_set(self, sets: usize) -> usize {
         // A hasher of the caller's own may leave the bits uneven. The upper ones of the product are mixed best.
         scaled(self.get().wrapping_mul(MIXER.get()), sets)
     }
 
-    /// The number of the key's second set.
+    /// Returns the number of the key's second set.
     #[inline]
     pub(super) fn second_set(self, sets: usize) -> usize {
         scaled(self.get().wrapping_mul(SECOND_MIXER), sets)
     }
 
-    /// The number of the key's line of shared words, of `lines`, which are fewer than 2^32.
+    /// Returns the number of the key's line of shared words; `lines` is less than 2^32.
     ///
-    /// Independent of the key's sets.
+    /// It is independent of the key's sets.
     pub(super) fn shared_line(self, lines: usize) -> usize {
         scaled(self.get().wrapping_mul(OTHER_MIXER), lines)
     }
 
-    /// A number of 1 to `most`, which is below 2^16. Independent of the key's sets and of its line.
+    /// Returns a number of 1 to `most`, which is below 2^16.
+    ///
+    /// It is independent of the key's sets and of its line.
     pub(super) fn tag(self, most: u64) -> u64 {
         let bits = self.get().wrapping_mul(OTHER_MIXER) >> 16 & 0xFFFF;
         1 + ((bits * most) >> 16)
     }
 }
 
-/// A number, scaled to one below `count`, which is less than 2^32. Its upper bits decide.
+/// Scales a number to one below `count`, which is less than 2^32. The number's upper bits decide.
 #[inline]
 fn scaled(number: u64, count: usize) -> usize {
-    // One multiplication where words have 64 bits.
+    // This is one multiplication on targets whose words have 64 bits.
     #[cfg(target_pointer_width = "64")]
     return ((u128::from(number) * count as u128) >> 64) as usize;
     #[cfg(not(target_pointer_width = "64"))]

@@ -6,20 +6,20 @@ use crate::sync::{AtomicU64, array_of, const_unless_loom};
 
 /// The memory of a [`KeyedLimiter`](crate::KeyedLimiter) that allocates none.
 ///
-/// It has `SETS` sets of four slots, for two keys each, and `SHARED` words a set for keys without a slot. It takes
+/// It has `SETS` sets of four slots, each for two keys, and `SHARED` words a set for keys without a slot. It takes
 /// `SETS * (64 + 8 * SHARED)` bytes.
 ///
-/// `SHARED` is 4 unless given: two words a key, 48 bytes a key in all.
+/// `SHARED` is 4 unless given: two words a key, and 48 bytes a key in all.
 ///
-/// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](crate::KeyedLimiter::in_slots), to one limiter only:
-/// others would count in one another's words.
+/// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](crate::KeyedLimiter::in_slots), to one limiter
+/// only: two limiters would count in one another's words.
 #[derive(Debug)]
 pub struct KeyedSlots<const SETS: usize, const SHARED: usize = { SLOTS_IN_SET }> {
     pub(super) sets: [Set; SETS],
     pub(super) shared: [[AtomicU64; SHARED]; SETS],
 }
 
-/// `SLOTS_PER_KEY` and `BUCKETS_PER_KEY` are alike, so a set has as many shared words as slots.
+/// The words of a set: as many as slots, because `SLOTS_PER_KEY` and `BUCKETS_PER_KEY` are alike.
 const SLOTS_IN_SET: usize = WAYS * BUCKETS_PER_KEY / SLOTS_PER_KEY;
 
 impl<const SETS: usize, const SHARED: usize> KeyedSlots<SETS, SHARED> {

@@ -17,14 +17,15 @@
 //! | TIER | 4 | the tier on whose line the level is |
 //! | HIGH, LOW | 9 and 4 | the tag: a part of the hash of the key that spent all that is owed; 0 if several keys did |
 //!
-//! A word of 0 is one of which no key ever spent. A line is as long as a line of the processor's cache. Memory for fewer than
-//! eight words is one shorter line; a line of one word has no header, and its tags have four bits.
+//! A word of 0 was never used. A line is as long as a line of the processor's cache. Memory for fewer than eight
+//! words is one shorter line. A line of one word has no header, and its tags have four bits.
 //!
-//! **The home** of a tag is one of the words: the tag modulo their number. [`shared`](super::shared) says what it is for.
+//! **The home** of a tag is one of the words: the tag modulo their number. [`shared`](super::shared) explains its
+//! use.
 //!
-//! **A group** is four lines. Where keys can be in several tiers, a group has one *fixed word* for each of them. Tiers that no key
-//! is in cost no more than that. A fixed word is `[LEVEL 56 | TAG 8]`. An added tier brings its fixed words along, in memory of
-//! its own.
+//! **A group** is four lines. If keys can be in several tiers, a group has one *fixed word* for each tier. Tiers that
+//! no key is in cost no more than that. A fixed word is `[LEVEL 56 | TAG 8]`. An added tier brings its fixed words
+//! along, in memory of its own.
 //!
 //! Every group has a lock of first sights, so a line and the fixed words of its keys are under one lock. All reads and writes
 //! hold it.
@@ -37,13 +38,13 @@ use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 
-/// Shared words per key of capacity in which keys can spend.
+/// The shared words per key of capacity in which keys can spend.
 pub(in crate::keyed) const BUCKETS_PER_KEY: usize = 2;
 
 /// The words of a line, its header included.
 const LINE: usize = 8;
 
-/// The words of lines in which keys can spend in so many words.
+/// Returns the words of the lines that have this number of buckets.
 #[cfg(feature = "alloc")]
 pub(in crate::keyed) const fn with_headers(buckets: usize) -> usize {
     buckets.div_ceil(MOST_WAYS) * LINE
@@ -64,11 +65,11 @@ const _: () = assert!(LEVEL.end() == u64::BITS, "fields must tile the word");
 const HIGH_BITS: u32 = 9;
 const _: () = assert!(HIGH_BITS * MOST_WAYS as u32 <= u64::BITS, "a header has the tags of all words");
 
-/// A one in each field of a header, and the highest bit of each.
+/// The lowest bit of each field of a header; below, the highest bit of each.
 const EACH: u64 = 0x0040_2010_0804_0201;
 const EACH_HIGHEST: u64 = EACH << (HIGH_BITS - 1);
 
-/// The tag of a word of which several keys spent.
+/// The tag of a word from which several keys spent.
 pub(super) const SEVERAL: u64 = 0;
 
 /// The largest tag.
@@ -81,20 +82,20 @@ const FIXED_TAG: Field = Field::lowest(8);
 pub(super) struct SharedLines {
     memory: Memory,
     pub(super) locks: Locks,
-    /// Fewer tags, so that a test sees equal ones.
+    /// The largest tag, smaller in tests that need equal ones.
     #[cfg(test)]
     pub(super) most_tag: u64,
 }
 
 enum Memory {
-    /// Lines, for keys of one tier.
+    /// Lines that the caller lends, for keys of one tier.
     Lent(&'static [AtomicU64]),
     #[cfg(feature = "alloc")]
     Allocated {
         lines: Box<[AtomicU64]>,
         /// The fixed words of a group side by side: one for each tier that the limiter was built with.
         fixed: Box<[AtomicU64]>,
-        /// How many tiers that are; 0 if all keys are in one.
+        /// The number of these tiers; 0 if all keys are in one.
         built_tiers: usize,
     },
 }
@@ -104,7 +105,7 @@ enum Memory {
 pub(super) struct Share {
     /// The number of its line.
     line: usize,
-    /// Never `SEVERAL`.
+    /// The tag of the key, never `SEVERAL`.
     pub(super) tag: u64,
 }
 
@@ -114,21 +115,21 @@ pub(super) struct SharedWord {
     pub(super) tag: u64,
     pub(super) tier: usize,
     pub(super) level: u64,
-    /// Whether a key ever spent of it.
+    /// Whether a key ever spent from the word.
     pub(super) is_used: bool,
 }
 
-/// A line, whose lock is held.
+/// A line whose lock is held.
 #[derive(Clone, Copy)]
 pub(super) struct SharedLine<'a> {
-    /// A line of a single word has none.
+    /// The header, unless the line is a single word.
     header: Option<&'a AtomicU64>,
     words: &'a [AtomicU64],
 }
 
 impl SharedLines {
     const_unless_loom! {
-        /// Lines in memory that the caller lends, for keys of one tier.
+        /// Creates lines in memory that the caller lends, for keys of one tier.
         pub(super) const fn lent(words: &'static [AtomicU64]) -> Self {
             Self {
                 memory: Memory::Lent(words),
@@ -139,7 +140,7 @@ impl SharedLines {
         }
     }
 
-    /// Lines and fixed words in so many words, at least one of each.
+    /// Creates lines and fixed words in `words` words, at least one of each.
     ///
     /// `tiers` is 0 if all keys are in one.
     #[cfg(feature = "alloc")]
@@ -189,13 +190,13 @@ impl SharedLines {
         if self.words().len() == 1 { most.min(LOW.max()) } else { most }
     }
 
-    /// The line that a key would spend in, and its tag.
+    /// Returns the line that a key would spend in, and its tag.
     #[inline]
     pub(super) fn share_of(&self, key: Fingerprint) -> Share {
         Share { line: key.shared_line(self.lines()), tag: key.tag(self.most_tag()) }
     }
 
-    /// The group of the key's line, which is the number of its lock.
+    /// Returns the group of the key's line, which is the number of its lock.
     #[inline]
     pub(super) const fn group(share: Share) -> usize {
         share.line / LINES_IN_GROUP
@@ -211,7 +212,7 @@ impl SharedLines {
         }
     }
 
-    /// The fixed word of a tier in a group; `None` if all keys are in one tier.
+    /// Returns the fixed word of a tier in a group; `None` if all keys are in one tier.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
     fn fixed<'a>(&'a self, group: usize, tier: usize, tiers: &'a Tiers) -> Option<&'a AtomicU64> {
         match &self.memory {
@@ -227,14 +228,14 @@ impl SharedLines {
         }
     }
 
-    /// The fixed word of a tier, with its own kind of tag.
+    /// Returns the fixed word of a tier, with its own kind of tag.
     pub(super) fn fixed_word(&self, share: Share, tier: usize, tiers: &Tiers) -> SharedWord {
         // ORDERING: Relaxed: the lock orders it.
         let word = self.fixed(Self::group(share), tier, tiers).map_or(0, |word| word.load(Ordering::Relaxed));
         SharedWord { tag: FIXED_TAG.get(word), tier, level: LEVEL.get(word), is_used: word != 0 }
     }
 
-    /// The tag of a key in a fixed word, by the key's own.
+    /// Returns the tag that a fixed word has for a key with this tag.
     pub(super) const fn fixed_tag(tag: u64) -> u64 {
         if tag == SEVERAL { SEVERAL } else { 1 + tag % FIXED_TAG.max() }
     }
@@ -247,7 +248,7 @@ impl SharedLines {
         }
     }
 
-    /// Makes all words of a group unused, with its lock held.
+    /// Makes all words of a group unused. It is called with the group's lock held.
     pub(super) fn clear(&self, group: usize, tiers: &Tiers) {
         let words = self.words();
         let first = group * LINES_IN_GROUP * LINE;
@@ -259,13 +260,13 @@ impl SharedLines {
 }
 
 impl SharedLine<'_> {
-    /// How many words keys can spend in.
+    /// Returns how many words keys can spend in.
     #[inline]
     pub(super) const fn ways(self) -> usize {
         self.words.len()
     }
 
-    /// The number of a tag's home.
+    /// Returns the number of a tag's home.
     #[inline]
     pub(super) const fn home(self, tag: u64) -> usize {
         // A tag has 13 bits.
@@ -303,21 +304,23 @@ impl SharedLine<'_> {
         }
     }
 
-    /// Whether a key may have a word of its own in this line, and the word at its home.
+    /// Returns whether a key may have a word of its own in this line, and the word at its home.
     ///
-    /// It goes by the header alone. If this is false, the key has none. There is no word if it was never used.
+    /// It goes by the header alone. If the first is false, the key has no word. There is no word at home if it was
+    /// never used.
     #[inline]
     pub(super) fn glance(self, tag: u64) -> (bool, Option<SharedWord>) {
         let header = self.header();
         let home = Some(self.word_under(header, self.home(tag))).filter(|home| home.is_used);
         let differs = header ^ EACH.wrapping_mul(tag >> LOW.bits());
-        // A field of 0 borrows from its highest bit. (So may one above it: then this is true for nothing.)
+        // A field of 0 borrows from its highest bit. (So may one above it: then the result is true although there is
+        // no such word.)
         let has_equal = differs.wrapping_sub(EACH) & !differs & EACH_HIGHEST != 0;
         (if self.header.is_some() { has_equal } else { home.is_some_and(|home| home.tag == tag) }, home)
     }
 }
 
-/// The field of a word's tag in the header.
+/// Returns the field of a word's tag in the header.
 const fn high(way: usize) -> Field {
     Field::at(way as u32 * HIGH_BITS, HIGH_BITS)
 }

@@ -11,29 +11,29 @@ use {
     crossbeam_utils::CachePadded,
 };
 
-/// How many locks there are. A power of two, so that no division finds a group's.
+/// The number of locks, a power of two, so that no division finds a group's.
 #[cfg(feature = "alloc")]
 const LOCKS: usize = 64;
 
 /// The events that a lock has counted of its keys.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Counts {
-    /// Of the slots that keys of this lock got, those that are still taken.
+    /// The slots that keys of this lock got and that are still taken.
     ///
-    /// It wraps: a slot may change its owner under another lock.
+    /// It wraps, because a slot may change its owner under another lock.
     pub(in crate::keyed) keys: u64,
     pub(in crate::keyed) evictions: u64,
     pub(in crate::keyed) overflows: u64,
     pub(in crate::keyed) refused_newcomers: u64,
     /// How often the shared words of this lock were cleared; wraps.
     pub(super) clears: u32,
-    /// How often a copy of a debt was made among the shared words of this lock, or one was moved; wraps.
+    /// How often a debt was copied or moved among the shared words of this lock; wraps.
     pub(super) generation: u32,
     /// Whether a fixed word of this lock was ever used.
     pub(super) has_fixed: bool,
-    /// How many shared words newcomers of this lock looked at.
+    /// The number of shared words that newcomers of this lock looked at.
     pub(in crate::keyed) looked: u64,
-    /// How many of those owed something.
+    /// The number of those words that owed something.
     pub(in crate::keyed) busy: u64,
 }
 
@@ -54,9 +54,9 @@ impl Counts {
 /// A lock and its part of the keys.
 pub(super) struct Part {
     counts: Guarded<Counts>,
-    /// Raised when tokens of one of the keys may come earlier, for threads that wait for them.
+    /// The signal that tokens of one of the keys may come earlier, for threads that wait for them.
     ///
-    /// Takes no memory of its own: a part is padded to cache lines.
+    /// It takes no memory of its own, because a part is padded to cache lines.
     #[cfg(feature = "std")]
     changes: Signal,
     /// How often the tier of one of the keys was asked for again; wraps.
@@ -78,9 +78,9 @@ impl Part {
     }
 }
 
-/// A lock for each part of the shared groups, and so of the keys.
+/// The locks, one for each part of the shared groups, and so of the keys.
 ///
-/// It is held while a key is given a slot, so that a key never gets two, and while its shared group changes.
+/// A lock is held while a key is given a slot, so that a key never gets two, and while a shared group changes.
 pub(super) enum Locks {
     One(Part),
     #[cfg(feature = "alloc")]
@@ -99,19 +99,19 @@ impl Locks {
         Self::Many(Box::new(array::from_fn(|_| CachePadded::new(Part::new()))))
     }
 
-    /// The lock of a shared group, and of the keys that would share it.
+    /// Returns the lock of a shared group, and of the keys that would share it.
     #[inline]
     pub(super) fn of(&self, group: usize) -> &Guarded<Counts> {
         &self.part(group).counts
     }
 
-    /// The signal to raise when tokens of a key that would share this group may come earlier.
+    /// Returns the signal that tokens of a key that would share this group may come earlier.
     #[cfg(feature = "std")]
     pub(super) fn changes(&self, group: usize) -> &Signal {
         &self.part(group).changes
     }
 
-    /// How often the tiers of keys that would share this group were asked for again.
+    /// Returns how often the tiers of keys that would share this group were asked for again.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, group: usize) -> u32 {
         // ORDERING: Acquire pairs with the Release in `count_retier`: a thread that sees the count asks for a tier with all that the

@@ -5,28 +5,28 @@
 //!
 //! # A check of a known key
 //!
-//! A check loads the word of the key's slot, then the fingerprint beside it, then the epoch of the tier's quota and the clock. If
-//! the fingerprint is its key's and it swaps that very word, the slot was its key's throughout. A refusal makes no such swap, so
-//! it loads the word a second time and starts over if that has changed. With one load it could pair the debt of the slot's
-//! previous owner with the fingerprint of its own key, and refuse a key that has tokens. A check that meets a claimed slot takes
-//! the path of newcomers.
+//! A check loads the word of the key's slot, then the fingerprint beside it, then the epoch of the tier's quota and
+//! the clock. If the fingerprint is its key's and it swaps that very word, the slot was its key's throughout. A
+//! refusal makes no such swap, so it loads the word a second time and starts over if that has changed. With one load
+//! it could pair the debt of the slot's previous owner with the fingerprint of its own key, and refuse a key that has
+//! tokens. A check that meets a claimed slot takes the path of newcomers.
 //!
 //! # Memory
 //!
-//! For each key of the capacity there are two slots of 16 bytes, and by default two shared words of 8 bytes, of which a cache
-//! line holds seven and their header. Nothing is stored of a key but its fingerprint, so two keys with equal fingerprints share a
-//! bucket.
+//! For each key of the capacity there are two slots of 16 bytes, and by default two shared words of 8 bytes, of which
+//! a cache line holds seven and their header. The table stores nothing of a key but its fingerprint, so two keys with
+//! equal fingerprints share a bucket.
 
 // | file | idea |
 // |---|---|
-// | `slots` | the sets of slots: where a key's slot can be, and how a slot changes its owner |
-// | `fingerprint` | what the table knows of a key, and the numbers that follow from it |
+// | `slots` | `Slots`: where a key's slot can be, and how a slot changes its owner |
+// | `fingerprint` | `Fingerprint`: what the table knows of a key, and the numbers that follow from it |
 // | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
 // | `tests` | random histories of full tables against a list of calls |
-// | `demand` | what a call asks of a bucket, and what it took |
-// | `waiting` | waiting for a key's tokens, in order |
-// | `lines` | the memory of keys without a slot |
-// | `shared` | what keys without a slot owe, and where they spend |
+// | `demand` | `Demand`: what a call asks of a bucket, and what it gets |
+// | `waiting` | the waits for a key's tokens, in order |
+// | `lines` | `SharedLines`: the memory of keys without a slot |
+// | `shared` | `SharedDebt`: what keys without a slot owe, and where they spend |
 // | `tier_quotas` | the live quotas of the tiers |
 // | `locks` | the locks of first sights and shared words, with their counters |
 // | `keyed_slots` | the memory of a table that allocates none |
@@ -51,7 +51,7 @@ pub(super) use lines::{BUCKETS_PER_KEY, with_headers};
 pub(super) use locks::Counts;
 pub use newcomer::WhenFull;
 pub(super) use slots::{MOST_TIERS, SLOTS_PER_KEY, Slot, SlotWord, WAYS};
-pub(super) use waiting::Reserved;
+pub(super) use waiting::TableReservation;
 
 use super::census::KeyCensus;
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
@@ -59,13 +59,13 @@ use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{Guarded, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
-use demand::{Check, Debtor, Demand, Origin, Taken};
+use demand::{Check, Debtor, Demand, Grant, Origin};
 use lines::SharedLines;
 use shared::SharedOrigin;
-use slots::{Found, Ownership, Slots};
+use slots::{Lookup, Ownership, Slots};
 use tier_quotas::{Tier, Tiers};
 
-/// A bucket for every key, under the quota of the key's tier.
+/// The buckets of all keys, under the quotas of their tiers.
 pub(super) struct Table<A> {
     tiers: Tiers,
     slots: Slots,
@@ -74,29 +74,29 @@ pub(super) struct Table<A> {
     algorithm: PhantomData<fn() -> A>,
 }
 
-/// Where tokens were taken, so that they can be given back.
+/// The receipt of taken tokens, by which they can be given back.
 #[derive(Debug)]
 #[must_use]
 pub struct Receipt {
     at: u64,
-    /// There are at most 15.
+    /// The number of the tier; there are at most 15.
     tier: u8,
     source: Source,
 }
 
-/// Whose tokens a call took.
+/// The bucket that a call's tokens came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// No bucket's: the call cost nothing, under a quota without a limit or for no tokens.
+    /// The call took no tokens: the quota has no limit, or it asked for none.
     Nothing,
-    /// Those of a slot, while it has the same owner.
+    /// The tokens came from a slot, while it had this owner.
     Slot(Ownership),
-    /// Those of one of the key's shared words.
+    /// The tokens came from one of the key's shared words.
     Shared(SharedOrigin),
 }
 
 impl Source {
-    /// `self`, if the word changed.
+    /// Returns `self` if the word changed.
     fn unless_same(self, before: u64, after: u64) -> Self {
         if after == before { Self::Nothing } else { self }
     }
@@ -107,7 +107,7 @@ pub(super) type TakeResult = Result<(Allowed, Receipt), Denied>;
 
 impl<A> Table<A> {
     const_unless_loom! {
-        /// A table in memory that the caller lends.
+        /// Creates a table in memory that the caller lends.
         pub(super) const fn in_slots<const SETS: usize, const SHARED: usize>(
             quota: Quota,
             start: LineStart,
@@ -123,7 +123,7 @@ impl<A> Table<A> {
         }
     }
 
-    /// A table for so many keys, with so many words for those without a slot.
+    /// Creates a table for `capacity` keys, with `shared_words` for those without a slot.
     ///
     /// `others` are the quotas of further tiers; `None` if all keys will always be in one.
     #[cfg(feature = "alloc")]
@@ -141,10 +141,10 @@ impl<A> Table<A> {
         Self { tiers, slots, shared, when_full, algorithm: PhantomData }
     }
 
-    /// The slot of a key, if one seems to be, or any slot.
+    /// Returns the slot of a key, if one seems to be the key's, or any slot.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]
-    pub(super) fn look_for(&self, key: Fingerprint) -> Found<'_> {
+    pub(super) fn look_for(&self, key: Fingerprint) -> Lookup<'_> {
         self.slots.look_for(key)
     }
 
@@ -154,7 +154,7 @@ impl<A> Table<A> {
         self.slots.fetch(key);
     }
 
-    /// How many tiers there are.
+    /// Returns how many tiers there are.
     pub(super) fn tiers(&self) -> usize {
         self.tiers.len()
     }
@@ -165,7 +165,7 @@ impl<A> Table<A> {
         self.tiers.add(quota, self.shared.groups())
     }
 
-    /// How often the tier of this key, or of another one with the same lock, was asked for again.
+    /// Returns how often the tier of this key, or of another one with the same lock, was asked for again.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, key: Fingerprint) -> u32 {
         self.shared.retiers(self.shared.share_of(key))
@@ -177,22 +177,22 @@ impl<A> Table<A> {
         self.shared.count_retier(self.shared.share_of(key));
     }
 
-    /// The quota of a tier, if there is such a tier.
+    /// Returns the quota of a tier, if there is such a tier.
     pub(super) fn tier(&self, tier: usize) -> Option<&LiveQuota> {
         self.tiers.get(tier).map(|tier| &tier.quota)
     }
 
-    /// The quota of the first tier.
+    /// Returns the quota of the first tier.
     pub(super) fn first_tier(&self) -> &LiveQuota {
         &self.tiers.first.quota
     }
 
-    /// The quota of the tier that a key is in, or would be in.
+    /// Returns the quota of the tier that a key is in, or would be in.
     pub(super) fn quota_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> Quota {
         self.numbered_tier(key, newcomer_tier).1.quota.quota()
     }
 
-    /// The number of that tier.
+    /// Returns the number of the tier that a key is in, or would be in.
     pub(super) fn tier_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> usize {
         self.numbered_tier(key, newcomer_tier).0
     }
@@ -201,7 +201,7 @@ impl<A> Table<A> {
         self.tiers.at(self.slots.slot_of(key).map_or_else(newcomer_tier, |(_, word)| word.tier()))
     }
 
-    /// The lock under which a key is first seen, and its shared words change.
+    /// Returns the lock under which a key is first seen, and its shared words change.
     fn lock_of(&self, key: Fingerprint) -> &Guarded<Counts> {
         self.shared.lock(self.shared.share_of(key))
     }
@@ -239,16 +239,18 @@ impl<A> Table<A> {
 impl<A: KeyedAlgorithm> Table<A> {
     /// Takes tokens from a key's slot in the first tier.
     ///
-    /// `None` if another thread changed the slot since its word was read, for a bucket below empty, and under a quota without a limit.
+    /// `None` if another thread changed the slot since its word was read, if the bucket is below empty, or if the
+    /// quota has no limit.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     pub(super) fn take_fast(&self, slot: &Slot, word: SlotWord, n: u32, clock: &impl Clock) -> Option<TakeResult> {
         Self::take_under(&self.tiers.first, slot, word, n, clock)
     }
 
-    /// As [`take_fast`](Self::take_fast), in any tier. There is none for a slot that changes its owner.
+    /// Takes tokens as [`take_fast`](Self::take_fast) does, in any tier.
     ///
-    /// Out of line: beside the first tier's fast path it would slow that, and have all of its answer computed.
+    /// A slot that changes its owner is in no tier. The method is out of line: beside the first tier's fast path it
+    /// would slow that path down and have all of its answer computed.
     #[inline(never)]
     pub(super) fn take_in_tier(&self, slot: &Slot, word: SlotWord, n: u32, clock: &impl Clock) -> Option<TakeResult> {
         Self::take_under(self.tiers.get(word.tier())?, slot, word, n, clock)
@@ -261,10 +263,11 @@ impl<A: KeyedAlgorithm> Table<A> {
         if n == 0 {
             return None;
         }
-        // After the word, which is before the epoch, as `look` says. Before the line, whose words then need fewer registers.
+        // The clock is read after the word, as `look` says, and before the line, whose words then need fewer
+        // registers.
         let now = clock.now();
         let mut line: A::Line = tier.quota.line_for_fast_path(epoch);
-        // A token bucket that is below empty is left to the slow path anyway.
+        // The slow path handles a token bucket below empty anyway.
         if A::BY_WINDOWS {
             tier.expect_moved(&mut line);
         }
@@ -273,7 +276,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         if !tier.quota.is_current(epoch) {
             return None;
         }
-        // No closures here: a call that is given the line makes all the others keep it in memory.
+        // There are no closures here: a call that is given the line makes all the others keep it in memory.
         match taken {
             Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => Some(Ok((
                 allowed,
@@ -301,8 +304,9 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Takes tokens of a key that has no slot, and gives it one if it can.
     ///
-    /// `None` if it has one by now, because another thread was first with the same key, if a slot or a quota changed meanwhile,
-    /// or if its tier has to be asked for again. Then the caller looks again. `tier` is called with the key's lock held.
+    /// `None` if the key has a slot by now, because another thread was first with the same key, if a slot or a quota
+    /// changed meanwhile, or if the key's tier has to be asked for again. Then the caller looks again. `tier` is
+    /// called with the key's lock held.
     pub(super) fn take_first(
         &self,
         key: Fingerprint,
@@ -333,8 +337,8 @@ impl<A: KeyedAlgorithm> Table<A> {
             }
             Source::Slot(ownership) => {
                 self.visit_slot(key, clock, |slot, seen, line, word, at| {
-                    // The position is on the line of the receipt's tier, and means nothing on another. A key that lost its slot and
-                    // came back does not miss these tokens: they were forgotten.
+                    // The position is on the line of the receipt's tier, and means nothing on another. A key that
+                    // lost its slot and came back does not lack these tokens: they were forgotten.
                     let is_same = seen.tier() == taken_in && slot.ownership(seen) == ownership;
                     (if is_same { A::roll_back(line, word, at, n, taken_at) } else { word }, ())
                 });
@@ -356,7 +360,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         self.visit_slot(key, clock, |_, _, line, word, at| decide(line, word, at))
     }
 
-    /// As [`visit`](Self::visit), with the slot and its word.
+    /// Decides as [`visit`](Self::visit) does; the decision also gets the slot and its word.
     #[inline]
     fn visit_slot<'a, T>(
         &'a self,
@@ -379,16 +383,16 @@ impl<A: KeyedAlgorithm> Table<A> {
         }
     }
 
-    /// The line, the position of now and the bucket's word, of what a slot was seen to have.
+    /// Returns the line, the position of now and the bucket's word, of a slot's word.
     ///
     /// `None` if the quota is just changing.
     ///
-    /// The word comes before the epoch, because it names the tier. It may be of an earlier epoch: a decision stands only if
-    /// the slot still has that word afterwards, and so it is as if it had been read last.
+    /// The word is loaded before the epoch, because it names the tier. It may be of an earlier epoch. But a decision
+    /// stands only if the slot still has that word afterwards, so it is as if the word had been read last.
     #[inline]
     fn look(&self, word: SlotWord, clock: &impl Clock) -> Option<(A::Line, u64, u64)> {
         let (quota, (epoch, mut line)) = self.tiers.read::<A::Line>(word.tier(), clock);
-        // After the word, as in `OneWord::read`.
+        // The clock is read after the word, as in `OneWord::read`.
         let at = line.reading(clock.now());
         let full = A::word(&line, word.level(), at, clock);
         quota.is_current(epoch).then_some((line, at, full))
@@ -396,8 +400,8 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Answers from the bucket of a key, and changes nothing.
     ///
-    /// A key without a slot owes what it may have spent in shared words, in the tier that it would be in. Those are read with the
-    /// lock held, because they change their places.
+    /// A key without a slot owes what it may have spent in shared words, in the tier that it would be in. Those are
+    /// read with the lock held, because debts move between them.
     pub(super) fn peek<T>(
         &self,
         key: Fingerprint,
@@ -409,7 +413,8 @@ impl<A: KeyedAlgorithm> Table<A> {
             let (tier, of_key) = self.tiers.at(newcomer_tier());
             let share = self.shared.share_of(key);
             self.shared.lock(share).read(|_| {
-                // A tier that was not used yet; looking is no use of it. The key may have spent in others, before this one was added.
+                // The tier was not used yet, and reading it is not its first use. The key may have spent in others,
+                // before this one was added.
                 if let Some(mut line) = of_key.quota.unsettled_line::<A::Line>(clock) {
                     let elsewhere = self.shared.elsewhere::<A>(share, tier, &self.tiers, clock);
                     let at = line.reading(clock.now());
@@ -431,8 +436,8 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Counts the keys that have a slot, by their tiers, and changes nothing.
     ///
-    /// The clock and the line of a tier are read once for a few slots. A slot may be used between that and its own turn, which is as if
-    /// it had been counted earlier.
+    /// The clock and the line of a tier are read once for a few slots. A slot that is used after that and before it
+    /// is counted counts as if it had been counted earlier.
     pub(super) fn census(&self, clock: &impl Clock) -> KeyCensus {
         let mut census = KeyCensus::of_tiers(self.tiers.len());
         for slots in self.slots.chunks() {
@@ -463,8 +468,8 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Books tokens of a key without a slot in shared words, and returns how many.
     ///
-    /// 0 if they are not used, `None` if the key has a slot by now, or if its tier has to be asked for again. `tier`
-    /// is called with the key's lock held.
+    /// It returns 0 if shared words are not used, and `None` if the key has a slot by now or its tier has to be asked
+    /// for again. `tier` is called with the key's lock held.
     pub(super) fn charge_shared(
         &self,
         key: Fingerprint,
@@ -494,7 +499,8 @@ impl<A: KeyedAlgorithm> Table<A> {
                     return true;
                 }
                 let Some((old, at, full)) = self.look(word, clock) else { continue };
-                // The sum, not the greater: then what is given back of earlier calls takes nothing off the other debt.
+                // The debts are added: with the greater of the two, tokens of earlier calls that are given back would
+                // take something off the other debt.
                 let owed = A::owed(&old, full, at, clock).plus(self.shared.owed_with_others::<A>(
                     share,
                     tier,
@@ -518,7 +524,7 @@ impl<A: KeyedAlgorithm> Table<A> {
     }
 }
 
-/// Whether a level has room for what is counted under this quota.
+/// Returns whether a level has room for what is counted under this quota.
 pub(super) fn is_kept_by<A: KeyedAlgorithm>(quota: Quota) -> bool {
     quota.is_unlimited() || quota.limit() <= A::LARGEST_LIMIT
 }

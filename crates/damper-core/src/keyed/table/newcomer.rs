@@ -1,20 +1,20 @@
 //! The first sight of a key: which slot it gets, if any, and what it owes at once.
 //!
-//! All of this runs under one of 64 locks, which the number of the key's group of shared lines chooses. So no key gets two
-//! slots, and the shared words of a key change under one lock. The slots themselves belong to keys of every lock: what is
-//! read of them counts only if the swap that claims one of them succeeds.
+//! All of this runs under one of 64 locks, which the number of the key's group of shared lines chooses. So no key
+//! gets two slots, and the shared words of a key change under one lock. The slots themselves belong to keys of every
+//! lock: what is read of them counts only if the swap that claims one of them succeeds.
 //!
-//! A newcomer reads everything anew with the lock held. Of the eight slots in its two sets it prefers the one that is full
-//! soonest: a vacant slot, or one whose owner owes nothing. If every owner owes something, [`WhenFull`] decides. A newcomer
-//! publishes its slot's word with the first spend in it. Without that spend two newcomers could evict each other for ever. It
-//! takes along what its key owes in shared words, as `shared` explains.
+//! A newcomer reads everything anew with the lock held. Of the eight slots in its two sets it prefers the one that is
+//! full soonest: a vacant slot, or one whose owner owes nothing. If every owner owes something, [`WhenFull`] decides.
+//! A newcomer publishes its slot's word with the first spend in it. Without that spend two newcomers could evict each
+//! other for ever. It takes along what its key owes in shared words, as `shared` explains.
 
 use super::fingerprint::Fingerprint;
 use super::lines::{Share, SharedLines};
 use super::locks::Counts;
 use super::shared::Elsewhere;
 use super::slots::{Set, Slot, SlotWord, WAYS};
-use super::{Debtor, Demand, Origin, Table, Taken};
+use super::{Debtor, Demand, Grant, Origin, Table};
 use crate::limit::{Denied, KeyedAlgorithm, Owed};
 use crate::quota::Line;
 use crate::sync::SpinWait;
@@ -28,27 +28,28 @@ use core::hint::black_box;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// It spends from one of a few shared words, which its hash chooses, with the quota of one key.
+    /// The key spends from one of a few shared words, which its hash chooses, with the quota of one key.
     ///
     /// Known keys keep their slots, and each key stays in its envelope. By default there are two such words for each
     /// key of the capacity.
     #[default]
     SharedOverflow,
-    /// It is refused, and the refusal says when a slot is free.
+    /// The key is refused, and the refusal says when a slot is free.
     ///
     /// Known keys keep their slots, and each key stays in its envelope.
     DenyNew,
-    /// It takes over the slot of the key of its own tier that is full soonest, with that key's debt.
+    /// The key takes over the slot of a key of its tier, the one full soonest, with that key's debt.
     ///
-    /// It does so only if that leaves enough tokens. If only keys of other tiers owe something there, it spends as with
-    /// `SharedOverflow`.
+    /// It does so only if that leaves enough tokens. If only keys of other tiers owe something there, it spends as
+    /// with `SharedOverflow`.
     ///
-    /// All slots together admit no more than they hold. A single key may exceed its quota: evicted before it has used up its
-    /// burst, and back through the other of its two sets in a slot that owes nothing, it has a burst again.
+    /// All slots together admit no more than they hold, but a single key may exceed its quota. If it is evicted
+    /// before it has used up its burst, and comes back through the other of its two sets in a slot that owes nothing,
+    /// it has a burst again.
     EvictLeastIndebted,
 }
 
-/// The vacant or idle slots of a first set from which on the second set is not preferred.
+/// The number of vacant or idle slots in a first set from which on the second set is not preferred.
 const ENOUGH: u32 = 2;
 
 /// A slot that may change its owner.
@@ -61,7 +62,7 @@ struct Candidate<'a> {
 
 /// The loss of a slot's owner if the slot is taken: the less, the better.
 ///
-/// An owner's debt, in units of the newcomer's line, and one more.
+/// It is the owner's debt in units of the newcomer's line, and one more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank(u64);
 
@@ -69,7 +70,7 @@ impl Rank {
     /// No key owns the slot.
     const VACANT: Self = Self(0);
 
-    /// Its owner owes nothing.
+    /// The slot's owner owes nothing.
     const IDLE: Self = Self(1);
 
     /// The slot cannot be taken: its owner is of another tier and owes something.
@@ -92,9 +93,9 @@ impl<'a> Candidate<'a> {
         self.rank > Rank::VACANT
     }
 
-    /// Gives the slot to a newcomer whose bucket starts with the word `before`, if that leaves enough tokens.
+    /// Gives the slot to a newcomer whose bucket starts with the word `before`.
     ///
-    /// `None` if another thread changed the slot.
+    /// It does so only if that leaves enough tokens. `None` if another thread changed the slot.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     fn take_over<A: KeyedAlgorithm, D: Demand<A>>(
@@ -123,7 +124,7 @@ impl<'a> Candidate<'a> {
             }
             origin = Origin::Slot(self.slot, claim.publish(Some(key), tier, after));
         }
-        Some(Ok(D::answer(allowed, Taken { after, at, tier, origin })))
+        Some(Ok(D::answer(allowed, Grant { after, at, tier, origin })))
     }
 }
 
@@ -133,17 +134,17 @@ struct Candidates<'a> {
     /// The slot with the least rank.
     best: Candidate<'a>,
     vacant: u32,
-    /// Counts the slots whose owners owe nothing.
+    /// The number of slots whose owners owe nothing.
     idle: u32,
 }
 
-/// The set whose best slot is full soonest.
+/// Chooses the set whose best slot is full soonest.
 ///
-/// A vacant one comes before one whose owner owes nothing, and of equals that of the set where more are.
+/// It prefers a vacant slot to one whose owner owes nothing, and the set with more of them between equals.
 #[expect(clippy::inline_always, reason = "as `Table::candidates`")]
 #[inline(always)]
 fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Candidate<'a> {
-    // Where there are vacant slots, they are filled evenly; else those whose owners owe nothing.
+    // Vacant slots are filled evenly. If there is none, slots whose owners owe nothing are.
     let [room, room_in_second] =
         if first.vacant + second.vacant > 0 { [first.vacant, second.vacant] } else { [first.idle, second.idle] };
     let prefers_second = room < ENOUGH && room_in_second > room;
@@ -157,23 +158,24 @@ fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Candidate<'a> {
     }
 }
 
-/// Keeps the compiler from turning the branch it is called in into a choice of values.
+/// Keeps the compiler from turning the branch around it into a choice of values.
 ///
-/// The address of the slot to claim would then wait for the loads of all eight slots, one after another. The processor predicts a
-/// branch, and goes on. Measured: 88 ns for a newcomer in a table of idle owners, and 69 ns with branches.
+/// The address of the slot to claim would then wait for the loads of all eight slots, one after another. The
+/// processor predicts a branch, and goes on. A newcomer in a table of idle owners was measured to take 88 ns, and 69
+/// ns with branches.
 #[inline]
 fn stay_a_branch() {
     black_box(());
 }
 
-/// No answer, because another thread intervened.
+/// Returns no answer, because another thread intervened.
 #[cold]
 fn disturbed<T>() -> Option<T> {
     SpinWait::new().spin();
     None
 }
 
-/// A tier's line and a reading of the clock on it: what a newcomer is judged by.
+/// A tier's line and a reading of the clock on it, by which a newcomer is judged.
 struct Reading<'a, L, C> {
     tier: usize,
     line: &'a L,
@@ -184,8 +186,9 @@ struct Reading<'a, L, C> {
 impl<A: KeyedAlgorithm> Table<A> {
     /// Answers a demand of a key that has no slot, and gives it one if it can.
     ///
-    /// `None` if it has one by now, because another thread was first with the same key, if a slot or a quota changed meanwhile,
-    /// or if `tier` has none. Then the caller looks again. `tier` is called with the key's lock held.
+    /// `None` if the key has a slot by now, because another thread was first with the same key, if a slot or a quota
+    /// changed meanwhile, or if `tier` returns none. Then the caller looks again. `tier` is called with the key's
+    /// lock held.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     pub(super) fn first_sight<D: Demand<A>>(
@@ -211,7 +214,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         counts: &mut Counts,
     ) -> Option<Result<D::Answer<'_>, Denied>> {
         let (tier, under) = self.tiers.at(tier);
-        // Mostly it never spent without a slot.
+        // Most keys never spent without a slot.
         let (may_have_word, home) = self.shared.line(share).glance(share.tag);
         let may_owe = SharedLines::may_owe(may_have_word, home, counts);
         let elsewhere =
@@ -219,9 +222,9 @@ impl<A: KeyedAlgorithm> Table<A> {
         let (epoch, mut line) = under.quota.read::<A::Line>(clock);
         let [first, second] = self.slots.candidates(key);
         let words = [first.words(), second.words()];
-        // After the words: this knows the debt of every key whose word says that it was moved to this tier.
+        // This comes after the words: it knows the debt of every key whose word says that it was moved to this tier.
         under.expect_moved(&mut line);
-        // Once, after the words.
+        // The clock is read once, after the words.
         let at = line.reading(clock.now());
         let now = Reading { tier, line: &line, at, clock };
         let first = self.candidates(key, first, &words[0], &now)?;
@@ -237,11 +240,11 @@ impl<A: KeyedAlgorithm> Table<A> {
             // The key takes along what it spent without a slot.
             before = self.with_shared_debt(share, before, elsewhere, &now);
         }
-        // After everything that the decision depends on was read.
+        // The epoch is compared after everything that the decision depends on was read.
         if !under.quota.is_current(epoch) {
             return disturbed();
         }
-        // Only the first call of a key without a slot: it fills a word itself.
+        // Only the first call of a key without a slot is counted, because it fills a word itself.
         if !may_have_word {
             counts.looked += 1;
             let is_busy = |home| SharedLines::is_busy::<A>(home, tier, &self.tiers, (&line, at), clock);
@@ -279,18 +282,18 @@ impl<A: KeyedAlgorithm> Table<A> {
             let wait = A::resets_in(line, inherited, at, clock);
             return Some(Err(Denied::counted_by(line.frequency(), 0, wait, wait)));
         }
-        // A demand that is always allowed, or never.
+        // The demand is always allowed, or never.
         let everything = A::owing(line, at, Owed::EVERYTHING);
         candidate.take_over::<A, D>(key, demand, now, everything, Debtor::Another, counts)
     }
 
-    /// Whether an idle bucket would allow it, and have less then.
+    /// Returns whether an idle bucket would allow `n` tokens, and have fewer then.
     fn takes_tokens(n: u32, &Reading { line, at, clock, .. }: &Reading<'_, A::Line, impl Clock>) -> bool {
         let idle = A::idle(line, at);
         A::take(line, idle, at, n, clock).is_ok_and(|(after, _)| after != idle)
     }
 
-    /// The slots of a set; `None` if one of them is the key's.
+    /// Returns the slots of a set; `None` if one of them is the key's.
     #[expect(clippy::inline_always, reason = "what it returns then stays in registers")]
     #[inline(always)]
     fn candidates<'a>(
@@ -325,17 +328,17 @@ impl<A: KeyedAlgorithm> Table<A> {
         Some(Candidates { best, vacant, idle })
     }
 
-    /// The rank of a slot that another key owns.
+    /// Returns the rank of a slot that another key owns.
     #[expect(clippy::inline_always, reason = "as `candidates`")]
     #[inline(always)]
     fn rank(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Rank {
-        // A slot whose owner owes something is not taken then, however little it owes.
+        // Under `SharedOverflow` a slot whose owner owes something is not taken, however little the owner owes.
         let compares_debts = self.when_full != WhenFull::SharedOverflow;
         if word.tier() == now.tier && !compares_debts {
             return Rank::of_debt(A::owes(now.line, word.level(), now.at, now.clock).into());
         }
         if word.tier() != now.tier && self.when_full == WhenFull::EvictLeastIndebted {
-            // Its debt would shut the newcomer out for a time that is usual in the other tier only.
+            // The owner's debt would shut the newcomer out for a time that is usual in the other tier only.
             return match self.look(word, now.clock) {
                 None => Rank::BUSY,
                 Some((line, at, full)) if A::weight(&line, full, at, now.clock) == 0 => Rank::IDLE,
@@ -346,13 +349,15 @@ impl<A: KeyedAlgorithm> Table<A> {
         inherited.map_or(Rank::BUSY, |word| Rank::of_debt(A::weight(now.line, word, now.at, now.clock)))
     }
 
-    /// The word that a newcomer with the owner's debt starts from; `None` as of `inherited`.
+    /// Returns the word from which a newcomer with the owner's debt starts.
+    ///
+    /// `None` while the owner's quota changes.
     #[inline]
     fn inherited_by(&self, candidate: Candidate<'_>, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
         if candidate.is_taken() { self.inherited(candidate.word, now) } else { Some(A::idle(now.line, now.at)) }
     }
 
-    /// The owner's word on the newcomer's line; `None` while the owner's quota changes.
+    /// Returns the owner's word on the newcomer's line; `None` while the owner's quota changes.
     #[inline]
     fn inherited(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
         let &Reading { tier, line, at, clock } = now;
@@ -363,14 +368,14 @@ impl<A: KeyedAlgorithm> Table<A> {
         }
     }
 
-    /// A word that owes on the newcomer's line what takes as long to come back.
+    /// Returns a word whose debt takes as long to be repaid on the newcomer's line.
     #[cold]
     fn inherited_from_other_tier(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
         let (line, at, full) = self.look(word, now.clock)?;
         Some(A::owing(now.line, now.at, A::owed(&line, full, at, now.clock).inherited()))
     }
 
-    /// The word `before`, or one that owes more if the key spent more without a slot.
+    /// Returns the word `before`, or one that owes more if the key spent more without a slot.
     #[cold]
     fn with_shared_debt(
         &self,
@@ -402,6 +407,6 @@ impl<A: KeyedAlgorithm> Table<A> {
         if after != debt.start {
             origin = Origin::Shared(self.shared.spend::<A>(share, &self.tiers, &debt, after, counts, clock));
         }
-        Ok(D::answer(allowed, Taken { after, at, tier, origin }))
+        Ok(D::answer(allowed, Grant { after, at, tier, origin }))
     }
 }

@@ -1,47 +1,48 @@
 //! The debts of keys without a slot: in which word of its line a key spends, and what it starts from.
 //!
-//! There are many words, because a newcomer inherits what its word owes. With a single one, one key in a thousand that finds no
-//! slot was seen to refuse nine of ten innocent clients: each newcomer started with the word's debt, so that its slot stayed
-//! busy longer, so that more keys found no slot. [`lines`](super::lines) is the memory. A key's hash chooses its line, its tag
-//! and, by the tag, its home in the line. A word is *busy* while it owes something, and *at home* if its tag's home is where it
-//! stands; a word of several keys always is.
+//! There are many words, because a newcomer inherits what its word owes. With a single one, if one key in a thousand
+//! found no slot, nine of ten innocent clients were seen to be refused: each newcomer started with the word's debt,
+//! so its slot stayed busy longer, so more keys found no slot. [`lines`](super::lines) is the memory. A key's hash
+//! chooses its line, its tag and, by the tag, its home in the line. A word is *busy* while it owes something, and *at
+//! home* if it is the home of its tag. A word of several keys always is at home.
 //!
 //! # The debt of a key in a tier
 //!
-//! 1. A busy word of its tag and tier covers all that it owes in this tier.
-//! 2. Without one, it is the greater of the word at its home, if that is one of several keys and of its tier, and the fixed word of
-//!    its tier, if that is one of several keys or has its tag.
-//! 3. Also busy words of its tag in other tiers count, by the time that they take to be repaid.
+//! 1. A busy word of the key's tag and tier covers all that the key owes in this tier.
+//! 2. Without such a word, the debt is the greater of two: that of the word at its home, if that is a word of several
+//!   keys and of its tier, and that of the fixed word of its tier, if that is one of several keys or has its tag.
+//! 3. Busy words of the key's tag in other tiers count too, by the time that they take to be repaid.
 //!
-//! A newcomer with a slot starts from that. Its word in the line stays, and runs out by itself.
+//! A newcomer with a slot starts from that debt. Its word in the line stays, and runs out by itself.
 //!
 //! # Where a key without a slot spends
 //!
-//! In the first of these that there is:
+//! It spends in the first of these that there is:
 //!
 //! | word | starts from | tag afterwards |
 //! |---|---|---|
 //! | the busy word of its tag and tier | what the key owes | its own |
 //! | the busy word of several keys of its tier at its home | what the key owes | several |
 //! | an idle word, that at its home first | what the key owes | its own |
-//! | the word at its home, if that is of its tier and at home | the greater of both | several |
-//! | the fixed word of its tier, if the word at its home is at home | the greater of both | its own, or several |
+//! | the word at its home, if that is of its tier and at home | the greater of both debts | several |
+//! | the fixed word of its tier, if the word at its home is at home | the greater of both debts | its own, or several |
 //! | the word at its home, which is *displaced* | what the key owes | its own |
 //!
-//! A displaced word goes to its own home, and displaces a word there that is away from its home, and so on. Each step brings a
-//! word home, so there are as many steps as words at most, in one cache line. The last word finds one that is at home, and the two
-//! become one of several keys that owes the greater of both; if the other is of another tier, the fixed word takes it. A refusal
-//! writes nothing.
+//! A displaced word goes to its own home, and displaces a word there that is away from its home, and so on. Each step
+//! brings a word home, so there are at most as many steps as words, in one cache line. The last word finds one that
+//! is at home. The two become one word of several keys that owes the greater of both debts. If the word at home is of
+//! another tier, the fixed word takes the debt. A refusal writes nothing.
 //!
-//! So the debt of a key is always found: under its own tag anywhere in the line, or under several keys at its home, or in the
-//! fixed word of its tier.
+//! So the debt of a key is always found: under its own tag anywhere in the line, under several keys at its home, or
+//! in the fixed word of its tier.
 //!
-//! **Roll-backs.** A receipt names the word and the *generation* of the lock. The generation moves on when a word is displaced,
-//! and when a spend counts a debt that another word has too. A receipt of an older generation gives nothing back: taking its
-//! tokens off one of the copies would lose debts of other keys, or of other calls.
+//! **Roll-backs.** A receipt names the word and the *generation* of the lock. The generation moves on when a word is
+//! displaced, and when a spend counts a debt that another word has too. A receipt of an older generation gives
+//! nothing back: if its tokens were taken off one of the copies, debts of other keys or of other calls would be lost.
 //!
-//! **Tiers.** A flood of one tier cannot push out or inherit into another: words of another tier count only under the key's own
-//! tag. All tiers share all lines, so a tier that no key is in takes nothing but its fixed words.
+//! **Tiers.** A flood of one tier cannot push out the debts of another or inherit them: words of another tier count
+//! only under the key's own tag. All tiers share all lines, so a tier that no key is in takes nothing but its fixed
+//! words.
 
 use super::lines::{MOST_WAYS, SEVERAL, Share, SharedLine, SharedLines, SharedWord};
 use super::locks::Counts;
@@ -60,48 +61,48 @@ pub(super) struct SharedDebt {
     pub(super) of_key: u64,
     /// The bucket's word from which a call without a slot starts.
     pub(super) start: u64,
-    /// The part of its debt that is in words of several keys, unless its own word covers that.
+    /// The part of the debt in words of several keys, unless the key's own word covers that.
     ///
-    /// The fixed word counts as one of these.
+    /// The fixed word counts as a word of several keys.
     of_several: u64,
     tier: usize,
     place: Place,
-    /// The tag of the word after the key has spent of it.
+    /// The tag of the word after the key has spent from it.
     tag_after: u64,
-    /// Whether what the key owes is in another word than the one it spends in.
+    /// Whether another word than the one that the key spends in has what the key owes.
     is_copied: bool,
 }
 
 /// The word in which a key without a slot spends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// This one of its line.
+    /// This word of its line.
     Way(u8),
-    /// This one, whose debt goes to its own home.
+    /// This word of its line, whose debt goes to its own home.
     Displaced(u8),
     /// The fixed word of its tier.
     Fixed,
 }
 
-/// Which word of a key's shared words tokens were taken from, and when.
+/// The shared word from which tokens were taken, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedOrigin {
     tier: u8,
     place: Place,
-    /// The generation before.
+    /// The generation of the lock before that.
     generation: u32,
-    /// How often the words had been cleared.
+    /// How often the words had been cleared before that.
     pub(super) clears: u32,
 }
 
 /// The words of a line that are of other tiers than the key's.
 ///
-/// Read before the clock is read for the key's own line.
+/// They are read before the clock is read for the key's own line.
 #[derive(Clone, Copy)]
 pub(super) struct Elsewhere {
     /// The longest debt under the key's own tag.
     of_key: Owed,
-    /// The busy words, a bit each.
+    /// The busy words, each as a bit.
     busy: u8,
 }
 
@@ -117,7 +118,7 @@ struct Reading<'a, L, C> {
 }
 
 impl<L, C: Clock> Reading<'_, L, C> {
-    /// A word's bucket, of the same tier.
+    /// Returns the bucket's word of a shared word of the same tier.
     fn full<A: KeyedAlgorithm<Line = L>>(&self, word: SharedWord) -> u64 {
         if word.is_used { A::word(self.line, word.level, self.at, self.clock) } else { A::idle(self.line, self.at) }
     }
@@ -128,26 +129,26 @@ impl<L, C: Clock> Reading<'_, L, C> {
 }
 
 impl SharedLines {
-    /// The lock of a key's line, and of the first sights of the keys that would share it.
+    /// Returns the lock of a key's line, and of the first sights of the keys that would share it.
     #[inline]
     pub(super) fn lock(&self, share: Share) -> &Guarded<Counts> {
         self.locks.of(Self::group(share))
     }
 
-    /// The signal to raise when tokens of a key that shares this line may come earlier.
+    /// Returns the signal that tokens of a key that shares this line may come earlier.
     #[cfg(feature = "std")]
     #[inline]
     pub(super) fn changes(&self, share: Share) -> &Signal {
         self.locks.changes(Self::group(share))
     }
 
-    /// Raises what [`changes`](Self::changes) returns for all lines.
+    /// Raises the signals that [`changes`](Self::changes) returns, of all lines.
     #[cfg(feature = "std")]
     pub(super) fn raise_all(&self) {
         self.locks.raise_all();
     }
 
-    /// How often the tiers of the keys under this line's lock were asked for again.
+    /// Returns how often the tiers of the keys under this line's lock were asked for again.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, share: Share) -> u32 {
         self.locks.retiers(Self::group(share))
@@ -164,16 +165,16 @@ impl SharedLines {
         self.locks.sum(of)
     }
 
-    /// Whether a key may owe something, by what [`glance`](SharedLine::glance) returned.
+    /// Returns whether a key may owe something, by the result of [`glance`](SharedLine::glance).
     #[inline]
     pub(super) fn may_owe(may_have_word: bool, home: Option<SharedWord>, counts: &Counts) -> bool {
         may_have_word || home.is_some_and(|home| home.tag == SEVERAL) || counts.has_fixed
     }
 
-    /// The debt in a word of another tier.
+    /// Returns the debt in a word of another tier.
     #[inline(never)]
     fn owed_in_tier<A: KeyedAlgorithm>(word: SharedWord, tiers: &Tiers, clock: &impl Clock) -> Owed {
-        // Nothing was taken in a tier that was not used yet, and this is no use of it.
+        // A tier that was not used yet owes nothing, and reading it is not its first use.
         if !word.is_used || tiers.at(word.tier).1.quota.unsettled_line::<A::Line>(clock).is_some() {
             return Owed::NOTHING;
         }
@@ -188,7 +189,7 @@ impl SharedLines {
         }
     }
 
-    /// The words of other tiers in a key's line.
+    /// Returns the words of other tiers in a key's line.
     #[inline]
     pub(super) fn elsewhere<A: KeyedAlgorithm>(
         &self,
@@ -222,7 +223,7 @@ impl SharedLines {
         elsewhere
     }
 
-    /// The debt of a key without a slot.
+    /// Returns the debt of a key without a slot.
     pub(super) fn debt<A: KeyedAlgorithm>(
         &self,
         share: Share,
@@ -237,7 +238,7 @@ impl SharedLines {
         let shared = self.line(share);
         let ways = shared.ways();
         let home = shared.home(share.tag);
-        // The key's own word, the first idle one from its home on, and the word at its home.
+        // The search finds the key's own word and the first idle one from its home on.
         let (mut own, mut vacant) = (None, None);
         for way in (home..ways).chain(0..home) {
             let word = shared.word(way);
@@ -312,14 +313,14 @@ impl SharedLines {
         }
     }
 
-    /// Whether a word with this tag stands at its home, which is `way` then.
+    /// Returns whether a word with this tag stands at its home, which is `way` then.
     const fn is_at_home(line: SharedLine<'_>, tag: u64, way: usize) -> bool {
         tag == SEVERAL || line.home(tag) == way
     }
 
     /// Stores the word that a call without a slot left, and returns where.
     ///
-    /// Called with the line's lock held.
+    /// It is called with the line's lock held.
     pub(super) fn spend<A: KeyedAlgorithm>(
         &self,
         share: Share,
@@ -384,7 +385,7 @@ impl SharedLines {
         }
     }
 
-    /// The level that owes what both words of a tier owe.
+    /// Returns the level that owes the greater debt of two words of a tier.
     fn greater_level<A: KeyedAlgorithm>(one: SharedWord, other: SharedWord, tiers: &Tiers, clock: &impl Clock) -> u64 {
         let spin_wait = SpinWait::new();
         loop {
@@ -440,7 +441,7 @@ impl SharedLines {
         booked
     }
 
-    /// The word that a receipt names, if it can still be changed.
+    /// Returns the word that a receipt names, if it can still be changed.
     fn word_of(
         &self,
         share: Share,
@@ -449,7 +450,7 @@ impl SharedLines {
         counts: &Counts,
     ) -> Option<SharedWord> {
         let tier = usize::from(tier);
-        // After a clear the tokens are no longer missing: what is owed may be another key's.
+        // After a clear the tokens are no longer missing, and what is owed may be another key's.
         if counts.generation != generation || counts.clears != clears {
             return None;
         }
@@ -462,9 +463,8 @@ impl SharedLines {
 
     /// Changes the word that a receipt names; `None` if that cannot be changed any more.
     ///
-    /// Called with the line's lock held.
-    ///
-    /// `change` gets the tier's line, the position of now and the bucket's word, and returns the new one.
+    /// It is called with the line's lock held. `change` gets the tier's line, the position of now and the bucket's
+    /// word, and returns the new word.
     pub(super) fn revise<A: KeyedAlgorithm>(
         &self,
         share: Share,
@@ -492,11 +492,10 @@ impl SharedLines {
         Some(())
     }
 
-    /// The debt of a key in words of several keys and in the fixed word of a tier.
+    /// Returns the debt of a key in words of several keys and in the fixed word of a tier.
     ///
-    /// Called with the line's lock held.
-    ///
-    /// A key with a slot has counted its own words there, and not those: they are of this tier.
+    /// It is called with the line's lock held. A key with a slot has already counted the words of its own tag,
+    /// but not these, because they are of the tier that it moves to.
     pub(super) fn owed_with_others<A: KeyedAlgorithm>(
         &self,
         share: Share,
@@ -512,7 +511,7 @@ impl SharedLines {
         self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| A::owed(line, debt.of_several, at, clock))
     }
 
-    /// Whether a word owes something, seen by a key of this tier.
+    /// Returns whether a word owes something, as a key of this tier sees it.
     #[inline]
     pub(super) fn is_busy<A: KeyedAlgorithm>(
         word: SharedWord,

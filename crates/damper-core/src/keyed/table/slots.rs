@@ -1,15 +1,16 @@
 //! The slots of a table, each with the bucket of one key.
 //!
-//! A key's hash says where its slot can be. A slot changes its owner by the version in its word.
+//! A key's hash says where its slot can be, and the version in a slot's word changes with its owner.
 //!
 //! # Sets
 //!
-//! The table is set-associative, like the cache of a processor. A key's hash names two sets of four slots, each in a cache
-//! line of its own, and the key is in one of them: in the first, unless three of its slots were taken and the second was
-//! emptier. With two slots for each key of the capacity and as many busy keys, 3 keys in 10,000 find no slot when a table is
-//! filled once, 35 in 10,000 once keys come and go; one hit in ten looks at two lines. (Always the emptier: 1 key in 100,000,
-//! and 28 hits in 100. The first until it is full: 36 keys in 10,000, and 4 hits in 100.) No key is stored, and nothing is
-//! allocated after construction.
+//! The table is set-associative, like the cache of a processor. A key's hash names two sets of four slots, each in a
+//! cache line of its own, and the key is in one of them. It is in the first, unless three of its slots were taken and
+//! the second was emptier. With two slots for each key of the capacity and as many busy keys, 3 keys in 10,000 find
+//! no slot when a table is filled once, and 35 in 10,000 once keys come and go. One hit in ten looks at two lines.
+//! (If a key always took the emptier set, it would be 1 key in 100,000 and 28 hits in 100. If it took the first until
+//! that is full, it would be 36 keys in 10,000 and 4 hits in 100.) No key is stored, and nothing is allocated after
+//! construction.
 //!
 //! # A slot
 //!
@@ -20,9 +21,9 @@
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | LEVEL | 56 | what the algorithm keeps: of a token bucket, the lowest bits of the position at which it is full |
-//! | TIER | 4 | which quota; all ones while the slot changes its owner |
-//! | VERSION | 4 | changes of the owner; wraps |
+//! | LEVEL | 56 | what the algorithm keeps; for a token bucket, the lowest bits of the position at which it is full |
+//! | TIER | 4 | the number of the tier; all ones while the slot changes its owner |
+//! | VERSION | 4 | the changes of the owner; wraps |
 //!
 //! **The owner** is named by a fingerprint beside the word: 64 bits of the key's hash, 0 in a vacant slot. A slot changes its
 //! owner in three steps: the word is swapped for a claimed one of the next version, the fingerprint is written, and then the
@@ -43,13 +44,13 @@ use alloc::boxed::Box;
 use core::hint::select_unpredictable;
 use core::ptr;
 
-/// The slots of a set: a cache line of them.
+/// The slots of a set, which fill a cache line.
 pub(in crate::keyed) const WAYS: usize = 4;
 
-/// Slots per key of capacity.
+/// The slots per key of capacity.
 pub(in crate::keyed) const SLOTS_PER_KEY: usize = 2;
 
-/// The sets of a chunk: 64 slots.
+/// The sets of a chunk, which are 64 slots.
 const SETS_IN_CHUNK: usize = 16;
 
 /// A slot of the keyed table.
@@ -58,7 +59,7 @@ const VERSION: Field = TIER.then(4);
 const LEVEL: Field = VERSION.then(LEVEL_BITS);
 const _: () = assert!(LEVEL.end() == u64::BITS, "fields must tile the word");
 
-/// How many quotas there can be.
+/// The most tiers that there can be.
 pub(in crate::keyed) const MOST_TIERS: usize = CLAIMED as usize;
 
 /// The tier of a slot that changes its owner.
@@ -79,42 +80,42 @@ pub(super) struct Ownership {
     version: u8,
 }
 
-/// A slot's word, as it was read.
+/// The word of a slot, as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::keyed) struct SlotWord(u64);
 
 impl SlotWord {
-    /// Which quota its owner is under. That of a claimed slot does not exist.
+    /// Returns the tier of its owner. A claimed slot names a tier that does not exist.
     pub(in crate::keyed) const fn tier(self) -> usize {
         TIER.get(self.0) as usize
     }
 
-    /// The part of the bucket's word that is kept.
+    /// Returns the part of the bucket's word that is kept.
     pub(super) const fn level(self) -> u64 {
         LEVEL.get(self.0)
     }
 
-    /// Whether the slot is changing its owner.
+    /// Returns whether the slot is changing its owner.
     pub(super) const fn is_claimed(self) -> bool {
         TIER.get(self.0) == CLAIMED
     }
 
-    /// The same owner's word, with the lowest bits of another one.
+    /// Returns the same owner's word, with the lowest bits of another word as its level.
     pub(super) const fn at_level(self, word: u64) -> Self {
         Self(self.0 & !LEVEL.put(LEVEL.max()) | LEVEL.put(word))
     }
 
-    /// The same owner's word, in another tier.
+    /// Returns the same owner's word, in another tier.
     pub(super) const fn in_tier(self, tier: usize) -> Self {
         Self(self.0 & !TIER.put(TIER.max()) | TIER.put(tier as u64))
     }
 
-    /// Whether this and `other` are words of one owner, if they are of one slot.
+    /// Returns whether this and `other` are words of one owner, if they are of one slot.
     pub(super) const fn has_owner_of(self, other: Self) -> bool {
         VERSION.get(self.0) == VERSION.get(other.0)
     }
 
-    /// The claimed word of the next owner.
+    /// Returns the claimed word of the next owner.
     const fn claimed(self) -> Self {
         Self(TIER.put(CLAIMED) | VERSION.put(VERSION.get(self.0) + 1))
     }
@@ -127,7 +128,7 @@ impl Slot {
         }
     }
 
-    /// The slot's word.
+    /// Loads the slot's word.
     #[inline]
     pub(super) fn word(&self) -> SlotWord {
         // ORDERING: Acquire pairs with the Release in `publish`: a thread that sees a word sees its owner's fingerprint, or
@@ -135,9 +136,9 @@ impl Slot {
         SlotWord(self.word.load(Ordering::Acquire))
     }
 
-    /// The slot's owner.
+    /// Loads the slot's owner.
     ///
-    /// Asked after the word was read: a swap of that word then spends from that owner's bucket.
+    /// The owner is asked for after the word was read: a swap of that word then spends from that owner's bucket.
     #[inline]
     pub(super) fn owner(&self) -> Option<Fingerprint> {
         // ORDERING: Relaxed: the Acquire fence in `LiveQuota::is_current` follows, and pairs with the Release of the
@@ -146,28 +147,28 @@ impl Slot {
         Fingerprint::from_stored(self.fingerprint.load(Ordering::Relaxed))
     }
 
-    /// Whether this key owns the slot. Asked as [`owner`](Self::owner) is.
+    /// Returns whether this key owns the slot. It is asked when [`owner`](Self::owner) is.
     #[inline]
     pub(super) fn is_of(&self, fingerprint: Fingerprint) -> bool {
         // ORDERING: Relaxed, as in `owner`.
         self.fingerprint.load(Ordering::Relaxed) == fingerprint.get()
     }
 
-    /// The time for which the slot has the owner of this word.
+    /// Returns the time for which the slot has the owner of this word.
     #[inline]
     pub(super) fn ownership(&self, word: SlotWord) -> Ownership {
         let slot = (ptr::from_ref(self).addr() / size_of::<Self>()) as u32;
         Ownership { slot, version: VERSION.get(word.0) as u8 }
     }
 
-    /// The slot's word if this key owns the slot, and no other key is taking it.
+    /// Returns the slot's word if this key owns the slot, and no other key is taking it.
     #[inline]
     pub(super) fn word_of(&self, fingerprint: Fingerprint) -> Option<SlotWord> {
         let word = self.word();
         (!word.is_claimed() && self.is_of(fingerprint)).then_some(word)
     }
 
-    /// Whether the word is still the same.
+    /// Returns whether the word is still the same.
     #[inline]
     pub(super) fn still_has(&self, word: SlotWord) -> bool {
         // ORDERING: Relaxed, after the fence that `owner` names.
@@ -191,16 +192,16 @@ impl Slot {
     }
 }
 
-/// A slot that changes its owner.
+/// A claim on a slot, which is changing its owner.
 pub(super) struct Claim<'a> {
     slot: &'a Slot,
     word: SlotWord,
 }
 
 impl Claim<'_> {
-    /// The owner before the claim.
+    /// Returns the owner before the claim.
     pub(super) fn owner(&self) -> Option<Fingerprint> {
-        // No other thread writes it while it is claimed.
+        // No other thread writes the fingerprint while the slot is claimed.
         self.slot.owner()
     }
 
@@ -231,20 +232,21 @@ impl Set {
         &self.0
     }
 
-    /// The words of its slots.
+    /// Loads the words of its slots.
     #[inline]
     pub(super) fn words(&self) -> [SlotWord; WAYS] {
         self.0.each_ref().map(Slot::word)
     }
 
-    /// The slot that seems to be a key's, or any slot.
+    /// Returns the slot that seems to be a key's, or any slot.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]
-    fn look_for(&self, key: Fingerprint) -> Found<'_> {
-        // Before their owners, as `Slot::owner` says, and all at once: a load that waits to know which of them it is takes longer.
+    fn look_for(&self, key: Fingerprint) -> Lookup<'_> {
+        // The words are loaded before their owners, as `Slot::owner` says. All are loaded at once, because a load
+        // that waits to know which of them it is takes longer.
         let words = self.words();
-        // All owners are compared and none is branched on, because no processor can predict which of them it is. In pairs, so that
-        // no more than two choices follow one another.
+        // All owners are compared and none is branched on, because no processor can predict which of them it is. They
+        // are compared in pairs, so that no more than two choices follow one another.
         let [_, is_second, is_third, is_last] = self.0.each_ref().map(|slot| slot.is_of(key));
         let (low, high) = (usize::from(is_second), 2 + usize::from(is_last));
         let is_high = is_third | is_last;
@@ -252,22 +254,23 @@ impl Set {
         let high_word = select_unpredictable(is_last, words[3], words[2]);
         let word = select_unpredictable(is_high, high_word, low_word);
         let slot = &self.0[select_unpredictable(is_high, high, low)];
-        Found { slot, word, is_of_key: slot.is_of(key) }
+        Lookup { slot, word, is_of_key: slot.is_of(key) }
     }
 }
 
-/// A slot that may be a key's, and its word, which may be claimed.
+/// The slot that a look-up found and its word, which may be claimed.
 ///
-/// Not an `Option`: then the fast path would also ask whether the reference is one.
+/// The slot may be another key's. It is not an `Option`: then the fast path would also ask whether the reference is
+/// one.
 #[derive(Clone, Copy)]
-pub(in crate::keyed) struct Found<'a> {
+pub(in crate::keyed) struct Lookup<'a> {
     pub(in crate::keyed) slot: &'a Slot,
     pub(in crate::keyed) word: SlotWord,
-    /// Whether the key owns the slot, asked after the word was read.
+    /// Whether the key owns the slot, which was asked after the word was read.
     pub(in crate::keyed) is_of_key: bool,
 }
 
-impl<'a> Found<'a> {
+impl<'a> Lookup<'a> {
     #[inline]
     pub(in crate::keyed) fn slot_and_word(self) -> Option<(&'a Slot, SlotWord)> {
         self.is_of_key.then_some((self.slot, self.word))
@@ -283,7 +286,7 @@ pub(super) enum Slots {
 }
 
 impl Slots {
-    /// Vacant slots for so many keys.
+    /// Creates vacant slots for `capacity` keys.
     #[cfg(feature = "alloc")]
     pub(super) fn new(capacity: usize) -> Self {
         let sets = (capacity * SLOTS_PER_KEY).div_ceil(WAYS);
@@ -297,17 +300,17 @@ impl Slots {
         _ = self.first_set(key).slots()[0].owner();
     }
 
-    /// The slot of a key, if one seems to be, or any slot.
+    /// Returns the slot of a key, if one seems to be the key's, or any slot.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]
-    pub(super) fn look_for(&self, key: Fingerprint) -> Found<'_> {
+    pub(super) fn look_for(&self, key: Fingerprint) -> Lookup<'_> {
         match self.first_set(key).look_for(key) {
             found if found.is_of_key => found,
             _ => self.second_set(key).look_for(key),
         }
     }
 
-    /// The slot of a key, unless another key is taking it, and its word.
+    /// Returns the slot of a key, unless another key is taking it, and its word.
     #[inline]
     pub(super) fn slot_of<'a>(&'a self, key: Fingerprint) -> Option<(&'a Slot, SlotWord)> {
         let found = self.look_for(key);
@@ -317,12 +320,12 @@ impl Slots {
         if !found.word.is_claimed() {
             return Some((found.slot, found.word));
         }
-        // A slot that is being taken from the key may stand before the one that it got since.
+        // The slot that another key is taking may stand before the slot that this key got since.
         let with_word = |slot: &'a Slot| Some((slot, slot.word_of(key)?));
         self.candidates(key).into_iter().flat_map(Set::slots).find_map(with_word)
     }
 
-    /// The sets that a key may have a slot in.
+    /// Returns the sets that a key may have a slot in.
     #[inline]
     pub(super) fn candidates(&self, key: Fingerprint) -> [&Set; 2] {
         [self.first_set(key), self.second_set(key)]
@@ -332,7 +335,7 @@ impl Slots {
         self.sets().iter().flat_map(|set| &set.0)
     }
 
-    /// The slots in groups of a few.
+    /// Returns the slots in groups of a few.
     pub(super) fn chunks(&self) -> impl Iterator<Item = impl Iterator<Item = &Slot>> {
         self.sets().chunks(SETS_IN_CHUNK).map(|sets| sets.iter().flat_map(|set| &set.0))
     }

@@ -1,8 +1,11 @@
 //! Random histories of tables that are too small for their keys.
 //!
 //! Each key stays in the envelope of each of its tiers.
-//! The lines have one to seven words, and the tags one to thirteen bits, so that keys displace and inherit from one another all the
-//! time. The model is a list of the calls that were admitted, or charged afterwards, and neither rolled back nor cleared. After each
+//!
+//! The lines have one to seven words, and the tags one to thirteen bits, so that keys displace and inherit from one
+//! another all the time. The model is a list of the calls that were admitted, or charged afterwards, and neither
+//! rolled back nor cleared. After each admitted call it adds up all of the key's calls in the tier, from each of them
+//! on.
 //! admitted call it adds up all of the key's calls in the tier, from each of them on.
 
 use super::{Fingerprint, Receipt, Table, WhenFull};
@@ -15,7 +18,7 @@ use std::vec::Vec;
 
 const SECOND: i128 = 1_000_000_000;
 
-/// Numbers at random: `SplitMix64`.
+/// A generator of random numbers, `SplitMix64`.
 struct Random(u64);
 
 impl Random {
@@ -38,8 +41,8 @@ trait Envelope: KeyedAlgorithm {
 
     fn quota(random: &mut Random) -> Quota;
 
-    /// The most tokens, times `SECOND`, from a call on until now.
-    fn most(tier: &TierModel, since: &Admitted, now: i128) -> i128;
+    /// Returns the most tokens, times `SECOND`, from a call on until now.
+    fn most(tier: &TierModel, since: &AdmittedCall, now: i128) -> i128;
 }
 
 impl Envelope for TokenBucket {
@@ -50,7 +53,7 @@ impl Envelope for TokenBucket {
         Quota::per_second(rate).burst(1 + random.below(6) as u32)
     }
 
-    fn most(tier: &TierModel, since: &Admitted, _: i128) -> i128 {
+    fn most(tier: &TierModel, since: &AdmittedCall, _: i128) -> i128 {
         let quotas = &tier.quotas[since.quota..];
         let most = |of: fn(&Quota) -> u32| i128::from(quotas.iter().map(of).max().unwrap());
         // Each change of the quota, and each source of tokens, is rounded by a few ticks.
@@ -59,7 +62,7 @@ impl Envelope for TokenBucket {
     }
 }
 
-/// The limit in each window of a second.
+/// Promises the limit in each window of a second.
 impl Envelope for FixedWindow {
     const HOLDS_FOR_CHANGES: bool = false;
 
@@ -67,14 +70,14 @@ impl Envelope for FixedWindow {
         Quota::per_second(1 + random.below(6) as u32)
     }
 
-    fn most(tier: &TierModel, since: &Admitted, now: i128) -> i128 {
+    fn most(tier: &TierModel, since: &AdmittedCall, now: i128) -> i128 {
         (now / SECOND - since.at / SECOND + 1) * tier.rate() * SECOND
     }
 }
 
 /// A call that was admitted and not rolled back.
 #[derive(Clone, Copy, Debug)]
-struct Admitted {
+struct AdmittedCall {
     call: usize,
     n: u32,
     at: i128,
@@ -119,7 +122,7 @@ struct History<A: Envelope> {
     tier_of: HashMap<u64, usize>,
     moved: HashSet<u64>,
     has_new_quota: bool,
-    admitted: HashMap<(u64, usize), Vec<Admitted>>,
+    admitted: HashMap<(u64, usize), Vec<AdmittedCall>>,
     held: Vec<Held>,
     calls: usize,
     charged: usize,
@@ -134,7 +137,7 @@ struct Sum {
     generations: u64,
 }
 
-/// A table with as few slots as there can be.
+/// Creates a table with as few slots as there can be.
 fn table<A: KeyedAlgorithm>(quotas: &[Quota], words: usize, when_full: WhenFull) -> Table<A> {
     let others = (quotas.len() > 1).then(|| &quotas[1..]);
     Table::new(quotas[0], others, A::line_start(Alignment::default()), 1, words, when_full)
@@ -153,7 +156,7 @@ impl<A: Envelope> History<A> {
         let (keys, clock) = (8 + random.below(24), ManualClock::new());
         let changes_quotas = A::HOLDS_FOR_CHANGES && random.below(2) == 0;
         if !changes_quotas {
-            // So that all windows begin now.
+            // This makes all windows begin now.
             (0..tiers).for_each(|tier| put_in_force::<A>(&table, tier, quotas[tier], &clock));
         }
         let tiers = quotas.into_iter().map(|quota| TierModel { produced: 0, quotas: Vec::from([quota]) }).collect();
@@ -197,7 +200,7 @@ impl<A: Envelope> History<A> {
         let model = &self.tiers[tier];
         let quota = model.quotas.len() - 1;
         let admitted = self.admitted.entry((key, tier)).or_default();
-        admitted.push(Admitted { call: self.calls, n, at: self.now, produced: model.produced, quota });
+        admitted.push(AdmittedCall { call: self.calls, n, at: self.now, produced: model.produced, quota });
     }
 
     fn check(&mut self, key: u64, n: u32) {
@@ -214,8 +217,8 @@ impl<A: Envelope> History<A> {
         let tier = usize::from(receipt.tier);
         self.held.push(Held { key, tier, call: self.calls, n, receipt });
         self.count(key, tier, n);
-        // Under eviction a key may have a burst in a slot that owes nothing. A debt that was moved is a time: on its way back it is
-        // another number of tokens if a quota has changed meanwhile.
+        // Under eviction a key may have a burst in a slot that owes nothing. A debt that was moved is a time: on its
+        // way back it is another number of tokens if a quota has changed meanwhile.
         if self.table.when_full == WhenFull::EvictLeastIndebted || self.has_new_quota && self.moved.contains(&key) {
             return;
         }
@@ -312,7 +315,7 @@ fn histories<A: Envelope>(seeds: impl Iterator<Item = u64>) -> Sum {
     sum
 }
 
-/// Runs so many histories as are asked for.
+/// Runs as many histories as are asked for.
 ///
 /// `DAMPER_HISTORIES=2000000 cargo test --release -p damper-core --lib keyed::table` runs more of them.
 fn run<A: Envelope>() {
@@ -337,7 +340,7 @@ fn keys_without_a_slot_stay_within_the_limit_of_each_window() {
     run::<FixedWindow>();
 }
 
-/// Random histories seldom lead here.
+/// Random histories seldom lead to this state.
 #[test]
 fn key_that_comes_back_to_a_tier_owes_what_it_spent_there_with_others() {
     let (slow, fast) = (Quota::per_second(1).burst(6), Quota::per_second(50).burst(1));

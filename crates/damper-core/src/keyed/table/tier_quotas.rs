@@ -4,15 +4,16 @@
 //!
 //! **An added tier** brings its fixed words along, one for each group of lines. So no key changes its line or its lock.
 //!
-//! **Asking again for a tier.** `retier` counts before it asks. A first sight that was given its tier before that asks again if the
-//! count has moved by the time that it holds the key's lock. So it never gives a key a tier from before a `retier`.
+//! **Asking again for a tier.** `retier` counts before it asks. A first sight that was given its tier before that
+//! asks again if the count has moved by the time that it holds the key's lock. So it never gives a key a tier from
+//! before a `retier`.
 //!
-//! **Changing several quotas.** All changes are prepared, each with its claim, before the first is published. So all of them are
-//! made or none.
+//! **Changing several quotas.** All changes are prepared, each with its claim, before the first is published. So all
+//! of them are made or none.
 //!
-//! **Moving a key.** The move swaps the key's word for one that takes as long to be full on the line of the new tier, what the key
-//! owes in shared words included. That may be further ahead than the new quota allows. So a tier remembers the deepest debt that was ever moved into it, and no such word is
-//! healed.
+//! **Moving a key.** The move swaps the key's word for one that takes as long to be full on the line of the new tier,
+//! and adds what the key owes in shared words. That may be further ahead than the new quota allows. So a tier
+//! remembers the deepest debt that was ever moved into it, and no such word is healed.
 
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
@@ -30,12 +31,12 @@ const MOST_OTHERS: usize = MOST_TIERS - 1;
 
 /// The quotas of the tiers.
 pub(super) struct Tiers {
-    /// Beside the others, so that the fast path finds it without another load.
+    /// The first tier is apart from the others, so that the fast path finds it without another load.
     pub(super) first: Tier,
-    /// Those that the limiter was built with.
+    /// The tiers that the limiter was built with.
     #[cfg(feature = "alloc")]
     others: Vec<Tier>,
-    /// Those that were added while it was used, without a gap.
+    /// The tiers that were added while it was used, without a gap.
     #[cfg(feature = "alloc")]
     added: [SetOnce<AddedTier>; MOST_OTHERS],
 }
@@ -49,7 +50,7 @@ pub(super) struct Tier {
 #[cfg(feature = "alloc")]
 struct AddedTier {
     tier: Tier,
-    /// Its fixed word of each group of shared words.
+    /// The tier's fixed word of each group of shared words.
     fixed: Box<[AtomicU64]>,
 }
 
@@ -72,7 +73,7 @@ impl Tiers {
         Self { others, ..Self::one(first, start) }
     }
 
-    /// A tier, if there is such a one.
+    /// Returns a tier, if there is one of this number.
     #[inline]
     pub(super) fn get(&self, tier: usize) -> Option<&Tier> {
         match tier.checked_sub(1) {
@@ -84,7 +85,7 @@ impl Tiers {
         }
     }
 
-    /// The tier of this number, or the last one if there are fewer.
+    /// Returns the tier of this number, or the last one if there are fewer.
     #[inline]
     pub(super) fn at(&self, tier: usize) -> (usize, &Tier) {
         match self.get(tier) {
@@ -108,7 +109,7 @@ impl Tiers {
         return 1;
     }
 
-    /// Whether there is one tier only.
+    /// Returns whether there is one tier only.
     #[cfg_attr(not(feature = "alloc"), expect(clippy::unused_self, reason = "as `len`"))]
     #[inline]
     pub(super) fn is_one(&self) -> bool {
@@ -118,7 +119,7 @@ impl Tiers {
         return true;
     }
 
-    /// The quota of a tier, with its epoch and its line, as [`LiveQuota::read`] has them.
+    /// Returns the quota of a tier, with its epoch and its line, as [`LiveQuota::read`] does.
     #[inline]
     pub(super) fn read<L: Line>(&self, tier: usize, clock: &impl Clock) -> (&LiveQuota, (usize, L)) {
         let (_, tier) = self.at(tier);
@@ -130,26 +131,26 @@ impl Tiers {
 
 #[cfg(feature = "alloc")]
 impl Tiers {
-    /// An added tier of this number, if there is one.
+    /// Returns the added tier of this number, if there is one.
     #[cold]
     fn added(&self, tier: usize) -> Option<&AddedTier> {
         self.added.get(tier.checked_sub(1 + self.others.len())?)?.get()
     }
 
-    /// The fixed words of an added tier, in the order of the groups.
+    /// Returns the fixed words of an added tier, in the order of the groups.
     pub(super) fn added_words(&self, tier: usize) -> &[AtomicU64] {
         self.added(tier).map_or(&[], |added| &added.fixed)
     }
 
     /// Adds a tier after the last one, and returns its number.
     ///
-    /// It has a fixed word in each of so many groups. `None` if there are as many as there can be.
+    /// It has a fixed word in each of `groups` groups. `None` if there are as many tiers as there can be.
     pub(super) fn add(&self, quota: Quota, groups: usize) -> Option<usize> {
         let built = 1 + self.others.len();
         let fixed = (0..groups).map(|_| AtomicU64::new(0)).collect();
         let mut tier = Box::new(AddedTier { tier: Tier::new(quota, self.first.quota.line_start()), fixed });
         for (index, place) in self.added.iter().take(MOST_TIERS - built).enumerate() {
-            // Another thread may be adding a tier too: each place is set once.
+            // Another thread may be adding a tier too, so each place is set once.
             match place.set(tier) {
                 Ok(()) => return Some(built + index),
                 Err(back) => tier = back,
@@ -168,8 +169,8 @@ impl Tier {
 
     /// Makes the debt that a key brought along stay valid on the tier's line.
     ///
-    /// A deeper debt would be taken for one from before a clock stepped back. Called after the word of the key was
-    /// read.
+    /// A deeper debt would be taken for one from before a clock stepped back. The method is called after the word of
+    /// the key was read.
     #[inline]
     pub(super) fn expect_moved(&self, line: &mut impl Line) {
         // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of` left
@@ -178,7 +179,7 @@ impl Tier {
         line.expect_debt_of(self.deepest_moved.load(Ordering::Relaxed));
     }
 
-    /// Remembers that a key brings along so deep a debt.
+    /// Remembers that a key brings along a debt of this depth.
     pub(super) fn expect_debt_of(&self, debt: u64) {
         // ORDERING: Relaxed: the Release of the word that is written next publishes it.
         let mut now = self.deepest_moved.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Waiting for a key's tokens, in order.
+//! The waits for a key's tokens, in order.
 //!
 //! A waiter takes its tokens in advance, as the waiters of a single limiter do. Its place is the word that its swap left: a
 //! position on the line of the key's tier. The table stores nothing of a waiter, so a key with waiters takes no more memory
@@ -6,22 +6,22 @@
 //!
 //! # When a waiter is ready
 //!
-//! As soon as one of two things is true:
+//! A waiter is ready as soon as one of two things is true:
 //!
 //! 1. The line has passed its position. This alone serves waiters in order, at the whole rate.
 //! 2. The key's bucket is not below empty. A single limiter has an offset, which a refund moves so that waiters come
 //!    earlier. A slot has no room for one, so a refund, a roll-back or a reset moves the word back, behind the positions
 //!    of waiters. When the word is no longer below empty, the tokens of all callers are there.
 //!
-//! **The envelope.** A take moves the word up, a refund moves it down, and a cancelled waiter moves it down over exactly
-//! its own tokens, because it was the last. Each unit of the line is
-//! taken at most once more than it was refunded. Below any position, callers therefore took at most what the line produced up to there
-//! and what was refunded. Rule 1 lets those act whose tokens lie below the present position plus a burst. Rule 2 lets
-//! all act when the word itself lies there. Either way, from a moment at which the bucket was not below empty, callers
-//! use at most the burst, what the line produces, and what is given back.
+//! **The envelope.** A take moves the word up, a refund moves it down, and a cancelled waiter moves it down over
+//! exactly its own tokens, because it was the last. Each unit of the line is taken at most once more than it was
+//! refunded. So below any position, callers took at most what the line produced up to there and what was refunded.
+//! Rule 1 lets those act whose tokens lie below the present position plus a burst. Rule 2 lets all act when the word
+//! itself lies there. Either way, from a moment at which the bucket was not below empty, callers use at most the
+//! burst, what the line produces, and what is given back.
 //!
-//! **The order** changes only by a refund below empty: the next caller may act together with those over whose tokens the
-//! word was moved.
+//! **The order** changes only by a refund below empty: the next caller may act together with the callers over whose
+//! tokens the word was moved.
 //!
 //! # The key while a caller waits
 //!
@@ -32,20 +32,20 @@
 //! - A move to another tier keeps the time that a debt takes to be repaid, not the number of tokens, so rule 2 would count
 //!   wrong. Waiters are ready at their positions, on the line of the tier in which they came. If that line refills
 //!   nothing, the move kept the number of tokens. Then rule 2 applies, on the line of the new tier.
-//! - A key without a slot waits in its shared bucket, by rule 1. When the key gets a slot, it takes the debt along, and
-//!   so its next waiter comes after those.
+//! - A key without a slot waits in its shared bucket, by rule 1. When the key gets a slot, it takes the debt along,
+//!   so its next waiter comes after the earlier ones.
 
 use super::demand::{Demand, Reserve};
 use super::fingerprint::Fingerprint;
-use super::{Debtor, Origin, Table, Taken};
+use super::{Debtor, Grant, Origin, Table};
 use crate::limit::{Denied, TokenBucket, TokenLine};
 use crate::quota::Line;
 use crate::sync::SpinWait;
 use crate::time::{Clock, Frequency, Ticks};
 use core::time::Duration;
 
-/// Tokens of a key that were taken in advance.
-pub(in crate::keyed) struct Reserved<'a> {
+/// The tokens of a key taken in advance.
+pub(in crate::keyed) struct TableReservation<'a> {
     key: Fingerprint,
     n: u32,
     /// The word of the bucket after they were taken, on the line of the tier.
@@ -54,8 +54,8 @@ pub(in crate::keyed) struct Reserved<'a> {
     origin: Origin<'a>,
 }
 
-impl<'a> Reserved<'a> {
-    fn new(key: Fingerprint, n: u32, Taken { after, tier, origin, .. }: Taken<'a>) -> Self {
+impl<'a> TableReservation<'a> {
+    fn new(key: Fingerprint, n: u32, Grant { after, tier, origin, .. }: Grant<'a>) -> Self {
         Self { key, n, position: after, tier, origin }
     }
 }
@@ -63,7 +63,7 @@ impl<'a> Reserved<'a> {
 impl Table<TokenBucket> {
     /// Takes `n` tokens of a key in advance, if they are there within `longest`.
     ///
-    /// `tier` is called with the key's lock held, if the key has no slot.
+    /// If the key has no slot, `tier` is called with the key's lock held.
     pub(in crate::keyed) fn reserve(
         &self,
         key: Fingerprint,
@@ -71,12 +71,12 @@ impl Table<TokenBucket> {
         longest: Option<Duration>,
         clock: &impl Clock,
         tier: impl Fn() -> usize,
-    ) -> Result<Reserved<'_>, Denied> {
+    ) -> Result<TableReservation<'_>, Denied> {
         let demand = Reserve { n, longest };
         loop {
             let in_slot = self.reserve_in_slot(key, demand, clock);
             if let Some(taken) = in_slot.or_else(|| self.first_sight(key, demand, clock, || Some(tier()))) {
-                return taken.map(|taken| Reserved::new(key, n, taken));
+                return taken.map(|taken| TableReservation::new(key, n, taken));
             }
         }
     }
@@ -87,22 +87,22 @@ impl Table<TokenBucket> {
         key: Fingerprint,
         demand: Reserve,
         clock: &impl Clock,
-    ) -> Option<Result<Taken<'a>, Denied>> {
+    ) -> Option<Result<Grant<'a>, Denied>> {
         self.visit_slot(key, clock, |slot, seen, line, word, at| {
             match demand.decide(line, word, at, Debtor::Itself, clock) {
                 Ok((after, ())) => {
                     let origin = if after == word { Origin::Nothing } else { Origin::Slot(slot, seen.at_level(after)) };
-                    (after, Ok(Taken { after, at, tier: seen.tier(), origin }))
+                    (after, Ok(Grant { after, at, tier: seen.tier(), origin }))
                 }
                 Err(denied) => (word, Err(denied)),
             }
         })
     }
 
-    /// The time from now until the tokens may be used.
+    /// Returns the time from now until the tokens may be used.
     ///
-    /// `None` if they never will be, under the quota in force.
-    pub(in crate::keyed) fn ready_in(&self, reserved: &Reserved<'_>, clock: &impl Clock) -> Option<Duration> {
+    /// `None` if they never may be, under the quota in force.
+    pub(in crate::keyed) fn ready_in(&self, reserved: &TableReservation<'_>, clock: &impl Clock) -> Option<Duration> {
         if matches!(reserved.origin, Origin::Nothing) {
             return Some(Duration::ZERO);
         }
@@ -114,8 +114,8 @@ impl Table<TokenBucket> {
         wait.duration(frequency)
     }
 
-    /// The time until the line has passed the position, and the frequency of its clock.
-    fn passes_in(&self, reserved: &Reserved<'_>, clock: &impl Clock) -> (Ticks, Frequency) {
+    /// Returns the time until the line has passed the position, and the frequency of its clock.
+    fn passes_in(&self, reserved: &TableReservation<'_>, clock: &impl Clock) -> (Ticks, Frequency) {
         let spin_wait = SpinWait::new();
         loop {
             let (quota, (epoch, mut line)) = self.tiers.read::<TokenLine>(reserved.tier, clock);
@@ -127,14 +127,14 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// The time until the key's bucket is not below empty, unless more is taken.
+    /// Returns the time until the key's bucket is not below empty, unless more is taken.
     ///
-    /// For ever, if its slot is another's by now, or its tokens are counted in those of another tier. Where the
-    /// position never passes either, there is no time to wait once the bucket is forgotten.
-    fn leaves_debt_in(&self, reserved: &Reserved<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
+    /// That is for ever if another key has the slot by now, or the key's tokens are counted in those of another tier.
+    /// If the position never passes either, there is no wait once the bucket is forgotten.
+    fn leaves_debt_in(&self, reserved: &TableReservation<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
         if let Origin::Slot(slot, taken) = reserved.origin {
             let spin_wait = SpinWait::new();
-            // The word is not read again afterwards: what others take later lies behind it.
+            // The word is not read again afterwards, because what other callers take later lies behind it.
             while let Some(word) = slot.word_of(reserved.key)
                 && word.has_owner_of(taken)
                 && (word.tier() == reserved.tier || by_position == Ticks::NEVER)
@@ -148,8 +148,8 @@ impl Table<TokenBucket> {
         if by_position == Ticks::NEVER && self.is_forgotten(reserved) { Ticks::ZERO } else { Ticks::NEVER }
     }
 
-    /// Whether the bucket was cleared, or its slot is another's by now.
-    fn is_forgotten(&self, &Reserved { key, origin, .. }: &Reserved<'_>) -> bool {
+    /// Returns whether the bucket was cleared, or its slot has another owner by now.
+    fn is_forgotten(&self, &TableReservation { key, origin, .. }: &TableReservation<'_>) -> bool {
         match origin {
             Origin::Nothing => false,
             // A claim is not over yet.
@@ -163,22 +163,25 @@ impl Table<TokenBucket> {
 
     /// Blocks the thread until the tokens may be used.
     #[cfg(feature = "std")]
-    pub(in crate::keyed) fn wait(&self, reserved: &Reserved<'_>, clock: &impl Clock) {
+    pub(in crate::keyed) fn wait(&self, reserved: &TableReservation<'_>, clock: &impl Clock) {
         self.shared.changes(self.shared.share_of(reserved.key)).wait_out(|| self.ready_in(reserved, clock));
     }
 
-    /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
-    pub(in crate::keyed) fn cancel(&self, reserved: &Reserved<'_>, clock: &impl Clock) -> bool {
+    /// Gives the tokens back, and returns whether it did.
+    ///
+    /// It does so if nothing was taken since and their time has not come.
+    pub(in crate::keyed) fn cancel(&self, reserved: &TableReservation<'_>, clock: &impl Clock) -> bool {
         self.withdraw(reserved, reserved.n, clock)
     }
 
     /// Corrects the tokens that were taken to those that the call `used`.
     ///
-    /// An excess is charged. The rest is given back to the slot it was taken from, whether its time has come or not: that
-    /// moves the word back and no other waiter's position, so it mints nothing (`tests/core/waiting/keyed.rs`). In a shared bucket it
-    /// is withdrawn, if its time has not come and nothing was taken since.
-    pub(in crate::keyed) fn settle(&self, reserved: &Reserved<'_>, used: u32, clock: &impl Clock) {
-        let &Reserved { key, n, tier, origin, .. } = reserved;
+    /// An excess is charged. Unused tokens are given back to the slot they were taken from, whether their time has
+    /// come or not: that moves the word back and no other waiter's position, so it mints nothing
+    /// (`tests/core/waiting/keyed.rs`). In a shared bucket they are withdrawn, if their time has not come and nothing
+    /// was taken since.
+    pub(in crate::keyed) fn settle(&self, reserved: &TableReservation<'_>, used: u32, clock: &impl Clock) {
+        let &TableReservation { key, n, tier, origin, .. } = reserved;
         match (used.checked_sub(n), origin) {
             (Some(excess), _) => loop {
                 let charged = self.charge_in_slot(key, excess, clock);
@@ -197,11 +200,11 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// Takes `unused` of the tokens off the bucket, if nothing was taken since and their time has not come.
+    /// Takes `unused` tokens off the bucket, and returns whether it did.
     ///
-    /// Returns whether it did.
-    fn withdraw(&self, reserved: &Reserved<'_>, unused: u32, clock: &impl Clock) -> bool {
-        let &Reserved { key, position, origin, .. } = reserved;
+    /// It does so if nothing was taken since and their time has not come.
+    fn withdraw(&self, reserved: &TableReservation<'_>, unused: u32, clock: &impl Clock) -> bool {
+        let &TableReservation { key, position, origin, .. } = reserved;
         let is_withdrawn = match origin {
             Origin::Nothing => false,
             Origin::Slot(slot, taken) => {
@@ -226,7 +229,8 @@ impl Table<TokenBucket> {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
                     let withdrawn = |line: &TokenLine, word, at| {
-                        // A call that came later, or one that started from this debt elsewhere, would lose what it took.
+                        // Otherwise a call that came later, or one that started from this debt elsewhere, would lose
+                        // what it took.
                         let is_last = word == position && line.ready_in(position, at) > Ticks::ZERO;
                         is_last.then(|| line.without(position, unused))
                     };

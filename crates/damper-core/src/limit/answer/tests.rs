@@ -1,4 +1,4 @@
-//! Answers that are computed when asked for, against the same answers computed at once.
+//! Compares answers that are computed on request with the same answers computed at once.
 
 use super::{Allowed, Denied};
 use crate::limit::TokenLine;
@@ -25,7 +25,7 @@ impl Clock for At {
     }
 }
 
-/// Any number, the extremes, and numbers of every size.
+/// Returns any number, the extremes, and numbers of every size.
 fn numbers() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => prop_oneof![Just(0), Just(1), Just(u64::MAX), Just(1 << 61), Just(1 << 63)],
@@ -50,7 +50,7 @@ fn frequencies() -> impl Strategy<Value = u64> {
     prop_oneof![1 => numbers(), 2 => prop_oneof![Just(1_000), Just(32_768), Just(1_000_000_000), Just(3_187_200_000)]]
 }
 
-/// The line that a check goes by, of a quota that may have been changed since the first use.
+/// Returns the line that a check goes by. The quota may have been changed since the first use.
 fn line(quota: Quota, changed: Option<Quota>, first: At, then: u64) -> TokenLine {
     let live = LiveQuota::new(quota, TokenLine::missing(0));
     live.read::<TokenLine>(&first);
@@ -130,7 +130,7 @@ proptest! {
 fn answers_are_equal_if_they_tell_the_same() {
     let state = RandomState::new();
     let quota = Quota::per_second(10).burst(1);
-    // Lines with other words, other starts and other ticks.
+    // These lines have other words, other starts and other ticks.
     let denied = [(0, 1_000_000_000), (u64::MAX / 3, 1_000_000_000), (7, 1_000)].map(|(now, hertz)| {
         let mut line = line(quota, None, At { now, hertz }, 0);
         let at = line.reading(now);

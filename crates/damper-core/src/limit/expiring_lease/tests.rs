@@ -89,7 +89,8 @@ fn lease_is_valid_across_the_wraps_of_clock_and_word() {
         let unit = 1 << lease.shift;
         assert!(frequency < 1_000 || (frequency / 2_000..=frequency / 1_000).contains(&unit), "{frequency}");
         for start in [0, u64::MAX - 2 * unit + 1, (END.max() << lease.shift.min(24)).wrapping_sub(unit)] {
-            // Where a unit is so many ticks that those of a wrap are fewer than the field has, a lease ends early there.
+            // Where so many ticks make a unit that a wrap has fewer units than the field counts, a lease ends early
+            // there.
             if lease.shift > 24 && start > u64::MAX / 2 {
                 continue;
             }
@@ -131,7 +132,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Against two plain numbers, on a clock whose ticks are the units.
+    /// Compares a lease with two plain numbers, on a clock whose ticks are the units.
     #[test]
     fn lease_matches_tokens_and_an_end(start: u64, steps in steps()) {
         let clock = ManualClock::with_frequency(1_000);

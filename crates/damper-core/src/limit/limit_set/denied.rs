@@ -6,9 +6,9 @@ use crate::time::{Frequency, Ticks};
 use core::fmt;
 use core::time::Duration;
 
-/// The refusal of a call on several limits: nothing was taken from any.
+/// The refusal of a call on several limits, which took nothing from any.
 ///
-/// Where several limits refuse, it is that of the limit with the longest wait. A limit that can never allow the call
+/// If several limits refuse, it is that of the limit with the longest wait. A limit that can never allow the call
 /// outlasts every wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -32,14 +32,14 @@ impl LimitSetDenied {
         Self { denied, index, cause: Cause::Limit(quota) }
     }
 
-    /// So many costs for so many limits.
+    /// Creates the refusal of a call with `given` costs for a number of limits.
     #[cold]
     pub(super) fn of_costs(given: usize, limits: usize) -> Self {
         let denied = Denied::counted_by(Frequency::from_hertz(1), 0, Ticks::ZERO, Ticks::ZERO);
         Self { denied, index: given.min(limits), cause: Cause::Costs { given, limits } }
     }
 
-    /// Returns whether the call can't be allowed by any wait, refund or change of the level.
+    /// Returns whether no wait, refund or change of the level can allow the call.
     #[cfg(feature = "alloc")]
     pub(crate) fn is_final(&self) -> bool {
         matches!(self.cause, Cause::Costs { .. }) || self.denied.exceeds_burst()
@@ -47,8 +47,8 @@ impl LimitSetDenied {
 
     /// Returns which limit the caller waits for, counted from 0 in their order.
     ///
-    /// Of the limits that refuse it is the one with the longest wait, and the first of those whose waits are equal. Where
-    /// there were not as many costs as limits, it is the first that has no partner.
+    /// Among the limits that refuse it is the one with the longest wait, and the first of those whose waits are
+    /// equal. If there were not as many costs as limits, it is the first limit or cost without a partner.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
@@ -70,9 +70,8 @@ impl LimitSetDenied {
 
     /// Returns the shortest wait after which all limits allow the same call.
     ///
-    /// Other callers that take tokens first make it longer.
-    ///
-    /// Never too short. `None` if no wait helps: the call asks for more than a burst, or a quota never refills.
+    /// It is never too short, but longer if other callers take tokens first. `None` if no wait helps: the call asks
+    /// for more than a burst, or a quota never refills.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied.retry_after()

@@ -1,9 +1,9 @@
-//! Why a set was not made, or did not change its quotas.
+//! The error of a change of a set's quotas.
 
 use crate::quota::SetQuotaError;
 use core::fmt;
 
-/// Why a [`LimitSet`](super::LimitSet) did not put a quota in force.
+/// The reason why a [`LimitSet`](super::LimitSet) did not put a quota in force.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub enum LimitSetQuotaError {
     Refused {
         /// The index of the limit, counted from 0.
         index: usize,
-        /// Why.
+        /// The reason of the refusal.
         error: SetQuotaError,
     },
     /// There are not as many quotas as limits.
@@ -31,7 +31,7 @@ pub enum LimitSetQuotaError {
     },
 }
 
-/// As in [`LimitSetDenied`](super::LimitSetDenied), the first limit is limit 1.
+/// Counts the limits from 1, as the display of [`LimitSetDenied`](super::LimitSetDenied) does.
 impl fmt::Display for LimitSetQuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,17 +5,17 @@ use crate::limit::rate_limiter::sealed::Sealed;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 
-/// A bound on the calls in flight of a [`LimitSet`](super::LimitSet): a [`Bulkhead`](crate::Bulkhead), or `()` for none.
+/// A bound on the calls in flight of a [`LimitSet`](super::LimitSet).
 ///
-/// A reference to a bulkhead and an `Arc` of one are bounds too, and so is the
-/// [queue](crate::concurrency::SetQueue) of a set around either.
+/// It is a [`Bulkhead`](crate::Bulkhead), a reference to one, an `Arc` of one, or the
+/// [queue](crate::concurrency::SetQueue) of a set around any of these. The unit `()` is no bound.
 ///
-/// It is damper's own. It is public because the type of a set names it.
+/// The trait is damper's own. It is public because the type of a set names it.
 pub trait InFlight: Sealed {
     /// The refusal of a set with this bound.
     type Refusal: From<LimitSetDenied>;
 
-    /// Returns the refusal of a call that would enter now, if any. Writes nothing.
+    /// Returns the refusal of a call that would enter now, if any, and writes nothing.
     #[doc(hidden)]
     fn refusal(&self) -> Option<Self::Refusal>;
 
@@ -27,14 +27,14 @@ pub trait InFlight: Sealed {
     #[doc(hidden)]
     fn leave(&self);
 
-    /// Wakes the first waiter, after a change of a quota.
+    /// Wakes the first waiter after a change of a quota.
     #[doc(hidden)]
     fn quota_changed(&self) {}
 }
 
 impl Sealed for () {}
 
-/// No bound.
+/// Bounds nothing.
 impl InFlight for () {
     type Refusal = LimitSetDenied;
 

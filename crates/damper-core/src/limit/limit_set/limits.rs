@@ -1,4 +1,4 @@
-//! The limits of a set: as many as an array has, or as many as are known at run time.
+//! The limits of a set, in an array or in a slice of a length that is known at run time.
 
 use crate::limit::rate_limiter::sealed::Sealed;
 use crate::limit::{Algorithm, Usage};
@@ -11,14 +11,14 @@ use alloc::{boxed::Box, vec::Vec};
 #[cfg(feature = "alloc")]
 pub(super) const MOST: usize = 16;
 
-/// The limits of a [`LimitSet`](super::LimitSet): an array, or a boxed slice where their number is known at run time.
+/// The limits of a [`LimitSet`](super::LimitSet): an array, or a boxed slice.
 ///
 /// | limits | costs | quotas | usages |
 /// |---|---|---|---|
 /// | `[A; N]` | `[u32; N]` | `[Quota; N]` | `[Usage; N]` |
 /// | `Box<[A]>`, at most 16 | `&[u32]` | `&[Quota]` | `Vec<Usage>` |
 ///
-/// It is damper's own. It is public because the methods of a set name its types.
+/// The trait is damper's own. It is public because the methods of a set name its types.
 pub trait Limits: Sealed {
     /// The algorithm of all limits.
     type Algorithm: Algorithm;
@@ -32,7 +32,7 @@ pub trait Limits: Sealed {
     /// The usage of each limit.
     type Usages;
 
-    /// Something for each limit, in an array that may be longer.
+    /// A value for each limit, in an array that may be longer.
     #[doc(hidden)]
     type PerLimit<T: Copy>: AsRef<[T]> + AsMut<[T]> + Copy;
 

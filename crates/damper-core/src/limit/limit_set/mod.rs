@@ -2,12 +2,12 @@
 
 // | file | idea |
 // |---|---|
-// | `mod` | `LimitSet`: takes the costs of all limits or of none; changes of quotas |
+// | `mod` | `LimitSet`: takes the costs of all limits or of none; changes their quotas |
 // | `limits` | `Limits`: an array of limits, or a number of them that is known at run time |
 // | `in_flight` | `InFlight`: a bound on the calls in flight |
 // | `reservation` | `SetReservation`: costs that were taken, to be settled |
 // | `denied` | `LimitSetDenied`: the refusal |
-// | `error` | `LimitSetQuotaError` |
+// | `error` | `LimitSetQuotaError`: the refusal of a quota |
 
 mod denied;
 mod error;
@@ -35,28 +35,29 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
 
-/// Several limits that a call has to pass together: ten a second *and* a thousand an hour, say.
+/// Several limits that a call has to pass together, such as ten a second *and* a thousand an hour.
 ///
-/// All of them are taken, or none.
+/// A call takes its tokens of all limits, or of none.
 ///
 /// The limits are asked in their order. Put the narrowest first, so that the most frequent refusals cost least. When
-/// one refuses, the earlier ones get their tokens back, less what has been refilled since, and the later ones are only
-/// read. The refusal names the limit with the longest wait.
+/// one refuses, the earlier ones get their tokens back, less what has been refilled since, and the later ones are
+/// only read. The refusal names the limit with the longest wait.
 ///
 /// No limit ever allows more than it would alone, counting the calls that were allowed by all. A call may be refused
 /// because of another call whose tokens are being given back at that moment.
 ///
 /// # A cost for each limit
 ///
-/// [`check_n`](Self::check_n) takes the same number of tokens of each limit, and [`reserve`](Self::reserve) a cost of each.
-/// The reservation is [settled](SetReservation::settle) when the true cost is known. With
-/// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited too.
+/// [`check_n`](Self::check_n) takes the same number of tokens of each limit, and [`reserve`](Self::reserve) takes a
+/// cost of its own of each. The reservation is [settled](SetReservation::settle) when the true cost is known. With
+/// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited
+/// too.
 ///
 /// # Order
 ///
-/// A set decides at once. Callers that retry after their refusals are served in no order: in a simulation of a saturated
-/// set the largest calls were never served, because cheaper ones always came first. Where that matters give the set a
-/// [`queue`](Self::queue): then [`acquire`](Self::acquire) waits, first come, first served.
+/// A set decides at once. Callers that retry after their refusals are served in no order: in a simulation of a
+/// saturated set the largest calls were never served, because cheaper ones always came first. If the order matters,
+/// give the set a [`queue`](Self::queue): then [`acquire`](Self::acquire) waits, first come, first served.
 ///
 /// # Examples
 ///
@@ -74,7 +75,7 @@ use core::time::Duration;
 /// assert_eq!(denied.to_string(), "limit 2 (15/h burst 15): rate limit exceeded, retry in 1439 s");
 /// ```
 ///
-/// Requests, tokens and calls in flight of a language model:
+/// This set limits the requests, tokens and calls in flight of a language model:
 ///
 /// ```
 /// # extern crate damper_core as damper;
@@ -151,7 +152,9 @@ impl<A: Algorithm, C: Clock> LimitSet<Box<[A]>, C> {
 }
 
 impl<L: Limits, C: Clock> LimitSet<L, C> {
-    /// Limits the calls in flight too, from [`reserve`](Self::reserve) until the reservation is settled or dropped.
+    /// Limits the calls in flight too.
+    ///
+    /// A call is in flight from [`reserve`](Self::reserve) until the reservation is settled or dropped.
     ///
     /// It takes a [`Bulkhead`](crate::Bulkhead), or a reference to one or an `Arc` of one that others use too. A set with
     /// a bulkhead has no `check`, because a check holds nothing.
@@ -186,7 +189,7 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens of every limit if all of them have so many, else none of any.
+    /// Takes `n` tokens of every limit if all of them have so many, else none.
     ///
     /// [`Allowed`] describes the limit that has the fewest left.
     ///
@@ -199,14 +202,15 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
 }
 
 impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
-    /// Takes its cost of each limit, and a slot of the bulkhead if there is one: all of them now, or none.
+    /// Takes a cost of each limit, and a slot of the bulkhead if there is one: all of them, or none.
     ///
-    /// It is for costs that are only known afterwards. Take an estimate, and
-    /// [settle](SetReservation::settle) the reservation when the bill comes. A reservation that is dropped without that, by
-    /// a panic or a cancelled future, counts as used in full.
+    /// It is for costs that are known only afterwards. Take an estimate, and [settle](SetReservation::settle) the
+    /// reservation when the true cost is known. A reservation that is dropped without that, by a panic or a cancelled
+    /// future, counts as used in full.
     ///
     /// In any stretch of time each limit allows its envelope and what reservations gave back in it, as
-    /// [`refund`](crate::RateLimiter::refund) says. It never takes in advance: a call that is allowed may begin at once.
+    /// [`refund`](crate::RateLimiter::refund) says. The set never takes in advance: a call that is allowed may begin
+    /// at once.
     ///
     /// # Errors
     ///
@@ -217,19 +221,19 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         SetReservation::new(self, costs)
     }
 
-    /// Reserves as [`reserve`](Self::reserve) does, with a reservation that owns a reference to the set.
+    /// Reserves as [`reserve`](Self::reserve) does; the reservation owns a reference to the set.
     ///
-    /// It is `'static` where the set is: for queues, spawned tasks and streamed responses.
+    /// It is `'static` if the set is: for queues, spawned tasks and streamed responses.
     ///
     /// # Errors
     ///
-    /// As for `reserve`.
+    /// The same as for `reserve`.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub fn reserve_owned(self: &Arc<Self>, costs: L::Costs<'_>) -> Result<SetReservation<Arc<Self>>, P::Refusal> {
         SetReservation::new(Arc::clone(self), costs)
     }
 
-    /// Returns what limits the calls in flight.
+    /// Returns the bound on the calls in flight.
     pub const fn bulkhead(&self) -> &P {
         &self.bulkhead
     }
@@ -241,11 +245,11 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         self.limits.usages(&self.clock)
     }
 
-    /// Returns the time until these costs are there, rounded up to the clock's tick; takes nothing.
+    /// Returns the time until these costs are there, and takes nothing.
     ///
-    /// Zero if they are there now. `None` if no wait helps, as for [`LimitSetDenied::retry_after`], or if there are not as
-    /// many costs as limits. It looks at the limits
-    /// only, not at the calls in flight, and does not know of the calls that wait.
+    /// It is rounded up to the clock's tick. Zero if they are there now. `None` if no wait helps, as for
+    /// [`LimitSetDenied::retry_after`], or if there are not as many costs as limits. It considers the limits only,
+    /// neither the calls in flight nor the calls that wait.
     ///
     /// # Examples
     ///
@@ -278,14 +282,15 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         &self.clock
     }
 
-    /// Returns the set with what `change` makes of its bound.
+    /// Returns the set with its bound replaced by what `change` makes of it.
     #[cfg(feature = "alloc")]
     pub(crate) fn with_bound<Q>(self, change: impl FnOnce(P) -> Q) -> LimitSet<L, C, Q> {
         LimitSet { limits: self.limits, clock: self.clock, bulkhead: change(self.bulkhead) }
     }
 
-    /// Puts another quota in force for one of the limits, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota)
-    /// does.
+    /// Puts another quota in force for the limit `index`.
+    ///
+    /// It does what [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does.
     ///
     /// # Errors
     ///
@@ -314,8 +319,8 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
 
     /// Puts a quota in force for each of the limits, for all or for none.
     ///
-    /// Two threads that change the quotas never leave some of either. A decision that is made meanwhile may be by the new
-    /// quota of one limit and the old one of another.
+    /// If two threads change the quotas, the quotas of one of them are in force in the end, never a mixture. A
+    /// decision that is made meanwhile may go by the new quota of one limit and the old one of another.
     ///
     /// # Errors
     ///
@@ -345,9 +350,10 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Puts the quotas of these limits in force, the first of which has this index.
+    /// Puts the quotas of these limits in force; `index` is that of the first.
     ///
-    /// All are prepared before the first is put in force, and other changers are told that they are busy.
+    /// All are prepared before the first is put in force. Another thread that changes a quota meanwhile gets the
+    /// error that it is busy.
     fn put_in_force(&self, index: usize, limits: &[L::Algorithm], quotas: &[Quota]) -> Result<(), LimitSetQuotaError> {
         let (Some((limit, limits)), Some((&quota, quotas))) = (limits.split_first(), quotas.split_first()) else {
             return Ok(());
@@ -394,7 +400,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         }
     }
 
-    /// The refusal with the longest wait, of `denied` and of the limits after it.
+    /// Returns the refusal with the longest wait, of `denied` and of the limits after it.
     ///
     /// `denied` is that of the limit `index`. The limits before it allowed the call.
     #[cold]
@@ -411,7 +417,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         LimitSetDenied::new(longest, named, limits[named].quota())
     }
 
-    /// The refusal that a call with these costs would get now from the limits; writes nothing.
+    /// Returns the refusal that a call with these costs would get now from the limits; writes nothing.
     #[cold]
     fn refusal(&self, cost: &impl Fn(usize) -> u32) -> Option<LimitSetDenied> {
         let mut limits = self.limits.as_slice().iter().enumerate();
@@ -421,7 +427,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     }
 }
 
-/// A refusal is that of the limit with the longest wait. [`check_n`](LimitSet::check_n) also says which one that is.
+/// Refuses with the refusal of the limit that has the longest wait.
+///
+/// [`check_n`](LimitSet::check_n) also says which limit that is.
 impl<L: Limits, C: Clock> Limiter for LimitSet<L, C> {
     #[inline]
     fn try_acquire(&self, n: u32) -> Result<(), Denied> {

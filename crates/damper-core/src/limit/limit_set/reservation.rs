@@ -1,4 +1,4 @@
-//! Costs that were taken of all limits, to be settled.
+//! The costs of a call, taken of all limits and settled later.
 
 use super::{InFlight, LimitSet, LimitSetDenied, Limits};
 use crate::limit::TokenBucket;
@@ -9,16 +9,16 @@ use sealed::Reservable;
 
 /// A pointer to a [`LimitSet`] that a [`SetReservation`] can hold.
 ///
-/// `&LimitSet`, or `Arc<LimitSet>` where the reservation has to outlive the borrow.
+/// It is a `&LimitSet`, or an `Arc<LimitSet>` if the reservation has to outlive the borrow.
 pub trait LimitSetRef: Deref<Target: Reservable> {}
 
 impl<S: Deref<Target: Reservable>> LimitSetRef for S {}
 
 mod sealed {
-    /// The methods of a set for its reservations.
+    /// The part of a set that its reservations need.
     pub trait Reservable {
-        /// The tokens that were taken of each limit.
-        type Taken;
+        /// A number of tokens for each limit.
+        type Costs;
 
         /// Frees the slot of a call.
         fn leave(&self);
@@ -26,7 +26,7 @@ mod sealed {
 }
 
 impl<L: Limits, C: Clock, P: InFlight> Reservable for LimitSet<L, C, P> {
-    type Taken = L::PerLimit<u32>;
+    type Costs = L::PerLimit<u32>;
 
     #[inline]
     fn leave(&self) {
@@ -36,14 +36,14 @@ impl<L: Limits, C: Clock, P: InFlight> Reservable for LimitSet<L, C, P> {
 
 /// The costs of one call, taken of all limits of a set, with its slot of the bulkhead.
 ///
-/// Made by [`LimitSet::reserve`].
+/// [`LimitSet::reserve`] returns it.
 ///
 /// Keep it for as long as the call takes, and [settle](Self::settle) it when its true cost is known. If it is dropped
 /// instead, the costs count as used, because the call may have used them, and the slot is freed.
 #[must_use = "a reservation that is dropped at once counts as used"]
 pub struct SetReservation<S: LimitSetRef> {
     set: S,
-    taken: <S::Target as Reservable>::Taken,
+    taken: <S::Target as Reservable>::Costs,
 }
 
 impl<S: Deref<Target = LimitSet<L, C, P>>, L: Limits, C: Clock, P: InFlight> SetReservation<S> {
@@ -67,7 +67,7 @@ impl<S: Deref<Target = LimitSet<L, C, P>>, L: Limits, C: Clock, P: InFlight> Set
 }
 
 impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
-    /// Returns a copy of the costs, if there is one for each limit.
+    /// Returns a copy of the costs, or a refusal if there is not one for each limit.
     pub(crate) fn copy_of_costs(&self, costs: &[u32]) -> Result<L::PerLimit<u32>, LimitSetDenied> {
         let limits = self.limits.as_slice().len();
         if costs.len() != limits {
@@ -80,14 +80,14 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(copy)
     }
 
-    /// Takes the costs of all limits and enters `bound`, or does neither. Returns the costs.
+    /// Takes the costs of all limits and enters `bound`, or does neither; returns the costs.
     pub(crate) fn take_costs<B: InFlight>(
         &self,
         costs: &L::PerLimit<u32>,
         bound: &B,
     ) -> Result<L::PerLimit<u32>, B::Refusal> {
         let cost = |index: usize| costs.as_ref()[index];
-        // Before the limits, so that they are not written to while the bulkhead is full.
+        // The bulkhead is asked before the limits, so that they are not written to while it is full.
         if let Some(refusal) = bound.refusal() {
             return Err(self.refusal(&cost).map_or(refusal, Into::into));
         }
@@ -111,14 +111,14 @@ where
 {
     /// Corrects the costs to what the call used, and frees its slot.
     ///
-    /// Of each limit, tokens that were not used are given back as [`refund`](crate::RateLimiter::refund) does: those that
-    /// a full bucket has no room for are lost. Tokens that were used beyond the cost are booked as by
-    /// [`charge`](crate::RateLimiter::charge), into debt if necessary, but none beyond
-    /// [`Quota::max_debt`](crate::Quota::max_debt). Calls are refused while a limit is in debt. `settle` with costs of 0 is
-    /// for a call that was not made.
+    /// For each limit, tokens that were not used are given back as [`refund`](crate::RateLimiter::refund) does: those
+    /// that a full bucket has no room for are lost. Tokens that were used beyond the cost are booked as
+    /// [`charge`](crate::RateLimiter::charge) does, into debt if necessary, but none beyond
+    /// [`Quota::max_debt`](crate::Quota::max_debt). Calls are refused while a limit is in debt. Settle a call that
+    /// was not made with costs of 0.
     ///
-    /// The tokens are settled before the slot is freed, so the next call finds both. Of a set whose length is known at run
-    /// time, a limit without a number in `used` keeps its cost.
+    /// The tokens are settled before the slot is freed, so the next call finds both. In a set whose length is known
+    /// at run time, a limit without a number in `used` keeps its cost.
     ///
     /// # Examples
     ///

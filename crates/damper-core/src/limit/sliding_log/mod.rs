@@ -6,12 +6,12 @@
 //! **Why never too many.** A slot is taken only if its last token was taken a whole window ago. So two tokens of one
 //! slot are a window apart, and of all slots together no more than the limit lie within one.
 //!
-//! **To give back** tokens is to move the head back, if they are still the last. Their stamps stay until a thread takes
-//! the tokens again. `ring` has the fields, and what a slot may hold.
+//! **Giving back** tokens moves the head back, if they are still the last. Their stamps stay until a thread takes the
+//! tokens again. `ring` has the fields, and what a slot may hold.
 
 // | file | idea |
 // |---|---|
-// | `mod` | `SlidingLog`: how tokens are taken and given back |
+// | `mod` | `SlidingLog`: takes tokens and gives them back |
 // | `ring` | the words of the head and of the slots |
 
 mod ring;
@@ -29,20 +29,20 @@ use ring::{Stamp, StampRing, TokenNumber, age, age_of, freed, restamped, stamped
 
 const LARGEST_LIMIT: u32 = 1 << 24;
 
-/// The sliding log: at most the quota's limit in *any* stretch of time that is as long as its window.
+/// The sliding log, which allows the limit in *any* stretch of time as long as the window.
 ///
 /// It is exact, and the most expensive algorithm.
 ///
-/// It stores the time of every token: 8 bytes of memory for each token of the limit, allocated at construction, and
-/// `check_n(n)` reads and writes `n` of them. There is no boundary, no assumption and no rounding: a token comes
-/// back exactly one window after it was taken. Use it for small limits that a contract states to the letter.
+/// It stores the time of every token in 8 bytes, allocated at construction, and `check_n(n)` reads and writes `n` of
+/// them. There is no boundary, no assumption and no rounding: a token comes back exactly one window after it was
+/// taken. Use it for small limits that a contract states to the letter.
 ///
-/// The quota's limit counts, at most 2^24 (16,777,216). Its burst is ignored, and a refusal with "more than the burst"
-/// means more than the limit. `set_quota` can change the window but not the limit. The age of each token taken stays the
-/// same fraction of the window.
+/// It goes by the quota's limit, at most 2^24 (16,777,216), and ignores the burst. So a refusal with "more than the
+/// burst" means more than the limit. `set_quota` can change the window but not the limit. The age of each token taken
+/// stays the same fraction of the window.
 ///
-/// A clock that steps back by more than it should locks callers out for at most one window. A limiter that was idle for
-/// years may do so too.
+/// If the clock steps back by more than it should, callers are locked out for at most one window. The same may happen
+/// to a limiter that was idle for years.
 ///
 /// # Examples
 ///
@@ -70,11 +70,11 @@ pub struct SlidingLog {
 }
 
 impl SlidingLog {
-    /// Nothing is taken yet. Allocates 8 bytes for each token of the limit.
+    /// Creates a log of which nothing is taken. It allocates 8 bytes for each token of the limit.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] beyond a limit of 2^24, or of none.
+    /// [`OutOfRange`] if the limit exceeds 2^24, or there is none.
     pub fn new(quota: Quota) -> Result<Self, OutOfRange> {
         let note = "(2^24, of a sliding log)";
         if quota.is_unlimited() {
@@ -122,7 +122,7 @@ impl SlidingLog {
             return LogCheck::Done(Ok((allowed, Taken::NOWHERE)));
         }
         let limit = self.ring.len();
-        // For more than the limit, as many slots as the limit are looked at.
+        // A call for more than the limit looks at as many slots as the limit.
         let wanted = (n as usize).min(limit);
         let window = line.window() as i64;
         let mut newest = None;
@@ -133,7 +133,7 @@ impl SlidingLog {
             let word = self.ring.slot(next).load(Ordering::Relaxed);
             let stamp = match Stamp::of(word, next.lap) {
                 Stamp::LapBefore(stamp) => stamp,
-                // Due when it was taken.
+                // A token that was given back is due when it was taken.
                 Stamp::SameLap(stamp) => {
                     is_one_moment &= given_back.is_none_or(|other| other == stamp);
                     given_back = Some(stamp);
@@ -148,7 +148,7 @@ impl SlidingLog {
                 newest = Some(stamp);
             }
         }
-        // The slots first, then the clock: then only a clock that stepped back finds a stamp far ahead of it.
+        // The slots are read before the clock, so only a clock that stepped back finds a stamp far ahead of it.
         let at = line.reading(clock.now());
         if !self.quota.is_current(epoch) {
             return LogCheck::Again;
@@ -176,7 +176,8 @@ impl SlidingLog {
         }
         // Wherever the head is by now, the tokens after these are back no earlier.
         let wait = if n as usize > limit { Ticks::ZERO } else { line.wait((window - age) as u64) };
-        // Always fewer than were asked for, even if other threads give tokens back meanwhile.
+        // The remaining tokens are always fewer than were asked for, even if other threads give tokens back
+        // meanwhile.
         let most = if n as usize > limit { limit } else { wanted - 1 };
         let remaining = self.ring.free(line.window(), at, place, most);
         let resets_in = self.resets_in(&line, at, place);
@@ -187,7 +188,9 @@ impl SlidingLog {
         LogCheck::Done(Err(denied))
     }
 
-    /// Whether a check of `n` tokens would be refused now; `None` if another thread intervened.
+    /// Returns whether a check of `n` tokens would be refused now.
+    ///
+    /// `None` if another thread intervened.
     ///
     /// A token that was taken and has no stamp yet counts as taken now.
     fn try_refusal(&self, n: u32, clock: &impl Clock) -> Option<Result<(), Denied>> {
@@ -211,7 +214,7 @@ impl SlidingLog {
                 newest = Some(stamp);
             }
         }
-        // The slots first, then the clock, as in `try_check`.
+        // The slots are read before the clock, as in `try_check`.
         let at = line.reading(clock.now());
         if !self.quota.is_current(epoch) {
             return None;
@@ -305,7 +308,7 @@ impl SlidingLog {
         }
     }
 
-    /// The wait until nothing counts: until the newest token is back.
+    /// Returns the wait until nothing counts, which is until the newest token is back.
     fn resets_in(&self, line: &WindowLine, at: u64, place: TokenNumber) -> Ticks {
         if self.ring.len() == 0 || line.is_unlimited() {
             return Ticks::ZERO;
@@ -323,13 +326,13 @@ impl SlidingLog {
 /// The result of one look at the log.
 enum LogCheck {
     Done(Result<(Allowed, Taken), Denied>),
-    /// Refused by a stamp that can only be from before the clock stepped back.
+    /// The refusal by a stamp that can only be from before the clock stepped back.
     FromTheFuture(Denied),
     /// Another thread intervened.
     Again,
 }
 
-/// Without the slots, of which there may be millions.
+/// Shows the log without its slots, of which there may be millions.
 impl fmt::Debug for SlidingLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SlidingLog").field("quota", &self.quota).finish_non_exhaustive()
@@ -376,7 +379,7 @@ impl Algorithm for SlidingLog {
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        // A log that was not used yet; looking is no use of it.
+        // The log was not used yet, and reading it is not its first use.
         if self.quota.unsettled_line::<WindowLine>(clock).is_some() {
             return Usage::of_windows(self.quota(), u32::MAX, Some(Duration::ZERO));
         }

@@ -7,19 +7,19 @@
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
-//! | head: INDEX | 24 | slots | that of the next token |
+//! | head: INDEX | 24 | slots | the slot of the next token |
 //! | head: LAP | 16 | rounds of the ring | wraps |
-//! | head: VERSION | 24 | tokens given back | so that no earlier head recurs; wraps |
-//! | slot: LAP | 2 | rounds of the ring | in which the slot was stamped, the lowest bits |
-//! | slot: FREED | 1 | | the stamp is that of a token which was given back, put into the lap before |
-//! | slot: STAMP | 61 | units of the quota's line | where the token was taken; wraps |
+//! | head: VERSION | 24 | tokens given back | keeps an earlier head from recurring; wraps |
+//! | slot: LAP | 2 | rounds of the ring | the lowest bits of the round in which the slot was stamped |
+//! | slot: FREED | 1 | | set if the stamp is that of a token which was given back, put into the lap before |
+//! | slot: STAMP | 61 | units of the quota's line | the position at which the token was taken; wraps |
 //!
 //! **The lap** of a slot shows which token its stamp belongs to:
 //!
-//! | laps behind the head | means | and so |
+//! | laps behind the head | meaning | consequence |
 //! |---|---|---|
 //! | 1 | it was stamped | it is due a window after its stamp |
-//! | 2 | the thread that took the slot's last token was stopped for a whole round before it stamped the slot | another thread stamps it on its behalf with the time now, which is still within the call of the first (on a core whose clock is behind that thread's, the stamp is early by so much) |
+//! | 2 | the thread that took the slot's last token was stopped for a whole round before it stamped the slot | another thread stamps it on its behalf with the time now, which is still within the call of the first. (If that core's clock is behind the first thread's, the stamp is early by the difference) |
 //! | 0 | the token was given back | it is due when it was taken. A thread that takes it at that very moment leaves the stamp as it is. Before it is taken later, that stamp is put into the lap before, so that it is not mistaken for the stamp of the next owner |
 //!
 //! Two bits are enough, because a thread that sees a head sees all slots as they were when the head was written, or
@@ -46,15 +46,15 @@ const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 /// window has at most 2^57 units, and the line starts at the end of its first.)
 const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
-/// The content of a slot, seen from the next token that it is to hold.
+/// The content of a slot, as the next token that it is to hold sees it.
 pub(super) enum Stamp {
-    /// Stamped in the lap before.
+    /// The slot was stamped in the lap before.
     LapBefore(u64),
-    /// Stamped in the lap of the token itself, which was given back.
+    /// The slot was stamped in the lap of the token itself, which was given back.
     SameLap(u64),
-    /// Not stamped in the lap before.
+    /// The slot was not stamped in the lap before.
     Older,
-    /// Stamped in a later lap: the token was taken long ago.
+    /// The slot was stamped in a later lap: the token was taken long ago.
     Newer,
 }
 
@@ -70,7 +70,7 @@ impl Stamp {
     }
 }
 
-/// The number of a token, as the head has it.
+/// The number of a token, as the head counts it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct TokenNumber {
     pub(super) lap: u64,
@@ -82,38 +82,38 @@ impl TokenNumber {
         Self { lap: LAP.get(head), index: INDEX.get(head) as usize }
     }
 
-    /// The head that comes after another one, when tokens are taken.
+    /// Returns the head that follows `head` when tokens are taken.
     pub(super) fn after(self, head: u64) -> u64 {
         VERSION.put(VERSION.get(head)) | LAP.put(self.lap) | INDEX.put(self.index as u64)
     }
 
-    /// The head that comes after another one, when tokens are given back.
+    /// Returns the head that follows `head` when tokens are given back.
     pub(super) fn back(self, head: u64) -> u64 {
         VERSION.put(VERSION.get(head).wrapping_add(1)) | LAP.put(self.lap) | INDEX.put(self.index as u64)
     }
 }
 
-/// How far `at` is past `stamp`, as a signed number of units.
+/// Returns how far `at` is past `stamp`, as a signed number of units.
 pub(super) fn age(at: u64, stamp: u64) -> i64 {
     STAMP.ahead(at, stamp)
 }
 
-/// How far `at` is past the stamp in a slot.
+/// Returns how far `at` is past the stamp in a slot.
 pub(super) fn age_of(at: u64, word: u64) -> i64 {
     age(at, STAMP.get(word))
 }
 
-/// A stamp of the lap, as it stands in a slot.
+/// Returns the word of a slot with this stamp and lap.
 pub(super) fn stamped(at: u64, lap: u64) -> u64 {
     STAMP.put(at) | STAMPED_LAP.put(lap)
 }
 
-/// As [`stamped`], of a token of the next lap that was given back.
+/// Returns the word of a slot whose token, of the next lap, was given back.
 pub(super) fn freed(at: u64, lap: u64) -> u64 {
     stamped(at, lap) | FREED.put(1)
 }
 
-/// Another stamp in the place of that in a slot.
+/// Replaces the stamp in a slot's word.
 pub(super) fn restamped(word: u64, at: u64) -> u64 {
     word & !STAMP.put(u64::MAX) | STAMP.put(at)
 }
@@ -137,7 +137,7 @@ impl StampRing {
         &self.0[place.index]
     }
 
-    /// The place `n` tokens after one; `n` is at most the limit.
+    /// Returns the place `n` tokens after one; `n` is at most the limit.
     pub(super) fn after(&self, place: TokenNumber, n: usize) -> TokenNumber {
         match place.index + n {
             index if index < self.len() => TokenNumber { index, ..place },
@@ -145,7 +145,7 @@ impl StampRing {
         }
     }
 
-    /// The place `n` tokens before one; `n` is at most the limit.
+    /// Returns the place `n` tokens before one; `n` is at most the limit.
     pub(super) fn before(&self, place: TokenNumber, n: usize) -> TokenNumber {
         match place.index.checked_sub(n) {
             Some(index) => TokenNumber { index, ..place },
@@ -176,15 +176,15 @@ impl StampRing {
         }
     }
 
-    /// Whether the slot holds a stamp of this token.
+    /// Returns whether the slot holds a stamp of this token.
     pub(super) fn is_stamped(&self, mine: TokenNumber) -> bool {
         // ORDERING: Relaxed: a thread that has seen a head sees what its writer put into the slots before it.
         matches!(Stamp::of(self.slot(mine).load(Ordering::Relaxed), mine.lap), Stamp::SameLap(_))
     }
 
-    /// How many of the next tokens are there, up to `most`.
+    /// Returns how many of the next tokens are there, up to `most`.
     ///
-    /// They come back in the order in which they were taken.
+    /// Tokens come back in the order in which they were taken.
     pub(super) fn free(&self, window: u64, at: u64, place: TokenNumber, most: usize) -> u32 {
         let (mut free, mut end) = (0, most);
         while free < end {
@@ -202,7 +202,7 @@ impl StampRing {
                 end = middle;
             }
         }
-        // At most the limit.
+        // The count is at most the limit.
         free as u32
     }
 }

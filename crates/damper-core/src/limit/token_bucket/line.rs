@@ -1,4 +1,4 @@
-//! The line of tokens: what a bucket owes, and what becomes of its word. Arithmetic, free of atomics.
+//! The line of tokens: the debt of a bucket, and the next state of its word. It is arithmetic, free of atomics.
 //!
 //! A position on the line counts the tokens that were produced up to then. The *word* of a bucket is the position at
 //! which it will be full again.
@@ -9,28 +9,28 @@
 //! `word <= position + burst` at its own reading and moves the word by at least its cost, so that the costs between two
 //! readings a and b are at most `burst + position(b) - position(a)`.
 //!
-//! **The deepest legal debt** is a burst and what waiters and charges may take in advance. A clock that steps back leaves
-//! words further ahead than that. A refusal heals such a word, if it is also further ahead than the clock may step back
-//! by its own statement: it sets the word to the deepest legal debt. It never sets it to a full bucket, which would mint
-//! tokens. The deepest debt is that of all quotas there were, as `quota::live` explains.
+//! **The deepest legal debt** is a burst and the tokens that waiters and charges may take in advance. A clock that
+//! steps back leaves words further ahead than that. A refusal heals such a word if it is also further ahead than the
+//! most that the clock may step back. It sets the word to the deepest legal debt, never to a full bucket, which would
+//! mint tokens. The deepest debt is that of all quotas there were, as `quota::live` explains.
 
 use crate::quota::{Alignment, Line, LineStart, Quota, Record, Rest, SetQuotaError, Timeline};
 use crate::time::{Clock, Ticks};
 
-/// The position at which the line of a new limiter starts, if its bucket is to be full.
+/// The position at which the line of a new limiter with a full bucket starts.
 ///
 /// A word of 0 lies far enough behind it to read as full even to a thread whose clock is behind the one that
 /// started the line.
 const FULL_FOR_LONG: u64 = 1 << 60;
 
-/// Why tokens were not taken.
+/// The reason why tokens were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TakeError {
-    /// More tokens than the burst: waiting does not help.
+    /// The call asks for more tokens than the burst, so no wait helps.
     ExceedsBurst,
-    /// So many units too few.
+    /// The bucket lacks this many units.
     Short(u64),
-    /// So many ticks too early.
+    /// The call comes this many ticks too early.
     Later(Ticks),
 }
 
@@ -42,7 +42,7 @@ pub struct TokenLine {
     token: u64,
     /// The burst, in units.
     full: u64,
-    /// In tokens, counted from a full bucket.
+    /// The deepest debt in tokens, counted from a full bucket.
     deepest_debt: u64,
 }
 
@@ -64,8 +64,8 @@ impl Line for TokenLine {
 
     #[cold]
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError {
-        // The window has fewer than 2^111 ticks, or the quota would not be too fast; and `most` is those of a second
-        // times 2^12. The result is less than the limit.
+        // The window has fewer than 2^111 ticks, or the quota would not be too fast. `most` is the ticks of a second
+        // times 2^12. So the result is less than the limit.
         SetQuotaError::TooFast { quota: *quota, most: (most * u128::from(quota.window_nanos()) / whole) as u32 }
     }
 
@@ -84,7 +84,7 @@ impl Line for TokenLine {
         }
     }
 
-    /// Without the depths of debt, which are 0.
+    /// Loads a line without the depths of debt, which are 0.
     #[inline]
     fn load_for_fast_path(record: &Record, _: &Rest) -> Self {
         let timeline = record.timeline_for_fast_path();
@@ -107,15 +107,17 @@ impl Line for TokenLine {
 }
 
 impl TokenLine {
-    /// A line whose positions have 56 bits: the deepest debt is at most a quarter of their circle.
+    /// The start of a line whose positions have 56 bits.
+    ///
+    /// The deepest debt is at most a quarter of their circle.
     pub(crate) const IN_LEVELS: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 54 };
 
-    /// A line that begins with `missing` tokens missing.
+    /// Returns the start of a line whose bucket lacks `missing` tokens.
     pub(crate) const fn missing(missing: u32) -> LineStart {
         LineStart { alignment: Alignment::FirstRequest, missing, debt_bits: 61 }
     }
 
-    /// How far the word lies ahead of the position `at`, in units; 0 for a full bucket.
+    /// Returns how far the word lies ahead of the position `at`, in units; 0 for a full bucket.
     #[inline]
     pub(crate) const fn debt(word: u64, at: u64) -> u64 {
         let ahead = word.wrapping_sub(at) as i64;
@@ -127,7 +129,7 @@ impl TokenLine {
         self.timeline.units(tokens as u64)
     }
 
-    /// The word after taking `n` tokens at the position `at`, all or none.
+    /// Returns the word after taking all of `n` tokens at the position `at`, or the reason why not.
     #[inline]
     pub(crate) const fn take(&self, word: u64, at: u64, n: u32) -> Result<u64, TakeError> {
         if n == 0 || self.timeline.is_unlimited() {
@@ -137,12 +139,12 @@ impl TokenLine {
         let cost = if n == 1 {
             self.token
         } else if n as u64 > self.full >> self.timeline.fraction_bits() {
-            // Tested in tokens: shifted, a large `n` would lose its high bits.
+            // The comparison is in tokens, because a large `n` would lose its high bits if it were shifted.
             return Err(TakeError::ExceedsBurst);
         } else {
             self.units(n)
         };
-        // At most 2^63 + 2^61: no overflow.
+        // The sum is at most 2^63 + 2^61, so it does not overflow.
         let after = Self::debt(word, at) + cost;
         if after <= self.full {
             Ok(at.wrapping_add(after))
@@ -153,9 +155,9 @@ impl TokenLine {
         }
     }
 
-    /// The word after taking `n` tokens, of which a full bucket gives more than its burst.
+    /// Returns the word after taking `n` tokens, which may exceed the burst.
     ///
-    /// The level goes as deep as debt may be.
+    /// A full bucket allows more than its burst, as deep as debt may be.
     #[inline]
     pub(crate) const fn take_oversized(&self, word: u64, at: u64, n: u32) -> Result<u64, TakeError> {
         match self.take(word, at, n) {
@@ -167,16 +169,16 @@ impl TokenLine {
         }
     }
 
-    /// The word after giving back `n` tokens that were taken at the position `since`.
+    /// Returns the word after giving back `n` tokens that were taken at the position `since`.
     ///
     /// It leaves out the tokens that were refilled since, which the line has repaid already. While a caller waits or
-    /// tokens are owed, nothing is given back.
+    /// the bucket is in debt, it gives nothing back.
     #[inline]
     pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         if self.is_below_zero(word, at) { word } else { self.take_back(word, at, n, since) }
     }
 
-    /// The same, also while tokens are owed.
+    /// Returns the word as `roll_back` does, but gives tokens back also while the bucket is in debt.
     #[inline]
     pub(crate) const fn take_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         let owed = Self::debt(word, at);
@@ -186,7 +188,7 @@ impl TokenLine {
         word.wrapping_sub(if back < owed { back } else { owed })
     }
 
-    /// The most of `n` tokens that can be taken at the position `at`, and the word after taking them.
+    /// Returns how many of `n` tokens can be taken at the position `at`, and the word after that.
     #[inline]
     pub(crate) const fn take_up_to(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
         if self.timeline.is_unlimited() {
@@ -197,7 +199,7 @@ impl TokenLine {
         (n, if n == 0 { word } else { at.wrapping_add(Self::debt(word, at) + self.units(n)) })
     }
 
-    /// The most of `n` tokens that can be booked before the deepest debt, and the word after booking them.
+    /// Returns how many of `n` tokens can be booked before the deepest debt, and the word after that.
     #[inline]
     pub(crate) const fn charge(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
         if self.timeline.is_unlimited() {
@@ -209,21 +211,23 @@ impl TokenLine {
         (n, if n == 0 { word } else { at.wrapping_add(owed + self.units(n)) })
     }
 
-    /// The part of `n` tokens that a bucket has room for, in units.
+    /// Returns the part of `n` tokens that a bucket has room for, in units.
     #[inline]
     pub(crate) const fn refundable(&self, word: u64, at: u64, n: u32) -> u64 {
         let missing = Self::debt(word, at);
-        // Tested in tokens: shifted, a large `n` would lose its high bits.
+        // The comparison is in tokens, because a large `n` would lose its high bits if it were shifted.
         if n as u64 > missing >> self.timeline.fraction_bits() { missing } else { self.units(n) }
     }
 
-    /// So many units in tokens, rounded up; of no more than a `u32` of tokens.
+    /// Converts `units` into tokens, rounded up. They must be no more than a `u32` of tokens.
     #[inline]
     pub(crate) const fn tokens(&self, units: u64) -> u32 {
         units.div_ceil(1 << self.timeline.fraction_bits()) as u32
     }
 
-    /// How many of `n` tokens are given back, rounded up, and the word after that, at any level of debt.
+    /// Returns how many of `n` tokens are given back, rounded up, and the word after that.
+    ///
+    /// It works at any level of debt.
     ///
     /// A full bucket gets no fuller.
     #[inline]
@@ -232,7 +236,7 @@ impl TokenLine {
         (self.tokens(back), word.wrapping_sub(back))
     }
 
-    /// The word after reserving `n` tokens, which may lead into debt but for no longer than `longest`.
+    /// Returns the word after reserving `n` tokens, into debt for no longer than `longest`.
     #[inline]
     pub(crate) fn reserve(&self, word: u64, at: u64, n: u32, longest: Ticks) -> Result<u64, TakeError> {
         if n == 0 || self.timeline.is_unlimited() {
@@ -250,7 +254,7 @@ impl TokenLine {
         if wait > longest { Err(TakeError::Later(wait.less(longest))) } else { Ok(at.wrapping_add(after)) }
     }
 
-    /// The wait from the position `at` until the debt is repaid, when a reservation is ready.
+    /// Returns the wait from the position `at` until the debt is repaid and a reservation is ready.
     #[inline]
     pub(crate) const fn ready_in(&self, word: u64, at: u64) -> Ticks {
         if self.timeline.is_unlimited() {
@@ -260,48 +264,47 @@ impl TokenLine {
         }
     }
 
-    /// The word without the last `n` tokens taken.
+    /// Returns the word without the last `n` tokens taken.
     #[inline]
     pub(crate) const fn without(&self, word: u64, n: u32) -> u64 {
         word.wrapping_sub(self.units(n))
     }
 
-    /// The tokens that are missing from an empty bucket, rounded up; 0 for one that is not in debt.
+    /// Returns the tokens missing from an empty bucket, rounded up; 0 if it is not in debt.
     #[inline]
     pub(crate) const fn below_zero(&self, word: u64, at: u64) -> u64 {
         let below = Self::debt(word, at).saturating_sub(self.full);
         below.div_ceil(1 << self.timeline.fraction_bits())
     }
 
-    /// As [`below_zero`](Self::below_zero); 0 without a limit.
+    /// Returns [`below_zero`](Self::below_zero) as a `u32`; 0 without a limit.
     #[inline]
     pub(crate) fn debt_in_tokens(&self, word: u64, at: u64) -> u32 {
-        // At most `max_debt`, but for a clock that steps back.
+        // The debt is at most `max_debt`, unless the clock steps back.
         if self.is_unlimited() { 0 } else { u32::try_from(self.below_zero(word, at)).unwrap_or(u32::MAX) }
     }
 
-    /// The replacement of a word beyond the deepest legal debt.
+    /// Returns the replacement of a word beyond the deepest legal debt.
     ///
-    /// That is one further ahead than the clock may step back.
-    ///
-    /// Such a word can only mean that the clock did step back, or that the word went unseen for half a circle. It is
-    /// brought to the deepest debt; never to full, which would mint tokens.
+    /// Such a word has to be further ahead than the clock may step back. Either the clock did step back, or no thread
+    /// looked at the word for half a circle. The word is brought to the deepest debt, never to full, which would mint
+    /// tokens.
     #[inline]
     pub(crate) fn heal(&self, word: u64, at: u64, clock: &impl Clock) -> Option<u64> {
         if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
     }
 
-    /// The word that lies so far `ahead` of a position.
+    /// Returns the word that lies `ahead` of the position `at`.
     ///
-    /// A word out of the range of debts is a full bucket, for positions in few bits circle while no thread looks at
-    /// them.
+    /// A word out of the range of debts is a full bucket, because positions in few bits circle while no thread looks
+    /// at them.
     #[inline]
     pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
         let word = at.wrapping_add_signed(ahead.max(0));
         if self.is_beyond_deepest_debt(word, at) && self.heal_slow(word, at, clock).is_some() { at } else { word }
     }
 
-    /// Whether the bucket is in debt.
+    /// Returns whether the bucket is in debt.
     #[inline]
     pub(crate) const fn is_below_zero(&self, word: u64, at: u64) -> bool {
         Self::debt(word, at) > self.full
@@ -317,24 +320,24 @@ impl TokenLine {
         is_stale.then(|| at.wrapping_add(self.timeline.deepest_ever()))
     }
 
-    /// The burst, in tokens.
+    /// Returns the burst, in tokens.
     #[inline]
     pub(crate) const fn burst(&self) -> u32 {
         (self.full >> self.timeline.fraction_bits()) as u32
     }
 
-    /// The tokens that can be taken at once, rounded down.
+    /// Returns the tokens that can be taken at once, rounded down.
     #[inline]
     pub(crate) const fn remaining(&self, word: u64, at: u64) -> u32 {
         if self.timeline.is_unlimited() {
             return u32::MAX;
         }
         let left = self.full.saturating_sub(Self::debt(word, at));
-        // At most the burst.
+        // The quotient is at most the burst.
         (left >> self.timeline.fraction_bits()) as u32
     }
 
-    /// The tokens that are missing from a full bucket, rounded up.
+    /// Returns the tokens that are missing from a full bucket, rounded up.
     #[inline]
     pub(crate) const fn level(&self, word: u64, at: u64) -> u32 {
         let level = Self::debt(word, at).div_ceil(1 << self.timeline.fraction_bits());
@@ -347,7 +350,7 @@ impl TokenLine {
         }
     }
 
-    /// The wait until the bucket is full.
+    /// Returns the wait until the bucket is full.
     #[inline]
     pub(crate) const fn resets_in(&self, word: u64, at: u64) -> Ticks {
         if self.timeline.is_unlimited() { Ticks::ZERO } else { self.timeline.wait(Self::debt(word, at)) }

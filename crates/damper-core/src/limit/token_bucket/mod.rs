@@ -2,9 +2,9 @@
 
 // | file | idea |
 // |---|---|
-// | `mod` | `TokenBucket`: its word, and what is done to it |
+// | `mod` | `TokenBucket`: its word, and the operations on it |
 // | `line` | `TokenLine`: the arithmetic of tokens and debt |
-// | `reservation` | tokens taken now, to be used when they are there |
+// | `reservation` | `Reservation`: tokens taken now, to be used when they are there |
 
 mod line;
 mod reservation;
@@ -24,34 +24,35 @@ use crate::sync::Signal;
 use crate::sync::const_unless_loom;
 use crate::time::Clock;
 
-/// The token bucket, the algorithm of a [`RateLimiter`](super::RateLimiter) that names none.
+/// The token bucket, the default algorithm of a [`RateLimiter`](super::RateLimiter).
 ///
-/// Tokens drip in evenly, up to the burst; a request takes its cost or is refused. In any stretch of time at most the
-/// burst plus what drips in meanwhile is allowed.
+/// Tokens drip in evenly, up to the burst. A request takes its cost or is refused. In any stretch of time the bucket
+/// allows at most the burst and what drips in meanwhile.
 ///
-/// Beside the quota its state is one word of 8 bytes: the position on the quota's line of tokens at which the
-/// bucket will be full again, whole tokens in the high bits, the fraction of the next one in the low bits. (The same
-/// bookkeeping as GCRA's theoretical arrival time, in tokens instead of time.) A second word counts what was refunded.
+/// Its state beside the quota is one word of 8 bytes: the position on the quota's line of tokens at which the bucket
+/// will be full again. The high bits are whole tokens, the low bits the fraction of the next one. (GCRA keeps the
+/// same books: its theoretical arrival time is this position as a time.) A second word counts refunded tokens.
 #[derive(Debug)]
 pub struct TokenBucket {
     word: OneWord<TokenLine, Drip>,
-    /// Raised by a change of the quota or a refund, for threads whose tokens may come earlier then.
+    /// The signal of a change of the quota or a refund, for threads whose tokens may then come earlier.
     #[cfg(feature = "std")]
     changes: Signal,
 }
 
 impl TokenBucket {
     const_unless_loom! {
-        /// A full bucket.
+        /// Creates a full bucket.
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
             Self::starting(quota, 0)
         }
 
-        /// A bucket with this many tokens; more than the burst are the burst.
+        /// Creates a bucket with this many tokens, at most the burst.
         ///
-        /// It begins to fill at the first check, because nothing reads a clock at construction. A check of no tokens,
-        /// `limiter.check_n(0)`, begins it at once. Until then [`peek`](crate::RateLimiter::peek) shows the level of the start.
+        /// It begins to fill at the first check, because construction reads no clock. A check of no tokens,
+        /// `limiter.check_n(0)`, starts it at once. Until then [`peek`](crate::RateLimiter::peek) shows the level of
+        /// the start.
         ///
         /// # Examples
         ///
@@ -96,7 +97,7 @@ impl TokenBucket {
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn check<T>(&self, n: u32, clock: &impl Clock, answer: impl Fn(Allowed, Taken) -> T) -> Result<T, Denied> {
-        // The fast path, once. All that is in its way, and taking nothing, is left to the slow path.
+        // The fast path tries once. The slow path handles all that is in its way, and calls for no tokens.
         if n > 0
             && let Some(Observed { line, word, at, offset }) = self.word.glance(clock)
         {
@@ -126,7 +127,7 @@ impl TokenBucket {
         })
     }
 
-    /// As `take`, but a full bucket allows more than its burst, into debt.
+    /// Takes `n` tokens as `take` does, but a full bucket allows more than its burst, into debt.
     pub(super) fn take_oversized(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_oversized(word, at, n) {
             Ok(taken) => Step::Put(taken, Ok(Allowed::new(line, taken, at))),
@@ -141,7 +142,7 @@ impl TokenBucket {
         })
     }
 
-    /// Whether `n` tokens are there; takes none.
+    /// Returns whether `n` tokens are there, and takes none.
     #[cfg(feature = "std")]
     pub(super) fn has(&self, n: u32, clock: &impl Clock) -> Result<(), Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take(word, at, n) {
@@ -150,19 +151,19 @@ impl TokenBucket {
         })
     }
 
-    /// Takes what there is of `most` tokens, if that is no less than `least`, else none.
+    /// Takes as many of `most` tokens as there are, but none if fewer than `least` are there.
     pub(super) fn take_between(&self, least: u32, most: u32, clock: &impl Clock) -> Result<u32, Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_up_to(word, at, most) {
             (taken, after) if taken >= least && after != word => Step::Put(after, Ok(taken)),
             (taken, _) => match line.take(word, at, least) {
-                // No tokens, or no limit.
+                // The call asked for no tokens, or there is no limit.
                 Ok(_) => Step::Keep(Ok(taken)),
                 Err(_) => seen.deny(clock, least),
             },
         })
     }
 
-    /// Gives back `n` tokens that were taken and held but not used, as far as there is room for them.
+    /// Gives back `n` tokens that were taken but not used, as far as there is room for them.
     pub(crate) fn give_back(&self, n: u32, clock: &impl Clock) {
         self.word.decide(clock, |&Observed { ref line, word, at, .. }| match line.give_back(word, at, n) {
             (_, same) if same == word => Step::Keep(()),
@@ -188,7 +189,7 @@ impl TokenBucket {
         given
     }
 
-    /// Corrects the cost of a call, for which `taken` tokens were taken, to those that it `used`.
+    /// Corrects the cost of a call that took `taken` tokens to those that it `used`.
     pub(super) fn settle(&self, taken: u32, used: u32, clock: &impl Clock) {
         if used > taken {
             self.charge(used - taken, clock);
@@ -211,12 +212,12 @@ impl Observed<TokenLine> {
         }
     }
 
-    /// As [`refuse`](Self::refuse), with the refusal of `n` tokens as the answer.
+    /// Refuses as [`refuse`](Self::refuse) does, with the refusal of `n` tokens as the answer.
     pub(super) fn deny<T>(&self, clock: &impl Clock, n: u32) -> Step<Result<T, Denied>> {
         self.refuse(clock, Err(Denied::of(&self.line, self.word, self.at, n)))
     }
 
-    /// As [`refuse`](Self::refuse), with a refusal for `error` as the answer.
+    /// Refuses as [`refuse`](Self::refuse) does, with a refusal for `error` as the answer.
     pub(super) fn deny_for<T>(&self, clock: &impl Clock, error: TakeError) -> Step<Result<T, Denied>> {
         self.refuse(clock, Err(Denied::new(&self.line, self.word, self.at, error)))
     }
@@ -225,7 +226,7 @@ impl Observed<TokenLine> {
 impl sealed::Sealed for TokenBucket {}
 
 impl Algorithm for TokenBucket {
-    // Without `take_revocably`, whose answer would be copied.
+    // This does not go through `take_revocably`, whose answer would be copied.
     #[inline]
     fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
         self.check(n, clock, |allowed, _| allowed)
@@ -241,7 +242,7 @@ impl Algorithm for TokenBucket {
             return;
         }
         self.word.decide(clock, |&Observed { ref line, word, at, offset }| {
-            // As if the offset had been the same when they were taken: only the line has repaid them since.
+            // The offset counts as if it had been the same when they were taken: only the line has repaid them since.
             match line.roll_back(word, at, n, taken.at.wrapping_add(offset)) {
                 same if same == word => Step::Keep(()),
                 after => Step::Put(after, ()),
@@ -251,7 +252,7 @@ impl Algorithm for TokenBucket {
 
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
         self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
-            // A check would heal the word first.
+            // A check would heal the word first, so this does too.
             let word = line.heal(word, at, clock).unwrap_or(word);
             Step::Keep(line.take(word, at, n).err().map(|_| Denied::of(line, word, at, n)))
         })
@@ -266,7 +267,7 @@ impl Algorithm for TokenBucket {
         Usage::of(self.quota(), remaining, resets_in).with_debt(debt)
     }
 
-    /// A refund of all that is missing: the word of waiters stays, and the line comes to them.
+    /// Refunds all that is missing: the word of waiters stays, and the line comes to them.
     fn reset(&self, clock: &impl Clock) {
         self.word.refund(clock, |_: &TokenLine, word, at| TokenLine::debt(word, at));
         #[cfg(feature = "std")]

@@ -1,4 +1,4 @@
-//! Tokens that were taken now, to be used when they are there.
+//! Reservations: tokens that are taken now and used when they are there.
 
 use super::TokenBucket;
 use crate::limit::one_word::{Observed, Step};
@@ -7,11 +7,11 @@ use crate::quota::Line;
 use crate::time::Ticks;
 use core::time::Duration;
 
-/// Tokens that were taken in advance: they may be used when [`ready_in`](Reservation::ready_in) says.
+/// Tokens taken in advance, which may be used when [`ready_in`](Reservation::ready_in) says.
 ///
-/// [`settle`](Reservation::settle) corrects their number to what the call used, and [`cancel`](Reservation::cancel) gives
-/// them back as far as that is possible. Dropping it keeps them taken: all of them count as used, because a call that
-/// panicked or was cancelled may have used them.
+/// [`settle`](Reservation::settle) corrects their number to what the call used, and [`cancel`](Reservation::cancel)
+/// gives them back if that is possible. A reservation that is dropped keeps them taken: all of them count as used,
+/// because a call that panicked or was cancelled may have used them.
 #[derive(Debug)]
 #[must_use = "the tokens are taken, and are not there before `ready_in` says"]
 pub struct Reservation<L: LimiterRef<Algorithm = TokenBucket>> {
@@ -24,11 +24,11 @@ pub struct Reservation<L: LimiterRef<Algorithm = TokenBucket>> {
 /// The fate of tokens that a reservation does not need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withdrawal {
-    /// They are not taken any more.
+    /// The tokens are no longer taken.
     Withdrawn,
-    /// Their time has come: they were there.
+    /// The time of the tokens has come: they were there.
     Ready,
-    /// Others have reserved since, and their times follow from these tokens.
+    /// Other callers have reserved since, and their times follow from these tokens.
     Followed,
 }
 
@@ -47,9 +47,10 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
         Ok(Self { limiter, word, n })
     }
 
-    /// The time from now until the tokens may be used, rounded up to the clock's tick; zero if they may be.
+    /// Returns the time from now until the tokens may be used.
     ///
-    /// `None` if they never will be, because the quota was changed to one that refills nothing.
+    /// It is rounded up to the clock's tick. Zero if they may be used now. `None` if they never may be, because the
+    /// quota was changed to one that refills nothing.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
         let (bucket, clock) = self.limiter.limiter().parts();
@@ -68,14 +69,16 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
 
     /// Corrects the number of tokens taken to those that the call `used`.
     ///
-    /// It is for costs that are known only afterwards: reserve an estimate, and settle when the bill comes.
+    /// It is for costs that are known only afterwards: reserve an estimate, and settle when the true cost is known.
     ///
-    /// - A call that used fewer gives the rest back, as [`refund`](crate::RateLimiter::refund) does: to the waiters in
-    ///   their order, or to the next call. Tokens that a full bucket has no room for are lost.
-    /// - A call that used more is booked the excess, as by [`charge`](crate::RateLimiter::charge): into debt if necessary,
-    ///   but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Checks are refused until the debt is repaid.
-    /// - Before the tokens are [ready](Self::ready_in) the rest is not there yet, so it cannot go to others now. It is given
-    ///   back only if nothing was taken since, as [`cancel`](Self::cancel) does, and else counts as used.
+    /// - A call that used fewer gives the rest back, as [`refund`](crate::RateLimiter::refund) does: to the waiters
+    ///   in their order, or to the next call. Tokens that a full bucket has no room for are lost.
+    /// - A call that used more is charged the excess, as by [`charge`](crate::RateLimiter::charge): into debt if
+    ///   necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Checks are refused until the debt is
+    ///   repaid.
+    /// - Before the tokens are [ready](Self::ready_in) the rest is not there yet, so it cannot go to others now. It
+    ///   is given back only if nothing was taken since, as [`cancel`](Self::cancel) does. Otherwise it counts as
+    ///   used.
     ///
     /// # Examples
     ///
@@ -100,18 +103,19 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
         }
     }
 
-    /// Gives the tokens back if nothing was taken since and their time has not come; whether it did.
+    /// Gives the tokens back, and returns whether it did.
     ///
-    /// All or nothing: a partial return would allow too much when two reservations are cancelled out of order. Tokens
-    /// that are not given back count as used.
+    /// It does so if nothing was taken since and their time has not come. It gives back all or nothing: a partial
+    /// return would allow too much when two reservations are cancelled out of order. Tokens that are not given back
+    /// count as used.
     ///
-    /// Without trusting the caller it allows no more than the envelope. A caller that has not used the tokens, although
-    /// their time has come, gives them back by [`settle(0)`](Self::settle).
+    /// It allows no more than the envelope even if the caller has used the tokens. A caller that has not used them,
+    /// although their time has come, gives them back by [`settle(0)`](Self::settle).
     pub fn cancel(self) -> bool {
         self.n > 0 && self.withdraw(self.n) == Withdrawal::Withdrawn
     }
 
-    /// Takes `unused` of the tokens off the word, if they are not there yet and none were taken since.
+    /// Takes `unused` tokens off the word, if they are not there yet and none were taken since.
     fn withdraw(&self, unused: u32) -> Withdrawal {
         let (bucket, clock) = self.limiter.limiter().parts();
         bucket.word.decide(clock, |&Observed { ref line, word, at, .. }| {

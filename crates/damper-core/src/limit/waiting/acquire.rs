@@ -1,4 +1,4 @@
-//! How to wait.
+//! The settings of a wait.
 
 #[cfg(feature = "std")]
 use super::Place;
@@ -11,10 +11,10 @@ use crate::time::TokioSleep;
 use crate::time::random;
 use core::time::Duration;
 
-/// How to wait for tokens: how many, for how long at most, and with what jitter.
+/// A wait for tokens that has not begun: how many, for how long at most, and with what jitter.
 ///
-/// Made by [`RateLimiter::acquire`](crate::RateLimiter::acquire) and
-/// [`KeyedLimiter::acquire`](crate::KeyedLimiter::acquire).
+/// [`RateLimiter::acquire`](crate::RateLimiter::acquire) and [`KeyedLimiter::acquire`](crate::KeyedLimiter::acquire)
+/// return it.
 ///
 /// Nothing is taken before [`wait`](Acquire::wait) is called, or a future of it is polled. With the feature `tokio` it can be
 /// awaited as it is; [`sleeping_by`](Acquire::sleeping_by) makes a future for any other runtime.
@@ -34,15 +34,15 @@ impl<Q: Queue> Acquire<Q> {
 
     /// Sets for how long to wait at most.
     ///
-    /// Where the tokens are not there by then, it is refused at once and takes none.
+    /// If the tokens come later than that, the call is refused at once and takes none.
     pub fn within(self, longest: Duration) -> Self {
         Self { longest: Some(longest), ..self }
     }
 
     /// Adds up to `most` to the wait once the tokens are there. Default: none.
     ///
-    /// It spreads callers that were given the same moment. The addition differs from call to call and from process to
-    /// process. It does not count towards [`within`](Self::within).
+    /// The jitter spreads callers that were given the same moment. It differs from call to call and from process to
+    /// process, and does not count towards [`within`](Self::within).
     #[cfg(feature = "std")]
     pub fn jitter(self, most: Duration) -> Self {
         Self { jitter: most, ..self }
@@ -55,8 +55,8 @@ impl<Q: Queue> Acquire<Q> {
     /// # Errors
     ///
     /// [`Denied`], at once: the tokens exceed the burst, would be there later than [`within`](Self::within) says, or
-    /// too many wait already for the debt to stay within [`Quota::max_debt`](crate::Quota::max_debt). None are taken
-    /// then. Under a quota that refills nothing it waits for another, unless it is to wait `within` some time.
+    /// too many callers wait already for the debt to stay within [`Quota::max_debt`](crate::Quota::max_debt). The
+    /// call then takes none. Under a quota that refills nothing it waits for another quota, unless `within` is set.
     #[cfg(feature = "std")]
     pub fn wait(self) -> Result<(), Denied> {
         self.reserve()?.wait();
@@ -96,7 +96,7 @@ impl<Q: Queue> Acquire<Q> {
     pub(super) fn draw_jitter(&self) -> Duration {
         #[cfg(feature = "std")]
         if !self.jitter.is_zero() {
-            // A jitter above 2^63 - 1 ns is cut off there.
+            // Jitter above 2^63 - 1 ns is cut off there.
             let most = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1);
             return Duration::from_nanos(random::below(most + 1, random::draw()));
         }
@@ -108,7 +108,8 @@ impl<Q: Queue> Acquire<Q> {
 ///
 /// # Panics
 ///
-/// Polled outside of a tokio runtime whose timer is enabled, once it has to wait. Elsewhere: [`sleeping_by`](Acquire::sleeping_by).
+/// The future panics if it has to wait and is polled outside of a tokio runtime with an enabled timer. On other
+/// runtimes use [`sleeping_by`](Acquire::sleeping_by).
 #[cfg(feature = "tokio")]
 impl<Q: Queue> IntoFuture for Acquire<Q> {
     type Output = Result<(), Denied>;

@@ -1,4 +1,4 @@
-//! Waiting in a future.
+//! Futures that wait for tokens.
 
 use super::{Acquire, Place, Queue};
 use crate::limit::Denied;
@@ -8,35 +8,40 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use pin_project_lite::pin_project;
 
-/// The longest sleep of a waiter, within which it notices a refund or a change of the quota.
+/// The longest sleep of a waiter, so that it notices a refund or a change of the quota in time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 pin_project! {
-    /// Waits for tokens, and is ready when they are there and taken. Made by [`Acquire::sleeping_by`](super::Acquire::ready_by).
+    /// Waits for tokens, and is ready when they are there and taken.
     ///
-    /// It takes its place in the order when it is first polled. It sleeps until its tokens are there, and for at most a
-    /// second at a time. So a refund or a change of the quota reaches it within a second, even if its tokens were due later.
+    /// [`Acquire::sleeping_by`](super::Acquire::sleeping_by) returns it.
     ///
-    /// A clock that steps back by more than it should makes it wait for as much longer. Checks are healed after such a
-    /// step; the moment that a waiter was given is not.
+    /// It takes its place in the order when it is first polled. It sleeps until its tokens are there, but for at most
+    /// a second at a time. So a refund or a change of the quota reaches it within a second, even if its tokens were
+    /// due later.
+    ///
+    /// A clock that steps back by more than it should makes the waiter wait for as much longer: checks are healed
+    /// after such a step, but the moment that a waiter was given is not.
     ///
     /// # Errors
     ///
-    /// [`Denied`](crate::Denied), when first polled and never later, as for `Acquire::wait`.
+    /// [`Denied`](crate::Denied), as for `Acquire::wait`, when it is first polled and never later.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it waits, it gives its tokens back if it is the last in the queue. Otherwise they count as used,
-    /// because the waiters behind it already have their moments. They also count as used once its own moment has come. So
-    /// no token is handed out twice, but many futures dropped with others behind them waste the rate: wait
-    /// [`within`](super::Acquire::within) a time rather than dropping it after that, and in a loop of `select!` make it
-    /// once and pin it outside. Dropped before it was polled, it takes none. Polled again after it was ready, it waits
-    /// for further tokens.
+    /// A future that is dropped while it waits gives its tokens back if it is the last in the queue. Otherwise they
+    /// count as used, because the waiters behind it already have their moments. They also count as used once its own
+    /// moment has come. So no token is handed out twice, but many futures dropped with others behind them waste the
+    /// rate. To limit the time, wait [`within`](super::Acquire::within) it instead of dropping the future. In a loop
+    /// of `select!`, create the future once and pin it outside.
+    ///
+    /// A future that is dropped before it was polled takes no tokens. One that is polled again after it was ready
+    /// waits for further tokens.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct AcquireFuture<Q: Queue, S: Sleep> {
         acquire: Acquire<Q>,
         sleep: S,
-        // Some while it waits.
+        // It is `Some` while the future waits.
         progress: Option<Progress<Q::Place>>,
         #[pin]
         sleeping: Option<S::Sleeping>,
@@ -51,12 +56,12 @@ pin_project! {
     }
 }
 
-/// How far a wait has come.
+/// The progress of a wait.
 #[derive(Debug)]
 enum Progress<P> {
     /// The tokens are not known to be there yet.
     Waiting(P),
-    /// They are there, and only the jitter is waited for.
+    /// The tokens are there, and the future only waits for the jitter.
     Lingering,
 }
 
@@ -65,7 +70,7 @@ impl<Q: Queue, S: Sleep> AcquireFuture<Q, S> {
         Self { acquire, sleep, progress: None, sleeping: None }
     }
 
-    /// Sleeps as it sleeps itself.
+    /// Returns a sleep by this future's timer.
     #[cfg(feature = "futures")]
     pub(super) fn sleep_for(&self, duration: Duration) -> S::Sleeping {
         self.sleep.sleep(duration)

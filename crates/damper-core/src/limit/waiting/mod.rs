@@ -1,7 +1,7 @@
 //! Waiting for tokens, first come first served.
 //!
-//! To wait is to reserve: a waiter takes the tokens now and learns when they are good. This keeps an order without a
-//! queue, wakes one waiter for one token, and uses the whole rate however many wait.
+//! To wait is to reserve: a waiter takes the tokens now and learns when they may be used. This keeps an order without
+//! a queue, wakes one waiter for one token, and uses the whole rate however many callers wait.
 //!
 //! **The position.** A waiter keeps the position on the line at which its tokens are good. So the bucket's word itself is the
 //! queue, and a change of the quota or a refund moves all waiters at once. A thread sleeps on a condition variable that
@@ -15,13 +15,13 @@
 //! them back only as a cancelled wait does. A refund would hand them to the waiter in front, and would mint tokens that are
 //! not there yet.
 //!
-//! Waiting for the tokens of a key is the same on the word of the key's slot: `keyed/table/waiting.rs`.
+//! A wait for the tokens of a key works in the same way on the word of the key's slot: `keyed/table/waiting.rs`.
 
 // | file | idea |
 // |---|---|
-// | `queue` | what can be waited for |
-// | `acquire` | how to wait: for how many tokens, how long, with what jitter; and blocking |
-// | `future` | waiting in a future |
+// | `queue` | `Queue`, `Place`: what can be waited for |
+// | `acquire` | `Acquire`: for how many tokens to wait, how long, with what jitter; and the blocking wait |
+// | `future` | `AcquireFuture`: the wait in a future |
 // | `paced` | streams and sinks whose items wait |
 
 mod acquire;

@@ -12,29 +12,29 @@ use futures_core::{FusedStream, Stream};
 use futures_sink::Sink;
 use pin_project_lite::pin_project;
 
-/// When to ask again at the latest after a refusal.
+/// The longest time from a refusal to the next attempt.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Pacing: streams and sinks whose items wait for tokens of the limiter.
+/// Paces streams and sinks: their items wait for tokens of the limiter.
 impl<C: Clock> RateLimiter<TokenBucket, C> {
-    /// A stream whose items come no faster than the limit; it sleeps by tokio's timer.
+    /// Returns a stream whose items come no faster than the limit; it sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
     pub fn pace<St: Stream>(&self, stream: St) -> PacedStream<'_, St, C, TokioSleep> {
         self.pace_by(stream, TokioSleep)
     }
 
-    /// A stream whose items come no faster than the limit; it sleeps by `sleep`.
+    /// Returns a stream whose items come no faster than the limit; it sleeps by `sleep`.
     pub fn pace_by<St: Stream, S: Sleep>(&self, stream: St, sleep: S) -> PacedStream<'_, St, C, S> {
         PacedStream::new(stream, self.acquire(1), sleep)
     }
 
-    /// A sink that passes items on no faster than the limit; it sleeps by tokio's timer.
+    /// Returns a sink that passes items on no faster than the limit; it sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
     pub fn pace_sink<Si: Sink<Item>, Item>(&self, sink: Si) -> PacedSink<'_, Si, Item, C, TokioSleep> {
         self.pace_sink_by(sink, TokioSleep)
     }
 
-    /// A sink that passes items on no faster than the limit; it sleeps by `sleep`.
+    /// Returns a sink that passes items on no faster than the limit; it sleeps by `sleep`.
     pub fn pace_sink_by<Si: Sink<Item>, Item, S: Sleep>(&self, sink: Si, sleep: S) -> PacedSink<'_, Si, Item, C, S> {
         PacedSink::new(sink, self.acquire(1), sleep)
     }
@@ -55,7 +55,7 @@ impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
         Self { future: AcquireFuture::new(acquire, sleep), refused: None }
     }
 
-    /// Ready when a token was taken.
+    /// Polls until one token was taken.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         loop {
@@ -75,15 +75,16 @@ impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
 }
 
 pin_project! {
-    /// A stream whose items come no faster than a limit. Made by [`RateLimiter::pace_by`](crate::RateLimiter::pace_by).
+    /// A stream whose items come no faster than a limit. [`pace_by`](crate::RateLimiter::pace_by) returns it.
     ///
-    /// An item is asked for first, and its token then: none is taken for an item that does not come. While an item
-    /// waits the stream is not asked for the next. It waits for as long as it takes; where too many wait already it
-    /// asks again, and a burst of 0 lets nothing through until the quota is changed. Many streams on one limit need a
-    /// place each, or some of them are never served: a [`max_debt`](crate::Quota::max_debt) of at least as many.
+    /// The stream is asked for an item first, and the token is taken then, so no token is spent on an item that does
+    /// not come. While an item waits, the stream is not asked for the next. The wait is not bounded: if too many
+    /// callers wait already, it asks again, and a burst of 0 lets nothing through until the quota is changed. Each of
+    /// many streams on one limit needs a place in the queue, or some of them are never served: set a
+    /// [`max_debt`](crate::Quota::max_debt) of at least their number.
     ///
-    /// It is `Unpin` where the stream and the sleeps are; tokio's are not, so it has to be pinned (`std::pin::pin!`)
-    /// before `next` is called.
+    /// It is `Unpin` if the stream and the sleeps are. Tokio's sleeps are not, so it has to be pinned
+    /// (`std::pin::pin!`) before `next` is called.
     #[must_use = "streams do nothing unless they are polled"]
     #[cfg(feature = "futures")]
     pub struct PacedStream<'a, St: Stream, C: Clock, S: Sleep> {
@@ -100,7 +101,7 @@ impl<'a, St: Stream, C: Clock, S: Sleep> PacedStream<'a, St, C, S> {
         Self { stream, waiting: None, gate: Gate::new(acquire, sleep) }
     }
 
-    /// The stream itself.
+    /// Returns the stream itself.
     pub fn get_ref(&self) -> &St {
         &self.stream
     }
@@ -135,12 +136,13 @@ impl<St: FusedStream, C: Clock, S: Sleep> FusedStream for PacedStream<'_, St, C,
 }
 
 pin_project! {
-    /// A sink that passes items on no faster than a limit. Made by
-    /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by).
+    /// A sink that passes items on no faster than a limit.
     ///
-    /// It holds one item, which waits for its token and then for nothing else: the token is taken when the sink behind
-    /// has room, so that none is taken for what cannot be sent. To be ready, to flush and to close is to have passed it
-    /// on. Dropped before that, the item is lost.
+    /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by) returns it.
+    ///
+    /// It holds one item, which waits for its token and for nothing else after that. The token is taken when the sink
+    /// behind has room, so no token is spent on an item that cannot be sent. The sink is ready, flushed or closed
+    /// only when it has passed that item on. If it is dropped before, the item is lost.
     #[must_use = "sinks do nothing unless they are polled"]
     #[cfg(feature = "futures")]
     pub struct PacedSink<'a, Si, Item, C: Clock, S: Sleep> {
@@ -157,7 +159,7 @@ impl<'a, Si: Sink<Item>, Item, C: Clock, S: Sleep> PacedSink<'a, Si, Item, C, S>
         Self { sink, waiting: None, gate: Gate::new(acquire, sleep) }
     }
 
-    /// The sink itself.
+    /// Returns the sink itself.
     pub fn get_ref(&self) -> &Si {
         &self.sink
     }

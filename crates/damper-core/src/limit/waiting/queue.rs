@@ -7,9 +7,10 @@ use crate::time::Clock;
 use alloc::sync::Arc;
 use core::time::Duration;
 
-/// Something that serves its waiters in order: a [`RateLimiter`], or one key of a [`KeyedLimiter`](crate::KeyedLimiter).
+/// A queue that serves its waiters in order.
 ///
-/// It is damper's own. It is public because [`Acquire`](super::Acquire) and [`AcquireFuture`](super::AcquireFuture) name it.
+/// It is a [`RateLimiter`] or one key of a [`KeyedLimiter`](crate::KeyedLimiter). The trait is damper's own. It is
+/// public because [`Acquire`](super::Acquire) and [`AcquireFuture`](super::AcquireFuture) name it.
 pub trait Queue: Sealed {
     /// A place in the order.
     #[doc(hidden)]
@@ -23,14 +24,18 @@ pub trait Queue: Sealed {
 /// Tokens that were taken in advance.
 #[doc(hidden)]
 pub trait Place: Sized {
-    /// The time from now until they may be used; `None` if they never will be, under the quota in force.
+    /// Returns the time from now until the tokens may be used.
+    ///
+    /// `None` if they never may be, under the quota in force.
     fn ready_in(&self) -> Option<Duration>;
 
-    /// Blocks the thread until they may be used.
+    /// Blocks the thread until the tokens may be used.
     #[cfg(feature = "std")]
     fn wait(self);
 
-    /// Gives them back if nothing was taken since and their time has not come; whether it did.
+    /// Gives the tokens back, and returns whether it did.
+    ///
+    /// It does so if nothing was taken since and their time has not come.
     fn cancel(self) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! The decision on a word that counts windows, whether a limiter or the keyed table has it.
+//! The decision on a word that counts windows, in a limiter or in the keyed table.
 
 // | file | idea |
 // |---|---|
@@ -19,43 +19,45 @@ use crate::quota::{Alignment, Line, LineStart, Quota};
 use crate::sync::Field;
 use crate::time::{Clock, Ticks};
 
-/// Where an algorithm has its fields, in a word or in a level.
+/// The layout of an algorithm's fields, in a word or in a level.
 pub(super) trait WindowFields: Copy {
     type Counts: WindowCounts;
 
-    /// The number of the window.
+    /// Returns the field of the window's number.
     fn number(self) -> Field;
 
-    /// The tokens taken in it: the lowest bits.
+    /// Returns the field of the tokens taken in the window, which has the lowest bits.
     fn current(self) -> Field;
 
-    /// The counts of a word at a reading.
+    /// Returns the counts of a word at a reading.
     fn counts(self, line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Self::Counts;
 
-    /// The word of these counts.
+    /// Returns the word of these counts.
     fn put(self, counts: &Self::Counts) -> u64;
 }
 
 /// The counts at a reading.
 pub(super) trait WindowCounts: Sized {
-    /// The window that counts.
+    /// Returns the window that counts.
     fn window(&self) -> CountedWindow;
 
-    /// With at least the counts of another word, whose window is no later.
+    /// Returns these counts, raised to at least those of another word, whose window is no later.
     #[must_use]
     fn and_of(self, other: Self) -> Self;
 
-    /// With `n` more, which the limit allows.
+    /// Adds `n` tokens, which the limit allows.
     #[must_use]
     fn and(self, n: u32) -> Self;
 
-    /// How many more the limit allows, of a quota that has one.
+    /// Returns how many more tokens the limit allows. The quota has to have a limit.
     fn left(&self, line: &WindowLine) -> u32;
 
-    /// The wait until nothing counts.
+    /// Returns the wait until nothing counts.
     fn resets_in(&self, line: &WindowLine) -> Ticks;
 
-    /// The wait until `n` are allowed, which they are not now but are no more than the limit.
+    /// Returns the wait until `n` tokens are allowed.
+    ///
+    /// They are not allowed now, but are no more than the limit.
     fn wait(&self, line: &WindowLine, n: u32) -> Ticks;
 
     #[inline]
@@ -63,7 +65,7 @@ pub(super) trait WindowCounts: Sized {
         if line.is_unlimited() { u32::MAX } else { self.left(line) }
     }
 
-    /// With `n` more, which are not 0, of a quota with a limit.
+    /// Adds `n` tokens, which are not 0, if the limit allows them. The quota has to have a limit.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn take(self, line: &WindowLine, n: u32) -> Result<(Self, Allowed), Denied> {
@@ -77,7 +79,7 @@ pub(super) trait WindowCounts: Sized {
         Err(Denied::counted_by(line.frequency(), remaining, self.resets_in(line), wait))
     }
 
-    /// The answer of a call that takes nothing.
+    /// Returns the answer of a call that takes nothing.
     #[inline]
     fn allowed(&self, line: &WindowLine) -> Allowed {
         Allowed::counted_by(line.frequency(), self.remaining(line), self.resets_in(line))
@@ -97,7 +99,7 @@ pub(super) fn check(
     n: u32,
     clock: &impl Clock,
 ) -> Result<(Allowed, Taken), Denied> {
-    // The fast path, once. All that is in its way is left to the slow path.
+    // The fast path tries once, and leaves all that is in its way to the slow path.
     if let Some(seen) = word.glance(clock) {
         let (after, answer) = decide(fields, &seen, n, clock);
         if after == seen.word || word.replace(seen.word, after) {
@@ -120,7 +122,7 @@ fn check_slow(
     })
 }
 
-/// The word after the decision, and the answer.
+/// Returns the word after the decision, and the answer.
 #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
 #[inline(always)]
 fn decide(
@@ -143,7 +145,7 @@ fn decide(
     }
 }
 
-/// Gives back what was taken in a window, if that is still the one that counts.
+/// Gives back what was taken in a window, if that window still counts.
 pub(super) fn roll_back(
     word: &OneWord<WindowLine>,
     fields: impl WindowFields,
@@ -159,7 +161,7 @@ pub(super) fn roll_back(
     });
 }
 
-/// The refusal that a check of `n` tokens would get now, if any.
+/// Returns the refusal that a check of `n` tokens would get now, if any.
 pub(super) fn refusal(
     word: &OneWord<WindowLine>,
     fields: impl WindowFields,
@@ -182,25 +184,25 @@ pub(super) fn reset(word: &OneWord<WindowLine>, fields: impl WindowFields, clock
     });
 }
 
-/// A word in which less was taken by `n`, or by all that was.
+/// Returns a word in which `n` fewer tokens were taken, or none if there were fewer.
 fn less(fields: impl WindowFields, word: u64, n: u32) -> u64 {
     word - fields.current().get(word).min(n.into())
 }
 
-/// An algorithm by windows as the keyed table has it.
+/// An algorithm that counts by windows, as the keyed table has it.
 pub(super) trait Windowed {
     type Fields: WindowFields;
 
-    /// Where a level has its fields.
+    /// The layout of a level.
     const LEVEL: Self::Fields;
 
-    /// The count never fills its field, for a level is never all ones.
+    /// The largest limit; the count never fills its field, because a level is never all ones.
     const LARGEST_LIMIT: u32;
 
-    /// For how many windows a count counts, that of its own included.
+    /// The windows for which a count counts, its own included.
     const COUNTS_FOR: u64;
 
-    /// How much counts, as parts of the time that it does.
+    /// Returns the weight of the counts: a fraction of the time for which they count.
     fn weight(counts: &<Self::Fields as WindowFields>::Counts, line: &WindowLine) -> u64;
 }
 
@@ -253,14 +255,14 @@ impl<W: Windowed> PerKey for W {
         if line.is_unlimited() {
             return (n, word);
         }
-        // No more than a window may have: there is no debt.
+        // A window has no debt, so no more than the limit is booked.
         let booked = n.min(line.limit().saturating_sub(W::LEVEL.current().get(word) as u32));
         (booked, word + u64::from(booked))
     }
 
     fn refund(_: &WindowLine, word: u64, _: u64, n: u32) -> (u32, u64) {
         let after = less(W::LEVEL, word, n);
-        // At most `n`.
+        // The difference is at most `n`.
         ((word - after) as u32, after)
     }
 
@@ -295,7 +297,7 @@ impl<W: Windowed> PerKey for W {
             return Self::idle(line, at);
         }
         let (here, number) = (line.number(at), W::LEVEL.number());
-        // A full count in this window, or in the one to come that counts for so long.
+        // A full count is put into this window, or into a later one that counts until then.
         let until = u128::from(at & (line.window() - 1)) + u128::from(line.timeline().units_in(wait)) - 1;
         let last = (until >> line.fraction_bits()) as u64;
         let ahead = last.saturating_sub(W::COUNTS_FOR - 1).min(most_ahead(line, number));
@@ -303,21 +305,23 @@ impl<W: Windowed> PerKey for W {
     }
 
     fn reach(line: &WindowLine, Owed { wait, .. }: Owed) -> u64 {
-        // The window that is ahead, and the one it lies in.
+        // The sum is the windows ahead and the one that the reading lies in.
         (line.timeline().units_in(wait) >> line.fraction_bits())
             .saturating_add(1)
             .min(most_ahead(line, W::LEVEL.number()))
     }
 }
 
-/// How many windows a number may be ahead: a quarter of the circle of numbers, and of positions.
+/// Returns how many windows a number may be ahead.
+///
+/// That is a quarter of the circle of numbers, and of positions.
 fn most_ahead(line: &WindowLine, number: Field) -> u64 {
     1 << (line.number_bits(number) - 2)
 }
 
-/// That part of a time which a count is of the limit, but not nothing of something.
+/// Returns the fraction `count / limit` of `time`; at least 1 if `count` is.
 pub(super) fn part_of(time: u64, count: u64, limit: u32) -> u64 {
-    // At most the time, for a count is at most the limit, or was under another quota.
+    // The fraction is at most the whole time, unless the count was made under another quota.
     let part = u128::from(time) * u128::from(count) / u128::from(limit.max(1));
     u64::try_from(part).unwrap_or(u64::MAX).max(count.min(1))
 }

@@ -1,4 +1,4 @@
-//! Which window counts, against a count of windows that never wraps.
+//! Compares the window that counts with a count of windows that never wraps.
 
 use super::{CountedWindow, WindowLine};
 use crate::quota::{Alignment, Line, Quota, Timeline};
@@ -33,7 +33,7 @@ proptest! {
         // The first window has the number 1.
         let counted = CountedWindow::of(&line, at, word_in + 1, field, &ManualClock::new());
         let here = now / window;
-        // A position is rounded down, and so may lie just before the boundary that the reading is at.
+        // A position is rounded down, so it may lie just before the boundary that the reading is at.
         let early = here + 1 - counted.number;
         prop_assert!(early <= 1, "{counted:?}");
         prop_assert_eq!(counted.passed + early, here - word_in);

@@ -1,6 +1,6 @@
 //! Marks on the entries of a ring: a bit for each.
 //!
-//! So the hand passes over 64 marked entries in one step.
+//! The hand passes over 64 marked entries in one step.
 
 use alloc::boxed::Box;
 
@@ -12,12 +12,12 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// For so many entries, none of them marked.
+    /// Creates marks for `len` entries, none of them marked.
     pub(super) fn new(len: usize) -> Self {
         Self { bits: (0..len.div_ceil(64)).map(|_| 0).collect(), len, marked: 0 }
     }
 
-    /// How many entries are marked.
+    /// Returns how many entries are marked.
     pub(super) fn count(&self) -> usize {
         self.marked
     }
@@ -41,24 +41,24 @@ impl Marks {
         self.marked = 0;
     }
 
-    /// The first marked entry from this one on, around the ring.
+    /// Returns the first marked entry from this one on, around the ring.
     pub(super) fn next_marked(&self, from: usize) -> Option<usize> {
         self.next(from, 0)
     }
 
-    /// The first entry from this one on, around the ring, that is not marked.
+    /// Returns the first unmarked entry from this one on, around the ring.
     pub(super) fn next_unmarked(&self, from: usize) -> Option<usize> {
         self.next(from, u64::MAX)
     }
 
     fn next(&self, from: usize, inverted: u64) -> Option<usize> {
         let (first, after) = (from / 64, u64::MAX << (from % 64));
-        // The first word is looked at twice: from the entry on, and as a whole after the lap.
+        // The search looks at the first word twice: from the entry on, and as a whole after the lap.
         let (lap_end, lap_start) = (first..self.bits.len(), 0..=first);
         lap_end.chain(lap_start).enumerate().find_map(|(step, word_index)| {
             let word = (self.bits[word_index] ^ inverted) & if step == 0 { after } else { u64::MAX };
             let index = word_index * 64 + word.trailing_zeros() as usize;
-            // The last word may have more bits than there are entries left. They come after those of entries.
+            // The last word may have more bits than there are entries left, above those of the entries.
             (word != 0 && index < self.len).then_some(index)
         })
     }

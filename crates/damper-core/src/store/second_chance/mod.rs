@@ -1,19 +1,20 @@
 //! One shard of an [`LruStore`](super::LruStore), without its lock: a ring of entries, and a table that finds them.
 //!
-//! This is CLOCK, used by pagers since Corbató's of 1968, with a small counter in place of the bit. A hit counts up how often
-//! its entry was used, to 3, and moves nothing. A new entry in a full ring takes the place of another: a hand goes round,
-//! passes over entries that were used, counting their uses down, and takes the first entry that has none left. So an entry
-//! that is used between two visits of the hand stays, and every step of the hand is paid for by a hit or an insertion.
+//! This is CLOCK, used by pagers since Corbató's of 1968, with a small counter in place of the bit. A hit counts how
+//! often its entry was used, up to 3, and moves nothing. A new entry in a full ring takes the place of another: a
+//! hand goes round, passes over entries that were used, counts their uses down, and takes the first entry that has
+//! none left. So an entry that is used between two visits of the hand stays, and every step of the hand is paid for
+//! by a hit or an insertion.
 //!
 //! One eviction takes back the uses of no more than [`LOOKS`] entries. After that it takes the next entry whatever its uses.
 //!
-//! Entries whose values the owner wants kept go last. The hand marks those that it meets, and from then on passes over
-//! them 64 at a time: so an eviction may look at a whole ring of kept entries, but at each of them once. A mark may be
-//! out of date, so every eviction looks at [`REVIEWS`] marked entries again and takes the mark from those that need not be
-//! kept any more. Only when all entries are marked does a kept one go: the next one without uses of [`LOOKS`], unless
-//! one among these need not be kept any more.
+//! Entries whose values the owner wants kept go last. The hand marks those that it meets, and from then on passes
+//! over them 64 at a time. So an eviction may look at a whole ring of kept entries, but at each of them once. A mark
+//! may be out of date, so every eviction looks again at [`REVIEWS`] marked entries and takes the mark from those that
+//! need not be kept any more. Only when all entries are marked, a kept one goes: of the next [`LOOKS`] the first
+//! without uses, unless one of these need not be kept any more.
 //!
-//! On random keys by Zipf's law this has some two percentage points more hits than an exact LRU.
+//! On random keys by Zipf's law it has some two percentage points more hits than an exact LRU.
 
 mod marks;
 
@@ -24,12 +25,12 @@ use core::borrow::Borrow;
 use hashbrown::HashTable;
 use marks::Marks;
 
-/// More uses than these make no difference.
+/// The highest count of uses; more make no difference.
 const MOST_USES: u64 = 3;
 
 /// The entries that an eviction looks at before it ignores uses.
 ///
-/// Where all are kept, one of them goes after as many looks.
+/// If all are kept, one of them goes after as many looks.
 const LOOKS: usize = 64;
 
 /// The marked entries that an eviction looks at again.
@@ -38,14 +39,14 @@ const REVIEWS: usize = 2;
 #[derive(Debug)]
 pub(super) struct Entry<K, V> {
     hash: u64,
-    /// Counted since the last visit of the hand.
+    /// The uses since the last visit of the hand.
     uses: AtomicU64,
     key: K,
     value: Arc<V>,
 }
 
 impl<K, V> Entry<K, V> {
-    /// An entry to be inserted, without uses.
+    /// Creates an entry without uses.
     pub(super) fn new(hash: u64, key: K, value: Arc<V>) -> Self {
         Self { hash, uses: AtomicU64::new(0), key, value }
     }
@@ -68,7 +69,7 @@ impl<K, V> Entry<K, V> {
 
     /// Counts one use.
     ///
-    /// Called under a shared lock, by many threads at once: of simultaneous uses one may be lost.
+    /// Many threads may call it at once under a shared lock: of simultaneous uses one may be lost.
     fn count_use(&self) {
         // ORDERING: Relaxed, both. The count is a hint for the hand and publishes nothing. The shard's lock orders it before
         // the hand's visit.
@@ -78,7 +79,7 @@ impl<K, V> Entry<K, V> {
         }
     }
 
-    /// Takes back one use, if there is one. Called under the exclusive lock.
+    /// Takes back one use, if there is one. It is called under the exclusive lock.
     fn forget_use(&self) -> bool {
         // ORDERING: Relaxed, both: the exclusive lock keeps other threads out.
         let uses = self.uses.load(Ordering::Relaxed);
@@ -93,40 +94,40 @@ impl<K, V> Entry<K, V> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Victim {
     index: usize,
-    /// Whether its value was to be kept.
+    /// Whether the entry's value was to be kept.
     is_kept: bool,
 }
 
 impl Victim {
-    /// Whether its value was to be kept.
+    /// Returns whether the entry's value was to be kept.
     pub(super) fn is_kept(self) -> bool {
         self.is_kept
     }
 }
 
-/// The ring and its table. They allocate at construction only.
+/// The ring and its table, which allocate at construction only.
 #[derive(Debug)]
 pub(super) struct SecondChance<K, V> {
-    /// At least 1.
+    /// The most entries, at least 1.
     capacity: usize,
     /// The index in `entries` of each hash.
     ///
-    /// Built for twice the capacity: with so much room hashbrown cleans up in place what removals leave behind (which
-    /// at half its load is next to nothing), and never moves to a larger table.
+    /// It has room for twice the capacity. So hashbrown cleans up in place what removals leave behind (which at half
+    /// its load is next to nothing), and never moves to a larger table.
     table: HashTable<u32>,
     entries: Vec<Entry<K, V>>,
-    /// The next entry to be looked at.
+    /// The index of the next entry to be looked at.
     hand: usize,
     /// The entries that were to be kept when they were last looked at.
     kept: Marks,
-    /// The next marked entry to be looked at again.
+    /// The index of the next marked entry to be looked at again.
     review: usize,
     evictions: u64,
     kept_evictions: u64,
 }
 
 impl<K, V> SecondChance<K, V> {
-    /// For 1 to 2^28 entries.
+    /// Creates a ring for 1 to 2^28 entries.
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -148,7 +149,7 @@ impl<K, V> SecondChance<K, V> {
         self.evictions
     }
 
-    /// How many of these had a value that was to be kept.
+    /// Returns how many of the evictions hit a value that was to be kept.
     pub(super) fn kept_evictions(&self) -> u64 {
         self.kept_evictions
     }
@@ -157,7 +158,7 @@ impl<K, V> SecondChance<K, V> {
         &self.entries
     }
 
-    /// The index of a key's entry. Runs the key's `Eq`, and no other user code.
+    /// Returns the index of a key's entry. It runs the key's `Eq`, and no other user code.
     #[inline]
     fn index<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<usize>
     where
@@ -170,7 +171,7 @@ impl<K, V> SecondChance<K, V> {
         self.table.find(hash, is_it).map(|&index| index as usize)
     }
 
-    /// The value of a key, without counting a use of it.
+    /// Returns the value of a key, without counting a use of it.
     pub(super) fn peek<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -178,7 +179,7 @@ impl<K, V> SecondChance<K, V> {
         self.index(hash, key).map(|index| &*self.entries[index].value)
     }
 
-    /// The value of a key, which counts as a use of it.
+    /// Returns the value of a key, and counts that as a use of it.
     #[inline]
     pub(super) fn get<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<V>>
     where
@@ -189,7 +190,7 @@ impl<K, V> SecondChance<K, V> {
         Some(&entry.value)
     }
 
-    /// The entry that has to make room for the next one; `None` while there is room.
+    /// Returns the entry that has to make room for the next one; `None` while there is room.
     ///
     /// If `is_kept` unwinds, only uses and marks have changed.
     pub(super) fn victim(&mut self, is_kept: impl Fn(&mut Arc<V>) -> bool) -> Option<Victim> {
@@ -203,7 +204,7 @@ impl<K, V> SecondChance<K, V> {
 
     /// Inserts an entry in the place of the [`victim`](Self::victim), and returns the victim's entry.
     ///
-    /// The key must not be there yet. Runs no user code.
+    /// The key must not be there yet. The method runs no user code.
     pub(super) fn insert(&mut self, entry: Entry<K, V>, victim: Option<Victim>) -> Option<Entry<K, V>> {
         let hash = entry.hash;
         let (index, evicted) = if let Some(Victim { index, is_kept }) = victim {
@@ -218,7 +219,7 @@ impl<K, V> SecondChance<K, V> {
             (self.entries.len() - 1, None)
         };
         let entries = &self.entries;
-        // Less than 2^28.
+        // The index is less than 2^28.
         self.table.insert_unique(hash, index as u32, |&index| entries[index as usize].hash);
         evicted
     }
@@ -255,7 +256,9 @@ impl<K, V> SecondChance<K, V> {
         self.hand = 0;
     }
 
-    /// The next entry without uses that is not kept; else the next one that is not kept; else one that is.
+    /// Finds the entry that goes.
+    ///
+    /// It is the next entry without uses that is not kept, or else the next one that is not kept, or else a kept one.
     fn find_victim(&mut self, is_kept: impl Fn(&mut Arc<V>) -> bool) -> Victim {
         // While there was room the hand stayed, and entries may have been removed under it.
         if self.hand >= self.entries.len() {
@@ -263,7 +266,7 @@ impl<K, V> SecondChance<K, V> {
         }
         self.review_marks(&is_kept);
         let mut looks = 0;
-        // This ends, because beyond `LOOKS` every step marks another entry or finds the victim.
+        // The loop ends, because beyond `LOOKS` every step marks another entry or finds the victim.
         while let Some(index) = self.kept.next_unmarked(self.hand) {
             let entry = &mut self.entries[index];
             if looks >= LOOKS || !entry.forget_use() {
@@ -278,7 +281,7 @@ impl<K, V> SecondChance<K, V> {
         self.find_victim_among_kept(&is_kept)
     }
 
-    /// Takes the mark from those entries, of the next marked ones, that need not be kept any more.
+    /// Reviews the next marked entries, and takes the mark from those that need not be kept any more.
     fn review_marks(&mut self, is_kept: &impl Fn(&mut Arc<V>) -> bool) {
         for _ in 0..REVIEWS.min(self.kept.count()) {
             if let Some(index) = self.kept.next_marked(self.review) {
@@ -290,7 +293,9 @@ impl<K, V> SecondChance<K, V> {
         }
     }
 
-    /// Where all are marked: the next entry that need not be kept any more; else the next one without uses.
+    /// Finds the entry that goes when all are marked.
+    ///
+    /// It is the next entry that need not be kept any more, or else the next one without uses.
     #[cold]
     fn find_victim_among_kept(&mut self, is_kept: &impl Fn(&mut Arc<V>) -> bool) -> Victim {
         let (mut index, mut unused) = (self.hand, None);
@@ -314,7 +319,7 @@ impl<K, V> SecondChance<K, V> {
         }
     }
 
-    /// The index after this one. The ring is full whenever that matters.
+    /// Returns the index after this one. The ring is full whenever that matters.
     fn after(&self, index: usize) -> usize {
         if index + 1 < self.entries.len() { index + 1 } else { 0 }
     }
@@ -325,7 +330,7 @@ mod tests {
     use super::*;
 
     fn of(number: u64) -> Entry<u64, u64> {
-        // Hashes that collide in their low bits, which choose the index in the table.
+        // These hashes collide in their low bits, which choose the index in the table.
         Entry::new(number.rotate_right(4), number, Arc::new(number))
     }
 
@@ -361,7 +366,7 @@ mod tests {
         }
     }
 
-    /// How often an insertion asks whether a value is to be kept.
+    /// Returns how often an insertion asks whether a value is to be kept.
     fn questions(ring: &mut SecondChance<u64, u64>, number: u64, is_kept: bool) -> usize {
         let questions = core::cell::Cell::new(0);
         insert(ring, number, |_| {
