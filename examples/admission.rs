@@ -24,7 +24,7 @@ fn calls(gate: &Admission<FixedLimit>, criticality: Criticality, pause: Duration
         let deadline = Deadline::after(10 * JOB);
         let request = AdmissionRequest::new().criticality(criticality).by(&deadline);
         came += 1;
-        match gate.admit(request).wait() {
+        match gate.acquire(request).wait() {
             Ok(permit) => {
                 thread::sleep(JOB);
                 permit.success();

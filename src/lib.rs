@@ -90,7 +90,7 @@
 //! | [`limit`] | [`RateLimiter`], and its answers |
 //! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
 //! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
-//! | [`store`] | [`LruStore`]: a bounded store of any value per key; [`Keyed`](store::Keyed): of values with common settings |
+//! | [`store`] | [`BoundedStore`]: a bounded store of any value per key; [`Keyed`](store::Keyed): of values with common settings |
 //! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
 //! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject; `KeyedThrottle`: per key; [`Pacer`](throttle::Pacer): sleeps before calls to a service with a limit |
 //! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`AdaptiveLimit`]: as the service's latency says; [`KeyedBulkhead`] and [`KeyedAdaptiveLimit`]: per key; `Admission`: and which calls |
@@ -117,7 +117,7 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
-//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], `KeyedThrottle`, queues of [`Bulkhead`]s, [`KeyedBulkhead`], [`KeyedAdaptiveLimit`], `Admission`, `Arc`s as clocks and owned permits where the target has atomic pointers |
+//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`BoundedStore`], [`KeyedCircuitBreaker`], `KeyedThrottle`, queues of [`Bulkhead`]s, [`KeyedBulkhead`], [`KeyedAdaptiveLimit`], `Admission`, `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `defmt` | | `defmt::Format` for answers, states and errors |
 //! | `serde` | | quotas in files, as text: `"100/s burst 200"` |
 //! | `tokio` | | `acquire(n).await`: futures that wait for tokens or permits by tokio's timer (with `std`) |

@@ -5,7 +5,7 @@
 
 use crate::models::second_chance::SecondChanceModel;
 use arbitrary::Arbitrary;
-use damper::LruStore;
+use damper::BoundedStore;
 use damper::time::Seed;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl StoreInput {
 
 fn one_ring(input: &StoreInput) {
     let (capacity, is_kept) = (usize::from(input.capacity) % ONE_SHARD + 1, input.is_kept());
-    let store = LruStore::<u8, u32, _>::with_hasher(capacity, Seed::new(5, 6))
+    let store = BoundedStore::<u8, u32, _>::with_hasher(capacity, Seed::new(5, 6))
         .expect("the capacity is allowed")
         .keep_if(move |value| is_kept(*value));
     let mut model = SecondChanceModel::new(capacity);
@@ -109,7 +109,7 @@ struct Counted {
 fn several_rings(input: &StoreInput) {
     let (capacity, is_kept) = (usize::from(input.capacity) % 1_000 + 1, input.is_kept());
     let alive = Arc::new(());
-    let store = LruStore::<u16, Counted, _>::with_hasher(capacity, Seed::new(7, 8))
+    let store = BoundedStore::<u16, Counted, _>::with_hasher(capacity, Seed::new(7, 8))
         .expect("the capacity is allowed")
         .keep_if(move |value| is_kept(value.number));
     assert_eq!(store.capacity(), capacity);

@@ -5,7 +5,7 @@
 #![cfg(loom)]
 
 use damper_core::concurrency::{
-    Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, NotAdmitted, RefusalCause,
+    Admission, AdmissionPermit, AdmissionRequest, AcquireAdmissionFuture, Criticality, FixedLimit, NotAdmitted, RefusalCause,
 };
 use damper_core::time::Seed;
 use damper_core::{Clock, Deadline};
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 type Gate<C> = Arc<Admission<FixedLimit, C>>;
 type Permit<C> = AdmissionPermit<Gate<C>>;
-type Call<C> = Pin<Box<AdmitFuture<Gate<C>, fn(Duration) -> Pending<()>>>>;
+type Call<C> = Pin<Box<AcquireAdmissionFuture<Gate<C>, fn(Duration) -> Pending<()>>>>;
 
 const REQUEST: AdmissionRequest = AdmissionRequest::new();
 const TOP: AdmissionRequest = REQUEST.criticality(Criticality::CriticalPlus);
@@ -34,7 +34,7 @@ fn gate(limit: u32, places: u16) -> Gate<Stopped> {
 
 /// A call that nothing wakes: it learns its fate when it is polled.
 fn call<C: Clock>(gate: &Gate<C>, request: AdmissionRequest) -> Call<C> {
-    Box::pin(gate.admit_owned(request).sleeping_by(|_| pending()))
+    Box::pin(gate.acquire_owned(request).sleeping_by(|_| pending()))
 }
 
 fn poll<C: Clock>(call: &mut Call<C>) -> Poll<Result<Permit<C>, NotAdmitted>> {
@@ -51,7 +51,7 @@ fn queued<C: Clock>(gate: &Gate<C>, request: AdmissionRequest) -> Call<C> {
 /// A thread that blocks until its call is admitted.
 fn blocked(gate: &Gate<Stopped>, request: AdmissionRequest) -> thread::JoinHandle<Result<(), NotAdmitted>> {
     let gate = Arc::clone(gate);
-    thread::spawn(move || gate.admit(request).wait().map(drop))
+    thread::spawn(move || gate.acquire(request).wait().map(drop))
 }
 
 /// Wakes a thread.
@@ -104,7 +104,7 @@ fn limited_model() {
     let gate = gate(1, 0);
     let calls = Arc::new(AtomicU32::new(0));
     let make = |gate: &Gate<Stopped>, calls: &AtomicU32| {
-        if let Ok(_permit) = gate.try_admit(REQUEST) {
+        if let Ok(_permit) = gate.try_acquire(REQUEST) {
             assert!(calls.fetch_add(1, Ordering::Relaxed) < 1, "no more calls than slots");
             calls.fetch_sub(1, Ordering::Relaxed);
         }
@@ -128,7 +128,7 @@ fn limited_model() {
 fn end_of_a_call_wakes_a_waiter() {
     check_preemptions(3, || {
         let gate = gate(1, 1);
-        let permit = gate.try_admit_owned(REQUEST).unwrap();
+        let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let waiter = blocked(&gate, REQUEST);
         drop(permit);
         waiter.join().unwrap().unwrap();
@@ -141,7 +141,7 @@ fn end_of_a_call_wakes_a_waiter() {
 fn end_of_a_call_wakes_the_newest_waker() {
     check_preemptions(3, || {
         let gate = gate(1, 1);
-        let permit = gate.try_admit_owned(REQUEST).unwrap();
+        let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let call = queued(&gate, REQUEST);
         let waiter = thread::spawn(move || drop(block_on(call).unwrap()));
         drop(permit);
@@ -155,7 +155,7 @@ fn end_of_a_call_wakes_the_newest_waker() {
 fn higher_limit_wakes_a_waiter() {
     check_preemptions(3, || {
         let gate = gate(1, 1);
-        let permit = gate.try_admit_owned(REQUEST).unwrap();
+        let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let waiter = blocked(&gate, REQUEST);
         gate.set_limit(2);
         waiter.join().unwrap().unwrap();
@@ -173,7 +173,7 @@ fn higher_limit_wakes_a_waiter() {
 fn smaller_queue_refuses_the_waiter_it_has_no_place_for() {
     check_preemptions(3, || {
         let gate = gate(2, 2);
-        let permits = [(); 2].map(|()| gate.try_admit_owned(REQUEST).unwrap());
+        let permits = [(); 2].map(|()| gate.try_acquire_owned(REQUEST).unwrap());
         let low = blocked(&gate, LOW);
         let top = queued(&gate, TOP);
         gate.set_limit(1);
@@ -194,11 +194,11 @@ fn smaller_queue_refuses_the_waiter_it_has_no_place_for() {
 fn newcomers_never_overtake_queued_calls() {
     check_preemptions(3, || {
         let gate = gate(1, 2);
-        let permit = gate.try_admit_owned(REQUEST).unwrap();
+        let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let call = queued(&gate, LOW);
         let newcomer = {
             let gate = Arc::clone(&gate);
-            thread::spawn(move || gate.try_admit_owned(TOP).is_ok())
+            thread::spawn(move || gate.try_acquire_owned(TOP).is_ok())
         };
         drop(permit);
         assert!(!newcomer.join().unwrap(), "the slot is that of the queued call");
@@ -214,7 +214,7 @@ fn newcomers_never_overtake_queued_calls() {
 fn permits_dropped_in_any_order_serve_all_waiters() {
     check_preemptions(3, || {
         let gate = gate(2, 2);
-        let permits = [(); 2].map(|()| gate.try_admit_owned(REQUEST).unwrap());
+        let permits = [(); 2].map(|()| gate.try_acquire_owned(REQUEST).unwrap());
         let calls = [LOW, TOP].map(|request| queued(&gate, request));
         for thread in permits.map(|permit| thread::spawn(move || drop(permit))) {
             thread.join().unwrap();
@@ -233,8 +233,8 @@ fn permits_dropped_in_any_order_serve_all_waiters() {
 fn cancelled_waiter_passes_its_slot_on() {
     check_preemptions(3, || {
         let gate = gate(2, 2);
-        let permit = gate.try_admit_owned(REQUEST).unwrap();
-        let other = gate.try_admit_owned(REQUEST).unwrap();
+        let permit = gate.try_acquire_owned(REQUEST).unwrap();
+        let other = gate.try_acquire_owned(REQUEST).unwrap();
         let first = queued(&gate, TOP);
         let waiter = blocked(&gate, REQUEST);
         let quitter = thread::spawn(move || drop(first));
@@ -256,8 +256,8 @@ fn slot_goes_to_a_call_that_still_has_time() {
     check_preemptions(3, || {
         let time = Time::at(7);
         let gate = Arc::new(Admission::fixed_with_clock(2, time.clone()).queue(2).seed(Seed::new(1, 2)));
-        let permit = gate.try_admit_owned(REQUEST).unwrap();
-        let other = gate.try_admit_owned(REQUEST).unwrap();
+        let permit = gate.try_acquire_owned(REQUEST).unwrap();
+        let other = gate.try_acquire_owned(REQUEST).unwrap();
         let mut hasty = queued(&gate, TOP.by(&Deadline::with_clock(Duration::from_secs(1), &time)));
         let patient = queued(&gate, REQUEST);
         let passing = {
@@ -288,7 +288,7 @@ fn slot_goes_to_a_call_that_still_has_time() {
 fn displaced_waiter_is_woken() {
     check_preemptions(3, || {
         let gate = gate(1, 1);
-        let permit = gate.try_admit_owned(REQUEST).unwrap();
+        let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let low = blocked(&gate, LOW);
         let top = queued(&gate, TOP);
         let refused = low.join().unwrap().unwrap_err();
@@ -310,7 +310,7 @@ fn slow_thread_does_not_undo_what_others_have_learnt() {
         let time = Time::at(0);
         let gate = Arc::new(Admission::fixed_with_clock(4, time.clone()).queue(0).seed(Seed::new(1, 2)));
         let admit = |wait: u64| {
-            let permit = gate.try_admit_owned(REQUEST).unwrap();
+            let permit = gate.try_acquire_owned(REQUEST).unwrap();
             time.advance(Duration::from_nanos(wait));
             permit
         };
@@ -334,11 +334,11 @@ fn queued_permit_sees_what_was_done_under_the_one_before() {
     check_preemptions(3, || {
         let gate = gate(1, 1);
         let written = Arc::new(AtomicU32::new(0));
-        let permit = gate.try_admit_owned(REQUEST).unwrap();
+        let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let waiter = {
             let (gate, written) = (Arc::clone(&gate), Arc::clone(&written));
             thread::spawn(move || {
-                let _permit = gate.admit(REQUEST).wait().unwrap();
+                let _permit = gate.acquire(REQUEST).wait().unwrap();
                 assert_eq!(written.load(Ordering::Relaxed), 1, "what was written before is seen");
             })
         };

@@ -3,7 +3,7 @@
 
 use damper_core::Deadline;
 use damper_core::concurrency::{
-    Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, RefusalCause,
+    Admission, AdmissionPermit, AdmissionRequest, AcquireAdmissionFuture, Criticality, FixedLimit, RefusalCause,
 };
 use damper_core::time::{Seed, Sleep};
 use damper_shuttle_tests::{Time, check, check_flawed, random, time, together};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 type Gate = Admission<FixedLimit, Time>;
 type Permit = AdmissionPermit<Arc<Gate>>;
-type Call<S> = Pin<Box<AdmitFuture<Arc<Gate>, S>>>;
+type Call<S> = Pin<Box<AcquireAdmissionFuture<Arc<Gate>, S>>>;
 
 /// No limit of a model is higher.
 const MOST: u32 = 3;
@@ -69,8 +69,8 @@ impl Pool {
     fn acts(&self) {
         match random(6) {
             0 => self.gate.set_limit(1 + random(MOST.into()) as u32),
-            1 => self.gate.try_admit_owned(request()).into_iter().for_each(|permit| self.work(permit)),
-            2 => self.comes_and_goes(Box::pin(self.gate.admit_owned(request()).sleeping_by(|_| ready(())))),
+            1 => self.gate.try_acquire_owned(request()).into_iter().for_each(|permit| self.work(permit)),
+            2 => self.comes_and_goes(Box::pin(self.gate.acquire_owned(request()).sleeping_by(|_| ready(())))),
             3 => {
                 // Its time passes while it is polled.
                 let time = Arc::clone(&self.time);
@@ -85,10 +85,10 @@ impl Pool {
                     })
                 };
                 let request = request().by(&Deadline::with_clock(Duration::from_secs(1), &self.time));
-                self.comes_and_goes(Box::pin(self.gate.admit_owned(request).sleeping_by(sleep)));
+                self.comes_and_goes(Box::pin(self.gate.acquire_owned(request).sleeping_by(sleep)));
             }
             // Blocks until it is admitted or gives way: all those that have a slot go on.
-            _ => match self.gate.admit_owned(request()).wait() {
+            _ => match self.gate.acquire_owned(request()).wait() {
                 Ok(permit) => self.work(permit),
                 Err(refused) => {
                     assert!(matches!(refused.cause(), RefusalCause::QueueFull | RefusalCause::Displaced));
@@ -101,8 +101,8 @@ impl Pool {
         assert_eq!((self.gate.in_flight(), self.gate.queued()), (0, 0), "nothing is left over");
         assert!(Criticality::ALL.into_iter().all(|class| self.gate.queued_of(class) == 0), "no class has calls");
         self.gate.set_limit(3);
-        let permits = [(); 3].map(|()| self.gate.try_admit(AdmissionRequest::new()).unwrap());
-        assert!(self.gate.try_admit(AdmissionRequest::new()).is_err());
+        let permits = [(); 3].map(|()| self.gate.try_acquire(AdmissionRequest::new()).unwrap());
+        assert!(self.gate.try_acquire(AdmissionRequest::new()).is_err());
         drop(permits);
     }
 }

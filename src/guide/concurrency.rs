@@ -149,7 +149,7 @@
 //! async fn checkout(gate: &Admission, tenant: &str) -> Result<&'static str, Failure> {
 //!     let deadline = Deadline::after(Duration::from_millis(500));
 //!     let request = AdmissionRequest::new().criticality(Criticality::CriticalPlus).tenant(tenant).by(&deadline);
-//!     let permit = gate.admit(request).await?;
+//!     let permit = gate.acquire(request).await?;
 //!     permit.run(async { Ok("paid") }).await // ends the work at the deadline
 //! }
 //! # #[tokio::main(flavor = "current_thread")]

@@ -32,7 +32,7 @@
 //! # Locks and memory
 //!
 //! A limiter, a breaker, a throttle, a retry decision and a hit in a keyed table take no lock, and a thread that stops at
-//! any point stops no other. These take a short lock: the first sight of a key, [`LruStore`](crate::LruStore) and all that
+//! any point stops no other. These take a short lock: the first sight of a key, [`BoundedStore`](crate::BoundedStore) and all that
 //! is stored in it, and a bulkhead or an admission while calls are queued. They allocate when they are built. A window of
 //! outcomes with more than 48 calls allocates once, at its first outcome, and each further attempt of a hedge allocates a
 //! box.

@@ -84,7 +84,7 @@
 //! ```
 //!
 //! There a critical section, which the firmware provides, replaces each lock: for new keys, and for all changes of an
-//! [`LruStore`](crate::LruStore). A check of a known key takes none.
+//! [`BoundedStore`](crate::BoundedStore). A check of a known key takes none.
 //!
 //! # Two keys with one fingerprint
 //!

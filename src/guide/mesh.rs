@@ -140,7 +140,7 @@
 //! A function that calls other services converts their errors with
 //! [`MeshError::from_downstream`](crate::mesh::MeshError::from_downstream). `RATE_LIMITED` then becomes
 //! `DOWNSTREAM_RATE_LIMITED`. Otherwise its clients would slow down for a limit that this service does not have. A
-//! [`CallError`](crate::mesh::CallError) converts with `?`.
+//! [`ClientError`](crate::mesh::ClientError) converts with `?`.
 //!
 //! One refusal deviates from Mesh: if no wait helps, `retryable` is false and `retry_after` is
 //! [`MeshDuration::NEVER`](crate::mesh::MeshDuration::NEVER). Clients give up at once on it.
@@ -183,7 +183,7 @@
 //!
 //! ```no_run
 //! # #[cfg(feature = "tokio")] {
-//! use damper::mesh::{CallError, Client, Request};
+//! use damper::mesh::{ClientError, Client, Request};
 //! use hyper_util::{client::legacy::Client as HttpClient, rt::TokioExecutor};
 //! use serde_json::json;
 //! use std::time::Duration;
@@ -198,7 +198,7 @@
 //!         Ok(order) => println!("created {order}"),
 //!         Err(error) => println!("the service answers {error}"), // such as RATE_LIMITED, after five attempts
 //!     },
-//!     Err(error @ CallError::Paced(_)) => println!("not sent: ask again in {:?}", error.retry_after()),
+//!     Err(error @ ClientError::Paced(_)) => println!("not sent: ask again in {:?}", error.retry_after()),
 //!     Err(error) => println!("no answer: {error}"),
 //! }
 //! # Ok(())
@@ -237,7 +237,7 @@
 //! them. They leave one by one, or spread by a tenth of the wait.
 //!
 //! A wait is never cut short. A call whose deadline precedes the end of its wait fails at once, unsent, with
-//! [`CallError::Paced`](crate::mesh::CallError::Paced), which names the wait. Without a deadline, waits of up to 5
+//! [`ClientError::Paced`](crate::mesh::ClientError::Paced), which names the wait. Without a deadline, waits of up to 5
 //! minutes are accepted. [`max_pacing_wait`](crate::mesh::ClientBuilder::max_pacing_wait) changes that. For breakers
 //! such a call is a [refusal](crate::is_refusal) and no failure of the service.
 //!

@@ -51,7 +51,7 @@
 //! | put a breaker, a throttle, pacing, a limit or a bulkhead around a tower service that knows no `http::Request`: `reqwest::Client`, a database | [`tower::BreakerLayer`](crate::tower::BreakerLayer), [`tower::ThrottleLayer`](crate::tower::ThrottleLayer), [`tower::PacingLayer`](crate::tower::PacingLayer), [`tower::LimitLayer`](crate::tower::LimitLayer), [`tower::BulkheadLayer`](crate::tower::BulkheadLayer) | [`tower`](crate::tower) |
 //! | put a gate of your own into any of these places | [`gate::Gate`](crate::gate::Gate); before a service [`tower::GateLayer`](crate::tower::GateLayer) | [`own_gate`] |
 //! | exchange limits and deadlines with other services in JSON | [`mesh::MeshLayer`](crate::mesh::MeshLayer), [`mesh::Client`](crate::mesh::Client) (feature `mesh`) | [`mesh`] |
-//! | keep a value of any kind per key, in bounded memory | [`LruStore`](crate::LruStore) | [`waiting`] |
+//! | keep a value of any kind per key, in bounded memory | [`BoundedStore`](crate::BoundedStore) | [`waiting`] |
 //! | read limits, breakers, retries and whole stacks from a file or the environment, checked, and change limits and breakers live | [`config::Sources`](crate::config::Sources), [`config::Reloader`](crate::config::Reloader) (feature `config`); `damper-config check FILE` | [`configuration`] |
 //! | try another quota or breaker beside the one in force | [`shadow::Shadowed`](crate::shadow::Shadowed), the layers' `shadow` | [`trying`] |
 //! | find the smallest quota for yesterday's traffic | [`decision_log::DecisionLog`](crate::decision_log::DecisionLog) | [`trying`] |

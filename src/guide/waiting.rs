@@ -95,14 +95,14 @@
 //! a bucket that it shares with others. [`WhenFull`](crate::WhenFull) has other policies.
 //!
 //! If each host needs more than a quota, such as its own [`Pausable`](crate::Pausable), put the limiters into an
-//! [`LruStore`](crate::LruStore), at some 400 bytes a host:
+//! [`BoundedStore`](crate::BoundedStore), at some 400 bytes a host:
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
 //! use core::time::Duration;
-//! use damper::{LruStore, Quota, RateLimiter};
+//! use damper::{BoundedStore, Quota, RateLimiter};
 //!
-//! let hosts = LruStore::<String, RateLimiter>::new(1024)?.keep_if(|limiter| limiter.peek().used() > 0);
+//! let hosts = BoundedStore::<String, RateLimiter>::new(1024)?.keep_if(|limiter| limiter.peek().used() > 0);
 //! let limiter = hosts.get_or_insert_with("api.example.com", || RateLimiter::new(Quota::per_second(10)));
 //! limiter.acquire(1).within(Duration::from_secs(2)).wait()?; // or `.await`
 //! # }
@@ -111,7 +111,7 @@
 //!
 //! `keep_if` evicts full limiters first, so after a flood of other hosts a host has neither a new burst nor a second
 //! queue. If all limiters of a shard owe tokens, one is evicted nevertheless, and
-//! [`kept_evictions`](crate::LruStore::kept_evictions) counts it.
+//! [`kept_evictions`](crate::BoundedStore::kept_evictions) counts it.
 //!
 //! # Keeping to a server's Retry-After
 //!

@@ -170,8 +170,8 @@ mod queues {
     #[test]
     fn admission_refuses_the_lowest_class_of_a_shorter_queue() {
         let gate = Admission::fixed(2).queue(2);
-        let held = [gate.try_admit(AdmissionRequest::new()), gate.try_admit(AdmissionRequest::new())];
-        let admit = |class| Box::pin(gate.admit(AdmissionRequest::new().criticality(class)).sleeping_by(never));
+        let held = [gate.try_acquire(AdmissionRequest::new()), gate.try_acquire(AdmissionRequest::new())];
+        let admit = |class| Box::pin(gate.acquire(AdmissionRequest::new().criticality(class)).sleeping_by(never));
         let (mut low, mut high) = (admit(Criticality::Sheddable), admit(Criticality::Critical));
         assert!(poll(low.as_mut()).is_pending() && poll(high.as_mut()).is_pending());
         gate.set_queue(1);

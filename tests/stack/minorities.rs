@@ -155,7 +155,7 @@ fn admitted_beside_a_greedy_tenant(invents: bool) -> f64 {
             let request = AdmissionRequest::new().criticality(Criticality::Critical).tenant(&tenant);
             waiting.push_back((
                 is_polite,
-                Box::pin(gate.admit_owned(request).sleeping_by(|_| std::future::pending::<()>())),
+                Box::pin(gate.acquire_owned(request).sleeping_by(|_| std::future::pending::<()>())),
             ));
             asked += f64::from(u8::from(is_polite));
         }

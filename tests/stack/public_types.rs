@@ -204,7 +204,7 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         Criticality: key displayed defaulted,
         AdmissionRequest: value defaulted,
         AdmissionPermit<&'static Admission>: shared,
-        Admit<&'static Admission>: shared,
+        AcquireAdmission<&'static Admission>: shared,
         NotAdmitted: key error,
         RefusalCause: key,
         FullCause: key,
@@ -223,7 +223,7 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
     #[cfg(feature = "tokio")]
     table! {
         AcquirePermitFuture<&'static Bulkhead, damper::time::TokioSleep>: debug,
-        AdmitFuture<&'static Admission, damper::time::TokioSleep>: debug,
+        AcquireAdmissionFuture<&'static Admission, damper::time::TokioSleep>: debug,
         RunToDeadline<&'static Admission, (), damper::time::TokioSleep>: debug,
         AcquirePermitFuture<&'static AdaptiveLimit, damper::time::TokioSleep>: debug,
     }
@@ -550,7 +550,7 @@ fn types_of_mesh_have_the_traits_users_expect() {
         ClientBuilder<(), TokioSleep>: shared,
         MeshBackoff: key defaulted,
         MeshHints: key defaulted,
-        CallError: error,
+        ClientError: error,
     }
 }
 
@@ -658,7 +658,7 @@ fn types_of_stores_have_the_traits_users_expect() {
     use damper::store::*;
 
     table! {
-        LruStore<String, u32>: shared defaulted,
+        BoundedStore<String, u32>: shared defaulted,
         Keyed<String, damper::throttle::ThrottleTemplate>: shared defaulted,
     }
 }

@@ -1158,12 +1158,12 @@ async fn refusal_of_a_gate_names_the_wait() {
     let clock = ManualClock::new();
     let gate = Admission::fixed_with_clock(1, &clock).queue(0);
     for _ in 0..64 {
-        let permit = gate.try_admit(AdmissionRequest::new()).unwrap();
+        let permit = gate.try_acquire(AdmissionRequest::new()).unwrap();
         clock.advance(SHORT);
         permit.success();
     }
-    let _permit = gate.try_admit(AdmissionRequest::new()).unwrap();
-    let refused = gate.try_admit(AdmissionRequest::new()).unwrap_err();
+    let _permit = gate.try_acquire(AdmissionRequest::new()).unwrap();
+    let refused = gate.try_acquire(AdmissionRequest::new()).unwrap_err();
     assert!(refused.retry_after().is_some());
     let layer = tower::layer::layer_fn(move |_| {
         service_fn(move |_: Request<Empties>| {

@@ -12,19 +12,19 @@ pub(crate) const ROWS: &[Row] =
 /// Under a fixed limit, dropped without a word.
 fn admission_fixed() -> Call {
     let gate = Admission::fixed_with_clock(64, still!());
-    Box::new(move || gate.try_admit(AdmissionRequest::new()).is_ok())
+    Box::new(move || gate.try_acquire(AdmissionRequest::new()).is_ok())
 }
 
 /// A permit, and its success.
 fn admission_call() -> Call {
     let gate = Admission::with_clock(LimitBounds::DEFAULT, still!());
-    Box::new(move || gate.try_admit(AdmissionRequest::new()).map(AdmissionPermit::success).is_ok())
+    Box::new(move || gate.try_acquire(AdmissionRequest::new()).map(AdmissionPermit::success).is_ok())
 }
 
 /// A permit, dropped without a word.
 fn admission_ignored() -> Call {
     let gate = Admission::with_clock(LimitBounds::DEFAULT, still!());
-    Box::new(move || gate.try_admit(AdmissionRequest::new()).map(AdmissionPermit::ignore).is_ok())
+    Box::new(move || gate.try_acquire(AdmissionRequest::new()).map(AdmissionPermit::ignore).is_ok())
 }
 
 /// With a tenant and a deadline.
@@ -34,15 +34,15 @@ fn admission_tenant() -> Call {
     let deadline = Deadline::with_clock(Duration::from_secs(1), clock);
     Box::new(move || {
         let request = AdmissionRequest::new().tenant(&7_u64).by(&deadline);
-        gate.try_admit(request).map(AdmissionPermit::success).is_ok()
+        gate.try_acquire(request).map(AdmissionPermit::success).is_ok()
     })
 }
 
 /// A call that finds no slot free.
 fn admission_full() -> Call {
     let gate: &'static _ = Box::leak(Box::new(Admission::fixed_with_clock(1, still!())));
-    let permit = gate.try_admit(AdmissionRequest::new());
-    Box::new(move || permit.is_ok() && gate.try_admit(AdmissionRequest::new()).is_err())
+    let permit = gate.try_acquire(AdmissionRequest::new());
+    Box::new(move || permit.is_ok() && gate.try_acquire(AdmissionRequest::new()).is_err())
 }
 
 /// A call that is queued beside seven others of as many tenants, and gives up.
@@ -50,10 +50,10 @@ fn admission_queued() -> Call {
     use std::future::{Future, pending};
     use std::task::{Context, Waker};
     let gate: &'static _ = Box::leak(Box::new(Admission::fixed_with_clock(8, still!()).seed(SEED)));
-    let permits: Vec<_> = (0..8).map(|_| gate.try_admit(AdmissionRequest::new())).collect();
+    let permits: Vec<_> = (0..8).map(|_| gate.try_acquire(AdmissionRequest::new())).collect();
     let call = move |tenant: u64| {
         let request = AdmissionRequest::new().tenant(&tenant);
-        let mut call = Box::pin(gate.admit(request).sleeping_by(|_| pending::<()>()));
+        let mut call = Box::pin(gate.acquire(request).sleeping_by(|_| pending::<()>()));
         let is_queued = call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
         (call, is_queued)
     };

@@ -3,7 +3,7 @@
 use crate::still::{FAST_SEED, SEED, still};
 use crate::{Call, Row, prepared, rows};
 use damper::keyed::KeyedLimiterBuilder;
-use damper::{BreakerConfig, Clock, KeyedCircuitBreaker, KeyedLimiter, LruStore, Quota};
+use damper::{BreakerConfig, Clock, KeyedCircuitBreaker, KeyedLimiter, BoundedStore, Quota};
 use std::hash::{BuildHasher, Hash};
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
@@ -99,7 +99,7 @@ fn fast_hash_address() -> Call {
 
 /// In one shard, as there is below 128: how many there are above depends on the machine.
 fn lru_hit() -> Call {
-    let store = LruStore::<String, u64, _>::with_hasher(100, SEED).unwrap();
+    let store = BoundedStore::<String, u64, _>::with_hasher(100, SEED).unwrap();
     store.get_or_insert_with(HOST, || 1);
     Box::new(move || store.get(HOST).is_some_and(|value| *value == 1))
 }

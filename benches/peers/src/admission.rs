@@ -22,10 +22,10 @@ fn request() -> AdmissionRequest {
 
 fn call() -> Side {
     let (gate, request) = (Admission::default(), request());
-    calls(move || black_box(&gate).try_admit(black_box(request)).map(AdmissionPermit::success).is_ok())
+    calls(move || black_box(&gate).try_acquire(black_box(request)).map(AdmissionPermit::success).is_ok())
 }
 
 fn call_on_two_threads() -> Side {
     let (gate, request) = (Admission::default(), request());
-    calls_on_threads(2, move || gate.try_admit(request).map(AdmissionPermit::success).is_ok())
+    calls_on_threads(2, move || gate.try_acquire(request).map(AdmissionPermit::success).is_ok())
 }

@@ -2,7 +2,7 @@
 
 use crate::contest::{Contest, Peer, Side, calls};
 use ::quick_cache::DefaultHashBuilder;
-use damper::LruStore;
+use damper::BoundedStore;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn value() -> Value {
 }
 
 fn hit() -> Side {
-    let store = LruStore::<String, Value, _>::with_hasher(CAPACITY, DefaultHashBuilder::default())
+    let store = BoundedStore::<String, Value, _>::with_hasher(CAPACITY, DefaultHashBuilder::default())
         .expect("the capacity is allowed");
     for key in keys() {
         store.get_or_insert_with(&key, value);

@@ -26,7 +26,7 @@ use crate::limit::{Allowed, Denied, KeyedAlgorithm, Usage};
 use crate::quota::Quota;
 use crate::retry::{Retry, Unlimited};
 #[cfg(feature = "std")]
-use crate::store::LruStore;
+use crate::store::BoundedStore;
 use crate::throttle::PacedRetry;
 #[cfg(feature = "std")]
 use crate::time::Monotonic;
@@ -96,7 +96,7 @@ pub fn usage_elsewhere(quota: Quota, remaining: u32, debt: u32, resets_in: Optio
 #[cfg(feature = "std")]
 #[must_use]
 pub fn keyed_breakers<K: Hash + Eq>(
-    store: LruStore<K, CircuitBreaker>,
+    store: BoundedStore<K, CircuitBreaker>,
     config: BreakerConfig,
 ) -> KeyedCircuitBreaker<K> {
     KeyedCircuitBreaker::in_store(store, BreakerTemplate::new(config, Monotonic))

@@ -54,7 +54,7 @@
 //! | [`limit`] | [`RateLimiter`], and its answers; [`Limiter`]: the trait of everything that decides without a key |
 //! | [`keyed`] | [`KeyedLimiter`]: a limit per key |
 //! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
-//! | [`store`] | [`LruStore`]: a bounded store of any value per key; [`Keyed`](store::Keyed): of values with common settings |
+//! | [`store`] | [`BoundedStore`]: a bounded store of any value per key; [`Keyed`](store::Keyed): of values with common settings |
 //! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
 //! | [`retry`] | [`Retry`]: tries again, with a [`Backoff`] and within a [`RetryBudget`] |
 //! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject; `KeyedThrottle`: per key; [`Pacer`](throttle::Pacer): sleeps before calls to a service with a limit |
@@ -74,7 +74,7 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
-//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`LruStore`], [`KeyedCircuitBreaker`], queues of [`Bulkhead`]s, [`KeyedBulkhead`], [`KeyedAdaptiveLimit`], `Admission`, `Arc`s as clocks and owned permits where the target has atomic pointers |
+//! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`BoundedStore`], [`KeyedCircuitBreaker`], queues of [`Bulkhead`]s, [`KeyedBulkhead`], [`KeyedAdaptiveLimit`], `Admission`, `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `defmt` | | `defmt::Format` for answers, states and errors |
 //! | `serde` | | quotas in files, as text: `"100/s burst 200"` |
 //! | `tokio` | | `acquire(n).await`: futures that wait for tokens or permits by tokio's timer (with `std`) |
@@ -150,7 +150,7 @@ pub use quota::{ParseQuotaError, Quota, SetQuotaError};
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 pub use setting::Live;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use store::LruStore;
+pub use store::BoundedStore;
 pub use time::{Clock, CoarseClock, ManualClock};
 #[cfg(feature = "std")]
 pub use time::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};

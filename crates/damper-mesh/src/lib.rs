@@ -144,7 +144,7 @@
 //! | `deadline_skewed_total` | `deadline` | calls that the [`skew_guard`](MeshLayer::skew_guard) let pass |
 //! | `pacing_calls_total` | `pacing` | calls that a [`Client`] sent, each once |
 //! | `pacing_sleep_seconds` | `pacing` | how long calls slept before they were first sent, if they did |
-//! | `pacing_refused_total` | `pacing` | calls that failed with [`CallError::Paced`] |
+//! | `pacing_refused_total` | `pacing` | calls that failed with [`ClientError::Paced`] |
 //! | `pacing_rejected_total` | `pacing` | attempts that the service refused with `RATE_LIMITED` |
 //! | `retry_requests_total` | `retry` | requests that the client sent again |
 //! | `retry_not_made_total` | `retry`, `reason` | failures that could be retried and were not |
@@ -203,7 +203,7 @@ mod scopes;
 mod server;
 mod telemetry;
 
-pub use client::{CallError, Client, ClientBuilder, MeshBackoff, MeshHints};
+pub use client::{Client, ClientBuilder, ClientError, MeshBackoff, MeshHints};
 pub use deadline::{
     DEADLINE_URN, DeadlineError, DeadlineReport, Iso8601, Receipt, ReceivedDeadline, SpecifiedDeadline,
 };

@@ -143,7 +143,7 @@ fn settings_of_mesh_that_contradict_each_other_are_mistakes() {
 mod client {
     use bytes::Bytes;
     use damper_config::Sources;
-    use damper_mesh::{CallError, Request, Response};
+    use damper_mesh::{ClientError, Request, Response};
     use http_body_util::Full;
     use std::convert::Infallible;
     use std::sync::Arc;
@@ -151,7 +151,7 @@ mod client {
     use tower::service_fn;
 
     /// Makes a call through a client with these keys. Returns the result, and how many attempts it made.
-    async fn called(keys: &str, answer: String) -> (Result<Response, CallError>, u32) {
+    async fn called(keys: &str, answer: String) -> (Result<Response, ClientError>, u32) {
         let settings = Sources::new().toml("app", &format!("[client.mesh]\n{keys}")).load().unwrap().client.mesh;
         let attempts = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&attempts);
@@ -182,7 +182,7 @@ mod client {
         }
         let long = document(&serde_json::json!([]), &"x".repeat(2_000));
         assert!(called("", long.clone()).await.0.is_ok());
-        assert!(matches!(called("max_response = 1024", long).await.0, Err(CallError::Body(_))));
+        assert!(matches!(called("max_response = 1024", long).await.0, Err(ClientError::Body(_))));
     }
 
     #[test]

@@ -397,7 +397,7 @@ async fn call_whose_token_comes_after_its_deadline_is_refused_at_once() {
 #[test]
 fn refusal_of_one_of_two_limits_is_found_and_says_its_sentence() {
     let full = Bulkhead::new(0).try_acquire().unwrap_err();
-    let not_admitted = Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err();
+    let not_admitted = Admission::fixed(0).try_acquire(AdmissionRequest::new()).unwrap_err();
     let refusal: Either<BulkheadFull, NotAdmitted> = Either::First(full);
     assert_eq!(refusal.to_string(), full.to_string());
     assert_eq!(BulkheadFull::find_in(&refusal), Some(&full));

@@ -25,11 +25,11 @@ use core::hash::{BuildHasher, Hash};
 /// A client that chooses the keys, such as the hosts of URLs, cannot evict an open breaker by calling many hosts, even failing
 /// ones: the closed breakers of those hosts are evicted first. It can trip breakers of its own, with `failure_threshold` failures
 /// each. If all breakers of a shard are worth keeping, the shard evicts one that was not called lately, and counts the eviction:
-/// [`store().kept_evictions()`](crate::LruStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
+/// [`store().kept_evictions()`](crate::BoundedStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
 /// flooded with hosts. A low threshold makes such a flood cheap; a capacity well above the number of hosts that you call makes it
 /// expensive.
 ///
-/// For breakers with different configurations, use an [`LruStore`](crate::LruStore) and create each breaker yourself.
+/// For breakers with different configurations, use an [`BoundedStore`](crate::BoundedStore) and create each breaker yourself.
 ///
 /// # Examples
 ///
@@ -137,11 +137,11 @@ impl<K: Hash + Eq, C: Clock + Clone> KeyedCircuitBreaker<K, C> {
 impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S> {
     /// Creates breakers as `with_clock` does, with a hasher of your own, for use without `std`.
     ///
-    /// See [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    /// See [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    /// [`OutOfRange`] as for [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     pub fn with_clock_and_hasher(
         config: BreakerConfig,
         capacity: usize,

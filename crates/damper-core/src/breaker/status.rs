@@ -159,7 +159,7 @@ impl BreakerStatus {
 
     /// Returns whether a new breaker in its place would behave differently.
     ///
-    /// Use it for [`LruStore::keep_if`](crate::LruStore::keep_if) of a store of breakers.
+    /// Use it for [`BoundedStore::keep_if`](crate::BoundedStore::keep_if) of a store of breakers.
     #[must_use]
     pub fn is_worth_keeping(&self) -> bool {
         match self.state() {

@@ -35,8 +35,8 @@ pub use adaptive::{
 };
 #[cfg(feature = "alloc")]
 pub use admission::{
-    Admission, AdmissionPermit, AdmissionRequest, Admit, AdmitFuture, Criticality, FixedLimit, NotAdmitted,
-    RefusalCause, RunToDeadline,
+    AcquireAdmission, AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit,
+    NotAdmitted, RefusalCause, RunToDeadline,
 };
 #[cfg(feature = "alloc")]
 pub(crate) use bulkhead::BulkheadRef;

@@ -27,9 +27,9 @@ macro_rules! admission_gate {
     };
 }
 
-admission_gate!(['a, R: LimitRule, C: Clock] &'a Admission<R, C>, |gate, request| (*gate).try_admit(request));
+admission_gate!(['a, R: LimitRule, C: Clock] &'a Admission<R, C>, |gate, request| (*gate).try_acquire(request));
 admission_gate!(#[cfg(target_has_atomic = "ptr")]
-    [R: LimitRule, C: Clock] Arc<Admission<R, C>>, |gate, request| gate.try_admit_owned(request));
+    [R: LimitRule, C: Clock] Arc<Admission<R, C>>, |gate, request| gate.try_acquire_owned(request));
 
 /// Says the class, the tenant and the deadline of a call at an admission.
 ///

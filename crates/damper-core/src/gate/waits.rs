@@ -2,8 +2,8 @@
 
 use super::{Answer, AnswerOf, Ask, ClassOf, Classes, Costs, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
 use crate::concurrency::{
-    AcquirePermit, AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, AdmitFuture, Bulkhead, BulkheadRef,
-    FullCause, LimitRule, RefusalCause,
+    AcquireAdmissionFuture, AcquirePermit, AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, Bulkhead,
+    BulkheadRef, FullCause, LimitRule, RefusalCause,
 };
 use crate::limit::{AcquireFuture, Denied, Limiter as _, RateLimiter, TokenBucket};
 use crate::setting::Setting;
@@ -265,7 +265,7 @@ macro_rules! patient_admission {
     ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, $admit:ident, |$gate:ident, $request:ident| $enter:expr) => {
         $(#[$attribute])*
         impl<$($generics)*> Patient for $handle {
-            type Turn<S: Sleep> = WaitFor<AdmitFuture<Self, S>, Self::Permit>;
+            type Turn<S: Sleep> = WaitFor<AcquireAdmissionFuture<Self, S>, Self::Permit>;
         }
 
         $(#[$attribute])*
@@ -292,9 +292,9 @@ macro_rules! patient_admission {
     };
 }
 
-patient_admission!(['a, R: LimitRule, C: Clock] &'a Admission<R, C>, admit, |gate, request| (*gate).try_admit(request));
+patient_admission!(['a, R: LimitRule, C: Clock] &'a Admission<R, C>, acquire, |gate, request| (*gate).try_acquire(request));
 patient_admission!(#[cfg(target_has_atomic = "ptr")]
-    [R: LimitRule, C: Clock] Arc<Admission<R, C>>, admit_owned, |gate, request| gate.try_admit_owned(request));
+    [R: LimitRule, C: Clock] Arc<Admission<R, C>>, acquire_owned, |gate, request| gate.try_acquire_owned(request));
 
 impl<G: Patient, F> Patient for Classes<G, F> {
     type Turn<S: Sleep> = G::Turn<S>;

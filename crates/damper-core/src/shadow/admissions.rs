@@ -5,7 +5,7 @@ use crate::concurrency::{Admission, AdmissionPermit, AdmissionRequest, LimitRule
 use crate::time::Clock;
 
 impl<R: LimitRule, C: Clock, Q: LimitRule, D: Clock> Shadowed<Admission<R, C>, Admission<Q, D>> {
-    /// Admits a call by the gate in force if it has a free slot, as [`Admission::try_admit`] does.
+    /// Admits a call by the gate in force if it has a free slot, as [`Admission::try_acquire`] does.
     ///
     /// The candidate decides beside it, and holds a slot of its own if it would have admitted the call too.
     ///
@@ -22,7 +22,7 @@ impl<R: LimitRule, C: Clock, Q: LimitRule, D: Clock> Shadowed<Admission<R, C>, A
     /// use damper::shadow::Shadowed;
     ///
     /// let gate = Shadowed::new(Admission::fixed(8), Admission::fixed(1));
-    /// let permits = [(); 2].map(|()| gate.try_admit(AdmissionRequest::new()));
+    /// let permits = [(); 2].map(|()| gate.try_acquire(AdmissionRequest::new()));
     /// assert!(permits.iter().all(Result::is_ok));
     /// assert_eq!((gate.candidate().in_flight(), gate.report().only_by_candidate), (1, 1));
     /// for permit in permits {
@@ -32,8 +32,11 @@ impl<R: LimitRule, C: Clock, Q: LimitRule, D: Clock> Shadowed<Admission<R, C>, A
     /// # }
     /// # Ok::<(), damper::concurrency::NotAdmitted>(())
     /// ```
-    pub fn try_admit(&self, request: AdmissionRequest) -> Result<ShadowedAdmissionPermit<'_, R, C, Q, D>, NotAdmitted> {
-        let (in_force, candidate) = (self.in_force.try_admit(request), self.candidate.try_admit(request));
+    pub fn try_acquire(
+        &self,
+        request: AdmissionRequest,
+    ) -> Result<ShadowedAdmissionPermit<'_, R, C, Q, D>, NotAdmitted> {
+        let (in_force, candidate) = (self.in_force.try_acquire(request), self.candidate.try_acquire(request));
         self.counts.record(&in_force, &candidate);
         Ok(ShadowedAdmissionPermit { in_force: in_force?, candidate: candidate.ok() })
     }

@@ -33,7 +33,7 @@ use crate::sync::const_unless_loom;
 /// | any [`Limiter`](crate::Limiter), such as a [`RateLimiter`](crate::RateLimiter) | any other one | [`check`](#method.check), [`Limiter::try_acquire`](crate::Limiter::try_acquire) |
 /// | a [`KeyedLimiter`](crate::KeyedLimiter) | another one of the same keys | [`check`](#method.check-1) of a key |
 /// | a [`CircuitBreaker`](crate::CircuitBreaker) | another one | [`call`](#method.call), [`try_acquire`](#method.try_acquire) |
-/// | an `Admission` | another one | `try_admit` |
+/// | an `Admission` | another one | `try_acquire` |
 /// | a [`Gate`](crate::gate::Gate) | another one | [`Ask::ask`](crate::gate::Ask::ask) |
 ///
 /// # The calls that are refused

@@ -1,11 +1,11 @@
 //! One value per key, made from a template whose settings can change.
 //!
-//! A [`Keyed`] is an `LruStore` with a [`Template`], which creates the value of each key and holds the settings of all. A change of
+//! A [`Keyed`] is an `BoundedStore` with a [`Template`], which creates the value of each key and holds the settings of all. A change of
 //! the settings (such as `set_config` or `set_limit`) changes the template, then counts the change, and then walks through the
 //! shards, one value at a time (`walk`). A new value is inserted only if no change was counted since before it was created, which is
 //! checked under the shard's lock. So either the walk finds the value, or the value was created with the new settings.
 
-use super::LruStore;
+use super::BoundedStore;
 use crate::OutOfRange;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::time::Seed;
@@ -89,7 +89,7 @@ pub trait Template<K> {
 
     /// Returns whether a value is worth keeping; such values are evicted last.
     ///
-    /// By default none is. It is called as the predicate of [`LruStore::keep_if`] is. If the template is not
+    /// By default none is. It is called as the predicate of [`BoundedStore::keep_if`] is. If the template is not
     /// [`Evictable`], its values are kept while they are held, whatever this returns.
     fn is_worth_keeping(value: &Self::Value) -> bool {
         _ = value;
@@ -110,11 +110,11 @@ pub trait Evictable {}
 /// [`KeyedAdaptiveLimit`](crate::KeyedAdaptiveLimit) and [`KeyedThrottle`](crate::throttle::KeyedThrottle) are such stores, and
 /// have methods of their own. [`Template`] has an example with a type of your own.
 ///
-/// The values are in an [`LruStore`], which says what an entry costs, and which one is evicted. For values with
-/// settings of their own, use an `LruStore` and create each value yourself.
+/// The values are in an [`BoundedStore`], which says what an entry costs, and which one is evicted. For values with
+/// settings of their own, use an `BoundedStore` and create each value yourself.
 #[cfg(feature = "alloc")]
 pub struct Keyed<K, T: Template<K>, S = Seed> {
-    store: LruStore<K, T::Value, S>,
+    store: BoundedStore<K, T::Value, S>,
     template: T,
     /// The number of changes of the template; wraps.
     changes: AtomicUsize,
@@ -136,7 +136,7 @@ impl<K, T: Template<K>> Keyed<K, T> {
 #[cfg(feature = "std")]
 impl<K, T: Template<K> + Default> Default for Keyed<K, T> {
     fn default() -> Self {
-        Self::in_store(LruStore::default(), T::default())
+        Self::in_store(BoundedStore::default(), T::default())
     }
 }
 
@@ -145,19 +145,19 @@ impl<K, T: Template<K>, S> Keyed<K, T, S> {
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] as for [`LruStore::with_hasher`].
+    /// [`OutOfRange`] as for [`BoundedStore::with_hasher`].
     pub fn with_template_and_hasher(template: T, capacity: usize, hasher: S) -> Result<Self, OutOfRange> {
-        Ok(Self::in_store(LruStore::with_hasher(capacity, hasher)?, template))
+        Ok(Self::in_store(BoundedStore::with_hasher(capacity, hasher)?, template))
     }
 
-    /// Creates a store of this template's values in an empty `LruStore`.
-    pub(crate) fn in_store(store: LruStore<K, T::Value, S>, template: T) -> Self {
+    /// Creates a store of this template's values in an empty `BoundedStore`.
+    pub(crate) fn in_store(store: BoundedStore<K, T::Value, S>, template: T) -> Self {
         let store = store.keep_if(|value| T::is_worth_keeping(value));
         Self { store, template, changes: AtomicUsize::new(0) }
     }
 
     /// Takes the store apart, for another template before the first use.
-    pub(crate) fn into_parts(self) -> (LruStore<K, T::Value, S>, T) {
+    pub(crate) fn into_parts(self) -> (BoundedStore<K, T::Value, S>, T) {
         (self.store, self.template)
     }
 
@@ -169,7 +169,7 @@ impl<K, T: Template<K>, S> Keyed<K, T, S> {
     /// Changes the template while it is in use, and gives its settings to all present and future values.
     ///
     /// The function changes the template through atomics or a lock. The values change one after the other, as in
-    /// [`LruStore::for_each`], and all have changed when it returns. If [`update`](Template::update) panics for one
+    /// [`BoundedStore::for_each`], and all have changed when it returns. If [`update`](Template::update) panics for one
     /// of them, the rest are changed all the same. If two threads change the template at once, all values have the
     /// same settings in the end.
     pub fn change(&self, change: impl FnOnce(&T)) {
@@ -257,7 +257,7 @@ impl<K, T: Template<K> + Evictable, S> Keyed<K, T, S> {
     ///
     /// Use it to list the values, to find one without creating it, and to remove some.
     #[must_use]
-    pub fn store(&self) -> &LruStore<K, T::Value, S> {
+    pub fn store(&self) -> &BoundedStore<K, T::Value, S> {
         &self.store
     }
 }
@@ -265,7 +265,7 @@ impl<K, T: Template<K> + Evictable, S> Keyed<K, T, S> {
 impl<K: Hash + Eq, T: Template<K> + Evictable, S: BuildHasher> Keyed<K, T, S> {
     /// Returns the value of this key, and creates it if there is none.
     ///
-    /// It does what [`LruStore::get_or_insert_with`] does. Use it for permits, to read the status of one key, and to
+    /// It does what [`BoundedStore::get_or_insert_with`] does. Use it for permits, to read the status of one key, and to
     /// control it.
     #[inline]
     pub fn get_or_create<Q>(&self, key: &Q) -> Arc<T::Value>

@@ -1,6 +1,6 @@
 //! Goes through the values of a store, one after another.
 
-use super::lru_store::Shard;
+use super::bounded_store::Shard;
 use alloc::sync::Arc;
 
 /// Calls a function with each value, outside the locks.
@@ -60,14 +60,14 @@ impl<K, V, F: FnMut(&V)> Drop for Walk<'_, K, V, F> {
 
 #[cfg(all(test, feature = "std"))]
 mod tests {
-    use crate::store::LruStore;
+    use crate::store::BoundedStore;
     use alloc::sync::Arc;
     use alloc::vec::Vec;
     use core::panic::AssertUnwindSafe;
     use std::panic::catch_unwind;
 
-    fn store(entries: u32) -> LruStore<u32, u32> {
-        let store = LruStore::new(1_000).unwrap();
+    fn store(entries: u32) -> BoundedStore<u32, u32> {
+        let store = BoundedStore::new(1_000).unwrap();
         for key in 0..entries {
             store.get_or_insert_with(&key, || key);
         }

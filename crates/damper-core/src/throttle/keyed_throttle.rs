@@ -22,10 +22,10 @@ use core::hash::{BuildHasher, Hash};
 /// A client that chooses the keys, such as the hosts of URLs, cannot evict a throttle that refuses calls by calling many hosts
 /// that respond. It can make throttles of its own refuse, with 10 rejected calls within 5 s each. If all throttles of a shard
 /// refuse, the shard evicts one that was not called lately, and counts the eviction:
-/// [`store().kept_evictions()`](crate::LruStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
+/// [`store().kept_evictions()`](crate::BoundedStore::kept_evictions) above 0 says that the capacity is too small, or that the store is
 /// flooded with hosts.
 ///
-/// For throttles with different settings, use an [`LruStore`](crate::LruStore) and create each throttle yourself.
+/// For throttles with different settings, use an [`BoundedStore`](crate::BoundedStore) and create each throttle yourself.
 ///
 /// # Examples
 ///
@@ -117,14 +117,14 @@ impl<K: Hash + Eq, C: Clock + Clone> KeyedThrottle<K, C> {
 impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
     /// Creates throttles as `with_clock` does, with a hasher of your own, for use without `std`.
     ///
-    /// See [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    /// See [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     ///
     /// The hasher also makes the calls that this client refuses differ from those of other clients. So give each client another
     /// one: a [`Seed`] of its serial number, or random.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    /// [`OutOfRange`] as for [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     pub fn with_clock_and_hasher(capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let seed = Seed::new(hasher.hash_one(()), 0);
         Self::with_template_and_hasher(ThrottleTemplate::new(seed, clock), capacity, hasher)

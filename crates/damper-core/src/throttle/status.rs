@@ -37,7 +37,7 @@ impl ThrottleStatus {
 
     /// Returns whether a new throttle in its place would send calls that this one refuses.
     ///
-    /// It does if this one refuses some now and was called in the last 30 s. For [`LruStore::keep_if`](crate::LruStore::keep_if)
+    /// It does if this one refuses some now and was called in the last 30 s. For [`BoundedStore::keep_if`](crate::BoundedStore::keep_if)
     /// of a store of throttles.
     #[must_use]
     pub fn is_worth_keeping(&self) -> bool {

@@ -36,7 +36,7 @@ fn refusals() -> Vec<(&'static str, BoxError)> {
         ("slots of a set of limits", no_slots.reserve([1]).unwrap_err().into()),
         ("throttle", throttled.into()),
         ("bulkhead", Bulkhead::new(0).try_acquire().unwrap_err().into()),
-        ("gate", Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err().into()),
+        ("gate", Admission::fixed(0).try_acquire(AdmissionRequest::new()).unwrap_err().into()),
         ("call of a breaker", CallError::<io::Error>::Refused(open).into()),
         ("call of a throttle", CallError::<io::Error, Throttled>::Refused(throttled).into()),
         ("call of a layer", CallError::<CallError<io::Error>>::Failed(CallError::Refused(open)).into()),

@@ -156,7 +156,7 @@ mod keyed {
     fn outcomes_of_admitted_calls_reach_both_gates() {
         use damper::concurrency::{Admission, AdmissionRequest};
         let gates = Shadowed::new(Admission::fixed(2), Admission::fixed(3));
-        let permits: Vec<_> = (0..3).map(|_| gates.try_admit(AdmissionRequest::new())).collect();
+        let permits: Vec<_> = (0..3).map(|_| gates.try_acquire(AdmissionRequest::new())).collect();
         assert_eq!(
             (gates.report().only_in_force, gates.candidate().in_flight()),
             (1, 2),

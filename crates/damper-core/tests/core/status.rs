@@ -6,8 +6,8 @@ use damper::keyed::{KeyedLimiterBuilder, KeyedSlots, TierCensus};
 use damper::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
 use damper::time::Seed;
 use damper::{
-    AdaptiveLimit, Admission, Bulkhead, CoarseClock, FixedWindow, KeyedAdaptiveLimit, KeyedBulkhead, KeyedLimiter,
-    LeakyBucket, LimitSet, Limiter, LruStore, ManualClock, Quota, RateLimiter, SlidingCounter, SlidingLog, Striped,
+    AdaptiveLimit, Admission, BoundedStore, Bulkhead, CoarseClock, FixedWindow, KeyedAdaptiveLimit, KeyedBulkhead,
+    KeyedLimiter, LeakyBucket, LimitSet, Limiter, ManualClock, Quota, RateLimiter, SlidingCounter, SlidingLog, Striped,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -208,11 +208,11 @@ fn queues_count_the_calls_that_joined() {
     assert_eq!(limit.total_queued(), 0);
 
     let gate = Admission::fixed(1);
-    let _held = gate.try_admit(AdmissionRequest::new()).unwrap();
-    assert!(gate.try_admit(AdmissionRequest::new()).is_err());
+    let _held = gate.try_acquire(AdmissionRequest::new()).unwrap();
+    assert!(gate.try_acquire(AdmissionRequest::new()).is_err());
     assert_eq!(gate.total_queued(), 0, "a call that does not wait joins no queue");
     let request = AdmissionRequest::new().criticality(Criticality::CriticalPlus);
-    let waiting = pin!(gate.admit(request).sleeping_by(|_| pending::<()>()));
+    let waiting = pin!(gate.acquire(request).sleeping_by(|_| pending::<()>()));
     assert!(waiting.poll(&mut context).is_pending());
     assert_eq!(gate.total_queued(), 1);
 }
@@ -236,7 +236,7 @@ fn statuses_of_keys_hold_no_limit() {
 
 #[test]
 fn store_shows_each_value_once() {
-    let store = LruStore::<u32, u32>::new(100).unwrap();
+    let store = BoundedStore::<u32, u32>::new(100).unwrap();
     (0..50).for_each(|key| _ = store.get_or_insert_with(&key, || key * 2));
     let mut values = Vec::new();
     store.for_each(|value| values.push(*value));

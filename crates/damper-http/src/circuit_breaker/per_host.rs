@@ -10,7 +10,7 @@ use damper_core::breaker::{
 };
 use damper_core::gate::{AnswerOf, Ask, Gate, Never};
 use damper_core::internal::keyed_breakers;
-use damper_core::store::LruStore;
+use damper_core::store::BoundedStore;
 use damper_core::time::{DefaultClock, Seed};
 
 /// A breaker per host and port, for the hosts that were called last.
@@ -52,10 +52,10 @@ impl PerHost {
 
     /// Creates breakers with the defaults of the builder, for a layer.
     pub(super) fn with_defaults(config: BreakerConfig) -> Self {
-        Self::of(LruStore::default(), config, LayerListener::unnamed())
+        Self::of(BoundedStore::default(), config, LayerListener::unnamed())
     }
 
-    fn of(store: LruStore<String, CircuitBreaker>, config: BreakerConfig, listener: LayerListener) -> Self {
+    fn of(store: BoundedStore<String, CircuitBreaker>, config: BreakerConfig, listener: LayerListener) -> Self {
         let listener = Arc::new(listener);
         let of_layer = Arc::clone(&listener);
         let hosts = keyed_breakers(store, config).with_listeners(move |host| HostListener::new(host, &of_layer));
@@ -180,7 +180,7 @@ impl PerHostBuilder {
     ///
     /// [`OutOfRange`] if the capacity is not 1 to 2^28.
     pub fn build(self) -> Result<PerHost, OutOfRange> {
-        let hosts = self.capacity.map_or_else(|| Ok(LruStore::default()), LruStore::new)?;
+        let hosts = self.capacity.map_or_else(|| Ok(BoundedStore::default()), BoundedStore::new)?;
         Ok(PerHost::of(hosts, self.config, self.listener))
     }
 }

@@ -10,7 +10,7 @@ use core::time::Duration;
 use damper_core::breaker;
 use damper_core::deadline::{Deadline, UsualLatency};
 use damper_core::gate::Verdict;
-use damper_core::store::LruStore;
+use damper_core::store::BoundedStore;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ use std::time::Instant;
 /// | a fixed one | a [`Duration`] |
 /// | the usual latency of each host, the default | [`MinBudget::usual_per_host()`](Self::usual_per_host) |
 /// | the usual latency of all hosts together | [`UsualLatency::new()`](UsualLatency::new), or an `Arc` of it |
-/// | the usual latency of hosts, which you keep or set | an `Arc<LruStore<String, UsualLatency>>` |
+/// | the usual latency of hosts, which you keep or set | an `Arc<BoundedStore<String, UsualLatency>>` |
 ///
 /// The usual latency is the [90th percentile](UsualLatency) of a server's successes, taken before its failures began. A call is measured
 /// until it has [ended](crate::Completion). The measurement starts anew with each process. While it is unknown, the longest success so far
@@ -36,7 +36,7 @@ use std::time::Instant;
 /// use damper::BreakerConfig;
 /// use damper::deadline::UsualLatency;
 /// use damper::http::{CircuitBreakerLayer, MinBudget};
-/// use damper::store::LruStore;
+/// use damper::store::BoundedStore;
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
@@ -45,7 +45,7 @@ use std::time::Instant;
 ///
 /// let layer = CircuitBreakerLayer::per_host(BreakerConfig::default());
 /// // One host was measured before a restart. The key is the host and port.
-/// let hosts = Arc::new(LruStore::new(100)?);
+/// let hosts = Arc::new(BoundedStore::new(100)?);
 /// let measured = || UsualLatency::new().starting_with(Duration::from_millis(80));
 /// hosts.get_or_insert_with("api.example.com:443", measured);
 /// let layer = layer.min_budget(Arc::clone(&hosts));
@@ -61,9 +61,9 @@ enum Rule {
     OfGate,
     Fixed(Duration),
     OfAll(Arc<UsualLatency>),
-    PerHost(Arc<LruStore<String, UsualLatency>>),
+    PerHost(Arc<BoundedStore<String, UsualLatency>>),
     /// The store is made for the first call with a deadline.
-    FromFirstDeadline(Arc<OnceLock<LruStore<String, UsualLatency>>>),
+    FromFirstDeadline(Arc<OnceLock<BoundedStore<String, UsualLatency>>>),
 }
 
 impl MinBudget {
@@ -111,13 +111,13 @@ impl MinBudget {
             Rule::Fixed(min_budget) => return (given(Some(*min_budget)), None),
             Rule::OfAll(usual) => Arc::clone(usual),
             Rule::PerHost(hosts) => usual_of(hosts, head),
-            Rule::FromFirstDeadline(hosts) => usual_of(hosts.get_or_init(LruStore::default), head),
+            Rule::FromFirstDeadline(hosts) => usual_of(hosts.get_or_init(BoundedStore::default), head),
         };
         (given(Some(usual.enough_time())), Some(Box::new(MeasuredCall { usual, began: Instant::now() })))
     }
 }
 
-fn usual_of(hosts: &LruStore<String, UsualLatency>, head: &Head<'_>) -> Arc<UsualLatency> {
+fn usual_of(hosts: &BoundedStore<String, UsualLatency>, head: &Head<'_>) -> Arc<UsualLatency> {
     head.with_host(|host| hosts.get_or_insert_with(host, UsualLatency::new))
 }
 
@@ -141,8 +141,8 @@ impl From<Arc<UsualLatency>> for MinBudget {
 }
 
 /// The keys are hosts in lower case and with their ports, such as `api.example.com:443`.
-impl From<Arc<LruStore<String, UsualLatency>>> for MinBudget {
-    fn from(hosts: Arc<LruStore<String, UsualLatency>>) -> Self {
+impl From<Arc<BoundedStore<String, UsualLatency>>> for MinBudget {
+    fn from(hosts: Arc<BoundedStore<String, UsualLatency>>) -> Self {
         Self(Rule::PerHost(hosts))
     }
 }

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use damper_core::OutOfRange;
 use damper_core::quota::Quota;
-use damper_core::store::LruStore;
+use damper_core::store::BoundedStore;
 use damper_core::throttle::{Level, Pacer, Strategy};
 use damper_core::time::{Clock, DefaultClock};
 
@@ -40,7 +40,7 @@ pub struct HostPacers<S: Strategy = Level, C: Clock = DefaultClock>(Arc<HostPace
 
 /// One `Arc` holds all fields, because layers are cloned.
 struct HostPacersInner<S, C> {
-    hosts: LruStore<String, Pacer<S, C>>,
+    hosts: BoundedStore<String, Pacer<S, C>>,
     create: CreatePacer<S, C>,
 }
 
@@ -51,7 +51,7 @@ impl HostPacers {
     /// Creates pacers with this quota per host, for the 1024 most recently called hosts.
     #[must_use]
     pub fn new(quota: Quota) -> Self {
-        Self(Arc::new(HostPacersInner { hosts: LruStore::default(), create: Box::new(move || Pacer::new(quota)) }))
+        Self(Arc::new(HostPacersInner { hosts: BoundedStore::default(), create: Box::new(move || Pacer::new(quota)) }))
     }
 }
 
@@ -63,12 +63,12 @@ impl<S: Strategy, C: Clock> HostPacers<S, C> {
     /// [`OutOfRange`] if the capacity is not 1 to 2^28.
     pub fn by(capacity: usize, create: impl Fn() -> Pacer<S, C> + Send + Sync + 'static) -> Result<Self, OutOfRange> {
         let create = Box::new(create);
-        Ok(Self(Arc::new(HostPacersInner { hosts: LruStore::new(capacity)?, create })))
+        Ok(Self(Arc::new(HostPacersInner { hosts: BoundedStore::new(capacity)?, create })))
     }
 
     /// Returns the pacers by their hosts.
     #[must_use]
-    pub fn store(&self) -> &LruStore<String, Pacer<S, C>> {
+    pub fn store(&self) -> &BoundedStore<String, Pacer<S, C>> {
         &self.0.hosts
     }
 }

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use damper_core::OutOfRange;
 use damper_core::retry::{RetryBudget, RetryBudgetConfig};
-use damper_core::store::LruStore;
+use damper_core::store::BoundedStore;
 use damper_core::time::{Clock, DefaultClock, Monotonic};
 
 /// A [`RetryBudget`] per host and port, for the most recently called hosts. Clones share them.
@@ -34,7 +34,7 @@ pub struct HostBudgets<C = DefaultClock>(Arc<HostBudgetsInner<C>>);
 
 /// One `Arc` holds all fields, because layers are cloned.
 struct HostBudgetsInner<C> {
-    hosts: LruStore<String, RetryBudget<C>>,
+    hosts: BoundedStore<String, RetryBudget<C>>,
     config: RetryBudgetConfig,
     clock: C,
 }
@@ -51,7 +51,7 @@ impl HostBudgets {
 
     /// Creates budgets for the 1024 most recently called hosts.
     pub(crate) fn with_default_capacity(config: RetryBudgetConfig) -> Self {
-        Self(Arc::new(HostBudgetsInner { hosts: LruStore::default(), config, clock: Monotonic }))
+        Self(Arc::new(HostBudgetsInner { hosts: BoundedStore::default(), config, clock: Monotonic }))
     }
 }
 
@@ -62,7 +62,7 @@ impl<C: Clock + Clone> HostBudgets<C> {
     ///
     /// [`OutOfRange`] if the capacity is not 1 to 2^28.
     pub fn with_clock(config: RetryBudgetConfig, capacity: usize, clock: C) -> Result<Self, OutOfRange> {
-        Ok(Self(Arc::new(HostBudgetsInner { hosts: LruStore::new(capacity)?, config, clock })))
+        Ok(Self(Arc::new(HostBudgetsInner { hosts: BoundedStore::new(capacity)?, config, clock })))
     }
 }
 

@@ -172,7 +172,7 @@ fn gate_of_slow_calls() -> (Arc<ManualClock>, Clocked) {
     let clock = Arc::new(ManualClock::new());
     let gate = Arc::new(Admission::fixed_with_clock(1, Arc::clone(&clock)));
     for _ in 0..200 {
-        let permit = gate.try_admit(AdmissionRequest::new()).unwrap();
+        let permit = gate.try_acquire(AdmissionRequest::new()).unwrap();
         clock.advance(4 * SECOND);
         permit.success();
     }
@@ -209,7 +209,7 @@ async fn refusal_names_the_wait_until_the_gate_has_room() {
 #[tokio::test]
 async fn request_that_cannot_finish_in_time_is_refused() {
     let (_, gate) = gate_of_slow_calls();
-    let _busy = gate.try_admit(AdmissionRequest::new()).unwrap();
+    let _busy = gate.try_acquire(AdmissionRequest::new()).unwrap();
     let service = AdmissionLayer::new(Arc::clone(&gate)).layer(service_fn(never::<Empty<Bytes>>));
     let mut request = get("/top/1");
     request.extensions_mut().insert(Deadline::after(3 * SECOND));
@@ -222,7 +222,7 @@ async fn request_that_cannot_finish_in_time_is_refused() {
 #[tokio::test]
 async fn request_without_a_deadline_does_not_wait_for_ever() {
     let gate = Arc::new(Admission::fixed(1));
-    let _held = gate.try_admit_owned(AdmissionRequest::new()).unwrap();
+    let _held = gate.try_acquire_owned(AdmissionRequest::new()).unwrap();
     let layer = AdmissionLayer::new(Arc::clone(&gate)).longest_wait(Duration::from_millis(20));
     let service = layer.layer(hyper::service::service_fn(done));
     let mut waiting = Box::pin(hyper::service::Service::call(&service, get("/")));
@@ -240,7 +240,7 @@ async fn request_without_a_deadline_does_not_wait_for_ever() {
 #[tokio::test]
 async fn longest_wait_is_not_the_time_that_a_call_may_take() {
     let (_, gate) = gate_of_slow_calls();
-    let _held = gate.try_admit_owned(AdmissionRequest::new()).unwrap();
+    let _held = gate.try_acquire_owned(AdmissionRequest::new()).unwrap();
     let layer = AdmissionLayer::new(Arc::clone(&gate)).longest_wait(SECOND);
     let mut service = layer.layer(service_fn(never::<Empty<Bytes>>));
     let mut waiting = Box::pin(service.call(get("/")));

@@ -104,7 +104,7 @@ impl<S, Z, B, C> ClientBuilder<S, Z, B, C> {
 
     /// Sets the longest wait of a call that is slowed down or paused.
     ///
-    /// A call that would wait longer fails at once with [`CallError::Paced`](crate::CallError::Paced). Default: until
+    /// A call that would wait longer fails at once with [`ClientError::Paced`](crate::ClientError::Paced). Default: until
     /// the call's deadline, or without one, the longest wait of the [`backoff`](Self::backoff).
     pub fn max_pacing_wait(self, wait: Duration) -> Self {
         Self { max_pacing_wait: Some(wait), ..self }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Why a call has no Mesh response.
 #[non_exhaustive]
-pub enum CallError {
+pub enum ClientError {
     /// The HTTP client failed.
     Transport(Box<dyn Error + Send + Sync>),
     /// The response's body broke off, or exceeded the client's maximum.
@@ -39,7 +39,7 @@ pub enum CallError {
     Paced(Denied),
 }
 
-impl CallError {
+impl ClientError {
     /// Returns the wait until the service's limits allow the call, if they kept it from being sent.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
@@ -50,7 +50,7 @@ impl CallError {
     }
 }
 
-impl fmt::Display for CallError {
+impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Transport(_) => f.write_str("the HTTP client failed"),
@@ -64,9 +64,9 @@ impl fmt::Display for CallError {
     }
 }
 
-damper_core::internal::debug_by_display!(CallError, with sources);
+damper_core::internal::debug_by_display!(ClientError, with sources);
 
-impl Error for CallError {
+impl Error for ClientError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Transport(error) | Self::Body(error) => Some(&**error),

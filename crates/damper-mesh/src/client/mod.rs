@@ -16,7 +16,7 @@ mod mesh_hints;
 pub(crate) mod scope_pacer;
 
 pub use builder::ClientBuilder;
-pub use error::CallError;
+pub use error::ClientError;
 pub use mesh_backoff::MeshBackoff;
 pub use mesh_hints::MeshHints;
 
@@ -54,7 +54,7 @@ use std::time::Duration;
 /// | less than 10 % of a limit is left | waits `resets_in / remaining` before each call; at 0 it waits `resets_in` |
 /// | the service refuses with `RATE_LIMITED` | waits by [`MeshBackoff`] and retries; other calls under that limit wait too |
 /// | such a refusal has no `retry_after` | retries after the backoff of the [`Retry`], and at least 100 ms |
-/// | a wait is longer than the call's deadline or [`max_pacing_wait`](crate::ClientBuilder::max_pacing_wait) | fails at once with [`CallError::Paced`], without sending |
+/// | a wait is longer than the call's deadline or [`max_pacing_wait`](crate::ClientBuilder::max_pacing_wait) | fails at once with [`ClientError::Paced`], without sending |
 /// | it responds with another error that may be retried | retries after the backoff of the [`Retry`] |
 /// | attempts, budget or time are used up | returns the last response |
 /// | no connection can be made | retries, because the call reached no server |
@@ -64,7 +64,7 @@ use std::time::Duration;
 /// times. A call sends the remaining time of the earliest of three deadlines: that of the request being served, the
 /// client's own [`timeout`](crate::ClientBuilder::timeout), and that of the request itself. Each attempt sends the time
 /// left at its start. At the deadline the attempt in flight is dropped, and the error is
-/// [`CallError::DeadlineExceeded`].
+/// [`ClientError::DeadlineExceeded`].
 ///
 /// Use one client for each service and user. A function's limit slows down calls of that function. Every other limit,
 /// including one without a scope, slows down all calls. Clones share the state of the limits and the budget of retries.
@@ -157,14 +157,14 @@ where
     ///
     /// # Errors
     ///
-    /// [`CallError`], if there is no Mesh response. A refusal, or any other error of the service, is in the
+    /// [`ClientError`], if there is no Mesh response. A refusal, or any other error of the service, is in the
     /// [`Response`].
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops the attempt in flight, which the service may have served. A call that is dropped
     /// before it is sent delays no other call.
-    pub async fn call(&self, request: Request) -> Result<Response, CallError> {
+    pub async fn call(&self, request: Request) -> Result<Response, ClientError> {
         self.call_within(None, request).await
     }
 
@@ -181,10 +181,10 @@ where
         &self,
         deadline: Option<&ReceivedDeadline<C>>,
         request: Request,
-    ) -> Result<Response, CallError> {
+    ) -> Result<Response, ClientError> {
         let Settings { retry, pacer, telemetry, .. } = &*self.settings;
         let function = &*request.call.function;
-        let deadline = self.earliest(deadline, &request).map_err(CallError::Deadline)?;
+        let deadline = self.earliest(deadline, &request).map_err(ClientError::Deadline)?;
         let rest = deadline.as_ref().map_or_else(|| Deadline::never(retry.clock().clone()), ReceivedDeadline::deadline);
         let exceeded = |stage| telemetry.exceeded(stage, exceeded(&rest));
         if rest.is_expired() {
@@ -317,15 +317,16 @@ where
     }
 
     /// Makes an attempt.
-    async fn send(&self, request: Request) -> Result<Response, CallError> {
+    async fn send(&self, request: Request) -> Result<Response, ClientError> {
         let mut http = self.http.clone();
         poll_fn(|context| http.poll_ready(context)).await.map_err(transport)?;
         let (head, body) = http.call(self.posted(&request)).await.map_err(transport)?.into_parts();
-        let body = Limited::new(body, self.settings.max_response).collect().await.map_err(CallError::Body)?.to_bytes();
+        let body =
+            Limited::new(body, self.settings.max_response).collect().await.map_err(ClientError::Body)?.to_bytes();
         let answer =
-            Response::from_json(&body).map_err(|error| CallError::Unreadable { status: head.status, error })?;
+            Response::from_json(&body).map_err(|error| ClientError::Unreadable { status: head.status, error })?;
         match answer.id {
-            Some(id) if id != request.id => Err(CallError::WrongId { id }),
+            Some(id) if id != request.id => Err(ClientError::WrongId { id }),
             _ => Ok(answer),
         }
     }
@@ -358,15 +359,15 @@ impl<S, Z, B: damper_metrics::Source, C: Clock + Clone> damper_metrics::NamedSou
     }
 }
 
-fn transport(error: impl Into<Box<dyn Error + Send + Sync>>) -> CallError {
-    CallError::Transport(error.into())
+fn transport(error: impl Into<Box<dyn Error + Send + Sync>>) -> ClientError {
+    ClientError::Transport(error.into())
 }
 
 /// Classifies a call without a response.
 ///
 /// The failure counts. If the service may have served the call, it is not retried.
-fn failure_of(error: &CallError) -> Failure {
-    let CallError::Transport(error) = error else { return Failure::TRANSIENT.declined() };
+fn failure_of(error: &ClientError) -> Failure {
+    let ClientError::Transport(error) = error else { return Failure::TRANSIENT.declined() };
     match TransientFailures::judge(Err(&**error)) {
         Some(failure) if failure.is_unprocessed() || !failure.may_retry() => failure,
         _ => Failure::TRANSIENT.declined(),

@@ -1,6 +1,6 @@
 //! An error in a response.
 
-use crate::client::CallError;
+use crate::client::ClientError;
 use crate::deadline::{DeadlineReport, SpecifiedDeadline};
 use crate::document::{MeshDuration, RateLimited};
 use damper_core::deadline::DeadlineExceeded;
@@ -134,11 +134,11 @@ impl From<&DeadlineReport> for MeshError {
 /// Converts a failed downstream call, without disclosing addresses.
 ///
 /// `DEADLINE_EXCEEDED` is kept. Other errors are `DOWNSTREAM_RATE_LIMITED` or `DOWNSTREAM_FAILED`.
-impl From<CallError> for MeshError {
-    fn from(error: CallError) -> Self {
+impl From<ClientError> for MeshError {
+    fn from(error: ClientError) -> Self {
         match error {
-            CallError::DeadlineExceeded(exceeded) => exceeded.into(),
-            CallError::Paced(_) => Self::new(Self::DOWNSTREAM_RATE_LIMITED, error.to_string()),
+            ClientError::DeadlineExceeded(exceeded) => exceeded.into(),
+            ClientError::Paced(_) => Self::new(Self::DOWNSTREAM_RATE_LIMITED, error.to_string()),
             _ => Self::new(Self::DOWNSTREAM_FAILED, error.to_string()),
         }
     }

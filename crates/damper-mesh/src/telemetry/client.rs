@@ -1,7 +1,7 @@
 //! Counts and logs the pacing, the retries and the deadlines of a client's calls.
 #![cfg_attr(not(feature = "metrics"), allow(unused_variables, clippy::unused_self))]
 
-use crate::client::CallError;
+use crate::client::ClientError;
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::limit::Denied;
 use damper_core::retry::GaveUp;
@@ -57,17 +57,17 @@ impl ClientTelemetry {
 
     /// Records a call that is not sent because of the service's limits, and returns its error.
     #[cold]
-    pub(crate) fn refused(&self, denied: Denied) -> CallError {
-        let error = CallError::Paced(denied);
+    pub(crate) fn refused(&self, denied: Denied) -> ClientError {
+        let error = ClientError::Paced(denied);
         self.pacing.record_refused(denied.retry_after().unwrap_or_default(), &error);
         error
     }
 
     /// Records a call that its deadline ended, and returns its error.
     #[cold]
-    pub(crate) fn exceeded(&self, stage: DeadlineStage, exceeded: DeadlineExceeded) -> CallError {
+    pub(crate) fn exceeded(&self, stage: DeadlineStage, exceeded: DeadlineExceeded) -> ClientError {
         self.deadlines.record_exceeded(stage, &exceeded);
-        CallError::DeadlineExceeded(exceeded)
+        ClientError::DeadlineExceeded(exceeded)
     }
 
     /// Records an attempt that the service's limits refused, and the sleep before the next one, if any.

@@ -6,7 +6,7 @@ use crate::support::{SharedClock, Timer, http, look_again, serve, serve_mesh};
 use bytes::Bytes;
 use damper::limit::FixedWindow;
 use damper::mesh::{
-    CallError, Client, ClientBuilder, IncomingCall, MeshBackoff, MeshDuration, MeshError, Request, Scopes,
+    Client, ClientBuilder, ClientError, IncomingCall, MeshBackoff, MeshDuration, MeshError, Request, Scopes,
     SpecifiedDeadline,
 };
 use damper::retry::{Budget, RetryBudgetConfig, Unlimited};
@@ -383,7 +383,7 @@ async fn deadline_replaces_the_longest_wait() {
     client.call(call("f")).await.unwrap();
     let within = |seconds| call("f").with_deadline(&SpecifiedDeadline::after(Duration::from_secs(seconds)));
     let error = client.call(within(720)).await.unwrap_err();
-    assert!(matches!(error, CallError::Paced(_)), "the deadline would pass during the wait: {error}");
+    assert!(matches!(error, ClientError::Paced(_)), "the deadline would pass during the wait: {error}");
     client.call(within(721)).await.unwrap();
     assert_eq!((asked.lock().unwrap().len(), damper::Clock::now(&clock)), (2, 720_000_000_000));
 }
@@ -483,7 +483,7 @@ async fn failures_of_the_transport_count_for_the_budget() {
     let address = serve(silent).await;
     let client = builder(address, &skip).retry(retry()).timeout(Duration::from_secs(1)).build();
     let error = client.call(call("f")).await.unwrap_err();
-    assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
+    assert!(matches!(error, ClientError::DeadlineExceeded(_)), "{error}");
     assert_eq!(counted(), (0, 2), "a service that never responds fails");
 }
 
@@ -491,7 +491,7 @@ async fn failures_of_the_transport_count_for_the_budget() {
 async fn refused_connections_are_retried() {
     let skip = Skip::new();
     let error = builder(SocketAddr::from(([127, 0, 0, 1], 1)), &skip).build().call(call("f")).await.unwrap_err();
-    assert!(matches!(error, CallError::Transport(_)), "{error}");
+    assert!(matches!(error, ClientError::Transport(_)), "{error}");
     assert_eq!(skip.take().len(), 4, "the call reached no server");
     let texts: Vec<_> =
         std::iter::successors(Some(&error as &dyn Error), |error| (*error).source()).map(ToString::to_string).collect();
@@ -511,7 +511,7 @@ async fn deadline_of_the_policy_is_sent() {
     assert_eq!(asked.lock().unwrap()[0]["extensions"][0]["options"], seconds(7));
     skip.clock.advance(Duration::from_secs(7));
     let error = client.call(call("f")).await.unwrap_err();
-    assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
+    assert!(matches!(error, ClientError::DeadlineExceeded(_)), "{error}");
     assert_eq!(asked.lock().unwrap().len(), 1);
 }
 
@@ -573,7 +573,7 @@ async fn smallest_deadline_is_sent() {
     assert_eq!(options(sent()), seconds(1));
     skip.clock.advance(Duration::from_secs(2));
     let error = client.call_within(Some(&served(2)), call("f")).await.unwrap_err();
-    assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
+    assert!(matches!(error, ClientError::DeadlineExceeded(_)), "{error}");
     assert!(asked.lock().unwrap().is_empty(), "nothing is sent after the deadline");
 }
 
@@ -613,7 +613,7 @@ async fn wait_beyond_the_deadline_ends_the_call_with_the_refusal() {
     assert_eq!(asked.lock().unwrap().len(), 1);
     // The refusal holds for other calls too. They cannot finish in time, so they are not sent.
     let error = client.call(call("g")).await.unwrap_err();
-    assert!(matches!(error, CallError::Paced(_)) && is_refusal(&error), "{error}");
+    assert!(matches!(error, ClientError::Paced(_)) && is_refusal(&error), "{error}");
     assert!(error.retry_after().is_some_and(|wait| wait >= Duration::from_secs(45)), "the error names the wait");
     assert_eq!(asked.lock().unwrap().len(), 1);
 }
@@ -623,12 +623,12 @@ async fn non_mesh_responses_are_errors() {
     let client = |address: SocketAddr| Client::new(http(), format!("http://{address}/").parse().unwrap());
     let (address, _) = answering(vec![json!("hello")]).await;
     let error = client(address).call(call("f")).await.unwrap_err();
-    assert!(matches!(error, CallError::Unreadable { .. }), "{error}");
+    assert!(matches!(error, ClientError::Unreadable { .. }), "{error}");
     let (address, _) = answering(vec![answer(&json!([]), &json!({}))]).await;
     let error = client(address).call(Request::new("req_2", "f", "1", json!({}))).await.unwrap_err();
     assert_eq!(error.to_string(), r#"the response answers the request "req_1""#);
     let error = client(SocketAddr::from(([127, 0, 0, 1], 1))).call(call("f")).await.unwrap_err();
-    assert!(matches!(error, CallError::Transport(_)), "{error}");
+    assert!(matches!(error, ClientError::Transport(_)), "{error}");
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use damper::deadline::SkewGuard;
 use damper::http::{DeadlineLayer, Headers, RateLimitLayer, TimeoutUnit};
 use damper::limit::FixedWindow;
 use damper::mesh::{
-    CallError, IncomingCall, MeshError, MeshLayer, Request, Response, Scopes, SpecifiedDeadline, refusal_body,
+    ClientError, IncomingCall, MeshError, MeshLayer, Request, Response, Scopes, SpecifiedDeadline, refusal_body,
 };
 use damper::retry::Failure;
 use damper::{Deadline, ManualClock, Quota};
@@ -415,12 +415,12 @@ fn errors_of_downstream_services_keep_their_meaning() {
     assert_eq!(MeshError::from_downstream(other.clone()), other);
 
     let exceeded = Deadline::with_clock(Duration::ZERO, clock()).check().unwrap_err();
-    let error = MeshError::from(CallError::DeadlineExceeded(exceeded));
+    let error = MeshError::from(ClientError::DeadlineExceeded(exceeded));
     assert_eq!((&*error.code, error.retryable), ("DEADLINE_EXCEEDED", true));
-    let error = MeshError::from(CallError::Paced(damper::Denied::after(Duration::from_mins(1))));
+    let error = MeshError::from(ClientError::Paced(damper::Denied::after(Duration::from_mins(1))));
     assert_eq!((&*error.code, error.retryable), ("DOWNSTREAM_RATE_LIMITED", false));
     let secret = std::io::Error::other("connection to 10.0.0.7:80 refused");
-    let error = MeshError::from(CallError::Transport(secret.into()));
+    let error = MeshError::from(ClientError::Transport(secret.into()));
     assert_eq!(error.to_string(), "DOWNSTREAM_FAILED: the HTTP client failed", "addresses are not disclosed");
 }
 

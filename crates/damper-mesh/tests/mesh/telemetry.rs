@@ -6,7 +6,7 @@ use damper_core::retry::{Budget, Retry, RetryBudget, RetryBudgetConfig, Unlimite
 use damper_core::time::{ManualClock, Sleep};
 use damper_core::{Deadline, FixedWindow, Quota};
 use damper_mesh::{
-    CallError, Caller, Client, ClientBuilder, IncomingCall, Iso8601, MeshBackoff, MeshError, MeshLayer, Receipt,
+    Caller, Client, ClientBuilder, ClientError, IncomingCall, Iso8601, MeshBackoff, MeshError, MeshLayer, Receipt,
     Request, Scopes, SpecifiedDeadline,
 };
 use damper_metrics::{Exporter, Metric, catalogue};
@@ -473,7 +473,7 @@ fn slowed_and_refused_calls_of_a_client_are_counted() {
         let timeout = Deadline::with_clock(Duration::from_secs(5), Arc::clone(&clock));
         let received = Receipt::with_clock(Arc::clone(&clock)).deadline(SpecifiedDeadline::after(timeout.remaining()));
         let error = client.call_within(Some(&received), request("orders.create")).await.unwrap_err();
-        assert!(matches!(error, CallError::Paced(_)), "{error}");
+        assert!(matches!(error, ClientError::Paced(_)), "{error}");
     });
     assert_eq!(
         recorded.lines(),
@@ -548,11 +548,11 @@ fn deadlines_of_a_client_are_counted_and_logged_by_stage() {
         let hanging = service_fn(|_: http::Request<Full<Bytes>>| pending::<Result<Answer, Infallible>>());
         let client = builder(hanging, &clock).timeout(Duration::from_secs(2)).build();
         let error = client.call(request("f")).await.unwrap_err();
-        assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
+        assert!(matches!(error, ClientError::DeadlineExceeded(_)), "{error}");
         let received = Receipt::with_clock(Arc::clone(&clock)).deadline(SpecifiedDeadline::after(Duration::ZERO));
         clock.advance(Duration::from_secs(1));
         let error = client.call_within(Some(&received), request("f")).await.unwrap_err();
-        assert!(matches!(error, CallError::DeadlineExceeded(_)), "{error}");
+        assert!(matches!(error, ClientError::DeadlineExceeded(_)), "{error}");
     });
     assert_eq!(
         recorded.lines(),

@@ -10,7 +10,7 @@ use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{
     Algorithm, InFlight, KeyedAlgorithm, LimitSet, Limiter, Limits, Pausable, RateLimiter, Striped, Usage,
 };
-use damper_core::store::LruStore;
+use damper_core::store::BoundedStore;
 use damper_core::time::{Clock, FixedFrequency};
 use damper_core::word32::RateLimiter32;
 
@@ -78,7 +78,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> Source for KeyedLimiter<K, C, S,
     }
 }
 
-impl<K, V, S> Source for LruStore<K, V, S> {
+impl<K, V, S> Source for BoundedStore<K, V, S> {
     fn read(&self, readings: &Readings<'_>) {
         readings.record_number(&STORE_ENTRIES, self.len() as u64);
         readings.record_number(&STORE_CAPACITY, self.capacity() as u64);

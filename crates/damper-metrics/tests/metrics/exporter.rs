@@ -12,7 +12,7 @@ use damper_core::quota::Quota;
 use damper_core::retry::{
     Budget, Hedge, HedgeConfig, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle, Unlimited,
 };
-use damper_core::store::LruStore;
+use damper_core::store::BoundedStore;
 use damper_core::throttle::{AdaptiveThrottle, Hints, KeyedThrottle, Level, Pacer, ThrottlePermit};
 use damper_core::time::{ManualClock, Seed};
 use damper_core::word32::{CircuitBreaker32, RateLimiter32};
@@ -203,9 +203,9 @@ fn concurrency_limits_say_who_is_in_flight_and_who_waits() {
             std::mem::forget(tenants.try_acquire(&tenant).unwrap());
         }
         let gate = Arc::new(Admission::fixed_with_clock(1, time()));
-        std::mem::forget(gate.try_admit_owned(AdmissionRequest::new()).unwrap());
+        std::mem::forget(gate.try_acquire_owned(AdmissionRequest::new()).unwrap());
         let request = AdmissionRequest::new().criticality(Criticality::Sheddable);
-        let mut waiting = Box::pin(gate.admit_owned(request).sleeping_by(|_| std::future::pending::<()>()));
+        let mut waiting = Box::pin(gate.acquire_owned(request).sleeping_by(|_| std::future::pending::<()>()));
         assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         std::mem::forget(waiting);
         Exporter::new().register("pool", pool).register("tenants", tenants).register("gate", gate)
@@ -291,7 +291,7 @@ fn throttles_pacers_latencies_and_stores_are_read() {
         let pacer = Pacer::with_clock(Level::new(Quota::per_second(1)), time(), 1);
         _ = pacer.answered(&Hints::REJECTED.retry_after(Some(Duration::from_secs(3))));
         let latency = UsualLatency::with_clock(time()).starting_with(Duration::from_millis(250));
-        let store = LruStore::<u32, u32>::new(1).unwrap();
+        let store = BoundedStore::<u32, u32>::new(1).unwrap();
         store.get_or_insert_with(&1, || 1);
         store.get_or_insert_with(&2, || 2);
         Exporter::new()
@@ -328,7 +328,7 @@ fn every_level_has_a_source_and_every_sample_is_in_the_catalogue() {
         let adaptive = AdaptiveLimit::with_clock(LimitBounds::DEFAULT, clock.clone());
         let gate = Admission::with_clock(LimitBounds::DEFAULT, clock.clone());
         for _ in 0..2_000 {
-            let permits = (adaptive.try_acquire().unwrap(), gate.try_admit(AdmissionRequest::new()).unwrap());
+            let permits = (adaptive.try_acquire().unwrap(), gate.try_acquire(AdmissionRequest::new()).unwrap());
             clock.advance(Duration::from_millis(2));
             permits.0.record(Outcome::Success);
             permits.1.success();
@@ -360,7 +360,7 @@ fn every_level_has_a_source_and_every_sample_is_in_the_catalogue() {
             .register("budget", RetryBudget::default())
             .register("hedge", hedge)
             .register("latency", UsualLatency::new().starting_with(Duration::from_secs(1)))
-            .register("store", LruStore::<u32, u32>::default())
+            .register("store", BoundedStore::<u32, u32>::default())
             .record();
     });
     let text = recorder.handle().render();

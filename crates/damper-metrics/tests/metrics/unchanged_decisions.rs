@@ -15,7 +15,7 @@ use damper_core::limit::{
 };
 use damper_core::quota::Quota;
 use damper_core::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
-use damper_core::store::LruStore;
+use damper_core::store::BoundedStore;
 use damper_core::throttle::{AdaptiveThrottle, Hints, KeyedThrottle, Level, Pacer};
 use damper_core::time::{ManualClock, Seed};
 use damper_metrics::{Exporter, Source};
@@ -189,7 +189,7 @@ impl World {
         self.add("gate", gate, move |gate, draws| {
             let mut held = held.borrow_mut();
             held.truncate(draws.below(3) as usize);
-            let permit = gate.try_admit_owned(AdmissionRequest::new()).map_err(|refused| refused.to_string());
+            let permit = gate.try_acquire_owned(AdmissionRequest::new()).map_err(|refused| refused.to_string());
             permit.map(|permit| held.push(permit))
         });
     }
@@ -233,7 +233,7 @@ impl World {
             }
             latency.p90()
         });
-        self.add("store", LruStore::<u64, u64, _>::with_hasher(4, Seed::new(1, 2)).unwrap(), |store, draws| {
+        self.add("store", BoundedStore::<u64, u64, _>::with_hasher(4, Seed::new(1, 2)).unwrap(), |store, draws| {
             let key = draws.below(7);
             let is_there = store.get(&key).is_some();
             (is_there, *store.get_or_insert_with(&key, || key))

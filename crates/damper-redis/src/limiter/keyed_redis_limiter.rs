@@ -10,7 +10,7 @@ use crate::script::{Keys, with_kept};
 use core::fmt;
 use core::time::Duration;
 use damper_core::internal::usage_elsewhere;
-use damper_core::{Allowed, Denied, LruStore, Quota, Usage};
+use damper_core::{Allowed, BoundedStore, Denied, Quota, Usage};
 use std::sync::Arc;
 
 /// A limit for each key, which processes on several machines share through Redis.
@@ -51,7 +51,7 @@ pub struct KeyedRedisLimiter {
 
 /// The state that all clones share. Dropping the last clone drops it.
 enum State {
-    Limited { shared: Arc<Shared>, limits: LruStore<Vec<u8>, SubjectLimit> },
+    Limited { shared: Arc<Shared>, limits: BoundedStore<Vec<u8>, SubjectLimit> },
     Unlimited { name: String, quotas: Vec<Quota> },
 }
 
@@ -102,7 +102,7 @@ impl KeyedRedisLimiter {
     pub(super) fn new(parts: Parts, capacity: usize) -> Result<Self, RedisLimiterError> {
         let state = match parts {
             Parts::Limited(shared) => {
-                let limits = LruStore::new(capacity)?;
+                let limits = BoundedStore::new(capacity)?;
                 State::Limited { shared, limits: limits.keep_if(SubjectLimit::is_tended) }
             }
             Parts::Unlimited { name, quotas } => State::Unlimited { name, quotas },

@@ -342,7 +342,7 @@ async fn call_that_is_not_admitted_is_unavailable() {
         let wait = status.get_details_retry_info().and_then(|info| info.retry_delay);
         assert_eq!(wait, Some(Duration::from_secs(1)), "{kind:?}");
     }
-    let refused = Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err();
+    let refused = Admission::fixed(0).try_acquire(AdmissionRequest::new()).unwrap_err();
     let status = refused.into_status();
     assert_eq!((status.code(), NotAdmitted::find_in(&status)), (Code::Unavailable, Some(&refused)));
 }

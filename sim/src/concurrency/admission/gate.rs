@@ -4,8 +4,8 @@
 
 use super::traffic::Class;
 use damper::concurrency::{
-    Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, LimitBounds, LimitRule,
-    ProbedGradient, RunToDeadline,
+    AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, LimitBounds,
+    LimitRule, ProbedGradient, RunToDeadline,
 };
 use damper::time::Seed;
 use damper::{Clock, Deadline, DeadlineExceeded, ManualClock};
@@ -93,7 +93,7 @@ type Core<R> = Admission<R, Arc<ManualClock>>;
 type Permit<R> = AdmissionPermit<Arc<Core<R>>>;
 type Sleeping = Pin<Box<dyn Future<Output = ()>>>;
 type Timer = Box<dyn Fn(Duration) -> Sleeping>;
-type Waiting<R> = Pin<Box<AdmitFuture<Arc<Core<R>>, Timer>>>;
+type Waiting<R> = Pin<Box<AcquireAdmissionFuture<Arc<Core<R>>, Timer>>>;
 type Running<R> = Pin<Box<RunToDeadline<Arc<Core<R>>, Work, Timer>>>;
 
 enum Stage<R: LimitRule> {
@@ -223,7 +223,7 @@ impl<R: LimitRule> Gate<R> {
         if request.call >= self.stages.len() {
             self.stages.resize_with(request.call + 1, || Stage::Over);
         }
-        self.stages[request.call] = Stage::Waiting(request, Box::pin(self.core.admit_owned(asks).sleeping_by(sleep)));
+        self.stages[request.call] = Stage::Waiting(request, Box::pin(self.core.acquire_owned(asks).sleeping_by(sleep)));
         with(&self.events, |events| events.woken.push(request.call));
         self.follow()
     }

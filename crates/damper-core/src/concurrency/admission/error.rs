@@ -17,8 +17,8 @@ use core::time::Duration;
 /// use damper::concurrency::{Admission, AdmissionRequest, NotAdmitted, RefusalCause};
 ///
 /// let gate = Admission::fixed(1);
-/// let _permit = gate.try_admit(AdmissionRequest::new())?;
-/// let refused = gate.try_admit(AdmissionRequest::new()).unwrap_err();
+/// let _permit = gate.try_acquire(AdmissionRequest::new())?;
+/// let refused = gate.try_acquire(AdmissionRequest::new()).unwrap_err();
 /// assert_eq!(refused.cause(), RefusalCause::NoSlot);
 /// assert_eq!(refused.to_string(), "not admitted, limit 1 reached");
 /// # }
@@ -43,7 +43,7 @@ pub enum RefusalCause {
     ///
     /// The call would hardly end in time.
     Late,
-    /// No slot was free, and the call did not wait: by `try_admit`, or because there is no queue.
+    /// No slot was free, and the call did not wait: by `try_acquire`, or because there is no queue.
     NoSlot,
     /// The queue was full, and no call in it gave way.
     ///
@@ -95,7 +95,7 @@ impl NotAdmitted {
     /// # #[cfg(feature = "std")] {
     /// use damper::concurrency::{Admission, AdmissionRequest, NotAdmitted};
     ///
-    /// let refused = Admission::fixed(0).try_admit(AdmissionRequest::new()).unwrap_err();
+    /// let refused = Admission::fixed(0).try_acquire(AdmissionRequest::new()).unwrap_err();
     /// let error = std::io::Error::other(refused);
     /// assert_eq!(NotAdmitted::find_in(&error), Some(&refused));
     /// # }

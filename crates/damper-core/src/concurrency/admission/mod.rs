@@ -27,7 +27,7 @@ pub(super) use classes::Classes;
 pub use criticality::Criticality;
 pub use error::{NotAdmitted, RefusalCause};
 pub(crate) use permit::AdmissionRef;
-pub use permit::{AdmissionPermit, Admit, AdmitFuture};
+pub use permit::{AcquireAdmission, AcquireAdmissionFuture, AdmissionPermit};
 pub use request::AdmissionRequest;
 pub use run::RunToDeadline;
 
@@ -95,7 +95,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 ///
 /// Share it by reference or in an `Arc`. With a slot free it decides without a lock, in one compare-and-swap. Where calls are
 /// queued there is a lock, under which a slot is given in time proportional to the number of tenants queued. A gate takes some
-/// 220 KB, half of it for the queue. Nothing is allocated after construction, except by the first [`wait`](Admit::wait) of each
+/// 220 KB, half of it for the queue. Nothing is allocated after construction, except by the first [`wait`](AcquireAdmission::wait) of each
 /// thread.
 ///
 /// # Panics in wakers
@@ -120,7 +120,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 ///
 /// let deadline = Deadline::after(Duration::from_millis(500));
 /// let request = AdmissionRequest::new().criticality(Criticality::CriticalPlus).tenant("acme").by(&deadline);
-/// let permit = gate.admit(request).wait()?; // Err: answer 503
+/// let permit = gate.acquire(request).wait()?; // Err: answer 503
 /// // ... the work, until permit.deadline() ...
 /// permit.success();
 /// assert_eq!((gate.limit(), gate.in_flight()), (20, 0));
@@ -265,19 +265,19 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
 
     /// Admits a call if a slot is free and its deadline has not passed. Never waits, locks or allocates.
     ///
-    /// Under overload no slot is free, so neither class nor tenant helps here. Use [`admit`](Self::admit) for calls that may wait
+    /// Under overload no slot is free, so neither class nor tenant helps here. Use [`acquire`](Self::acquire) for calls that may wait
     /// for as long as a call takes.
     ///
     /// # Errors
     ///
     /// [`NotAdmitted`] if it is not admitted.
     #[inline]
-    pub fn try_admit(&self, request: AdmissionRequest) -> Result<AdmissionPermit<&Self>, NotAdmitted> {
+    pub fn try_acquire(&self, request: AdmissionRequest) -> Result<AdmissionPermit<&Self>, NotAdmitted> {
         let admitted = self.enter(&request.at_once().on(&self.clock))?;
         Ok(AdmissionPermit::of_slot(self, admitted))
     }
 
-    /// Admits a call as [`try_admit`](Self::try_admit) does; the permit has its own reference to the gate.
+    /// Admits a call as [`try_acquire`](Self::try_acquire) does; the permit has its own reference to the gate.
     ///
     /// The permit can outlive the borrow, as a response body or a spawned task needs.
     ///
@@ -286,7 +286,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// [`NotAdmitted`] if it is not admitted.
     #[cfg(target_has_atomic = "ptr")]
     #[inline]
-    pub fn try_admit_owned(
+    pub fn try_acquire_owned(
         self: &Arc<Self>,
         request: AdmissionRequest,
     ) -> Result<AdmissionPermit<Arc<Self>>, NotAdmitted> {
@@ -296,7 +296,7 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
 
     /// Waits in the queue until the call is admitted or refused, at most until its deadline.
     ///
-    /// `gate.admit(request).wait()?` blocks the thread, and `gate.admit(request).await?` does not.
+    /// `gate.acquire(request).wait()?` blocks the thread, and `gate.acquire(request).await?` does not.
     ///
     /// # Examples
     ///
@@ -308,20 +308,20 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// use damper::concurrency::{Admission, AdmissionRequest, Criticality};
     ///
     /// let gate = Admission::default();
-    /// let permit = gate.admit(AdmissionRequest::new().criticality(Criticality::Sheddable)).await?;
+    /// let permit = gate.acquire(AdmissionRequest::new().criticality(Criticality::Sheddable)).await?;
     /// permit.success();
     /// # Ok(())
     /// # }
     /// # run().unwrap(); }
     /// ```
-    pub fn admit(&self, request: AdmissionRequest) -> Admit<&Self> {
-        Admit::new(Ok(self), request.on(&self.clock))
+    pub fn acquire(&self, request: AdmissionRequest) -> AcquireAdmission<&Self> {
+        AcquireAdmission::new(Ok(self), request.on(&self.clock))
     }
 
-    /// Waits as [`admit`](Self::admit) does, for a permit with its own reference to the gate.
+    /// Waits as [`acquire`](Self::acquire) does, for a permit with its own reference to the gate.
     #[cfg(target_has_atomic = "ptr")]
-    pub fn admit_owned(self: &Arc<Self>, request: AdmissionRequest) -> Admit<Arc<Self>> {
-        Admit::new(Ok(Arc::clone(self)), request.on(&self.clock))
+    pub fn acquire_owned(self: &Arc<Self>, request: AdmissionRequest) -> AcquireAdmission<Arc<Self>> {
+        AcquireAdmission::new(Ok(Arc::clone(self)), request.on(&self.clock))
     }
 
     /// Changes the bounds of the limit while the gate is in use.

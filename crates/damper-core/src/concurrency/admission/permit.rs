@@ -39,19 +39,19 @@ use sealed::Admits;
 #[cfg(feature = "alloc")]
 pub type AdmissionPermit<A> = BulkheadPermit<A>;
 
-/// How to wait to be admitted. Made by [`Admission::admit`](super::Admission::admit).
+/// How to wait to be admitted. Made by [`Admission::acquire`](super::Admission::acquire).
 ///
 /// It is refused with [`NotAdmitted`](super::NotAdmitted): at once if the call is late or the queue is full of other calls; later if it
 /// becomes late, gives way or has waited for long enough. It sleeps only if the request has a deadline or a
 /// [longest wait](super::AdmissionRequest::wait_at_most).
 #[cfg(feature = "alloc")]
-pub type Admit<A> = AcquirePermit<A>;
+pub type AcquireAdmission<A> = AcquirePermit<A>;
 
 /// Waits to be admitted. Made by [`AcquirePermit::sleeping_by`].
 ///
 /// If it is polled only after its deadline, the next call gets its slot.
 #[cfg(feature = "alloc")]
-pub type AdmitFuture<A, S> = AcquirePermitFuture<A, S>;
+pub type AcquireAdmissionFuture<A, S> = AcquirePermitFuture<A, S>;
 
 /// These methods are for the permit of an [`Admission`](crate::concurrency::Admission).
 impl<A: AdmissionRef> BulkheadPermit<A> {
@@ -86,7 +86,7 @@ impl<A: AdmissionRef> BulkheadPermit<A> {
     ///
     /// let gate = Admission::fixed(8);
     /// let deadline = Deadline::after(Duration::from_millis(5));
-    /// let permit = gate.admit(AdmissionRequest::new().by(&deadline)).await?;
+    /// let permit = gate.acquire(AdmissionRequest::new().by(&deadline)).await?;
     /// let result = permit.run(core::future::pending::<Result<(), DeadlineExceeded>>()).await;
     /// assert!(result.is_err());
     /// assert_eq!(gate.in_flight(), 0);

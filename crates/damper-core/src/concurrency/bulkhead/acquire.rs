@@ -22,7 +22,7 @@ use core::time::Duration;
 
 /// A wait for a permit, with its longest time.
 ///
-/// Made by [`Bulkhead::acquire`](super::Bulkhead::acquire), and by `acquire` or `admit` of the other limits.
+/// Made by [`Bulkhead::acquire`](super::Bulkhead::acquire), and by `acquire` or `acquire` of the other limits.
 ///
 /// Nothing is taken before [`wait`](Self::wait) is called, or a future of it is polled. With the feature `tokio` it can be
 /// awaited directly; [`sleeping_by`](Self::sleeping_by) makes a future for any other runtime.

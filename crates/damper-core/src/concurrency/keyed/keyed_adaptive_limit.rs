@@ -72,11 +72,11 @@ impl<K, R: LimitRule, C: Clock + Clone> KeyedAdaptiveLimit<K, R, C> {
 impl<K, R: LimitRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
     /// Creates limits as `with_rule` does, with a hasher of your own, for use without `std`.
     ///
-    /// See [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    /// See [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    /// [`OutOfRange`] as for [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     pub fn with_rule_and_hasher(rule: R, capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let prototype = AdaptiveLimit::with_rule(rule, clock);
         Self::with_template_and_hasher(LimitTemplate(prototype), capacity, hasher)

@@ -65,11 +65,11 @@ impl<K, C: Clock + Clone> KeyedBulkhead<K, C> {
 impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
     /// Creates bulkheads as `with_clock` does, with a hasher of your own, for use without `std`.
     ///
-    /// See [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    /// See [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] as for [`LruStore::with_hasher`](crate::LruStore::with_hasher).
+    /// [`OutOfRange`] as for [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     pub fn with_clock_and_hasher(limit: u32, capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let prototype = Bulkhead::with_clock(limit, clock);
         Self::with_template_and_hasher(LimitTemplate(prototype), capacity, hasher)

@@ -1,4 +1,4 @@
-//! One shard of an [`LruStore`](super::LruStore), without its lock: a ring of entries, and a table that finds them.
+//! One shard of an [`BoundedStore`](super::BoundedStore), without its lock: a ring of entries, and a table that finds them.
 //!
 //! This is CLOCK, used by pagers since Corbató's of 1968, with a small counter in place of the bit. A hit counts how
 //! often its entry was used, up to 3, and moves nothing. A new entry in a full ring takes the place of another: a

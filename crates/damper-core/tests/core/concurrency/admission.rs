@@ -3,8 +3,8 @@
 use crate::models::admission::{AdmissionModel, Call, Standing};
 use crate::models::cases::cases;
 use damper::concurrency::{
-    Admission, AdmissionPermit, AdmissionRequest, AdmitFuture, Criticality, FixedLimit, LimitBounds, LimitRule,
-    NotAdmitted, RefusalCause, WindowPlan, WindowSummary,
+    AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, LimitBounds,
+    LimitRule, NotAdmitted, RefusalCause, WindowPlan, WindowSummary,
 };
 use damper::time::Seed;
 use damper::{Clock, Deadline, DeadlineExceeded, ManualClock};
@@ -22,7 +22,7 @@ use std::time::Duration;
 type Manual = Arc<ManualClock>;
 type Fixed = Admission<FixedLimit, Manual>;
 type Held = AdmissionPermit<Arc<Fixed>>;
-type Future = Pin<Box<AdmitFuture<Arc<Fixed>, fn(Duration) -> Pending<()>>>>;
+type Future = Pin<Box<AcquireAdmissionFuture<Arc<Fixed>, fn(Duration) -> Pending<()>>>>;
 
 const MS: Duration = Duration::from_millis(1);
 const REQUEST: AdmissionRequest = AdmissionRequest::new();
@@ -58,7 +58,7 @@ fn poll(future: &mut Future, waker: &Waker) -> Poll<Result<Held, NotAdmitted>> {
 
 /// A call that is polled by hand and never sleeps.
 fn future(gate: &Arc<Fixed>, request: AdmissionRequest) -> Future {
-    Box::pin(gate.admit_owned(request).sleeping_by(|_| pending()))
+    Box::pin(gate.acquire_owned(request).sleeping_by(|_| pending()))
 }
 
 /// A call that is in the queue.
@@ -92,7 +92,7 @@ fn within(time: Duration, clock: &Manual) -> AdmissionRequest {
 /// Makes calls that take this long, so that the gate learns their service time.
 fn teach(gate: &Arc<Fixed>, clock: &Manual, time: Duration) {
     for _ in 0..200 {
-        let permit = gate.try_admit(REQUEST).unwrap();
+        let permit = gate.try_acquire(REQUEST).unwrap();
         clock.advance(time);
         permit.success();
     }
@@ -169,11 +169,11 @@ proptest! {
                     let call = Call { name, class, tenant, deadline };
                     let mut future = future(&gate, request);
                     let wake_ups = Arc::new(WakeUps::default());
-                    let standing = if waits { model.join(call, now, needed()) } else { model.try_admit(&call, now) };
+                    let standing = if waits { model.join(call, now, needed()) } else { model.try_acquire(&call, now) };
                     let poll = if waits {
                         poll(&mut future, &Waker::from(Arc::clone(&wake_ups)))
                     } else {
-                        Poll::Ready(gate.try_admit_owned(request))
+                        Poll::Ready(gate.try_acquire_owned(request))
                     };
                     match poll {
                         Poll::Pending => {
@@ -241,11 +241,11 @@ proptest! {
 fn free_slot_is_taken_whoever_calls() {
     let (gate, clock) = gate(2, 8);
     let lowest = REQUEST.criticality(Criticality::Sheddable);
-    let permits = [gate.try_admit(lowest).unwrap(), gate.try_admit(lowest).unwrap()];
-    let refused = gate.try_admit(REQUEST.criticality(Criticality::CriticalPlus)).unwrap_err();
+    let permits = [gate.try_acquire(lowest).unwrap(), gate.try_acquire(lowest).unwrap()];
+    let refused = gate.try_acquire(REQUEST.criticality(Criticality::CriticalPlus)).unwrap_err();
     assert_eq!((refused.cause(), refused.limit()), (RefusalCause::NoSlot, 2));
     drop(permits);
-    let late = gate.try_admit(within(Duration::ZERO, &clock)).unwrap_err();
+    let late = gate.try_acquire(within(Duration::ZERO, &clock)).unwrap_err();
     assert_eq!(late.cause(), RefusalCause::Late);
     assert_eq!(gate.in_flight(), 0);
 }
@@ -254,7 +254,7 @@ fn free_slot_is_taken_whoever_calls() {
 fn highest_class_then_fewest_starts_then_newest_is_granted_first() {
     let (gate, _) = gate(2, 8);
     let of = |class: usize, tenant: u32| queued(&gate, REQUEST.criticality(Criticality::ALL[class]).tenant(&tenant));
-    let mut permits = vec![gate.try_admit_owned(REQUEST).unwrap(), gate.try_admit_owned(REQUEST).unwrap()];
+    let mut permits = vec![gate.try_acquire_owned(REQUEST).unwrap(), gate.try_acquire_owned(REQUEST).unwrap()];
     let (first_of_one, second_of_one) = (of(1, 1), of(1, 1));
     drop(permits.pop());
     permits.push(granted(second_of_one));
@@ -272,7 +272,7 @@ fn highest_class_then_fewest_starts_then_newest_is_granted_first() {
 #[test]
 fn lowest_class_then_most_queued_then_oldest_is_displaced() {
     let (gate, _) = gate(3, 8);
-    let permits = [(); 3].map(|()| gate.try_admit(REQUEST).unwrap());
+    let permits = [(); 3].map(|()| gate.try_acquire(REQUEST).unwrap());
     let of = |class: usize, tenant: u32| future(&gate, REQUEST.criticality(Criticality::ALL[class]).tenant(&tenant));
     let wait = |mut call: Future| {
         assert!(poll(&mut call, Waker::noop()).is_pending());
@@ -295,7 +295,7 @@ fn lowest_class_then_most_queued_then_oldest_is_displaced() {
 #[test]
 fn queue_is_as_long_as_the_limit() {
     let (gate, _) = gate(4, 8);
-    let permits = [(); 4].map(|()| gate.try_admit(REQUEST).unwrap());
+    let permits = [(); 4].map(|()| gate.try_acquire(REQUEST).unwrap());
     let mut calls: Vec<_> = (0..4).map(|_| queued(&gate, REQUEST)).collect();
     let newest = queued(&gate, REQUEST);
     assert_eq!(gate.queued(), 4);
@@ -312,7 +312,7 @@ fn call_that_cannot_end_in_time_is_refused_where_others_wait() {
     let (gate, clock) = gate(2, 8);
     teach(&gate, &clock, 10 * MS);
     assert_eq!(gate.median_service_time(), Some(10 * MS));
-    let (permit, other) = (gate.try_admit(within(MS, &clock)).unwrap(), gate.try_admit(REQUEST).unwrap());
+    let (permit, other) = (gate.try_acquire(within(MS, &clock)).unwrap(), gate.try_acquire(REQUEST).unwrap());
     assert_eq!(refused(future(&gate, within(9 * MS, &clock))).cause(), RefusalCause::Late);
     let (soon, later) = (queued(&gate, within(12 * MS, &clock)), queued(&gate, within(30 * MS, &clock)));
     clock.advance(5 * MS);
@@ -330,7 +330,7 @@ fn median_rises_while_every_call_is_ended_at_its_deadline() {
     teach(&gate, &clock, 10 * MS);
     let ends = |after: Duration, calls: u32| {
         for _ in 0..calls {
-            let permit = gate.try_admit(REQUEST).unwrap();
+            let permit = gate.try_acquire(REQUEST).unwrap();
             clock.advance(after);
             permit.overloaded();
         }
@@ -338,7 +338,7 @@ fn median_rises_while_every_call_is_ended_at_its_deadline() {
     };
     assert_eq!(ends(MS, 300), Some(10 * MS), "an early failure is no sample");
     assert_eq!(ends(100 * MS, 300), Some(100 * MS), "a call ended at its deadline takes at least that long");
-    let permits = [(); 2].map(|()| gate.try_admit_owned(REQUEST).unwrap());
+    let permits = [(); 2].map(|()| gate.try_acquire_owned(REQUEST).unwrap());
     let call = queued(&gate, within(115 * MS, &clock));
     clock.advance(100 * MS);
     drop(permits);
@@ -364,21 +364,21 @@ fn median_longer_than_every_deadline_recovers() {
         }
     }
     assert_eq!(gate.median_service_time(), Some(10 * MS));
-    let permits = [(); 4].map(|()| gate.try_admit(REQUEST).unwrap());
+    let permits = [(); 4].map(|()| gate.try_acquire(REQUEST).unwrap());
     drop((queued(&gate, within(100 * MS, &clock)), permits));
 }
 
 #[test]
 fn refusals_name_a_wait() {
     let (gate, clock) = gate(2, 2);
-    let permits = [gate.try_admit(REQUEST).unwrap(), gate.try_admit(REQUEST).unwrap()];
-    let unknown = gate.try_admit(REQUEST).unwrap_err();
+    let permits = [gate.try_acquire(REQUEST).unwrap(), gate.try_acquire(REQUEST).unwrap()];
+    let unknown = gate.try_acquire(REQUEST).unwrap_err();
     assert_eq!((unknown.retry_after(), &*unknown.to_string()), (None, "not admitted, limit 2 reached"));
     drop(permits);
     teach(&gate, &clock, 100 * MS);
-    let permits = [gate.try_admit(REQUEST).unwrap(), gate.try_admit(REQUEST).unwrap()];
+    let permits = [gate.try_acquire(REQUEST).unwrap(), gate.try_acquire(REQUEST).unwrap()];
     // A slot every 50 ms.
-    let full = gate.try_admit(REQUEST).unwrap_err();
+    let full = gate.try_acquire(REQUEST).unwrap_err();
     assert_eq!(
         (full.retry_after(), &*full.to_string()),
         (Some(50 * MS), "not admitted, limit 2 reached, retry in 50 ms")
@@ -386,7 +386,7 @@ fn refusals_name_a_wait() {
     let calls = [queued(&gate, REQUEST), queued(&gate, REQUEST)];
     let full = refused(future(&gate, REQUEST.criticality(Criticality::Sheddable)));
     assert_eq!(full.to_string(), "not admitted, limit 2 reached, queue full, retry in 150 ms");
-    let late = gate.try_admit(within(Duration::ZERO, &clock)).unwrap_err();
+    let late = gate.try_acquire(within(Duration::ZERO, &clock)).unwrap_err();
     assert_eq!(late.to_string(), "not admitted, too little time is left before its deadline");
     let newest = queued(&gate, REQUEST);
     let [oldest, other] = calls;
@@ -394,8 +394,8 @@ fn refusals_name_a_wait() {
     drop((newest, other, permits));
     let (slow, clock) = self::gate(1, 1);
     teach(&slow, &clock, Duration::from_secs(600));
-    let permit = slow.try_admit(REQUEST).unwrap();
-    let wait = slow.try_admit(REQUEST).unwrap_err().retry_after();
+    let permit = slow.try_acquire(REQUEST).unwrap();
+    let wait = slow.try_acquire(REQUEST).unwrap_err().retry_after();
     assert_eq!(wait, Some(Duration::from_secs(60)), "at most a minute");
     drop(permit);
 }
@@ -405,11 +405,11 @@ fn permit_has_the_deadline_of_the_request() {
     let (gate, clock) = gate(1, 1);
     let request =
         within(30 * MS, &clock).by(&Deadline::with_clock(20 * MS, &clock)).by(&Deadline::with_clock(40 * MS, &clock));
-    let permit = gate.try_admit(request).unwrap();
+    let permit = gate.try_acquire(request).unwrap();
     clock.advance(5 * MS);
     assert_eq!((permit.deadline().specified(), permit.deadline().remaining()), (20 * MS, 15 * MS));
     drop(permit);
-    assert!(gate.try_admit(REQUEST.by(&Deadline::NEVER)).unwrap().deadline().is_never());
+    assert!(gate.try_acquire(REQUEST.by(&Deadline::NEVER)).unwrap().deadline().is_never());
 }
 
 /// An error that is either the deadline's or the work's own.
@@ -428,7 +428,7 @@ impl From<DeadlineExceeded> for Failed {
 #[test]
 fn work_is_ended_at_its_deadline() {
     let (gate, clock) = gate(1, 1);
-    let permit = gate.try_admit_owned(within(30 * MS, &clock)).unwrap();
+    let permit = gate.try_acquire_owned(within(30 * MS, &clock)).unwrap();
     let held = Arc::new(());
     let work = {
         let held = Arc::clone(&held);
@@ -477,8 +477,8 @@ fn sleep_that_is_ready_at_once_does_not_hold_the_thread() {
     let wake_ups = Arc::new(WakeUps::default());
     let waker = Waker::from(Arc::clone(&wake_ups));
     let mut context = Context::from_waker(&waker);
-    let permit = gate.try_admit_owned(within(Duration::from_secs(1), &clock)).unwrap();
-    let mut call = Box::pin(gate.admit_owned(within(Duration::from_secs(1), &clock)).sleeping_by(sleep()));
+    let permit = gate.try_acquire_owned(within(Duration::from_secs(1), &clock)).unwrap();
+    let mut call = Box::pin(gate.acquire_owned(within(Duration::from_secs(1), &clock)).sleeping_by(sleep()));
     let mut work = Box::pin(permit.run_sleeping_by(pending::<Result<(), Failed>>(), sleep()));
     for poll in 1..=2 {
         assert!(call.as_mut().poll(&mut context).is_pending(), "poll returns");
@@ -491,7 +491,7 @@ fn sleep_that_is_ready_at_once_does_not_hold_the_thread() {
 #[test]
 fn call_granted_but_polled_after_its_deadline_passes_its_slot_on() {
     let (gate, clock) = gate(2, 4);
-    let (permit, other) = (gate.try_admit(REQUEST).unwrap(), gate.try_admit(REQUEST).unwrap());
+    let (permit, other) = (gate.try_acquire(REQUEST).unwrap(), gate.try_acquire(REQUEST).unwrap());
     let behind = queued(&gate, REQUEST);
     let hasty = queued(&gate, within(100 * MS, &clock).criticality(Criticality::CriticalPlus));
     drop(permit);
@@ -505,7 +505,7 @@ fn call_granted_but_polled_after_its_deadline_passes_its_slot_on() {
 #[test]
 fn work_is_not_polled_after_its_deadline() {
     let (gate, clock) = gate(1, 1);
-    let permit = gate.try_admit_owned(within(30 * MS, &clock)).unwrap();
+    let permit = gate.try_acquire_owned(within(30 * MS, &clock)).unwrap();
     clock.advance(30 * MS);
     let work = async { panic!("the work is polled after its deadline") };
     let mut run = Box::pin(permit.run_sleeping_by::<_, (), Failed, _>(work, |_| pending::<()>()));
@@ -519,7 +519,7 @@ fn work_is_not_polled_after_its_deadline() {
 fn refused_call_keeps_the_cause_of_its_refusal() {
     let (gate, clock) = gate(1, 1);
     teach(&gate, &clock, 50 * MS);
-    let permit = gate.try_admit(REQUEST).unwrap();
+    let permit = gate.try_acquire(REQUEST).unwrap();
     let displaced = queued(&gate, within(100 * MS, &clock));
     let late = queued(&gate, within(110 * MS, &clock));
     clock.advance(61 * MS);
@@ -537,7 +537,7 @@ fn refused_call_keeps_the_cause_of_its_refusal() {
 fn call_waits_for_its_longest_wait() {
     let (gate, clock) = gate(1, 1);
     teach(&gate, &clock, 50 * MS);
-    let permit = gate.try_admit(REQUEST).unwrap();
+    let permit = gate.try_acquire(REQUEST).unwrap();
     let mut waiting = queued(&gate, REQUEST.wait_at_most(20 * MS));
     clock.advance(19 * MS);
     assert!(poll(&mut waiting, Waker::noop()).is_pending());
@@ -563,8 +563,8 @@ fn call_waits_for_its_longest_wait() {
 #[test]
 fn blocked_thread_waits_for_its_longest_wait() {
     let gate = Admission::fixed(1);
-    let _permit = gate.try_admit(REQUEST).unwrap();
-    let refused = gate.admit(REQUEST.wait_at_most(5 * MS)).wait().unwrap_err();
+    let _permit = gate.try_acquire(REQUEST).unwrap();
+    let refused = gate.acquire(REQUEST.wait_at_most(5 * MS)).wait().unwrap_err();
     assert_eq!((refused.cause(), gate.queued()), (RefusalCause::TimedOut, 0));
 }
 
@@ -572,7 +572,7 @@ fn blocked_thread_waits_for_its_longest_wait() {
 fn gate_without_a_queue_has_no_slot() {
     for (limit, places) in [(1, 0), (0, 4)] {
         let (gate, _) = gate(limit, places);
-        let _permit = gate.try_admit(REQUEST);
+        let _permit = gate.try_acquire(REQUEST);
         let refused = refused(future(&gate, REQUEST));
         assert_eq!(refused.cause(), RefusalCause::NoSlot, "limit {limit}, {places} places");
     }
@@ -584,7 +584,7 @@ fn lower_class_is_displaced_where_granted_calls_fill_the_queue() {
     for more in [0, 1] {
         let (gate, _) = gate(8, 4);
         let low = || queued(&gate, REQUEST.criticality(Criticality::Sheddable));
-        let mut permits: Vec<_> = (0..8).map(|_| gate.try_admit(REQUEST).unwrap()).collect();
+        let mut permits: Vec<_> = (0..8).map(|_| gate.try_acquire(REQUEST).unwrap()).collect();
         let granted: Vec<_> = (0..4).map(|_| low()).collect();
         permits.truncate(4);
         let mut waiting: Vec<_> = (0..4).map(|_| low()).collect();
@@ -603,7 +603,7 @@ fn lower_class_is_displaced_where_granted_calls_fill_the_queue() {
 fn work_that_ends_in_time_is_a_sample_if_it_succeeds() {
     let (gate, clock) = gate(1, 1);
     let run = |outcome: Result<u32, Failed>| {
-        let permit = gate.try_admit_owned(within(30 * MS, &clock)).unwrap();
+        let permit = gate.try_acquire_owned(within(30 * MS, &clock)).unwrap();
         clock.advance(3 * MS);
         let mut run = Box::pin(permit.run_sleeping_by(ready(outcome), |_| pending::<()>()));
         run.as_mut().poll(&mut Context::from_waker(Waker::noop()))
@@ -622,7 +622,7 @@ fn adaptive_limit_follows_the_calls() {
     let gate = Arc::new(Admission::with_clock(bounds, Arc::clone(&clock)));
     let turn = |is_overloaded: bool| {
         for _ in 0..1_000 {
-            let permits: Vec<_> = std::iter::from_fn(|| gate.try_admit(REQUEST).ok()).collect();
+            let permits: Vec<_> = std::iter::from_fn(|| gate.try_acquire(REQUEST).ok()).collect();
             clock.advance(10 * MS);
             for permit in permits {
                 if is_overloaded { permit.overloaded() } else { permit.success() }
@@ -643,10 +643,10 @@ fn calls_from_the_queue_count_towards_reaching_the_limit() {
     let gate = Admission::with_clock(LimitBounds::DEFAULT, Arc::clone(&clock));
     let mut context = Context::from_waker(Waker::noop());
     // The queue is as long as the limit. The first calls find free slots.
-    let mut permits: VecDeque<_> = (0..20).map(|_| gate.try_admit(REQUEST).unwrap()).collect();
+    let mut permits: VecDeque<_> = (0..20).map(|_| gate.try_acquire(REQUEST).unwrap()).collect();
     for _ in 0..50 {
         let sleep = |_| pending::<()>();
-        let mut waiting: Vec<_> = (0..20).map(|_| Box::pin(gate.admit(REQUEST).sleeping_by(sleep))).collect();
+        let mut waiting: Vec<_> = (0..20).map(|_| Box::pin(gate.acquire(REQUEST).sleeping_by(sleep))).collect();
         while !waiting.is_empty() {
             waiting.retain_mut(|call| match call.as_mut().poll(&mut context) {
                 Poll::Ready(Ok(permit)) => {
@@ -683,15 +683,15 @@ impl LimitRule for ByFullness {
 fn limit_after_a_window(is_refused: bool, is_polled: bool) -> u32 {
     let clock = Arc::new(ManualClock::new());
     let gate = Arc::new(Admission::with_rule(ByFullness, Arc::clone(&clock)));
-    let [first, second] = [(); 2].map(|()| gate.try_admit(REQUEST).unwrap());
-    let mut queued = Box::pin(gate.admit(REQUEST).sleeping_by(|_| pending::<()>()));
+    let [first, second] = [(); 2].map(|()| gate.try_acquire(REQUEST).unwrap());
+    let mut queued = Box::pin(gate.acquire(REQUEST).sleeping_by(|_| pending::<()>()));
     let mut context = Context::from_waker(Waker::noop());
     assert!(queued.as_mut().poll(&mut context).is_pending());
     clock.advance(MS);
     first.success();
     assert_eq!((gate.in_flight(), gate.queued()), (2, 0), "the slot was granted");
     if is_refused {
-        assert!(gate.try_admit(REQUEST).is_err());
+        assert!(gate.try_acquire(REQUEST).is_err());
     }
     let polled = is_polled.then(|| queued.as_mut().poll(&mut context));
     clock.advance(MS);
@@ -713,7 +713,7 @@ fn queued_call_sleeps_until_it_is_too_late_to_begin() {
     let (gate, clock) = gate(1, 4);
     teach(&gate, &clock, 50 * MS);
     let until_late = (200 * MS).checked_sub(gate.median_service_time().unwrap()).unwrap();
-    let _permit = gate.try_admit(REQUEST).unwrap();
+    let _permit = gate.try_acquire(REQUEST).unwrap();
     let slept = Arc::new(Mutex::new(Vec::new()));
     let sleep = {
         let slept = Arc::clone(&slept);
@@ -722,7 +722,7 @@ fn queued_call_sleeps_until_it_is_too_late_to_begin() {
             pending::<()>()
         }
     };
-    let mut call = Box::pin(gate.admit(within(200 * MS, &clock)).sleeping_by(sleep));
+    let mut call = Box::pin(gate.acquire(within(200 * MS, &clock)).sleeping_by(sleep));
     assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     assert_eq!(*slept.lock().unwrap(), [until_late]);
     clock.advance(until_late);
@@ -736,7 +736,7 @@ fn queued_call_sleeps_until_it_is_too_late_to_begin() {
 #[test]
 fn panicking_waker_loses_no_slot() {
     let (gate, _) = gate(4, 8);
-    let permits = [(); 4].map(|()| gate.try_admit_owned(REQUEST).unwrap());
+    let permits = [(); 4].map(|()| gate.try_acquire_owned(REQUEST).unwrap());
     let trap = Waker::from(Arc::new(Trap));
     let wake_ups = Arc::new(WakeUps::default());
     let mut calls: Vec<_> = (0..4).map(|_| future(&gate, REQUEST)).collect();
@@ -755,14 +755,14 @@ fn panicking_waker_loses_no_slot() {
     drop((newcomers, calls, permits));
     assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
     gate.set_limit(2);
-    assert!(gate.try_admit(REQUEST).is_ok());
+    assert!(gate.try_acquire(REQUEST).is_ok());
 }
 
 #[test]
 fn other_calls_are_woken_when_one_waker_panics() {
     let (gate, _) = gate(0, 8);
     gate.set_limit(3);
-    let permits = [(); 3].map(|()| gate.try_admit_owned(REQUEST).unwrap());
+    let permits = [(); 3].map(|()| gate.try_acquire_owned(REQUEST).unwrap());
     let wake_ups = Arc::new(WakeUps::default());
     let waker = Waker::from(Arc::clone(&wake_ups));
     let mut calls: Vec<_> = (0..3).map(|_| future(&gate, REQUEST)).collect();
@@ -804,7 +804,7 @@ impl Drop for DropTrap {
 fn granted_call_that_a_waker_unwinds_frees_its_slot() {
     let (gate, _) = gate(1, 2);
     gate.set_limit(2);
-    let permits = [(); 2].map(|()| gate.try_admit_owned(REQUEST).unwrap());
+    let permits = [(); 2].map(|()| gate.try_acquire_owned(REQUEST).unwrap());
     let polls = Arc::new(Polls(Mutex::default()));
     let mut calls = [future(&gate, REQUEST), future(&gate, REQUEST)];
     // The newest call is woken first.
@@ -821,7 +821,7 @@ fn granted_call_that_a_waker_unwinds_frees_its_slot() {
 #[test]
 fn more_tenants_than_counters_are_served() {
     let (gate, _) = gate(2_000, 2_000);
-    let permits: Vec<_> = (0..2_000).map(|_| gate.try_admit_owned(REQUEST).unwrap()).collect();
+    let permits: Vec<_> = (0..2_000).map(|_| gate.try_acquire_owned(REQUEST).unwrap()).collect();
     let calls: Vec<_> = (0..2_000).map(|tenant| queued(&gate, REQUEST.tenant(&tenant))).collect();
     drop(permits);
     assert_eq!((gate.in_flight(), gate.queued()), (2_000, 0));
@@ -842,7 +842,7 @@ fn blocked_threads_are_served_and_never_exceed_the_limit() {
                 start.wait();
                 for round in 0..200 {
                     let class = Criticality::ALL[(tenant + round) as usize % 4];
-                    match gate.admit(REQUEST.criticality(class).tenant(&tenant)).wait() {
+                    match gate.acquire(REQUEST.criticality(class).tenant(&tenant)).wait() {
                         Ok(permit) => {
                             assert!(inside.fetch_add(1, Ordering::Relaxed) < 2);
                             thread::yield_now();
@@ -865,8 +865,8 @@ fn blocked_threads_are_served_and_never_exceed_the_limit() {
 #[test]
 fn blocked_thread_gives_up_at_its_deadline() {
     let gate = Admission::fixed(1);
-    let _permit = gate.try_admit(REQUEST).unwrap();
-    let refused = gate.admit(REQUEST.by(&Deadline::after(20 * MS))).wait().unwrap_err();
+    let _permit = gate.try_acquire(REQUEST).unwrap();
+    let refused = gate.acquire(REQUEST.by(&Deadline::after(20 * MS))).wait().unwrap_err();
     assert_eq!((refused.cause(), gate.queued()), (RefusalCause::Late, 0));
 }
 
@@ -874,8 +874,8 @@ fn blocked_thread_gives_up_at_its_deadline() {
 #[tokio::test]
 async fn future_gives_up_at_its_deadline_and_work_is_ended() {
     let gate = Arc::new(Admission::fixed(1));
-    let permit = gate.admit(REQUEST.by(&Deadline::after(Duration::from_secs(3)))).await.unwrap();
-    let waiter = tokio::spawn(gate.admit_owned(REQUEST.by(&Deadline::after(20 * MS))).into_future());
+    let permit = gate.acquire(REQUEST.by(&Deadline::after(Duration::from_secs(3)))).await.unwrap();
+    let waiter = tokio::spawn(gate.acquire_owned(REQUEST.by(&Deadline::after(20 * MS))).into_future());
     let refused = waiter.await.unwrap().unwrap_err();
     assert_eq!((refused.cause(), gate.in_flight(), gate.queued()), (RefusalCause::Late, 1, 0));
     assert!(permit.run(pending::<Result<(), DeadlineExceeded>>()).await.is_err());
@@ -887,10 +887,10 @@ fn bounds_of_an_adaptive_gate_change_while_it_is_used() {
     let gate = Admission::new(LimitBounds::new(1, 100).unwrap());
     assert_eq!(gate.limit(), 20);
     gate.set_bounds(LimitBounds::new(1, 1).unwrap());
-    let permit = gate.try_admit(AdmissionRequest::new()).unwrap();
-    assert!(gate.try_admit(AdmissionRequest::new()).is_err());
+    let permit = gate.try_acquire(AdmissionRequest::new()).unwrap();
+    assert!(gate.try_acquire(AdmissionRequest::new()).is_err());
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| gate.admit(AdmissionRequest::new()).wait().is_ok());
+        let waiting = scope.spawn(|| gate.acquire(AdmissionRequest::new()).wait().is_ok());
         while gate.queued() == 0 {
             thread::yield_now();
         }

@@ -92,11 +92,11 @@ fn threads_share_the_slots() {
     assert_eq!((admitted, LIMITS.len(), LIMITS.overflows()), (10 * KEYS as usize, KEYS as usize, 0));
 }
 
-/// `LruStore` with the caller's seed.
+/// `BoundedStore` with the caller's seed.
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 #[test]
 fn store_accepts_a_seed() {
-    let store = damper::LruStore::<String, u32, _>::with_hasher(100, SEED).unwrap();
+    let store = damper::BoundedStore::<String, u32, _>::with_hasher(100, SEED).unwrap();
     for key in 0..1_000 {
         assert_eq!(*store.get_or_insert_with(key.to_string().as_str(), || key), key);
     }

@@ -63,7 +63,7 @@ impl AdmissionModel {
         self.waiting.iter().filter(|call| call.class == class).count() as u32
     }
 
-    pub(crate) fn try_admit(&mut self, call: &Call, now: u64) -> Standing {
+    pub(crate) fn try_acquire(&mut self, call: &Call, now: u64) -> Standing {
         if call.is_late(now, 0) {
             return Standing::Refused(RefusalCause::Late);
         }
@@ -76,7 +76,7 @@ impl AdmissionModel {
 
     /// A call arrives, and waits if it has to. Calls take `needed` ticks.
     pub(crate) fn join(&mut self, call: Call, now: u64, needed: u64) -> Standing {
-        if self.try_admit(&call, now) == Standing::Granted {
+        if self.try_acquire(&call, now) == Standing::Granted {
             return Standing::Granted;
         }
         if call.is_late(now, needed) {

@@ -1,6 +1,6 @@
 //! Stores of a value per key.
 
 #[cfg(feature = "std")]
-mod lru_store;
+mod bounded_store;
 #[cfg(feature = "std")]
 mod template;

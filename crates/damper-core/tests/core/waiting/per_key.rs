@@ -2,7 +2,7 @@
 
 use super::virtual_time::{Runtime, Timers};
 use crate::waiting::{MILLIS, Quota, RateLimiter};
-use damper::{LruStore, ManualClock, TokenBucket};
+use damper::{BoundedStore, ManualClock, TokenBucket};
 use std::cell::RefCell;
 
 /// The largest store with one shard, so that evictions are predictable.
@@ -14,7 +14,7 @@ const CAPACITY: usize = 127;
 #[test]
 fn waiters_of_every_key_are_served_in_order_through_a_flood_of_keys() {
     let timers = Timers::new(MILLIS);
-    let hosts = LruStore::<String, RateLimiter<TokenBucket, &ManualClock>>::new(CAPACITY)
+    let hosts = BoundedStore::<String, RateLimiter<TokenBucket, &ManualClock>>::new(CAPACITY)
         .unwrap()
         .keep_if(|limiter| limiter.peek().used() > 0);
     let limiter =

@@ -25,7 +25,7 @@ use damper::breaker::{State, Window};
 use damper::deadline::UsualLatency;
 use damper::gate::{Ending, PerKey};
 use damper::http::{AtHead, CircuitBreakerLayer, Head, MinBudget, PerHost, ResponseHead, Single, Statuses, TargetHost};
-use damper::store::LruStore;
+use damper::store::BoundedStore;
 use damper::{BreakerConfig, CallError, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, ManualClock};
 use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
@@ -733,7 +733,7 @@ async fn deadline_before_the_usual_latency_is_no_failure_of_the_server() {
 
 #[tokio::test]
 async fn usual_latency_is_that_of_the_host() {
-    let hosts = Arc::new(LruStore::new(10).unwrap());
+    let hosts = Arc::new(BoundedStore::new(10).unwrap());
     hosts.get_or_insert_with("slow.example.com:80", || UsualLatency::new().starting_with(Duration::from_mins(1)));
     let second = Duration::from_secs(1);
     assert!(!opens(Arc::clone(&hosts), "SLOW.example.com.", "/0/504", second).await);

@@ -82,9 +82,9 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// ```
 /// # extern crate damper_core as damper;
 /// # #[cfg(feature = "std")] {
-/// use damper::{CircuitBreaker, LruStore};
+/// use damper::{CircuitBreaker, BoundedStore};
 ///
-/// let hosts = LruStore::<String, CircuitBreaker>::new(1024)?;
+/// let hosts = BoundedStore::<String, CircuitBreaker>::new(1024)?;
 /// let answer = hosts.get_or_insert_with("api.example.com", CircuitBreaker::default).call(|| "42".parse::<u32>());
 /// assert_eq!(answer, Ok(42));
 /// assert!(hosts.get("www.example.com").is_none());
@@ -98,9 +98,9 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// ```
 /// # extern crate damper_core as damper;
 /// # #[cfg(feature = "std")] {
-/// use damper::{LruStore, Retry, RetryBudget};
+/// use damper::{BoundedStore, Retry, RetryBudget};
 ///
-/// let budgets = LruStore::<String, RetryBudget>::new(1024)?;
+/// let budgets = BoundedStore::<String, RetryBudget>::new(1024)?;
 /// let retry = Retry::new(3).budget(budgets.get_or_insert_with("api.example.com", RetryBudget::default));
 /// let answer = retry.call(|_attempt| "42".parse::<u32>());
 /// assert_eq!(answer, Ok(42));
@@ -108,7 +108,7 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// # Ok::<(), damper::OutOfRange>(())
 /// ```
 #[cfg(feature = "alloc")]
-pub struct LruStore<K, V, S = Seed> {
+pub struct BoundedStore<K, V, S = Seed> {
     /// The shards, a power of two of them.
     shards: Box<[Shard<K, V>]>,
     capacity: usize,
@@ -119,7 +119,7 @@ pub struct LruStore<K, V, S = Seed> {
 pub(super) type Shard<K, V> = CachePadded<Guarded<SecondChance<K, V>>>;
 
 #[cfg(feature = "std")]
-impl<K, V> LruStore<K, V> {
+impl<K, V> BoundedStore<K, V> {
     /// Creates a store of at most `capacity` entries.
     ///
     /// # Errors
@@ -132,13 +132,13 @@ impl<K, V> LruStore<K, V> {
 
 /// Creates a store of at most 1,024 entries.
 #[cfg(feature = "std")]
-impl<K, V> Default for LruStore<K, V> {
+impl<K, V> Default for BoundedStore<K, V> {
     fn default() -> Self {
         Self::of(DEFAULT_CAPACITY, Seed::random())
     }
 }
 
-impl<K, V, S> LruStore<K, V, S> {
+impl<K, V, S> BoundedStore<K, V, S> {
     /// Creates a store with a hasher of your own instead of a [`Seed`] drawn at random.
     ///
     /// It has to spread keys over all 64 bits. A client that can predict the hasher can choose keys that collide.
@@ -161,8 +161,8 @@ impl<K, V, S> LruStore<K, V, S> {
     }
 
     /// Returns an empty store of values of another type, with the capacity and the hasher of this one.
-    pub(crate) fn emptied<W>(self) -> LruStore<K, W, S> {
-        LruStore::of(self.capacity, self.hasher)
+    pub(crate) fn emptied<W>(self) -> BoundedStore<K, W, S> {
+        BoundedStore::of(self.capacity, self.hasher)
     }
 
     /// Sets a predicate that says which values stay longest.
@@ -180,11 +180,11 @@ impl<K, V, S> LruStore<K, V, S> {
     /// ```
     /// # extern crate damper_core as damper;
     /// # #[cfg(feature = "std")] {
-    /// use damper::LruStore;
+    /// use damper::BoundedStore;
     /// use std::sync::atomic::{AtomicUsize, Ordering};
     ///
     /// // The calls that each tenant has in flight: a tenant with some is not evicted.
-    /// let tenants = LruStore::<u32, AtomicUsize>::new(2)?.keep_if(|in_flight| in_flight.load(Ordering::Relaxed) > 0);
+    /// let tenants = BoundedStore::<u32, AtomicUsize>::new(2)?.keep_if(|in_flight| in_flight.load(Ordering::Relaxed) > 0);
     /// tenants.get_or_insert_with(&1, AtomicUsize::default).fetch_add(1, Ordering::Relaxed);
     /// tenants.get_or_insert_with(&2, AtomicUsize::default);
     /// tenants.get_or_insert_with(&3, AtomicUsize::default);
@@ -271,7 +271,7 @@ impl<K, V, S> LruStore<K, V, S> {
     }
 }
 
-impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
+impl<K: Eq, V, S: BuildHasher> BoundedStore<K, V, S> {
     /// Returns the value of this key, if there is one.
     #[inline]
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
@@ -479,9 +479,9 @@ impl<K: Eq, V, S: BuildHasher> LruStore<K, V, S> {
     }
 }
 
-impl<K, V, S> fmt::Debug for LruStore<K, V, S> {
+impl<K, V, S> fmt::Debug for BoundedStore<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LruStore").field("capacity", &self.capacity).finish_non_exhaustive()
+        f.debug_struct("BoundedStore").field("capacity", &self.capacity).finish_non_exhaustive()
     }
 }
 
@@ -518,7 +518,7 @@ mod tests {
     #[test]
     fn shards_share_exactly_the_capacity() {
         for capacity in [1, 2, 63, 64, 127, 128, 129, 200, 1_000, 1_024, 4_097, 100_003] {
-            let store = LruStore::<u64, (), _>::with_hasher(capacity, crate::time::Seed::new(1, 2)).unwrap();
+            let store = BoundedStore::<u64, (), _>::with_hasher(capacity, crate::time::Seed::new(1, 2)).unwrap();
             let capacities: Vec<_> = store.shards.iter().map(|shard| shard.read(SecondChance::capacity)).collect();
             assert_eq!(capacities.iter().sum::<usize>(), capacity);
             assert!(capacities.len().is_power_of_two());

@@ -1,11 +1,11 @@
-//! `LruStore` through its public API.
+//! `BoundedStore` through its public API.
 
 use crate::models::lru::{Random, hits_of_exact_lru, zipf};
 use crate::models::second_chance::SecondChanceModel;
 use crate::models::seed::seed;
 use damper::retry::{Budget, RetryBudgetConfig};
 use damper::time::Seed;
-use damper::{BreakerConfig, KeyedCircuitBreaker, LruStore, RetryBudget};
+use damper::{BoundedStore, BreakerConfig, KeyedCircuitBreaker, RetryBudget};
 use proptest::prelude::*;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::net::IpAddr;
@@ -47,7 +47,7 @@ impl Drop for Counted {
 
 #[test]
 fn each_key_has_one_value() {
-    let store = LruStore::<String, usize>::new(10).unwrap();
+    let store = BoundedStore::<String, usize>::new(10).unwrap();
     assert!(store.is_empty());
     assert_eq!(*store.get_or_insert_with("one", || 1), 1);
     assert!(!store.is_empty());
@@ -69,29 +69,29 @@ fn each_key_has_one_value() {
 
 #[test]
 fn keys_are_found_by_their_borrowed_forms() {
-    let owned = LruStore::<String, u8>::new(2).unwrap();
+    let owned = BoundedStore::<String, u8>::new(2).unwrap();
     owned.get_or_insert_with("a", || 1);
     assert!(owned.get(&String::from("a")).is_some() && owned.get("a").is_some());
-    let bytes = LruStore::<Vec<u8>, u8>::new(2).unwrap();
+    let bytes = BoundedStore::<Vec<u8>, u8>::new(2).unwrap();
     bytes.get_or_insert_with(&b"a"[..], || 1);
     assert!(bytes.get(&vec![b'a']).is_some());
-    let addresses = LruStore::<IpAddr, u8>::new(2).unwrap();
+    let addresses = BoundedStore::<IpAddr, u8>::new(2).unwrap();
     addresses.get_or_insert_with(&IpAddr::from([192, 0, 2, 7]), || 1);
-    let pairs = LruStore::<(u32, String), u8>::new(2).unwrap();
+    let pairs = BoundedStore::<(u32, String), u8>::new(2).unwrap();
     pairs.get_or_insert_with(&(7, "a".into()), || 1);
     assert!(pairs.get(&(7, "b".into())).is_none());
-    let unit = LruStore::<(), u8>::new(1).unwrap();
+    let unit = BoundedStore::<(), u8>::new(1).unwrap();
     unit.get_or_insert_with(&(), || 1);
     assert_eq!((unit.len(), unit.capacity()), (1, 1));
-    assert_eq!(LruStore::<u32, u8>::default().capacity(), 1_024);
+    assert_eq!(BoundedStore::<u32, u8>::default().capacity(), 1_024);
 }
 
 #[test]
 fn capacity_out_of_range_is_an_error() {
     for capacity in [0, (1 << 28) + 1, usize::MAX] {
         for error in [
-            LruStore::<u32, u32>::new(capacity).unwrap_err(),
-            LruStore::<u32, u32, _>::with_hasher(capacity, Seed::new(1, 2)).unwrap_err(),
+            BoundedStore::<u32, u32>::new(capacity).unwrap_err(),
+            BoundedStore::<u32, u32, _>::with_hasher(capacity, Seed::new(1, 2)).unwrap_err(),
             KeyedCircuitBreaker::<u32>::new(BreakerConfig::DEFAULT, capacity).unwrap_err(),
         ] {
             assert_eq!(error.to_string(), format!("capacity is {capacity}, it must be 1 to 268435456"));
@@ -102,7 +102,7 @@ fn capacity_out_of_range_is_an_error() {
 /// Keys of 1 TiB, so that 2^28 of them exceed one allocation.
 #[test]
 fn capacity_is_bounded_by_the_size_of_keys() {
-    let error = LruStore::<Huge, ()>::new(1 << 28).unwrap_err();
+    let error = BoundedStore::<Huge, ()>::new(1 << 28).unwrap_err();
     assert_eq!(error.to_string(), "capacity is 268435456, it must be 1 to 8388607");
 }
 
@@ -120,7 +120,7 @@ fn hit_copies_no_key() {
             Self(self.0)
         }
     }
-    let store = LruStore::<Key, ()>::new(4).unwrap();
+    let store = BoundedStore::<Key, ()>::new(4).unwrap();
     for _ in 0..10 {
         store.get_or_insert_with(&Key(1), || ());
         store.get(&Key(1));
@@ -130,7 +130,7 @@ fn hit_copies_no_key() {
 
 #[test]
 fn evicted_value_stays_with_its_holder() {
-    let store = LruStore::<u8, u8>::new(1).unwrap();
+    let store = BoundedStore::<u8, u8>::new(1).unwrap();
     let first = store.get_or_insert_with(&1, || 1);
     store.get_or_insert_with(&2, || 2);
     assert!(store.get(&1).is_none(), "the entry was evicted");
@@ -152,7 +152,7 @@ fn keys_with_equal_hashes_stay_apart() {
         fn write(&mut self, _: &[u8]) {}
     }
 
-    let store = LruStore::<u32, u32, _>::with_hasher(20, BuildHasherDefault::<Same>::default()).unwrap();
+    let store = BoundedStore::<u32, u32, _>::with_hasher(20, BuildHasherDefault::<Same>::default()).unwrap();
     for key in 0..15 {
         assert_eq!(*store.get_or_insert_with(&key, || key), key);
     }
@@ -163,7 +163,7 @@ fn keys_with_equal_hashes_stay_apart() {
 
 #[test]
 fn used_entry_survives_a_scan() {
-    let store = LruStore::<u32, ()>::new(ONE_SHARD).unwrap();
+    let store = BoundedStore::<u32, ()>::new(ONE_SHARD).unwrap();
     for newcomer in 0..10_000 {
         store.get_or_insert_with(&u32::MAX, || ());
         store.get_or_insert_with(&newcomer, || ());
@@ -176,7 +176,7 @@ fn used_entry_survives_a_scan() {
 
 #[test]
 fn kept_entries_are_evicted_last() {
-    let store = LruStore::<u32, u32>::new(50).unwrap().keep_if(|value| value % 10 == 0);
+    let store = BoundedStore::<u32, u32>::new(50).unwrap().keep_if(|value| value % 10 == 0);
     for key in 0..1_000 {
         store.get_or_insert_with(&key, || key.min(49));
     }
@@ -185,7 +185,7 @@ fn kept_entries_are_evicted_last() {
     assert_eq!(kept, [0, 10, 20, 30, 40]);
 
     // If all entries are kept, the oldest is evicted, so memory stays bounded.
-    let all = LruStore::<u32, u32>::new(50).unwrap().keep_if(|_| true);
+    let all = BoundedStore::<u32, u32>::new(50).unwrap().keep_if(|_| true);
     for key in 0..1_000 {
         all.get_or_insert_with(&key, || key);
         assert!(all.len() <= 50 && all.get(&key).is_some());
@@ -195,7 +195,7 @@ fn kept_entries_are_evicted_last() {
 /// The predicate runs at every eviction, so its result may change.
 #[test]
 fn entry_no_longer_kept_is_evicted() {
-    let store = LruStore::<u32, AtomicUsize>::new(10).unwrap().keep_if(|value| value.load(Ordering::SeqCst) > 0);
+    let store = BoundedStore::<u32, AtomicUsize>::new(10).unwrap().keep_if(|value| value.load(Ordering::SeqCst) > 0);
     let first = store.get_or_insert_with(&0, || AtomicUsize::new(1));
     for key in 1..100 {
         store.get_or_insert_with(&key, AtomicUsize::default);
@@ -210,7 +210,7 @@ fn entry_no_longer_kept_is_evicted() {
 
 #[test]
 fn unwinding_callback_leaves_the_store_unchanged() {
-    let store = LruStore::<u32, u32>::new(2).unwrap().keep_if(|value| {
+    let store = BoundedStore::<u32, u32>::new(2).unwrap().keep_if(|value| {
         assert!(*value != 2, "the predicate unwinds");
         false
     });
@@ -230,7 +230,7 @@ fn unwinding_callback_leaves_the_store_unchanged() {
 
 #[test]
 fn closure_may_use_the_store() {
-    let store = LruStore::<u32, u32>::new(2).unwrap();
+    let store = BoundedStore::<u32, u32>::new(2).unwrap();
     let outer = store.get_or_insert_with(&1, || {
         assert_eq!(*store.get_or_insert_with(&2, || 2), 2);
         store.clear();
@@ -243,7 +243,7 @@ fn closure_may_use_the_store() {
 /// Every operation drops values outside the locks.
 #[test]
 fn dropped_value_may_use_the_store() {
-    struct Nosy(Weak<LruStore<u32, Nosy>>);
+    struct Nosy(Weak<BoundedStore<u32, Nosy>>);
     impl Drop for Nosy {
         fn drop(&mut self) {
             if let Some(store) = self.0.upgrade() {
@@ -252,7 +252,7 @@ fn dropped_value_may_use_the_store() {
             }
         }
     }
-    let store = Arc::new(LruStore::new(2).unwrap());
+    let store = Arc::new(BoundedStore::new(2).unwrap());
     let insert = |key: u32| store.get_or_insert_with(&key, || Nosy(Arc::downgrade(&store)));
     for key in 0..10 {
         insert(key);
@@ -267,7 +267,7 @@ fn dropped_value_may_use_the_store() {
 
 #[test]
 fn iterator_holds_no_lock_and_counts_no_use() {
-    let store = LruStore::<u32, u32>::new(3).unwrap();
+    let store = BoundedStore::<u32, u32>::new(3).unwrap();
     for key in 0..3 {
         store.get_or_insert_with(&key, || key);
     }
@@ -289,7 +289,7 @@ fn iterator_holds_no_lock_and_counts_no_use() {
     assert!(store.get(&0).is_none(), "iteration does not count as a use");
 
     // Over many shards each entry is seen once.
-    let store = LruStore::<u32, u32, _>::with_hasher(100_000, Seed::new(seed(), 0)).unwrap();
+    let store = BoundedStore::<u32, u32, _>::with_hasher(100_000, Seed::new(seed(), 0)).unwrap();
     for key in 0..10_000 {
         store.get_or_insert_with(&key, || key);
     }
@@ -301,7 +301,7 @@ fn iterator_holds_no_lock_and_counts_no_use() {
 #[test]
 fn racing_inserts_get_the_same_value() {
     const RACERS: usize = 8;
-    let (store, census) = (LruStore::<usize, Counted>::new(10_000).unwrap(), Arc::default());
+    let (store, census) = (BoundedStore::<usize, Counted>::new(10_000).unwrap(), Arc::default());
     let start = Barrier::new(RACERS);
     let values: Vec<Vec<_>> = std::thread::scope(|scope| {
         let race = || {
@@ -326,7 +326,7 @@ fn racing_calls_stay_bounded_and_drop_each_value_once() {
     const THREADS: u64 = 8;
     for capacity in [1, 100, 1_000] {
         let census = Arc::<Census>::default();
-        let store = LruStore::<u64, Counted, _>::with_hasher(capacity, Seed::new(seed(), 0))
+        let store = BoundedStore::<u64, Counted, _>::with_hasher(capacity, Seed::new(seed(), 0))
             .unwrap()
             .keep_if(|value| Arc::strong_count(&value.0) % 2 == 0);
         std::thread::scope(|scope| {
@@ -362,7 +362,7 @@ fn hits_more_often_than_an_exact_lru() {
     const CAPACITY: usize = 1_000;
     for (exponent, exact, ours) in [(0.8, 43.5, 46.3), (1.0, 67.3, 69.5)] {
         let store =
-            LruStore::<u32, (), _>::with_hasher(CAPACITY, BuildHasherDefault::<DefaultHasher>::default()).unwrap();
+            BoundedStore::<u32, (), _>::with_hasher(CAPACITY, BuildHasherDefault::<DefaultHasher>::default()).unwrap();
         let trace = || zipf(10 * CAPACITY as u32, exponent, CALLS);
         let missed = AtomicUsize::new(0);
         for key in trace() {
@@ -371,7 +371,7 @@ fn hits_more_often_than_an_exact_lru() {
         let percent = |hits: usize| f64::from(hits as u32) * 100.0 / f64::from(CALLS as u32);
         let of_exact = percent(hits_of_exact_lru(CAPACITY, trace()));
         let of_ours = percent(CALLS - missed.into_inner());
-        println!("Zipf {exponent}: exact LRU {of_exact:.2} %, LruStore {of_ours:.2} %");
+        println!("Zipf {exponent}: exact LRU {of_exact:.2} %, BoundedStore {of_ours:.2} %");
         assert!((of_exact - exact).abs() < 0.5 && (of_ours - ours).abs() < 0.5, "{of_exact} {of_ours}");
     }
 }
@@ -409,7 +409,7 @@ proptest! {
             7 => |value| value % 7 == 0,
             _ => |_| false,
         };
-        let store = LruStore::<u8, u32>::new(capacity).unwrap().keep_if(move |value| is_kept(*value));
+        let store = BoundedStore::<u8, u32>::new(capacity).unwrap().keep_if(move |value| is_kept(*value));
         let mut model = SecondChanceModel::new(capacity);
         for (number, call) in (0..).zip(calls) {
             match call {
@@ -435,7 +435,7 @@ proptest! {
 #[test]
 fn every_key_has_its_own_retry_budget() {
     let config = RetryBudgetConfig::builder().floor(0).reserve(2).build().unwrap();
-    let budgets = LruStore::<String, RetryBudget>::new(ONE_SHARD).unwrap();
+    let budgets = BoundedStore::<String, RetryBudget>::new(ONE_SHARD).unwrap();
     let budget = |host: &str| budgets.get_or_insert_with(host, || RetryBudget::new(config));
     for host in ["one", "two"] {
         let withdrawn = [(); 3].map(|()| budget(host).try_withdraw());
@@ -451,11 +451,11 @@ fn every_key_has_its_own_retry_budget() {
 
 #[test]
 fn value_is_created_from_the_key() {
-    let lengths = LruStore::<String, usize>::new(ONE_SHARD).unwrap();
+    let lengths = BoundedStore::<String, usize>::new(ONE_SHARD).unwrap();
     assert_eq!(*lengths.get_or_insert_with_key("four", String::len), 4);
     assert_eq!(*lengths.get_or_insert_with_key("four", |_| unreachable!("the value exists")), 4);
     assert!(
-        catch_unwind(|| LruStore::<String, ()>::new(1).unwrap().get_or_insert_with_key("no", |_| panic!("no")))
+        catch_unwind(|| BoundedStore::<String, ()>::new(1).unwrap().get_or_insert_with_key("no", |_| panic!("no")))
             .is_err()
     );
 }
