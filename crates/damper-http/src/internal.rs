@@ -6,8 +6,8 @@
 pub use crate::limit::limits_for_each;
 pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
 #[cfg(feature = "http2")]
-pub use crate::retry::unprocessed::is_refused_stream;
-pub use crate::retry::unprocessed::is_unprocessed;
+pub use crate::retry::classify::is_refused_stream;
+pub use crate::retry::classify::is_unprocessed;
 #[cfg(feature = "tower")]
 pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, RepeatParts};
 pub use crate::telemetry::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};

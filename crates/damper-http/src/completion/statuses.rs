@@ -2,7 +2,7 @@
 
 use super::{ClassifyResponse, ResponseHead};
 use crate::rate_limit::Refused;
-use crate::retry::unprocessed::is_unprocessed;
+use crate::retry::classify::is_unprocessed;
 use crate::wire::{self, GRPC_STATUS};
 use alloc::boxed::Box;
 use core::error::Error;

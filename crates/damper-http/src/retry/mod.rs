@@ -9,18 +9,17 @@
 // | `callee` | the retried service, of tower or hyper; hedges use it too |
 // | `budgets` | the choice of a budget for a request's retries |
 // | `host_budgets` | a budget per host |
-// | `classify` | decides whether another attempt may help, and the default of that decision |
+// | `classify` | decides whether another attempt may help, the default of that decision, and the errors of unprocessed requests |
 // | `protocol` | the rules of a protocol for retries |
 // | `http_retries` | the retries of HTTP, and the mark of a request that may be sent again |
 // | `replayable_body` | a body that can be sent again |
 // | `buffered_body` | a body that keeps the data read from it |
-// | `unprocessed` | errors that show that no server processed the request |
 
 mod budgets;
 mod buffered_body;
 mod call;
 mod callee;
-mod classify;
+pub(crate) mod classify;
 mod future;
 mod host_budgets;
 mod http_retries;
@@ -28,7 +27,6 @@ mod layer;
 mod protocol;
 mod replayable_body;
 mod service;
-pub(crate) mod unprocessed;
 
 pub use budgets::Budgets;
 pub use buffered_body::BufferedBody;

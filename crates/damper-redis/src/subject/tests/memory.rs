@@ -189,7 +189,7 @@ fn leasing_process_tells_of_charges_within_200_ms() {
     assert!(late <= 200 * MILLISECOND, "{late} µs");
 }
 
-/// Leased tokens from a slow server have expired on arrival, so with leases every check would wait for its deadline.
+/// Tokens that arrive too late have expired, so a lease would make every check wait for its deadline.
 #[test]
 fn server_that_is_too_slow_for_leases_decides_each_check() {
     for slow in [SECOND * 9 / 10, SECOND * 2] {
