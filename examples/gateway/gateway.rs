@@ -10,7 +10,7 @@ use crate::watch::BreakerWatch;
 use bytes::Bytes;
 use damper::decision_log::{DecisionLog, Logged};
 use damper::http::{
-    CircuitBreak, CircuitBreakerLayer, Decision, Detail, Head, Headers, HostListener, Limit, Limited, MissingPeer,
+    CircuitBreak, CircuitBreakerLayer, Detail, Head, Headers, HostListener, Limit, LimitDecision, Limited, MissingPeer,
     NoWait, RateLimitLayer, Single, Standing,
 };
 use damper::time::DefaultClock;
@@ -140,16 +140,16 @@ impl Gateway {
 impl Limit for Gateway {
     type Future = NoWait;
 
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         let Some(client) = head.peer().map(|peer| peer.ip()) else {
-            return Decision::Refuse(MissingPeer.into());
+            return LimitDecision::Refuse(MissingPeer.into());
         };
         let check = || self.limits.check_n(&client, cost);
         let checked = if is_of_flood(client, head) { self.flood.count(check) } else { check() };
         let quota = self.limits.limiter().quota();
         let standing = |allowed: Allowed| Standing::new(quota, allowed.remaining(), allowed.resets_in());
         let answer = checked.map(|allowed| detail.then(|| standing(allowed)));
-        Decision::from(answer.map_err(|denied| Limited::by(denied, quota).into()))
+        LimitDecision::from(answer.map_err(|denied| Limited::by(denied, quota).into()))
     }
 }
 

@@ -303,26 +303,20 @@ fn types_of_retries_have_the_traits_users_expect() {
 #[cfg(feature = "live")]
 #[test]
 fn types_of_the_live_page_have_the_traits_users_expect() {
-    use core::future::Pending;
     use damper::live::*;
 
     table! {
         LivePage: debug defaulted,
         LivePageError: cloned error,
         LiveService: shared cloned,
-        LiveFuture<()>: debug,
-        LiveBody: debug,
         SlowReader: value error,
         LiveToken: shared cloned,
         LiveTokenError: value error,
         LiveRecorder: debug cloned defaulted,
         Beside<()>: shared cloned,
-        BesideFuture<Pending<()>, ()>: debug,
-        BesideBody<()>: debug,
         Latencies: shared cloned,
         LatencyLayer: shared cloned,
         Timed<()>: shared cloned,
-        TimedFuture<Pending<()>>: shared,
     }
 }
 
@@ -374,6 +368,7 @@ fn types_of_http_gates_have_the_traits_users_expect() {
 #[cfg(all(feature = "hyper", feature = "tower", feature = "tokio"))]
 #[test]
 fn types_of_http_have_the_traits_users_expect() {
+    use damper::http::internal::{PaceOnly, Repeating};
     use damper::http::*;
     use damper::retry::{RetryBudget, Unlimited};
     use damper::time::{Monotonic, TokioSleep};
@@ -389,7 +384,7 @@ fn types_of_http_have_the_traits_users_expect() {
         RateLimit<Service, PerClient>: shared cloned,
         PerClient: shared cloned,
         ByHeader: shared cloned,
-        Wait: shared,
+        WaitingLimit: shared,
         Body<()>: shared,
         Headers: value defaulted,
         Detail: value,
@@ -412,7 +407,6 @@ fn types_of_http_have_the_traits_users_expect() {
         BoxedBody: debug,
         // pacing
         PacingLayer<HostPacers, HttpHints, Pacing>: shared cloned,
-        PaceOnly<TokioSleep>: cloned,
         PacingLayer<HostPacers, HttpHints, PaceOnly<TokioSleep>>: shared cloned,
         PacingService<Service, HostPacers, HttpHints, Pacing>: shared cloned,
         PacingService<Service, HostPacers, HttpHints, PaceOnly<TokioSleep>>: shared cloned,
@@ -496,7 +490,6 @@ fn types_for_any_service_have_the_traits_users_expect() {
         NoDeadline: key defaulted,
         One<Breaker>: shared cloned,
         PaceOnly: shared cloned defaulted,
-        SelectedBy<fn()>: shared cloned,
     }
 }
 
@@ -629,9 +622,6 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
         ConfiguredLimitError: error,
         ConfiguredPacers: shared cloned,
         OptionalLayer<(), ()>: shared cloned,
-        OptionalService<(), (), ()>: shared cloned,
-        OptionalFuture<Ready<()>, Ready<()>, ()>: shared,
-        Repeating<()>: shared cloned,
         ServerConcurrencyLimit: shared cloned,
         ClientConcurrencyLimit: shared cloned,
     }

@@ -2,8 +2,8 @@
 
 use damper::deadline::SkewGuard;
 use damper::http::{
-    CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer, Decision,
-    Detail, Head, Limit, LimitError, NoWait, PacingLayer, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal,
+    CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer, Detail, Head,
+    Limit, LimitDecision, LimitError, NoWait, PacingLayer, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal,
     ThrottleLayer,
 };
 use damper::metrics::Exporter;
@@ -653,8 +653,8 @@ struct FailingLimit;
 impl Limit for FailingLimit {
     type Future = NoWait;
 
-    fn decide(&self, _: &Head<'_>, _: u32, _: Detail) -> Decision<Self::Future> {
-        Decision::Refuse(Refusal::Failed(LimitError::other("the store is unreachable")))
+    fn decide(&self, _: &Head<'_>, _: u32, _: Detail) -> LimitDecision<Self::Future> {
+        LimitDecision::Refuse(Refusal::Failed(LimitError::other("the store is unreachable")))
     }
 }
 

@@ -176,7 +176,7 @@ mod value;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub use crate::http::{
     ClientConcurrencyLimit, ConfiguredClientParts, ConfiguredClientStack, ConfiguredServerParts, ConfiguredServerStack,
-    OptionalFuture, OptionalLayer, OptionalService, Repeating, ServerConcurrencyLimit,
+    OptionalLayer, ServerConcurrencyLimit,
 };
 #[cfg(feature = "http")]
 pub use crate::http::{ConfiguredLimit, ConfiguredLimitError, ConfiguredPacers};

@@ -4,6 +4,7 @@
 //! they are released together with this crate.
 
 pub use crate::limit::limits_for_each;
+pub use crate::pacing::{PaceOnly, Repeating};
 pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
 #[cfg(feature = "http2")]
 pub use crate::retry::classify::is_refused_stream;

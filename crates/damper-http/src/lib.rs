@@ -202,12 +202,12 @@ pub use deadline::{ClientDeadlineLayer, DeadlineLayer, DeadlineService, RequestD
 pub use head::{Head, TargetHost};
 pub use hedge::{HedgeLayer, Hedging};
 #[cfg(feature = "tokio")]
-pub use limit::Wait;
+pub use limit::WaitingLimit;
 pub use limit::{
-    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, LimitError, Limited, LoggableLimit, NoWait,
-    PerClient, RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
+    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited, NoWait, PerClient,
+    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
 };
-pub use pacing::{HostPacers, HttpHints, PaceOnly, Pacers, PacingLayer, PacingService, Repeating, Unjudged};
+pub use pacing::{HostPacers, HttpHints, Pacers, PacingLayer, PacingService, Unjudged};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, RefusalResponse, Refused};
 pub use retry::{

@@ -1,7 +1,8 @@
 //! A service with the page beside it.
 
+use super::LiveService;
 use super::service::LiveFuture;
-use super::{BesideBody, LiveService};
+use crate::body::BesideBody;
 use alloc::boxed::Box;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};

@@ -74,11 +74,10 @@ mod service;
 mod stream;
 mod token;
 
-pub use beside::{Beside, BesideFuture};
-pub use body::{BesideBody, LiveBody, SlowReader};
-pub use latency::{Latencies, LatencyLayer, Timed, TimedFuture};
+pub use beside::Beside;
+pub use body::{BesideBody, SlowReader};
+pub use latency::{Latencies, LatencyLayer, Timed};
 pub use page::{LivePage, LivePageError};
-pub use primitives::{ChangeQuota, SwitchBreaker};
 pub use recorder::LiveRecorder;
-pub use service::{LiveFuture, LiveService};
+pub use service::LiveService;
 pub use token::{LiveToken, LiveTokenError};

@@ -8,17 +8,17 @@ use core::time::Duration;
 use damper_core::gate::{Keepable, WaitsWith, keep};
 use damper_core::{Allowed, Denied, Quota};
 use damper_http::{
-    Answer, Decision, Detail, Head, KeyedLimit, Limit, Limited, SettledKeyedLimit, SettledLimit, Standing,
+    Detail, Head, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, SettledKeyedLimit, SettledLimit, Standing,
 };
 
 /// The future of a decision that the server or the policy makes.
 #[must_use = "futures do nothing unless polled"]
-pub struct RedisDecision(Pin<Box<dyn Future<Output = Answer> + Send>>);
+pub struct RedisDecision(Pin<Box<dyn Future<Output = LimitAnswer> + Send>>);
 
 impl Future for RedisDecision {
-    type Output = Answer;
+    type Output = LimitAnswer;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LimitAnswer> {
         self.0.as_mut().poll(context)
     }
 }
@@ -30,7 +30,7 @@ impl fmt::Debug for RedisDecision {
 }
 
 /// Returns a decision as a layer sees it.
-fn answer(decided: Result<Allowed, Denied>, quota: Quota, detail: Detail) -> Answer {
+fn answer(decided: Result<Allowed, Denied>, quota: Quota, detail: Detail) -> LimitAnswer {
     match decided {
         Ok(allowed) => Ok(detail.then(|| Standing::new(quota, allowed.remaining(), allowed.resets_in()))),
         Err(denied) => Err(Limited::by(denied, quota).into()),
@@ -44,16 +44,16 @@ fn decision(
     quota: Quota,
     cost: u32,
     detail: Detail,
-) -> Decision<RedisDecision> {
+) -> LimitDecision<RedisDecision> {
     match (first_look, limit) {
         (None, _) => {
             let standing = || Standing::new(Quota::UNLIMITED, u32::MAX, Some(Duration::ZERO));
-            Decision::Pass(detail.then(standing))
+            LimitDecision::Pass(detail.then(standing))
         }
-        (Some(FirstLook::Done(decided)), _) => Decision::from(answer(decided, quota, detail)),
+        (Some(FirstLook::Done(decided)), _) => LimitDecision::from(answer(decided, quota, detail)),
         (Some(open), limit) => {
             let limit = limit();
-            Decision::Wait(RedisDecision(Box::pin(async move {
+            LimitDecision::Wait(RedisDecision(Box::pin(async move {
                 match limit {
                     Some(limit) => answer(limit.decide(cost, open).await, quota, detail),
                     // An open check has a limit.
@@ -92,7 +92,7 @@ fn reported(quotas: &[Quota]) -> Quota {
 impl Limit for RedisLimiter {
     type Future = RedisDecision;
 
-    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         decision(self.begin(cost), || self.handle(), reported(self.quotas()), cost, detail)
     }
 }
@@ -127,7 +127,7 @@ impl SettledLimit for RedisLimiter {
 impl<K: RedisKey + ?Sized> KeyedLimit<K> for KeyedRedisLimiter {
     type Future = RedisDecision;
 
-    fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, key: &K, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         let limit = self.of(key);
         let first_look = limit.as_ref().map(|limit| limit.begin(cost));
         decision(first_look, || limit, reported(self.quotas()), cost, detail)

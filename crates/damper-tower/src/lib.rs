@@ -98,9 +98,7 @@ pub use judge::ending_of_error;
 pub use judge::{ClassifyResult, EveryErr, OkOrErr};
 pub use layer::{GateLayer, KeyedLayer, PlainLayer};
 pub use names::{BreakerLayer, BulkheadLayer, LimitLayer, ThrottleLayer};
-pub use pacing::{
-    One, PaceOnly, PacingFuture, PacingLayer, PacingMode, PacingService, Repeating, SelectPacer, SelectedBy,
-};
+pub use pacing::{One, PaceOnly, PacingFuture, PacingLayer, PacingService, Repeating};
 pub use plain::{Judged, Plain};
 pub use service::GateService;
 pub use side::{Side, Stand};

@@ -1,6 +1,6 @@
 //! A client's stack, built from settings.
 
-use super::{ClientConcurrencyLimit, ConfiguredPacers, OptionalLayer, Repeating};
+use super::{ClientConcurrencyLimit, ConfiguredPacers, OptionalLayer, OptionalRetries};
 use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::{ClientDeadlineSettings, ClientLayers, ClientRateLimitSettings};
 use bytes::Bytes;
@@ -10,11 +10,11 @@ use damper_core::retry::{Hedge, RetryBudget, RetrySchedule};
 use damper_core::throttle::{KeyedThrottle, ReadHints};
 use damper_core::time::{DefaultClock, TokioSleep};
 use damper_core::{Live, OutOfRange, Quota};
-use damper_http::internal::{AttemptParts, CallParts, GatePart, LayerPart, RepeatParts};
+use damper_http::internal::{AttemptParts, CallParts, GatePart, LayerPart, PaceOnly, RepeatParts};
 use damper_http::{
     AttemptTimeoutLayer, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ClientStack,
-    HedgeLayer, HttpProtocol, PaceOnly, PacingLayer, PerHost, RequestDeadline, ResponseHead, RetryLayer, StackError,
-    StackPart, StackProtocol, TargetHost, ThrottleLayer, ThrottlePerHost, client_stack,
+    HedgeLayer, HttpProtocol, PacingLayer, PerHost, RequestDeadline, ResponseHead, RetryLayer, StackError, StackPart,
+    StackProtocol, TargetHost, ThrottleLayer, ThrottlePerHost, client_stack,
 };
 use damper_tower::{LimitLayer, OkOrErr, PlainLayer, UntilDeadline};
 use http::{Request, Response};
@@ -29,9 +29,13 @@ use tower_service::Service;
 pub type ConfiguredClientParts<P = HttpProtocol> = ClientStack<
     CallParts<LayerPart<ClientDeadlineLayer<TokioSleep>>, GatePart<CircuitBreakerLayer<Option<PerHost>>>>,
     RepeatParts<
-        LayerPart<RetryLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
+        LayerPart<
+            RetryLayer<DefaultClock, Arc<RetryBudget>, OptionalRetries<<P as StackProtocol>::Retries>, TokioSleep>,
+        >,
         LayerPart<OptionalLayer<PacingLayer<ConfiguredPacers, <P as StackProtocol>::Hints, PaceOnly<TokioSleep>>, P>>,
-        LayerPart<HedgeLayer<DefaultClock, Arc<RetryBudget>, Repeating<<P as StackProtocol>::Retries>, TokioSleep>>,
+        LayerPart<
+            HedgeLayer<DefaultClock, Arc<RetryBudget>, OptionalRetries<<P as StackProtocol>::Retries>, TokioSleep>,
+        >,
     >,
     AttemptParts<
         LayerPart<ThrottleLayer<Option<ThrottlePerHost>, <P as StackProtocol>::Rejections>>,
@@ -171,7 +175,7 @@ where
         let throttles = throttles.clone().map(|throttles| PerKey::new(TargetHost, throttles));
         let pacing =
             pacers.clone().map(|pacers| PacingLayer::new(pacers).named(name).without_retries().hints(protocol.hints()));
-        let repeating = |is_on| Repeating { rules: protocol.retries(), is_on };
+        let repeating = |is_on| OptionalRetries { rules: protocol.retries(), is_on };
         let policy = settings.retry.retry().schedule(Arc::clone(schedule));
         let retry = RetryLayer::new(policy.budget(Arc::clone(budget))).protocol(repeating(stack.retry()));
         let hedge = HedgeLayer::new(Arc::clone(hedge)).protocol(repeating(stack.hedge()));

@@ -26,9 +26,11 @@ use damper_core::setting::Setting;
 #[cfg(feature = "tokio")]
 use damper_core::time::{DefaultClock, TokioSleep};
 #[cfg(feature = "tokio")]
+use damper_http::internal::Repeating;
+#[cfg(feature = "tokio")]
 use damper_http::{
     AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer,
-    HedgeLayer, HttpHints, HttpRetries, PacingLayer, Repeating, RequestDeadline, RetryLayer, Unjudged,
+    HedgeLayer, HttpHints, HttpRetries, PacingLayer, RequestDeadline, RetryLayer, Unjudged,
 };
 use damper_http::{CircuitBreakerLayer, PerHost, TargetHost, ThrottleLayer, ThrottlePerHost};
 #[cfg(all(feature = "tower", feature = "tokio"))]

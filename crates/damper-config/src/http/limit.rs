@@ -8,7 +8,9 @@ use damper_core::limit::{Algorithm, FixedWindow, KeyedAlgorithm, RateLimiter, Sl
 use damper_core::time::{DefaultClock, Seed};
 use damper_core::{OutOfRange, Quota, SetQuotaError};
 use damper_http::wire::{TrustedProxies, TrustedProxiesError};
-use damper_http::{ByHeader, Decision, Detail, Head, Headers, KeyedLimit, Limit, NoWait, PerClient, RateLimitLayer};
+use damper_http::{
+    ByHeader, Detail, Head, Headers, KeyedLimit, Limit, LimitDecision, NoWait, PerClient, RateLimitLayer,
+};
 use http::HeaderName;
 use std::error::Error;
 use std::fmt;
@@ -78,7 +80,7 @@ struct PerPath<A>(Arc<Limits<[u8], A>>);
 impl<A: KeyedAlgorithm> Limit for PerPath<A> {
     type Future = NoWait;
 
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         KeyedLimit::decide(&self.0, head.uri.path().as_bytes(), cost, detail)
     }
 
@@ -241,7 +243,7 @@ impl ConfiguredLimit {
 impl Limit for ConfiguredLimit {
     type Future = NoWait;
 
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         self.limit.decide(head, cost, detail)
     }
 

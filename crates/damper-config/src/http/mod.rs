@@ -10,7 +10,7 @@
 // | `client_concurrency` | the concurrency limit of a client's stack |
 // | `pacers` | the pacers of a client: one, or one for each host |
 // | `optional` | a layer that is on or off |
-// | `repeating` | the rules of retries and hedges, which are on or off |
+// | `optional_retries` | the rules of retries and hedges, which are on or off |
 
 #[cfg(all(feature = "tower", feature = "tokio"))]
 mod client_concurrency;
@@ -20,9 +20,9 @@ mod layers;
 mod limit;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 mod optional;
-mod pacers;
 #[cfg(all(feature = "tower", feature = "tokio"))]
-mod repeating;
+mod optional_retries;
+mod pacers;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 mod server_concurrency;
 #[cfg(all(feature = "tower", feature = "tokio"))]
@@ -34,10 +34,10 @@ pub use client_concurrency::ClientConcurrencyLimit;
 pub use client_stack::{ConfiguredClientParts, ConfiguredClientStack};
 pub use limit::{ConfiguredLimit, ConfiguredLimitError};
 #[cfg(all(feature = "tower", feature = "tokio"))]
-pub use optional::{OptionalFuture, OptionalLayer, OptionalService};
-pub use pacers::ConfiguredPacers;
+pub use optional::OptionalLayer;
 #[cfg(all(feature = "tower", feature = "tokio"))]
-pub use repeating::Repeating;
+pub(crate) use optional_retries::OptionalRetries;
+pub use pacers::ConfiguredPacers;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub use server_concurrency::ServerConcurrencyLimit;
 #[cfg(all(feature = "tower", feature = "tokio"))]

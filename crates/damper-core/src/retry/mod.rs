@@ -102,6 +102,16 @@ const THROTTLED_BASE: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 #[must_use = "a policy does nothing by itself: `call` or `run` it"]
 pub struct Retry<C = DefaultClock, B = Unlimited, V = AnyError> {
+    terms: RetryTerms,
+    deadline: Deadline<C>,
+    budget: B,
+    retryable: V,
+    clock: C,
+}
+
+/// The settings of a policy that no type parameter touches.
+#[derive(Clone)]
+struct RetryTerms {
     max_attempts: u32,
     backoff: Backoff,
     /// Overrides the attempts and the delays of the backoff.
@@ -109,12 +119,8 @@ pub struct Retry<C = DefaultClock, B = Unlimited, V = AnyError> {
     throttled_base: Duration,
     max_hint: Duration,
     seed: Seeding,
-    deadline: Deadline<C>,
-    budget: B,
-    /// Whether [`budget`](Self::budget) has set it.
+    /// Whether [`Retry::budget`] has set the budget.
     has_budget: bool,
-    retryable: V,
-    clock: C,
 }
 
 /// The source of the seed of a call's jitter.
@@ -158,15 +164,17 @@ impl<C: Clock + Clone> Retry<C> {
 impl<C: Clock> Retry<C> {
     const fn of(max_attempts: u32, seed: Seeding, clock: C, deadline_clock: C) -> Self {
         Self {
-            max_attempts: if max_attempts == 0 { 1 } else { max_attempts },
-            backoff: Backoff::DEFAULT,
-            schedule: None,
-            throttled_base: THROTTLED_BASE,
-            max_hint: MAX_HINT,
-            seed,
+            terms: RetryTerms {
+                max_attempts: if max_attempts == 0 { 1 } else { max_attempts },
+                backoff: Backoff::DEFAULT,
+                schedule: None,
+                throttled_base: THROTTLED_BASE,
+                max_hint: MAX_HINT,
+                seed,
+                has_budget: false,
+            },
             deadline: Deadline::never(deadline_clock),
             budget: Unlimited,
-            has_budget: false,
             retryable: AnyError,
             clock,
         }
@@ -176,7 +184,7 @@ impl<C: Clock> Retry<C> {
 impl<C, B, V> Retry<C, B, V> {
     /// Sets how long to wait before each retry. Default: [`Backoff::DEFAULT`].
     pub const fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
+        self.terms.backoff = backoff;
         self
     }
 
@@ -202,7 +210,7 @@ impl<C, B, V> Retry<C, B, V> {
     /// # }
     /// ```
     pub fn schedule(mut self, schedule: impl Into<Setting<RetrySchedule>>) -> Self {
-        self.schedule = Some(schedule.into());
+        self.terms.schedule = Some(schedule.into());
         self
     }
 
@@ -210,7 +218,7 @@ impl<C, B, V> Retry<C, B, V> {
     ///
     /// Default: 1 s, or the backoff's own if it is longer. It does not apply where the server says how long to wait.
     pub const fn throttled_base(mut self, delay: Duration) -> Self {
-        self.throttled_base = delay;
+        self.terms.throttled_base = delay;
         self
     }
 
@@ -218,7 +226,7 @@ impl<C, B, V> Retry<C, B, V> {
     ///
     /// If a server asks for a longer one, the call is given up.
     pub const fn max_hint(mut self, longest: Duration) -> Self {
-        self.max_hint = longest;
+        self.terms.max_hint = longest;
         self
     }
 
@@ -227,23 +235,8 @@ impl<C, B, V> Retry<C, B, V> {
     /// A client's stack of `damper::http` gives a policy for which none is set a budget of its own. There `budget(Unlimited)` says that it is
     /// to have none.
     pub fn budget<N: Budget>(self, budget: N) -> Retry<C, N, V> {
-        let Self {
-            max_attempts, backoff, schedule, throttled_base, max_hint, seed, deadline, retryable, clock, ..
-        } = self;
-        let has_budget = true;
-        Retry {
-            max_attempts,
-            backoff,
-            schedule,
-            throttled_base,
-            max_hint,
-            seed,
-            deadline,
-            budget,
-            has_budget,
-            retryable,
-            clock,
-        }
+        let Self { terms, deadline, retryable, clock, .. } = self;
+        Retry { terms: RetryTerms { has_budget: true, ..terms }, deadline, budget, retryable, clock }
     }
 
     /// Sets the deadline of the call, for all attempts and waits together. Default: none.
@@ -273,40 +266,15 @@ impl<C, B, V> Retry<C, B, V> {
     /// # }
     /// ```
     pub fn when<T, E, F: Fn(&Result<T, E>) -> Option<Failure>>(self, failure: F) -> Retry<C, B, F> {
-        let Self {
-            max_attempts,
-            backoff,
-            schedule,
-            throttled_base,
-            max_hint,
-            seed,
-            deadline,
-            budget,
-            has_budget,
-            clock,
-            ..
-        } = self;
-        let retryable = failure;
-        Retry {
-            max_attempts,
-            backoff,
-            schedule,
-            throttled_base,
-            max_hint,
-            seed,
-            deadline,
-            budget,
-            has_budget,
-            retryable,
-            clock,
-        }
+        let Self { terms, deadline, budget, clock, .. } = self;
+        Retry { terms, deadline, budget, retryable: failure, clock }
     }
 
     /// Sets the seed of the jitter, for tests. Default: random for each call.
     ///
     /// Calls that begin at the same tick of the clock then have the same waits.
     pub const fn seed(mut self, seed: u64) -> Self {
-        self.seed = Seeding::Fixed(seed);
+        self.terms.seed = Seeding::Fixed(seed);
         self
     }
 
@@ -324,39 +292,13 @@ impl<C, B, V> Retry<C, B, V> {
 
     /// Splits off the budget.
     pub(crate) fn split_budget(self) -> (Retry<C, Unlimited, V>, B) {
-        let Self {
-            max_attempts,
-            backoff,
-            schedule,
-            throttled_base,
-            max_hint,
-            seed,
-            deadline,
-            budget,
-            retryable,
-            clock,
-            ..
-        } = self;
-        (
-            Retry {
-                max_attempts,
-                backoff,
-                schedule,
-                throttled_base,
-                max_hint,
-                seed,
-                deadline,
-                budget: Unlimited,
-                has_budget: false,
-                retryable,
-                clock,
-            },
-            budget,
-        )
+        let Self { terms, deadline, budget, retryable, clock } = self;
+        let terms = RetryTerms { has_budget: false, ..terms };
+        (Retry { terms, deadline, budget: Unlimited, retryable, clock }, budget)
     }
 
     pub(crate) const fn has_budget(&self) -> bool {
-        self.has_budget
+        self.terms.has_budget
     }
 
     pub(crate) const fn budget_ref(&self) -> &B {
@@ -366,27 +308,27 @@ impl<C, B, V> Retry<C, B, V> {
     /// Returns the schedule of a call that begins now; `None` if the policy has none.
     #[inline]
     fn schedule_now(&self) -> Option<RetrySchedule> {
-        self.schedule.as_ref().map(Setting::get)
+        self.terms.schedule.as_ref().map(Setting::get)
     }
 
     /// Returns the maximum number of attempts of a call with this schedule.
     #[inline]
     fn max_attempts_by(&self, schedule: Option<RetrySchedule>) -> u32 {
-        schedule.map_or(self.max_attempts, RetrySchedule::max_attempts)
+        schedule.map_or(self.terms.max_attempts, RetrySchedule::max_attempts)
     }
 
     /// Returns the backoff of a call with this schedule.
     fn backoff_by(&self, schedule: Option<RetrySchedule>) -> Backoff {
-        schedule.map_or(self.backoff, |schedule| schedule.applied_to(self.backoff))
+        schedule.map_or(self.terms.backoff, |schedule| schedule.applied_to(self.terms.backoff))
     }
 
     const fn longest_hint(&self) -> Duration {
-        self.max_hint
+        self.terms.max_hint
     }
 
     /// Returns a call's backoff after a server has reported that it is over a limit.
     fn throttled_backoff(&self, backoff: Backoff) -> Backoff {
-        backoff.beginning_with(self.throttled_base.max(backoff.base()))
+        backoff.beginning_with(self.terms.throttled_base.max(backoff.base()))
     }
 
     const fn retryable(&self) -> &V {
@@ -415,7 +357,7 @@ impl<C: Clock + Clone, B, V> Retry<C, B, V> {
 
     /// Returns the seed of a call that begins now; `None` if it is as good when it is drawn later.
     fn first_seed(&self) -> Option<u64> {
-        match self.seed {
+        match self.terms.seed {
             // Most calls need no retry, and a draw takes longer than all else that begins a call.
             #[cfg(feature = "std")]
             Seeding::Random => None,
@@ -425,7 +367,7 @@ impl<C: Clock + Clone, B, V> Retry<C, B, V> {
 
     /// Draws a seed for one call.
     fn draw_seed(&self) -> u64 {
-        match self.seed {
+        match self.terms.seed {
             Seeding::Fixed(seed) => random::scatter(seed, self.clock.now()),
             #[cfg(feature = "std")]
             Seeding::Random => random::draw(),
@@ -574,8 +516,8 @@ impl<C, B: fmt::Debug, V> fmt::Debug for Retry<C, B, V> {
         f.debug_struct("Retry")
             .field("max_attempts", &self.max_attempts())
             .field("backoff", &self.backoff_by(self.schedule_now()))
-            .field("throttled_base", &self.throttled_base)
-            .field("max_hint", &self.max_hint)
+            .field("throttled_base", &self.terms.throttled_base)
+            .field("max_hint", &self.terms.max_hint)
             .field("budget", &self.budget)
             .finish_non_exhaustive()
     }

@@ -1,6 +1,6 @@
 //! A limit for each value of a header.
 
-use super::{Decision, Detail, KeyedLimit, Limit, LimitedByTable};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable};
 use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -44,7 +44,7 @@ impl<T: KeyedLimit<[u8]>> Limit for ByHeader<T> {
     type Future = T::Future;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         let (value, limits) = self.of(head);
         limits.decide(value, cost, detail)
     }

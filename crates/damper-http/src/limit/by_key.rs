@@ -1,6 +1,6 @@
 //! A limit for each key.
 
-use super::{Decision, Detail, KeyedLimit, Limit, LimitedByTable};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable};
 use crate::Head;
 use alloc::sync::Arc;
 use core::fmt;
@@ -38,7 +38,7 @@ impl<F: Fn(&Head<'_>) -> K, K, T: KeyedLimit<K>> Limit for ByKey<F, T> {
     type Future = T::Future;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         self.limits.decide(&(self.key)(head), cost, detail)
     }
 }

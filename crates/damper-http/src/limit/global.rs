@@ -1,6 +1,6 @@
 //! One limit for all requests.
 
-use super::{Answer, Decision, Detail, Limit, Limited, NoWait, Refusal, Standing};
+use super::{Detail, Limit, LimitAnswer, LimitDecision, Limited, NoWait, Refusal, Standing};
 use crate::Head;
 use core::time::Duration;
 use damper_core::RateLimiter32;
@@ -13,20 +13,20 @@ impl<A: Algorithm, C: Clock> Limit for RateLimiter<A, C> {
     type Future = NoWait;
 
     #[inline]
-    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         if detail == Detail::Standing {
-            return Decision::from(decide_with_standing(self, cost));
+            return LimitDecision::from(decide_with_standing(self, cost));
         }
         match self.check_n(cost) {
-            Ok(_) => Decision::Pass(None),
-            Err(denied) => Decision::Refuse(refusal(self, denied)),
+            Ok(_) => LimitDecision::Pass(None),
+            Err(denied) => LimitDecision::Refuse(refusal(self, denied)),
         }
     }
 }
 
 /// Apart, so that decisions without a standing do not compute it.
 #[inline(never)]
-fn decide_with_standing<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, cost: u32) -> Answer {
+fn decide_with_standing<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, cost: u32) -> LimitAnswer {
     match limiter.check_n(cost) {
         Ok(allowed) => Ok(Some(standing_after(limiter, allowed))),
         Err(denied) => Err(refusal(limiter, denied)),
@@ -48,8 +48,8 @@ pub(super) fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denie
 impl<L: Limits, C: Clock> Limit for LimitSet<L, C> {
     type Future = NoWait;
 
-    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-        Decision::from(match self.check_n(cost) {
+    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
+        LimitDecision::from(match self.check_n(cost) {
             Ok(_) if detail == Detail::None => Ok(None),
             Ok(_) => Ok(Some(standing_of(self.usage()))),
             Err(refused) => Err(Limited::by(refused.denied(), refused.quota()).into()),
@@ -64,8 +64,8 @@ macro_rules! limit_by_usage {
         impl$(<$parameter: $bound>)? Limit for $limiter {
             type Future = NoWait;
 
-            fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-                Decision::from(match self.try_acquire(cost) {
+            fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
+                LimitDecision::from(match self.try_acquire(cost) {
                     Ok(()) => Ok(detail.then(|| standing_of(self.usage()))),
                     Err(denied) => Err(Limited::by(denied, reported_quota(self.usage())).into()),
                 })

@@ -1,7 +1,7 @@
 //! Limits that decide on the requests of a key.
 
 use super::global::reported_quota;
-use super::{Answer, Decision, Detail, Limited, NoWait, Refusal, Standing};
+use super::{Detail, LimitAnswer, LimitDecision, Limited, NoWait, Refusal, Standing};
 use core::hash::{BuildHasher, Hash};
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Denied, KeyedAlgorithm};
@@ -38,7 +38,7 @@ use damper_core::time::Clock;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// use damper::http::{Answer, Decision, Detail, KeyedLimit, Limited, PerClient, RateLimitLayer, Standing};
+/// use damper::http::{LimitAnswer, LimitDecision, Detail, KeyedLimit, Limited, PerClient, RateLimitLayer, Standing};
 /// use damper::{ClientAddress, Quota};
 /// use std::{pin::Pin, time::Duration};
 ///
@@ -52,11 +52,11 @@ use damper_core::time::Clock;
 /// struct Shared(Store);
 ///
 /// impl KeyedLimit<ClientAddress> for Shared {
-///     type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+///     type Future = Pin<Box<dyn Future<Output = LimitAnswer> + Send>>;
 ///
-///     fn decide(&self, client: &ClientAddress, cost: u32, detail: Detail) -> Decision<Self::Future> {
+///     fn decide(&self, client: &ClientAddress, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
 ///         let (store, client) = (self.0.clone(), client.to_string());
-///         Decision::Wait(Box::pin(async move {
+///         LimitDecision::Wait(Box::pin(async move {
 ///             let second = Some(Duration::from_secs(1));
 ///             let standing = |left| Standing::new(Quota::per_second(50), left, second);
 ///             match store.take(client, cost).await {
@@ -73,10 +73,10 @@ use damper_core::time::Clock;
 /// ```
 pub trait KeyedLimit<K: ?Sized> {
     /// The future of a decision that is not made at once; `NoWait` if all are.
-    type Future: Future<Output = Answer>;
+    type Future: Future<Output = LimitAnswer>;
 
     /// Decides on a request of this key that costs so many tokens, and takes them. As [`Limit::decide`](super::Limit::decide).
-    fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future>;
+    fn decide(&self, key: &K, cost: u32, detail: Detail) -> LimitDecision<Self::Future>;
 }
 
 impl<K, C, S, A> KeyedLimit<K> for KeyedLimiter<K, C, S, A>
@@ -90,20 +90,20 @@ where
 
     // Each branch builds its whole decision: one that is put together at the end is moved through memory.
     #[inline]
-    fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, key: &K, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         if detail == Detail::Standing {
-            return Decision::from(decide_with_standing(self, key, cost));
+            return LimitDecision::from(decide_with_standing(self, key, cost));
         }
         match self.check_n(key, cost) {
-            Ok(_) => Decision::Pass(None),
-            Err(denied) => Decision::Refuse(refusal(self, key, denied)),
+            Ok(_) => LimitDecision::Pass(None),
+            Err(denied) => LimitDecision::Refuse(refusal(self, key, denied)),
         }
     }
 }
 
 /// Apart, so that decisions without a standing do not compute it.
 #[inline(never)]
-fn decide_with_standing<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K, cost: u32) -> Answer
+fn decide_with_standing<K, C, S, A>(limits: &KeyedLimiter<K, C, S, A>, key: &K, cost: u32) -> LimitAnswer
 where
     K: Hash + ?Sized,
     C: Clock,

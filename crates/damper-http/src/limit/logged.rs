@@ -3,7 +3,8 @@
 use super::global::{refusal as refusal_of, standing_after};
 use super::keyed_limit::{quota_of, refusal};
 use super::{
-    ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, NoWait, PerClient, SettledKeyedLimit, SettledLimit, Standing,
+    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitDecision, NoWait, PerClient, SettledKeyedLimit, SettledLimit,
+    Standing,
 };
 use crate::Head;
 use alloc::sync::Arc;
@@ -96,10 +97,10 @@ where
     type Future = NoWait;
 
     #[inline]
-    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         let answer = self.limiter().check_n(cost);
         self.log().record(0, cost, &answer);
-        Decision::from(match answer {
+        LimitDecision::from(match answer {
             Ok(allowed) => Ok(detail.then(|| standing_after(self.limiter(), allowed))),
             Err(denied) => Err(refusal_of(self.limiter(), denied)),
         })
@@ -119,9 +120,9 @@ where
     type Future = NoWait;
 
     #[inline]
-    fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, key: &K, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         let limits = &**self.limiter();
-        Decision::from(match check_logged(limits, key, cost, self.log()) {
+        LimitDecision::from(match check_logged(limits, key, cost, self.log()) {
             Ok(allowed) => {
                 Ok(detail.then(|| Standing::new(quota_of(limits, key), allowed.remaining(), allowed.resets_in())))
             }

@@ -36,7 +36,7 @@ pub use by_header::ByHeader;
 pub use by_key::ByKey;
 pub use damper_core::gate::Standing;
 pub use keyed_limit::KeyedLimit;
-pub use logged::LoggableLimit;
+pub(crate) use logged::LoggableLimit;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
@@ -45,7 +45,7 @@ pub use shadow::ShadowCandidate;
 pub(super) use table::{LimitedByTable, limits_like, resize};
 pub use table::{RateLimitCapacityError, limits_for_each};
 #[cfg(feature = "tokio")]
-pub use wait::Wait;
+pub use wait::WaitingLimit;
 
 use super::Head;
 use alloc::string::String;
@@ -57,7 +57,7 @@ use damper_core::gate::{self, Never};
 /// ask is a [`KeyedLimit`], which may also be a store that several servers share. An `Arc` of a limit and a reference to
 /// one are limits too.
 ///
-/// The answer `Decision::Pass(None)` lets a request pass. A limit that cannot decide, such as one whose store has
+/// The answer `LimitDecision::Pass(None)` lets a request pass. A limit that cannot decide, such as one whose store has
 /// failed, answers [`LimitError::other`], which refuses the request, or lets it pass in the same way.
 ///
 /// # Examples
@@ -67,7 +67,7 @@ use damper_core::gate::{self, Never};
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::RateLimiter;
-/// use damper::http::{Decision, Detail, Head, Limit, NoWait};
+/// use damper::http::{LimitDecision, Detail, Head, Limit, NoWait};
 /// use http::Method;
 ///
 /// struct Writes(RateLimiter);
@@ -75,8 +75,8 @@ use damper_core::gate::{self, Never};
 /// impl Limit for Writes {
 ///     type Future = NoWait;
 ///
-///     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
-///         if head.method == Method::GET { Decision::Pass(None) } else { self.0.decide(head, cost, detail) }
+///     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
+///         if head.method == Method::GET { LimitDecision::Pass(None) } else { self.0.decide(head, cost, detail) }
 ///     }
 /// }
 /// ```
@@ -84,14 +84,14 @@ pub trait Limit {
     /// The future that decides while a request waits; [`NoWait`] if none does.
     ///
     /// It is a `Pin<Box<dyn Future<…>>>`, or has an implementation of [`WaitsWith`](damper_core::gate::WaitsWith).
-    type Future: Future<Output = Answer>;
+    type Future: Future<Output = LimitAnswer>;
 
     /// Decides on a request that costs so many tokens, and takes them.
     ///
     /// The cost is 1 unless the layer [sets another](super::RateLimitLayer::cost). A request that costs 0 is always allowed.
     /// An answer that allows the request has the standing of the limit if `detail` asks for it. A refusal always has
     /// it.
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future>;
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future>;
 
     /// The key of a request as a text, for logs of refusals. Default: none.
     fn key(&self, head: &Head<'_>) -> Option<String> {
@@ -103,12 +103,12 @@ pub trait Limit {
 /// The answer of a limit to a request: it may pass, or a refusal.
 ///
 /// The first has the standing of the limit if that was asked for.
-pub type Answer = Result<Option<Standing>, Refusal>;
+pub type LimitAnswer = Result<Option<Standing>, Refusal>;
 
 /// The decision of a limit: the request may pass, is refused, or waits for a future that decides.
 ///
 /// While a request waits, the service holds it and a clone of the service to call.
-pub type Decision<F> = gate::Answer<Option<Standing>, F, Refusal>;
+pub type LimitDecision<F> = gate::Answer<Option<Standing>, F, Refusal>;
 
 /// The future of a limit at which no request waits.
 pub type NoWait = Never<Option<Standing>, Refusal>;

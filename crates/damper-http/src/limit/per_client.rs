@@ -1,7 +1,7 @@
 //! A limit for each client address.
 
 use super::prefix::{Local, Prefix, PrefixLimits};
-use super::{Decision, Detail, KeyedLimit, Limit, LimitedByTable};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable};
 use crate::wire::TrustedProxies;
 use crate::{Head, MissingPeer};
 use alloc::string::{String, ToString};
@@ -156,13 +156,13 @@ impl<T: KeyedLimit<ClientAddress>> Limit for PerClient<T> {
     type Future = T::Future;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         match (self.address(head), &self.prefixes) {
             (Ok(address), None) => self.limits.decide(&self.client(address), cost, detail),
             (Ok(address), Some(prefixes)) => {
-                Decision::from(prefixes.decide(&self.limits, self.client(address), address, cost, detail))
+                LimitDecision::from(prefixes.decide(&self.limits, self.client(address), address, cost, detail))
             }
-            (Err(missing), _) => Decision::Refuse(missing.into()),
+            (Err(missing), _) => LimitDecision::Refuse(missing.into()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Limits of prefixes that are wider than a client's own, in one decision with its own.
 
 use super::keyed_limit::{limited, quota_of};
-use super::{Answer, Detail, Standing};
+use super::{Detail, LimitAnswer, Standing};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -110,7 +110,7 @@ where
 }
 
 /// Takes the cost of the client's own limit and of those of the prefixes, or of none.
-type DecideTogether<T> = fn(&T, ClientAddress, IpAddr, &[PrefixLimit<T>], u32, Detail) -> Answer;
+type DecideTogether<T> = fn(&T, ClientAddress, IpAddr, &[PrefixLimit<T>], u32, Detail) -> LimitAnswer;
 
 /// The limits of the prefixes that a client is in.
 #[derive(Clone, Debug)]
@@ -135,7 +135,14 @@ impl<T> PrefixLimits<T> {
 
     /// Takes the cost of a client's `own` limit and of those of all prefixes that it is in, or of none.
     #[inline]
-    pub(super) fn decide(&self, own: &T, client: ClientAddress, address: IpAddr, cost: u32, detail: Detail) -> Answer {
+    pub(super) fn decide(
+        &self,
+        own: &T,
+        client: ClientAddress,
+        address: IpAddr,
+        cost: u32,
+        detail: Detail,
+    ) -> LimitAnswer {
         (self.decide)(own, client, address, &self.limits, cost, detail)
     }
 
@@ -202,7 +209,7 @@ fn decide<T: LocalLimit>(
     prefixes: &[PrefixLimit<T>],
     cost: u32,
     detail: Detail,
-) -> Answer {
+) -> LimitAnswer {
     let answer = take_all(own.limiter(), client, None, canonical(address), prefixes, cost);
     own.record(&client, cost, &answer);
     match answer {

@@ -1,6 +1,6 @@
 //! Limits behind references, `Arc`s and `Box`es, and limits that may be absent.
 
-use super::{Decision, Detail, KeyedLimit, Limit};
+use super::{Detail, KeyedLimit, Limit, LimitDecision};
 use crate::Head;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -13,7 +13,7 @@ macro_rules! limits_behind {
             type Future = L::Future;
 
             #[inline]
-            fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<L::Future> {
+            fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<L::Future> {
                 (**self).decide(head, cost, detail)
             }
 
@@ -26,7 +26,7 @@ macro_rules! limits_behind {
             type Future = L::Future;
 
             #[inline]
-            fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<L::Future> {
+            fn decide(&self, key: &K, cost: u32, detail: Detail) -> LimitDecision<L::Future> {
                 (**self).decide(key, cost, detail)
             }
         }
@@ -40,8 +40,8 @@ impl<L: Limit> Limit for Option<L> {
     type Future = L::Future;
 
     #[inline]
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<L::Future> {
-        self.as_ref().map_or(Decision::Pass(None), |limit| limit.decide(head, cost, detail))
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<L::Future> {
+        self.as_ref().map_or(LimitDecision::Pass(None), |limit| limit.decide(head, cost, detail))
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

@@ -72,7 +72,7 @@ impl<T: SettledKeyedLimit<ClientAddress>> SettledLimit for PerClient<T> {
 }
 
 #[cfg(feature = "tokio")]
-impl<C: Clock + Send + Sync + 'static> SettledLimit for super::Wait<C> {
+impl<C: Clock + Send + Sync + 'static> SettledLimit for super::WaitingLimit<C> {
     fn settle(&self, head: &Head<'_>, taken: u32, used: u32) {
         self.limiter().settle(head, taken, used);
     }

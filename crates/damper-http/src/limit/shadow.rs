@@ -66,7 +66,7 @@ impl LimitByQuota for &'static RateLimiter {
 
 /// A candidate without waits: it refuses the requests for which it has no token when they arrive.
 #[cfg(feature = "tokio")]
-impl LimitByQuota for super::Wait {
+impl LimitByQuota for super::WaitingLimit {
     type Other = RateLimiter;
 
     fn of_quota(&self, quota: Quota) -> RateLimiter {

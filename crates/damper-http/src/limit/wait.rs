@@ -1,7 +1,7 @@
 //! One limit for all requests, which wait for their tokens.
 
 use super::global::{reported_quota, standing_after};
-use super::{Answer, Decision, Detail, Limit, Limited, Refusal, Standing};
+use super::{Detail, Limit, LimitAnswer, LimitDecision, Limited, Refusal, Standing};
 use crate::Head;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,12 +17,12 @@ use damper_core::time::{Clock, DefaultClock};
 /// One limit for all requests, which wait for their tokens. Made by
 /// [`RateLimitLayer::wait`](crate::RateLimitLayer::wait).
 #[cfg(feature = "tokio")]
-pub struct Wait<C = DefaultClock> {
+pub struct WaitingLimit<C = DefaultClock> {
     limiter: Arc<RateLimiter<TokenBucket, C>>,
     longest: Duration,
 }
 
-impl<C> Wait<C> {
+impl<C> WaitingLimit<C> {
     pub(crate) fn new(limiter: Arc<RateLimiter<TokenBucket, C>>, longest: Duration) -> Self {
         Self { limiter, longest }
     }
@@ -32,19 +32,19 @@ impl<C> Wait<C> {
     }
 }
 
-impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
+impl<C: Clock + Send + Sync + 'static> Limit for WaitingLimit<C> {
     type Future = WaitFuture;
 
-    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> Decision<WaitFuture> {
+    fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<WaitFuture> {
         // This overtakes no waiter: while there are some, no token is available.
         if let Ok(allowed) = self.limiter.check_n(cost) {
-            return Decision::Pass(detail.then(|| standing_after(&self.limiter, allowed)));
+            return LimitDecision::Pass(detail.then(|| standing_after(&self.limiter, allowed)));
         }
         let limiter = Arc::clone(&self.limiter);
         // A token that comes after the call's deadline would be spent on a response that is too late.
         let longest =
             head.extensions.get::<Deadline>().map_or(self.longest, |deadline| self.longest.min(deadline.remaining()));
-        Decision::Wait(WaitFuture(Box::pin(async move {
+        LimitDecision::Wait(WaitFuture(Box::pin(async move {
             let waited = limiter.acquire(cost).within(longest).await;
             let usage = limiter.peek();
             let quota = reported_quota(usage);
@@ -59,33 +59,33 @@ impl<C: Clock + Send + Sync + 'static> Limit for Wait<C> {
 
 /// Clones share the limiter.
 #[cfg(feature = "metrics")]
-impl<C: Clock> damper_metrics::Source for Wait<C> {
+impl<C: Clock> damper_metrics::Source for WaitingLimit<C> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
         self.limiter.read(readings);
     }
 }
 
-impl<C> Clone for Wait<C> {
+impl<C> Clone for WaitingLimit<C> {
     fn clone(&self) -> Self {
         Self { limiter: Arc::clone(&self.limiter), longest: self.longest }
     }
 }
 
-impl<C: fmt::Debug> fmt::Debug for Wait<C> {
+impl<C: fmt::Debug> fmt::Debug for WaitingLimit<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wait").field("limiter", &self.limiter).field("longest", &self.longest).finish()
+        f.debug_struct("WaitingLimit").field("limiter", &self.limiter).field("longest", &self.longest).finish()
     }
 }
 
 /// The decision on a request that waits.
 #[must_use = "futures do nothing unless they are polled"]
 #[cfg(feature = "tokio")]
-pub struct WaitFuture(Pin<Box<dyn Future<Output = Answer> + Send>>);
+pub struct WaitFuture(Pin<Box<dyn Future<Output = LimitAnswer> + Send>>);
 
 impl Future for WaitFuture {
-    type Output = Answer;
+    type Output = LimitAnswer;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<LimitAnswer> {
         self.0.as_mut().poll(context)
     }
 }

@@ -3,7 +3,7 @@
 use super::settings::RateLimitSettings;
 use super::shadow::CandidateAnswer;
 use crate::Head;
-use crate::limit::{Answer, Limit, Refusal, Standing};
+use crate::limit::{Limit, LimitAnswer, Refusal, Standing};
 use core::error::Error;
 use core::fmt;
 use core::pin::Pin;
@@ -94,7 +94,7 @@ pin_project! {
     }
 }
 
-impl<F: Future<Output = Answer>> Future for LimitWait<F> {
+impl<F: Future<Output = LimitAnswer>> Future for LimitWait<F> {
     type Output = Result<Option<Decided<Option<Standing>>>, Decided<Refusal>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

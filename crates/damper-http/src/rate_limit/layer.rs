@@ -389,8 +389,8 @@ impl<C: damper_core::Clock + Send + Sync + 'static> RateLimitLayer<Arc<RateLimit
     /// [`Quota::max_debt`] bounds how many can wait. A future
     /// that is dropped gives its place back unless another request waits behind it.
     #[must_use]
-    pub fn wait(self, longest: core::time::Duration) -> RateLimitLayer<crate::limit::Wait<C>> {
-        let settings = self.settings.map(|limiter| crate::limit::Wait::new(limiter, longest));
+    pub fn wait(self, longest: core::time::Duration) -> RateLimitLayer<crate::limit::WaitingLimit<C>> {
+        let settings = self.settings.map(|limiter| crate::limit::WaitingLimit::new(limiter, longest));
         RateLimitLayer { settings: Arc::new(settings), peer: self.peer }
     }
 }

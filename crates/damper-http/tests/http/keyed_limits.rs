@@ -2,8 +2,8 @@
 
 use damper::gate::WaitsWith;
 use damper::http::{
-    Answer, ByHeader, ByKey, Decision, Detail, Head, Headers, KeyedLimit, Limit, LimitError, Limited, PeerAddress,
-    PerClient, RateLimitCapacityError, RateLimitLayer, Standing,
+    ByHeader, ByKey, Detail, Head, Headers, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited,
+    PeerAddress, PerClient, RateLimitCapacityError, RateLimitLayer, Standing,
 };
 use damper::wire::TrustedProxies;
 use damper::{KeyedLimiter, Quota};
@@ -58,11 +58,11 @@ fn respond_by<L: Limit<Future: WaitsWith<Bare>>>(layer: &RateLimitLayer<L>, requ
 #[derive(Clone)]
 struct Elsewhere {
     asked: Arc<Mutex<Vec<String>>>,
-    answer: fn(Detail) -> Answer,
+    answer: fn(Detail) -> LimitAnswer,
 }
 
 impl Elsewhere {
-    fn new(answer: fn(Detail) -> Answer) -> Self {
+    fn new(answer: fn(Detail) -> LimitAnswer) -> Self {
         Self { asked: Arc::default(), answer }
     }
 
@@ -72,12 +72,12 @@ impl Elsewhere {
 }
 
 impl<K: Debug + ?Sized> KeyedLimit<K> for Elsewhere {
-    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = LimitAnswer> + Send>>;
 
-    fn decide(&self, key: &K, _: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, key: &K, _: u32, detail: Detail) -> LimitDecision<Self::Future> {
         self.asked.lock().unwrap().push(format!("{key:?}"));
         let (answer, mut polls) = (self.answer, 0);
-        Decision::Wait(Box::pin(std::future::poll_fn(move |_| {
+        LimitDecision::Wait(Box::pin(std::future::poll_fn(move |_| {
             polls += 1;
             if polls == 2 { Poll::Ready(answer(detail)) } else { Poll::Pending }
         })))
@@ -133,7 +133,7 @@ fn remote_limit_is_not_asked_without_a_key() {
     let elsewhere = Elsewhere::new(|_| Ok(None));
     let clients = PerClient::new(&elsewhere);
     let request = Request::new(());
-    assert!(matches!(clients.decide(&Head::of(&request), 1, Detail::None), Decision::Refuse(_)));
+    assert!(matches!(clients.decide(&Head::of(&request), 1, Detail::None), LimitDecision::Refuse(_)));
     assert!(elsewhere.asked().is_empty());
 }
 

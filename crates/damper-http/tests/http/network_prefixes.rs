@@ -1,7 +1,9 @@
 //! Limits per client combined with limits per network.
 
 use bytes::Bytes;
-use damper::http::{Answer, Detail, Head, Headers, Limit, Limited, PeerAddress, PerClient, RateLimitLayer, Refusal};
+use damper::http::{
+    Detail, Head, Headers, Limit, LimitAnswer, Limited, PeerAddress, PerClient, RateLimitLayer, Refusal,
+};
 use damper::{ClientAddress, KeyedLimiter, ManualClock, Quota};
 use http::{Request, Response};
 use http_body_util::Empty;
@@ -21,7 +23,7 @@ fn limits(clock: &Clocked, quota: Quota) -> Limits {
     Arc::new(KeyedLimiter::builder(quota).clock(Arc::clone(clock)).build().unwrap())
 }
 
-fn ask(limit: &impl Limit, from: IpAddr) -> Answer {
+fn ask(limit: &impl Limit, from: IpAddr) -> LimitAnswer {
     let mut request = Request::new(());
     request.extensions_mut().insert(PeerAddress(SocketAddr::from((from, 443))));
     limit.decide(&Head::of(&request), 1, Detail::None).at_once().expect("the limit decides at once")
@@ -31,7 +33,7 @@ fn passes(limit: &impl Limit, from: IpAddr) -> bool {
     ask(limit, from).is_ok()
 }
 
-fn limited(answer: Answer) -> Limited {
+fn limited(answer: LimitAnswer) -> Limited {
     match answer {
         Err(Refusal::Limited(limited)) => limited,
         other => panic!("{other:?}"),

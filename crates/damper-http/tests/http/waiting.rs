@@ -1,7 +1,7 @@
 //! Requests that wait for a token, on tokio's paused time.
 
 use crate::tokio_clock::TokioClock;
-use damper::http::{Answer, Decision, Detail, Head, Headers, Limit, LimitError, RateLimitLayer, Refusal};
+use damper::http::{Detail, Head, Headers, Limit, LimitAnswer, LimitDecision, LimitError, RateLimitLayer, Refusal};
 use damper::{Deadline, ManualClock, Quota, RateLimiter};
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body_util::{BodyExt, Empty};
@@ -122,15 +122,15 @@ fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 /// A limit whose decisions arrive through a channel.
 #[derive(Clone)]
-struct Remote(Arc<std::sync::Mutex<Vec<oneshot::Sender<Answer>>>>);
+struct Remote(Arc<std::sync::Mutex<Vec<oneshot::Sender<LimitAnswer>>>>);
 
 impl Limit for Remote {
-    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = LimitAnswer> + Send>>;
 
-    fn decide(&self, _: &Head<'_>, _: u32, _: Detail) -> Decision<Self::Future> {
+    fn decide(&self, _: &Head<'_>, _: u32, _: Detail) -> LimitDecision<Self::Future> {
         let (sender, receiver) = oneshot::channel();
         self.0.lock().unwrap().push(sender);
-        Decision::Wait(Box::pin(async move {
+        LimitDecision::Wait(Box::pin(async move {
             receiver.await.unwrap_or_else(|error| Err(Refusal::Failed(LimitError::other(error))))
         }))
     }

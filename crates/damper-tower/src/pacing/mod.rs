@@ -15,6 +15,8 @@ mod service;
 
 pub use future::PacingFuture;
 pub use layer::PacingLayer;
-pub use mode::{PaceOnly, PacingMode, Repeating};
-pub use select::{One, SelectPacer, SelectedBy};
+pub(crate) use mode::PacingMode;
+pub use mode::{PaceOnly, Repeating};
+pub use select::One;
+pub(crate) use select::{SelectPacer, SelectedBy};
 pub use service::PacingService;

@@ -10,12 +10,12 @@ use std::time::Duration;
 /// A part that is off stays in the stack, because a part that repeats requests gives the transport a body of another type.
 #[derive(Clone, Copy, Debug)]
 #[cfg(all(feature = "tower", feature = "tokio"))]
-pub struct Repeating<K> {
+pub struct OptionalRetries<K> {
     pub(super) rules: K,
     pub(super) is_on: bool,
 }
 
-impl<Q, K: RetryProtocol<Q>> RetryProtocol<Q> for Repeating<K> {
+impl<Q, K: RetryProtocol<Q>> RetryProtocol<Q> for OptionalRetries<K> {
     type Kept = K::Kept;
     type Body = K::Body;
 
@@ -50,7 +50,7 @@ impl<Q, K: RetryProtocol<Q>> RetryProtocol<Q> for Repeating<K> {
     }
 }
 
-impl<E, K: ClassifyFailure<E>> ClassifyFailure<E> for Repeating<K> {
+impl<E, K: ClassifyFailure<E>> ClassifyFailure<E> for OptionalRetries<K> {
     #[inline]
     fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
         let failure = self.rules.failure(response)?;
@@ -58,7 +58,7 @@ impl<E, K: ClassifyFailure<E>> ClassifyFailure<E> for Repeating<K> {
     }
 }
 
-impl<E, K: ClassifyFailure<E>> GiveUp<E> for Repeating<K> {
+impl<E, K: ClassifyFailure<E>> GiveUp<E> for OptionalRetries<K> {
     type Error = RetryError<E>;
 
     #[inline]
