@@ -390,7 +390,7 @@ impl Algorithm for SlidingLog {
         Usage::of_windows(self.quota(), remaining, resets_in)
     }
 
-    /// Tokens that were taken and have no stamp yet count as taken later.
+    /// Forgets what was taken. Tokens that were taken and have no stamp yet count as taken later.
     fn reset(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {
             let spin_wait = SpinWait::new();
