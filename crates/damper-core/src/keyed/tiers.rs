@@ -110,8 +110,8 @@ impl<K: ?Sized> TierChoice<K> {
 
     /// Returns the tier of a key: the one that it was given, or else its own.
     ///
-    /// `None` if the function has to be asked again. It is called with the key's lock held: a `retier` that had the
-    /// lock before has counted, and one that has it later moves the key.
+    /// It returns `None` if the function has to be asked again. It is called with the key's lock held: a `retier`
+    /// that had the lock before has counted, and one that has it later moves the key.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     #[inline]
     pub(super) fn of<A>(&self, fingerprint: Fingerprint, own: OwnTier, table: &Table<A>) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! The sliding log: a ring of the moments at which the last tokens were taken.
 //!
-//! The ring has as many slots as the limit has tokens, and the head counts the tokens taken. To take `n`, a thread swaps
-//! the head once. That gives it the next `n` slots, and it then writes the time into each.
+//! The ring has as many slots as the limit has tokens, and the head counts the tokens taken. To take `n`, a thread
+//! swaps the head once. That gives it the next `n` slots, and it then writes the time into each.
 //!
 //! **Why never too many.** A slot is taken only if its last token was taken a whole window ago. So two tokens of one
 //! slot are a window apart, and of all slots together no more than the limit lie within one.
@@ -190,7 +190,7 @@ impl SlidingLog {
 
     /// Returns whether a check of `n` tokens would be refused now.
     ///
-    /// `None` if another thread intervened.
+    /// It returns `None` if another thread intervened.
     ///
     /// A token that was taken and has no stamp yet counts as taken now.
     fn try_refusal(&self, n: u32, clock: &impl Clock) -> Option<Result<(), Denied>> {

@@ -286,7 +286,7 @@ proptest! {
         let calls: Vec<_> = costs.into_iter().map(Operation::Take).chain(refunds.into_iter().map(Operation::Refund)).collect();
         let mut world = World::new(Quota::per_second(limit).burst(burst), &calls);
         for (thread, skew, pass) in steps {
-            // Mostly nothing passes between two steps, so that threads overlap.
+            // Mostly no time passes between two steps, so that threads overlap.
             world.now += pass.saturating_sub(15);
             world.step(usize::from(thread) % calls.len(), skew);
         }
