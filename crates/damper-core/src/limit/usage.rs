@@ -101,7 +101,7 @@ impl Usage {
 
     /// Returns the tokens that are taken in advance, rounded up; 0 while any are left.
     ///
-    /// Waiters and reservations take theirs before they are there, and [`charge`](crate::RateLimiter::charge) books
+    /// Waiters and reservations take tokens before these are there, and [`charge`](crate::RateLimiter::charge) books
     /// costs afterwards. Only token buckets go below empty.
     #[must_use]
     pub fn debt(&self) -> u32 {

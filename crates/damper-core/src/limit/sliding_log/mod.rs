@@ -266,7 +266,7 @@ impl SlidingLog {
         }
     }
 
-    /// Puts the stamps of tokens that were given back before `at` into the lap before.
+    /// Moves the stamps of tokens that were given back before `at` to the previous lap.
     #[cold]
     fn take_off_stamps(&self, head: u64, place: TokenNumber, n: usize, at: u64, line: &WindowLine) {
         // The head gets a new version first. A thread that loads it from here on reads the clock later, so it writes no
