@@ -5,16 +5,15 @@ use super::builder::KeyedLimiterBuilder;
 use super::census::KeyCensus;
 use super::crowding::Crowding;
 use super::table::{
-    Fingerprint, KeyedSlots, MOST_TIERS, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull,
-    is_kept_by,
+    Fingerprint, KeyedSlots, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull,
 };
-use super::tiers::{OwnTier, TierChoice, TierError};
+use super::tiers::TierChoice;
 #[cfg(feature = "alloc")]
 use crate::decision_log::DecisionLog;
 use crate::limit::{
     Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, RateLimiter, TokenBucket, TokenLine, Usage,
 };
-use crate::quota::{LiveQuota, Quota, QuotaChange, SetQuotaError};
+use crate::quota::Quota;
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock, Seed};
 use core::fmt;
@@ -232,27 +231,6 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.look_at(fingerprint, key, |line, word, at| A::usage(line, quota, word, at, &self.clock))
     }
 
-    /// Returns the number of the tier that this key is in, or would be in; 0 is the first.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// # #[cfg(feature = "std")] {
-    /// use damper::{KeyedLimiter, Quota};
-    ///
-    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1))
-    ///     .tiers([Quota::per_second(100)], |user: &str| usize::from(user == "alice"))
-    ///     .build()?;
-    /// assert_eq!((limits.tier_of("alice"), limits.tier_of("bob")), (1, 0));
-    /// # }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn tier_of(&self, key: &K) -> usize {
-        let fingerprint = self.fingerprint(key);
-        self.table.tier_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
-    }
-
     /// Gives back up to `n` tokens that this key took and did not need, and returns how many.
     ///
     /// A debt is repaid first. Tokens beyond a full bucket or an idle window are lost. If only a part of a token was
@@ -307,97 +285,6 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
             left = denied.remaining();
         }
         left
-    }
-
-    /// Moves this key to a tier, in place of the one it has.
-    ///
-    /// Its bucket takes as long to be full as before, even if that is longer than the deepest debt of the new tier.
-    /// (In the new tier it also owes what it may have spent there without a slot.) If one of the two tiers refills
-    /// nothing, as many tokens are missing as before. A stay in an unlimited tier forgives everything. (No debt is
-    /// kept that lasts longer than a quarter of the circle of positions: 52 days of nanoseconds, or less if a quota
-    /// was made much faster.)
-    ///
-    /// The tier is remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called. It takes
-    /// memory of its own, so this is for few keys.
-    ///
-    /// # Errors
-    ///
-    /// [`TierError::Missing`](super::TierError::Missing) if there is no such tier.
-    pub fn set_tier(&self, key: &K, tier: usize) -> Result<(), TierError> {
-        self.live_quota(tier)?;
-        let fingerprint = self.fingerprint(key);
-        self.table.move_to(fingerprint, &self.clock, || {
-            self.tiers.set(fingerprint, Some(tier));
-            Some(tier)
-        });
-        Ok(())
-    }
-
-    /// Makes this key belong again to the tier that it would be in without [`set_tier`](Self::set_tier).
-    ///
-    /// The function is asked again, as by [`retier`](Self::retier).
-    pub fn clear_tier(&self, key: &K) {
-        self.move_to_own_tier(key, |fingerprint| self.tiers.set(fingerprint, None));
-    }
-
-    /// Asks again which tier this key belongs to, and moves it there.
-    ///
-    /// Call it when the answer of the [function](crate::keyed::KeyedLimiterBuilder::tiers) has changed: a user has
-    /// another plan, or there is [one more tier](Self::add_tier). The key's debt moves along as
-    /// [`set_tier`](Self::set_tier) says. A key that `set_tier` gave a tier stays there. A key without a slot has
-    /// nothing to move: the function is asked when the key is next seen.
-    ///
-    /// The function sees everything that the caller wrote before, also if another thread is just seeing the key for
-    /// the first time. (A wait that [`acquire`](Self::acquire) began earlier for a key without a slot still goes by
-    /// the earlier answer.)
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// # #[cfg(feature = "std")] {
-    /// use damper::{KeyedLimiter, ManualClock, Quota};
-    /// use std::collections::HashMap;
-    /// use std::sync::{Arc, RwLock};
-    ///
-    /// let plans = Arc::new(RwLock::new(HashMap::from([("bob", 0)])));
-    /// let tier_of = {
-    ///     let plans = Arc::clone(&plans);
-    ///     move |user: &str| plans.read().unwrap().get(user).copied().unwrap_or(0)
-    /// };
-    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1))
-    ///     .tiers([Quota::per_second(10)], tier_of)
-    ///     .clock(ManualClock::new())
-    ///     .build()?;
-    /// assert!(limits.check_n("bob", 1).is_ok());
-    ///
-    /// plans.write().unwrap().insert("bob", 1);
-    /// limits.retier("bob");
-    /// assert_eq!(limits.peek("bob").limit(), 10);
-    /// assert_eq!(limits.peek("bob").used(), 10, "his token comes back in a second, as before");
-    /// # }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn retier(&self, key: &K) {
-        self.move_to_own_tier(key, |_| ());
-    }
-
-    /// Moves a key to the tier that the function returns now, unless it was given a tier.
-    ///
-    /// `prepare` runs with the key's lock held, perhaps several times.
-    fn move_to_own_tier(&self, key: &K, prepare: impl Fn(Fingerprint)) {
-        let fingerprint = self.fingerprint(key);
-        self.tiers.count_retier(fingerprint, &self.table);
-        loop {
-            let own = self.own_tier(fingerprint, key);
-            let is_moved = self.table.move_to(fingerprint, &self.clock, || {
-                prepare(fingerprint);
-                self.tiers.of(fingerprint, own, &self.table)
-            });
-            if is_moved {
-                return;
-            }
-        }
     }
 
     /// Returns the refusal that [`check_n`](Self::check_n) would give for the key's own debt, if any.
@@ -516,11 +403,6 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         Fingerprint::of(self.hasher.hash_one(key))
     }
 
-    /// Returns the tier that the function gives a key.
-    pub(super) fn own_tier(&self, fingerprint: Fingerprint, key: &K) -> OwnTier {
-        self.tiers.own(fingerprint, key, &self.table)
-    }
-
     /// Returns the quota of the tier that a key is in, or would be in.
     fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
         self.table.quota_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
@@ -542,41 +424,6 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     pub fn clear(&self) {
         self.table.clear();
         self.table.wake_all();
-    }
-
-    /// Returns the quota of each key; if there are tiers, that of the first.
-    pub fn quota(&self) -> Quota {
-        self.table.first_tier().quota()
-    }
-
-    /// Puts another quota in force for each key; if there are tiers, for the first.
-    ///
-    /// It does what [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) does.
-    ///
-    /// # Errors
-    ///
-    /// [`SetQuotaError`] if the quota is refused. The quota in force then stays.
-    pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-        self.change(self.table.first_tier(), quota)?.publish::<A::Line>(&self.clock);
-        self.table.wake_all();
-        Ok(())
-    }
-
-    /// Prepares to change a quota, if a key's level has room for it.
-    fn change<'a>(&self, live: &'a LiveQuota, quota: Quota) -> Result<QuotaChange<'a>, SetQuotaError> {
-        if !is_kept_by::<A>(quota) {
-            return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });
-        }
-        live.prepare::<A::Line>(quota, &self.clock)
-    }
-
-    fn live_quota(&self, tier: usize) -> Result<&LiveQuota, TierError> {
-        self.table.tier(tier).ok_or_else(|| TierError::Missing { tier, tiers: self.table.tiers() })
-    }
-
-    /// Returns how many tiers there are: 1, unless it was built with more.
-    pub fn tiers(&self) -> usize {
-        self.table.tiers()
     }
 
     /// Counts the keys of each tier, and those of them that have no token left.
@@ -602,110 +449,6 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// ```
     pub fn census(&self) -> KeyCensus {
         self.table.census(&self.clock)
-    }
-
-    /// Returns the quota of a tier, if there is one.
-    pub fn tier_quota(&self, tier: usize) -> Option<Quota> {
-        Some(self.table.tier(tier)?.quota())
-    }
-
-    /// Puts another quota in force for a tier, as [`set_quota`](Self::set_quota) does.
-    ///
-    /// # Errors
-    ///
-    /// [`TierError`] if there is no such tier, or the quota is refused. The quota in force then stays.
-    pub fn set_tier_quota(&self, tier: usize, quota: Quota) -> Result<(), TierError> {
-        self.set_tier_quotas([(tier, quota)])
-    }
-
-    /// Puts the quotas of several tiers in force: all of them, or none.
-    ///
-    /// Each quota is checked before the first changes, and no other thread can change one of them in between. They
-    /// then change one after the other, which takes less than a microsecond. A key is in one tier, and so under its
-    /// old quota or its new one. If a tier is named twice, its last quota counts.
-    ///
-    /// # Errors
-    ///
-    /// [`TierError`] if there is no such tier, or one of the quotas is refused. All quotas then stay.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// # #[cfg(feature = "std")] {
-    /// use damper::{KeyedLimiter, ManualClock, Quota};
-    ///
-    /// let paying = |user: &str| usize::from(user.starts_with("paying:"));
-    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1))
-    ///     .tiers([Quota::per_second(10)], paying)
-    ///     .clock(ManualClock::new())
-    ///     .build()?;
-    /// limits.set_tier_quotas([(0, Quota::per_second(2)), (1, Quota::per_second(20))])?;
-    /// assert_eq!(limits.tier_quota(1), Some(Quota::per_second(20)));
-    ///
-    /// let error = limits.set_tier_quotas([(0, Quota::per_second(3)), (2, Quota::per_second(30))]).unwrap_err();
-    /// assert_eq!(error.to_string(), "tier 2 does not exist, there are 2");
-    /// assert_eq!(limits.quota(), Quota::per_second(2), "none has changed");
-    /// # }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn set_tier_quotas(&self, quotas: impl IntoIterator<Item = (usize, Quota)>) -> Result<(), TierError> {
-        let mut wanted = [None; MOST_TIERS];
-        // The caller's iterator runs before any quota is claimed.
-        for (tier, quota) in quotas {
-            wanted[tier.min(MOST_TIERS - 1)] = Some((self.live_quota(tier)?, quota));
-        }
-        let mut changes = [const { None }; MOST_TIERS];
-        for ((tier, wanted), change) in wanted.into_iter().enumerate().zip(&mut changes) {
-            if let Some((live, quota)) = wanted {
-                *change = Some(self.change(live, quota).map_err(|error| TierError::Quota { tier, error })?);
-            }
-        }
-        for change in changes.into_iter().flatten() {
-            change.publish::<A::Line>(&self.clock);
-        }
-        self.table.wake_all();
-        Ok(())
-    }
-
-    /// Adds a tier while the limiter is used, and returns its number.
-    ///
-    /// There are at most 15 tiers. Keys come into it by [`set_tier`](Self::set_tier), or if the
-    /// [function](crate::keyed::KeyedLimiterBuilder::tiers) returns its number. Before, that number meant the last
-    /// tier. A known key stays where it is until [`retier`](Self::retier) is called.
-    ///
-    /// It takes 8 bytes for every 32 [shared words](crate::keyed::KeyedLimiterBuilder::shared_buckets): by default
-    /// half a byte for each key of the capacity.
-    ///
-    /// # Errors
-    ///
-    /// [`TierError::TooMany`], [`TierError::OneQuota`] if the limiter was built without tiers, or
-    /// [`TierError::Quota`] if the algorithm cannot count so much.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # extern crate damper_core as damper;
-    /// # #[cfg(feature = "std")] {
-    /// use damper::{KeyedLimiter, ManualClock, Quota};
-    ///
-    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1)).tiers([], |_| 0).clock(ManualClock::new()).build()?;
-    /// let partners = limits.add_tier(Quota::per_second(50))?;
-    /// limits.set_tier("alice", partners)?;
-    /// assert!(limits.check_n("alice", 50).is_ok());
-    /// # }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[cfg(feature = "alloc")]
-    pub fn add_tier(&self, quota: Quota) -> Result<usize, TierError> {
-        if !self.tiers.has_several() {
-            return Err(TierError::OneQuota);
-        }
-        if !is_kept_by::<A>(quota) {
-            let error = SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT };
-            return Err(TierError::Quota { tier: self.table.tiers(), error });
-        }
-        self.table.add_tier(quota).ok_or(TierError::TooMany)
     }
 
     /// Returns the number of keys that the limiter was built for.

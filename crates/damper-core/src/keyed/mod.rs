@@ -4,7 +4,8 @@
 // |---|---|
 // | `keyed_limiter`, `builder` | `KeyedLimiter`: one quota, a bucket for every key |
 // | `check_many` | checks of many keys, whose slots are fetched together |
-// | `tiers` | which tier each key is in |
+// | `tiers` | the tiers that keys are in, and the moves of keys between them |
+// | `quotas` | the quotas of the limiter and of its tiers, which can change |
 // | `census` | the numbers of keys of each tier, and of those that are limited |
 // | `crowding` | the crowding of the words that keys without a slot share |
 // | `queue` | waiting for a key's tokens |
@@ -19,6 +20,7 @@ mod client_address;
 mod crowding;
 mod keyed_limiter;
 mod queue;
+mod quotas;
 pub(crate) mod table;
 mod tiers;
 

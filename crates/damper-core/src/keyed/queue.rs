@@ -34,8 +34,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// woken at once, and futures look again within a second.
     ///
     /// [`set_tier`](Self::set_tier) and [`clear`](Self::clear) leave waiters in place: their tokens come at the rate of
-    /// the tier in which they began to wait. If that tier refills nothing, they wait for the key's bucket in its new tier,
-    /// and `clear` makes them ready.
+    /// the tier in which they began to wait. If that tier refills nothing, they wait for the key's bucket in its new
+    /// tier, and `clear` makes them ready.
     ///
     /// # Examples
     ///
@@ -152,8 +152,8 @@ pub struct KeyedReservation<'a, C> {
 impl<C: Clock> KeyedReservation<'_, C> {
     /// Returns the time from now until the tokens may be used.
     ///
-    /// It is rounded up to the clock's tick. Zero if they may be used now. `None` if they never may be, because the
-    /// quota was changed to one that refills nothing.
+    /// It is rounded up to the clock's tick. It is zero if they may be used now. It returns `None` if they never may
+    /// be, because the quota was changed to one that refills nothing.
     ///
     /// After a refund it may be more than the last time, if other callers reserved meanwhile, but never more than
     /// without the refund.

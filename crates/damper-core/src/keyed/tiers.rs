@@ -1,8 +1,12 @@
 //! The tiers that keys are in, and the moves of keys between them.
 
+use super::KeyedLimiter;
 use super::table::{Fingerprint, MOST_TIERS, Table};
+use crate::limit::KeyedAlgorithm;
 use crate::quota::SetQuotaError;
+use crate::time::Clock;
 use core::fmt;
+use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
 #[cfg(feature = "alloc")]
 use {crate::sync::Guarded, alloc::boxed::Box, hashbrown::HashMap};
@@ -106,8 +110,8 @@ impl<K: ?Sized> TierChoice<K> {
 
     /// Returns the tier of a key: the one that it was given, or else its own.
     ///
-    /// `None` if the function has to be asked again. It is called with the key's lock held: a `retier` that had the
-    /// lock before has counted, and one that has it later moves the key.
+    /// It returns `None` if the function has to be asked again. It is called with the key's lock held: a `retier`
+    /// that had the lock before has counted, and one that has it later moves the key.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     #[inline]
     pub(super) fn of<A>(&self, fingerprint: Fingerprint, own: OwnTier, table: &Table<A>) -> Option<usize> {
@@ -141,6 +145,125 @@ impl<K: ?Sized> TierChoice<K> {
                 });
             }
         }
+    }
+}
+
+impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
+    /// Returns the number of the tier that this key is in, or would be in; 0 is the first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, Quota};
+    ///
+    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1))
+    ///     .tiers([Quota::per_second(100)], |user: &str| usize::from(user == "alice"))
+    ///     .build()?;
+    /// assert_eq!((limits.tier_of("alice"), limits.tier_of("bob")), (1, 0));
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tier_of(&self, key: &K) -> usize {
+        let fingerprint = self.fingerprint(key);
+        self.table.tier_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
+    }
+
+    /// Moves this key to a tier, in place of the one it has.
+    ///
+    /// Its bucket takes as long to be full as before, even if that is longer than the deepest debt of the new tier.
+    /// (In the new tier it also owes what it may have spent there without a slot.) If one of the two tiers refills
+    /// nothing, as many tokens are missing as before. A stay in an unlimited tier forgives everything. (No debt is
+    /// kept that lasts longer than a quarter of the circle of positions: 52 days of nanoseconds, or less if a quota
+    /// was made much faster.)
+    ///
+    /// The tier is remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called. It takes
+    /// memory of its own, so this is for few keys.
+    ///
+    /// # Errors
+    ///
+    /// [`TierError::Missing`](super::TierError::Missing) if there is no such tier.
+    pub fn set_tier(&self, key: &K, tier: usize) -> Result<(), TierError> {
+        self.live_quota(tier)?;
+        let fingerprint = self.fingerprint(key);
+        self.table.move_to(fingerprint, &self.clock, || {
+            self.tiers.set(fingerprint, Some(tier));
+            Some(tier)
+        });
+        Ok(())
+    }
+
+    /// Makes this key belong again to the tier that it would be in without [`set_tier`](Self::set_tier).
+    ///
+    /// The function is asked again, as by [`retier`](Self::retier).
+    pub fn clear_tier(&self, key: &K) {
+        self.move_to_own_tier(key, |fingerprint| self.tiers.set(fingerprint, None));
+    }
+
+    /// Asks again which tier this key belongs to, and moves it there.
+    ///
+    /// Call it when the answer of the [function](crate::keyed::KeyedLimiterBuilder::tiers) has changed: a user has
+    /// another plan, or there is [one more tier](Self::add_tier). The key's debt moves along as
+    /// [`set_tier`](Self::set_tier) says. A key that `set_tier` gave a tier stays there. A key without a slot has
+    /// nothing to move: the function is asked when the key is next seen.
+    ///
+    /// The function sees everything that the caller wrote before, also if another thread is just seeing the key for
+    /// the first time. (A wait that [`acquire`](Self::acquire) began earlier for a key without a slot still goes by
+    /// the earlier answer.)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, ManualClock, Quota};
+    /// use std::collections::HashMap;
+    /// use std::sync::{Arc, RwLock};
+    ///
+    /// let plans = Arc::new(RwLock::new(HashMap::from([("bob", 0)])));
+    /// let tier_of = {
+    ///     let plans = Arc::clone(&plans);
+    ///     move |user: &str| plans.read().unwrap().get(user).copied().unwrap_or(0)
+    /// };
+    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1))
+    ///     .tiers([Quota::per_second(10)], tier_of)
+    ///     .clock(ManualClock::new())
+    ///     .build()?;
+    /// assert!(limits.check_n("bob", 1).is_ok());
+    ///
+    /// plans.write().unwrap().insert("bob", 1);
+    /// limits.retier("bob");
+    /// assert_eq!(limits.peek("bob").limit(), 10);
+    /// assert_eq!(limits.peek("bob").used(), 10, "his token comes back in a second, as before");
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn retier(&self, key: &K) {
+        self.move_to_own_tier(key, |_| ());
+    }
+
+    /// Moves a key to the tier that the function returns now, unless it was given a tier.
+    ///
+    /// `prepare` runs with the key's lock held, perhaps several times.
+    fn move_to_own_tier(&self, key: &K, prepare: impl Fn(Fingerprint)) {
+        let fingerprint = self.fingerprint(key);
+        self.tiers.count_retier(fingerprint, &self.table);
+        loop {
+            let own = self.own_tier(fingerprint, key);
+            let is_moved = self.table.move_to(fingerprint, &self.clock, || {
+                prepare(fingerprint);
+                self.tiers.of(fingerprint, own, &self.table)
+            });
+            if is_moved {
+                return;
+            }
+        }
+    }
+
+    /// Returns the tier that the function gives a key.
+    pub(super) fn own_tier(&self, fingerprint: Fingerprint, key: &K) -> OwnTier {
+        self.tiers.own(fingerprint, key, &self.table)
     }
 }
 

@@ -121,7 +121,7 @@ impl Allowed {
 
     /// Returns whether fewer tokens are left than the [soft limit](super::RateLimiter::soft_limit).
     ///
-    /// It is time to warn then, or to shed calls that can wait. `false` if no soft limit was set.
+    /// It is time to warn then, or to shed calls that can wait. It returns `false` if no soft limit was set.
     #[must_use]
     pub fn is_near_limit(&self) -> bool {
         self.remaining() < self.level.tokens
@@ -135,7 +135,7 @@ impl Allowed {
 
     /// Returns the time from that moment until the bucket is full.
     ///
-    /// It is rounded up to the clock's tick. `None` if the bucket never will be full.
+    /// It is rounded up to the clock's tick. It returns `None` if the bucket never will be full.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.level.resets_in()
@@ -234,8 +234,8 @@ impl Denied {
     /// Returns the shortest wait after which the same call succeeds if no other caller takes tokens first.
     ///
     /// It is exact to the clock's tick, and never too short: a tick sooner the call is refused. (A wait of more than
-    /// 2^62 ticks may be too long.) `None` if no wait helps: the call asks for more than the burst, or the quota
-    /// never refills.
+    /// 2^62 ticks may be too long.) It returns `None` if no wait helps: the call asks for more than the burst, or the
+    /// quota never refills.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.exceeds_burst() { None } else { self.level.retry_after() }
@@ -275,7 +275,7 @@ impl Denied {
 
     /// Returns the time from that moment until the bucket is full.
     ///
-    /// It is rounded up to the clock's tick. `None` if the bucket never will be full.
+    /// It is rounded up to the clock's tick. It returns `None` if the bucket never will be full.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.level.resets_in()

@@ -1,4 +1,6 @@
-//! A lease that ends at an instant: the tokens that a process holds of a limit that it shares with others.
+//! A lease that ends at an instant.
+//!
+//! It has the tokens that a process holds of a limit that it shares with others.
 //!
 //! The tokens and their end are one word. So a spend is one swap, and no spend comes after the end that it was
 //! checked against:

@@ -9,7 +9,7 @@
 //! lease could fill up while these tokens are still to come back.
 
 use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
-use super::{Allowed, Denied, LeaseReservation, LimiterRef, RateLimiter, TokenBucket, Usage};
+use super::{Allowed, Denied, LimiterRef, RateLimiter, TokenBucket, Usage};
 use crate::out_of_range::{OutOfRange, check};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
@@ -260,7 +260,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     #[inline]
     pub fn reserve(&mut self, n: u32) -> Result<LeaseReservation<'_, L>, Denied> {
         self.check_n(n)?;
-        Ok(LeaseReservation::new(self, n))
+        Ok(LeaseReservation { lease: self, n })
     }
 
     /// Corrects the cost of a call, which spent `taken` tokens, to those that it `used`.
@@ -268,7 +268,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     /// The unused tokens go to the lease as far as it has room, and beyond that to the bucket. An excess is spent
     /// from the lease, and beyond that charged to the bucket.
     #[inline]
-    pub(super) fn settle(&mut self, taken: u32, used: u32) {
+    fn settle(&mut self, taken: u32, used: u32) {
         let (unused, excess) = (taken.saturating_sub(used), used.saturating_sub(taken));
         let (kept, spent) = (unused.min(self.size - self.held), excess.min(self.held));
         self.held = self.held + kept - spent;
@@ -314,6 +314,32 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Drop for Lease<L> {
         self.give_back();
         // ORDERING: Release, as `LeasingBucket::claim` says.
         self.limiter.limiter().parts().0.unleased.fetch_add(self.size.into(), Ordering::Release);
+    }
+}
+
+/// The tokens of a [`Lease`] that a call spent on an estimate. [`Lease::reserve`] returns it.
+///
+/// Settle it when the true cost is known. If it is dropped instead, the tokens stay spent.
+#[derive(Debug)]
+#[must_use = "a reservation that is dropped at once counts as used"]
+pub struct LeaseReservation<'a, L: LimiterRef<Algorithm = LeasingBucket>> {
+    lease: &'a mut Lease<L>,
+    n: u32,
+}
+
+impl<L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'_, L> {
+    /// Corrects the number of tokens spent to those that the call `used`.
+    ///
+    /// - A call that used fewer gives the rest back to the lease. Tokens that the lease has no room for go to the bucket, as
+    ///   by [`refund`](crate::RateLimiter::refund).
+    /// - A call that used more spends the excess from the lease. Tokens that the lease lacks are charged to the bucket, into
+    ///   debt if necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Leases then find no tokens until the
+    ///   debt is repaid.
+    ///
+    /// While the lease has room and tokens enough, settling touches no memory that other threads use.
+    #[inline]
+    pub fn settle(self, used: u32) {
+        self.lease.settle(self.n, used);
     }
 }
 

@@ -15,7 +15,6 @@
 // | `waiting` | waiting until tokens are there, in order |
 // | `lease`, `striped` | tokens that are taken many at a time, and spent where no other thread looks |
 // | `expiring_lease` | tokens of a bucket elsewhere that are good until an instant |
-// | `lease_reservation` | tokens of a lease that are settled later |
 // | `limit_set` | several limits in one decision |
 // | `pausable` | a limiter that a server's `Retry-After` stops |
 // | `answer`, `usage` | what a decision and a look return |
@@ -25,7 +24,6 @@ pub(crate) mod expiring_lease;
 mod fixed_window;
 mod leaky_bucket;
 mod lease;
-mod lease_reservation;
 mod limit_set;
 mod limiter;
 mod limiter_ref;
@@ -46,8 +44,7 @@ mod windows;
 pub use answer::{Allowed, Denied};
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
-pub use lease::{Lease, LeasingBucket};
-pub use lease_reservation::LeaseReservation;
+pub use lease::{Lease, LeaseReservation, LeasingBucket};
 #[cfg(feature = "alloc")]
 pub(crate) use limit_set::LimitSetRef;
 pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, Limits, SetReservation};

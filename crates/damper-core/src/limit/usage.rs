@@ -101,8 +101,8 @@ impl Usage {
 
     /// Returns the tokens that are taken in advance, rounded up; 0 while any are left.
     ///
-    /// Waiters and reservations take theirs before they are there, and [`charge`](crate::RateLimiter::charge) books costs
-    /// afterwards. Only token buckets go below empty.
+    /// Waiters and reservations take tokens before these are there, and [`charge`](crate::RateLimiter::charge) books
+    /// costs afterwards. Only token buckets go below empty.
     #[must_use]
     pub fn debt(&self) -> u32 {
         self.debt
@@ -110,7 +110,7 @@ impl Usage {
 
     /// Returns the time in which `limit` tokens are refilled.
     ///
-    /// It is rounded up to nanoseconds. `None` if they never are.
+    /// It is rounded up to nanoseconds. It returns `None` if they never are.
     #[must_use]
     pub fn window(&self) -> Option<Duration> {
         match self.basis {
@@ -122,7 +122,7 @@ impl Usage {
 
     /// Returns the time until nothing is used any more.
     ///
-    /// It is rounded up to the clock's tick. `None` if that never comes.
+    /// It is rounded up to the clock's tick. It returns `None` if that never comes.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.resets_in

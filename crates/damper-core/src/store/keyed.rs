@@ -1,4 +1,4 @@
-//! One value per key, made from a template whose settings can change.
+//! A value per key, created from a template whose settings can change.
 //!
 //! A [`Keyed`] is an `BoundedStore` with a [`Template`], which creates the value of each key and holds the settings of all. A change of
 //! the settings (such as `set_config` or `set_limit`) changes the template, then counts the change, and then walks through the

@@ -73,7 +73,7 @@ impl<A: KeyedAlgorithm> Demand<A> for Check {
             Origin::Slot(slot, word) => Source::Slot(slot.ownership(word)),
             Origin::Shared(origin) => Source::Shared(origin),
         };
-        // There are at most 15 tiers.
+        // The number fits, because there are at most 15 tiers.
         (allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })
     }
 }

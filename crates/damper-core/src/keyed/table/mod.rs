@@ -1,7 +1,7 @@
 //! The table: the buckets of all keys, and the quotas that they are under.
 //!
-//! This file decides about keys that have a slot. `newcomer` handles the first sight of a key, and `shared` the bucket of
-//! a key as long as it has no slot.
+//! This file decides about keys that have a slot. `newcomer` handles the first sight of a key, and `shared` the
+//! bucket of a key as long as it has no slot.
 //!
 //! # A check of a known key
 //!
@@ -239,8 +239,8 @@ impl<A> Table<A> {
 impl<A: KeyedAlgorithm> Table<A> {
     /// Takes tokens from a key's slot in the first tier.
     ///
-    /// `None` if another thread changed the slot since its word was read, if the bucket is below empty, or if the
-    /// quota has no limit.
+    /// It returns `None` if another thread changed the slot since its word was read, if the bucket is below empty, or
+    /// if the quota has no limit.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     pub(super) fn take_fast(&self, slot: &Slot, word: SlotWord, n: u32, clock: &impl Clock) -> Option<TakeResult> {
@@ -304,9 +304,9 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Takes tokens of a key that has no slot, and gives it one if it can.
     ///
-    /// `None` if the key has a slot by now, because another thread was first with the same key, if a slot or a quota
-    /// changed meanwhile, or if the key's tier has to be asked for again. Then the caller looks again. `tier` is
-    /// called with the key's lock held.
+    /// It returns `None` if the key has a slot by now, because another thread was first with the same key, if a slot
+    /// or a quota changed meanwhile, or if the key's tier has to be asked for again. Then the caller looks again.
+    /// `tier` is called with the key's lock held.
     pub(super) fn take_first(
         &self,
         key: Fingerprint,
@@ -385,7 +385,7 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Returns the line, the position of now and the bucket's word, of a slot's word.
     ///
-    /// `None` if the quota is just changing.
+    /// It returns `None` if the quota is just changing.
     ///
     /// The word is loaded before the epoch, because it names the tier. It may be of an earlier epoch. But a decision
     /// stands only if the slot still has that word afterwards, so it is as if the word had been read last.

@@ -95,7 +95,7 @@ impl<'a> Candidate<'a> {
 
     /// Gives the slot to a newcomer whose bucket starts with the word `before`.
     ///
-    /// It does so only if that leaves enough tokens. `None` if another thread changed the slot.
+    /// It does so only if that leaves enough tokens. It returns `None` if another thread changed the slot.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     fn take_over<A: KeyedAlgorithm, D: Demand<A>>(
@@ -186,9 +186,9 @@ struct Reading<'a, L, C> {
 impl<A: KeyedAlgorithm> Table<A> {
     /// Answers a demand of a key that has no slot, and gives it one if it can.
     ///
-    /// `None` if the key has a slot by now, because another thread was first with the same key, if a slot or a quota
-    /// changed meanwhile, or if `tier` returns none. Then the caller looks again. `tier` is called with the key's
-    /// lock held.
+    /// It returns `None` if the key has a slot by now, because another thread was first with the same key, if a slot
+    /// or a quota changed meanwhile, or if `tier` returns none. Then the caller looks again. `tier` is called with
+    /// the key's lock held.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     pub(super) fn first_sight<D: Demand<A>>(
@@ -263,7 +263,7 @@ impl<A: KeyedAlgorithm> Table<A> {
 
     /// Gives a slot to a newcomer together with its owner's debt, or refuses the newcomer.
     ///
-    /// `None` if another thread changed the slot.
+    /// It returns `None` if another thread changed the slot.
     fn take_with_debt<'a, D: Demand<A>>(
         &self,
         candidate: Candidate<'a>,
@@ -368,7 +368,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         }
     }
 
-    /// Returns a word whose debt takes as long to be repaid on the newcomer's line.
+    /// Returns a word whose debt takes as long to be repaid on the newcomer's line as the owner's debt.
     #[cold]
     fn inherited_from_other_tier(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
         let (line, at, full) = self.look(word, now.clock)?;

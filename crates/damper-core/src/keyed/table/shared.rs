@@ -10,7 +10,7 @@
 //!
 //! 1. A busy word of the key's tag and tier covers all that the key owes in this tier.
 //! 2. Without such a word, the debt is the greater of two: that of the word at its home, if that is a word of several
-//!   keys and of its tier, and that of the fixed word of its tier, if that is one of several keys or has its tag.
+//!    keys and of its tier, and that of the fixed word of its tier, if that is one of several keys or has its tag.
 //! 3. Busy words of the key's tag in other tiers count too, by the time that they take to be repaid.
 //!
 //! A newcomer with a slot starts from that debt. Its word in the line stays, and runs out by itself.

@@ -1,6 +1,7 @@
 //! The live quotas of the tiers, and the fixed words of an added tier.
 //!
-//! There are up to 15 tiers. The word of a key says which one the key is in, and a claimed slot is in one that does not exist.
+//! There are up to 15 tiers. The word of a key says which one the key is in, and a claimed slot is in one that does
+//! not exist.
 //!
 //! **An added tier** brings its fixed words along, one for each group of lines. So no key changes its line or its lock.
 //!
@@ -36,7 +37,7 @@ pub(super) struct Tiers {
     /// The tiers that the limiter was built with.
     #[cfg(feature = "alloc")]
     others: Vec<Tier>,
-    /// The tiers that were added while it was used, without a gap.
+    /// The tiers that were added while the limiter was used; they fill the places from the first on.
     #[cfg(feature = "alloc")]
     added: [SetOnce<AddedTier>; MOST_OTHERS],
 }
@@ -144,7 +145,7 @@ impl Tiers {
 
     /// Adds a tier after the last one, and returns its number.
     ///
-    /// It has a fixed word in each of `groups` groups. `None` if there are as many tiers as there can be.
+    /// It has a fixed word in each of `groups` groups. It returns `None` if there are as many tiers as there can be.
     pub(super) fn add(&self, quota: Quota, groups: usize) -> Option<usize> {
         let built = 1 + self.others.len();
         let fixed = (0..groups).map(|_| AtomicU64::new(0)).collect();
@@ -173,8 +174,8 @@ impl Tier {
     /// the key was read.
     #[inline]
     pub(super) fn expect_moved(&self, line: &mut impl Line) {
-        // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of` left
-        // for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
+        // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of`
+        // left for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
         // loom-tests: keyed::debt_survives_a_move_beside_a_check.
         line.expect_debt_of(self.deepest_moved.load(Ordering::Relaxed));
     }

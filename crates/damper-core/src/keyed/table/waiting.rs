@@ -1,8 +1,8 @@
 //! The waits for a key's tokens, in order.
 //!
-//! A waiter takes its tokens in advance, as the waiters of a single limiter do. Its place is the word that its swap left: a
-//! position on the line of the key's tier. The table stores nothing of a waiter, so a key with waiters takes no more memory
-//! than one without. Its bucket is below empty, so checks are refused.
+//! A waiter takes its tokens in advance, as the waiters of a single limiter do. Its place is the word that its swap
+//! left: a position on the line of the key's tier. The table stores nothing of a waiter, so a key with waiters takes
+//! no more memory than one without. Its bucket is below empty, so checks are refused.
 //!
 //! # When a waiter is ready
 //!
@@ -29,9 +29,9 @@
 //!   burst takes longer to be refilled than that debt. No newcomer waits behind the debt of another key. A waiter knows
 //!   the owner of its slot by the version. After an eviction or `clear`, rule 2 no longer applies, and the waiter is
 //!   ready at its position. If that never passes, because the tier refills nothing, the waiter is ready at once.
-//! - A move to another tier keeps the time that a debt takes to be repaid, not the number of tokens, so rule 2 would count
-//!   wrong. Waiters are ready at their positions, on the line of the tier in which they came. If that line refills
-//!   nothing, the move kept the number of tokens. Then rule 2 applies, on the line of the new tier.
+//! - A move to another tier keeps the time that a debt takes to be repaid, not the number of tokens, so rule 2 would
+//!   count wrong. Waiters are ready at their positions, on the line of the tier in which they came. If that line
+//!   refills nothing, the move kept the number of tokens. Then rule 2 applies, on the line of the new tier.
 //! - A key without a slot waits in its shared bucket, by rule 1. When the key gets a slot, it takes the debt along,
 //!   so its next waiter comes after the earlier ones.
 
@@ -101,7 +101,7 @@ impl Table<TokenBucket> {
 
     /// Returns the time from now until the tokens may be used.
     ///
-    /// `None` if they never may be, under the quota in force.
+    /// It returns `None` if they never may be, under the quota in force.
     pub(in crate::keyed) fn ready_in(&self, reserved: &TableReservation<'_>, clock: &impl Clock) -> Option<Duration> {
         if matches!(reserved.origin, Origin::Nothing) {
             return Some(Duration::ZERO);
@@ -229,8 +229,8 @@ impl Table<TokenBucket> {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
                     let withdrawn = |line: &TokenLine, word, at| {
-                        // Otherwise a call that came later, or one that started from this debt elsewhere, would lose
-                        // what it took.
+                        // If the word has changed, a call that came later, or one that started from this debt
+                        // elsewhere, would lose what it took.
                         let is_last = word == position && line.ready_in(position, at) > Ticks::ZERO;
                         is_last.then(|| line.without(position, unused))
                     };

@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Spends, and returns how many tokens are left.
+/// Spends `n` tokens, and returns how many are left.
 fn spend(lease: &ExpiringLease, n: u32, clock: &ManualClock) -> Option<u32> {
     let spent = lease.spend(n, clock)?;
     assert_eq!(spent.at, clock.now());

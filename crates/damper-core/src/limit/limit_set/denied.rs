@@ -70,8 +70,8 @@ impl LimitSetDenied {
 
     /// Returns the shortest wait after which all limits allow the same call.
     ///
-    /// It is never too short, but longer if other callers take tokens first. `None` if no wait helps: the call asks
-    /// for more than a burst, or a quota never refills.
+    /// It is never too short, but longer if other callers take tokens first. It returns `None` if no wait helps: the
+    /// call asks for more than a burst, or a quota never refills.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied.retry_after()

@@ -156,8 +156,8 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
     ///
     /// A call is in flight from [`reserve`](Self::reserve) until the reservation is settled or dropped.
     ///
-    /// It takes a [`Bulkhead`](crate::Bulkhead), or a reference to one or an `Arc` of one that others use too. A set with
-    /// a bulkhead has no `check`, because a check holds nothing.
+    /// It takes a [`Bulkhead`](crate::Bulkhead), or a reference to one or an `Arc` of one that others use too. A set
+    /// with a bulkhead has no `check`, because a check holds nothing.
     ///
     /// # Examples
     ///
@@ -247,9 +247,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
 
     /// Returns the time until these costs are there, and takes nothing.
     ///
-    /// It is rounded up to the clock's tick. Zero if they are there now. `None` if no wait helps, as for
-    /// [`LimitSetDenied::retry_after`], or if there are not as many costs as limits. It considers the limits only,
-    /// neither the calls in flight nor the calls that wait.
+    /// It is rounded up to the clock's tick. It is zero if they are there now. It returns `None` if no wait helps, as
+    /// for [`LimitSetDenied::retry_after`], or if there are not as many costs as limits. It considers the limits
+    /// only, neither the calls in flight nor the calls that wait.
     ///
     /// # Examples
     ///

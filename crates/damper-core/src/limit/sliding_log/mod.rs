@@ -1,7 +1,7 @@
 //! The sliding log: a ring of the moments at which the last tokens were taken.
 //!
-//! The ring has as many slots as the limit has tokens, and the head counts the tokens taken. To take `n`, a thread swaps
-//! the head once. That gives it the next `n` slots, and it then writes the time into each.
+//! The ring has as many slots as the limit has tokens, and the head counts the tokens taken. To take `n`, a thread
+//! swaps the head once. That gives it the next `n` slots, and it then writes the time into each.
 //!
 //! **Why never too many.** A slot is taken only if its last token was taken a whole window ago. So two tokens of one
 //! slot are a window apart, and of all slots together no more than the limit lie within one.
@@ -190,7 +190,7 @@ impl SlidingLog {
 
     /// Returns whether a check of `n` tokens would be refused now.
     ///
-    /// `None` if another thread intervened.
+    /// It returns `None` if another thread intervened.
     ///
     /// A token that was taken and has no stamp yet counts as taken now.
     fn try_refusal(&self, n: u32, clock: &impl Clock) -> Option<Result<(), Denied>> {
@@ -266,7 +266,7 @@ impl SlidingLog {
         }
     }
 
-    /// Puts the stamps of tokens that were given back before `at` into the lap before.
+    /// Moves the stamps of tokens that were given back before `at` to the previous lap.
     #[cold]
     fn take_off_stamps(&self, head: u64, place: TokenNumber, n: usize, at: u64, line: &WindowLine) {
         // The head gets a new version first. A thread that loads it from here on reads the clock later, so it writes no
@@ -390,7 +390,7 @@ impl Algorithm for SlidingLog {
         Usage::of_windows(self.quota(), remaining, resets_in)
     }
 
-    /// Tokens that were taken and have no stamp yet count as taken later.
+    /// Forgets what was taken. Tokens that were taken and have no stamp yet count as taken later.
     fn reset(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {
             let spin_wait = SpinWait::new();

@@ -1,4 +1,6 @@
-//! The line of tokens: the debt of a bucket, and the next state of its word. It is arithmetic, free of atomics.
+//! The line of tokens: the debt of a bucket, and the next state of its word.
+//!
+//! This is arithmetic, free of atomics.
 //!
 //! A position on the line counts the tokens that were produced up to then. The *word* of a bucket is the position at
 //! which it will be full again.

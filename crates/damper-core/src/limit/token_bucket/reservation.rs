@@ -49,8 +49,8 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
 
     /// Returns the time from now until the tokens may be used.
     ///
-    /// It is rounded up to the clock's tick. Zero if they may be used now. `None` if they never may be, because the
-    /// quota was changed to one that refills nothing.
+    /// It is rounded up to the clock's tick. It is zero if they may be used now. It returns `None` if they never may
+    /// be, because the quota was changed to one that refills nothing.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
         let (bucket, clock) = self.limiter.limiter().parts();

@@ -1,4 +1,4 @@
-//! The envelope, over histories of threads that are stopped anywhere.
+//! Checks the envelope over histories of threads that are stopped anywhere.
 //!
 //! Small histories are tried exhaustively, longer ones at random.
 //!
@@ -31,7 +31,7 @@ enum Stage {
         offset: u64,
         word: u64,
     },
-    /// A reading of the clock, and the step of the history at which it was read.
+    /// The thread has read the clock, at this step of the history.
     Clock {
         offset: u64,
         word: u64,
@@ -50,9 +50,9 @@ enum Stage {
 /// A flaw of a thread, which the search has to notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
-    /// It loads the offset before the word.
+    /// The thread loads the offset before the word.
     EarlyOffset,
-    /// It adds to the offset even if another thread has changed it.
+    /// The thread adds to the offset even if another thread has changed it.
     BlindRefund,
 }
 
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// One step of a thread; a reading of the clock is `skew` ticks old.
+    /// Makes one step of a thread; a reading of the clock is `skew` ticks old.
     fn step(&mut self, thread: usize, skew: u64) {
         self.steps += 1;
         let (stage, call) = self.threads[thread];
@@ -162,9 +162,10 @@ impl World {
         }
     }
 
-    /// In any interval of readings at most `burst + rate · (t + 1 tick)` is taken, and the refunds of it.
+    /// Asserts that the history stays in the envelope.
     ///
-    /// Those are the refunds between the first reading of the clock and the last one of the offset.
+    /// In any interval of readings at most `burst + rate · (t + 1 tick)` and the refunds of the interval are taken. Those
+    /// are the refunds between the first reading of the clock and the last one of the offset.
     fn check(&self) {
         assert_eq!(self.complaint, None, "{self:?}");
         let (limit, burst) = (u64::from(self.quota.limit()), u64::from(self.quota.burst_size()));
@@ -184,7 +185,7 @@ impl World {
     }
 }
 
-/// Every order of so many steps of each thread.
+/// Tries every order in which the threads make the steps that they have `left`.
 ///
 /// Before each reading the clock stands still or goes on a tick.
 fn search<const N: usize>(world: &World, left: &mut [u32; N], histories: &mut u64) {
@@ -225,11 +226,11 @@ fn every_small_history_stays_in_the_envelope() {
         noticed |= std::panic::catch_unwind(|| outside.check()).is_err();
     }
     assert!(noticed);
-    // 12! / 4!^3 orders, 2^3 movements of the clock, two quotas.
+    // There are 12! / 4!^3 orders, 2^3 movements of the clock and two quotas.
     assert_eq!(histories, 2 * 34_650 * 8);
 }
 
-/// The operations of threads on an empty bucket that may have no debt.
+/// Creates threads with these operations on an empty bucket that may have no debt.
 fn refunding(limit: u32, burst: u32, calls: [Operation; 3]) -> World {
     let mut world = World::new(Quota::per_second(limit).burst(burst).max_debt(0), &calls);
     world.word = world.line.take(0, world.line.timeline().position(world.now), burst).unwrap();
@@ -250,7 +251,7 @@ fn every_small_history_with_refunds_stays_in_the_envelope() {
             search(&world, &mut [4, 4, 4], &mut histories);
         }
     }
-    // As above, of two calls each.
+    // There are as many orders as above, for two worlds of each quota.
     assert_eq!(histories, 4 * 34_650 * 8);
 }
 
@@ -285,7 +286,7 @@ proptest! {
         let calls: Vec<_> = costs.into_iter().map(Operation::Take).chain(refunds.into_iter().map(Operation::Refund)).collect();
         let mut world = World::new(Quota::per_second(limit).burst(burst), &calls);
         for (thread, skew, pass) in steps {
-            // Mostly nothing passes between two steps, so that threads overlap.
+            // Mostly no time passes between two steps, so that threads overlap.
             world.now += pass.saturating_sub(15);
             world.step(usize::from(thread) % calls.len(), skew);
         }
@@ -305,7 +306,7 @@ fn roll_back_measures_on_the_line_without_refunds() {
     bucket.roll_back(3, taken, &clock);
     // One of the three was repaid by the line: 9 - 3 - 5, two refunded, one dripped in, and two rolled back.
     assert_eq!(bucket.usage(&clock).remaining(), 6);
-    // The same, taken after a refund.
+    // The same holds for tokens that were taken after a refund.
     let (_, taken) = bucket.take_revocably(3, &clock).unwrap();
     clock.advance(Duration::from_millis(200));
     bucket.roll_back(3, taken, &clock);

@@ -39,7 +39,7 @@ impl<Q: Queue> Acquire<Q> {
         Self { longest: Some(longest), ..self }
     }
 
-    /// Adds up to `most` to the wait once the tokens are there. Default: none.
+    /// Adds up to `most` to the wait once the tokens are there. The default is none.
     ///
     /// The jitter spreads callers that were given the same moment. It differs from call to call and from process to
     /// process, and does not count towards [`within`](Self::within).

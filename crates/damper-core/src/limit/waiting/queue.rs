@@ -26,7 +26,7 @@ pub trait Queue: Sealed {
 pub trait Place: Sized {
     /// Returns the time from now until the tokens may be used.
     ///
-    /// `None` if they never may be, under the quota in force.
+    /// It returns `None` if they never may be, under the quota in force.
     fn ready_in(&self) -> Option<Duration>;
 
     /// Blocks the thread until the tokens may be used.

@@ -202,7 +202,7 @@ pub(super) trait Windowed {
     /// The windows for which a count counts, its own included.
     const COUNTS_FOR: u64;
 
-    /// Returns the weight of the counts: a fraction of the time for which they count.
+    /// Returns the weight of the counts, as a part of the time for which they count.
     fn weight(counts: &<Self::Fields as WindowFields>::Counts, line: &WindowLine) -> u64;
 }
 

@@ -11,7 +11,7 @@
 //! Entries whose values the owner wants kept go last. The hand marks those that it meets, and from then on passes
 //! over them 64 at a time. So an eviction may look at a whole ring of kept entries, but at each of them once. A mark
 //! may be out of date, so every eviction looks again at [`REVIEWS`] marked entries and takes the mark from those that
-//! need not be kept any more. Only when all entries are marked, a kept one goes: of the next [`LOOKS`] the first
+//! need not be kept any more. A kept entry goes only when all entries are marked: of the next [`LOOKS`] the first
 //! without uses, unless one of these need not be kept any more.
 //!
 //! On random keys by Zipf's law it has some two percentage points more hits than an exact LRU.

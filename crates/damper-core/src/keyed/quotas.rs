@@ -1,0 +1,149 @@
+//! The quotas of a keyed limiter and of its tiers, which can change while it is used.
+
+use super::KeyedLimiter;
+use super::table::{MOST_TIERS, is_kept_by};
+use super::tiers::TierError;
+use crate::limit::KeyedAlgorithm;
+use crate::quota::{LiveQuota, Quota, QuotaChange, SetQuotaError};
+use crate::time::Clock;
+
+impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
+    /// Returns the quota of each key; if there are tiers, that of the first.
+    pub fn quota(&self) -> Quota {
+        self.table.first_tier().quota()
+    }
+
+    /// Puts another quota in force for each key; if there are tiers, for the first.
+    ///
+    /// It does what [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) does.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`] if the quota is refused. The quota in force then stays.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
+        self.change(self.table.first_tier(), quota)?.publish::<A::Line>(&self.clock);
+        self.table.wake_all();
+        Ok(())
+    }
+
+    /// Prepares to change a quota, if a key's level has room for it.
+    fn change<'a>(&self, live: &'a LiveQuota, quota: Quota) -> Result<QuotaChange<'a>, SetQuotaError> {
+        if !is_kept_by::<A>(quota) {
+            return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });
+        }
+        live.prepare::<A::Line>(quota, &self.clock)
+    }
+
+    pub(super) fn live_quota(&self, tier: usize) -> Result<&LiveQuota, TierError> {
+        self.table.tier(tier).ok_or_else(|| TierError::Missing { tier, tiers: self.table.tiers() })
+    }
+
+    /// Returns how many tiers there are: 1, unless it was built with more.
+    pub fn tiers(&self) -> usize {
+        self.table.tiers()
+    }
+
+    /// Returns the quota of a tier, if there is one.
+    pub fn tier_quota(&self, tier: usize) -> Option<Quota> {
+        Some(self.table.tier(tier)?.quota())
+    }
+
+    /// Puts another quota in force for a tier, as [`set_quota`](Self::set_quota) does.
+    ///
+    /// # Errors
+    ///
+    /// [`TierError`] if there is no such tier, or the quota is refused. The quota in force then stays.
+    pub fn set_tier_quota(&self, tier: usize, quota: Quota) -> Result<(), TierError> {
+        self.set_tier_quotas([(tier, quota)])
+    }
+
+    /// Puts the quotas of several tiers in force: all of them, or none.
+    ///
+    /// Each quota is checked before the first changes, and no other thread can change one of them in between. They
+    /// then change one after the other, which takes less than a microsecond. A key is in one tier, and so under its
+    /// old quota or its new one. If a tier is named twice, its last quota counts.
+    ///
+    /// # Errors
+    ///
+    /// [`TierError`] if there is no such tier, or one of the quotas is refused. All quotas then stay.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, ManualClock, Quota};
+    ///
+    /// let paying = |user: &str| usize::from(user.starts_with("paying:"));
+    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1))
+    ///     .tiers([Quota::per_second(10)], paying)
+    ///     .clock(ManualClock::new())
+    ///     .build()?;
+    /// limits.set_tier_quotas([(0, Quota::per_second(2)), (1, Quota::per_second(20))])?;
+    /// assert_eq!(limits.tier_quota(1), Some(Quota::per_second(20)));
+    ///
+    /// let error = limits.set_tier_quotas([(0, Quota::per_second(3)), (2, Quota::per_second(30))]).unwrap_err();
+    /// assert_eq!(error.to_string(), "tier 2 does not exist, there are 2");
+    /// assert_eq!(limits.quota(), Quota::per_second(2), "none has changed");
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_tier_quotas(&self, quotas: impl IntoIterator<Item = (usize, Quota)>) -> Result<(), TierError> {
+        let mut wanted = [None; MOST_TIERS];
+        // The caller's iterator runs before any quota is claimed.
+        for (tier, quota) in quotas {
+            wanted[tier.min(MOST_TIERS - 1)] = Some((self.live_quota(tier)?, quota));
+        }
+        let mut changes = [const { None }; MOST_TIERS];
+        for ((tier, wanted), change) in wanted.into_iter().enumerate().zip(&mut changes) {
+            if let Some((live, quota)) = wanted {
+                *change = Some(self.change(live, quota).map_err(|error| TierError::Quota { tier, error })?);
+            }
+        }
+        for change in changes.into_iter().flatten() {
+            change.publish::<A::Line>(&self.clock);
+        }
+        self.table.wake_all();
+        Ok(())
+    }
+
+    /// Adds a tier while the limiter is used, and returns its number.
+    ///
+    /// There are at most 15 tiers. Keys come into it by [`set_tier`](Self::set_tier), or if the
+    /// [function](crate::keyed::KeyedLimiterBuilder::tiers) returns its number. Before, that number meant the last
+    /// tier. A known key stays where it is until [`retier`](Self::retier) is called.
+    ///
+    /// It takes 8 bytes for every 32 [shared words](crate::keyed::KeyedLimiterBuilder::shared_buckets): by default
+    /// half a byte for each key of the capacity.
+    ///
+    /// # Errors
+    ///
+    /// [`TierError::TooMany`], [`TierError::OneQuota`] if the limiter was built without tiers, or
+    /// [`TierError::Quota`] if the algorithm cannot count so much.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, ManualClock, Quota};
+    ///
+    /// let limits = KeyedLimiter::<str>::builder(Quota::per_second(1)).tiers([], |_| 0).clock(ManualClock::new()).build()?;
+    /// let partners = limits.add_tier(Quota::per_second(50))?;
+    /// limits.set_tier("alice", partners)?;
+    /// assert!(limits.check_n("alice", 50).is_ok());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "alloc")]
+    pub fn add_tier(&self, quota: Quota) -> Result<usize, TierError> {
+        if !self.tiers.has_several() {
+            return Err(TierError::OneQuota);
+        }
+        if !is_kept_by::<A>(quota) {
+            let error = SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT };
+            return Err(TierError::Quota { tier: self.table.tiers(), error });
+        }
+        self.table.add_tier(quota).ok_or(TierError::TooMany)
+    }
+}
