@@ -10,9 +10,9 @@
 //! | COUNT | 32 | tokens | taken in that window |
 //! | WINDOW NUMBER | 32 | windows | of the quota's line; wraps, see `CountedWindow` |
 
+use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
 use super::one_word::OneWord;
 use super::per_key::LEVEL_BITS;
-use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Alignment, Line, Quota, SetQuotaError};
@@ -158,11 +158,11 @@ impl sealed::Sealed for FixedWindow {}
 
 impl Algorithm for FixedWindow {
     #[inline]
-    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied> {
         windows::check(&self.0, WORD, n, clock)
     }
 
-    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+    fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
         windows::roll_back(&self.0, WORD, n, taken, clock);
     }
 

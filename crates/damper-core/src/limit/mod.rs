@@ -4,7 +4,8 @@
 // |---|---|
 // | `limiter` | the trait of everything that decides without a key |
 // | `limiter_ref` | a reference to a limiter, plain or an `Arc` |
-// | `rate_limiter` | a limit: an algorithm and a clock; what it asks of an algorithm |
+// | `rate_limiter` | a limit: an algorithm and a clock |
+// | `algorithm` | the operations that a limiter requires of an algorithm |
 // | `token_bucket` | the token bucket, its arithmetic, and reservations |
 // | `leaky_bucket` | the token bucket seen from the other side |
 // | `fixed_window`, `sliding_counter` | the algorithms that count by windows |
@@ -20,6 +21,7 @@
 // | `pausable` | a limiter that a server's `Retry-After` stops |
 // | `answer`, `usage` | what a decision and a look return |
 
+mod algorithm;
 mod answer;
 pub(crate) mod expiring_lease;
 mod fixed_window;
@@ -43,6 +45,8 @@ mod usage;
 mod waiting;
 mod windows;
 
+pub use algorithm::Algorithm;
+pub(crate) use algorithm::sealed::Sealed;
 pub use answer::{Allowed, Denied};
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
@@ -54,8 +58,7 @@ pub use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{LEVEL_BITS, Owed};
-pub(crate) use rate_limiter::sealed::Sealed;
-pub use rate_limiter::{Algorithm, RateLimiter};
+pub use rate_limiter::RateLimiter;
 pub use sliding_counter::SlidingCounter;
 #[cfg(feature = "alloc")]
 pub use sliding_log::SlidingLog;

@@ -3,7 +3,7 @@
 //! A decision reads the epoch, the line, the word, the clock and the offset in this order, and validates the epoch before it
 //! reads the offset. Then it swaps the word. [`Drip`] explains the offset, by which refunds move the line.
 
-use super::rate_limiter::PreparedQuota;
+use super::algorithm::PreparedQuota;
 use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;

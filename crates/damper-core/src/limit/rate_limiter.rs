@@ -1,12 +1,11 @@
-//! One limit: an algorithm and a clock, and what a limiter asks of an algorithm.
+//! A single limit: an algorithm and a clock.
 
-use super::{Acquire, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, Usage};
-use crate::quota::{Quota, QuotaChange, SetQuotaError};
+use super::{Acquire, Algorithm, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, Usage};
+use crate::quota::{Quota, SetQuotaError};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
-use core::fmt;
 use core::time::Duration;
 
 /// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
@@ -545,102 +544,4 @@ impl<C: Clock> RateLimiter<LeakyBucket, C> {
     pub fn level(&self) -> u32 {
         self.algorithm.level(&self.clock)
     }
-}
-
-/// An algorithm with its state and its quota, of which a [`RateLimiter`] is made.
-///
-/// The algorithms are damper's own; this trait is for code that takes any of them.
-pub trait Algorithm: sealed::Sealed {
-    /// Takes `n` tokens if all of them are there, else none.
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`], which says when to come back, or that `n` is more than can ever be there.
-    #[inline]
-    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
-        self.take_revocably(n, clock).map(|(allowed, _)| allowed)
-    }
-
-    /// Gives back the `n` tokens that were taken as `taken` says, as far as that mints nothing.
-    #[doc(hidden)]
-    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock);
-
-    /// As [`take`](Algorithm::take), with what [`roll_back`](Algorithm::roll_back) needs.
-    #[doc(hidden)]
-    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied>;
-
-    /// Returns the refusal that a check of `n` tokens would get now, if any. Writes nothing.
-    #[doc(hidden)]
-    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied>;
-
-    /// Returns how much is used, and takes nothing.
-    fn usage(&self, clock: &impl Clock) -> Usage;
-
-    /// Forgets what was taken.
-    fn reset(&self, clock: &impl Clock);
-
-    /// Takes all tokens that are there, and returns how many.
-    fn drain(&self, clock: &impl Clock) -> u32 {
-        let mut left = self.usage(clock).remaining();
-        // A refusal says how many are left, which is always fewer than were asked for.
-        while left > 0
-            && let Err(denied) = self.take(left, clock)
-        {
-            left = denied.remaining();
-        }
-        left
-    }
-
-    /// The quota in force.
-    fn quota(&self) -> Quota;
-
-    /// Puts another quota in force.
-    ///
-    /// # Errors
-    ///
-    /// [`SetQuotaError`], and the quota stays.
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.put_in_force(self.prepare_quota(quota, clock)?, clock);
-        Ok(())
-    }
-
-    /// Prepares to put another quota in force.
-    ///
-    /// Until it is put in force or dropped, other changers get [`SetQuotaError::Busy`].
-    #[doc(hidden)]
-    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError>;
-
-    /// Puts a quota in force that was prepared.
-    #[doc(hidden)]
-    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock);
-}
-
-/// A quota that fits, and only has to be put in force.
-#[doc(hidden)]
-#[must_use]
-pub struct PreparedQuota<'a>(pub(super) QuotaChange<'a>);
-
-impl fmt::Debug for PreparedQuota<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PreparedQuota").finish_non_exhaustive()
-    }
-}
-
-/// Where tokens were taken: the position, or the number of the window.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    pub(super) at: u64,
-}
-
-impl Taken {
-    /// Nothing was counted.
-    pub(super) const NOWHERE: Self = Self { at: u64::MAX };
-}
-
-pub(super) mod sealed {
-    /// Seals algorithms and queues of waiters.
-    ///
-    /// Their words and the live quota belong together, so they are damper's own.
-    pub trait Sealed {}
 }

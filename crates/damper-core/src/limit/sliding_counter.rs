@@ -12,9 +12,9 @@
 //!
 //! The counts have as many bits as the limit needs that the counter is built with, and at least 16.
 
+use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
 use super::one_word::OneWord;
 use super::per_key::LEVEL_BITS;
-use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
 use crate::out_of_range::{OutOfRange, check};
@@ -229,11 +229,11 @@ impl sealed::Sealed for SlidingCounter {}
 
 impl Algorithm for SlidingCounter {
     #[inline]
-    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied> {
         windows::check(&self.word, self.fields, n, clock)
     }
 
-    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+    fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
         windows::roll_back(&self.word, self.fields, n, taken, clock);
     }
 
