@@ -6,17 +6,13 @@
 // | `text` | its text form |
 // | `error` | why a quota was refused |
 // | `alignment` | where in time a line begins |
-// | `timeline` | positions at the ticks of a clock: what the lines of tokens and of windows have in common |
-// | `shape` | the shifts of a line, its fixed point and its clock in one word |
-// | `tempo` | the part of a timeline that an answer keeps |
+// | `timeline` | `Line`, `Timeline`: positions at the ticks of a clock; `Tempo`: the part that an answer keeps |
 // | `live` | `LiveQuota`: publishes a line, and bends it when the quota changes |
 
 mod alignment;
 mod error;
 mod live;
 mod quota;
-mod shape;
-mod tempo;
 mod text;
 mod timeline;
 
@@ -25,6 +21,5 @@ pub use error::SetQuotaError;
 pub use quota::Quota;
 pub use text::ParseQuotaError;
 
-pub(crate) use live::{LiveQuota, QuotaChange, Record, Rest};
-pub(crate) use tempo::Tempo;
-pub(crate) use timeline::{Line, LineStart, Timeline};
+pub(crate) use live::{LiveQuota, QuotaChange};
+pub(crate) use timeline::{Line, LineStart, Tempo, Timeline};

@@ -19,6 +19,7 @@
 // | `signal` | `Signal`: a change that threads wait for |
 // | `parker` | `Parker`: a thread that waits to be woken by a `Waker` |
 // | `claim` | `Claim`: a right that one thread at a time holds |
+// | `published` | `Published`: a record that changes while other threads read it |
 // | `affinity` | which of several places a thread uses first |
 
 #[cfg(feature = "std")]
@@ -31,6 +32,7 @@ mod lazy_words;
 mod native;
 #[cfg(feature = "std")]
 mod parker;
+pub(crate) mod published;
 #[cfg(not(any(loom, shuttle, feature = "std", target_has_atomic = "64")))]
 mod sectioned;
 #[cfg(feature = "alloc")]
@@ -59,6 +61,7 @@ pub(crate) use field::{Field, signed};
 pub(crate) use lazy_words::LazyWords;
 #[cfg(feature = "std")]
 pub(crate) use parker::Parker;
+pub(crate) use published::Published;
 #[cfg(feature = "alloc")]
 pub(crate) use set_once::SetOnce;
 #[cfg(feature = "std")]
