@@ -2,24 +2,24 @@
 
 // | file | idea |
 // |---|---|
-// | `limiter` | the trait of everything that decides without a key |
+// | `limiter` | `Limiter`: the trait of all limiters without keys |
 // | `limiter_ref` | a reference to a limiter, plain or an `Arc` |
 // | `rate_limiter` | a limit: an algorithm and a clock |
 // | `algorithm` | the operations that a limiter requires of an algorithm |
 // | `token_bucket` | the token bucket, its arithmetic, and reservations |
 // | `leaky_bucket` | the token bucket seen from the other side |
 // | `fixed_window`, `sliding_counter` | the algorithms that count by windows |
-// | `windows` | what they share: the line of windows, and the decision on a word of counts |
+// | `windows` | their common parts: the line of windows, and the decision on a word of counts |
 // | `sliding_log` | the algorithm that remembers every token |
-// | `one_word` | a word under a live quota: the loop around a decision, the compare-and-swap, what refunds add |
+// | `one_word` | a word under a live quota: the loop around a decision, the compare-and-swap, the offset of refunds |
 // | `per_key` | the algorithms on words that the keyed table keeps |
 // | `waiting` | waiting until tokens are there, in order |
-// | `lease`, `striped` | tokens that are taken many at a time, and spent where no other thread looks |
+// | `lease`, `striped` | tokens that are taken many at a time and spent where no other thread writes |
 // | `expiring_lease` | tokens of a bucket elsewhere that are good until an instant |
 // | `lease_reservation` | tokens of a lease that are settled later |
 // | `limit_set` | several limits in one decision |
 // | `pausable` | a limiter that a server's `Retry-After` stops |
-// | `answer`, `usage` | what a decision and a look return |
+// | `answer`, `usage` | the results of a check and of a peek |
 
 mod algorithm;
 mod answer;
