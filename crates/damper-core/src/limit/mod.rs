@@ -57,7 +57,7 @@ pub use limiter::Limiter;
 pub use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
-pub(crate) use per_key::{LEVEL_BITS, Owed};
+pub(crate) use per_key::{Debt, LEVEL_BITS};
 pub use rate_limiter::RateLimiter;
 pub use sliding_counter::SlidingCounter;
 #[cfg(feature = "alloc")]

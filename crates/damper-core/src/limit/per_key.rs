@@ -87,13 +87,13 @@ pub trait PerKey {
     fn idle(line: &Self::Line, at: u64) -> u64;
 
     /// Returns the debt of a word in terms that hold for another quota too.
-    fn owed(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Owed;
+    fn owed(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Debt;
 
     /// Returns the word of a bucket that owes at least `owed`, up to a quarter of the circle of levels.
-    fn owing(line: &Self::Line, at: u64, owed: Owed) -> u64;
+    fn owing(line: &Self::Line, at: u64, owed: Debt) -> u64;
 
     /// Returns the most tokens (or windows) that the bucket of [`owing`](Self::owing) may owe.
-    fn reach(line: &Self::Line, owed: Owed) -> u64;
+    fn reach(line: &Self::Line, owed: Debt) -> u64;
 }
 
 impl PerKey for TokenBucket {
@@ -189,15 +189,15 @@ impl PerKey for TokenBucket {
         at
     }
 
-    fn owed(line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> Owed {
-        Owed { wait: line.resets_in(word, at), tokens: u128::from(TokenLine::debt(word, at)) << bits_below_units(line) }
+    fn owed(line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> Debt {
+        Debt { wait: line.resets_in(word, at), tokens: u128::from(TokenLine::debt(word, at)) << bits_below_units(line) }
     }
 
-    fn owing(line: &TokenLine, at: u64, owed: Owed) -> u64 {
+    fn owing(line: &TokenLine, at: u64, owed: Debt) -> u64 {
         at.wrapping_add(debt(line, owed))
     }
 
-    fn reach(line: &TokenLine, owed: Owed) -> u64 {
+    fn reach(line: &TokenLine, owed: Debt) -> u64 {
         debt(line, owed).div_ceil(1 << line.timeline().fraction_bits())
     }
 }
@@ -206,14 +206,14 @@ impl PerKey for TokenBucket {
 ///
 /// It is a time, or a number of tokens if one of the two quotas refills nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owed {
+pub struct Debt {
     /// The time until the bucket is full.
     pub(crate) wait: Ticks,
     /// The tokens owed, in 2^-61 tokens, the finest unit of a line.
     tokens: u128,
 }
 
-impl Owed {
+impl Debt {
     pub(crate) const NOTHING: Self = Self { wait: Ticks::ZERO, tokens: 0 };
 
     /// More than any key can owe.
@@ -237,7 +237,7 @@ impl Owed {
 }
 
 /// Converts a debt to units of a line.
-fn debt(line: &TokenLine, Owed { wait, tokens }: Owed) -> u64 {
+fn debt(line: &TokenLine, Debt { wait, tokens }: Debt) -> u64 {
     let units = if wait == Ticks::ZERO {
         0
     } else if wait == Ticks::NEVER || line.timeline().refills_nothing() {

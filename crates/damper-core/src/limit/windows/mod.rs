@@ -13,7 +13,7 @@ pub(super) use line::{CountedWindow, WindowLine};
 
 use super::algorithm::TakePosition;
 use super::one_word::{Observed, OneWord, Step};
-use super::per_key::{Owed, PerKey};
+use super::per_key::{Debt, PerKey};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Alignment, Line, LineStart, Quota};
 use crate::sync::Field;
@@ -286,11 +286,11 @@ impl<W: Windowed> PerKey for W {
         W::LEVEL.number().put(line.number(at))
     }
 
-    fn owed(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Owed {
-        Owed::for_windows(Self::resets_in(line, word, at, clock))
+    fn owed(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Debt {
+        Debt::for_windows(Self::resets_in(line, word, at, clock))
     }
 
-    fn owing(line: &WindowLine, at: u64, Owed { wait, .. }: Owed) -> u64 {
+    fn owing(line: &WindowLine, at: u64, Debt { wait, .. }: Debt) -> u64 {
         if wait == Ticks::ZERO {
             return Self::idle(line, at);
         }
@@ -302,7 +302,7 @@ impl<W: Windowed> PerKey for W {
         number.put(here.wrapping_add(ahead)) | W::LEVEL.current().put(line.limit().into())
     }
 
-    fn reach(line: &WindowLine, Owed { wait, .. }: Owed) -> u64 {
+    fn reach(line: &WindowLine, Debt { wait, .. }: Debt) -> u64 {
         // The window that is ahead, and the one it lies in.
         (line.timeline().units_in(wait) >> line.fraction_bits())
             .saturating_add(1)
