@@ -175,7 +175,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.look(epoch, line, clock)
     }
 
-    /// Applies `decide` to the inputs, and retries while another thread changes the quota or the word meanwhile.
+    /// Applies `decide` to the inputs, and retries if another thread changes the quota or the word.
     pub(super) fn decide<T>(&self, clock: &impl Clock, decide: impl Fn(&Observed<L>) -> Step<T>) -> T {
         let spin_wait = SpinWait::new();
         loop {

@@ -1,4 +1,6 @@
-//! The algorithms in the keyed table, where a bucket has 56 bits and the buckets of a tier share one quota.
+//! The algorithms in the keyed table.
+//!
+//! A bucket has 56 bits there, and the buckets of a tier share one quota.
 
 use super::token_bucket::TokenLine;
 use super::{Allowed, Denied, TokenBucket, Usage};
@@ -37,7 +39,9 @@ pub trait PerKey {
     /// Returns the start of a tier's line.
     fn line_start(alignment: Alignment) -> LineStart;
 
-    /// Takes from a level on the fast path. `None` if the decision needs parts of the line that the fast path lacks.
+    /// Takes from a level on the fast path.
+    ///
+    /// Returns `None` if the decision needs parts of the line that the fast path lacks.
     fn take_straight(
         line: &Self::Line,
         level: u64,
@@ -219,7 +223,7 @@ impl Debt {
     /// More than any key can owe.
     pub(crate) const EVERYTHING: Self = Self { wait: Ticks::NEVER, tokens: u128::MAX };
 
-    /// Returns the debt that a successor inherits on its own line: everything, if this would never be repaid.
+    /// Returns the debt that a successor inherits: everything, if this one would never be repaid.
     pub(crate) fn inherited(self) -> Self {
         if self.wait == Ticks::NEVER { Self::EVERYTHING } else { self }
     }

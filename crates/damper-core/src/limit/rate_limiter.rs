@@ -55,7 +55,9 @@ impl RateLimiter {
 
 impl<C: Clock> RateLimiter<TokenBucket, C> {
     const_unless_loom! {
-        /// Creates a token bucket on a clock of your own, full at the start. A reference to a clock is a clock too.
+        /// Creates a token bucket on a clock of your own, full at the start.
+        ///
+        /// A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(quota: Quota, clock: C) -> Self {
             Self::with_algorithm(TokenBucket::new(quota), clock)

@@ -1,4 +1,4 @@
-//! Stripes: tokens that are taken many at a time, and spent from a cache line that few other threads write.
+//! Stripes: tokens that are taken many at a time and spent where few other threads write.
 //!
 //! Beside one bucket stand as many stripes as there are processors. A thread spends from its preferred stripe. It refills
 //! an empty one from the bucket, and turns to the other stripes only if the bucket is empty too.

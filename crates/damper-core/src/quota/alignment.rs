@@ -23,7 +23,9 @@ pub enum Alignment {
     FirstRequest,
     /// Windows begin at multiples of their length on the limiter's clock, counted from its tick 0.
     ClockOrigin,
-    /// Windows begin at multiples of their length since the Unix epoch, so that a day begins at midnight UTC.
+    /// Windows begin at multiples of their length since the Unix epoch.
+    ///
+    /// So a day begins at midnight UTC.
     ///
     /// The duration is the time from the epoch to tick 0 of the limiter's clock, which the program knows.
     OriginAt(Duration),

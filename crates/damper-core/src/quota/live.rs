@@ -35,7 +35,9 @@ const BURST: Field = Field::lowest(32);
 const LIMIT: Field = BURST.then(32);
 const _: () = assert!(LIMIT.end() == u64::BITS, "fields must tile the word");
 
-/// The epoch before the first publication. The initial quota is in force, and its line has no start yet.
+/// The epoch before the first publication.
+///
+/// The initial quota is in force, and its line has no start yet.
 const UNANCHORED: usize = 0;
 
 /// Marks every epoch that was published, so that none is `UNANCHORED` again when the count wraps.
@@ -209,7 +211,9 @@ impl LiveQuota {
         self.start
     }
 
-    /// Loads the epoch and its line, which counts if [`is_current`](Self::is_current) confirms the epoch afterwards.
+    /// Loads the epoch and its line.
+    ///
+    /// They count if [`is_current`](Self::is_current) confirms the epoch afterwards.
     pub(crate) fn read<L: Line>(&self, clock: &impl Clock) -> (usize, L) {
         let epoch = self.published.epoch();
         if epoch == UNANCHORED {
@@ -253,7 +257,9 @@ impl LiveQuota {
         self.line(epoch, L::HEALS_ON_FAST_PATH)
     }
 
-    /// Loads the line of an epoch. Only a `whole` line has its depths of debt, and only a whole one may be unlimited.
+    /// Loads the line of an epoch.
+    ///
+    /// Only a `whole` line has its depths of debt, and only a whole one may be unlimited.
     #[inline]
     fn line<L: Line>(&self, epoch: usize, whole: bool) -> L {
         let record = self.published.record(epoch);

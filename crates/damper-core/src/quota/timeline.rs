@@ -54,7 +54,7 @@ const IDLE_FRACTION_BITS: u32 = 28;
 /// With nanosecond ticks the positions then circle after 52 days.
 const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
 
-/// The most ticks by which the start of a bent line moves back to continue the old line's part of a unit.
+/// The most ticks by which a bent line starts earlier, to continue the old line's part of a unit.
 const LONGEST_PART: u64 = 1 << 62;
 
 /// The longest finite wait.
@@ -348,14 +348,20 @@ impl Timeline {
     }
 }
 
-/// The rate of a line and the reading that waits count from. In an answer without a line: two known waits.
+/// The rate of a line and the reading that waits count from.
+///
+/// In an answer without a line it has two known waits instead.
 ///
 /// Packed by hand: as an enum it makes a check of two limits longer by 36 instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tempo {
-    /// Units per tick: `units = ticks · mult >> SHIFT`. Without a line, the first known wait.
+    /// Units per tick: `units = ticks · mult >> SHIFT`.
+    ///
+    /// Without a line, the first known wait.
     pub(super) mult: u64,
-    /// Ticks per unit, rounded up: `ticks = units · inverse >> INVERSE SHIFT`. Without a line, the second known wait.
+    /// Ticks per unit, rounded up: `ticks = units · inverse >> INVERSE SHIFT`.
+    ///
+    /// Without a line, the second known wait.
     pub(super) inverse: u64,
     /// The lowest 64 bits of `ticks · mult` at the reading that waits count from.
     pub(super) brought: u64,

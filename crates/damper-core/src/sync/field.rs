@@ -48,7 +48,9 @@ impl Field {
         (word >> self.offset) & self.max()
     }
 
-    /// Returns a word with `value` in this field. Bits that do not fit are cut off, so that generations and times wrap.
+    /// Returns a word with `value` in this field.
+    ///
+    /// Bits that do not fit are cut off, so that generations and times wrap.
     pub(crate) const fn put(self, value: u64) -> u64 {
         (value & self.max()) << self.offset
     }

@@ -51,7 +51,9 @@ pub(crate) use model::{
 #[cfg(any(loom, shuttle))]
 pub use model::{Flaw, count_writes, with_flaw, with_loads_as_rmw};
 
-/// Whether the atomics are those of a model checker, which visits every interleaving of a few operations.
+/// Whether the atomics are those of a model checker.
+///
+/// It visits every interleaving, so a model can afford only a few operations.
 pub(crate) const IS_MODEL: bool = cfg!(any(loom, shuttle));
 
 pub(crate) use claim::Claim;

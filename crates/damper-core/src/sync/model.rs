@@ -130,7 +130,9 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, flawed(success), failure)
             }
 
-            /// Swaps without spurious failures. Checkers model the strong operation, and the loops around it are the same.
+            /// Swaps without spurious failures.
+            ///
+            /// Checkers model the strong operation, and the loops around it are the same.
             pub(crate) fn compare_exchange_weak(
                 &self,
                 current: $value,
@@ -210,7 +212,9 @@ impl<T> Guarded<T> {
     }
 }
 
-/// A backoff that does nothing. Backing off changes no outcome, and crossbeam's spins for ever under a checker.
+/// A backoff that does nothing.
+///
+/// Backing off changes no outcome, and crossbeam's spins for ever under a checker.
 pub(crate) struct SpinWait;
 
 impl SpinWait {

@@ -75,9 +75,9 @@ impl<T> Guarded<T> {
     }
 }
 
-/// A value behind a critical section. The firmware provides the section, and no interrupt runs inside it.
+/// A value behind a critical section.
 ///
-/// Code of the user that uses the value again must not run under it.
+/// The firmware provides the section, and no interrupt runs inside it. Code of the user that uses the value again must not run under it.
 #[cfg(not(feature = "std"))]
 #[derive(Debug)]
 pub(crate) struct Guarded<T>(critical_section::Mutex<core::cell::RefCell<T>>);

@@ -19,7 +19,9 @@ use super::{AtomicBool, AtomicUsize, Claim, Ordering, const_unless_loom, fence};
 /// The mark in the highest bit, which makes an epoch negative as a signed number.
 pub(crate) const HIGHEST_MARK: usize = 1 << (usize::BITS - 1);
 
-/// The increment of epochs: the usual size of a record, so that an epoch yields its record without a multiplication.
+/// The increment of epochs.
+///
+/// It is the size of a record, so that an epoch yields its record without a multiplication.
 const PUBLICATION: usize = 64;
 
 /// All bits that are marks.
