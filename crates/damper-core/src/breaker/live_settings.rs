@@ -1,8 +1,7 @@
-//! Settings that can be changed while they are used: two records and an epoch, as [`quota::live`](crate::quota) has them.
+//! Settings that can be changed while they are used.
 //!
-//! A reader loads the epoch, the record that the epoch points at and the breaker's word. Before it swaps the word it checks that
-//! the epoch is still the same; if not, it starts over. A changer writes the idle record and moves the epoch. So no reader ever
-//! waits, and a validated reader has read one record, whole. A changer that stops anywhere blocks only later changers.
+//! They are a [`Published`] record. A decision loads the epoch, the record and the breaker's word. It validates the epoch before it
+//! swaps the word.
 //!
 //! The epoch also says whether outcomes are recorded, in which kind of window, and whether calls are timed, so that the fast path of
 //! a call reads little else.
@@ -14,8 +13,7 @@ use super::breaker_state::BreakerState;
 use super::settings::{BreakerSettings, Record, RecordWords, WindowSettings};
 use super::state_word::Generation;
 use super::window::OutcomeWindow;
-use crate::sync::{AtomicBool, AtomicUsize, Claim, Ordering, const_unless_loom, fence};
-use core::mem::size_of;
+use crate::sync::{Claim, Published, const_unless_loom};
 
 /// In an epoch whose settings record outcomes in a window.
 const RATED: usize = 1;
@@ -31,33 +29,16 @@ const FLAGS: usize = RATED | TIMED | RING;
 /// The flags of a ring where calls are not timed.
 const RATED_BY_RING: usize = RATED | RING;
 
-/// The increment of epochs: the size of a record.
-///
-/// So an epoch yields its record without a multiplication.
-const PUBLICATION: usize = 64;
-const _: () = assert!(size_of::<RecordWords>() == PUBLICATION, "the size of a record");
-
 #[derive(Debug)]
 pub(super) struct LiveSettings {
-    /// Counts publications, in steps of `PUBLICATION`, above the flags; selects the record in force.
-    ///
-    /// On 32 bits it wraps after 2^26 publications: a thread that is stopped in the middle of a decision for exactly that many
-    /// changes takes the record for the same.
-    epoch: AtomicUsize,
-    /// Whether a thread is publishing.
-    claimed: AtomicBool,
-    records: [Record; 2],
+    published: Published<Record>,
 }
 
 impl LiveSettings {
     const_unless_loom! {
         pub(super) const fn new(config: &BreakerConfig) -> Self {
             let words = RecordWords::new(config);
-            Self {
-                epoch: AtomicUsize::new(flags_of(&words)),
-                claimed: AtomicBool::new(false),
-                records: [Record::new(words), Record::new(words)],
-            }
+            Self { published: Published::new(flags_of(&words), [Record::new(words), Record::new(words)], [(), ()]) }
         }
     }
 
@@ -83,23 +64,21 @@ impl LiveSettings {
     /// Returns whether outcomes are recorded in a window.
     #[inline]
     pub(super) fn has_rates(&self) -> bool {
-        // ORDERING: Relaxed, here and below: it only selects the path, and the record decides.
-        self.epoch.load(Ordering::Relaxed) & RATED != 0
+        // This only selects the path, here and below: the record decides.
+        self.published.unordered_epoch() & RATED != 0
     }
 
     /// Returns whether calls are timed.
     #[inline]
     pub(super) fn is_timed(&self) -> bool {
-        self.epoch.load(Ordering::Relaxed) & TIMED != 0
+        self.published.unordered_epoch() & TIMED != 0
     }
 
     /// Reads the settings, which are valid only if [`is_current`](Self::is_current) confirms them afterwards.
     #[inline]
     pub(super) fn read<'a>(&'a self, state: &'a BreakerState) -> BreakerSettings<'a> {
-        // ORDERING: Acquire pairs with the Release in `publish`: a thread that sees the epoch sees its record.
-        // loom-tests: breaker_settings::settings_are_read_whole.
-        let epoch = self.epoch.load(Ordering::Acquire);
-        BreakerSettings { epoch, record: &self.records[Self::index(epoch)], state }
+        let epoch = self.published.epoch();
+        BreakerSettings { epoch, record: self.published.record(epoch), state }
     }
 
     /// Returns whether these are still the settings in force.
@@ -107,10 +86,7 @@ impl LiveSettings {
     /// Call it after reading all inputs of a decision.
     #[inline]
     pub(super) fn is_current(&self, settings: &BreakerSettings<'_>) -> bool {
-        // ORDERING: the Acquire fence pairs with the Release fence in `publish`: a thread that read any word that a changer wrote
-        // into this epoch's record sees the later epoch here. loom-tests: breaker_settings::settings_are_read_whole.
-        fence(Ordering::Acquire);
-        self.epoch.load(Ordering::Relaxed) == settings.epoch
+        self.published.is_current(settings.epoch)
     }
 
     /// Returns the part of the settings in force that the window needs.
@@ -126,30 +102,15 @@ impl LiveSettings {
     }
 
     /// Puts the settings of `words` in force at `now`. The caller holds the [claim](Self::claim).
-    pub(super) fn publish(&self, _: &Claim<'_>, words: RecordWords, now: u64) {
-        // ORDERING: Relaxed: only the thread that holds the claim moves the epoch and stores records, and taking the claim was an
-        // Acquire.
-        let last = self.epoch.load(Ordering::Relaxed);
-        let old = &self.records[Self::index(last)];
+    pub(super) fn publish(&self, claim: &Claim<'_>, words: RecordWords, now: u64) {
+        let old = self.published.record(self.published.unordered_epoch());
         let words = words.following(&old.window_of_any_kind(old.rates()), now);
-        let epoch = (last & !(PUBLICATION - 1)).wrapping_add(PUBLICATION) | flags_of(&words);
-        // ORDERING: the Release fence pairs with the Acquire fence in `is_current`: a thread that reads one of the words stored
-        // below sees the epoch before this one there.
-        fence(Ordering::Release);
-        self.records[Self::index(epoch)].store(words);
-        // ORDERING: Release publishes the record; pairs with the Acquire in `read`.
-        self.epoch.store(epoch, Ordering::Release);
+        self.published.publish(claim, flags_of(&words), |record, ()| record.store(words));
     }
 
     /// Claims the right to change the settings, unless another thread has it.
     pub(super) fn claim(&self) -> Option<Claim<'_>> {
-        Claim::of(&self.claimed)
-    }
-
-    /// Returns the index of the record in force.
-    #[inline]
-    const fn index(epoch: usize) -> usize {
-        (epoch / PUBLICATION) & 1
+        self.published.claim()
     }
 }
 

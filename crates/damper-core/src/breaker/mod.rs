@@ -15,7 +15,7 @@
 // | `rates` | the outcomes in the window, and the rates at which they trip the breaker |
 // | `transitions` | `Transitions`: the loops around the compare-and-swap, of breakers of either width |
 // | `state_machine` | `Settings`: the settings and the rules, which give the next snapshot without atomics or a clock |
-// | `live_settings` | `LiveSettings`: settings that can be changed while they are used, in two records and an epoch |
+// | `live_settings` | `LiveSettings`: settings that can be changed while they are used |
 // | `settings` | `Record`, `BreakerSettings`: the settings and times of 64 bits, and their packed words |
 // | `breaker_state` | `BreakerState`: the word of 64 bits, and the times beside it |
 // | `wrapping_micros` | `WrappingMicros`: times in few bits |

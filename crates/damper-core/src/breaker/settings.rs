@@ -176,7 +176,7 @@ impl Record {
     }
 
     // ORDERING: Relaxed, here and in every read of a record. A loaded value counts only if the epoch is still the same
-    // afterwards: `LiveSettings::is_current` has the fence that pairs with the one in `LiveSettings::publish`.
+    // afterwards: `Published::is_current` has the fence that pairs with the one in `Published::publish`.
     pub(super) fn store(&self, RecordWords(words): RecordWords) {
         let records = [
             &self.rates,

@@ -1,4 +1,4 @@
-//! The fixed window: a count that starts anew with every window.
+//! The fixed window: a count that restarts with every window.
 //!
 //! ```text
 //!  63          32 31     0
@@ -7,19 +7,19 @@
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
-//! | COUNT | 32 | tokens | taken in that window |
+//! | COUNT | 32 | tokens | the tokens taken in that window |
 //! | WINDOW NUMBER | 32 | windows | of the quota's line; wraps, see `CountedWindow` |
 
+use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
 use super::one_word::OneWord;
 use super::per_key::LEVEL_BITS;
-use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Alignment, Line, Quota, SetQuotaError};
 use crate::sync::{Field, const_unless_loom};
 use crate::time::{Clock, Ticks};
 
-/// Of a word, and of what the keyed table keeps of one.
+/// The fields of a word, or of the level that the keyed table stores.
 #[derive(Clone, Copy)]
 pub(super) struct FixedWindowFields {
     count: Field,
@@ -36,22 +36,22 @@ impl FixedWindowFields {
 
 const WORD: FixedWindowFields = FixedWindowFields::of_bits(u64::BITS);
 
-/// The fixed window: at most the quota's limit in each of its windows, which follow without a gap.
+/// The fixed window: allows at most the quota's limit in each of its consecutive windows.
 ///
-/// It is the best known algorithm and the easiest to explain, with an inherent flaw: a client can use the limit at the
+/// It is the best known algorithm and the easiest to explain, with an inherent flaw. A client can use the limit at the
 /// end of one window and again at the beginning of the next, which is twice the limit in almost no time. A
 /// [`SlidingCounter`](super::SlidingCounter) or a [`TokenBucket`](super::TokenBucket) has no such bursts.
 ///
-/// The quota's limit counts. Its burst is ignored, and a refusal with "more than the burst" means more than the limit.
-/// The first window begins with the first request, not at a full minute or hour, unless [`aligned_to`](FixedWindow::aligned_to)
-/// says otherwise. `resets_in` is the time until the window ends, or
-/// zero while nothing is taken.
+/// Only the quota's limit counts. The burst is ignored, and a refusal that reports "more than the burst" means more than
+/// the limit. The first window begins with the first request, not at a full minute or hour, unless
+/// [`aligned_to`](FixedWindow::aligned_to) sets another start. `resets_in` is the time until the window ends, or zero
+/// while nothing is taken.
 ///
-/// Beside the quota its whole state is one word of 8 bytes: 32 bits for the number of the window, and 32 for the count.
-/// The number wraps: a limiter that was idle for 2^31 windows or more may for two windows count tokens taken before.
-/// A clock that steps back by more than it should opens no window a second time, and locks callers out for at most
-/// two windows. A change of the quota keeps the count, and the current window ends sooner or later as the new windows
-/// are shorter or longer.
+/// Apart from the quota the whole state is one word of 8 bytes: 32 bits for the number of the window and 32 for the count.
+/// The number wraps. A limiter that was idle for 2^31 windows or more may count old tokens for two windows. A clock that
+/// steps back by more than it should opens no window a second time, and locks callers out for at most two windows. A
+/// change of the quota keeps the count. The current window then ends sooner if the new windows are shorter, and later if
+/// they are longer.
 ///
 /// # Examples
 ///
@@ -140,13 +140,13 @@ impl windows::WindowCounts for FixedWindowCount {
 
 impl FixedWindow {
     const_unless_loom! {
-        /// Nothing is taken yet; the first window begins with the first use.
+        /// Creates the algorithm with no tokens taken. The first window begins with the first use.
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
             Self(OneWord::new(quota, WindowLine::aligned_to(Alignment::FirstRequest)))
         }
 
-        /// Sets where windows begin. Default: with the first use.
+        /// Sets where windows begin. Default: at the first use.
         #[must_use]
         pub const fn aligned_to(mut self, alignment: Alignment) -> Self {
             self.0.align_to(alignment);
@@ -159,11 +159,11 @@ impl sealed::Sealed for FixedWindow {}
 
 impl Algorithm for FixedWindow {
     #[inline]
-    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied> {
         windows::check(&self.0, WORD, n, clock)
     }
 
-    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+    fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
         windows::roll_back(&self.0, WORD, n, taken, clock);
     }
 

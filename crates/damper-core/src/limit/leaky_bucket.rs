@@ -3,8 +3,8 @@
 //! Both are the token bucket seen from the other side, with the same word and arithmetic: the tokens missing from the
 //! token bucket are the level of the leaky one.
 
+use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
 use super::one_word::{Observed, OneWord, Step};
-use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::token_bucket::{TakeError, TokenLine};
 use super::{Allowed, Denied, TokenBucket, Usage};
 use crate::quota::{Line, Quota, SetQuotaError};
@@ -62,11 +62,11 @@ impl Algorithm for LeakyBucket {
     }
 
     #[inline]
-    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied> {
         self.0.take_revocably(n, clock)
     }
 
-    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+    fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
         self.0.roll_back(n, taken, clock);
     }
 

@@ -8,7 +8,7 @@
 //! A lease that ends returns its tokens to the bucket before it returns its part of the budget. In the other order another
 //! lease could fill up while these tokens are still to come back.
 
-use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
+use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
 use super::{Allowed, Denied, LimiterRef, RateLimiter, TokenBucket, Usage};
 use crate::out_of_range::{OutOfRange, check};
 use crate::quota::{Quota, SetQuotaError};
@@ -96,11 +96,11 @@ impl Algorithm for LeasingBucket {
     }
 
     #[inline]
-    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied> {
         self.bucket.take_revocably(n, clock)
     }
 
-    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+    fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
         self.bucket.roll_back(n, taken, clock);
     }
 

@@ -1,18 +1,18 @@
-//! Any limiter, in one trait.
+//! The trait of all limiters without keys.
 
 use super::{Denied, Usage};
 
 /// Decides on tokens at once, without a key.
 ///
-/// Every limiter of damper without keys does so, a set of them, and limiters of your own.
+/// All limiters of damper without keys implement it, and sets of limiters do. So can limiters of your own.
 ///
-/// Take `impl Limiter` in code that works with any limiter, or keep a `Box<dyn Limiter + Send + Sync>` where the limiter
+/// Take `impl Limiter` in code that works with any limiter, or keep a `Box<dyn Limiter + Send + Sync>` if the limiter
 /// is chosen at run time. References, `Box`es and `Arc`s of limiters are limiters.
 ///
-/// The limiters have methods of their own that return more: the tokens that remain after a
-/// [`check`](crate::RateLimiter::check), and which limit of a [`LimitSet`](crate::LimitSet) refused. This trait has what
-/// all of them can answer. Its methods have other names, so that importing it does not change what a call of `check`
-/// means.
+/// The limiters also have methods of their own that return more, such as the tokens that remain after a
+/// [`check`](crate::RateLimiter::check), or the limit of a [`LimitSet`](crate::LimitSet) that refused. This trait has the
+/// operations that all of them support. Its methods have other names, so that importing it does not change the meaning
+/// of a call of `check`.
 ///
 /// # Implementing
 ///
@@ -21,7 +21,7 @@ use super::{Denied, Usage};
 ///
 /// # Examples
 ///
-/// Middleware before any limiter:
+/// Middleware that works with any limiter:
 ///
 /// ```
 /// # extern crate damper_core as damper;
@@ -103,7 +103,7 @@ use super::{Denied, Usage};
     note = "a `KeyedLimiter` decides for a key, and a `Lease` for the one thread that holds it"
 )]
 pub trait Limiter {
-    /// Takes `n` tokens if all of them are there, else none. Never waits.
+    /// Takes `n` tokens if all of them are available, else none. Never waits.
     ///
     /// # Errors
     ///
@@ -112,11 +112,11 @@ pub trait Limiter {
 
     /// Returns how much of the limit is used, and takes nothing.
     ///
-    /// Of several limits it describes the one that has the fewest tokens left.
+    /// For several limits it describes the one with the fewest tokens left.
     fn usage(&self) -> Usage;
 }
 
-/// Implements [`Limiter`] for a pointer to a limiter.
+/// Implements [`Limiter`] for a type of pointer to a limiter.
 macro_rules! limiter_by_pointer {
     ($(#[$attribute:meta])* $pointer:ty) => {
         $(#[$attribute])*

@@ -1,7 +1,7 @@
 //! References to limiters.
 
 use super::RateLimiter;
-use super::rate_limiter::sealed::Sealed;
+use super::algorithm::sealed::Sealed;
 use crate::time::Clock;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;

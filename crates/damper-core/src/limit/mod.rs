@@ -2,23 +2,25 @@
 
 // | file | idea |
 // |---|---|
-// | `limiter` | the trait of everything that decides without a key |
+// | `limiter` | `Limiter`: the trait of all limiters without keys |
 // | `limiter_ref` | a reference to a limiter, plain or an `Arc` |
-// | `rate_limiter` | a limit: an algorithm and a clock; what it asks of an algorithm |
+// | `rate_limiter` | a limit: an algorithm and a clock |
+// | `algorithm` | the operations that a limiter requires of an algorithm |
 // | `token_bucket` | the token bucket, its arithmetic, and reservations |
 // | `leaky_bucket` | the token bucket seen from the other side |
 // | `fixed_window`, `sliding_counter` | the algorithms that count by windows |
-// | `windows` | what they share: the line of windows, and the decision on a word of counts |
+// | `windows` | their common parts: the line of windows, and the decision on a word of counts |
 // | `sliding_log` | the algorithm that remembers every token |
-// | `one_word` | a word under a live quota: the loop around a decision, the compare-and-swap, what refunds add |
+// | `one_word` | a word under a live quota: the loop around a decision, the compare-and-swap, the offset of refunds |
 // | `per_key` | the algorithms on words that the keyed table keeps |
 // | `waiting` | waiting until tokens are there, in order |
-// | `lease`, `striped` | tokens that are taken many at a time, and spent where no other thread looks |
+// | `lease`, `striped` | tokens that are taken many at a time and spent where no other thread writes |
 // | `expiring_lease` | tokens of a bucket elsewhere that are good until an instant |
 // | `limit_set` | several limits in one decision |
 // | `pausable` | a limiter that a server's `Retry-After` stops |
-// | `answer`, `usage` | what a decision and a look return |
+// | `answer`, `usage` | the results of a check and of a peek |
 
+mod algorithm;
 mod answer;
 pub(crate) mod expiring_lease;
 mod fixed_window;
@@ -41,6 +43,8 @@ mod usage;
 mod waiting;
 mod windows;
 
+pub use algorithm::Algorithm;
+pub(crate) use algorithm::sealed::Sealed;
 pub use answer::{Allowed, Denied};
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
@@ -52,9 +56,8 @@ pub use limiter::Limiter;
 pub(crate) use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
-pub(crate) use per_key::{LEVEL_BITS, Owed};
-pub(crate) use rate_limiter::sealed::Sealed;
-pub use rate_limiter::{Algorithm, RateLimiter};
+pub(crate) use per_key::{Debt, LEVEL_BITS};
+pub use rate_limiter::RateLimiter;
 pub use sliding_counter::SlidingCounter;
 #[cfg(feature = "alloc")]
 pub use sliding_log::SlidingLog;

@@ -1,23 +1,23 @@
 //! A word under a live quota: the loop around a decision on it, and the compare-and-swap.
 //!
-//! A decision reads the epoch, the line, the word, the clock and the offset in this order, and validates the epoch before it
+//! A decision reads the epoch, the line, the word, the clock and the offset in this order. It validates the epoch before it
 //! reads the offset. Then it swaps the word. [`Drip`] explains the offset, by which refunds move the line.
 
-use super::rate_limiter::PreparedQuota;
+use super::algorithm::PreparedQuota;
 use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
 
-/// How often to back off after another thread's swap came first.
+/// How often a thread backs off after it lost the swap to another one.
 ///
-/// `benches/peers` has two threads on one limiter at 58 ns a check with 1, at 24 with 4 and at 20 with 6, which makes a
-/// thread wait longer for little.
+/// In `benches/peers`, two threads on one limiter take 58 ns a check with 1, 24 ns with 4 and 20 ns with 6. More than 4
+/// gains little and makes a thread wait longer.
 const SPINS: u32 = 4;
 
-/// A word, and the quota on whose line it is a position or counts windows.
+/// A word under a live quota. The word is a position on the quota's line, or counts its windows.
 ///
-/// The drip says whether refunds move the line.
+/// The type of `drip` says whether refunds move the line.
 #[derive(Debug)]
 pub(super) struct OneWord<L, D = ()> {
     word: AtomicU64,
@@ -27,31 +27,31 @@ pub(super) struct OneWord<L, D = ()> {
     line: PhantomData<fn() -> L>,
 }
 
-/// All that a decision depends on, as it was at one time and under one quota.
+/// The inputs of a decision, valid together at one instant and under one quota.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observed<L> {
     pub(super) line: L,
     pub(super) word: u64,
     /// The position of the clock's reading, offset included.
     pub(super) at: u64,
-    /// How far the line was ahead of its clock.
+    /// How far refunds had moved the line ahead of its clock.
     pub(super) offset: u64,
 }
 
 /// The change that a decision makes to the word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<T> {
-    /// Puts this in the word's place; the answer counts if no other thread was first.
+    /// Replaces the word by this one. The answer counts if no other thread changed the word first.
     Put(u64, T),
     /// Leaves the word alone.
     Keep(T),
-    /// Puts this in the place of a word from before a clock stepped back, and decides again.
+    /// Replaces a word from before a clock stepped back by this one, and decides again.
     Heal(u64),
 }
 
 impl<L> OneWord<L> {
     const_unless_loom! {
-        /// A word of 0 under `quota`, on a line that begins as `start` says.
+        /// Creates a word of 0 under `quota`, on a line that begins as `start` says.
         pub(super) const fn new(quota: Quota, start: LineStart) -> Self {
             Self { word: AtomicU64::new(0), drip: (), quota: LiveQuota::new(quota, start), line: PhantomData }
         }
@@ -65,7 +65,7 @@ impl<L> OneWord<L> {
 
 impl<L> OneWord<L, Drip> {
     const_unless_loom! {
-        /// As [`new`](OneWord::new), on a line that refunds move.
+        /// Creates a word like [`new`](OneWord::new), on a line that refunds move.
         pub(super) const fn refundable(quota: Quota, start: LineStart) -> Self {
             Self { word: AtomicU64::new(0), drip: Drip::new(), quota: LiveQuota::new(quota, start), line: PhantomData }
         }
@@ -78,9 +78,9 @@ impl<L> OneWord<L, Drip> {
 }
 
 impl<L: Line> OneWord<L, Drip> {
-    /// Moves the line forward by as many units as `missing` says for its line, word and position.
+    /// Moves the line forward by the units that `missing` returns for the line, the word and the position.
     ///
-    /// Returns them with the line.
+    /// Returns the line and these units.
     pub(super) fn refund(&self, clock: &impl Clock, missing: impl Fn(&L, u64, u64) -> u64) -> (L, u64) {
         let spin_wait = SpinWait::new();
         loop {
@@ -101,7 +101,7 @@ impl<L: Line> OneWord<L, Drip> {
 }
 
 impl<L: Line, D: Offset> OneWord<L, D> {
-    /// The quota in force.
+    /// Returns the quota in force.
     pub(super) fn quota(&self) -> Quota {
         self.quota.quota()
     }
@@ -116,7 +116,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.quota.prepare::<L>(quota, clock).map(PreparedQuota)
     }
 
-    /// One look for the fast path, if the quota has a line and a limit and did not change meanwhile.
+    /// Observes once, for the fast path. `None` without a line or a limit, or if the quota changed meanwhile.
     #[expect(
         clippy::inline_always,
         reason = "measured: out of line a check costs twice as much, because it computes the \
@@ -136,7 +136,9 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         Some(Observed { line, word, at: at.wrapping_add(offset), offset })
     }
 
-    /// The line, the word and the position of the clock's reading, without the offset.
+    /// Reads the word and the clock, and returns the line, the word and the position without the offset.
+    ///
+    /// `None` if the quota changed meanwhile.
     #[inline]
     fn read(&self, epoch: usize, mut line: L, clock: &impl Clock) -> Option<(L, u64, u64)> {
         // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest
@@ -149,11 +151,11 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.quota.is_current(epoch).then_some((line, word, at))
     }
 
-    /// Answers from what it observes, and changes nothing. It is no first use of a limiter, either.
+    /// Returns what `look` makes of the inputs. Changes nothing, and is not a first use of the limiter.
     #[inline]
     pub(super) fn observe<T>(&self, clock: &impl Clock, look: impl Fn(&Observed<L>) -> T) -> T {
         let spin_wait = SpinWait::new();
-        // One call of `look`, so that what the caller leaves of the answer is not computed.
+        // `look` is called in one place, so that unused parts of its answer are not computed.
         loop {
             if let Some(observed) = self.observed(clock) {
                 return look(&observed);
@@ -173,7 +175,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.look(epoch, line, clock)
     }
 
-    /// Decides by what it observes, until neither the quota nor the word changed meanwhile.
+    /// Applies `decide` to the inputs, and retries if another thread changes the quota or the word.
     pub(super) fn decide<T>(&self, clock: &impl Clock, decide: impl Fn(&Observed<L>) -> Step<T>) -> T {
         let spin_wait = SpinWait::new();
         loop {
@@ -186,7 +188,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
                         }
                     }
                     Step::Keep(answer) => return answer,
-                    // Whether this swap brings the word back or another thread changed it first: look again.
+                    // Look again, whether this swap healed the word or another thread changed it first.
                     Step::Heal(healed) => _ = self.replace(observed.word, healed),
                 }
             }
@@ -196,7 +198,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         }
     }
 
-    /// Puts `new` in the place of `old`, if that is still there.
+    /// Swaps the word from `old` to `new`, and returns whether it succeeded. May fail spuriously.
     #[inline]
     pub(super) fn replace(&self, old: u64, new: u64) -> bool {
         // ORDERING: Release pairs with the Acquire fence that follows the load in `read`. A swap upon another's continues
@@ -207,15 +209,15 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     }
 }
 
-/// The refunds that move a line forward besides time.
+/// The source of the offset by which refunds have moved a line.
 pub(super) trait Offset {
-    /// How far ahead of its clock the line is, in units.
+    /// Returns how far refunds have moved the line ahead of its clock, in units.
     ///
-    /// Read after the Acquire fence of `LiveQuota::is_current`.
+    /// Call it after the Acquire fence of `LiveQuota::is_current`.
     fn offset(&self) -> u64;
 }
 
-/// Nothing: the line of an algorithm without refunds.
+/// No offset: the line of an algorithm without refunds.
 impl Offset for () {
     #[inline]
     fn offset(&self) -> u64 {
@@ -223,24 +225,24 @@ impl Offset for () {
     }
 }
 
-/// The sum of all refunds to a line, in units; wraps as positions do.
+/// The sum of all refunds to a line, in units. It wraps as positions do.
 ///
-/// A refund moves the line of tokens forward instead of the word back. So waiters come earlier, newcomers see it too,
-/// and no caller overtakes another. If a refund moved the word back, it could return nothing while a thread waits, because
-/// the position of that thread is fixed. The position at a reading of the clock is `line(now) + offset`; the offset only
-/// grows.
+/// A refund moves the line of tokens forward instead of the word back. So waiters are served earlier, newcomers see the
+/// refund too, and no caller overtakes another. A refund that moved the word back could give back nothing while a thread
+/// waits, because the position of that thread is fixed. The position at a reading of the clock is `line(now) + offset`.
+/// The offset only grows.
 ///
 /// - A decision reads the word, then the clock, then the offset. With an offset older than the word, a legal debt would
-///   look like one from before a clock stepped back, and be healed. With one older than the reading of the clock,
-///   refunds from before that reading would widen the envelope.
-/// - A refund reads the offset, then the word, then the clock, and swaps the offset if it is still the same. It adds no
-///   more than the distance from the position to the word, so that no bucket is filled beyond full.
-/// - A roll-back lowers the word, and measures what was repaid since on the line without the offset: a refund between
-///   the two repaid other tokens.
-/// - The line bends without the offset when the quota changes.
+///   look like one from before a clock stepped back, and would be healed. With an offset older than the reading of the
+///   clock, refunds from before that reading would widen the envelope.
+/// - A refund reads the offset, then the word, then the clock, and swaps the offset if it is still the same. It adds at
+///   most the distance from the position to the word, so that it never fills a bucket beyond full.
+/// - A roll-back lowers the word. It measures what was repaid since the take on the line without the offset, because a
+///   refund in between repaid other tokens.
+/// - When the quota changes, the line is bent without the offset.
 ///
-/// In any interval the tokens taken are at most the burst, what the line brings, and what was refunded between the
-/// first call's reading of the clock and the last one's reading of the offset.
+/// In any interval the tokens taken are at most the sum of the burst, what the line brings, and the refunds between the
+/// first call's reading of the clock and the last call's reading of the offset.
 #[derive(Debug)]
 pub(super) struct Drip {
     offset: AtomicU64,
@@ -253,7 +255,7 @@ impl Drip {
         }
     }
 
-    /// The offset that a refund starts from, read before the word.
+    /// Returns the offset that a refund starts from. Call it before reading the word.
     fn before_refund(&self) -> u64 {
         // ORDERING: Acquire pairs with the Release in `advance`: a refund that sees the offset of another also sees the
         // word which that one saw, and does not take the difference for a full bucket. loom-tests:
@@ -261,7 +263,7 @@ impl Drip {
         self.offset.load(Ordering::Acquire)
     }
 
-    /// Adds `units` to the offset if it is still `old`.
+    /// Adds `units` to the offset if it is still `old`, and returns whether it did. May fail spuriously.
     fn advance(&self, old: u64, units: u64) -> bool {
         // ORDERING: Release pairs with the Acquire in `before_refund`. Relaxed on failure: the value is dropped.
         // loom-tests: bucket::refunds_fill_a_bucket_once, bucket::racing_refunds_all_arrive.

@@ -1,4 +1,6 @@
-//! The algorithms in the keyed table: a bucket has 56 bits, and the buckets of a tier share one quota.
+//! The algorithms in the keyed table.
+//!
+//! A bucket has 56 bits there, and the buckets of a tier share one quota.
 
 use super::token_bucket::TokenLine;
 use super::{Allowed, Denied, TokenBucket, Usage};
@@ -6,24 +8,24 @@ use crate::quota::{Alignment, Line, LineStart, Quota};
 use crate::sync::signed;
 use crate::time::{Clock, Ticks};
 
-/// The bits of a level, which is the part of a word that is stored.
+/// The number of bits of a level, the part of a word that the table stores.
 pub(crate) const LEVEL_BITS: u32 = 56;
 
 /// A quarter of the circle of levels, in units.
 ///
-/// A level further ahead could be taken for one that lies behind.
+/// A level further ahead could be mistaken for one that lies behind.
 const MOST_OWED: u64 = 1 << (LEVEL_BITS - 2);
 
-/// An algorithm of which a [`KeyedLimiter`](crate::KeyedLimiter) can have a bucket for every key.
+/// An algorithm that a [`KeyedLimiter`](crate::KeyedLimiter) can apply to every key.
 ///
-/// These are [`TokenBucket`], [`FixedWindow`](crate::FixedWindow) and [`SlidingCounter`](crate::SlidingCounter).
+/// The keyed algorithms are [`TokenBucket`], [`FixedWindow`](crate::FixedWindow) and [`SlidingCounter`](crate::SlidingCounter).
 pub trait KeyedAlgorithm: PerKey {}
 
 impl<A: PerKey> KeyedAlgorithm for A {}
 
 /// An algorithm on a word that the keyed table keeps.
 ///
-/// A *level* is the form that the table stores, a *word* its value at a reading of the clock.
+/// A *level* is the form that the table stores. A *word* is the value of a level at a reading of the clock.
 pub trait PerKey {
     /// The line of its quotas.
     type Line: Line;
@@ -31,13 +33,15 @@ pub trait PerKey {
     /// The largest limit that fits a level.
     const LARGEST_LIMIT: u32;
 
-    /// Whether it counts by windows.
+    /// Whether the algorithm counts by windows.
     const BY_WINDOWS: bool;
 
-    /// How the line of a tier begins.
+    /// Returns the start of a tier's line.
     fn line_start(alignment: Alignment) -> LineStart;
 
-    /// As [`take`](Self::take), from a level, unless that takes more of the quota than the fast path has.
+    /// Takes from a level on the fast path.
+    ///
+    /// Returns `None` if the decision needs parts of the line that the fast path lacks.
     fn take_straight(
         line: &Self::Line,
         level: u64,
@@ -46,54 +50,54 @@ pub trait PerKey {
         clock: &impl Clock,
     ) -> Option<Result<(u64, Allowed), Denied>>;
 
-    /// The word of a level. A level out of range counts as that of an idle bucket.
+    /// Returns the word of a level. A level out of range counts as that of an idle bucket.
     fn word(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
 
-    /// The word after taking `n` tokens; the same if nothing has to be written.
+    /// Returns the word after taking `n` tokens. It is the same word if nothing has to be written.
     fn take(line: &Self::Line, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied>;
 
-    /// Where they were taken, for `roll_back`.
+    /// Returns the position of a take, which `roll_back` needs.
     fn receipt(after: u64, at: u64) -> u64;
 
-    /// The word after giving back what was taken, less what has come back by itself.
+    /// Returns the word after giving back tokens, except those that the line has refilled since the take.
     fn roll_back(line: &Self::Line, word: u64, at: u64, n: u32, receipt: u64) -> u64;
 
-    /// How much of `n` can be booked after the fact, and the word after that.
+    /// Returns how much of `n` can be booked after the fact, and the word after booking it.
     fn charge(line: &Self::Line, word: u64, at: u64, n: u32) -> (u32, u64);
 
-    /// How many of `n` tokens are given back, rounded up, and the word after that.
+    /// Returns how many of `n` tokens a refund gives back, rounded up, and the word after it.
     fn refund(line: &Self::Line, word: u64, at: u64, n: u32) -> (u32, u64);
 
-    /// How much of the limit is used.
+    /// Returns how much of the limit is used.
     fn usage(line: &Self::Line, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage;
 
-    /// The wait until nothing is owed.
+    /// Returns the wait until the bucket owes nothing.
     fn resets_in(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Ticks;
 
-    /// How much is owed, as parts of the time that it takes: 0 if nothing is.
+    /// Returns how much the bucket owes, in units of the time that repaying takes; 0 if it owes nothing.
     ///
-    /// To compare buckets of one tier.
+    /// The weights of one tier can be compared.
     fn weight(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> u64;
 
-    /// Whether a level owes anything: whether the [`weight`](Self::weight) of its word is above 0.
+    /// Returns whether a level owes anything: whether the [`weight`](Self::weight) of its word is above 0.
     fn owes(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> bool {
         Self::weight(line, Self::word(line, level, at, clock), at, clock) > 0
     }
 
-    /// The word of a bucket that owes whatever one of these two does.
+    /// Returns the word of a bucket that owes as much as each of these two.
     fn greater(line: &Self::Line, one: u64, other: u64, at: u64, clock: &impl Clock) -> u64;
 
-    /// The word of a bucket that owes nothing.
+    /// Returns the word of a bucket that owes nothing.
     fn idle(line: &Self::Line, at: u64) -> u64;
 
-    /// A debt, in terms that hold for another quota too.
-    fn owed(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Owed;
+    /// Returns the debt of a word in terms that hold for another quota too.
+    fn owed(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Debt;
 
-    /// The word of a bucket that owes no less, up to a quarter of the circle of levels.
-    fn owing(line: &Self::Line, at: u64, owed: Owed) -> u64;
+    /// Returns the word of a bucket that owes at least `owed`, up to a quarter of the circle of levels.
+    fn owing(line: &Self::Line, at: u64, owed: Debt) -> u64;
 
-    /// The most tokens (or windows) that such a bucket may owe.
-    fn reach(line: &Self::Line, owed: Owed) -> u64;
+    /// Returns the most tokens (or windows) that the bucket of [`owing`](Self::owing) may owe.
+    fn reach(line: &Self::Line, owed: Debt) -> u64;
 }
 
 impl PerKey for TokenBucket {
@@ -103,7 +107,7 @@ impl PerKey for TokenBucket {
 
     const BY_WINDOWS: bool = false;
 
-    /// Tokens drip in from the first use on, however windows would be aligned.
+    /// Ignores the alignment: tokens arrive from the first use on.
     fn line_start(_: Alignment) -> LineStart {
         TokenLine::IN_LEVELS
     }
@@ -119,7 +123,7 @@ impl PerKey for TokenBucket {
     ) -> Option<Result<(u64, Allowed), Denied>> {
         let word = at.wrapping_add_signed(ahead(level, at).max(0));
         match Self::take(line, word, at, n, clock) {
-            // Of a bucket that is below empty, which may be one whose clock stepped back.
+            // A bucket below empty may be one whose clock stepped back, which the slow path heals.
             Err(_) if line.is_below_zero(word, at) => None,
             taken => Some(taken),
         }
@@ -145,7 +149,8 @@ impl PerKey for TokenBucket {
     }
 
     fn roll_back(line: &TokenLine, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
-        // Also below empty: the waiters of a key allow for a word that moves back, as `keyed::table::waiting` says.
+        // Unlike `roll_back` also below empty: the waiters of a key tolerate a word that moves back, see
+        // `keyed::table::waiting`.
         line.take_back(word, at, n, receipt)
     }
 
@@ -188,55 +193,55 @@ impl PerKey for TokenBucket {
         at
     }
 
-    fn owed(line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> Owed {
-        Owed { wait: line.resets_in(word, at), tokens: u128::from(TokenLine::debt(word, at)) << bits_below_units(line) }
+    fn owed(line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> Debt {
+        Debt { wait: line.resets_in(word, at), tokens: u128::from(TokenLine::debt(word, at)) << bits_below_units(line) }
     }
 
-    fn owing(line: &TokenLine, at: u64, owed: Owed) -> u64 {
+    fn owing(line: &TokenLine, at: u64, owed: Debt) -> u64 {
         at.wrapping_add(debt(line, owed))
     }
 
-    fn reach(line: &TokenLine, owed: Owed) -> u64 {
+    fn reach(line: &TokenLine, owed: Debt) -> u64 {
         debt(line, owed).div_ceil(1 << line.timeline().fraction_bits())
     }
 }
 
 /// The debt of a bucket, in terms that hold on the line of another quota.
 ///
-/// It is a time, or tokens where one of the two quotas refills nothing.
+/// It is a time, or a number of tokens if one of the two quotas refills nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owed {
-    /// How long it takes to be full.
+pub struct Debt {
+    /// The time until the bucket is full.
     pub(crate) wait: Ticks,
-    /// In 2^-61 tokens: the finest unit of a line.
+    /// The tokens owed, in 2^-61 tokens, the finest unit of a line.
     tokens: u128,
 }
 
-impl Owed {
+impl Debt {
     pub(crate) const NOTHING: Self = Self { wait: Ticks::ZERO, tokens: 0 };
 
     /// More than any key can owe.
     pub(crate) const EVERYTHING: Self = Self { wait: Ticks::NEVER, tokens: u128::MAX };
 
-    /// The debt of a successor on its own line: everything, if it would never be repaid.
+    /// Returns the debt that a successor inherits: everything, if this one would never be repaid.
     pub(crate) fn inherited(self) -> Self {
         if self.wait == Ticks::NEVER { Self::EVERYTHING } else { self }
     }
 
-    /// Both debts, one after the other.
+    /// Returns the sum of two debts, repaid one after the other.
     pub(crate) const fn plus(self, Self { wait, tokens }: Self) -> Self {
         let wait = Ticks::of_count(self.wait.count().saturating_add(wait.count()));
         Self { wait, tokens: self.tokens.saturating_add(tokens) }
     }
 
-    /// A debt in windows, which end even if their limit is 0.
+    /// Creates a debt in windows, which end even if their limit is 0.
     pub(crate) const fn for_windows(wait: Ticks) -> Self {
         Self { wait, tokens: 0 }
     }
 }
 
-/// A debt in units of a line.
-fn debt(line: &TokenLine, Owed { wait, tokens }: Owed) -> u64 {
+/// Converts a debt to units of a line.
+fn debt(line: &TokenLine, Debt { wait, tokens }: Debt) -> u64 {
     let units = if wait == Ticks::ZERO {
         0
     } else if wait == Ticks::NEVER || line.timeline().refills_nothing() {
@@ -247,12 +252,12 @@ fn debt(line: &TokenLine, Owed { wait, tokens }: Owed) -> u64 {
     units.min(MOST_OWED)
 }
 
-/// How many bits a unit is above 2^-61, in tokens.
+/// Returns how many bits a unit of the line is above 2^-61 tokens.
 fn bits_below_units(line: &TokenLine) -> u32 {
     61 - line.timeline().fraction_bits()
 }
 
-/// How far a level is ahead of a position.
+/// Returns how far a level is ahead of a position.
 #[inline]
 const fn ahead(level: u64, at: u64) -> i64 {
     signed(level.wrapping_sub(at), LEVEL_BITS)

@@ -1,25 +1,24 @@
-//! One limit: an algorithm and a clock, and what a limiter asks of an algorithm.
+//! A single limit: an algorithm and a clock.
 
-use super::{Acquire, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, Usage};
-use crate::quota::{Quota, QuotaChange, SetQuotaError};
+use super::{Acquire, Algorithm, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, Usage};
+use crate::quota::{Quota, SetQuotaError};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
-use core::fmt;
 use core::time::Duration;
 
 /// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
 ///
-/// Share it by reference, in a `static` or an `Arc`. In any stretch of time of `t` clock ticks at most `burst + rate ·
-/// (t + 1 tick)` tokens are allowed, for any threads, costs and pattern of calls. No token comes late.
+/// Share it by reference, in a `static` or an `Arc`. In any stretch of time of `t` clock ticks, at most `burst + rate ·
+/// (t + 1 tick)` tokens are allowed, whatever the threads, costs and pattern of calls. No token comes late.
 ///
-/// The first call reads the clock's frequency and starts the line of tokens; with the default clock that may calibrate
-/// it, see [`Monotonic`](crate::Monotonic).
+/// The first call reads the clock's frequency and starts the line of tokens. With the default clock it may also calibrate
+/// the clock, see [`Monotonic`](crate::Monotonic).
 ///
 /// # Memory ordering
 ///
-/// Rely on none: a check is not meant to publish the memory of other threads, nor to acquire it.
+/// A check guarantees none: do not use it to publish memory to other threads or to acquire theirs.
 ///
 /// # Examples
 ///
@@ -46,7 +45,7 @@ pub struct RateLimiter<A = TokenBucket, C = DefaultClock> {
 #[cfg(feature = "std")]
 impl RateLimiter {
     const_unless_loom! {
-        /// A token bucket on the [default clock](DefaultClock), full at the start.
+        /// Creates a token bucket on the [default clock](DefaultClock), full at the start.
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
             Self::with_algorithm(TokenBucket::new(quota), crate::time::Monotonic)
@@ -56,7 +55,9 @@ impl RateLimiter {
 
 impl<C: Clock> RateLimiter<TokenBucket, C> {
     const_unless_loom! {
-        /// A token bucket on a clock of your own, full at the start. A reference to a clock is a clock too.
+        /// Creates a token bucket on a clock of your own, full at the start.
+        ///
+        /// A reference to a clock is a clock too.
         #[must_use]
         pub const fn with_clock(quota: Quota, clock: C) -> Self {
             Self::with_algorithm(TokenBucket::new(quota), clock)
@@ -68,11 +69,11 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     const_unless_loom! {
         /// Makes room for the quota `largest`, before the first use.
         ///
-        /// Default: for the quota that the limiter is built with.
+        /// Default: the quota that the limiter is built with.
         ///
         /// [`set_quota`](Self::set_quota) then accepts `largest`, and every quota that is no faster and whose burst and
-        /// [`max_debt`](Quota::max_debt) are no larger. Tokens are counted in steps that suit the faster of the two quotas:
-        /// a token may come early by what that one brings in a tick of the clock.
+        /// [`max_debt`](Quota::max_debt) are no larger. Tokens are counted in steps that suit the faster of the two quotas.
+        /// So a token may come early by what the faster quota brings in a tick of the clock.
         ///
         /// # Examples
         ///
@@ -96,7 +97,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
 impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     const_unless_loom! {
-        /// A limiter of any algorithm, on any clock.
+        /// Creates a limiter of any algorithm, on any clock.
         ///
         /// # Examples
         ///
@@ -115,7 +116,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         }
     }
 
-    /// Sets under how many tokens left an answer says [`is_near_limit`](Allowed::is_near_limit). Default: 0, never.
+    /// Sets the number of remaining tokens below which [`Allowed::is_near_limit`] holds. Default: 0, never.
     #[must_use]
     pub const fn soft_limit(mut self, tokens: u32) -> Self {
         self.soft_limit = tokens;
@@ -131,7 +132,7 @@ impl<A, C> RateLimiter<A, C> {
 }
 
 impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
-    /// Takes one token if there is one.
+    /// Takes one token if one is available.
     ///
     /// A refusal writes nothing.
     ///
@@ -143,7 +144,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens if all of them are there, else none. No tokens are always allowed.
+    /// Takes `n` tokens if all of them are available, else none. A cost of 0 is always allowed.
     ///
     /// A refusal writes nothing.
     ///
@@ -166,7 +167,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// ```
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
-        // Changed in place: `map` copies the answer, at 3 instructions more where the caller keeps it.
+        // Changed in place: `map` copies the answer, which costs 3 instructions more if the caller keeps it.
         let mut answer = self.algorithm.take(n, &self.clock);
         if let Ok(allowed) = &mut answer {
             allowed.set_soft_limit(self.soft_limit);
@@ -174,7 +175,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         answer
     }
 
-    /// The refusal that [`check_n`](Self::check_n) would give now, if any; writes nothing.
+    /// Returns the refusal that [`check_n`](Self::check_n) would give now, if any. Writes nothing.
     pub(crate) fn refusal(&self, n: u32) -> Option<Denied> {
         self.algorithm.refusal(n, &self.clock)
     }
@@ -202,9 +203,10 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         self.algorithm.usage(&self.clock)
     }
 
-    /// Returns the time until `n` tokens are there, rounded up to the clock's tick; takes none.
+    /// Returns the time until `n` tokens are available, rounded up to the clock's tick. Takes none.
     ///
-    /// Zero if they are there now. `None` if no wait helps: `n` exceeds the burst, or the quota never refills.
+    /// It is zero if they are available now, and `None` if no wait helps because `n` exceeds the burst or the quota never
+    /// refills.
     ///
     /// # Examples
     ///
@@ -227,12 +229,13 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         }
     }
 
-    /// Forgets what was taken: the limit is full again, as for a customer whom a fault has refused.
+    /// Forgets all tokens taken: the limit is full again.
     ///
-    /// Callers that wait for tokens get them now, besides. Tokens that another call takes meanwhile may be forgotten or not. Of
-    /// a limiter with [leases](crate::LeasingBucket) the bucket is full again, and leases keep their tokens.
+    /// Use it, for instance, for a customer whom a fault has refused. Callers that wait for tokens get theirs now, in
+    /// addition to the full burst. Tokens that another call takes meanwhile may or may not be forgotten. In a limiter with
+    /// [leases](crate::LeasingBucket), the bucket becomes full and the leases keep their tokens.
     ///
-    /// Across a reset at most one burst more is allowed, and what was waited for.
+    /// A reset allows at most one burst more, plus the tokens that callers waited for.
     ///
     /// # Examples
     ///
@@ -250,9 +253,10 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         self.algorithm.reset(&self.clock);
     }
 
-    /// Takes all tokens that are there, and returns how many: the limit is empty, and refills from now on.
+    /// Takes all available tokens and returns how many it took.
     ///
-    /// 0 if none are there. Under a quota without a limit it takes none, and returns `u32::MAX`.
+    /// The limit is then empty and refills from now on. Under a quota without a limit it takes none and returns
+    /// `u32::MAX`.
     ///
     /// # Examples
     ///
@@ -272,26 +276,27 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         self.algorithm.drain(&self.clock)
     }
 
-    /// The quota in force.
+    /// Returns the quota in force.
     pub fn quota(&self) -> Quota {
         self.algorithm.quota()
     }
 
-    /// Puts another quota in force, while others check.
+    /// Puts another quota in force, while other threads check.
     ///
-    /// No check waits for it, and none sees a part of it. Levels are kept in tokens: what is missing from a full bucket
-    /// stays missing, and is repaid at the new rate. Across the change at most the larger burst and what both quotas
-    /// bring are allowed.
+    /// No check waits for the change, and none sees a part of it. Levels are kept in tokens: tokens that are missing from a
+    /// full bucket stay missing and are repaid at the new rate. Across the change, at most the larger burst plus what both
+    /// quotas bring is allowed.
     ///
-    /// Waits stay exact to the clock's tick. A token is late by less than two ticks: it comes at the tick in which it is due,
-    /// or at the next one. Where the quota is `k` times slower than the one that the limiter was built with (or
-    /// [`up_to`](Self::up_to)), a token may come early by less than `k` ticks: built for 1,000,000/s and set to 1/s, by less than a millisecond on a clock of nanoseconds.
+    /// Waits stay exact to the clock's tick. A token comes at the tick in which it is due or at the next one, so it is late
+    /// by less than two ticks. If the quota is `k` times slower than the one that the limiter was built with (or
+    /// [`up_to`](Self::up_to)), a token may come early by less than `k` ticks. For a limiter built for 1,000,000/s and set to
+    /// 1/s, that is less than a millisecond on a clock of nanoseconds.
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`] if another thread is changing the quota, or if this one does not fit the limiter; the quota then
-    /// stays. A thousand times faster than the one that it was built with always fits; for more, build it
-    /// [`up_to`](Self::up_to) its fastest quota.
+    /// [`SetQuotaError`] if another thread is changing the quota, or if this one does not fit the limiter. The old quota
+    /// then stays. A quota a thousand times faster than the one that the limiter was built with always fits. For more,
+    /// build it [`up_to`](Self::up_to) its fastest quota.
     ///
     /// # Examples
     ///
@@ -324,20 +329,19 @@ impl<A: Algorithm, C: Clock> Limiter for RateLimiter<A, C> {
 }
 
 impl<C: Clock> RateLimiter<TokenBucket, C> {
-    /// Takes what there is of `n` tokens, and returns how many: none, if none are there.
+    /// Takes up to `n` tokens and returns how many it took.
     #[inline]
     pub fn take_up_to(&self, n: u32) -> u32 {
         self.algorithm.take_up_to(n, &self.clock)
     }
 
-    /// As [`check_n`](Self::check_n), but a *full* bucket allows more than its burst: for rare requests that are
-    /// larger.
+    /// Takes `n` tokens like [`check_n`](Self::check_n), but lets a *full* bucket give more than its burst.
     ///
-    /// They leave a debt, and nothing is allowed until that is repaid.
+    /// Use it for rare large requests. Such a request leaves a debt, and nothing is allowed until the debt is repaid.
     ///
     /// # Errors
     ///
-    /// [`Denied`]; it exceeds the burst for ever if it is more than the burst and [`Quota::max_debt`] together.
+    /// [`Denied`], which says when to retry. No wait helps if `n` exceeds the burst and [`Quota::max_debt`] together.
     pub fn check_oversized(&self, n: u32) -> Result<Allowed, Denied> {
         let mut answer = self.algorithm.take_oversized(n, &self.clock);
         if let Ok(allowed) = &mut answer {
@@ -346,9 +350,9 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         answer
     }
 
-    /// Books `n` tokens after the fact, whether they are there or not, and returns how many it booked.
+    /// Books `n` tokens after the fact, available or not, and returns how many it booked.
     ///
-    /// It is for costs that are known only afterwards. Debt goes no deeper than [`Quota::max_debt`].
+    /// Use it for costs that are known only afterwards. Debt goes no deeper than [`Quota::max_debt`].
     ///
     /// # Examples
     ///
@@ -368,20 +372,20 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.charge(n, &self.clock)
     }
 
-    /// How many tokens the bucket is below empty, rounded up; 0 if it is not.
+    /// Returns how many tokens the bucket is below empty, rounded up; 0 if it is not below.
     pub fn debt(&self) -> u32 {
         self.algorithm.debt(&self.clock)
     }
 
-    /// Gives back up to `n` tokens that were taken and not needed, and returns how many it gave back.
+    /// Gives back up to `n` unused tokens and returns how many it gave back.
     ///
-    /// They go to the waiters in their order, or to the next call if there are none. Tokens that a full bucket has no
-    /// room for are lost: then it returns fewer than `n`. Of a token that was missing in part only that part is given
-    /// back, and counts as one.
+    /// The tokens go to the waiters in their order, or to the next call if none waits. Tokens that a full bucket has no room
+    /// for are lost: the result is then less than `n`. If a part of a token is missing, only that part is given back, and
+    /// it counts as one token.
     ///
-    /// The limiter trusts you that they were not used: in any stretch of time it allows as many tokens more as refunds
-    /// returned in it. A thread that waits is woken at once; a future looks again within a second, or earlier if its
-    /// own time comes.
+    /// The limiter trusts the caller that the tokens were not used: in any stretch of time it allows as many tokens more as
+    /// refunds gave back in it. A waiting thread is woken at once. A waiting future looks again within a second, or earlier
+    /// if its tokens are due.
     ///
     /// # Examples
     ///
@@ -405,14 +409,14 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.refund(n, &self.clock)
     }
 
-    /// Takes `n` tokens now, to be used when they are there.
+    /// Takes `n` tokens now, for use when they become available.
     ///
-    /// Reservations are served in the order in which they were made. Until the reserved tokens are there, checks are
-    /// refused.
+    /// Reservations are served in the order in which they were made. Checks are refused until the reserved tokens are
+    /// available.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if `n` exceeds the burst, or the debt would be deeper than [`Quota::max_debt`].
+    /// [`Denied`] if `n` exceeds the burst, or if the debt would exceed [`Quota::max_debt`].
     ///
     /// # Examples
     ///
@@ -433,18 +437,18 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         Reservation::new(self, n, None)
     }
 
-    /// As [`reserve`](Self::reserve), if the tokens are there within `longest`, else none are taken.
+    /// Reserves like [`reserve`](Self::reserve) if the tokens become available within `longest`, else takes none.
     ///
     /// # Errors
     ///
-    /// [`Denied`] as for `reserve`, or if the tokens would be there later.
+    /// [`Denied`] as for `reserve`, or if the tokens would come too late.
     pub fn reserve_within(&self, n: u32, longest: Duration) -> Result<Reservation<&Self>, Denied> {
         Reservation::new(self, n, Some(longest))
     }
 
-    /// As [`reserve`](Self::reserve), with a reservation that owns a reference to the limiter.
+    /// Reserves like [`reserve`](Self::reserve), with a reservation that owns a reference to the limiter.
     ///
-    /// It is `'static` where the limiter is: for queues, spawned tasks and streamed responses.
+    /// The reservation is `'static` if the limiter is. It suits queues, spawned tasks and streamed responses.
     ///
     /// # Errors
     ///
@@ -476,11 +480,13 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         Reservation::new(Arc::clone(self), n, None)
     }
 
-    /// As [`reserve_owned`](Self::reserve_owned), if the tokens are there within `longest`, else none are taken.
+    /// Reserves like [`reserve_owned`](Self::reserve_owned) if the tokens become available within `longest`.
+    ///
+    /// Otherwise it takes none.
     ///
     /// # Errors
     ///
-    /// [`Denied`] as for `reserve`, or if the tokens would be there later.
+    /// [`Denied`] as for `reserve`, or if the tokens would come too late.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub fn reserve_owned_within(self: &Arc<Self>, n: u32, longest: Duration) -> Result<Reservation<Arc<Self>>, Denied> {
         Reservation::new(Arc::clone(self), n, Some(longest))
@@ -488,13 +494,13 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
     /// Prepares to wait for `n` tokens, first come, first served.
     ///
-    /// [`wait`](Acquire::wait) blocks; in a future `.await` (feature `tokio`) or [`sleeping_by`](Acquire::sleeping_by)
-    /// waits.
+    /// [`wait`](Acquire::wait) blocks the thread. In a future, `.await` (feature `tokio`) or
+    /// [`sleeping_by`](Acquire::sleeping_by) waits.
     ///
-    /// A wait without [`within`](Acquire::within) may be long: it is refused at once only where the tokens exceed the burst,
-    /// or where the debt of all waiters would exceed [`Quota::max_debt`], which is ten bursts unless set. Prefer `within`
-    /// to a `timeout` around the future: it refuses at once and takes nothing, whereas a dropped future may leave
-    /// tokens unused ([`AcquireFuture`](super::AcquireFuture) says when).
+    /// A wait without [`within`](Acquire::within) may be long. It is refused at once only if the tokens exceed the burst, or
+    /// if the debt of all waiters would exceed [`Quota::max_debt`], which is ten bursts unless set. Prefer `within` to a
+    /// `timeout` around the future: it refuses at once and takes nothing, whereas a dropped future may leave tokens unused
+    /// ([`AcquireFuture`](super::AcquireFuture) says when).
     ///
     /// # Examples
     ///
@@ -512,7 +518,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// # Ok::<(), damper::Denied>(())
     /// ```
     ///
-    /// In a future, by tokio's timer. To spawn it, take that of [`acquire_owned`](Self::acquire_owned).
+    /// A future waits by tokio's timer. To spawn it, use [`acquire_owned`](Self::acquire_owned).
     ///
     /// ```
     /// # extern crate damper_core as damper;
@@ -533,7 +539,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         Acquire::new(self, n)
     }
 
-    /// Waits as [`acquire`](Self::acquire) does, in a future that has its own reference to the limiter.
+    /// Prepares to wait like [`acquire`](Self::acquire), with its own reference to the limiter.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub fn acquire_owned(self: &Arc<Self>, n: u32) -> Acquire<Arc<Self>> {
         Acquire::new(Arc::clone(self), n)
@@ -541,106 +547,8 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 }
 
 impl<C: Clock> RateLimiter<LeakyBucket, C> {
-    /// How much is in the bucket, in tokens, rounded up.
+    /// Returns how much is in the bucket, in tokens, rounded up.
     pub fn level(&self) -> u32 {
         self.algorithm.level(&self.clock)
     }
-}
-
-/// An algorithm with its state and its quota, of which a [`RateLimiter`] is made.
-///
-/// The algorithms are damper's own; this trait is for code that takes any of them.
-pub trait Algorithm: sealed::Sealed {
-    /// Takes `n` tokens if all of them are there, else none.
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`], which says when to come back, or that `n` is more than can ever be there.
-    #[inline]
-    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
-        self.take_revocably(n, clock).map(|(allowed, _)| allowed)
-    }
-
-    /// Gives back the `n` tokens that were taken as `taken` says, as far as that mints nothing.
-    #[doc(hidden)]
-    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock);
-
-    /// As [`take`](Algorithm::take), with what [`roll_back`](Algorithm::roll_back) needs.
-    #[doc(hidden)]
-    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied>;
-
-    /// Returns the refusal that a check of `n` tokens would get now, if any. Writes nothing.
-    #[doc(hidden)]
-    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied>;
-
-    /// Returns how much is used, and takes nothing.
-    fn usage(&self, clock: &impl Clock) -> Usage;
-
-    /// Forgets what was taken.
-    fn reset(&self, clock: &impl Clock);
-
-    /// Takes all tokens that are there, and returns how many.
-    fn drain(&self, clock: &impl Clock) -> u32 {
-        let mut left = self.usage(clock).remaining();
-        // A refusal says how many are left, which is always fewer than were asked for.
-        while left > 0
-            && let Err(denied) = self.take(left, clock)
-        {
-            left = denied.remaining();
-        }
-        left
-    }
-
-    /// The quota in force.
-    fn quota(&self) -> Quota;
-
-    /// Puts another quota in force.
-    ///
-    /// # Errors
-    ///
-    /// [`SetQuotaError`], and the quota stays.
-    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.put_in_force(self.prepare_quota(quota, clock)?, clock);
-        Ok(())
-    }
-
-    /// Prepares to put another quota in force.
-    ///
-    /// Until it is put in force or dropped, other changers get [`SetQuotaError::Busy`].
-    #[doc(hidden)]
-    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError>;
-
-    /// Puts a quota in force that was prepared.
-    #[doc(hidden)]
-    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock);
-}
-
-/// A quota that fits, and only has to be put in force.
-#[doc(hidden)]
-#[must_use]
-pub struct PreparedQuota<'a>(pub(super) QuotaChange<'a>);
-
-impl fmt::Debug for PreparedQuota<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PreparedQuota").finish_non_exhaustive()
-    }
-}
-
-/// Where tokens were taken: the position, or the number of the window.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    pub(super) at: u64,
-}
-
-impl Taken {
-    /// Nothing was counted.
-    pub(super) const NOWHERE: Self = Self { at: u64::MAX };
-}
-
-pub(super) mod sealed {
-    /// Seals algorithms and queues of waiters.
-    ///
-    /// Their words and the live quota belong together, so they are damper's own.
-    pub trait Sealed {}
 }

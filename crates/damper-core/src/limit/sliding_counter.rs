@@ -1,4 +1,4 @@
-//! The sliding window counter: the count of this window, and the rest of the previous one's.
+//! The sliding window counter: the count of this window, and a share of the previous window's.
 //!
 //! ```text
 //! | WINDOW NUMBER | PREVIOUS | CURRENT |
@@ -6,15 +6,15 @@
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
-//! | CURRENT | 16-24 | tokens | taken in that window |
-//! | PREVIOUS | the same | tokens | taken in the one before |
+//! | CURRENT | 16-24 | tokens | the tokens taken in that window |
+//! | PREVIOUS | the same | tokens | the tokens taken in the previous window |
 //! | WINDOW NUMBER | the rest, 16-32 | windows | of the quota's line; wraps, see `CountedWindow` |
 //!
-//! The counts have as many bits as the limit needs that the counter is built with, and at least 16.
+//! The counts have as many bits as the initial limit needs, and at least 16.
 
+use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
 use super::one_word::OneWord;
 use super::per_key::LEVEL_BITS;
-use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
 use super::{Allowed, Denied, Usage};
 use crate::out_of_range::{OutOfRange, check};
@@ -22,40 +22,40 @@ use crate::quota::{Alignment, Line, Quota, SetQuotaError};
 use crate::sync::{Field, const_unless_loom};
 use crate::time::{Clock, Ticks};
 
-/// The bits of a count.
+/// The possible numbers of bits of a count.
 const COUNT_BITS: core::ops::RangeInclusive<u32> = 16..=24;
 
-/// The largest count of the most bits.
+/// The largest limit, for which the counts have the most bits.
 const LARGEST_LIMIT: u64 = (1 << *COUNT_BITS.end()) - 1;
 
-/// The sliding window counter: at most the quota's limit in a window that moves with time.
+/// The sliding window counter: allows at most the quota's limit in a window that moves with time.
 ///
-/// That holds if the tokens of the previous window were taken evenly.
+/// The limit holds if the tokens of the previous window were taken evenly.
 ///
-/// `current + previous · (1 - elapsed)` may not exceed the limit, `elapsed` being the part of the current window that
-/// has passed. This is computed exactly, in whole numbers. No token is late, or more than a tick early, and `retry_after`
-/// is exact to the tick. (After a change to windows that are k times longer, to k ticks.) The bursts of a
-/// [`FixedWindow`](super::FixedWindow) at a boundary are gone, at the same cost. Uneven traffic is misjudged: if all
-/// tokens of the previous window were taken at its end, a caller that takes each token as soon as it is there may get
-/// almost twice the limit in the time of one window.
+/// `current + previous · (1 - elapsed)` may not exceed the limit, where `elapsed` is the fraction of the current window
+/// that has passed. This is computed exactly, in whole numbers. No token is late or more than a tick early, and
+/// `retry_after` is exact to the tick. (After a change to windows that are k times longer, the error is k ticks.) The
+/// bursts of a [`FixedWindow`](super::FixedWindow) at a boundary are gone, at the same cost. Uneven traffic is misjudged:
+/// if all tokens of the previous window were taken at its end, a caller that takes each token as soon as it is available
+/// may get almost twice the limit within the length of one window.
 ///
-/// The tokens of the call itself are part of the sum: `n` tokens are allowed if `current + previous · (1 - elapsed) + n` is no more
-/// than the limit. Implementations that allow a call while the sum *without* it is below the limit, as the published
-/// descriptions do, allow it earlier while a part of a token of the previous window still counts: up to one token more.
+/// The tokens of the call itself are part of the sum: `n` tokens are allowed if `current + previous · (1 - elapsed) + n`
+/// is at most the limit. The published descriptions allow a call while the sum *without* it is below the limit. Such
+/// implementations allow up to one token more, while a part of a token of the previous window still counts.
 ///
-/// The first window begins with the first request, unless [`aligned_to`](Self::aligned_to) says otherwise. Servers that count by
-/// the clock's minutes, as most published implementations do, have other boundaries.
+/// The first window begins with the first request, unless [`aligned_to`](Self::aligned_to) sets another start. Servers
+/// that count by the minutes of the wall clock, as most published implementations do, have other boundaries.
 ///
-/// The quota's limit counts, at most 2^24 - 1. Its burst is ignored, and a refusal with "more than the burst" means more
-/// than the limit.
+/// Only the quota's limit counts, at most 2^24 - 1. The burst is ignored, and a refusal that reports "more than the
+/// burst" means more than the limit.
 ///
-/// Beside the quota its whole state is one word of 8 bytes: 16 bits for each count and 32 for the number of the window;
-/// for limits of 2^16 and more the counts have up to 24 bits and the number has the rest. The number wraps: a limiter
-/// that was idle for half of its circle may for some windows count tokens taken before. Half a circle is 2^31 windows
-/// with a limit below 2^16, and 2^15 with one of 2^24 - 1. (And a window has to be longer than what the clock may step
-/// back by so many parts: with 24 bits and the default clock, 31 ns.) A clock that steps back by more than it should
-/// opens no window a second time; the current one ends after at most two windows. A change of the quota keeps the
-/// counts; the current window ends sooner or later as the new windows are shorter or longer.
+/// Apart from the quota the whole state is one word of 8 bytes: 16 bits for each count and 32 for the number of the
+/// window. For limits of 2^16 and more, the counts have up to 24 bits and the number has the rest. The number wraps: a
+/// limiter that was idle for half of its circle may count old tokens for some windows. Half a circle is 2^31 windows for
+/// a limit below 2^16, and 2^15 for a limit of 2^24 - 1. (Half a circle must also be longer than the clock may step back.
+/// With 24 bits and the default clock, a window must be longer than 31 ns.) A clock that steps back by more than it
+/// should opens no window a second time, and the current one ends after at most two windows. A change of the quota keeps
+/// the counts. The current window then ends sooner if the new windows are shorter, and later if they are longer.
 ///
 /// # Examples
 ///
@@ -80,7 +80,7 @@ pub struct SlidingCounter {
     fields: SlidingCounterFields,
 }
 
-/// Of a word, and of what the keyed table keeps of one.
+/// The fields of a word, or of the level that the keyed table stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlidingCounterFields {
     current: Field,
@@ -89,7 +89,7 @@ pub(super) struct SlidingCounterFields {
 }
 
 impl SlidingCounterFields {
-    /// Creates the fields of a word of `bits`.
+    /// Creates the fields of a word of `bits` bits.
     const fn new(bits: u32, count_bits: u32) -> Self {
         // Two windows and their number. Their bits depend on the limit.
         let current = Field::lowest(count_bits);
@@ -136,11 +136,11 @@ impl WindowFields for SlidingCounterFields {
 }
 
 impl SlidingCounts {
-    /// The part of the previous count that still counts, in 2^-F tokens: below 2^84.
+    /// Returns the part of the previous count that still counts, in 2^-F tokens. It is below 2^84.
     #[inline]
     fn weighted(&self, line: &WindowLine) -> u128 {
-        // All of it until the window begins. A position is rounded down to units, and so the rest up by less than one:
-        // less than half a tick. Rounded down instead, nothing is late.
+        // The whole count until the window begins. A position is rounded down to units, so `ends_in` is rounded up by less
+        // than one, which is less than half a tick. Subtracting one rounds it down instead, so that no token is late.
         let rest = self.window.ends_in.min(line.window()) - 1;
         u128::from(self.previous) * u128::from(rest)
     }
@@ -187,14 +187,15 @@ impl windows::WindowCounts for SlidingCounts {
 
     fn wait(&self, line: &WindowLine, n: u32) -> Ticks {
         let there = u64::from(line.limit() - n);
-        // By the end of this window if the current count leaves room for them; else it is the previous one by then.
+        // The tokens are allowed in this window if the current count leaves room for them. Otherwise they are allowed in the
+        // next one, where the current count is the previous one.
         let (count, room, end) = if self.current <= there {
             (self.previous, there - self.current, self.window.ends_in)
         } else {
             (self.current, there, self.window.ends_in + line.window())
         };
-        // Allowed from where `count · (rest - 1)` fits `room`. `count` is the larger of the two, or they would be
-        // allowed now or when the next window begins at the latest: so `rest` is at most a window.
+        // They are allowed as soon as `count · (rest - 1)` fits `room`. `count` is larger than `room`, or they would be
+        // allowed now, or when the next window begins at the latest. So `rest` is at most a window.
         let rest = (u128::from(room) << line.fraction_bits()) / u128::from(count.max(1)) + 1;
         line.wait(end.saturating_sub(rest as u64))
     }
@@ -202,13 +203,13 @@ impl windows::WindowCounts for SlidingCounts {
 
 impl SlidingCounter {
     const_unless_loom! {
-        /// Nothing is taken yet; the first window begins with the first use.
+        /// Creates the algorithm with no tokens taken. The first window begins with the first use.
         ///
         /// # Errors
         ///
-        /// [`OutOfRange`] beyond a limit of 2^24 - 1.
+        /// [`OutOfRange`] if the limit exceeds 2^24 - 1.
         pub const fn new(quota: Quota) -> Result<Self, OutOfRange> {
-            // Nothing is counted under no limit.
+            // A quota without a limit counts nothing.
             let limit = if quota.is_unlimited() { 0 } else { quota.limit() };
             check!(check_count("limit", limit as u64, 0..=LARGEST_LIMIT), "(2^24 - 1, of a sliding counter)");
             let needed = u32::BITS - limit.leading_zeros();
@@ -217,7 +218,7 @@ impl SlidingCounter {
             Ok(Self { word, fields: SlidingCounterFields::new(u64::BITS, bits) })
         }
 
-        /// Sets where windows begin. Default: with the first use.
+        /// Sets where windows begin. Default: at the first use.
         #[must_use]
         pub const fn aligned_to(mut self, alignment: Alignment) -> Self {
             self.word.align_to(alignment);
@@ -230,11 +231,11 @@ impl sealed::Sealed for SlidingCounter {}
 
 impl Algorithm for SlidingCounter {
     #[inline]
-    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied> {
         windows::check(&self.word, self.fields, n, clock)
     }
 
-    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
+    fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
         windows::roll_back(&self.word, self.fields, n, taken, clock);
     }
 

@@ -1,9 +1,9 @@
-//! Stripes: tokens that are taken many at a time, and spent from a cache line that few others write.
+//! Stripes: tokens that are taken many at a time and spent where few other threads write.
 //!
-//! One bucket, and beside it as many stripes as there are processors. A thread spends from the stripe that it prefers;
-//! an empty one is refilled from the bucket, and only when that has nothing either are the other stripes looked at.
+//! Beside one bucket stand as many stripes as there are processors. A thread spends from its preferred stripe. It refills
+//! an empty one from the bucket, and turns to the other stripes only if the bucket is empty too.
 //!
-//! The word of a stripe, of which there may be `share` tokens in all:
+//! The word of a stripe, whose fields are together at most `share` tokens:
 //!
 //! ```text
 //!  63  32 31     0
@@ -37,13 +37,13 @@ const MOST_STRIPES: usize = 64;
 
 /// A token bucket for many threads that cannot hold a [`Lease`](super::Lease).
 ///
-/// It hands out its tokens in stripes, so that a check mostly writes to a cache line that no other core uses, and reads
-/// no clock.
+/// It distributes its tokens to stripes. So most checks read no clock and write only to a cache line that no other core
+/// uses.
 ///
-/// Of the burst, as many tokens as the budget are for the stripes to hold; the bucket gives the rest, and a cost above
-/// that exceeds the burst. The envelope of all together is that of the quota. A check is refused only when the bucket
-/// and all stripes, looked at one after another, have too few tokens; tokens that another thread is just carrying from
-/// one to the other are not seen.
+/// The stripes hold up to `budget` tokens of the burst. The bucket holds the rest, and a cost above that exceeds the
+/// burst. Bucket and stripes together keep the quota. A check looks at the bucket and at the stripes one after another,
+/// and is refused only if all of them together have too few tokens. It does not see tokens that another thread is moving
+/// between them at that moment.
 ///
 /// # Examples
 ///
@@ -77,31 +77,30 @@ impl Striped {
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] if the budget is less than a token for each, or no less than the burst.
+    /// [`OutOfRange`] if the budget is less than a token for each stripe, or not less than the burst.
     pub fn new(quota: Quota, budget: u32) -> Result<Self, OutOfRange> {
         Self::with_clock(quota, budget, Monotonic)
     }
 }
 
 impl<C: Clock> Striped<C> {
-    /// As [`new`](Striped::new), on a clock of your own.
+    /// Creates a limiter like [`new`](Striped::new), on a clock of your own.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] if the budget is less than a token for each, or no less than the burst.
+    /// [`OutOfRange`] if the budget is less than a token for each stripe, or not less than the burst.
     pub fn with_clock(quota: Quota, budget: u32, clock: C) -> Result<Self, OutOfRange> {
         let processors = thread::available_parallelism().map_or(1, core::num::NonZero::get);
         Self::with_stripes(quota, budget, processors.min(MOST_STRIPES), clock)
     }
 
-    /// As [`with_clock`](Striped::with_clock), with so many stripes, which share the budget equally.
+    /// Creates a limiter with a number of stripes of your own, which share the budget equally.
     ///
     /// The remainder stays with the bucket.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] if there are no stripes, more than 64, or more than tokens in the budget, or if that is no less
-    /// than the burst.
+    /// [`OutOfRange`] if `stripes` is 0, more than 64 or more than the budget, or if the budget is not less than the burst.
     pub fn with_stripes(quota: Quota, budget: u32, stripes: usize, clock: C) -> Result<Self, OutOfRange> {
         let _whole = set_aside(quota, budget)?;
         OutOfRange::check_count("stripes", stripes as u64, 1..=u64::from(budget).min(MOST_STRIPES as u64))
@@ -115,17 +114,17 @@ impl<C: Clock> Striped<C> {
         })
     }
 
-    /// Takes one token if there is one.
+    /// Takes one token if one is available.
     ///
     /// # Errors
     ///
-    /// [`Denied`], which says when the bucket has one.
+    /// [`Denied`], which says when to retry.
     #[inline]
     pub fn check(&self) -> Result<(), Denied> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens if all of them are there, in the bucket and the stripes together, else none.
+    /// Takes `n` tokens if the bucket and the stripes together have them, else none.
     ///
     /// # Errors
     ///
@@ -153,7 +152,7 @@ impl<C: Clock> Striped<C> {
             if n > tokens
                 && let Err(denied) = self.bucket.has(n, &self.clock)
             {
-                // Nothing is written before it is known that there are enough.
+                // Nothing is written until it is clear that there are enough tokens.
                 if denied.exceeds_burst() {
                     return Err(denied);
                 }
@@ -163,7 +162,7 @@ impl<C: Clock> Striped<C> {
             let room = self.share - tokens - out;
             let claimed = if n > tokens { word + OUT.put(room.into()) } else { word - u64::from(n) };
             if !stripe.replace(word, claimed) {
-                // Another thread is here too.
+                // Another thread uses this stripe too.
                 place = affinity::move_on(place, self.stripes.len());
                 continue;
             }
@@ -178,7 +177,7 @@ impl<C: Clock> Striped<C> {
         }
     }
 
-    /// Takes `n` tokens from several stripes, and those that they lack from the bucket.
+    /// Takes `n` tokens from several stripes, and what they lack from the bucket.
     fn gather(&self, first: usize, n: u32) -> Result<(), Denied> {
         let mut gathered = [0; MOST_STRIPES];
         let mut missing = n;
@@ -203,29 +202,30 @@ impl<C: Clock> Striped<C> {
         usage.with_more(self.held())
     }
 
-    /// The quota in force.
+    /// Returns the quota in force.
     pub fn quota(&self) -> Quota {
         with_budget(&self.bucket, self.budget())
     }
 
-    /// Puts another quota in force, as [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does. The stripes keep
-    /// their tokens.
+    /// Puts another quota in force. The stripes keep their tokens.
+    ///
+    /// It works like [`RateLimiter::set_quota`](super::RateLimiter::set_quota).
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`], and the quota stays.
+    /// [`SetQuotaError`] if another thread is changing the quota, or if this one does not fit. The old quota then stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
         self.bucket.set_quota(beside(quota, self.budget())?, &self.clock)
     }
 
-    /// The tokens in all stripes, looked at one after another.
+    /// Returns the tokens in all stripes, read one after another.
     fn held(&self) -> u32 {
-        // Each of them no more than its share; the sum may count tokens twice that went from one to another meanwhile.
+        // Each stripe has at most its share. The sum may count tokens twice that moved between stripes meanwhile.
         self.stripes.iter().fold(0, |held: u32, stripe| held.saturating_add(TOKENS.get(Stripe(stripe).load()) as u32))
     }
 
     fn budget(&self) -> u32 {
-        // No more than a `u32` was divided by that.
+        // The share is the quotient of a `u32` and that number, so the product fits.
         self.share * self.stripes.len() as u32
     }
 }
@@ -241,10 +241,10 @@ impl<C: Clock> Limiter for Striped<C> {
     }
 }
 
-/// One stripe.
+/// A single stripe.
 ///
-/// ORDERING: Relaxed throughout. A stripe's word is all there is of it, and publishes nothing. Tokens fetched for it
-/// were taken from the bucket by a swap that releases, after the room for them was claimed.
+/// ORDERING: Relaxed throughout. The word is the whole state of a stripe and publishes nothing else. Tokens fetched for it
+/// were taken from the bucket by a swap with Release, after the room for them was claimed.
 struct Stripe<'a>(&'a AtomicU64);
 
 impl Stripe<'_> {
@@ -273,7 +273,7 @@ impl Stripe<'_> {
         }
     }
 
-    /// Puts `tokens` into it, and gives up the room for `out`, which is no less.
+    /// Adds `tokens` to the stripe and frees the room for `out`, which is at least `tokens`.
     fn settle(&self, tokens: u32, out: u32) {
         loop {
             let word = self.load();

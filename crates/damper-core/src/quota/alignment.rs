@@ -1,4 +1,4 @@
-//! Where windows begin.
+//! The alignment of windows in time.
 
 use super::Quota;
 use crate::time::Clock;
@@ -9,25 +9,27 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// The most ticks between the start of a line and a reading.
 const MOST_TICKS: u128 = (1 << 63) - 1;
 
-/// Where the windows of a window algorithm begin.
+/// The instants at which the windows of a window algorithm begin.
 ///
-/// Aligned to within a tick of the clock where the window is no whole number of ticks. A limiter asks once, at its
-/// first use. From there on it counts windows on its own clock, which the wall clock may drift away from. After a
+/// They are accurate to a tick of the clock if the window is no whole number of ticks. A limiter aligns its windows
+/// once, at its first use. From then on it counts them on its own clock, from which the wall clock may drift away. After a
 /// change of the window's length, the new windows begin where the current one ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Alignment {
-    /// The first begins with the first use of the limiter. Looking at its usage is no use.
+    /// The first window begins with the first use of the limiter. Reading its usage does not count as use.
     #[default]
     FirstRequest,
-    /// At multiples of the window on the limiter's clock, counted from its tick 0.
+    /// Windows begin at multiples of their length on the limiter's clock, counted from its tick 0.
     ClockOrigin,
-    /// At multiples of the window since the Unix epoch, so that a day begins at midnight UTC.
+    /// Windows begin at multiples of their length since the Unix epoch.
     ///
-    /// The program knows how long after the epoch the limiter's clock showed tick 0.
+    /// So a day begins at midnight UTC.
+    ///
+    /// The duration is the time from the epoch to tick 0 of the limiter's clock, which the program knows.
     OriginAt(Duration),
-    /// At multiples of the window since the Unix epoch, by the system's clock.
+    /// Windows begin at multiples of their length since the Unix epoch, by the system's clock.
     ///
     /// So a day begins at midnight UTC.
     #[cfg(feature = "std")]
@@ -35,15 +37,15 @@ pub enum Alignment {
 }
 
 impl Alignment {
-    /// The tick at which a window begins that `now` lies in.
+    /// Returns the tick at which the window containing `now` begins.
     pub(super) fn boundary(self, quota: &Quota, clock: &impl Clock, now: u64) -> u64 {
         let frequency = u128::from(clock.frequency());
         let window = u128::from(quota.window_nanos());
         if frequency == 0 || window == 0 {
             return now;
         }
-        // In ticks times 10^9, so that nothing is rounded before the end; all are below 2^128, for a window has less
-        // than 2^64 ns. The remainders are taken before they are added, for the sum of the whole may not fit.
+        // Times are in ticks times 10^9, so that nothing is rounded before the end. They stay below 2^128, because a window
+        // is shorter than 2^64 ns. Remainders are taken before the addition, because the sum of the whole may not fit.
         let window_ticks = window * frequency;
         let elapsed_by_clock = u128::from(now) * NANOS_PER_SECOND % window_ticks;
         let elapsed = match self {
@@ -60,8 +62,8 @@ impl Alignment {
                 since.as_nanos() % window * frequency
             }
         };
-        // A line is good for 2^63 ticks. A window that began earlier than that is taken to have begun then, for it
-        // would else seem to lie in the future.
+        // A line is good for 2^63 ticks. A window that began earlier counts as begun then. Otherwise it would seem to lie
+        // in the future.
         let ticks = (elapsed / NANOS_PER_SECOND).min(MOST_TICKS);
         now.wrapping_sub(ticks as u64)
     }

@@ -1,58 +1,58 @@
-//! Why a quota was not put in force.
+//! The error of a change of quota.
 
 use super::Quota;
 use core::fmt;
 use core::time::Duration;
 
-/// Why a quota was not put in force; the one before stays.
+/// The error of a quota that was not put in force. The previous quota stays.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SetQuotaError {
-    /// Another thread is changing the quota at this moment.
+    /// Another thread is changing the quota right now.
     Busy,
     /// The quota is too fast for the steps in which the limiter counts.
     ///
-    /// The steps suit the quota that it was built with: a thousand times faster always fits, more than two thousand
-    /// times never. Build it [`up_to`](crate::RateLimiter::up_to) its fastest quota.
+    /// The steps suit the quota that the limiter was built with. A thousand times faster always fits, more than two
+    /// thousand times never does. Build the limiter [`up_to`](crate::RateLimiter::up_to) its fastest quota.
     TooFast {
-        /// The quota that was asked for.
+        /// The requested quota.
         quota: Quota,
         /// The largest limit that the limiter accepts for the window of that quota.
         most: u32,
     },
     /// The window is too short for the steps in which a limiter by windows counts time.
     ///
-    /// The steps suit the window that it was built with. Build it with its shortest window.
+    /// The steps suit the window that the limiter was built with. Build it with its shortest window.
     WindowTooShort {
-        /// The window that was asked for.
+        /// The requested window.
         window: Duration,
         /// The shortest window that the limiter accepts.
         least: Duration,
     },
-    /// The burst and [`max_debt`](crate::Quota::max_debt) are more tokens than fit the limiter's word.
+    /// The burst and [`max_debt`](crate::Quota::max_debt) together are more tokens than fit the limiter's word.
     ///
-    /// Build it [`up_to`](crate::RateLimiter::up_to) its largest quota, or state a smaller `max_debt`.
+    /// Build the limiter [`up_to`](crate::RateLimiter::up_to) its largest quota, or state a smaller `max_debt`.
     TooLarge {
-        /// The burst and `max_debt` that were asked for, in tokens.
+        /// The sum of the requested burst and `max_debt`, in tokens.
         tokens: u64,
-        /// The most that both together may be.
+        /// The largest sum that the limiter accepts.
         most: u64,
     },
     /// The limit of a window is more than the limiter can count.
     LimitTooLarge {
-        /// The limit that was asked for.
+        /// The requested limit.
         limit: u32,
         /// The largest limit that the limiter accepts.
         most: u32,
     },
-    /// The limit differs from the limiter's, which has a place for each token.
+    /// The limit differs from that of the limiter, which has a slot for each token.
     ///
-    /// Of such a limiter only the window can be changed.
+    /// Only the window of such a limiter can be changed.
     FixedLimit,
     /// The burst is no more than the limiter's budget of leases or stripes.
     ///
-    /// Nothing would be left to its bucket.
+    /// It would leave nothing to the bucket.
     BurstWithinBudget,
 }
 

@@ -1,30 +1,211 @@
 //! Quotas: a limit per window and a burst, and how they change while in use.
 
+// `Quota` itself, the limit with its window and burst, is below.
+//
 // | file | idea |
 // |---|---|
-// | `quota` | `Quota`: the limit, the window, the burst |
-// | `text` | its text form |
-// | `error` | why a quota was refused |
-// | `alignment` | where in time a line begins |
-// | `timeline` | positions at the ticks of a clock: what the lines of tokens and of windows have in common |
-// | `shape` | the shifts of a line, its fixed point and its clock in one word |
-// | `tempo` | the part of a timeline that an answer keeps |
-// | `live` | `LiveQuota`: publishes a line, and bends it when the quota changes |
+// | `text` | the text form of a quota |
+// | `error` | `SetQuotaError`: why a quota was not put in force |
+// | `alignment` | `Alignment`: where in time a line begins |
+// | `timeline` | `Line`, `Timeline`: positions at the ticks of a clock; `Tempo`: the part that an answer keeps |
+// | `live` | `LiveQuota`: publishes a line and bends it when the quota changes |
 
 mod alignment;
 mod error;
 mod live;
-mod quota;
-mod shape;
-mod tempo;
 mod text;
 mod timeline;
 
 pub use alignment::Alignment;
 pub use error::SetQuotaError;
-pub use quota::Quota;
 pub use text::ParseQuotaError;
 
-pub(crate) use live::{LiveQuota, QuotaChange, Record, Rest};
-pub(crate) use tempo::Tempo;
-pub(crate) use timeline::{Line, LineStart, Timeline};
+pub(crate) use live::{LiveQuota, QuotaChange};
+pub(crate) use timeline::{Line, LineStart, Tempo, Timeline};
+
+use crate::out_of_range::{OutOfRange, check};
+use core::ops::RangeInclusive;
+use core::time::Duration;
+use text::Rate;
+
+const SECOND: u64 = 1_000_000_000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+
+/// The windows whose nanoseconds fit 64 bits.
+const WINDOWS: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_nanos(u64::MAX);
+
+/// A limit per window and a burst: how many tokens a window brings, and how many can be taken at once.
+///
+/// Tokens arrive evenly: `per_minute(30)` is one every two seconds, not thirty at the full minute. The burst is the
+/// number of tokens that can be saved up while nothing is taken. It equals the limit unless [`burst`](Quota::burst) sets
+/// it. In any stretch of time, at most `burst` tokens plus those that arrive meanwhile are allowed.
+///
+/// A quota has a text form, such as `"5000/h burst 100"`, which can be parsed. With the feature `serde` it is serialized
+/// in that form.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::Quota;
+///
+/// const API: Quota = Quota::per_second(50).burst(100);
+/// assert_eq!(API.to_string(), "50/s burst 100");
+/// assert_eq!("50/s burst 100".parse(), Ok(API));
+/// assert_eq!(Quota::per(10, Duration::from_millis(250))?.to_string(), "10/250ms burst 10");
+/// assert_eq!(Quota::every(Duration::from_secs(2))?.to_string(), "1/2s burst 1");
+/// # Ok::<(), damper::OutOfRange>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[must_use]
+pub struct Quota {
+    limit: u32,
+    burst: u32,
+    /// In nanoseconds; 0 without a limit.
+    window: u64,
+    /// `None` means ten bursts.
+    max_debt: Option<u32>,
+}
+
+impl Quota {
+    /// Creates a quota of `limit` tokens per second.
+    ///
+    /// With a limit of 0 nothing is refilled, and the burst is 0 too unless it is set.
+    pub const fn per_second(limit: u32) -> Self {
+        Self::new(limit, SECOND)
+    }
+
+    /// Creates a quota of `limit` tokens per minute; with 0 nothing is refilled.
+    pub const fn per_minute(limit: u32) -> Self {
+        Self::new(limit, MINUTE)
+    }
+
+    /// Creates a quota of `limit` tokens per hour; with 0 nothing is refilled.
+    pub const fn per_hour(limit: u32) -> Self {
+        Self::new(limit, HOUR)
+    }
+
+    /// Creates a quota of `limit` tokens per `window`; with a limit of 0 nothing is refilled.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] if the window is zero, or longer than 2^64 - 1 ns (584 years).
+    pub const fn per(limit: u32, window: Duration) -> Result<Self, OutOfRange> {
+        check!(check_duration("window", window, WINDOWS), "(584 years)");
+        Ok(Self::new(limit, window.as_nanos() as u64))
+    }
+
+    /// Allows everything and counts nothing: switches a limit off.
+    ///
+    /// A limiter built with it can later be set to at most about ten thousand tokens a second. For more, build it
+    /// [`up_to`](crate::RateLimiter::up_to) its fastest quota.
+    pub const UNLIMITED: Self = Self::new(u32::MAX, 0);
+
+    /// Returns whether this is [`UNLIMITED`](Quota::UNLIMITED), whatever its burst.
+    #[must_use]
+    pub const fn is_unlimited(&self) -> bool {
+        self.window == 0
+    }
+
+    /// Creates a quota of one token every `interval`.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] if the interval is zero, or longer than 2^64 - 1 ns (584 years).
+    pub const fn every(interval: Duration) -> Result<Self, OutOfRange> {
+        check!(check_duration("interval", interval, WINDOWS), "(584 years)");
+        Ok(Self::new(1, interval.as_nanos() as u64))
+    }
+
+    const fn new(limit: u32, window: u64) -> Self {
+        Self { limit, burst: limit, window, max_debt: None }
+    }
+
+    /// Sets how many tokens can be saved up and taken at once. Default: the limit.
+    ///
+    /// With 0 every request exceeds the burst.
+    pub const fn burst(self, burst: u32) -> Self {
+        Self { burst, ..self }
+    }
+
+    /// Sets how many tokens of debt the operations that create debt may leave below zero.
+    ///
+    /// Default: ten bursts. These operations are charges, reservations and waits.
+    ///
+    /// It also bounds the cost of a clock that steps back: at most the time that refills a burst and this debt.
+    pub const fn max_debt(self, max_debt: u32) -> Self {
+        Self { max_debt: Some(max_debt), ..self }
+    }
+
+    /// Returns the number of tokens that a window brings.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Returns the window in which `limit` tokens arrive; zero without a limit.
+    #[must_use]
+    pub const fn window(&self) -> Duration {
+        Duration::from_nanos(self.window)
+    }
+
+    /// Returns the most tokens that can be saved up and taken at once.
+    #[must_use]
+    pub const fn burst_size(&self) -> u32 {
+        self.burst
+    }
+
+    /// Returns the rate of `limit` tokens in the window of this quota.
+    const fn rate(&self, limit: u32) -> Rate {
+        Rate { limit, window: self.window() }
+    }
+
+    /// Creates a quota from what its `limit`, `window_nanos`, `burst_size` and `own_max_debt` returned.
+    pub(crate) const fn from_parts(limit: u32, window: u64, burst: u32, max_debt: Option<u32>) -> Self {
+        Self { limit, burst, window, max_debt }
+    }
+
+    /// Returns the `max_debt` that was set, or `None` for the default.
+    pub(crate) const fn own_max_debt(&self) -> Option<u32> {
+        self.max_debt
+    }
+
+    /// Returns the deepest legal debt in tokens, counted from a full bucket: the burst and `max_debt`.
+    pub(crate) const fn deepest_debt(&self) -> u64 {
+        let below_zero = match self.max_debt {
+            Some(tokens) => tokens as u64,
+            None => 10 * self.burst as u64,
+        };
+        self.burst as u64 + below_zero
+    }
+
+    /// Returns the window in nanoseconds; 0 without a limit.
+    pub(crate) const fn window_nanos(&self) -> u64 {
+        self.window
+    }
+
+    /// Returns the time in which a whole burst is refilled, rounded up to nanoseconds.
+    ///
+    /// This is the window itself if the burst equals the limit. `None` means that nothing is ever refilled, or that
+    /// nothing is limited.
+    #[must_use]
+    pub const fn refill_window(&self) -> Option<Duration> {
+        if self.limit == 0 || self.window == 0 {
+            return None;
+        }
+        if self.burst == self.limit {
+            return Some(self.window());
+        }
+        // Below 2^96. `Duration` holds up to 2^64 seconds, about 2^94 ns; a longer refill counts as never.
+        let nanos = (self.window as u128 * self.burst as u128).div_ceil(self.limit as u128);
+        let seconds = nanos / SECOND as u128;
+        if seconds > u64::MAX as u128 {
+            None
+        } else {
+            Some(Duration::new(seconds as u64, (nanos % SECOND as u128) as u32))
+        }
+    }
+}

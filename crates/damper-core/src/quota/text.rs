@@ -6,9 +6,9 @@
 //! unit    = "ns" | "us" | "µs" | "ms" | "s" | "min" | "h" | "day" | "week", or another name of these
 //! ```
 //!
-//! The other names are those that durations in configuration files have: `sec`, `seconds`, `m`, `minute`, `hours`, `d`.
+//! The other names are those of durations in configuration files: `sec`, `seconds`, `m`, `minute`, `hours`, `d`.
 //!
-//! Parts are separated by white space, and nothing else may contain any. The settings may stand in either order.
+//! White space separates the parts and is not allowed within one. The settings may come in either order.
 
 use super::Quota;
 use core::fmt;
@@ -26,9 +26,9 @@ const UNITS: [(&str, u64); 8] = [
     ("day", 86_400 * 1_000_000_000),
 ];
 
-/// Other names of units, each with the one in [`UNITS`] that is written.
+/// The other names of units, each with the name that is written.
 ///
-/// With these a quota has the units of durations in configuration files.
+/// With these a quota accepts the units of durations in configuration files.
 const OTHER_NAMES: [(&str, &[&str]); 8] = [
     ("ns", &["nsec", "nanos"]),
     ("us", &["usec"]),
@@ -52,7 +52,7 @@ fn nanos_of(unit: &str) -> Option<u64> {
     UNITS.iter().find(|(name, _)| *name == unit).map(|(_, nanos)| *nanos)
 }
 
-/// Why a text is no [`Quota`].
+/// The error of a text that is no [`Quota`].
 ///
 /// `at` is the position of the offending part, in bytes from the start of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,47 +61,47 @@ fn nanos_of(unit: &str) -> Option<u64> {
 pub enum ParseQuotaError {
     /// A whole number was expected: the limit, a burst or a `max_debt`.
     ExpectedNumber {
-        /// Where, in bytes.
+        /// The position in bytes.
         at: usize,
     },
     /// A number is larger than 4294967295.
     NumberTooLarge {
-        /// Where, in bytes.
+        /// The position in bytes.
         at: usize,
     },
     /// The slash between limit and window is missing.
     ExpectedSlash {
-        /// Where, in bytes.
+        /// The position in bytes.
         at: usize,
     },
     /// The window's unit is missing or unknown.
     UnknownUnit {
-        /// Where, in bytes.
+        /// The position in bytes.
         at: usize,
     },
-    /// The window's length is no decimal number, or no whole number of nanoseconds.
+    /// The length of the window is no decimal number, or no whole number of nanoseconds.
     InexactWindow {
-        /// Where, in bytes.
+        /// The position in bytes.
         at: usize,
     },
-    /// Something else than `burst` or `max_debt` follows the window.
+    /// Something other than `burst` or `max_debt` follows the window.
     UnknownSetting {
-        /// Where, in bytes.
+        /// The position in bytes.
         at: usize,
     },
-    /// A setting stands there twice.
+    /// A setting is repeated.
     RepeatedSetting {
-        /// Where, in bytes.
+        /// The position in bytes.
         at: usize,
     },
     /// The window is zero.
     ZeroWindow {
-        /// Where, in bytes.
+        /// The position in bytes.
         at: usize,
     },
     /// The window is longer than 2^64 - 1 nanoseconds (584 years).
     WindowTooLong {
-        /// Where, in bytes.
+        /// The position in bytes.
         at: usize,
     },
 }
@@ -131,13 +131,13 @@ impl core::error::Error for ParseQuotaError {}
 
 /// Reads the text form that `Display` writes, such as `100/s`, `5000/h burst 100` or `unlimited`.
 ///
-/// Without `burst` it is the limit, without `max_debt` ten bursts. Windows are `s`, `min`, `h`, `day`, or any length in
-/// `ns`, `us`, `ms`, `s`, `min`, `h` and `day`, such as `250ms` or `1.5s`. Units have the other names that durations in
-/// configuration files have: `600/minute`, `600/m`, `5000/hour`.
+/// The burst defaults to the limit, and `max_debt` to ten bursts. A window is a unit (`ns`, `us`, `ms`, `s`, `min`, `h`,
+/// `day`, `week`) or a decimal number of one, such as `250ms` or `1.5s`. Units may have the other names that they have in
+/// durations of configuration files: `600/minute`, `600/m`, `5000/hour`.
 ///
 /// # Errors
 ///
-/// [`ParseQuotaError`], which says where and what was expected.
+/// [`ParseQuotaError`], which gives the position and what was expected there.
 impl FromStr for Quota {
     type Err = ParseQuotaError;
 
@@ -170,14 +170,14 @@ impl FromStr for Quota {
     }
 }
 
-/// The parts of a text between white space, each with its position.
+/// Splits a text at white space into parts with their positions.
 struct TextParts<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> TextParts<'a> {
-    /// Returns the next part; an empty one at the end.
+    /// Returns the next part and its position; the part is empty at the end.
     fn next(&mut self) -> (usize, &'a str) {
         let rest = &self.text[self.at..];
         let start = self.at + (rest.len() - rest.trim_start().len());
@@ -188,14 +188,14 @@ impl<'a> TextParts<'a> {
     }
 }
 
-/// Reads `LIMIT/WINDOW`, which stands at the byte `at`.
+/// Reads `LIMIT/WINDOW`, which starts at the byte `at`.
 fn parse_rate(at: usize, rate: &str) -> Result<Quota, ParseQuotaError> {
     let digits = leading_digits(rate);
     let limit = parse_number(at, digits)?;
     let at = at + digits.len();
     let window = rate[digits.len()..].strip_prefix('/').ok_or(ParseQuotaError::ExpectedSlash { at })?;
     let window = parse_window(at + 1, window)?;
-    // No window that is read here is too long.
+    // `parse_window` has refused windows that are too long.
     Quota::per(limit, window).map_err(|_| ParseQuotaError::ZeroWindow { at: at + 1 })
 }
 
@@ -216,19 +216,19 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     if number.starts_with('.') || number.ends_with('.') || fraction.contains('.') || fraction.len() > 14 {
         return Err(inexact);
     }
-    // More digits than 2^64 has are too many of any unit.
+    // 2^64 has 20 digits: more are too long in any unit.
     let too_long = ParseQuotaError::WindowTooLong { at };
     if whole.len() > 20 {
         return Err(too_long);
     }
-    // Below 10^20, and below 10^14.
+    // The whole is below 10^20, the fraction below 10^14.
     let value = |digits: &str| digits.bytes().fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
     let scale = 10u128.pow(fraction.len() as u32);
     let part = value(fraction) * u128::from(nanos);
     if part % scale != 0 {
         return Err(inexact);
     }
-    // Below 10^20 * 2^50: fits.
+    // Below 10^20 * 2^50, which fits.
     let nanos = value(whole) * u128::from(nanos) + part / scale;
     u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| too_long)
 }
@@ -237,7 +237,7 @@ fn leading_digits(text: &str) -> &str {
     &text[..text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len())]
 }
 
-/// Reads a whole number, which stands at the byte `at`.
+/// Reads a whole number, which starts at the byte `at`.
 fn parse_number(at: usize, digits: &str) -> Result<u32, ParseQuotaError> {
     if digits.is_empty() || leading_digits(digits) != digits {
         return Err(ParseQuotaError::ExpectedNumber { at });
@@ -245,7 +245,7 @@ fn parse_number(at: usize, digits: &str) -> Result<u32, ParseQuotaError> {
     digits.parse().map_err(|_| ParseQuotaError::NumberTooLarge { at })
 }
 
-/// Writes the text form: limit, window and burst, and `max_debt` where it was set.
+/// Writes the text form: limit, window and burst, and `max_debt` if it was set.
 ///
 /// [`FromStr`] reads the same quota from it.
 impl fmt::Display for Quota {
@@ -264,7 +264,7 @@ impl fmt::Display for Quota {
     }
 }
 
-/// A limit per window, as it is written: the text form without its settings.
+/// A limit per window: the text form of a quota without its settings.
 pub(super) struct Rate {
     pub(super) limit: u32,
     pub(super) window: Duration,
@@ -276,13 +276,13 @@ impl fmt::Display for Rate {
         let nanos = self.window.as_nanos();
         match UNITS[4..].iter().find(|&&(_, unit)| u128::from(unit) == nanos) {
             Some((name, _)) => f.write_str(name),
-            // Exact, unlike what is shown of a wait.
+            // Exact, unlike the text of a wait.
             None => write!(f, "{:?}", self.window),
         }
     }
 }
 
-/// As text: `"100/s burst 200"`.
+/// Serializes the text form, such as `"100/s burst 200"`.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Quota {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -290,7 +290,7 @@ impl serde::Serialize for Quota {
     }
 }
 
-/// From text: `"100/s burst 200"`.
+/// Deserializes the text form, such as `"100/s burst 200"`.
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Quota {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,34 +1,52 @@
-//! Positions in time: the arithmetic of lines of tokens and of windows, free of atomics.
+//! Positions in time: the arithmetic that lines of tokens and of windows share, free of atomics.
 //!
-//! Think of the instants at which tokens are produced (or at which windows begin) as a line measured in tokens (or
+//! Think of the instants at which tokens are produced (or windows begin) as a line measured in tokens (or
 //! windows), in fixed point with F fraction bits: a *unit* is 2^-F of one. A *position* is a place on that line, and the
 //! clock's reading is one. Positions are 64 bits wide and wrap: only their differences mean anything, as signed numbers.
 //!
-//! **F** is the largest with a tick of the clock at most 4 units and the deepest debt at most 2^61 (2^54 where
-//! positions are kept in 56 bits). A tick is then more than 2 units (unless the deepest debt takes decades to refill), so
-//! that a position, which is rounded down to units, is early by less than half a tick. With nanosecond ticks the positions
-//! circle after more than a century. (Where a tick brings more than 4 whole tokens F is 0, and they circle after 2^64 tokens.) A bucket
-//! that was unused for more than half a circle may read as indebted; it is healed like one whose clock stepped back. A
-//! line is good for 2^63 ticks.
+//! **F** is the largest number with which a tick of the clock is at most 4 units and the deepest debt at most 2^61 (2^54
+//! where positions are stored in 56 bits). A tick is then more than 2 units, unless the deepest debt takes decades to
+//! refill. So a position, which is rounded down to units, is early by less than half a tick. With nanosecond ticks the
+//! positions circle after more than a century. (Where a tick brings more than 4 whole tokens, F is 0 and they circle
+//! after 2^64 tokens.) A bucket that was unused for more than half a circle may read as indebted. It is healed like one
+//! whose clock stepped back. A line is good for 2^63 ticks.
 //!
-//! **F stays when the quota changes.** Under a quota that is k times slower than the one that F was chosen for, a unit takes
-//! k/2 ticks or less, and what is rounded to units counts:
+//! **F stays when the quota changes.** Under a quota that is k times slower than the one that F was chosen for, a unit
+//! takes k/2 ticks or less, so rounding to units matters:
 //!
-//! | what | is | because |
+//! | what | accuracy | reason |
 //! |---|---|---|
-//! | a wait | exact to the tick | it is counted from the reading, with the *part* of a unit that has passed since its position |
-//! | a token | late by less than two ticks after a change, of which the rounding of its time up to a tick is one, and never otherwise | a line that is bent goes on from the part of a unit where the last one was, in whole ticks; what is less than a tick is kept in `behind` for the next change |
-//! | a token | early by less than a unit, and by less than a tick of the old line more where the quota changes in between | a full bucket is taken from at a position, which is rounded down; a changed line catches up on what is in `behind` |
+//! | a wait | exact to the tick | It counts from the reading and includes the *part* of a unit that has passed since the reading's position. |
+//! | a token | late by less than two ticks after a change of the quota, otherwise never late | A bent line continues, in whole ticks, from the part of a unit that the old line had reached. `behind` keeps the remainder, less than a tick, for the next change. Rounding the token's time up to a tick adds the other tick. |
+//! | a token | early by less than a unit, plus less than a tick of the old line if the quota changes in between | A take from a full bucket starts at a position, which is rounded down. A changed line catches up on `behind`. |
+//!
+//! **The shape** of a line packs its shifts, F and its clock into one word:
+//!
+//! ```text
+//!  63           58 57      26 25  15   14      13        12            6 5    0
+//! | FRACTION BITS | FREQUENCY | SPARE | LINE | UNLIMITED | INVERSE SHIFT | SHIFT |
+//! ```
+//!
+//! A check needs the fields at the two ends, where they are cheapest to extract. An answer keeps the whole word.
 
-use super::live::{Record, Rest};
-use super::shape::Shape;
-use super::{Alignment, Quota, SetQuotaError, Tempo};
+use super::{Alignment, Quota, SetQuotaError};
+use crate::sync::Field;
 use crate::time::{Clock, Frequency, Scale, Ticks};
+
+const SHIFT: Field = Field::lowest(6);
+const INVERSE_SHIFT: Field = SHIFT.then(7);
+const UNLIMITED: Field = INVERSE_SHIFT.then(1);
+/// Marks the shape of a line; an answer may have none.
+const LINE: Field = UNLIMITED.then(1);
+const SPARE: Field = LINE.then(11);
+const FREQUENCY: Field = SPARE.then(32);
+const FRACTION_BITS: Field = FREQUENCY.then(6);
+const _: () = assert!(FRACTION_BITS.end() == u64::BITS, "fields must tile the word");
 
 /// The most units that a tick is worth, unless a tick is worth more whole tokens than that.
 const UNITS_PER_TICK: u128 = 4;
 
-/// The fraction bits where the rate, being 0, asks for none in particular.
+/// The fraction bits of a line whose rate is 0 and constrains nothing.
 const IDLE_FRACTION_BITS: u32 = 28;
 
 /// The most units that a tick may be worth after a change of the quota.
@@ -36,94 +54,95 @@ const IDLE_FRACTION_BITS: u32 = 28;
 /// With nanosecond ticks the positions then circle after 52 days.
 const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
 
-/// The most ticks by which a line's start is put back, for a part of a unit that was brought before.
+/// The most ticks by which a bent line starts earlier, to continue the old line's part of a unit.
 const LONGEST_PART: u64 = 1 << 62;
 
-/// The longest wait that ends.
+/// The longest finite wait.
 const LONGEST_WAIT: u64 = u64::MAX - 1;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// A line of tokens or of windows: a timeline, and what may be taken at its positions.
+/// The line of a quota: a timeline, and the amounts that may be taken at its positions.
 ///
-/// The line says how a quota is counted. A [`LiveQuota`](super::LiveQuota) builds it, publishes it and bends it.
+/// It defines how a quota is counted: in tokens or in windows. [`LiveQuota`](super::LiveQuota) builds a line, publishes
+/// it and bends it when the quota changes.
 pub trait Line: Copy {
-    /// How much a window of the quota brings, in whole tokens or windows.
+    /// Whether the fast path needs the deepest debts, to recognize a word from before a clock stepped back.
+    const HEALS_ON_FAST_PATH: bool;
+
+    /// Returns how much a window of the quota brings, in whole tokens or windows.
     fn per_window(quota: &Quota) -> u32;
 
-    /// The deepest debt under the quota, in whole tokens or windows.
+    /// Returns the deepest debt under the quota, in whole tokens or windows.
     fn deepest_debt(quota: &Quota) -> u64;
 
-    /// The position at which a new line starts.
+    /// Returns the position at which a new line starts.
     ///
-    /// A word of 0 there is that of a bucket in which `missing` tokens are missing.
+    /// On that line a word of 0 is a bucket in which `missing` tokens are missing.
     fn first_position(fraction_bits: u32, missing: u32) -> u64;
 
-    /// The error for a quota that is too fast for a line.
+    /// Returns the error for a quota that is too fast for a line.
     ///
-    /// On it a token or window lasts `whole` units a second, and at most `most` may pass in one.
+    /// A quota fits if its rate, in tokens or windows per nanosecond, times `whole` is at most `most`.
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError;
 
-    /// The line of a quota.
-    fn new(timeline: Timeline, quota: &Quota) -> Self;
+    /// Returns the sizes of a quota on its timeline, which are published with it.
+    fn sizes(timeline: &Timeline, quota: &Quota) -> [u64; 2];
 
-    /// Loads it from a record and the rest beside it.
-    fn load(record: &Record, rest: &Rest) -> Self;
+    /// Creates the line of a timeline and the [`sizes`](Self::sizes) published with it, each read on demand.
+    fn from_parts(timeline: Timeline, size: impl Fn(usize) -> u64) -> Self;
 
-    /// Loads the part that the fast path of a check needs; the slow path handles the doubtful cases.
-    #[inline]
-    fn load_for_fast_path(record: &Record, rest: &Rest) -> Self {
-        Self::load(record, rest)
-    }
-
-    /// The rest of the record that [`load`](Self::load) finds beside the timeline.
-    fn sizes(&self) -> [u64; 3];
-
-    /// Where it lies in time.
+    /// Returns the position in time of each reading of the clock.
     fn timeline(&self) -> &Timeline;
 
-    /// Where it lies in time, to be moved.
+    /// Returns the timeline, to be changed.
     fn timeline_mut(&mut self) -> &mut Timeline;
 
-    /// The position of the tick `now`, from which waits are counted from here on.
+    /// Creates the line of a quota.
+    fn new(timeline: Timeline, quota: &Quota) -> Self {
+        let sizes = Self::sizes(&timeline, quota);
+        Self::from_parts(timeline, |index| sizes[index])
+    }
+
+    /// Returns the position of the tick `now`, and counts waits from there.
     #[inline]
     fn reading(&mut self, now: u64) -> u64 {
         self.timeline_mut().reading(now)
     }
 
-    /// The shortest wait from the reading after which the position is `units` further.
+    /// Returns the shortest wait from the reading after which the position is `units` further.
     #[inline]
     fn wait(&self, units: u64) -> Ticks {
         self.timeline().wait(units)
     }
 
-    /// Whether everything is allowed, and the word left alone.
+    /// Returns whether the quota has no limit: everything is allowed and the word stays as it is.
     #[inline]
     fn is_unlimited(&self) -> bool {
         self.timeline().unlimited
     }
 
-    /// The clock's.
+    /// Returns the frequency of the clock.
     #[inline]
     fn frequency(&self) -> Frequency {
-        self.timeline().frequency
+        self.timeline().tempo.frequency()
     }
 
-    /// From now on, a debt of so many tokens or windows is no sign that a clock stepped back.
+    /// Stops treating a debt of up to `whole` tokens or windows as a sign that a clock stepped back.
     #[inline]
     fn expect_debt_of(&mut self, whole: u64) {
         self.timeline_mut().expect_debt_of(whole);
     }
 }
 
-/// How a line begins, at its first use.
+/// The start of a line at its first use.
 #[derive(Clone, Copy, Debug)]
 pub struct LineStart {
-    /// Where in time.
+    /// The instant at which it starts.
     pub(crate) alignment: Alignment,
-    /// Tokens that are missing from a full bucket.
+    /// The tokens missing from a full bucket.
     pub(crate) missing: u32,
-    /// The most bits that its deepest debt may have, in units.
+    /// The most bits that the deepest debt may have, in units.
     pub(crate) debt_bits: u32,
 }
 
@@ -133,23 +152,17 @@ pub struct Timeline {
     /// The tick at which the position was `start`.
     pub(super) origin: u64,
     pub(super) start: u64,
-    /// Units per tick.
-    pub(super) scale: Scale,
-    /// Ticks per unit, for waits.
-    pub(super) pace: Pace,
-    /// F.
-    pub(super) fraction_bits: u32,
-    pub(super) frequency: Frequency,
-    /// The deepest debt of all quotas there were, in whole tokens or windows.
+    pub(super) tempo: Tempo,
+    /// The deepest debt under the quota, in whole tokens or windows.
+    pub(super) deepest_debt: u64,
+    /// The deepest debt under any quota so far, in whole tokens or windows.
     ///
-    /// A clock that stepped back left what lies further ahead.
+    /// A word further ahead than that was left by a clock that stepped back.
     pub(super) deepest_ever: u64,
-    /// Whether everything is allowed, and the word left alone.
+    /// Whether the quota has no limit: everything is allowed and the word stays as it is.
+    ///
+    /// The tempo also says it. The fast path excludes it before it loads the tempo, and sets `false` here.
     pub(super) unlimited: bool,
-    /// The shifts, F, the frequency and `unlimited` in one word, which an answer keeps.
-    pub(super) shape: Shape,
-    /// The lowest 64 bits of `ticks · mult` at the reading that waits are counted from.
-    pub(super) brought: u64,
     /// How much the line lags behind what all quotas so far have brought.
     ///
     /// In 2^-64 units: less than a tick.
@@ -157,7 +170,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The timeline of `quota` from the tick `origin` on, which can be changed to `largest`.
+    /// Creates the timeline of `quota` from the tick `origin` on, which can be changed to `largest`.
     ///
     /// The clock has `hertz` ticks per second.
     pub(crate) fn new<L: Line>(quota: &Quota, largest: &Quota, hertz: u64, origin: u64, begin: LineStart) -> Self {
@@ -169,55 +182,55 @@ impl Timeline {
     fn with_fraction_bits<L: Line>(quota: &Quota, hertz: u64, fraction_bits: u32) -> Self {
         let (brought, ticks) = rate::<L>(quota, hertz);
         let scale = Scale::ratio(brought << fraction_bits, ticks);
-        let (pace, frequency) = (Pace::new(scale), Frequency::from_hertz(hertz));
+        let unlimited = quota.is_unlimited();
+        let deepest_debt = L::deepest_debt(quota);
         Self {
             origin: 0,
             start: 0,
-            scale,
-            pace,
-            fraction_bits,
-            frequency,
-            deepest_ever: L::deepest_debt(quota),
-            unlimited: quota.is_unlimited(),
-            shape: Shape::new(scale.shift, pace.shift, fraction_bits, frequency).unlimited(quota.is_unlimited()),
-            brought: 0,
+            tempo: Tempo::new(scale, fraction_bits, Frequency::from_hertz(hertz), unlimited),
+            deepest_debt,
+            deepest_ever: deepest_debt,
+            unlimited,
             behind: 0,
         }
     }
 
-    /// The timeline of another quota in the fixed point of this one, with no start yet.
+    /// Returns the timeline of another quota in the fixed point of this one, with no start yet.
     pub(super) fn changed<L: Line>(&self, quota: &Quota, hertz: u64, debt_bits: u32) -> Result<Self, SetQuotaError> {
         let deepest_debt = L::deepest_debt(quota);
-        if u64::BITS - deepest_debt.leading_zeros() + self.fraction_bits > debt_bits {
-            let most = (1 << (debt_bits - self.fraction_bits)) - 1;
+        let fraction_bits = self.fraction_bits();
+        if u64::BITS - deepest_debt.leading_zeros() + fraction_bits > debt_bits {
+            let most = (1 << (debt_bits - fraction_bits)) - 1;
             return Err(SetQuotaError::TooLarge { tokens: deepest_debt, most });
         }
         let (brought, ticks) = rate::<L>(quota, hertz);
-        // A tick may be worth more whole tokens than that from the start.
-        let most = if self.fraction_bits == 0 { u64::MAX } else { MOST_UNITS_PER_TICK };
+        // Without fraction bits, a tick may have been worth more whole tokens than that from the start.
+        let most = if fraction_bits == 0 { u64::MAX } else { MOST_UNITS_PER_TICK };
         // Shifted by at most 61, the tokens stay below 2^123.
-        if ticks > 0 && (brought << self.fraction_bits).div_ceil(most.into()) > ticks {
-            let whole = NANOS_PER_SECOND << self.fraction_bits;
+        if ticks > 0 && (brought << fraction_bits).div_ceil(most.into()) > ticks {
+            let whole = NANOS_PER_SECOND << fraction_bits;
             return Err(L::too_fast(quota, whole, u128::from(MOST_UNITS_PER_TICK) * u128::from(hertz)));
         }
-        let mut timeline = Self::with_fraction_bits::<L>(quota, hertz, self.fraction_bits);
+        let mut timeline = Self::with_fraction_bits::<L>(quota, hertz, fraction_bits);
         timeline.expect_debt_of(self.deepest_ever);
         Ok(timeline)
     }
 
     pub(super) const fn is_slower_than(&self, other: &Self) -> bool {
+        let (scale, other) = (self.tempo.scale(), other.tempo.scale());
         // Below 2^126.
-        (self.scale.mult as u128) << other.scale.shift < (other.scale.mult as u128) << self.scale.shift
+        (scale.mult as u128) << other.shift < (other.mult as u128) << scale.shift
     }
 
-    /// This timeline, going on at the tick `now` from where `old` is.
+    /// Returns this timeline, continuing at the tick `now` from where `old` is.
     pub(super) const fn starting(self, now: u64, old: &Self) -> Self {
         let mut old = *old;
         let position = old.reading(now);
         // The part of the next unit that `old` has brought. With its lag, that may be a whole one.
-        let (brought, is_whole) = old.part().overflowing_add(old.behind);
+        let (brought, is_whole) = old.tempo.part().overflowing_add(old.behind);
         // A tick of this line brings at most 2^126, in 2^-64 units.
-        let tick = (self.scale.mult as u128) << (u64::BITS - self.scale.shift);
+        let scale = self.tempo.scale();
+        let tick = (scale.mult as u128) << (u64::BITS - scale.shift);
         let ticks = match (brought as u128).checked_div(tick) {
             Some(ticks) => ticks,
             None => 0,
@@ -232,82 +245,78 @@ impl Timeline {
         }
     }
 
-    /// This timeline, on which nothing is too far ahead to be healed.
+    /// Returns this timeline with healing disabled: no word counts as too far ahead.
     pub(super) const fn without_healing(self) -> Self {
-        Self { deepest_ever: u64::MAX >> self.fraction_bits, ..self }
+        Self { deepest_ever: u64::MAX >> self.fraction_bits(), ..self }
     }
 
-    /// From now on, a debt of so many tokens or windows is no sign that a clock stepped back.
+    /// Stops treating a debt of up to `whole` tokens or windows as a sign that a clock stepped back.
     #[inline]
     pub(crate) fn expect_debt_of(&mut self, whole: u64) {
         self.deepest_ever = self.deepest_ever.max(whole);
     }
 
-    /// The position of the tick `now`, rounded down to units.
+    /// Returns the position of the tick `now`, rounded down to units.
     #[cfg(any(feature = "alloc", test))]
     #[inline]
     pub(crate) const fn position(&self, now: u64) -> u64 {
-        self.start.wrapping_add_signed(self.scale.units(now.wrapping_sub(self.origin) as i64).0)
+        self.start.wrapping_add_signed(self.tempo.scale().units(now.wrapping_sub(self.origin) as i64).0)
     }
 
-    /// The position of the tick `now`, from which waits are counted from here on.
+    /// Returns the position of the tick `now`, and counts waits from there.
     #[inline]
     pub(crate) const fn reading(&mut self, now: u64) -> u64 {
-        let (units, product) = self.scale.units(now.wrapping_sub(self.origin) as i64);
-        self.brought = product;
+        let (units, product) = self.tempo.scale().units(now.wrapping_sub(self.origin) as i64);
+        self.tempo.brought = product;
         self.start.wrapping_add_signed(units)
     }
 
-    /// How far the reading that waits are counted from lies past its position, in 2^-64 units.
-    #[inline]
-    const fn part(&self) -> u64 {
-        self.scale.fraction(self.brought)
-    }
-
-    /// The shortest wait from the [`reading`](Self::reading) after which the position is `units` further.
+    /// Returns the shortest wait from the [`reading`](Self::reading) after which the position is `units` further.
     ///
-    /// (From its position, of a line without a reading: that may be longer by a unit.)
+    /// Without a reading the wait counts from a position, and may be longer by a unit.
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
-        self.pace.wait(units, self.part(), self.scale)
+        self.tempo.wait(units)
     }
 
-    /// The numbers that the [waits](Self::wait) depend on.
+    /// Returns the rate of the line and its reading, from which an answer computes its [waits](Self::wait).
     #[inline]
     pub(crate) const fn tempo(&self) -> Tempo {
-        Tempo { scale: self.scale.mult, pace: self.pace.mult, brought: self.brought, shape: self.shape }
+        self.tempo
     }
 
-    /// The units that so many ticks bring, rounded up.
+    /// Returns the units that `ticks` bring, rounded up.
     pub(crate) const fn units_in(&self, ticks: Ticks) -> u64 {
-        self.scale.saturating_units(ticks.count()).saturating_add(1)
+        self.tempo.scale().saturating_units(ticks.count()).saturating_add(1)
     }
 
-    /// The fewest units for which the [`wait`](Self::wait) is at least so long, up to two more; of a line that refills.
+    /// Returns the fewest units whose [`wait`](Self::wait) is at least `wait`, or up to two more.
+    ///
+    /// The line must refill.
     pub(crate) fn units_for(&self, wait: Ticks) -> u64 {
-        // Between so many ticks and the wait back lie the part of a unit at the reading, and what is cut off: less than two.
-        let least = self.scale.saturating_units(wait.count());
+        // Converting to units and back loses less than two units: the part at the reading, and what rounding cuts off.
+        let least = self.tempo.scale().saturating_units(wait.count());
         (0..2)
             .map(|more| least.saturating_add(more))
             .find(|&units| self.wait(units) >= wait)
             .unwrap_or(least.saturating_add(2))
     }
 
-    /// Whether no wait brings anything.
+    /// Returns whether the line never refills, however long the wait.
     pub(crate) const fn refills_nothing(&self) -> bool {
-        self.scale.mult == 0
+        self.tempo.mult == 0
     }
 
-    /// So many tokens or windows in units.
+    /// Converts whole tokens or windows to units.
     #[inline]
     pub(crate) const fn units(&self, whole: u64) -> u64 {
-        whole << self.fraction_bits
+        whole << self.fraction_bits()
     }
 
-    /// F.
+    /// Returns F.
     #[inline]
     pub(crate) const fn fraction_bits(&self) -> u32 {
-        self.fraction_bits
+        self.tempo.fraction_bits()
     }
 
     #[inline]
@@ -315,32 +324,152 @@ impl Timeline {
         self.unlimited
     }
 
-    /// The units of the deepest debt of all quotas there were.
+    /// Returns the deepest debt under the quota, in whole tokens or windows.
     #[inline]
-    pub(crate) const fn deepest_ever(&self) -> u64 {
-        self.deepest_ever << self.fraction_bits
+    pub(crate) const fn deepest_debt(&self) -> u64 {
+        self.deepest_debt
     }
 
-    /// Whether a place so many units ahead of a reading is from before a step back.
+    /// Returns the deepest debt under any quota so far, in units.
+    #[inline]
+    pub(crate) const fn deepest_ever(&self) -> u64 {
+        self.deepest_ever << self.fraction_bits()
+    }
+
+    /// Returns whether a place `units` ahead of a reading is from before a step back of the clock.
     ///
-    /// It is if that is more than the deepest debt and the most that the clock may step back.
+    /// It is if it lies further ahead than the deepest debt and the most that the clock may step back, together.
     #[cold]
     pub(crate) fn is_from_before_a_step_back(&self, units: u64, clock: &impl Clock) -> bool {
         let ticks = clock.max_step_back();
         // Rounded up.
-        let skew = self.scale.saturating_units(ticks).saturating_add(u64::from(ticks > 0));
+        let skew = self.tempo.scale().saturating_units(ticks).saturating_add(u64::from(ticks > 0));
         units > self.deepest_ever().saturating_add(skew)
     }
 }
 
-/// The rate of a line, as a fraction: tokens or windows in so many ticks.
+/// The rate of a line and the reading that waits count from.
+///
+/// In an answer without a line it has two known waits instead.
+///
+/// Packed by hand: as an enum it makes a check of two limits longer by 36 instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tempo {
+    /// Units per tick: `units = ticks · mult >> SHIFT`.
+    ///
+    /// Without a line, the first known wait.
+    pub(super) mult: u64,
+    /// Ticks per unit, rounded up: `ticks = units · inverse >> INVERSE SHIFT`.
+    ///
+    /// Without a line, the second known wait.
+    pub(super) inverse: u64,
+    /// The lowest 64 bits of `ticks · mult` at the reading that waits count from.
+    pub(super) brought: u64,
+    /// The packed word described in the module's page.
+    pub(super) shape: u64,
+}
+
+impl Tempo {
+    const fn new(scale: Scale, fraction_bits: u32, frequency: Frequency, unlimited: bool) -> Self {
+        let inverse = scale.inverse();
+        Self {
+            mult: scale.mult,
+            inverse: inverse.mult,
+            brought: 0,
+            shape: FRACTION_BITS.put(fraction_bits as u64)
+                | FREQUENCY.put(frequency.to_bits() as u64)
+                | LINE.put(1)
+                | UNLIMITED.put(unlimited as u64)
+                | INVERSE_SHIFT.put(inverse.shift as u64)
+                | SHIFT.put(scale.shift as u64),
+        }
+    }
+
+    /// Creates the tempo of an answer without a line: two known waits, in ticks of a clock.
+    #[inline]
+    pub(crate) const fn known(waits: [Ticks; 2], frequency: Frequency) -> Self {
+        let [first, second] = waits;
+        let shape = FREQUENCY.put(frequency.to_bits() as u64);
+        Self { mult: first.count(), inverse: second.count(), brought: 0, shape }
+    }
+
+    /// Returns the two known waits, or `None` if there is a line.
+    pub(crate) const fn waits(&self) -> Option<[Ticks; 2]> {
+        let is_of_line = LINE.get(self.shape) != 0;
+        if is_of_line { None } else { Some([Ticks::of_count(self.mult), Ticks::of_count(self.inverse)]) }
+    }
+
+    /// Returns the units per tick.
+    #[inline]
+    const fn scale(&self) -> Scale {
+        Scale { mult: self.mult, shift: SHIFT.get(self.shape) as u32 }
+    }
+
+    /// Returns how far the reading that waits count from lies past its position, in 2^-64 units.
+    #[inline]
+    const fn part(&self) -> u64 {
+        self.scale().fraction(self.brought)
+    }
+
+    /// Returns the fewest ticks after the reading that bring `units`; there must be a line.
+    ///
+    /// The wait is exact up to 2^62 ticks where a unit is no longer than that. A longer one may be too long, but never
+    /// too short.
+    #[inline]
+    pub(crate) const fn wait(&self, units: u64) -> Ticks {
+        if units == 0 {
+            return Ticks::ZERO;
+        }
+        if self.inverse == 0 {
+            return Ticks::NEVER;
+        }
+        let part = self.part();
+        // Below 2^128, because a part is less than a unit.
+        let passed = (part as u128 * self.inverse as u128) >> u64::BITS;
+        let ticks = (units as u128 * self.inverse as u128 - passed) >> INVERSE_SHIFT.get(self.shape);
+        if ticks >= LONGEST_WAIT as u128 {
+            return Ticks::new(LONGEST_WAIT);
+        }
+        // `inverse` is rounded up, by less than a tick in all: the result is enough, or one too few.
+        let ticks = ticks as u64;
+        Ticks::new(if self.scale().brings(ticks, units, part) { ticks } else { ticks + 1 })
+    }
+
+    /// Converts whole tokens to units; there must be a line.
+    pub(crate) const fn units(&self, tokens: u32) -> u64 {
+        (tokens as u64) << self.fraction_bits()
+    }
+
+    /// Converts units to whole tokens, rounded down; there must be a line, and the result must fit a `u32`.
+    pub(crate) const fn tokens(&self, units: u64) -> u32 {
+        (units >> self.fraction_bits()) as u32
+    }
+
+    /// Returns F.
+    #[inline]
+    const fn fraction_bits(&self) -> u32 {
+        FRACTION_BITS.get(self.shape) as u32
+    }
+
+    #[inline]
+    pub(crate) const fn is_unlimited(&self) -> bool {
+        UNLIMITED.get(self.shape) != 0
+    }
+
+    #[inline]
+    pub(crate) const fn frequency(&self) -> Frequency {
+        Frequency::from_bits(FREQUENCY.get(self.shape) as u32)
+    }
+}
+
+/// Returns the rate of a line as a fraction: tokens or windows, and the ticks that bring them.
 fn rate<L: Line>(quota: &Quota, hertz: u64) -> (u128, u128) {
     // per window / window · 10^9 / hertz; the numerator is below 2^62.
     let brought = u128::from(L::per_window(quota)) * NANOS_PER_SECOND;
     (brought, u128::from(quota.window_nanos()) * u128::from(hertz))
 }
 
-/// F for a line that starts with `quota` and can be changed to `largest`.
+/// Returns F for a line that starts with `quota` and can be changed to `largest`.
 fn fraction_bits<L: Line>(quota: &Quota, largest: &Quota, hertz: u64, debt_bits: u32) -> u32 {
     let most = |quota| most_fraction_bits::<L>(quota, hertz, debt_bits);
     let bits = most(quota).min(most(largest));
@@ -355,7 +484,7 @@ const fn is_idle((brought, ticks): (u128, u128)) -> bool {
     brought == 0 || ticks == 0
 }
 
-/// The largest F with which a tick of `quota` is at most 4 units, and its deepest debt fits.
+/// Returns the largest F with which a tick of `quota` is at most 4 units, and its deepest debt fits.
 fn most_fraction_bits<L: Line>(quota: &Quota, hertz: u64, debt_bits: u32) -> u32 {
     let (brought, ticks) = rate::<L>(quota, hertz);
     let mut bits = debt_bits - (u64::BITS - L::deepest_debt(quota).leading_zeros());
@@ -367,44 +496,4 @@ fn most_fraction_bits<L: Line>(quota: &Quota, hertz: u64, debt_bits: u32) -> u32
         bits -= 1;
     }
     bits
-}
-
-/// Ticks per unit, rounded up: `ticks = units · mult >> shift`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pace {
-    pub(super) mult: u64,
-    pub(super) shift: u32,
-}
-
-impl Pace {
-    /// The pace of `scale`.
-    const fn new(scale: Scale) -> Self {
-        let inverse = scale.inverse();
-        Self { mult: inverse.mult, shift: inverse.shift }
-    }
-
-    /// The fewest ticks that bring `units`, from a reading that lies `part` past its position.
-    ///
-    /// `part` is in 2^-64 units.
-    ///
-    /// Exact for waits of up to 2^62 ticks, where a unit is no longer than that. Beyond, a wait may be too long, but never
-    /// too short.
-    #[inline]
-    pub(super) const fn wait(self, units: u64, part: u64, scale: Scale) -> Ticks {
-        if units == 0 {
-            return Ticks::ZERO;
-        }
-        if self.mult == 0 {
-            return Ticks::NEVER;
-        }
-        // Below 2^128; and a part is less than a unit.
-        let passed = (part as u128 * self.mult as u128) >> u64::BITS;
-        let ticks = (units as u128 * self.mult as u128 - passed) >> self.shift;
-        if ticks >= LONGEST_WAIT as u128 {
-            return Ticks::new(LONGEST_WAIT);
-        }
-        // `mult` is rounded up, by what is less than a tick in all: the result is enough, or one too few.
-        let ticks = ticks as u64;
-        Ticks::new(if scale.brings(ticks, units, part) { ticks } else { ticks + 1 })
-    }
 }

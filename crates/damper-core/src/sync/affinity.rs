@@ -1,6 +1,6 @@
-//! The place that a thread prefers, of several such as the stripes of a limiter.
+//! The preference of a thread for one of several places, such as the stripes of a limiter.
 //!
-//! Preferences differ, so that threads rarely meet.
+//! Preferences differ, so that threads rarely use the same place.
 
 use core::cell::Cell;
 
@@ -13,15 +13,15 @@ thread_local! {
     static PREFERENCE: Cell<usize> = Cell::new(by_thread());
 }
 
-/// Returns the place, of so many, that this thread prefers. There must be at least one.
+/// Returns the place among `places` that this thread prefers. There must be at least one place.
 #[inline]
 pub(crate) fn preferred_of(places: usize) -> usize {
     PREFERENCE.with(Cell::get) % places
 }
 
-/// Makes this thread prefer the place after `place`, of so many, and returns that one.
+/// Makes this thread prefer the place after `place`, and returns that place.
 ///
-/// It is for a thread that has met another there.
+/// A thread calls it after it met another thread at `place`.
 #[inline]
 pub(crate) fn move_on(place: usize, places: usize) -> usize {
     let next = (place + 1) % places;
@@ -29,15 +29,15 @@ pub(crate) fn move_on(place: usize, places: usize) -> usize {
     next
 }
 
-/// Differs from thread to thread, most likely.
+/// Returns a number that very likely differs between threads.
 #[cfg(not(any(loom, shuttle)))]
 fn by_thread() -> usize {
     use core::hash::{BuildHasher, BuildHasherDefault};
-    // Any part of it is as good as any other.
+    // All bits of the hash are equally good.
     BuildHasherDefault::<std::hash::DefaultHasher>::default().hash_one(std::thread::current().id()) as usize
 }
 
-/// The same for all threads, so that every execution of a model makes the same steps.
+/// Returns the same number for all threads, so that every execution of a model takes the same steps.
 #[cfg(any(loom, shuttle))]
 fn by_thread() -> usize {
     0

@@ -4,7 +4,8 @@ use super::{AtomicBool, Ordering};
 
 /// A right that one thread at a time holds.
 ///
-/// It is the right to change the settings of a breaker, or to end the window of an adaptive limit. No thread waits for it. Dropping it releases it, also when a panic unwinds.
+/// It is the right to change a quota or the settings of a breaker, or to end the window of an adaptive limit. No thread
+/// waits for it. Dropping it releases it, also when a panic unwinds.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Claim<'a>(&'a AtomicBool);
@@ -13,8 +14,8 @@ impl<'a> Claim<'a> {
     /// Claims the right, unless another thread has it.
     pub(crate) fn of(is_claimed: &'a AtomicBool) -> Option<Self> {
         // ORDERING: Acquire pairs with the Release in `drop`: the thread that claims sees all changes of the previous holder.
-        // loom-tests: breaker_settings::changers_exclude_one_another, adaptive::no_window_ends_before_its_time,
-        // adaptive::no_window_ends_twice.
+        // loom-tests: live_quota::changers_exclude_one_another, breaker_settings::changers_exclude_one_another,
+        // adaptive::no_window_ends_before_its_time, adaptive::no_window_ends_twice.
         is_claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok().then(|| Self(is_claimed))
     }
 }

@@ -1,6 +1,6 @@
 //! The fields of a packed word.
 
-/// Some adjacent bits of a 64-bit word.
+/// A group of adjacent bits in a 64-bit word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     offset: u32,
@@ -8,24 +8,24 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// The lowest `bits` of a word.
+    /// Creates a field of the lowest `bits` of a word.
     pub(crate) const fn lowest(bits: u32) -> Self {
         Self { offset: 0, bits }
     }
 
-    /// The `bits` from this offset on.
+    /// Creates a field of the `bits` from this offset on.
     pub(crate) const fn at(offset: u32, bits: u32) -> Self {
         Self { offset, bits }
     }
 
-    /// The `bits` above this field.
+    /// Returns the field of the `bits` above this one.
     pub(crate) const fn then(self, bits: u32) -> Self {
         Self { offset: self.end(), bits }
     }
 
-    /// The number of bits up to the end of this field.
+    /// Returns the number of bits up to the end of this field.
     ///
-    /// That of the last field shows whether the fields tile the word.
+    /// For the last field it shows whether the fields tile the word.
     pub(crate) const fn end(self) -> u32 {
         self.offset + self.bits
     }
@@ -34,12 +34,12 @@ impl Field {
         self.bits
     }
 
-    /// The largest value that fits.
+    /// Returns the largest value that fits.
     pub(crate) const fn max(self) -> u64 {
         u64::MAX >> (u64::BITS - self.bits)
     }
 
-    /// The bits of a word that belong to this field.
+    /// Returns the mask of the bits that belong to this field.
     pub(crate) const fn mask(self) -> u64 {
         self.max() << self.offset
     }
@@ -48,21 +48,23 @@ impl Field {
         (word >> self.offset) & self.max()
     }
 
-    /// `value` in its place; bits that do not fit are cut off, which is how generations and times wrap.
+    /// Returns a word with `value` in this field.
+    ///
+    /// Bits that do not fit are cut off, so that generations and times wrap.
     pub(crate) const fn put(self, value: u64) -> u64 {
         (value & self.max()) << self.offset
     }
 
-    /// How far `one` is ahead of `other`, both as far as the field has them.
+    /// Returns how far the value `one` of this field is ahead of `other`.
     ///
-    /// They wrap, so only nearby ones can be compared.
+    /// Values wrap, so only nearby ones can be compared.
     #[inline]
     pub(crate) const fn ahead(self, one: u64, other: u64) -> i64 {
         signed(one.wrapping_sub(other), self.bits)
     }
 }
 
-/// The lowest `bits` of a number that wraps, as a signed number.
+/// Returns the lowest `bits` of a wrapping number as a signed number.
 #[inline]
 pub(crate) const fn signed(number: u64, bits: u32) -> i64 {
     let unused = u64::BITS - bits;

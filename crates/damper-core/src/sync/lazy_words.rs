@@ -1,23 +1,23 @@
-//! Words on the heap that are made at first use.
+//! Words on the heap that are allocated at first use.
 
 use super::{AtomicU64, const_unless_loom};
 use alloc::boxed::Box;
 use once_cell::race::OnceBox;
 
-/// A number of words, allocated at first use, so that their owner can be a `static`.
+/// Words that are allocated at first use, so that their owner can be a `static`.
 ///
-/// If more are needed later, others are allocated beside them, because the first ones cannot be freed: a thread may still
-/// use them.
+/// If an owner needs more words later, others are allocated beside them. The first ones cannot be freed, because a thread
+/// may still use them.
 ///
-/// Threads that use them first at the same time each allocate; one allocation stays, and no thread waits. The owner says
-/// at every use how many there are at least and what they begin with, so that nothing else is kept.
+/// Threads that race to be the first user each allocate. One allocation stays, and no thread waits. The owner passes the
+/// number and the initial value of the words at every use, so they are not stored.
 #[derive(Debug)]
 pub(crate) struct LazyWords(OnceBox<Words>);
 
 #[derive(Debug)]
 struct Words {
     words: Box<[AtomicU64]>,
-    /// At least twice as many, for an owner that needs more.
+    /// At least twice as many words, for an owner that needs more.
     more: LazyWords,
 }
 
@@ -33,7 +33,7 @@ impl LazyWords {
         }
     }
 
-    /// At least `count` words.
+    /// Returns at least `count` words.
     #[inline]
     pub(crate) fn get(&self, count: u32, initial: u64) -> &[AtomicU64] {
         let Words { words, more } = self.0.get_or_init(|| Box::new(Words::allocated(count, initial)));
@@ -45,13 +45,13 @@ impl LazyWords {
         self.get(count, initial)
     }
 
-    /// The words, if they were used already, of an owner that always needs as many.
+    /// Returns the words if they are allocated; for an owner that always needs the same number.
     #[inline]
     pub(crate) fn existing(&self) -> Option<&[AtomicU64]> {
         self.0.get().map(|words| &*words.words)
     }
 
-    /// As [`get`](Self::get), if so many were used already.
+    /// Returns at least `count` words if so many are allocated.
     pub(crate) fn used(&self, count: u32) -> Option<&[AtomicU64]> {
         let Words { words, more } = self.0.get()?;
         if words.len() >= count as usize { Some(words) } else { more.used(count) }

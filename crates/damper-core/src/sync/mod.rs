@@ -1,12 +1,12 @@
 //! The facade over the atomics of the target or of a model checker.
 //!
-//! They are `core`'s; where the target has no 64-bit atomics, those of `portable-atomic` under `std`, and critical
-//! sections without; or those of loom or shuttle.
+//! The atomics are `core`'s, or those of loom or shuttle. On targets without 64-bit atomics they are `portable-atomic`'s
+//! with `std`, and critical sections without it.
 //!
-//! Everything that is shared between threads in this crate goes through this module, and only this module has
-//! `cfg(loom)` and `cfg(shuttle)`. Under loom there are two settings, chosen per thread by `with_loads_as_rmw`: the
-//! plain one, and one in which every load is `fetch_or(0)` and every store a `swap`, because loom 0.7 does not visit
-//! every interleaving in which a thread loads a location and then compare-exchanges it.
+//! All state that threads share in this crate goes through this module, and only this module has `cfg(loom)` and
+//! `cfg(shuttle)`. Under loom there are two modes, chosen per thread by `with_loads_as_rmw`. In the second one every load
+//! is a `fetch_or(0)` and every store a `swap`, because loom 0.7 does not visit every interleaving in which a thread loads
+//! a location and then compare-exchanges it.
 
 // | file | idea |
 // |---|---|
@@ -14,11 +14,12 @@
 // | `sectioned` | 64-bit atomics in critical sections |
 // | `model` | the atomics and locks of a model checker |
 // | `field` | `Field`: the fields of a packed word |
-// | `lazy_words` | `LazyWords`: words on the heap that are made at first use |
+// | `lazy_words` | `LazyWords`: words on the heap that are allocated at first use |
 // | `set_once` | `SetOnce`: a value on the heap that is set once |
 // | `signal` | `Signal`: a change that threads wait for |
 // | `parker` | `Parker`: a thread that waits to be woken by a `Waker` |
 // | `claim` | `Claim`: a right that one thread at a time holds |
+// | `published` | `Published`: a record that changes while other threads read it |
 // | `affinity` | which of several places a thread uses first |
 
 #[cfg(feature = "std")]
@@ -31,6 +32,7 @@ mod lazy_words;
 mod native;
 #[cfg(feature = "std")]
 mod parker;
+pub(crate) mod published;
 #[cfg(not(any(loom, shuttle, feature = "std", target_has_atomic = "64")))]
 mod sectioned;
 #[cfg(feature = "alloc")]
@@ -49,7 +51,9 @@ pub(crate) use model::{
 #[cfg(any(loom, shuttle))]
 pub use model::{Flaw, count_writes, with_flaw, with_loads_as_rmw};
 
-/// Whether the atomics are those of a model checker, which visits all that few of them can do.
+/// Whether the atomics are those of a model checker.
+///
+/// It visits every interleaving, so a model can afford only a few operations.
 pub(crate) const IS_MODEL: bool = cfg!(any(loom, shuttle));
 
 pub(crate) use claim::Claim;
@@ -59,6 +63,7 @@ pub(crate) use field::{Field, signed};
 pub(crate) use lazy_words::LazyWords;
 #[cfg(feature = "std")]
 pub(crate) use parker::Parker;
+pub(crate) use published::Published;
 #[cfg(feature = "alloc")]
 pub(crate) use set_once::SetOnce;
 #[cfg(feature = "std")]
@@ -82,7 +87,7 @@ macro_rules! const_unless_loom {
 }
 pub(crate) use const_unless_loom;
 
-/// An array of so many values that are made alike, in a constant function of [`const_unless_loom`].
+/// Creates an array of equal values, in a constant function of [`const_unless_loom`].
 macro_rules! array_of {
     ($length:expr, $make:expr) => {{
         #[cfg(not(any(loom, shuttle)))]

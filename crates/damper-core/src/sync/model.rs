@@ -130,7 +130,9 @@ macro_rules! atomic {
                 self.0.compare_exchange(current, new, flawed(success), failure)
             }
 
-            /// Never fails spuriously: checkers model the strong one, and the loops around it are the same.
+            /// Swaps without spurious failures.
+            ///
+            /// Checkers model the strong operation, and the loops around it are the same.
             pub(crate) fn compare_exchange_weak(
                 &self,
                 current: $value,
@@ -148,7 +150,7 @@ atomic!(AtomicU32, u32);
 atomic!(AtomicU64, u64);
 atomic!(AtomicUsize, usize);
 
-/// As the others, of what a flag needs.
+/// The flag of the model, with the operations that this crate uses.
 #[derive(Debug)]
 pub(crate) struct AtomicBool(sync::atomic::AtomicBool);
 
@@ -191,7 +193,7 @@ impl AtomicBool {
 pub(super) use sync::{Condvar, Mutex, MutexGuard};
 /// A value behind the checker's mutex.
 ///
-/// A reader excludes the others too, because their order matters as well.
+/// A reader excludes other readers too, because their order matters as well.
 #[derive(Debug)]
 pub(crate) struct Guarded<T>(sync::Mutex<T>);
 
@@ -210,6 +212,8 @@ impl<T> Guarded<T> {
     }
 }
 
+/// A backoff that does nothing.
+///
 /// Backing off changes no outcome, and crossbeam's spins for ever under a checker.
 pub(crate) struct SpinWait;
 

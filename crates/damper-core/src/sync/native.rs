@@ -14,7 +14,7 @@ pub(crate) use core::sync::atomic::AtomicU64;
 pub(crate) use portable_atomic::AtomicBool;
 #[cfg(not(target_has_atomic = "32"))]
 pub(crate) use portable_atomic::AtomicU32;
-// Threads are preempted, so its locks are not held for ever.
+// Its locks are safe under `std`, because the operating system preempts threads: no thread spins for ever.
 #[cfg(all(feature = "std", not(target_has_atomic = "64")))]
 pub(crate) use portable_atomic::AtomicU64;
 
@@ -26,9 +26,9 @@ pub(crate) use crossbeam_utils::Backoff as SpinWait;
 #[cfg(feature = "std")]
 pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// 64 bits in two halves, where the target has no atomics of 64 bits.
+/// A word of 64 bits in two halves, for targets without atomics of 64 bits.
 ///
-/// One thread at a time stores the value, and readers find out by other means whether it was stored meanwhile.
+/// One thread at a time stores the value. Readers detect by other means, such as an epoch, that it was stored meanwhile.
 #[cfg(not(target_has_atomic = "64"))]
 #[derive(Debug)]
 pub(crate) struct Versioned64([AtomicU32; 2]);
@@ -51,9 +51,9 @@ impl Versioned64 {
     }
 }
 
-/// A value behind a lock that many read, or one thread at a time changes: `parking_lot`'s.
+/// A value behind `parking_lot`'s lock, which many threads read or one changes.
 ///
-/// No code of the user's may run under it that uses the lock again.
+/// Code of the user that uses the lock again must not run under it.
 #[cfg(feature = "std")]
 #[derive(Debug)]
 pub(crate) struct Guarded<T>(parking_lot::RwLock<T>);
@@ -75,9 +75,9 @@ impl<T> Guarded<T> {
     }
 }
 
-/// A value behind a critical section, which the firmware provides; no interrupt runs inside it.
+/// A value behind a critical section.
 ///
-/// No code of the user's may run under it that uses the value again.
+/// The firmware provides the section, and no interrupt runs inside it. Code of the user that uses the value again must not run under it.
 #[cfg(not(feature = "std"))]
 #[derive(Debug)]
 pub(crate) struct Guarded<T>(critical_section::Mutex<core::cell::RefCell<T>>);
@@ -97,9 +97,9 @@ impl<T> Guarded<T> {
     }
 }
 
-/// Without an operating system a swap mostly fails because of an interrupt.
+/// The backoff without an operating system, which retries at once.
 ///
-/// The interrupt is over by then, so the swap is tried again at once.
+/// A swap usually fails there because of an interrupt, which is over by then.
 #[cfg(not(feature = "std"))]
 pub(crate) struct SpinWait;
 

@@ -10,9 +10,10 @@ use core::time::Duration;
 #[cfg(not(any(loom, shuttle)))]
 use std::thread_local;
 
-/// Parks its thread. One for each thread that has waited.
+/// Parks the thread that it belongs to.
 ///
-/// Not `std`'s own park, because a model checker's loses a wake-up that comes while the thread waits for a lock.
+/// It replaces `std::thread::park`, because that of a model checker loses a wake-up that comes while the thread waits for
+/// a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Parker(Arc<WakeUps>);
 
@@ -38,7 +39,7 @@ impl Parker {
         Self(Arc::new(WakeUps(Signal::new())))
     }
 
-    /// The parker of this thread; another one while the thread's locals are dropped.
+    /// Returns the parker of this thread, or a new one while the thread's locals are dropped.
     pub(crate) fn of_this_thread() -> Self {
         PARKER.try_with(Clone::clone).unwrap_or_else(|_| Self::new())
     }
@@ -48,12 +49,12 @@ impl Parker {
         Waker::from(Arc::clone(&self.0))
     }
 
-    /// How often the thread was woken.
+    /// Returns how often the thread was woken.
     pub(crate) fn wake_ups(&self) -> u64 {
         self.0.0.changes()
     }
 
-    /// Waits until the thread was woken more often than `seen`, or for as long as `longest`; at times shorter.
+    /// Waits until the thread was woken more often than `seen`, or for `longest`. It may return earlier.
     pub(crate) fn wait(&self, seen: u64, longest: Option<Duration>) {
         self.0.0.wait(seen, longest);
     }

@@ -1,17 +1,17 @@
-//! 64-bit words in critical sections, where the target has no atomics of 64 bits.
+//! Words of 64 bits in critical sections, for targets without atomics of 64 bits.
 //!
 //! The firmware provides the critical sections.
 //!
-//! Not `portable-atomic`'s: where the target can compare and swap 32 bits, as Cortex-M3 and M4 can, those take a lock
-//! of their own, and an interrupt that comes while the main loop holds it would spin for ever.
+//! Those of `portable-atomic` do not fit. On targets that can compare and swap 32 bits, such as Cortex-M3 and M4, they
+//! take a lock of their own, and an interrupt that comes while the main loop holds it would spin for ever.
 
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use critical_section::Mutex;
 
-/// `core`'s interface, as far as this crate uses it.
+/// A word of 64 bits with the operations of `core`'s that this crate uses.
 ///
-/// The orderings are those of the critical section, which are stronger.
+/// All orderings are those of the critical section, which are stronger.
 #[derive(Debug)]
 pub(crate) struct AtomicU64(Mutex<Cell<u64>>);
 

@@ -6,12 +6,12 @@ use super::{AtomicBool, Ordering};
 use alloc::boxed::Box;
 use once_cell::race::OnceBox;
 
-/// A place for a value that is set once, while other threads look at it.
+/// A place for a value that is set once, while other threads read it.
 ///
-/// No thread waits. A thread that sees the value sees all that was written before it was set.
+/// No thread waits. A thread that sees the value also sees everything written before it was set.
 pub(crate) struct SetOnce<T> {
     value: OnceBox<T>,
-    /// Orders threads as the `OnceBox` does, whose own atomics a model checker does not see.
+    /// Orders threads as the `OnceBox` does. A model checker does not see the atomics inside the box.
     #[cfg(any(loom, shuttle))]
     is_set: AtomicBool,
 }
@@ -27,7 +27,7 @@ impl<T> SetOnce<T> {
         }
     }
 
-    /// The value, if it is set.
+    /// Returns the value, if it is set.
     #[inline]
     pub(crate) fn get(&self) -> Option<&T> {
         // ORDERING: Acquire pairs with the Release in `set`, as once_cell documents it of its own.
@@ -38,7 +38,7 @@ impl<T> SetOnce<T> {
         self.value.get()
     }
 
-    /// Sets the value, or returns it if there is one already.
+    /// Sets the value, or returns it as an error if another one is set.
     pub(crate) fn set(&self, value: Box<T>) -> Result<(), Box<T>> {
         // ORDERING: Release pairs with the Acquire in `get`, and Acquire, also on failure, with the Release of another `set`: as
         // once_cell's own swap.

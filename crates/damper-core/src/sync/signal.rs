@@ -1,7 +1,7 @@
-//! Something that changes now and then, and that threads wait for.
+//! A signal that threads wait for until a state changes.
 //!
-//! A thread that waits and a thread that makes a change each write, fence (`SeqCst`) and then read what the other one wrote: the
-//! waiter counts itself and then looks at the state, the other thread changes the state and then looks for waiters. Without
+//! A waiter and a thread that changes the state each write, fence (`SeqCst`) and then read what the other one wrote. The
+//! waiter counts itself and then reads the state. The other thread changes the state and then looks for waiters. Without
 //! both fences a wake-up could be lost.
 
 #[cfg(any(loom, shuttle))]
@@ -12,7 +12,7 @@ use super::{AtomicUsize, Ordering, fence};
 use core::time::Duration;
 use std::sync::PoisonError;
 
-/// Counts changes. Only threads that wait or make a change take its lock.
+/// A counter of changes. Only waiters and threads that signal a change take its lock.
 #[derive(Debug)]
 pub(crate) struct Signal {
     changes: Mutex<u64>,
@@ -39,9 +39,9 @@ impl Signal {
         }
     }
 
-    /// Blocks the thread for as long as `remaining` says, which is asked again after every change.
+    /// Blocks the thread for as long as `remaining` returns, and calls it again after every change.
     ///
-    /// `None` waits for a change.
+    /// `None` waits for the next change.
     pub(crate) fn wait_out(&self, remaining: impl Fn() -> Option<Duration>) {
         if remaining() == Some(Duration::ZERO) {
             return;
@@ -69,7 +69,7 @@ impl Signal {
         Waiter(self)
     }
 
-    /// As [`raise`](Self::raise), if a thread waits. Without one no lock is taken.
+    /// Wakes all waiters like [`raise`](Self::raise). Without a waiter it takes no lock.
     pub(crate) fn raise_for_waiters(&self) {
         // ORDERING: the SeqCst fence orders the caller's change before this load of the waiters; it pairs with the one in
         // `waiter`. loom-tests: waiting::refund_wakes_a_waiter.
@@ -79,7 +79,7 @@ impl Signal {
         }
     }
 
-    /// How many changes there were.
+    /// Returns the number of changes so far.
     pub(super) fn changes(&self) -> u64 {
         *self.lock()
     }
@@ -92,15 +92,13 @@ impl Signal {
         self.changed.notify_all();
     }
 
-    /// Waits until there was another change than the `seen` ones, or for `longest`.
-    ///
-    /// It may return sooner.
+    /// Waits until the number of changes differs from `seen`, or for `longest`. It may return earlier.
     pub(super) fn wait(&self, seen: u64, longest: Option<Duration>) {
         let changes = self.lock();
         if *changes != seen {
             return;
         }
-        // Whether it was poisoned, woken or timed out: the caller looks again.
+        // The result does not matter: the caller looks again.
         match longest {
             Some(longest) => drop(self.changed.wait_timeout(changes, longest)),
             None => drop(self.changed.wait(changes)),
@@ -108,7 +106,7 @@ impl Signal {
     }
 
     fn lock(&self) -> MutexGuard<'_, u64> {
-        // Nothing panics while it is held.
+        // No code panics while it holds the lock.
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
 //! A limiter and a breaker in words of 32 bits, for targets whose widest atomic has no more.
 //!
-//! On a Cortex-M4 a change of a 64-bit word takes a critical section. A 32-bit word is loaded and swapped without a lock. The
-//! price is range: a position wraps sooner, a cooldown is counted in coarser units, and there are fewer features. The settings
-//! are converted at compile time, so a `static` of these brings no division into the program.
+//! On a Cortex-M4 a change of a 64-bit word needs a critical section. A 32-bit word is loaded and swapped without a lock.
+//! The price is range: a position wraps sooner, a cooldown is counted in coarser units, and there are fewer features. The
+//! settings are converted at compile time, so a `static` limiter or breaker brings no division into the program.
 //!
 //! | | 64 bits | 32 bits |
 //! |---|---|---|
@@ -14,9 +14,9 @@
 // |---|---|
 // | `rate_limiter` | `RateLimiter32`: the word of a token bucket, and its compare-and-swap |
 // | `line` | `Line32`: the arithmetic of a token bucket whose positions have 32 bits |
-// | `circuit_breaker` | `CircuitBreaker32`; its word and its rules are those of `breaker` |
+// | `circuit_breaker` | `CircuitBreaker32`: uses the word and the rules of `breaker` |
 // | `breaker_settings` | `BreakerSettings32`: the settings and times of 32 bits |
-// | `times` | `WrappingTimes`: times in few bits |
+// | `times` | `WrappingTimes`: times in few bits that wrap |
 // | `error` | `Word32Error` |
 
 mod breaker_settings;

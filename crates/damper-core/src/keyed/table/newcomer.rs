@@ -15,7 +15,7 @@ use super::locks::Counts;
 use super::shared::Elsewhere;
 use super::slots::{Set, Slot, SlotWord, WAYS};
 use super::{Debtor, Demand, Grant, Origin, Table};
-use crate::limit::{Denied, KeyedAlgorithm, Owed};
+use crate::limit::{Debt, Denied, KeyedAlgorithm};
 use crate::quota::Line;
 use crate::sync::SpinWait;
 use crate::time::Clock;
@@ -283,7 +283,7 @@ impl<A: KeyedAlgorithm> Table<A> {
             return Some(Err(Denied::counted_by(line.frequency(), 0, wait, wait)));
         }
         // The demand is always allowed, or never.
-        let everything = A::owing(line, at, Owed::EVERYTHING);
+        let everything = A::owing(line, at, Debt::EVERYTHING);
         candidate.take_over::<A, D>(key, demand, now, everything, Debtor::Another, counts)
     }
 

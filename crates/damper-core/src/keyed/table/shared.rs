@@ -47,7 +47,7 @@
 use super::lines::{MOST_WAYS, SEVERAL, Share, SharedLine, SharedLines, SharedWord};
 use super::locks::Counts;
 use super::tier_quotas::Tiers;
-use crate::limit::{KeyedAlgorithm, Owed};
+use crate::limit::{Debt, KeyedAlgorithm};
 use crate::quota::Line;
 #[cfg(feature = "std")]
 use crate::sync::Signal;
@@ -101,13 +101,13 @@ pub(super) struct SharedOrigin {
 #[derive(Clone, Copy)]
 pub(super) struct Elsewhere {
     /// The longest debt under the key's own tag.
-    of_key: Owed,
+    of_key: Debt,
     /// The busy words, each as a bit.
     busy: u8,
 }
 
 impl Elsewhere {
-    pub(super) const NOTHING: Self = Self { of_key: Owed::NOTHING, busy: 0 };
+    pub(super) const NOTHING: Self = Self { of_key: Debt::NOTHING, busy: 0 };
 }
 
 /// A tier's line, and a reading of the clock on it.
@@ -173,10 +173,10 @@ impl SharedLines {
 
     /// Returns the debt in a word of another tier.
     #[inline(never)]
-    fn owed_in_tier<A: KeyedAlgorithm>(word: SharedWord, tiers: &Tiers, clock: &impl Clock) -> Owed {
+    fn owed_in_tier<A: KeyedAlgorithm>(word: SharedWord, tiers: &Tiers, clock: &impl Clock) -> Debt {
         // A tier that was not used yet owes nothing, and reading it is not its first use.
         if !word.is_used || tiers.at(word.tier).1.quota.unsettled_line::<A::Line>(clock).is_some() {
-            return Owed::NOTHING;
+            return Debt::NOTHING;
         }
         let spin_wait = SpinWait::new();
         loop {
@@ -214,7 +214,7 @@ impl SharedLines {
             let word = line.word(way);
             if word.tier != tier {
                 let owed = Self::owed_in_tier::<A>(word, tiers, clock);
-                elsewhere.busy |= u8::from(owed > Owed::NOTHING) << way;
+                elsewhere.busy |= u8::from(owed > Debt::NOTHING) << way;
                 if word.tag == share.tag {
                     elsewhere.of_key = elsewhere.of_key.max(owed);
                 }
@@ -265,10 +265,10 @@ impl SharedLines {
 
         let greater = |one, other| A::greater(line, one, other, at, clock);
         let with_elsewhere = |full| {
-            let is_longer = elsewhere.of_key > Owed::NOTHING && elsewhere.of_key > A::owed(line, full, at, clock);
+            let is_longer = elsewhere.of_key > Debt::NOTHING && elsewhere.of_key > A::owed(line, full, at, clock);
             if is_longer { greater(full, A::owing(line, at, elsewhere.of_key)) } else { full }
         };
-        let owes_elsewhere = elsewhere.of_key > Owed::NOTHING;
+        let owes_elsewhere = elsewhere.of_key > Debt::NOTHING;
         if let Some((way, full)) = own {
             let of_key = with_elsewhere(full);
             let (place, tag_after) = (Place::Way(way as u8), share.tag);
@@ -503,10 +503,10 @@ impl SharedLines {
         tiers: &Tiers,
         counts: &Counts,
         clock: &impl Clock,
-    ) -> Owed {
+    ) -> Debt {
         let (may_have_word, home) = self.line(share).glance(share.tag);
         if !Self::may_owe(may_have_word, home, counts) {
-            return Owed::NOTHING;
+            return Debt::NOTHING;
         }
         self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| A::owed(line, debt.of_several, at, clock))
     }
@@ -523,7 +523,7 @@ impl SharedLines {
         if word.tier == tier {
             A::owes(line, word.level, at, clock)
         } else {
-            Self::owed_in_tier::<A>(word, tiers, clock) > Owed::NOTHING
+            Self::owed_in_tier::<A>(word, tiers, clock) > Debt::NOTHING
         }
     }
 

@@ -80,7 +80,7 @@ proptest! {
     ) {
         let mut line = line(quota, changed, At { now: first, hertz }, first.wrapping_add(then));
         let at = line.reading(first.wrapping_add(then).wrapping_add(now));
-        let [full, ..] = line.sizes();
+        let full = line.timeline().units(line.burst().into());
         let debt = near_full.map_or(debt, |more| full.wrapping_add_signed(more));
         let word = at.wrapping_add(debt);
 
@@ -134,7 +134,7 @@ fn answers_are_equal_if_they_tell_the_same() {
     let denied = [(0, 1_000_000_000), (u64::MAX / 3, 1_000_000_000), (7, 1_000)].map(|(now, hertz)| {
         let mut line = line(quota, None, At { now, hertz }, 0);
         let at = line.reading(now);
-        let [full, ..] = line.sizes();
+        let full = line.timeline().units(line.burst().into());
         (Allowed::new(&line, at.wrapping_add(full), at), Denied::of(&line, at.wrapping_add(full), at, 1))
     });
     let hundred = Denied::after(Duration::from_millis(100));

@@ -1,7 +1,7 @@
 //! Bounds on the calls in flight of a set.
 
 use super::LimitSetDenied;
-use crate::limit::rate_limiter::sealed::Sealed;
+use crate::limit::algorithm::sealed::Sealed;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 

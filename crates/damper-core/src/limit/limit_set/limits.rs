@@ -1,6 +1,6 @@
 //! The limits of a set, in an array or in a slice of a length that is known at run time.
 
-use crate::limit::rate_limiter::sealed::Sealed;
+use crate::limit::algorithm::sealed::Sealed;
 use crate::limit::{Algorithm, Usage};
 use crate::quota::Quota;
 use crate::time::Clock;

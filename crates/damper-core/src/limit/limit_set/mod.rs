@@ -23,7 +23,7 @@ pub use limits::Limits;
 pub(crate) use reservation::LimitSetRef;
 pub use reservation::SetReservation;
 
-use super::rate_limiter::Taken;
+use super::algorithm::TakePosition;
 use super::{Algorithm, Allowed, Denied, Limiter, TokenBucket, Usage};
 #[cfg(feature = "alloc")]
 use crate::OutOfRange;
@@ -392,7 +392,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(tightest.unwrap_or_else(Allowed::unlimited))
     }
 
-    fn roll_back(&self, cost: &impl Fn(usize) -> u32, taken: &[Option<Taken>]) {
+    fn roll_back(&self, cost: &impl Fn(usize) -> u32, taken: &[Option<TakePosition>]) {
         for (index, (limit, receipt)) in self.limits.as_slice().iter().zip(taken).enumerate().rev() {
             if let Some(receipt) = receipt {
                 limit.roll_back(cost(index), *receipt, &self.clock);

@@ -16,7 +16,7 @@
 
 mod ring;
 
-use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
+use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
 use super::windows::WindowLine;
 use super::{Allowed, Denied, Usage};
 use crate::OutOfRange;
@@ -87,7 +87,7 @@ impl SlidingLog {
         Ok(Self { head: AtomicU64::new(0), ring, quota })
     }
 
-    fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn check(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied> {
         let mut healed = false;
         let spin_wait = SpinWait::new();
         loop {
@@ -119,7 +119,7 @@ impl SlidingLog {
                 if line.is_unlimited() { u32::MAX } else { self.ring.free(line.window(), at, place, self.ring.len()) };
             let resets_in = self.resets_in(&line, at, place);
             let allowed = Allowed::counted_by(line.frequency(), remaining, resets_in);
-            return LogCheck::Done(Ok((allowed, Taken::NOWHERE)));
+            return LogCheck::Done(Ok((allowed, TakePosition::UNCOUNTED)));
         }
         let limit = self.ring.len();
         // A call for more than the limit looks at as many slots as the limit.
@@ -172,7 +172,7 @@ impl SlidingLog {
             }
             let remaining = self.ring.free(line.window(), at, end, limit - wanted);
             let allowed = Allowed::counted_by(line.frequency(), remaining, line.wait(line.window()));
-            return LogCheck::Done(Ok((allowed, Taken { at: new })));
+            return LogCheck::Done(Ok((allowed, TakePosition { at: new })));
         }
         // Wherever the head is by now, the tokens after these are back no earlier.
         let wait = if n as usize > limit { Ticks::ZERO } else { line.wait((window - age) as u64) };
@@ -325,7 +325,7 @@ impl SlidingLog {
 
 /// The result of one look at the log.
 enum LogCheck {
-    Done(Result<(Allowed, Taken), Denied>),
+    Done(Result<(Allowed, TakePosition), Denied>),
     /// The refusal by a stamp that can only be from before the clock stepped back.
     FromTheFuture(Denied),
     /// Another thread intervened.
@@ -343,12 +343,12 @@ impl sealed::Sealed for SlidingLog {}
 
 impl Algorithm for SlidingLog {
     #[inline]
-    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied> {
         self.check(n, clock)
     }
 
-    fn roll_back(&self, n: u32, taken: Taken, _: &impl Clock) {
-        if taken == Taken::NOWHERE {
+    fn roll_back(&self, n: u32, taken: TakePosition, _: &impl Clock) {
+        if taken == TakePosition::UNCOUNTED {
             return;
         }
         let end = TokenNumber::of(taken.at);

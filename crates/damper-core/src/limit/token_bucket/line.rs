@@ -16,7 +16,7 @@
 //! most that the clock may step back. It sets the word to the deepest legal debt, never to a full bucket, which would
 //! mint tokens. The deepest debt is that of all quotas there were, as `quota::live` explains.
 
-use crate::quota::{Alignment, Line, LineStart, Quota, Record, Rest, SetQuotaError, Timeline};
+use crate::quota::{Alignment, Line, LineStart, Quota, SetQuotaError, Timeline};
 use crate::time::{Clock, Ticks};
 
 /// The position at which the line of a new limiter with a full bucket starts.
@@ -44,11 +44,12 @@ pub struct TokenLine {
     token: u64,
     /// The burst, in units.
     full: u64,
-    /// The deepest debt in tokens, counted from a full bucket.
-    deepest_debt: u64,
 }
 
 impl Line for TokenLine {
+    /// The slow path of a refusal heals.
+    const HEALS_ON_FAST_PATH: bool = false;
+
     fn per_window(quota: &Quota) -> u32 {
         quota.limit()
     }
@@ -71,30 +72,14 @@ impl Line for TokenLine {
         SetQuotaError::TooFast { quota: *quota, most: (most * u128::from(quota.window_nanos()) / whole) as u32 }
     }
 
-    fn new(timeline: Timeline, quota: &Quota) -> Self {
+    fn sizes(timeline: &Timeline, quota: &Quota) -> [u64; 2] {
         let full = if quota.is_unlimited() { 0 } else { timeline.units(quota.burst_size().into()) };
-        Self { timeline, token: timeline.units(1), full, deepest_debt: Self::deepest_debt(quota) }
+        [full, timeline.units(1)]
     }
 
     #[inline]
-    fn load(record: &Record, rest: &Rest) -> Self {
-        Self {
-            timeline: record.timeline(rest),
-            token: record.size(2),
-            full: record.size(0),
-            deepest_debt: record.size(1),
-        }
-    }
-
-    /// Loads a line without the depths of debt, which are 0.
-    #[inline]
-    fn load_for_fast_path(record: &Record, _: &Rest) -> Self {
-        let timeline = record.timeline_for_fast_path();
-        Self { timeline, token: record.size(2), full: record.size(0), deepest_debt: 0 }
-    }
-
-    fn sizes(&self) -> [u64; 3] {
-        [self.full, self.deepest_debt, self.token]
+    fn from_parts(timeline: Timeline, size: impl Fn(usize) -> u64) -> Self {
+        Self { timeline, token: size(1), full: size(0) }
     }
 
     #[inline]
@@ -163,7 +148,7 @@ impl TokenLine {
     #[inline]
     pub(crate) const fn take_oversized(&self, word: u64, at: u64, n: u32) -> Result<u64, TakeError> {
         match self.take(word, at, n) {
-            Err(TakeError::ExceedsBurst) if n as u64 <= self.deepest_debt => match Self::debt(word, at) {
+            Err(TakeError::ExceedsBurst) if n as u64 <= self.timeline.deepest_debt() => match Self::debt(word, at) {
                 0 => Ok(at.wrapping_add(self.units(n))),
                 missing => Err(TakeError::Short(missing)),
             },
@@ -208,7 +193,8 @@ impl TokenLine {
             return (n, word);
         }
         let owed = Self::debt(word, at);
-        let room = self.timeline.units(self.deepest_debt).saturating_sub(owed) >> self.timeline.fraction_bits();
+        let room =
+            self.timeline.units(self.timeline.deepest_debt()).saturating_sub(owed) >> self.timeline.fraction_bits();
         let n = if room < n as u64 { room as u32 } else { n };
         (n, if n == 0 { word } else { at.wrapping_add(owed + self.units(n)) })
     }
@@ -248,7 +234,7 @@ impl TokenLine {
             return Err(TakeError::ExceedsBurst);
         }
         let after = Self::debt(word, at) + self.units(n);
-        let deepest = self.timeline.units(self.deepest_debt);
+        let deepest = self.timeline.units(self.timeline.deepest_debt());
         if after > deepest {
             return Err(TakeError::Short(after - deepest));
         }

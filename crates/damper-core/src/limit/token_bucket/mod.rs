@@ -15,8 +15,8 @@ pub(super) use line::TakeError;
 pub(crate) use line::TokenLine;
 pub use reservation::Reservation;
 
+use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
 use super::one_word::{Drip, Observed, OneWord, Step};
-use super::rate_limiter::{Algorithm, PreparedQuota, Taken, sealed};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Line, Quota, SetQuotaError};
 #[cfg(feature = "std")]
@@ -96,14 +96,14 @@ impl TokenBucket {
     /// Takes `n` tokens, and returns what `answer` makes of the permission.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    fn check<T>(&self, n: u32, clock: &impl Clock, answer: impl Fn(Allowed, Taken) -> T) -> Result<T, Denied> {
+    fn check<T>(&self, n: u32, clock: &impl Clock, answer: impl Fn(Allowed, TakePosition) -> T) -> Result<T, Denied> {
         // The fast path tries once. The slow path handles all that is in its way, and calls for no tokens.
         if n > 0
             && let Some(Observed { line, word, at, offset }) = self.word.glance(clock)
         {
             match line.take(word, at, n) {
                 Ok(after) if self.word.replace(word, after) => {
-                    return Ok(answer(Allowed::new(&line, after, at), Taken { at: at.wrapping_sub(offset) }));
+                    return Ok(answer(Allowed::new(&line, after, at), TakePosition { at: at.wrapping_sub(offset) }));
                 }
                 // A bucket in debt may have to be healed.
                 Err(_) if !line.is_below_zero(word, at) => {
@@ -116,11 +116,16 @@ impl TokenBucket {
     }
 
     #[cold]
-    fn check_slow<T>(&self, n: u32, clock: &impl Clock, answer: impl Fn(Allowed, Taken) -> T) -> Result<T, Denied> {
+    fn check_slow<T>(
+        &self,
+        n: u32,
+        clock: &impl Clock,
+        answer: impl Fn(Allowed, TakePosition) -> T,
+    ) -> Result<T, Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, offset }| match line.take(word, at, n) {
-            Ok(after) if after == word => Step::Keep(Ok(answer(Allowed::new(line, word, at), Taken::NOWHERE))),
+            Ok(after) if after == word => Step::Keep(Ok(answer(Allowed::new(line, word, at), TakePosition::UNCOUNTED))),
             Ok(after) => {
-                let taken = Taken { at: at.wrapping_sub(offset) };
+                let taken = TakePosition { at: at.wrapping_sub(offset) };
                 Step::Put(after, Ok(answer(Allowed::new(line, after, at), taken)))
             }
             Err(_) => seen.deny(clock, n),
@@ -233,12 +238,12 @@ impl Algorithm for TokenBucket {
     }
 
     #[inline]
-    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, Taken), Denied> {
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied> {
         self.check(n, clock, |allowed, taken| (allowed, taken))
     }
 
-    fn roll_back(&self, n: u32, taken: Taken, clock: &impl Clock) {
-        if taken == Taken::NOWHERE {
+    fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
+        if taken == TakePosition::UNCOUNTED {
             return;
         }
         self.word.decide(clock, |&Observed { ref line, word, at, offset }| {

@@ -1,6 +1,6 @@
 //! Queues that a caller can wait in.
 
-use crate::limit::rate_limiter::sealed::Sealed;
+use crate::limit::algorithm::sealed::Sealed;
 use crate::limit::{Denied, LimiterRef, RateLimiter, Reservation, TokenBucket};
 use crate::time::Clock;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

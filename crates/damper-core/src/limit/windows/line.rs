@@ -17,7 +17,7 @@
 //! a whole window of forward motion. (If the count went into the reading's own window, a clock that steps back and
 //! forth over the end of it would allow it twice.) No caller is locked out for longer than two windows.
 
-use crate::quota::{Alignment, Line, LineStart, Quota, Record, Rest, SetQuotaError, Timeline};
+use crate::quota::{Alignment, Line, LineStart, Quota, SetQuotaError, Timeline};
 use crate::sync::{Field, signed};
 use crate::time::Clock;
 use core::time::Duration;
@@ -36,6 +36,8 @@ pub struct WindowLine {
 }
 
 impl Line for WindowLine {
+    const HEALS_ON_FAST_PATH: bool = true;
+
     fn per_window(_: &Quota) -> u32 {
         1
     }
@@ -57,18 +59,14 @@ impl Line for WindowLine {
         SetQuotaError::WindowTooShort { window: quota.window(), least: Duration::from_nanos(least) }
     }
 
-    fn new(timeline: Timeline, quota: &Quota) -> Self {
-        Self { timeline, limit: quota.limit() }
+    fn sizes(_: &Timeline, quota: &Quota) -> [u64; 2] {
+        [quota.limit().into(), 0]
     }
 
     #[inline]
-    fn load(record: &Record, rest: &Rest) -> Self {
+    fn from_parts(timeline: Timeline, size: impl Fn(usize) -> u64) -> Self {
         // The record keeps a `u32` here.
-        Self { timeline: record.timeline(rest), limit: record.size(0) as u32 }
-    }
-
-    fn sizes(&self) -> [u64; 3] {
-        [self.limit.into(), 0, 0]
+        Self { timeline, limit: size(0) as u32 }
     }
 
     #[inline]

@@ -11,9 +11,9 @@ mod tests;
 
 pub(super) use line::{CountedWindow, WindowLine};
 
+use super::algorithm::TakePosition;
 use super::one_word::{Observed, OneWord, Step};
-use super::per_key::{Owed, PerKey};
-use super::rate_limiter::Taken;
+use super::per_key::{Debt, PerKey};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Alignment, Line, LineStart, Quota};
 use crate::sync::Field;
@@ -98,7 +98,7 @@ pub(super) fn check(
     fields: impl WindowFields,
     n: u32,
     clock: &impl Clock,
-) -> Result<(Allowed, Taken), Denied> {
+) -> Result<(Allowed, TakePosition), Denied> {
     // The fast path tries once, and leaves all that is in its way to the slow path.
     if let Some(seen) = word.glance(clock) {
         let (after, answer) = decide(fields, &seen, n, clock);
@@ -115,7 +115,7 @@ fn check_slow(
     fields: impl WindowFields,
     n: u32,
     clock: &impl Clock,
-) -> Result<(Allowed, Taken), Denied> {
+) -> Result<(Allowed, TakePosition), Denied> {
     word.decide(clock, |seen| match decide(fields, seen, n, clock) {
         (after, answer) if after == seen.word => Step::Keep(answer),
         (after, answer) => Step::Put(after, answer),
@@ -130,17 +130,17 @@ fn decide(
     &Observed { ref line, word, at, .. }: &Observed<WindowLine>,
     n: u32,
     clock: &impl Clock,
-) -> (u64, Result<(Allowed, Taken), Denied>) {
+) -> (u64, Result<(Allowed, TakePosition), Denied>) {
     let counts = fields.counts(line, word, at, clock);
     if n == 0 || line.is_unlimited() {
-        return (word, Ok((counts.allowed(line), Taken::NOWHERE)));
+        return (word, Ok((counts.allowed(line), TakePosition::UNCOUNTED)));
     }
     let CountedWindow { number, passed, .. } = counts.window();
     // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here on.
     let is_moved = passed == 0 && number != fields.number().get(word);
     let unmoved = if is_moved { fields.put(&counts) } else { word };
     match counts.take(line, n) {
-        Ok((counts, allowed)) => (fields.put(&counts), Ok((allowed, Taken { at: number }))),
+        Ok((counts, allowed)) => (fields.put(&counts), Ok((allowed, TakePosition { at: number }))),
         Err(denied) => (unmoved, Err(denied)),
     }
 }
@@ -150,7 +150,7 @@ pub(super) fn roll_back(
     word: &OneWord<WindowLine>,
     fields: impl WindowFields,
     n: u32,
-    taken: Taken,
+    taken: TakePosition,
     clock: &impl Clock,
 ) {
     word.decide(clock, |&Observed { word, .. }| {
@@ -288,11 +288,11 @@ impl<W: Windowed> PerKey for W {
         W::LEVEL.number().put(line.number(at))
     }
 
-    fn owed(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Owed {
-        Owed::for_windows(Self::resets_in(line, word, at, clock))
+    fn owed(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Debt {
+        Debt::for_windows(Self::resets_in(line, word, at, clock))
     }
 
-    fn owing(line: &WindowLine, at: u64, Owed { wait, .. }: Owed) -> u64 {
+    fn owing(line: &WindowLine, at: u64, Debt { wait, .. }: Debt) -> u64 {
         if wait == Ticks::ZERO {
             return Self::idle(line, at);
         }
@@ -304,7 +304,7 @@ impl<W: Windowed> PerKey for W {
         number.put(here.wrapping_add(ahead)) | W::LEVEL.current().put(line.limit().into())
     }
 
-    fn reach(line: &WindowLine, Owed { wait, .. }: Owed) -> u64 {
+    fn reach(line: &WindowLine, Debt { wait, .. }: Debt) -> u64 {
         // The sum is the windows ahead and the one that the reading lies in.
         (line.timeline().units_in(wait) >> line.fraction_bits())
             .saturating_add(1)

@@ -1,0 +1,104 @@
+//! The operations that a limiter requires of an algorithm.
+
+use super::{Allowed, Denied, Usage};
+use crate::quota::{Quota, QuotaChange, SetQuotaError};
+use crate::time::Clock;
+use core::fmt;
+
+/// An algorithm with its state and its quota, from which a [`RateLimiter`](super::RateLimiter) is made.
+///
+/// Only damper implements it. It lets code accept a limiter of any algorithm.
+pub trait Algorithm: sealed::Sealed {
+    /// Takes `n` tokens if all of them are there, else none.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`], which says when to retry, or that `n` exceeds the burst.
+    #[inline]
+    fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
+        self.take_revocably(n, clock).map(|(allowed, _)| allowed)
+    }
+
+    /// Returns the `n` tokens that were taken at `position`, except those that the line has refilled since.
+    #[doc(hidden)]
+    fn roll_back(&self, n: u32, position: TakePosition, clock: &impl Clock);
+
+    /// Takes tokens like [`take`](Algorithm::take), and returns the position that [`roll_back`](Algorithm::roll_back) needs.
+    #[doc(hidden)]
+    fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied>;
+
+    /// Returns the refusal that a check of `n` tokens would get now, if any. Writes nothing.
+    #[doc(hidden)]
+    fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied>;
+
+    /// Returns how much of the limit is used, and takes nothing.
+    fn usage(&self, clock: &impl Clock) -> Usage;
+
+    /// Forgets all tokens taken: the limit is full again.
+    fn reset(&self, clock: &impl Clock);
+
+    /// Takes all available tokens and returns how many it took.
+    fn drain(&self, clock: &impl Clock) -> u32 {
+        let mut left = self.usage(clock).remaining();
+        // The loop ends: a refusal reports fewer tokens than were requested.
+        while left > 0
+            && let Err(denied) = self.take(left, clock)
+        {
+            left = denied.remaining();
+        }
+        left
+    }
+
+    /// Returns the quota in force.
+    fn quota(&self) -> Quota;
+
+    /// Puts another quota in force.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`] if another thread is changing the quota or the new one does not fit. The old quota then stays.
+    fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        self.put_in_force(self.prepare_quota(quota, clock)?, clock);
+        Ok(())
+    }
+
+    /// Prepares to put another quota in force.
+    ///
+    /// Until the returned change is put in force or dropped, other changers get [`SetQuotaError::Busy`].
+    #[doc(hidden)]
+    fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError>;
+
+    /// Puts a prepared quota in force.
+    #[doc(hidden)]
+    fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock);
+}
+
+/// A quota that fits the limiter and waits to be put in force.
+#[doc(hidden)]
+#[must_use]
+pub struct PreparedQuota<'a>(pub(super) QuotaChange<'a>);
+
+impl fmt::Debug for PreparedQuota<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedQuota").finish_non_exhaustive()
+    }
+}
+
+/// The position at which tokens were taken, or the number of the window that counted them.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakePosition {
+    pub(super) at: u64,
+}
+
+impl TakePosition {
+    /// Marks tokens that no line counted, such as those of a quota without a limit.
+    pub(super) const UNCOUNTED: Self = Self { at: u64::MAX };
+}
+
+pub(super) mod sealed {
+    /// Seals algorithms and queues of waiters.
+    ///
+    /// Their words are only valid together with their live quota, so other crates cannot implement them.
+    pub trait Sealed {}
+}
