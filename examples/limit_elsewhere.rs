@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use damper::http::{
-    Answer, ByHeader, ByKey, Decision, Detail, KeyedLimit, Limit, LimitError, Limited, PerClient, RateLimitLayer,
-    Standing,
+    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited, PerClient,
+    RateLimitLayer, Standing,
 };
 use damper::{Allowed, Denied, KeyedLimiter, Quota};
 use http_body_util::{Empty, Full};
@@ -31,7 +31,7 @@ type Question = (String, u32, oneshot::Sender<Result<Allowed, Denied>>);
 struct AskChannel(mpsc::Sender<Question>);
 
 impl AskChannel {
-    async fn ask(self, key: String, cost: u32, detail: Detail) -> Result<Answer, Box<dyn Error + Send + Sync>> {
+    async fn ask(self, key: String, cost: u32, detail: Detail) -> Result<LimitAnswer, Box<dyn Error + Send + Sync>> {
         let (sender, answer) = oneshot::channel();
         self.0.send((key, cost, sender)).await?;
         Ok(match answer.await? {
@@ -42,12 +42,14 @@ impl AskChannel {
 }
 
 impl<K: Debug + ?Sized> KeyedLimit<K> for AskChannel {
-    type Future = Pin<Box<dyn Future<Output = Answer> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = LimitAnswer> + Send>>;
 
-    fn decide(&self, key: &K, cost: u32, detail: Detail) -> Decision<Self::Future> {
+    fn decide(&self, key: &K, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         let asked = self.clone().ask(format!("{key:?}"), cost, detail);
         // `unwrap_or(Ok(None))` would let requests pass while the task cannot be asked.
-        Decision::Wait(Box::pin(async { asked.await.unwrap_or_else(|error| Err(LimitError::other(error).into())) }))
+        LimitDecision::Wait(Box::pin(async {
+            asked.await.unwrap_or_else(|error| Err(LimitError::other(error).into()))
+        }))
     }
 }
 

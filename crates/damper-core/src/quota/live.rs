@@ -220,7 +220,9 @@ impl LiveQuota {
         if epoch == UNANCHORED {
             return (epoch, self.anchor(clock));
         }
-        (epoch, self.line(epoch, true))
+        let record = self.published.record(epoch);
+        let timeline = record.whole_timeline(self.published.rest(epoch));
+        (epoch, L::from_parts(timeline, |index| record.size(index)))
     }
 
     /// Returns the line as it would start now, if no caller has used the quota yet.
@@ -255,16 +257,9 @@ impl LiveQuota {
     /// It counts if [`is_current`](Self::is_current) confirms the epoch afterwards.
     #[inline]
     pub(crate) fn line_for_fast_path<L: Line>(&self, epoch: usize) -> L {
-        self.line(epoch, L::HEALS_ON_FAST_PATH)
-    }
-
-    /// Loads the line of an epoch.
-    ///
-    /// Only a `whole` line has its depths of debt, and only a whole one may be unlimited.
-    #[inline]
-    fn line<L: Line>(&self, epoch: usize, whole: bool) -> L {
         let record = self.published.record(epoch);
-        let timeline = if whole { record.whole_timeline(self.published.rest(epoch)) } else { record.timeline() };
+        let timeline =
+            if L::HEALS_ON_FAST_PATH { record.whole_timeline(self.published.rest(epoch)) } else { record.timeline() };
         L::from_parts(timeline, |index| record.size(index))
     }
 

@@ -13,11 +13,9 @@
 //! |---|---|---|
 //! | [`Level`] | follows the remaining calls of the limit | the default: few rejections, all clients alike |
 //! | [`RemainingDecrease`] | grows at a rejection, shrinks with the remaining calls | services whose `remaining` can be off |
-//! | [`ProportionalDecrease`] | grows at a rejection, shrinks in proportion | services that do not report the remaining calls |
-//! | [`GradualDecrease`] | grows at a rejection, shrinks by the time of one call | comparisons |
-//! | [`ExponentialBackoff`] | none; after a rejection only | comparisons |
-//! | [`CubicRate`] | that of a rate, as in AWS's SDKs | comparisons |
 //! | [`NoPacing`] | none | to switch pacing off |
+//!
+//! `compared` (feature `compared`) has the strategies of other libraries and papers.
 
 // | file | idea |
 // |---|---|
