@@ -5,7 +5,7 @@
 //!
 //! | part | guaranteed |
 //! |---|---|
-//! | [`RateLimiter`](crate::RateLimiter) | in any interval W at most burst + rate · (W + one clock tick) tokens; no token comes late |
+//! | [`RateLimiter`](crate::RateLimiter) | in any interval W at most burst + rate · (W + one clock tick) tokens; no token comes late, but after a change of the quota |
 //! | its waiters | first come, first served; a cancelled waiter delays no other |
 //! | [`KeyedLimiter`](crate::KeyedLimiter) | the same for each key that has a slot; memory is fixed at construction |
 //! | a new quota | tokens and debts are kept; the new rate holds from the change on |
@@ -22,7 +22,8 @@
 //!   [`full_table`](super::full_table).
 //! - **`EvictLeastIndebted`** forgets a debt when it evicts a key: that key may get a part of a burst again.
 //! - **A refund** gives back at most what was taken, and never moves a waiter behind another call.
-//! - **A slower quota** that is k times slower may let a token through early, by less than k ticks of the clock.
+//! - **After a change of the quota** a token may be late by less than two ticks of the clock. A quota that is k times slower may
+//!   let one through early, by less than k ticks.
 //! - **A clock that steps back** delays tokens until it has caught up, by at most the deepest debt.
 //! - **Between processes** there is no order: each process has its own limit.
 //! - **A breaker's window of time** has ten buckets, so outcomes leave it in steps of a tenth.

@@ -78,6 +78,7 @@ pub use beside::Beside;
 pub use body::{BesideBody, SlowReader};
 pub use latency::{Latencies, LatencyLayer, Timed};
 pub use page::{LivePage, LivePageError};
+pub use primitives::{ChangeQuota, SwitchBreaker};
 pub use recorder::LiveRecorder;
 pub use service::LiveService;
 pub use token::{LiveToken, LiveTokenError};

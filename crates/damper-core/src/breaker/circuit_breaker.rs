@@ -1,6 +1,7 @@
 //! The circuit breaker: its constructors, and the way of a call through it.
 //!
-//! It is one long file, so that a reader follows a call without leaving it until the state changes.
+//! A call leaves this file only for the loads of the word (`transitions`, `state_word`) and of the settings (`live_settings`),
+//! until the state changes: failures trip a breaker in `state_machine`, rates in `rates`.
 
 use super::breaker_state::BreakerState;
 use super::live_settings::LiveSettings;

@@ -236,7 +236,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
 
     /// Spends `n` tokens as [`check_n`](Self::check_n) does, to be settled later.
     ///
-    /// It never waits. The lease makes one call at a time, so the reservation borrows it.
+    /// It never waits. The reservation borrows the lease, because a lease serves one call at a time.
     ///
     /// # Errors
     ///
@@ -301,7 +301,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
         self.held
     }
 
-    /// Returns the most tokens that the lease holds.
+    /// Returns the most tokens that the lease can hold.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.size

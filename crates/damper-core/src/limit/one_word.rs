@@ -228,12 +228,12 @@ impl Offset for () {
 /// The sum of all refunds to a line, in units. It wraps as positions do.
 ///
 /// A refund moves the line of tokens forward instead of the word back. So waiters are served earlier, newcomers see the
-/// refund too, and no caller overtakes another. A refund that moved the word back could give back nothing while a thread
-/// waits, because the position of that thread is fixed. The position at a reading of the clock is `line(now) + offset`.
+/// refund too, and no caller overtakes another. If it moved the word back, it could repay nothing while a thread
+/// waits, because the place of that thread is fixed. The position at a reading of the clock is `line(now) + offset`.
 /// The offset only grows.
 ///
-/// - A decision reads the word, then the clock, then the offset. With an offset older than the word, a legal debt would
-///   look like one from before a clock stepped back, and would be healed. With an offset older than the reading of the
+/// - A decision reads the word, then the clock, then the offset. An offset read before the word would make a legal debt
+///   look like one left by a clock that stepped back, and heal it away. With an offset older than the reading of the
 ///   clock, refunds from before that reading would widen the envelope.
 /// - A refund reads the offset, then the word, then the clock, and swaps the offset if it is still the same. It adds at
 ///   most the distance from the position to the word, so that it never fills a bucket beyond full.

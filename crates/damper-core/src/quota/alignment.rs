@@ -62,7 +62,7 @@ impl Alignment {
                 since.as_nanos() % window * frequency
             }
         };
-        // A line is good for 2^63 ticks. A window that began earlier counts as begun then. Otherwise it would seem to lie
+        // A line spans 2^63 ticks. If the window began longer ago, its begin is moved up to that, or it would seem to lie
         // in the future.
         let ticks = (elapsed / NANOS_PER_SECOND).min(MOST_TICKS);
         now.wrapping_sub(ticks as u64)

@@ -73,7 +73,7 @@ impl Gate {
         self.close_until(cost, now, wait, now.saturating_add(LONGEST_SILENCE));
     }
 
-    /// Closes the gate like [`close`](Self::close), and lets one check pass at `ask_at`.
+    /// Closes the gate like [`close`](Self::close); the first check at `ask_at` or later asks the server.
     pub(super) fn close_until(&self, cost: u32, now: u64, wait: u64, ask_at: u64) {
         let cost = u64::from(cost.max(1));
         let word = if cost > MOST_COST { 0 } else { now.wrapping_add(wait.min(LONGEST)) << COST_BITS | cost };

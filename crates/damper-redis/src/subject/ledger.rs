@@ -11,7 +11,7 @@ const USED_UP: u64 = 1_000_000;
 
 /// The most early requests in a second.
 ///
-/// Each asks for at least the tokens that this process spends between two of them.
+/// One goes out only if the bucket has the tokens that this process spends in a 200th of a second.
 const EARLY: u64 = 200;
 
 /// How long the subject tries no lease after a reply that came too late for one, in µs.

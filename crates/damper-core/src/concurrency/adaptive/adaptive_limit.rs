@@ -132,8 +132,9 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     ///
     /// ```
     /// # extern crate damper_core as damper;
-    /// # #[cfg(feature = "std")] {
-    /// use damper::concurrency::{LimitBounds, Vegas};
+    /// # #[cfg(all(feature = "std", feature = "compared"))] {
+    /// use damper::concurrency::LimitBounds;
+    /// use damper::concurrency::compared::Vegas;
     /// use damper::{AdaptiveLimit, Monotonic};
     ///
     /// let limit = AdaptiveLimit::with_rule(Vegas::new(LimitBounds::DEFAULT), Monotonic);

@@ -203,9 +203,10 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     ///
     /// ```
     /// # extern crate damper_core as damper;
-    /// # #[cfg(feature = "std")] {
+    /// # #[cfg(all(feature = "std", feature = "compared"))] {
     /// use damper::Monotonic;
-    /// use damper::concurrency::{Admission, Aimd, LimitBounds};
+    /// use damper::concurrency::compared::Aimd;
+    /// use damper::concurrency::{Admission, LimitBounds};
     ///
     /// let gate = Admission::with_rule(Aimd::new(LimitBounds::new(4, 64)?), Monotonic);
     /// # assert_eq!(gate.limit(), 20);

@@ -18,9 +18,10 @@ const LOCKS: usize = 64;
 /// The events that a lock has counted of its keys.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Counts {
-    /// The slots that keys of this lock got and that are still taken.
+    /// The slots taken by first sights under this lock, less those that `clear` vacated.
     ///
-    /// It wraps, because a slot may change its owner under another lock.
+    /// A slot counts at the lock of the key that found it vacant, and `clear` subtracts it at the lock of its owner then.
+    /// So it wraps, and only the sum over all locks is the number of keys.
     pub(in crate::keyed) keys: u64,
     pub(in crate::keyed) evictions: u64,
     pub(in crate::keyed) overflows: u64,

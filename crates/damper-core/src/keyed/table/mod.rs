@@ -6,9 +6,9 @@
 //! # A check of a known key
 //!
 //! A check loads the word of the key's slot, then the fingerprint beside it, then the epoch of the tier's quota and
-//! the clock. If the fingerprint is its key's and it swaps that very word, the slot was its key's throughout. A
-//! refusal makes no such swap, so it loads the word a second time and starts over if that has changed. With one load
-//! it could pair the debt of the slot's previous owner with the fingerprint of its own key, and refuse a key that has
+//! the clock. If that fingerprint is the key's own and the swap of that very word succeeds, the slot belonged to the
+//! key throughout. A refusal makes no such swap, so it loads the word a second time and starts over if that has
+//! changed. With one load it could take the debt of the slot's previous owner for the key's, and refuse a key that has
 //! tokens. A check that meets a claimed slot takes the path of newcomers.
 //!
 //! # Memory

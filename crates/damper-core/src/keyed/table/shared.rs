@@ -223,7 +223,7 @@ impl SharedLines {
         elsewhere
     }
 
-    /// Returns the debt of a key without a slot.
+    /// Returns what a key without a slot may owe, and the word in which it would spend.
     pub(super) fn debt<A: KeyedAlgorithm>(
         &self,
         share: Share,

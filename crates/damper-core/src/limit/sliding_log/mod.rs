@@ -290,7 +290,7 @@ impl SlidingLog {
         }
     }
 
-    /// Moves stamps that are too far ahead to where the clock is now.
+    /// Moves each stamp that lies too far in the future back to the present.
     ///
     /// A stamp further ahead than a window and the most that the clock may step back can only be from before it stepped
     /// back.
