@@ -180,6 +180,7 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
 
 #[test]
 fn types_of_concurrency_limits_have_the_traits_users_expect() {
+    use damper::concurrency::compared::*;
     use damper::concurrency::*;
 
     type QueuedSet = damper::LimitSet<[damper::TokenBucket; 2], damper::Monotonic, SetQueue<Bulkhead>>;
@@ -214,9 +215,9 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         Outcome: key,
         LimitBounds: key defaulted,
         ProbedGradient: value,
-        compared::Aimd: value,
-        compared::Vegas: value,
-        compared::Gradient2: value,
+        Aimd: value,
+        Vegas: value,
+        Gradient2: value,
         WindowSummary: value,
         WindowPlan: value,
     }
@@ -232,6 +233,7 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
 #[test]
 fn types_of_throttles_have_the_traits_users_expect() {
     use damper::retry::Unlimited;
+    use damper::throttle::compared::*;
     use damper::throttle::*;
     use damper::{CallError, Monotonic};
 
@@ -253,12 +255,12 @@ fn types_of_throttles_have_the_traits_users_expect() {
         Hints: key,
         Moment: key,
         NoPacing: key defaulted,
-        compared::ExponentialBackoff: key,
-        compared::GradualDecrease: key,
-        compared::ProportionalDecrease: key,
+        ExponentialBackoff: key,
+        GradualDecrease: key,
+        ProportionalDecrease: key,
         RemainingDecrease: key,
         Level: key,
-        compared::CubicRate: value,
+        CubicRate: value,
     }
 }
 
@@ -306,6 +308,7 @@ fn types_of_the_live_page_have_the_traits_users_expect() {
     use damper::live::*;
 
     table! {
+        BesideBody<()>: debug,
         LivePage: debug defaulted,
         LivePageError: cloned error,
         LiveService: shared cloned,
@@ -490,6 +493,7 @@ fn types_for_any_service_have_the_traits_users_expect() {
         NoDeadline: key defaulted,
         One<Breaker>: shared cloned,
         PaceOnly: shared cloned defaulted,
+        Repeating<()>: shared cloned,
     }
 }
 
