@@ -5,7 +5,8 @@
 #![cfg(loom)]
 
 use damper_core::concurrency::{
-    Admission, AdmissionPermit, AdmissionRequest, AcquireAdmissionFuture, Criticality, FixedLimit, NotAdmitted, RefusalCause,
+    AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, NotAdmitted,
+    RefusalCause,
 };
 use damper_core::time::Seed;
 use damper_core::{Clock, Deadline};

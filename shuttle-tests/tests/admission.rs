@@ -3,7 +3,7 @@
 
 use damper_core::Deadline;
 use damper_core::concurrency::{
-    Admission, AdmissionPermit, AdmissionRequest, AcquireAdmissionFuture, Criticality, FixedLimit, RefusalCause,
+    AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, RefusalCause,
 };
 use damper_core::time::{Seed, Sleep};
 use damper_shuttle_tests::{Time, check, check_flawed, random, time, together};

@@ -3,7 +3,7 @@
 use crate::still::{FAST_SEED, SEED, still};
 use crate::{Call, Row, prepared, rows};
 use damper::keyed::KeyedLimiterBuilder;
-use damper::{BreakerConfig, Clock, KeyedCircuitBreaker, KeyedLimiter, BoundedStore, Quota};
+use damper::{BoundedStore, BreakerConfig, Clock, KeyedCircuitBreaker, KeyedLimiter, Quota};
 use std::hash::{BuildHasher, Hash};
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
