@@ -180,11 +180,18 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
 
 #[test]
 fn types_of_concurrency_limits_have_the_traits_users_expect() {
+    #[cfg(feature = "compared")]
     use damper::concurrency::compared::*;
     use damper::concurrency::*;
 
     type QueuedSet = damper::LimitSet<[damper::TokenBucket; 2], damper::Monotonic, SetQueue<Bulkhead>>;
 
+    #[cfg(feature = "compared")]
+    table! {
+        Aimd: value,
+        Vegas: value,
+        Gradient2: value,
+    }
     table! {
         Bulkhead: shared,
         KeyedBulkhead<String>: shared,
@@ -215,9 +222,6 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         Outcome: key,
         LimitBounds: key defaulted,
         ProbedGradient: value,
-        Aimd: value,
-        Vegas: value,
-        Gradient2: value,
         WindowSummary: value,
         WindowPlan: value,
     }
@@ -233,10 +237,18 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
 #[test]
 fn types_of_throttles_have_the_traits_users_expect() {
     use damper::retry::Unlimited;
+    #[cfg(feature = "compared")]
     use damper::throttle::compared::*;
     use damper::throttle::*;
     use damper::{CallError, Monotonic};
 
+    #[cfg(feature = "compared")]
+    table! {
+        ExponentialBackoff: key,
+        GradualDecrease: key,
+        ProportionalDecrease: key,
+        CubicRate: value,
+    }
     table! {
         AdaptiveThrottle: shared defaulted,
         ThrottlePermit<&'static AdaptiveThrottle>: shared,
@@ -255,12 +267,8 @@ fn types_of_throttles_have_the_traits_users_expect() {
         Hints: key,
         Moment: key,
         NoPacing: key defaulted,
-        ExponentialBackoff: key,
-        GradualDecrease: key,
-        ProportionalDecrease: key,
         RemainingDecrease: key,
         Level: key,
-        CubicRate: value,
     }
 }
 
