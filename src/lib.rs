@@ -121,6 +121,7 @@
 //! | `defmt` | | `defmt::Format` for answers, states and errors |
 //! | `serde` | | quotas in files, as text: `"100/s burst 200"` |
 //! | `tokio` | | `acquire(n).await`: futures that wait for tokens or permits by tokio's timer (with `std`) |
+//! | `compared` | | rules of other libraries for adaptive limits and pacing, to compare with |
 //! | `futures` | | streams and sinks whose items wait for tokens |
 //! | `http` | | limits and breakers for HTTP (with `std`), to be used by one of the following |
 //! | `tower` | | these as layers and services of tower, and others for services of any request |
