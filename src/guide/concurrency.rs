@@ -186,4 +186,4 @@
 //!   too late, and took the slots of calls that would have been in time.
 //! - **One gate, one median.** Put calls of seconds and calls of milliseconds behind separate gates.
 //!
-//! The same on real sockets, a hyper server with and without admission: `cargo run --release -p damper-examples --example overload`.
+//! `cargo run --release -p damper-examples --example overload` shows it on real sockets, with a hyper server with and without admission.

@@ -249,7 +249,7 @@ impl Deadline {
     /// and a server under load would work on requests that have ended. No deadline bounds detached work, so give the
     /// work a deadline of its own, and bound its retries. The work ends with the runtime.
     ///
-    /// As a task, the work has left its request's slot, so a bulkhead or a gate around the handler no longer bounds it.
+    /// The work runs as a task outside of its request's slot, so no bulkhead or gate around the handler bounds it.
     /// Task-locals and the current tracing span do not follow it. A panic of the task reaches no caller.
     ///
     /// On another runtime, spawn the work before you await it.

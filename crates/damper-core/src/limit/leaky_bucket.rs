@@ -104,7 +104,7 @@ impl Algorithm for LeakyBucket {
 /// The queue returns how long each request has to wait, and holds none itself: the caller waits that long and
 /// proceeds.
 ///
-/// As many requests fit as the quota's burst, the one that is leaving included. Further ones overflow and are
+/// The queue holds as many requests as the quota's burst, the one that is leaving included. Further ones overflow and are
 /// refused. A [`TokenBucket`] lets a burst through at once, while a queue spreads it out.
 ///
 /// In any stretch of time of `t` clock ticks at most `1 + rate · (t + 1 tick)` requests leave, if each waits exactly as

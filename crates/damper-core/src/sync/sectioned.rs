@@ -2,7 +2,7 @@
 //!
 //! The firmware provides the critical sections.
 //!
-//! Those of `portable-atomic` do not fit. On targets that can compare and swap 32 bits, such as Cortex-M3 and M4, they
+//! The atomics of `portable-atomic` do not fit. On targets that can compare and swap 32 bits, such as Cortex-M3 and M4, they
 //! take a lock of their own, and an interrupt that comes while the main loop holds it would spin for ever.
 
 use core::cell::Cell;

@@ -227,7 +227,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     ///
     /// # Errors
     ///
-    /// The same as for `reserve`.
+    /// It fails as [`reserve`](Self::reserve) does.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub fn reserve_owned(self: &Arc<Self>, costs: L::Costs<'_>) -> Result<SetReservation<Arc<Self>>, P::Refusal> {
         SetReservation::new(Arc::clone(self), costs)

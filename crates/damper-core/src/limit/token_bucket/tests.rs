@@ -306,7 +306,7 @@ fn roll_back_measures_on_the_line_without_refunds() {
     bucket.roll_back(3, taken, &clock);
     // One of the three was repaid by the line: 9 - 3 - 5, two refunded, one dripped in, and two rolled back.
     assert_eq!(bucket.usage(&clock).remaining(), 6);
-    // The same holds for tokens that were taken after a refund.
+    // Tokens that were taken after a refund are rolled back alike.
     let (_, taken) = bucket.take_revocably(3, &clock).unwrap();
     clock.advance(Duration::from_millis(200));
     bucket.roll_back(3, taken, &clock);

@@ -60,7 +60,7 @@ const DEFAULT_MAX_HINT: u64 = 60 * 60 * 1_000_000;
 /// # Ok::<(), damper::RetryError<std::io::Error>>(())
 /// ```
 ///
-/// The same calls, paced by hand:
+/// This paces the same calls by hand:
 ///
 /// ```
 /// # extern crate damper_core as damper;
