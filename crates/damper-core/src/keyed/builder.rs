@@ -5,8 +5,8 @@ use super::table::{BUCKETS_PER_KEY, MOST_TIERS, Table, WhenFull, with_headers};
 use super::tiers::{TierChoice, TierOf};
 use crate::OutOfRange;
 use crate::capacity::{MAX_CAPACITY, capacity_within};
-use crate::limit::{KeyedAlgorithm, TokenBucket};
-use crate::quota::{Alignment, Quota};
+use crate::limit::{ByPlan, KeyedAlgorithm, TokenBucket};
+use crate::quota::{Alignment, PlanClock, Quota};
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,6 +26,18 @@ struct Sizes {
     capacity: usize,
     /// The number of shared buckets, unless it follows from the capacity.
     shared_buckets: Option<usize>,
+}
+
+impl Sizes {
+    /// Returns the capacity and the number of shared words.
+    fn checked(self) -> Result<(usize, usize), OutOfRange> {
+        let capacity = capacity_within(MAX_CAPACITY, self.capacity)?;
+        let words = self.shared_buckets.unwrap_or_else(|| with_headers(capacity * BUCKETS_PER_KEY));
+        if self.shared_buckets.is_some() {
+            OutOfRange::check_count("shared_buckets", words as u64, 1..=MAX_SHARED_BUCKETS as u64)?;
+        }
+        Ok((capacity, words))
+    }
 }
 
 /// Builds a [`KeyedLimiter`].
@@ -76,6 +88,35 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
     }
 }
 
+impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S, ByPlan> {
+    /// Starts a limiter by [plan](KeyedLimiter::by_plan), on a clock and with a hasher of your own.
+    ///
+    /// Use it without `std`.
+    pub fn by_plan(clock: C, hasher: S) -> Self {
+        KeyedLimiterBuilder::new(PlanClock::QUOTA, clock, hasher).with_algorithm()
+    }
+
+    /// Allocates the table.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`], which names the setting that is out of its range.
+    pub fn build(self) -> Result<KeyedLimiter<K, C, S, ByPlan>, OutOfRange>
+    where
+        C: Clock,
+    {
+        let (capacity, words) = self.sizes.checked()?;
+        let table = Table::by_plan(capacity, words, self.when_full, &self.clock);
+        Ok(KeyedLimiter {
+            table,
+            tiers: TierChoice::One(PhantomData),
+            capacity,
+            clock: self.clock,
+            hasher: self.hasher,
+        })
+    }
+}
+
 impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// Sets the algorithm of each key's bucket. The default is [`TokenBucket`].
     ///
@@ -99,8 +140,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn algorithm<B: KeyedAlgorithm>(self) -> KeyedLimiterBuilder<K, C, S, B> {
-        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: PhantomData }
+        self.with_algorithm()
     }
 
     /// Sets where the windows of all keys begin, if the algorithm has windows.
@@ -108,34 +148,6 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// By default they begin with the first use of the limiter.
     pub fn aligned_to(self, alignment: Alignment) -> Self {
         Self { alignment, ..self }
-    }
-
-    /// Sets for how many busy keys the table is sized.
-    ///
-    /// It takes 1 to 2^28 (2^24 on targets of 32 bits). The default is 8192.
-    ///
-    /// The table takes 51 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
-    pub fn capacity(self, keys: usize) -> Self {
-        Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
-    }
-
-    /// Sets how many words there are for the keys without a slot.
-    ///
-    /// It takes 1 to 2^29 (2^25 on targets of 32 bits). By default there are two buckets for each key of the
-    /// capacity, and their headers.
-    ///
-    /// A word has 8 bytes. Seven of eight are buckets, in which keys of all [tiers](Self::tiers) spend, and one is
-    /// their header. Each tier takes one word more for every 32. More words keep more clients apart when the table is
-    /// full.
-    pub fn shared_buckets(self, buckets: usize) -> Self {
-        Self { sizes: Sizes { shared_buckets: Some(buckets), ..self.sizes }, ..self }
-    }
-
-    /// Sets what happens to a key for which there is no slot.
-    ///
-    /// The default is [`WhenFull::SharedOverflow`].
-    pub fn when_full(self, when_full: WhenFull) -> Self {
-        Self { when_full, ..self }
     }
 
     /// Adds tiers with their quotas, and sets the function that returns the tier of a key.
@@ -172,22 +184,6 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         Self { tiers: Some((quotas.into_iter().collect(), Box::new(tier_of))), ..self }
     }
 
-    /// Sets the clock. The default is [`Monotonic`](crate::time::Monotonic).
-    pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S, A> {
-        let Self { quota, tiers, sizes, when_full, alignment, hasher, algorithm, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
-    }
-
-    /// Sets the hasher of keys.
-    ///
-    /// The default is a [`Seed`](crate::time::Seed) drawn at random, which is SipHash-1-3. A client that can predict
-    /// the hasher can choose keys that collide. For keys that clients cannot choose,
-    /// [`FastSeed`](crate::time::FastSeed) is cheaper.
-    pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
-        let Self { quota, tiers, sizes, when_full, alignment, clock, algorithm, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
-    }
-
     /// Allocates the table.
     ///
     /// # Errors
@@ -195,12 +191,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// [`OutOfRange`], which names the setting that is out of its range.
     pub fn build(self) -> Result<KeyedLimiter<K, C, S, A>, OutOfRange> {
         let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: _ } = self;
-        let Sizes { capacity, shared_buckets } = sizes;
-        let capacity = capacity_within(MAX_CAPACITY, capacity)?;
-        let words = shared_buckets.unwrap_or_else(|| with_headers(capacity * BUCKETS_PER_KEY));
-        if shared_buckets.is_some() {
-            OutOfRange::check_count("shared_buckets", words as u64, 1..=MAX_SHARED_BUCKETS as u64)?;
-        }
+        let (capacity, words) = sizes.checked()?;
         let (others, tier_of) = tiers.unzip();
         let count = 1 + others.as_ref().map_or(0, Vec::len);
         OutOfRange::check_count("tiers", count as u64, 1..=MOST_TIERS as u64)
@@ -216,6 +207,57 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
             Some(tier_of) => TierChoice::new(tier_of),
         };
         Ok(KeyedLimiter { table, tiers, capacity, clock, hasher })
+    }
+}
+
+impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
+    fn with_algorithm<B>(self) -> KeyedLimiterBuilder<K, C, S, B> {
+        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: PhantomData }
+    }
+
+    /// Sets for how many busy keys the table is sized.
+    ///
+    /// It takes 1 to 2^28 (2^24 on targets of 32 bits). The default is 8192.
+    ///
+    /// The table takes 51 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
+    pub fn capacity(self, keys: usize) -> Self {
+        Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
+    }
+
+    /// Sets how many words there are for the keys without a slot.
+    ///
+    /// It takes 1 to 2^29 (2^25 on targets of 32 bits). By default there are two buckets for each key of the
+    /// capacity, and their headers.
+    ///
+    /// A word has 8 bytes. Seven of eight are buckets, in which keys of all [tiers](Self::tiers) spend, and one is
+    /// their header. Each tier takes one word more for every 32. More words keep more clients apart when the table is
+    /// full.
+    pub fn shared_buckets(self, buckets: usize) -> Self {
+        Self { sizes: Sizes { shared_buckets: Some(buckets), ..self.sizes }, ..self }
+    }
+
+    /// Sets what happens to a key for which there is no slot.
+    ///
+    /// The default is [`WhenFull::SharedOverflow`].
+    pub fn when_full(self, when_full: WhenFull) -> Self {
+        Self { when_full, ..self }
+    }
+
+    /// Sets the clock. The default is [`Monotonic`](crate::time::Monotonic).
+    pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S, A> {
+        let Self { quota, tiers, sizes, when_full, alignment, hasher, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
+    }
+
+    /// Sets the hasher of keys.
+    ///
+    /// The default is a [`Seed`](crate::time::Seed) drawn at random, which is SipHash-1-3. A client that can predict
+    /// the hasher can choose keys that collide. For keys that clients cannot choose,
+    /// [`FastSeed`](crate::time::FastSeed) is cheaper.
+    pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
+        let Self { quota, tiers, sizes, when_full, alignment, clock, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
     }
 }
 

@@ -5,13 +5,13 @@ use super::builder::KeyedLimiterBuilder;
 use super::census::KeyCensus;
 use super::crowding::Crowding;
 use super::table::{
-    Fingerprint, KeyedSlots, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull,
+    Check, Fingerprint, KeyedSlots, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull,
 };
 use super::tiers::TierChoice;
 #[cfg(feature = "alloc")]
 use crate::decision_log::DecisionLog;
 use crate::limit::{
-    Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, RateLimiter, TokenBucket, TokenLine, Usage,
+    Algorithm, Allowed, Denied, KeyedAlgorithm, LimitSetDenied, PerKey, RateLimiter, TokenBucket, TokenLine, Usage,
 };
 use crate::quota::Quota;
 use crate::sync::const_unless_loom;
@@ -145,6 +145,13 @@ impl<K: ?Sized, C, S, A> KeyedLimiter<K, C, S, A> {
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
         self.table.when_full = when_full;
         self
+    }
+}
+
+impl<K: Hash + ?Sized, C, S: BuildHasher, A> KeyedLimiter<K, C, S, A> {
+    #[inline]
+    pub(super) fn fingerprint(&self, key: &K) -> Fingerprint {
+        Fingerprint::of(self.hasher.hash_one(key))
     }
 }
 
@@ -357,7 +364,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         let found = self.table.look_for(fingerprint);
         if found.is_of_key
             && found.word.tier() == 0
-            && let Some(taken) = self.table.take_fast(found.slot, found.word, n, &self.clock)
+            && let Some(taken) = self.table.take_fast(found.slot, found.word, Check { n }, &self.clock)
         {
             return Ok(taken);
         }
@@ -371,7 +378,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     fn take_slow(&self, fingerprint: Fingerprint, key: &K, n: u32, found: Option<(&Slot, SlotWord)>) -> TakeResult {
         if let Some((slot, word)) = found
             && word.tier() > 0
-            && let Some(taken) = self.table.take_in_tier(slot, word, n, &self.clock)
+            && let Some(taken) = self.table.take_in_tier(slot, word, Check { n }, &self.clock)
         {
             return taken;
         }
@@ -387,20 +394,15 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     #[inline(never)]
     fn take_once(&self, fingerprint: Fingerprint, key: &K, n: u32, is_known: bool) -> Option<TakeResult> {
         if is_known {
-            return self.table.take(fingerprint, n, &self.clock);
+            return self.table.take(fingerprint, Check { n }, &self.clock);
         }
         let own = self.own_tier(fingerprint, key);
-        self.table.take_first(fingerprint, n, &self.clock, || self.tiers.of(fingerprint, own, &self.table))
+        self.table.first_sight(fingerprint, Check { n }, &self.clock, || self.tiers.of(fingerprint, own, &self.table))
     }
 
     /// Gives back `n` tokens that this key took, less what has been refilled since.
     pub(crate) fn roll_back(&self, key: &K, n: u32, receipt: Receipt) {
         self.table.roll_back(self.fingerprint(key), n, receipt, &self.clock);
-    }
-
-    #[inline]
-    pub(super) fn fingerprint(&self, key: &K) -> Fingerprint {
-        Fingerprint::of(self.hasher.hash_one(key))
     }
 
     /// Returns the quota of the tier that a key is in, or would be in.
@@ -419,7 +421,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     }
 }
 
-impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
+impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
     /// Forgets all keys, and what they took. Tokens that a call takes meanwhile may be forgotten or not.
     pub fn clear(&self) {
         self.table.clear();

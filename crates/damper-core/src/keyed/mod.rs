@@ -3,6 +3,7 @@
 // | file | idea |
 // |---|---|
 // | `keyed_limiter`, `builder` | `KeyedLimiter`: one quota, a bucket for every key |
+// | `by_plan` | keys that each have a quota of their own, which comes with the call |
 // | `check_many` | checks of many keys, whose slots are fetched together |
 // | `tiers` | the tiers that keys are in, and the moves of keys between them |
 // | `quotas` | the quotas of the limiter and of its tiers, which can change |
@@ -10,10 +11,12 @@
 // | `crowding` | the crowding of the words that keys without a slot share |
 // | `queue` | waiting for a key's tokens |
 // | `table` | the buckets of all keys, under the quotas of the tiers |
+// | `tree` | `QuotaTree`: limits of several levels and dimensions in one decision |
 // | `client_address` | `ClientAddress`: an address as a key |
 
 #[cfg(feature = "alloc")]
 mod builder;
+mod by_plan;
 mod census;
 mod check_many;
 mod client_address;
@@ -23,6 +26,8 @@ mod queue;
 mod quotas;
 pub(crate) mod table;
 mod tiers;
+#[cfg(feature = "alloc")]
+mod tree;
 
 #[cfg(feature = "alloc")]
 pub use builder::KeyedLimiterBuilder;
@@ -33,3 +38,5 @@ pub use keyed_limiter::KeyedLimiter;
 pub use queue::{KeyQueue, KeyedReservation};
 pub use table::{KeyedSlots, WhenFull};
 pub use tiers::TierError;
+#[cfg(feature = "alloc")]
+pub use tree::{QuotaTree, QuotaTreeBuilder, TreeAllowed, TreeDenied, TreeReservation};

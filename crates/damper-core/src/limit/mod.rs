@@ -13,15 +13,18 @@
 // | `sliding_log` | the algorithm that remembers every token |
 // | `one_word` | a word under a live quota: the loop around a decision, the compare-and-swap, the offset of refunds |
 // | `per_key` | the algorithms on words that the keyed table keeps |
+// | `by_plan` | a word of that table under a plan that comes with each call |
 // | `waiting` | waiting until tokens are there, in order |
 // | `lease`, `striped` | tokens that are taken many at a time and spent where no other thread writes |
 // | `expiring_lease` | tokens of a bucket elsewhere that are good until an instant |
 // | `limit_set` | several limits in one decision |
+// | `unsettled` | how much of a limit is reserved and not settled yet |
 // | `pausable` | a limiter that a server's `Retry-After` stops |
 // | `answer`, `usage` | the results of a check and of a peek |
 
 mod algorithm;
 mod answer;
+mod by_plan;
 pub(crate) mod expiring_lease;
 mod fixed_window;
 mod leaky_bucket;
@@ -39,6 +42,8 @@ mod sliding_log;
 #[cfg(feature = "std")]
 mod striped;
 mod token_bucket;
+#[cfg(feature = "alloc")]
+mod unsettled;
 mod usage;
 mod waiting;
 mod windows;
@@ -46,6 +51,7 @@ mod windows;
 pub use algorithm::Algorithm;
 pub(crate) use algorithm::sealed::Sealed;
 pub use answer::{Allowed, Denied};
+pub use by_plan::ByPlan;
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{Lease, LeaseReservation, LeasingBucket};
@@ -56,7 +62,7 @@ pub use limiter::Limiter;
 pub(crate) use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
-pub(crate) use per_key::{Debt, LEVEL_BITS};
+pub(crate) use per_key::{Debt, LEVEL_BITS, PerKey, UnderQuota};
 pub use rate_limiter::RateLimiter;
 pub use sliding_counter::SlidingCounter;
 #[cfg(feature = "alloc")]
@@ -65,6 +71,8 @@ pub use sliding_log::SlidingLog;
 pub use striped::Striped;
 pub(crate) use token_bucket::TokenLine;
 pub use token_bucket::{Reservation, TokenBucket};
+#[cfg(feature = "alloc")]
+pub(crate) use unsettled::{MOST_BURSTS, PARTS_PER_BURST, Unsettled};
 pub use usage::Usage;
 pub(crate) use waiting::Place;
 pub use waiting::{Acquire, AcquireFuture, Queue};

@@ -1,6 +1,7 @@
 //! The algorithms in the keyed table.
 //!
-//! A bucket has 56 bits there, and the buckets of a tier share one quota.
+//! A bucket has 56 bits there. [`PerKey`] is what the table asks of them, and [`UnderQuota`] decides under the quota
+//! that the buckets of a tier share.
 
 use super::token_bucket::TokenLine;
 use super::{Allowed, Denied, TokenBucket, Usage};
@@ -19,19 +20,16 @@ const MOST_OWED: u64 = 1 << (LEVEL_BITS - 2);
 /// An algorithm that a [`KeyedLimiter`](crate::KeyedLimiter) can apply to every key.
 ///
 /// The keyed algorithms are [`TokenBucket`], [`FixedWindow`](crate::FixedWindow) and [`SlidingCounter`](crate::SlidingCounter).
-pub trait KeyedAlgorithm: PerKey {}
+pub trait KeyedAlgorithm: UnderQuota {}
 
-impl<A: PerKey> KeyedAlgorithm for A {}
+impl<A: UnderQuota> KeyedAlgorithm for A {}
 
-/// An algorithm on a word that the keyed table keeps.
+/// A bucket that the keyed table keeps.
 ///
 /// A *level* is the form that the table stores. A *word* is the value of a level at a reading of the clock.
 pub trait PerKey {
-    /// The line of its quotas.
+    /// The line of the table's tiers.
     type Line: Line;
-
-    /// The largest limit that fits a level.
-    const LARGEST_LIMIT: u32;
 
     /// Whether the algorithm counts by windows.
     const BY_WINDOWS: bool;
@@ -39,37 +37,11 @@ pub trait PerKey {
     /// Returns the start of a tier's line.
     fn line_start(alignment: Alignment) -> LineStart;
 
-    /// Takes from a level on the fast path.
-    ///
-    /// Returns `None` if the decision needs parts of the line that the fast path lacks.
-    fn take_straight(
-        line: &Self::Line,
-        level: u64,
-        at: u64,
-        n: u32,
-        clock: &impl Clock,
-    ) -> Option<Result<(u64, Allowed), Denied>>;
-
     /// Returns the word of a level. A level out of range counts as that of an idle bucket.
     fn word(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
 
-    /// Returns the word after taking `n` tokens. It is the same word if nothing has to be written.
-    fn take(line: &Self::Line, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied>;
-
-    /// Returns the position of a take, which `roll_back` needs.
-    fn receipt(after: u64, at: u64) -> u64;
-
-    /// Returns the word after giving back tokens, except those that the line has refilled since the take.
-    fn roll_back(line: &Self::Line, word: u64, at: u64, n: u32, receipt: u64) -> u64;
-
-    /// Returns how much of `n` can be booked after the fact, and the word after booking it.
-    fn charge(line: &Self::Line, word: u64, at: u64, n: u32) -> (u32, u64);
-
-    /// Returns how many of `n` tokens a refund gives back, rounded up, and the word after it.
-    fn refund(line: &Self::Line, word: u64, at: u64, n: u32) -> (u32, u64);
-
-    /// Returns how much of the limit is used.
-    fn usage(line: &Self::Line, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage;
+    /// Returns whether a check of one token would be refused now, if the bucket's quota is known.
+    fn is_exhausted(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> bool;
 
     /// Returns the wait until the bucket owes nothing.
     fn resets_in(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Ticks;
@@ -100,10 +72,43 @@ pub trait PerKey {
     fn reach(line: &Self::Line, owed: Debt) -> u64;
 }
 
+/// An algorithm that decides about a key's bucket under the quota of its tier.
+pub trait UnderQuota: PerKey {
+    /// The largest limit that fits a level.
+    const LARGEST_LIMIT: u32;
+
+    /// Takes from a level on the fast path.
+    ///
+    /// Returns `None` if the decision needs parts of the line that the fast path lacks.
+    fn take_straight(
+        line: &Self::Line,
+        level: u64,
+        at: u64,
+        n: u32,
+        clock: &impl Clock,
+    ) -> Option<Result<(u64, Allowed), Denied>>;
+
+    /// Returns the word after taking `n` tokens. It is the same word if nothing has to be written.
+    fn take(line: &Self::Line, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied>;
+
+    /// Returns the position of a take, which `roll_back` needs.
+    fn receipt(after: u64, at: u64) -> u64;
+
+    /// Returns the word after giving back tokens, except those that the line has refilled since the take.
+    fn roll_back(line: &Self::Line, word: u64, at: u64, n: u32, receipt: u64) -> u64;
+
+    /// Returns how much of `n` can be booked after the fact, and the word after booking it.
+    fn charge(line: &Self::Line, word: u64, at: u64, n: u32) -> (u32, u64);
+
+    /// Returns how many of `n` tokens a refund gives back, rounded up, and the word after it.
+    fn refund(line: &Self::Line, word: u64, at: u64, n: u32) -> (u32, u64);
+
+    /// Returns how much of the limit is used.
+    fn usage(line: &Self::Line, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage;
+}
+
 impl PerKey for TokenBucket {
     type Line = TokenLine;
-
-    const LARGEST_LIMIT: u32 = u32::MAX;
 
     const BY_WINDOWS: bool = false;
 
@@ -112,59 +117,13 @@ impl PerKey for TokenBucket {
         TokenLine::IN_LEVELS
     }
 
-    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
-    #[inline(always)]
-    fn take_straight(
-        line: &TokenLine,
-        level: u64,
-        at: u64,
-        n: u32,
-        clock: &impl Clock,
-    ) -> Option<Result<(u64, Allowed), Denied>> {
-        let word = at.wrapping_add_signed(ahead(level, at).max(0));
-        match Self::take(line, word, at, n, clock) {
-            // A bucket below empty may be one whose clock stepped back, which the slow path heals.
-            Err(_) if line.is_below_zero(word, at) => None,
-            taken => Some(taken),
-        }
-    }
-
     #[inline]
     fn word(line: &TokenLine, level: u64, at: u64, clock: &impl Clock) -> u64 {
         line.word_ahead(ahead(level, at), at, clock)
     }
 
-    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
-    #[inline(always)]
-    fn take(line: &TokenLine, word: u64, at: u64, n: u32, _: &impl Clock) -> Result<(u64, Allowed), Denied> {
-        match line.take(word, at, n) {
-            Ok(after) => Ok((after, Allowed::new(line, after, at))),
-            Err(_) => Err(Denied::of(line, word, at, n)),
-        }
-    }
-
-    #[inline]
-    fn receipt(_: u64, at: u64) -> u64 {
-        at
-    }
-
-    fn roll_back(line: &TokenLine, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
-        // Unlike `roll_back` also below empty: the waiters of a key tolerate a word that moves back, see
-        // `keyed::table::waiting`.
-        line.take_back(word, at, n, receipt)
-    }
-
-    fn charge(line: &TokenLine, word: u64, at: u64, n: u32) -> (u32, u64) {
-        line.charge(word, at, n)
-    }
-
-    fn refund(line: &TokenLine, word: u64, at: u64, n: u32) -> (u32, u64) {
-        line.give_back(word, at, n)
-    }
-
-    fn usage(line: &TokenLine, quota: Quota, word: u64, at: u64, _: &impl Clock) -> Usage {
-        Usage::of(quota, line.remaining(word, at), line.resets_in(word, at).duration(line.frequency()))
-            .with_debt(line.debt_in_tokens(word, at))
+    fn is_exhausted(line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> bool {
+        line.take(word, at, 1).is_err()
     }
 
     fn resets_in(line: &TokenLine, word: u64, at: u64, _: &impl Clock) -> Ticks {
@@ -206,6 +165,60 @@ impl PerKey for TokenBucket {
     }
 }
 
+impl UnderQuota for TokenBucket {
+    const LARGEST_LIMIT: u32 = u32::MAX;
+
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn take_straight(
+        line: &TokenLine,
+        level: u64,
+        at: u64,
+        n: u32,
+        clock: &impl Clock,
+    ) -> Option<Result<(u64, Allowed), Denied>> {
+        let word = at.wrapping_add_signed(ahead(level, at).max(0));
+        match Self::take(line, word, at, n, clock) {
+            // A bucket below empty may be one whose clock stepped back, which the slow path heals.
+            Err(_) if line.is_below_zero(word, at) => None,
+            taken => Some(taken),
+        }
+    }
+
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn take(line: &TokenLine, word: u64, at: u64, n: u32, _: &impl Clock) -> Result<(u64, Allowed), Denied> {
+        match line.take(word, at, n) {
+            Ok(after) => Ok((after, Allowed::new(line, after, at))),
+            Err(_) => Err(Denied::of(line, word, at, n)),
+        }
+    }
+
+    #[inline]
+    fn receipt(_: u64, at: u64) -> u64 {
+        at
+    }
+
+    fn roll_back(line: &TokenLine, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
+        // Unlike `roll_back` also below empty: the waiters of a key tolerate a word that moves back, see
+        // `keyed::table::waiting`.
+        line.take_back(word, at, n, receipt)
+    }
+
+    fn charge(line: &TokenLine, word: u64, at: u64, n: u32) -> (u32, u64) {
+        line.charge(word, at, n)
+    }
+
+    fn refund(line: &TokenLine, word: u64, at: u64, n: u32) -> (u32, u64) {
+        line.give_back(word, at, n)
+    }
+
+    fn usage(line: &TokenLine, quota: Quota, word: u64, at: u64, _: &impl Clock) -> Usage {
+        Usage::of(quota, line.remaining(word, at), line.resets_in(word, at).duration(line.frequency()))
+            .with_debt(line.debt_in_tokens(word, at))
+    }
+}
+
 /// The debt of a bucket, in terms that hold on the line of another quota.
 ///
 /// It is a time, or a number of tokens if one of the two quotas refills nothing.
@@ -234,8 +247,8 @@ impl Debt {
         Self { wait, tokens: self.tokens.saturating_add(tokens) }
     }
 
-    /// Creates a debt in windows, which end even if their limit is 0.
-    pub(crate) const fn for_windows(wait: Ticks) -> Self {
+    /// Creates a debt that ends by itself after a time: one in windows, or under a plan.
+    pub(crate) const fn of_time(wait: Ticks) -> Self {
         Self { wait, tokens: 0 }
     }
 }

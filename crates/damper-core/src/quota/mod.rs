@@ -8,19 +8,23 @@
 // | `error` | `SetQuotaError`: why a quota was not put in force |
 // | `alignment` | `Alignment`: where in time a line begins |
 // | `timeline` | `Line`, `Timeline`: positions at the ticks of a clock; `Tempo`: the part that an answer keeps |
+// | `plan` | `Plan`: a quota that was prepared once and comes with each call; `PlanClock`: the time that plans go by |
 // | `live` | `LiveQuota`: publishes a line and bends it when the quota changes |
 
 mod alignment;
 mod error;
 mod live;
+mod plan;
 mod text;
 mod timeline;
 
 pub use alignment::Alignment;
 pub use error::SetQuotaError;
+pub use plan::Plan;
 pub use text::ParseQuotaError;
 
 pub(crate) use live::{LiveQuota, QuotaChange};
+pub(crate) use plan::{CLASSES, LONGEST_DEBT, PlanClock, TIME_BITS};
 pub(crate) use timeline::{Line, LineStart, Tempo, Timeline};
 
 use crate::out_of_range::{OutOfRange, check};

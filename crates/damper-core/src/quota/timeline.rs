@@ -258,7 +258,6 @@ impl Timeline {
     }
 
     /// Returns the position of the tick `now`, rounded down to units.
-    #[cfg(any(feature = "alloc", test))]
     #[inline]
     pub(crate) const fn position(&self, now: u64) -> u64 {
         self.start.wrapping_add_signed(self.tempo.scale().units(now.wrapping_sub(self.origin) as i64).0)
@@ -371,7 +370,7 @@ pub(crate) struct Tempo {
 }
 
 impl Tempo {
-    const fn new(scale: Scale, fraction_bits: u32, frequency: Frequency, unlimited: bool) -> Self {
+    pub(super) const fn new(scale: Scale, fraction_bits: u32, frequency: Frequency, unlimited: bool) -> Self {
         let inverse = scale.inverse();
         Self {
             mult: scale.mult,
@@ -402,7 +401,7 @@ impl Tempo {
 
     /// Returns the units per tick.
     #[inline]
-    const fn scale(&self) -> Scale {
+    pub(super) const fn scale(&self) -> Scale {
         Scale { mult: self.mult, shift: SHIFT.get(self.shape) as u32 }
     }
 
@@ -448,7 +447,7 @@ impl Tempo {
 
     /// Returns F.
     #[inline]
-    const fn fraction_bits(&self) -> u32 {
+    pub(super) const fn fraction_bits(&self) -> u32 {
         FRACTION_BITS.get(self.shape) as u32
     }
 

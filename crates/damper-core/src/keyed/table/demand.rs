@@ -1,21 +1,41 @@
 //! The demand of a call on a bucket, and its result.
 
+use super::Receipt;
 use super::shared::SharedOrigin;
 use super::slots::{Slot, SlotWord};
-use super::{Receipt, Source};
-use crate::limit::{Allowed, Denied, KeyedAlgorithm, TokenBucket, TokenLine};
-use crate::quota::Line;
+use crate::limit::{Allowed, ByPlan, Denied, PerKey, TokenBucket, TokenLine, UnderQuota};
+use crate::quota::{Line, Plan, PlanClock};
 use crate::time::{Clock, Ticks};
 use core::time::Duration;
 
 /// A demand to take tokens that are there, or to take them in advance.
-pub(super) trait Demand<A: KeyedAlgorithm>: Copy {
+pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
     /// The bucket's answer when it allows the demand.
     type Allowed;
 
     type Answer<'a>;
 
+    /// Whether the demand itself says how deep it may leave a bucket in debt, not the quota of a tier.
+    const BRINGS_ITS_DEPTH: bool = false;
+
     fn tokens(self) -> u32;
+
+    /// Returns the deepest debt that it may leave, in units of the line, if it brings that.
+    fn deepest_debt(self) -> u64 {
+        0
+    }
+
+    /// Decides about a level on the fast path; `None` leaves the decision to the slow path.
+    #[inline]
+    fn decide_straight(
+        self,
+        _line: &A::Line,
+        _level: u64,
+        _at: u64,
+        _clock: &impl Clock,
+    ) -> Option<Result<(u64, Self::Allowed), Denied>> {
+        None
+    }
 
     /// Returns the word after the demand, or the refusal. `debtor` took what the bucket owes already.
     fn decide(
@@ -28,29 +48,48 @@ pub(super) trait Demand<A: KeyedAlgorithm>: Copy {
     ) -> Result<(u64, Self::Allowed), Denied>;
 
     fn answer(allowed: Self::Allowed, taken: Grant<'_>) -> Self::Answer<'_>;
+
+    /// Returns whether an idle bucket would meet the demand, and have fewer tokens then.
+    fn takes_tokens(self, line: &A::Line, at: u64, clock: &impl Clock) -> bool {
+        let idle = A::idle(line, at);
+        self.decide(line, idle, at, Debtor::Itself, clock).is_ok_and(|(after, _)| after != idle)
+    }
 }
 
 /// The keys that took what a bucket owes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Debtor {
+pub(in crate::keyed) enum Debtor {
     /// The key of the call, or keys that share its bucket.
     Itself,
     /// The key that caused the bucket's debt.
     Another,
 }
 
-/// The demand to take `n` tokens that are there.
+/// The demand to take `n` tokens that are there, under the quota of the key's tier.
 #[derive(Clone, Copy)]
-pub(super) struct Check {
-    pub(super) n: u32,
+pub(in crate::keyed) struct Check {
+    pub(in crate::keyed) n: u32,
 }
 
-impl<A: KeyedAlgorithm> Demand<A> for Check {
+impl<A: UnderQuota> Demand<A> for Check {
     type Allowed = Allowed;
     type Answer<'a> = (Allowed, Receipt);
 
+    #[inline]
     fn tokens(self) -> u32 {
         self.n
+    }
+
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn decide_straight(
+        self,
+        line: &A::Line,
+        level: u64,
+        at: u64,
+        clock: &impl Clock,
+    ) -> Option<Result<(u64, Allowed), Denied>> {
+        A::take_straight(line, level, at, self.n, clock)
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
@@ -66,15 +105,56 @@ impl<A: KeyedAlgorithm> Demand<A> for Check {
         A::take(line, word, at, self.n, clock)
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
     fn answer(allowed: Allowed, Grant { after, at, tier, origin }: Grant<'_>) -> (Allowed, Receipt) {
-        let source = match origin {
-            Origin::Nothing => Source::Nothing,
-            Origin::Slot(slot, word) => Source::Slot(slot.ownership(word)),
-            Origin::Shared(origin) => Source::Shared(origin),
-        };
-        // The number fits, because there are at most 15 tiers.
-        (allowed, Receipt { at: A::receipt(after, at), tier: tier as u8, source })
+        (allowed, Receipt::new(A::receipt(after, at), tier, origin))
+    }
+}
+
+/// The demand to take `n` tokens that are there, under a plan that comes with the call.
+#[derive(Clone, Copy)]
+pub(in crate::keyed) struct PlannedCheck<'p> {
+    pub(in crate::keyed) plan: &'p Plan,
+    pub(in crate::keyed) n: u32,
+}
+
+impl Demand<ByPlan> for PlannedCheck<'_> {
+    type Allowed = Allowed;
+    type Answer<'a> = (Allowed, Receipt);
+
+    const BRINGS_ITS_DEPTH: bool = true;
+
+    #[inline]
+    fn deepest_debt(self) -> u64 {
+        self.plan.longest_debt()
+    }
+
+    #[inline]
+    fn tokens(self) -> u32 {
+        self.n
+    }
+
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn decide_straight(
+        self,
+        _: &PlanClock,
+        level: u64,
+        at: u64,
+        _: &impl Clock,
+    ) -> Option<Result<(u64, Allowed), Denied>> {
+        ByPlan::take_straight(self.plan, level, at, self.n)
+    }
+
+    #[inline]
+    fn decide(self, _: &PlanClock, word: u64, at: u64, _: Debtor, _: &impl Clock) -> Result<(u64, Allowed), Denied> {
+        ByPlan::take(self.plan, word, at, self.n)
+    }
+
+    #[inline]
+    fn answer(allowed: Allowed, Grant { at, tier, origin, .. }: Grant<'_>) -> (Allowed, Receipt) {
+        (allowed, Receipt::new(at, tier, origin))
     }
 }
 
@@ -111,7 +191,7 @@ impl Demand<TokenBucket> for Reserve {
 }
 
 /// The tokens that a call was granted, and the bucket's word after that.
-pub(super) struct Grant<'a> {
+pub(in crate::keyed) struct Grant<'a> {
     pub(super) after: u64,
     pub(super) at: u64,
     pub(super) tier: usize,
@@ -120,7 +200,7 @@ pub(super) struct Grant<'a> {
 
 /// The bucket that the tokens came from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Origin<'a> {
+pub(in crate::keyed) enum Origin<'a> {
     /// The call took no tokens: the quota has no limit, or it asked for none.
     Nothing,
     /// The tokens came from the key's slot, which had this word afterwards.

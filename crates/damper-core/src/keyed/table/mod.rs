@@ -24,6 +24,7 @@
 // | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
 // | `tests` | random histories of full tables against a list of calls |
 // | `demand` | `Demand`: what a call asks of a bucket, and what it gets |
+// | `by_plan` | keys whose quota comes with the call |
 // | `waiting` | the waits for a key's tokens, in order |
 // | `lines` | `SharedLines`: the memory of keys without a slot |
 // | `shared` | `SharedDebt`: what keys without a slot owe, and where they spend |
@@ -31,6 +32,7 @@
 // | `locks` | the locks of first sights and shared words, with their counters |
 // | `keyed_slots` | the memory of a table that allocates none |
 
+mod by_plan;
 mod demand;
 mod fingerprint;
 mod keyed_slots;
@@ -44,6 +46,7 @@ mod tests;
 mod tier_quotas;
 mod waiting;
 
+pub(super) use by_plan::{Fit, Judged, Seen};
 pub(super) use fingerprint::Fingerprint;
 pub use keyed_slots::KeyedSlots;
 #[cfg(feature = "alloc")]
@@ -54,12 +57,13 @@ pub(super) use slots::{MOST_TIERS, SLOTS_PER_KEY, Slot, SlotWord, WAYS};
 pub(super) use waiting::TableReservation;
 
 use super::census::KeyCensus;
-use crate::limit::{Allowed, Denied, KeyedAlgorithm};
+use crate::limit::{Allowed, Denied, PerKey, UnderQuota};
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{Guarded, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
-use demand::{Check, Debtor, Demand, Grant, Origin};
+pub(super) use demand::Check;
+use demand::{Debtor, Demand, Grant, Origin};
 use lines::SharedLines;
 use shared::SharedOrigin;
 use slots::{Lookup, Ownership, Slots};
@@ -95,10 +99,17 @@ enum Source {
     Shared(SharedOrigin),
 }
 
-impl Source {
-    /// Returns `self` if the word changed.
-    fn unless_same(self, before: u64, after: u64) -> Self {
-        if after == before { Self::Nothing } else { self }
+impl Receipt {
+    /// Creates the receipt of tokens that were taken at a position, from a bucket of this tier.
+    #[inline]
+    fn new(at: u64, tier: usize, origin: Origin<'_>) -> Self {
+        let source = match origin {
+            Origin::Nothing => Source::Nothing,
+            Origin::Slot(slot, word) => Source::Slot(slot.ownership(word)),
+            Origin::Shared(origin) => Source::Shared(origin),
+        };
+        // The number fits, because there are at most 15 tiers.
+        Self { at, tier: tier as u8, source }
     }
 }
 
@@ -236,15 +247,21 @@ impl<A> Table<A> {
     }
 }
 
-impl<A: KeyedAlgorithm> Table<A> {
+impl<A: PerKey> Table<A> {
     /// Takes tokens from a key's slot in the first tier.
     ///
     /// It returns `None` if another thread changed the slot since its word was read, if the bucket is below empty, or
     /// if the quota has no limit.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    pub(super) fn take_fast(&self, slot: &Slot, word: SlotWord, n: u32, clock: &impl Clock) -> Option<TakeResult> {
-        Self::take_under(&self.tiers.first, slot, word, n, clock)
+    pub(super) fn take_fast<'a, D: Demand<A>>(
+        &self,
+        slot: &'a Slot,
+        word: SlotWord,
+        demand: D,
+        clock: &impl Clock,
+    ) -> Option<Result<D::Answer<'a>, Denied>> {
+        Self::take_under(&self.tiers.first, slot, word, demand, clock)
     }
 
     /// Takes tokens as [`take_fast`](Self::take_fast) does, in any tier.
@@ -252,15 +269,27 @@ impl<A: KeyedAlgorithm> Table<A> {
     /// A slot that changes its owner is in no tier. The method is out of line: beside the first tier's fast path it
     /// would slow that path down and have all of its answer computed.
     #[inline(never)]
-    pub(super) fn take_in_tier(&self, slot: &Slot, word: SlotWord, n: u32, clock: &impl Clock) -> Option<TakeResult> {
-        Self::take_under(self.tiers.get(word.tier())?, slot, word, n, clock)
+    pub(super) fn take_in_tier<'a, D: Demand<A>>(
+        &self,
+        slot: &'a Slot,
+        word: SlotWord,
+        demand: D,
+        clock: &impl Clock,
+    ) -> Option<Result<D::Answer<'a>, Denied>> {
+        Self::take_under(self.tiers.get(word.tier())?, slot, word, demand, clock)
     }
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    fn take_under(tier: &Tier, slot: &Slot, word: SlotWord, n: u32, clock: &impl Clock) -> Option<TakeResult> {
+    fn take_under<'a, D: Demand<A>>(
+        tier: &Tier,
+        slot: &'a Slot,
+        word: SlotWord,
+        demand: D,
+        clock: &impl Clock,
+    ) -> Option<Result<D::Answer<'a>, Denied>> {
         let epoch = tier.quota.limited_epoch()?;
-        if n == 0 {
+        if demand.tokens() == 0 || D::BRINGS_ITS_DEPTH && !tier.expects_debt_of(demand.deepest_debt()) {
             return None;
         }
         // The clock is read after the word, as `look` says, and before the line, whose words then need fewer
@@ -272,58 +301,46 @@ impl<A: KeyedAlgorithm> Table<A> {
             tier.expect_moved(&mut line);
         }
         let at = line.reading(now);
-        let taken = A::take_straight(&line, word.level(), at, n, clock)?;
+        let taken = demand.decide_straight(&line, word.level(), at, clock)?;
         if !tier.quota.is_current(epoch) {
             return None;
         }
         // There are no closures here: a call that is given the line makes all the others keep it in memory.
         match taken {
-            Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => Some(Ok((
-                allowed,
-                Receipt {
-                    at: A::receipt(after, at),
-                    tier: word.tier() as u8,
-                    source: Source::Slot(slot.ownership(word)),
-                },
-            ))),
+            Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => {
+                let origin = Origin::Slot(slot, word.at_level(after));
+                Some(Ok(D::answer(allowed, Grant { after, at, tier: word.tier(), origin })))
+            }
             Err(denied) if slot.still_has(word) => Some(Err(denied)),
             _ => None,
         }
     }
 
-    /// Takes tokens of a key that has a slot; `None` if it has none.
-    pub(super) fn take(&self, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<TakeResult> {
-        self.visit_slot(key, clock, |slot, seen, line, word, at| match A::take(line, word, at, n, clock) {
-            Ok((after, allowed)) => {
-                let source = Source::Slot(slot.ownership(seen)).unless_same(word, after);
-                (after, Ok((allowed, Receipt { at: A::receipt(after, at), tier: seen.tier() as u8, source })))
+    /// Meets a demand of a key that has a slot, or refuses it; `None` if the key has none.
+    pub(super) fn take<D: Demand<A>>(
+        &self,
+        key: Fingerprint,
+        demand: D,
+        clock: &impl Clock,
+    ) -> Option<Result<D::Answer<'_>, Denied>> {
+        self.visit_slot(key, clock, |slot, seen, line, word, at| {
+            match demand.decide(line, word, at, Debtor::Itself, clock) {
+                Ok((after, allowed)) => {
+                    let origin = if after == word { Origin::Nothing } else { Origin::Slot(slot, seen.at_level(after)) };
+                    (after, Ok(D::answer(allowed, Grant { after, at, tier: seen.tier(), origin })))
+                }
+                Err(denied) => (word, Err(denied)),
             }
-            Err(denied) => (word, Err(denied)),
         })
     }
 
-    /// Takes tokens of a key that has no slot, and gives it one if it can.
-    ///
-    /// It returns `None` if the key has a slot by now, because another thread was first with the same key, if a slot
-    /// or a quota changed meanwhile, or if the key's tier has to be asked for again. Then the caller looks again.
-    /// `tier` is called with the key's lock held.
-    pub(super) fn take_first(
+    /// Gives back what was taken, by what `less` makes of the line, the word, the position of now and that of the take.
+    pub(super) fn give_back_taken(
         &self,
         key: Fingerprint,
-        n: u32,
+        &Receipt { at: taken_at, tier: taken_in, source }: &Receipt,
         clock: &impl Clock,
-        tier: impl FnOnce() -> Option<usize>,
-    ) -> Option<TakeResult> {
-        self.first_sight(key, Check { n }, clock, tier)
-    }
-
-    /// Gives back what was taken, less what has been refilled since.
-    pub(super) fn roll_back(
-        &self,
-        key: Fingerprint,
-        n: u32,
-        Receipt { at: taken_at, tier: taken_in, source }: Receipt,
-        clock: &impl Clock,
+        less: impl Fn(&A::Line, u64, u64, u64) -> u64,
     ) {
         let taken_in = usize::from(taken_in);
         match source {
@@ -331,7 +348,7 @@ impl<A: KeyedAlgorithm> Table<A> {
             Source::Shared(origin) => {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
-                    let less = |line: &A::Line, word, at| Some(A::roll_back(line, word, at, n, taken_at));
+                    let less = |line: &A::Line, word, at| Some(less(line, word, at, taken_at));
                     self.shared.revise::<A>(share, &self.tiers, origin, counts, clock, less);
                 });
             }
@@ -340,7 +357,7 @@ impl<A: KeyedAlgorithm> Table<A> {
                     // The position is on the line of the receipt's tier, and means nothing on another. A key that
                     // lost its slot and came back does not lack these tokens: they were forgotten.
                     let is_same = seen.tier() == taken_in && slot.ownership(seen) == ownership;
-                    (if is_same { A::roll_back(line, word, at, n, taken_at) } else { word }, ())
+                    (if is_same { less(line, word, at, taken_at) } else { word }, ())
                 });
                 self.wake(key);
             }
@@ -426,11 +443,38 @@ impl<A: KeyedAlgorithm> Table<A> {
         })
     }
 
-    /// Books tokens of a key that has a slot, and returns how many; `None` if it has none.
-    pub(super) fn charge_in_slot(&self, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<u32> {
+    /// Books what `charge` makes of the bucket of a key that has a slot, and returns how many tokens that are.
+    ///
+    /// It returns `None` if the key has no slot.
+    fn book_in_slot(
+        &self,
+        key: Fingerprint,
+        clock: &impl Clock,
+        charge: impl Fn(&A::Line, u64, u64) -> (u32, u64),
+    ) -> Option<u32> {
         self.visit(key, clock, |line, word, at| {
-            let (booked, after) = A::charge(line, word, at, n);
+            let (booked, after) = charge(line, word, at);
             (after, booked)
+        })
+    }
+
+    /// Books what `charge` makes of the shared words of a key without a slot, and returns how many tokens that are.
+    ///
+    /// It returns 0 if shared words are not used, and `None` if the key has a slot by now or its tier has to be asked
+    /// for again. `tier` is called with the key's lock held.
+    fn book_shared(
+        &self,
+        key: Fingerprint,
+        clock: &impl Clock,
+        tier: impl FnOnce() -> Option<usize>,
+        charge: impl Fn(&A::Line, u64, u64) -> (u32, u64),
+    ) -> Option<u32> {
+        let share = self.shared.share_of(key);
+        self.shared.lock(share).write(|counts| match self.slots.slot_of(key) {
+            // Another thread saw the key meanwhile.
+            Some(_) => None,
+            None if self.when_full != WhenFull::SharedOverflow => Some(0),
+            None => Some(self.shared.charge::<A>(share, tier()?, &self.tiers, charge, counts, clock)),
         })
     }
 
@@ -460,30 +504,10 @@ impl<A: KeyedAlgorithm> Table<A> {
                 };
                 let full = A::word(line, word.level(), at, clock);
                 let is_owing = A::weight(line, full, at, clock) > 0;
-                census.count(tier, is_owing, is_owing && A::take(line, full, at, 1, clock).is_err());
+                census.count(tier, is_owing, is_owing && A::is_exhausted(line, full, at, clock));
             }
         }
         census
-    }
-
-    /// Books tokens of a key without a slot in shared words, and returns how many.
-    ///
-    /// It returns 0 if shared words are not used, and `None` if the key has a slot by now or its tier has to be asked
-    /// for again. `tier` is called with the key's lock held.
-    pub(super) fn charge_shared(
-        &self,
-        key: Fingerprint,
-        n: u32,
-        clock: &impl Clock,
-        tier: impl FnOnce() -> Option<usize>,
-    ) -> Option<u32> {
-        let share = self.shared.share_of(key);
-        self.shared.lock(share).write(|counts| match self.slots.slot_of(key) {
-            // Another thread saw the key meanwhile.
-            Some(_) => None,
-            None if self.when_full != WhenFull::SharedOverflow => Some(0),
-            None => Some(self.shared.charge::<A>(share, tier()?, &self.tiers, n, counts, clock)),
-        })
     }
 
     /// Moves a key to the tier that `tier` returns, and returns whether it returned one.
@@ -524,7 +548,32 @@ impl<A: KeyedAlgorithm> Table<A> {
     }
 }
 
+impl<A: UnderQuota> Table<A> {
+    /// Gives back `n` tokens that were taken, less what has been refilled since.
+    pub(super) fn roll_back(&self, key: Fingerprint, n: u32, receipt: Receipt, clock: &impl Clock) {
+        self.give_back_taken(key, &receipt, clock, |line, word, at, taken_at| {
+            A::roll_back(line, word, at, n, taken_at)
+        });
+    }
+
+    /// Books tokens of a key that has a slot, and returns how many; `None` if it has none.
+    pub(super) fn charge_in_slot(&self, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<u32> {
+        self.book_in_slot(key, clock, |line, word, at| A::charge(line, word, at, n))
+    }
+
+    /// Books tokens of a key without a slot, as [`book_shared`](Self::book_shared) does.
+    pub(super) fn charge_shared(
+        &self,
+        key: Fingerprint,
+        n: u32,
+        clock: &impl Clock,
+        tier: impl FnOnce() -> Option<usize>,
+    ) -> Option<u32> {
+        self.book_shared(key, clock, tier, |line, word, at| A::charge(line, word, at, n))
+    }
+}
+
 /// Returns whether a level has room for what is counted under this quota.
-pub(super) fn is_kept_by<A: KeyedAlgorithm>(quota: Quota) -> bool {
+pub(super) fn is_kept_by<A: UnderQuota>(quota: Quota) -> bool {
     quota.is_unlimited() || quota.limit() <= A::LARGEST_LIMIT
 }

@@ -15,7 +15,7 @@ use super::locks::Counts;
 use super::shared::Elsewhere;
 use super::slots::{Set, Slot, SlotWord, WAYS};
 use super::{Debtor, Demand, Grant, Origin, Table};
-use crate::limit::{Debt, Denied, KeyedAlgorithm};
+use crate::limit::{Debt, Denied, PerKey};
 use crate::quota::Line;
 use crate::sync::SpinWait;
 use crate::time::Clock;
@@ -98,7 +98,7 @@ impl<'a> Candidate<'a> {
     /// It does so only if that leaves enough tokens. It returns `None` if another thread changed the slot.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
-    fn take_over<A: KeyedAlgorithm, D: Demand<A>>(
+    fn take_over<A: PerKey, D: Demand<A>>(
         &self,
         key: Fingerprint,
         demand: D,
@@ -183,7 +183,7 @@ struct Reading<'a, L, C> {
     clock: &'a C,
 }
 
-impl<A: KeyedAlgorithm> Table<A> {
+impl<A: PerKey> Table<A> {
     /// Answers a demand of a key that has no slot, and gives it one if it can.
     ///
     /// It returns `None` if the key has a slot by now, because another thread was first with the same key, if a slot
@@ -191,7 +191,7 @@ impl<A: KeyedAlgorithm> Table<A> {
     /// the key's lock held.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
-    pub(super) fn first_sight<D: Demand<A>>(
+    pub(in crate::keyed) fn first_sight<D: Demand<A>>(
         &self,
         key: Fingerprint,
         demand: D,
@@ -277,7 +277,7 @@ impl<A: KeyedAlgorithm> Table<A> {
         if self.when_full == WhenFull::EvictLeastIndebted {
             return candidate.take_over::<A, D>(key, demand, now, inherited, Debtor::Another, counts);
         }
-        if Self::takes_tokens(demand.tokens(), now) {
+        if demand.takes_tokens(line, at, clock) {
             counts.refused_newcomers += 1;
             let wait = A::resets_in(line, inherited, at, clock);
             return Some(Err(Denied::counted_by(line.frequency(), 0, wait, wait)));
@@ -285,12 +285,6 @@ impl<A: KeyedAlgorithm> Table<A> {
         // The demand is always allowed, or never.
         let everything = A::owing(line, at, Debt::EVERYTHING);
         candidate.take_over::<A, D>(key, demand, now, everything, Debtor::Another, counts)
-    }
-
-    /// Returns whether an idle bucket would allow `n` tokens, and have fewer then.
-    fn takes_tokens(n: u32, &Reading { line, at, clock, .. }: &Reading<'_, A::Line, impl Clock>) -> bool {
-        let idle = A::idle(line, at);
-        A::take(line, idle, at, n, clock).is_ok_and(|(after, _)| after != idle)
     }
 
     /// Returns the slots of a set; `None` if one of them is the key's.

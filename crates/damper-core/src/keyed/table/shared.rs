@@ -47,7 +47,7 @@
 use super::lines::{MOST_WAYS, SEVERAL, Share, SharedLine, SharedLines, SharedWord};
 use super::locks::Counts;
 use super::tier_quotas::Tiers;
-use crate::limit::{Debt, KeyedAlgorithm};
+use crate::limit::{Debt, PerKey};
 use crate::quota::Line;
 #[cfg(feature = "std")]
 use crate::sync::Signal;
@@ -119,11 +119,11 @@ struct Reading<'a, L, C> {
 
 impl<L, C: Clock> Reading<'_, L, C> {
     /// Returns the bucket's word of a shared word of the same tier.
-    fn full<A: KeyedAlgorithm<Line = L>>(&self, word: SharedWord) -> u64 {
+    fn full<A: PerKey<Line = L>>(&self, word: SharedWord) -> u64 {
         if word.is_used { A::word(self.line, word.level, self.at, self.clock) } else { A::idle(self.line, self.at) }
     }
 
-    fn owes<A: KeyedAlgorithm<Line = L>>(&self, full: u64) -> bool {
+    fn owes<A: PerKey<Line = L>>(&self, full: u64) -> bool {
         A::weight(self.line, full, self.at, self.clock) > 0
     }
 }
@@ -173,7 +173,7 @@ impl SharedLines {
 
     /// Returns the debt in a word of another tier.
     #[inline(never)]
-    fn owed_in_tier<A: KeyedAlgorithm>(word: SharedWord, tiers: &Tiers, clock: &impl Clock) -> Debt {
+    fn owed_in_tier<A: PerKey>(word: SharedWord, tiers: &Tiers, clock: &impl Clock) -> Debt {
         // A tier that was not used yet owes nothing, and reading it is not its first use.
         if !word.is_used || tiers.at(word.tier).1.quota.unsettled_line::<A::Line>(clock).is_some() {
             return Debt::NOTHING;
@@ -191,7 +191,7 @@ impl SharedLines {
 
     /// Returns the words of other tiers in a key's line.
     #[inline]
-    pub(super) fn elsewhere<A: KeyedAlgorithm>(
+    pub(super) fn elsewhere<A: PerKey>(
         &self,
         share: Share,
         tier: usize,
@@ -202,13 +202,7 @@ impl SharedLines {
     }
 
     #[inline(never)]
-    fn elsewhere_in_line<A: KeyedAlgorithm>(
-        &self,
-        share: Share,
-        tier: usize,
-        tiers: &Tiers,
-        clock: &impl Clock,
-    ) -> Elsewhere {
+    fn elsewhere_in_line<A: PerKey>(&self, share: Share, tier: usize, tiers: &Tiers, clock: &impl Clock) -> Elsewhere {
         let (line, mut elsewhere) = (self.line(share), Elsewhere::NOTHING);
         for way in 0..line.ways() {
             let word = line.word(way);
@@ -224,7 +218,7 @@ impl SharedLines {
     }
 
     /// Returns what a key without a slot may owe, and the word in which it would spend.
-    pub(super) fn debt<A: KeyedAlgorithm>(
+    pub(super) fn debt<A: PerKey>(
         &self,
         share: Share,
         tier: usize,
@@ -321,7 +315,7 @@ impl SharedLines {
     /// Stores the word that a call without a slot left, and returns where.
     ///
     /// It is called with the line's lock held.
-    pub(super) fn spend<A: KeyedAlgorithm>(
+    pub(super) fn spend<A: PerKey>(
         &self,
         share: Share,
         tiers: &Tiers,
@@ -355,7 +349,7 @@ impl SharedLines {
     }
 
     /// Puts a displaced word at its home.
-    fn bring_home<A: KeyedAlgorithm>(
+    fn bring_home<A: PerKey>(
         &self,
         share: Share,
         mut displaced: SharedWord,
@@ -386,7 +380,7 @@ impl SharedLines {
     }
 
     /// Returns the level that owes the greater debt of two words of a tier.
-    fn greater_level<A: KeyedAlgorithm>(one: SharedWord, other: SharedWord, tiers: &Tiers, clock: &impl Clock) -> u64 {
+    fn greater_level<A: PerKey>(one: SharedWord, other: SharedWord, tiers: &Tiers, clock: &impl Clock) -> u64 {
         let spin_wait = SpinWait::new();
         loop {
             let (quota, (epoch, mut line)) = tiers.read::<A::Line>(one.tier, clock);
@@ -400,7 +394,7 @@ impl SharedLines {
     }
 
     /// Decides about what a key without a slot owes, with the line's lock held.
-    pub(super) fn visit<A: KeyedAlgorithm, T>(
+    pub(super) fn visit<A: PerKey, T>(
         &self,
         share: Share,
         tier: usize,
@@ -421,18 +415,18 @@ impl SharedLines {
         }
     }
 
-    /// Books `n` tokens of a key without a slot, whose lock is held, and returns how many it booked.
-    pub(super) fn charge<A: KeyedAlgorithm>(
+    /// Books what `charge` makes of a key without a slot, whose lock is held, and returns how many tokens that are.
+    pub(super) fn charge<A: PerKey>(
         &self,
         share: Share,
         tier: usize,
         tiers: &Tiers,
-        n: u32,
+        charge: impl Fn(&A::Line, u64, u64) -> (u32, u64),
         counts: &mut Counts,
         clock: &impl Clock,
     ) -> u32 {
         let (booked, after, debt) = self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| {
-            let (booked, after) = A::charge(line, debt.start, at, n);
+            let (booked, after) = charge(line, debt.start, at);
             (booked, after, *debt)
         });
         if booked > 0 {
@@ -465,7 +459,7 @@ impl SharedLines {
     ///
     /// It is called with the line's lock held. `change` gets the tier's line, the position of now and the bucket's
     /// word, and returns the new word.
-    pub(super) fn revise<A: KeyedAlgorithm>(
+    pub(super) fn revise<A: PerKey>(
         &self,
         share: Share,
         tiers: &Tiers,
@@ -496,7 +490,7 @@ impl SharedLines {
     ///
     /// It is called with the line's lock held. A key with a slot has already counted the words of its own tag,
     /// but not these, because they are of the tier that it moves to.
-    pub(super) fn owed_with_others<A: KeyedAlgorithm>(
+    pub(super) fn owed_with_others<A: PerKey>(
         &self,
         share: Share,
         tier: usize,
@@ -513,7 +507,7 @@ impl SharedLines {
 
     /// Returns whether a word owes something, as a key of this tier sees it.
     #[inline]
-    pub(super) fn is_busy<A: KeyedAlgorithm>(
+    pub(super) fn is_busy<A: PerKey>(
         word: SharedWord,
         tier: usize,
         tiers: &Tiers,

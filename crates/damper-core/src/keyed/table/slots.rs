@@ -96,7 +96,7 @@ impl SlotWord {
     }
 
     /// Returns whether the slot is changing its owner.
-    pub(super) const fn is_claimed(self) -> bool {
+    pub(in crate::keyed) const fn is_claimed(self) -> bool {
         TIER.get(self.0) == CLAIMED
     }
 

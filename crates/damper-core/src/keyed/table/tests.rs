@@ -8,10 +8,10 @@
 //! on.
 //! admitted call it adds up all of the key's calls in the tier, from each of them on.
 
-use super::{Fingerprint, Receipt, Table, WhenFull};
+use super::{Check, Fingerprint, Receipt, Table, WhenFull};
 use crate::FixedWindow;
 use crate::ManualClock;
-use crate::limit::{KeyedAlgorithm, TokenBucket};
+use crate::limit::{TokenBucket, UnderQuota};
 use crate::quota::{Alignment, LiveQuota, Quota};
 use std::collections::{HashMap, HashSet};
 use std::vec::Vec;
@@ -35,7 +35,7 @@ impl Random {
 }
 
 /// An algorithm's promise to a key.
-trait Envelope: KeyedAlgorithm {
+trait Envelope: UnderQuota {
     /// Whether the promise is simple where quotas change.
     const HOLDS_FOR_CHANGES: bool;
 
@@ -138,7 +138,7 @@ struct Sum {
 }
 
 /// Creates a table with as few slots as there can be.
-fn table<A: KeyedAlgorithm>(quotas: &[Quota], words: usize, when_full: WhenFull) -> Table<A> {
+fn table<A: UnderQuota>(quotas: &[Quota], words: usize, when_full: WhenFull) -> Table<A> {
     let others = (quotas.len() > 1).then(|| &quotas[1..]);
     Table::new(quotas[0], others, A::line_start(Alignment::default()), 1, words, when_full)
 }
@@ -207,8 +207,10 @@ impl<A: Envelope> History<A> {
         let own = self.own_tier(key);
         let fingerprint = Self::fingerprint(key);
         let taken = loop {
-            let taken = self.table.take(fingerprint, n, &self.clock);
-            if let Some(taken) = taken.or_else(|| self.table.take_first(fingerprint, n, &self.clock, || Some(own))) {
+            let taken = self.table.take(fingerprint, Check { n }, &self.clock);
+            if let Some(taken) =
+                taken.or_else(|| self.table.first_sight(fingerprint, Check { n }, &self.clock, || Some(own)))
+            {
                 break taken;
             }
         };
@@ -297,7 +299,7 @@ impl<A: Envelope> History<A> {
     }
 }
 
-fn put_in_force<A: KeyedAlgorithm>(table: &Table<A>, tier: usize, quota: Quota, clock: &ManualClock) {
+fn put_in_force<A: UnderQuota>(table: &Table<A>, tier: usize, quota: Quota, clock: &ManualClock) {
     let live: &LiveQuota = table.tier(tier).unwrap();
     live.prepare::<A::Line>(quota, clock).unwrap().publish::<A::Line>(clock);
 }
@@ -347,7 +349,9 @@ fn key_that_comes_back_to_a_tier_owes_what_it_spent_there_with_others() {
     let clock = ManualClock::new();
     let table = table::<TokenBucket>(&[slow, fast], 1, WhenFull::SharedOverflow);
     let [key, neighbour] = [1, 2].map(|key| Fingerprint::of(Random(key).next()));
-    let once = |key, n, tier| table.take(key, n, &clock).or_else(|| table.take_first(key, n, &clock, || Some(tier)));
+    let once = |key, n, tier| {
+        table.take(key, Check { n }, &clock).or_else(|| table.first_sight(key, Check { n }, &clock, || Some(tier)))
+    };
     // The first use of a tier disturbs itself.
     let take = |key, n, tier| once(key, n, tier).or_else(|| once(key, n, tier)).unwrap().is_ok();
     for guest in 3..3 + table.slots.iter().count() as u64 {

@@ -120,6 +120,13 @@ impl Tiers {
         return true;
     }
 
+    /// Makes a debt of this depth stay valid on the lines of all tiers.
+    pub(super) fn expect_debt_of(&self, debt: u64) {
+        for tier in (0..self.len()).filter_map(|tier| self.get(tier)).filter(|tier| !tier.expects_debt_of(debt)) {
+            tier.expect_debt_of(debt);
+        }
+    }
+
     /// Returns the quota of a tier, with its epoch and its line, as [`LiveQuota::read`] does.
     #[inline]
     pub(super) fn read<L: Line>(&self, tier: usize, clock: &impl Clock) -> (&LiveQuota, (usize, L)) {
@@ -178,6 +185,13 @@ impl Tier {
         // left for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
         // loom-tests: keyed::debt_survives_a_move_beside_a_check.
         line.expect_debt_of(self.deepest_moved.load(Ordering::Relaxed));
+    }
+
+    /// Returns whether a debt of this depth would stay valid on the tier's line.
+    #[inline]
+    pub(super) fn expects_debt_of(&self, debt: u64) -> bool {
+        // ORDERING: Relaxed: it only grows, and an older value leads to the slow path, which makes it grow.
+        self.deepest_moved.load(Ordering::Relaxed) >= debt
     }
 
     /// Remembers that a key brings along a debt of this depth.

@@ -116,6 +116,11 @@ impl TokenLine {
         self.timeline.units(tokens as u64)
     }
 
+    /// Returns the position of an earlier tick.
+    pub(crate) const fn position_at(&self, tick: u64) -> u64 {
+        self.timeline.position(tick)
+    }
+
     /// Returns the word after taking all of `n` tokens at the position `at`, or the reason why not.
     #[inline]
     pub(crate) const fn take(&self, word: u64, at: u64, n: u32) -> Result<u64, TakeError> {

@@ -13,7 +13,7 @@ pub(super) use line::{CountedWindow, WindowLine};
 
 use super::algorithm::TakePosition;
 use super::one_word::{Observed, OneWord, Step};
-use super::per_key::{Debt, PerKey};
+use super::per_key::{Debt, PerKey, UnderQuota};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Alignment, Line, LineStart, Quota};
 use crate::sync::Field;
@@ -209,13 +209,65 @@ pub(super) trait Windowed {
 impl<W: Windowed> PerKey for W {
     type Line = WindowLine;
 
-    const LARGEST_LIMIT: u32 = W::LARGEST_LIMIT;
-
     const BY_WINDOWS: bool = true;
 
     fn line_start(alignment: Alignment) -> LineStart {
         WindowLine::aligned_to(alignment)
     }
+
+    #[inline]
+    fn word(line: &WindowLine, level: u64, at: u64, clock: &impl Clock) -> u64 {
+        W::LEVEL.put(&W::LEVEL.counts(line, level, at, clock))
+    }
+
+    fn is_exhausted(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> bool {
+        Self::take(line, word, at, 1, clock).is_err()
+    }
+
+    fn resets_in(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Ticks {
+        W::LEVEL.counts(line, word, at, clock).resets_in(line)
+    }
+
+    fn weight(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> u64 {
+        W::weight(&W::LEVEL.counts(line, word, at, clock), line)
+    }
+
+    fn greater(line: &WindowLine, one: u64, other: u64, at: u64, clock: &impl Clock) -> u64 {
+        let [one, other] = [one, other].map(|word| W::LEVEL.counts(line, word, at, clock));
+        let is_later = one.window().ends_in >= other.window().ends_in;
+        W::LEVEL.put(&if is_later { one.and_of(other) } else { other.and_of(one) })
+    }
+
+    fn idle(line: &WindowLine, at: u64) -> u64 {
+        W::LEVEL.number().put(line.number(at))
+    }
+
+    fn owed(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Debt {
+        Debt::of_time(Self::resets_in(line, word, at, clock))
+    }
+
+    fn owing(line: &WindowLine, at: u64, Debt { wait, .. }: Debt) -> u64 {
+        if wait == Ticks::ZERO {
+            return Self::idle(line, at);
+        }
+        let (here, number) = (line.number(at), W::LEVEL.number());
+        // A full count is put into this window, or into a later one that counts until then.
+        let until = u128::from(at & (line.window() - 1)) + u128::from(line.timeline().units_in(wait)) - 1;
+        let last = (until >> line.fraction_bits()) as u64;
+        let ahead = last.saturating_sub(W::COUNTS_FOR - 1).min(most_ahead(line, number));
+        number.put(here.wrapping_add(ahead)) | W::LEVEL.current().put(line.limit().into())
+    }
+
+    fn reach(line: &WindowLine, Debt { wait, .. }: Debt) -> u64 {
+        // The sum is the windows ahead and the one that the reading lies in.
+        (line.timeline().units_in(wait) >> line.fraction_bits())
+            .saturating_add(1)
+            .min(most_ahead(line, W::LEVEL.number()))
+    }
+}
+
+impl<W: Windowed> UnderQuota for W {
+    const LARGEST_LIMIT: u32 = W::LARGEST_LIMIT;
 
     #[inline]
     fn take_straight(
@@ -226,11 +278,6 @@ impl<W: Windowed> PerKey for W {
         clock: &impl Clock,
     ) -> Option<Result<(u64, Allowed), Denied>> {
         Some(Self::take(line, Self::word(line, level, at, clock), at, n, clock))
-    }
-
-    #[inline]
-    fn word(line: &WindowLine, level: u64, at: u64, clock: &impl Clock) -> u64 {
-        W::LEVEL.put(&W::LEVEL.counts(line, level, at, clock))
     }
 
     #[inline]
@@ -268,47 +315,6 @@ impl<W: Windowed> PerKey for W {
 
     fn usage(line: &WindowLine, quota: Quota, word: u64, at: u64, clock: &impl Clock) -> Usage {
         W::LEVEL.counts(line, word, at, clock).usage(line, quota)
-    }
-
-    fn resets_in(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Ticks {
-        W::LEVEL.counts(line, word, at, clock).resets_in(line)
-    }
-
-    fn weight(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> u64 {
-        W::weight(&W::LEVEL.counts(line, word, at, clock), line)
-    }
-
-    fn greater(line: &WindowLine, one: u64, other: u64, at: u64, clock: &impl Clock) -> u64 {
-        let [one, other] = [one, other].map(|word| W::LEVEL.counts(line, word, at, clock));
-        let is_later = one.window().ends_in >= other.window().ends_in;
-        W::LEVEL.put(&if is_later { one.and_of(other) } else { other.and_of(one) })
-    }
-
-    fn idle(line: &WindowLine, at: u64) -> u64 {
-        W::LEVEL.number().put(line.number(at))
-    }
-
-    fn owed(line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Debt {
-        Debt::for_windows(Self::resets_in(line, word, at, clock))
-    }
-
-    fn owing(line: &WindowLine, at: u64, Debt { wait, .. }: Debt) -> u64 {
-        if wait == Ticks::ZERO {
-            return Self::idle(line, at);
-        }
-        let (here, number) = (line.number(at), W::LEVEL.number());
-        // A full count is put into this window, or into a later one that counts until then.
-        let until = u128::from(at & (line.window() - 1)) + u128::from(line.timeline().units_in(wait)) - 1;
-        let last = (until >> line.fraction_bits()) as u64;
-        let ahead = last.saturating_sub(W::COUNTS_FOR - 1).min(most_ahead(line, number));
-        number.put(here.wrapping_add(ahead)) | W::LEVEL.current().put(line.limit().into())
-    }
-
-    fn reach(line: &WindowLine, Debt { wait, .. }: Debt) -> u64 {
-        // The sum is the windows ahead and the one that the reading lies in.
-        (line.timeline().units_in(wait) >> line.fraction_bits())
-            .saturating_add(1)
-            .min(most_ahead(line, W::LEVEL.number()))
     }
 }
 

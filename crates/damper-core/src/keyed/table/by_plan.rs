@@ -1,0 +1,211 @@
+//! Keys whose quota comes with the call, as a plan.
+//!
+//! A call on several words looks at all of them first: [`Table::seen`] loads a key's word, and [`Table::judge`] decides at a
+//! reading of the clock that is made after all loads. A word that fits is then swapped from what was loaded.
+
+#[cfg(feature = "alloc")]
+use super::WhenFull;
+use super::demand::{Demand, PlannedCheck};
+use super::slots::{Slot, SlotWord};
+use super::{Fingerprint, Grant, Origin, Receipt, Table, TakeResult};
+use crate::limit::{Allowed, ByPlan, Denied};
+#[cfg(feature = "alloc")]
+use crate::quota::CLASSES;
+use crate::quota::{Line, Plan, PlanClock};
+use crate::time::Clock;
+
+/// The word of a key's slot, as a look found it; `None` if the key has no slot.
+pub(in crate::keyed) type Seen<'a> = Option<(&'a Slot, SlotWord)>;
+
+/// What a call makes of a word that it has looked at.
+pub(in crate::keyed) enum Judged {
+    /// The tokens are there: the slot's word can be swapped.
+    Fits(Fit),
+    /// The tokens are not there.
+    Refused(Denied),
+    /// The look does not say: the key has no slot, or its word has to be read again.
+    Unknown,
+}
+
+/// A swap that would take the tokens of a word that was looked at.
+#[derive(Clone, Copy)]
+pub(in crate::keyed) struct Fit {
+    after: u64,
+    at: u64,
+    pub(in crate::keyed) allowed: Allowed,
+}
+
+impl Table<ByPlan> {
+    /// Creates a table for `capacity` keys, with `shared_words` for those without a slot.
+    #[cfg(feature = "alloc")]
+    pub(in crate::keyed) fn by_plan(
+        capacity: usize,
+        shared_words: usize,
+        when_full: WhenFull,
+        clock: &impl Clock,
+    ) -> Self {
+        let others = [PlanClock::QUOTA; CLASSES - 1];
+        let table = Self::new(PlanClock::QUOTA, Some(&others), PlanClock::START, capacity, shared_words, when_full);
+        // The fast path of all classes goes by the line of the first, which may never be used otherwise.
+        table.tiers.first.quota.read::<PlanClock>(clock);
+        table
+    }
+
+    /// Takes `n` tokens of a key under a plan.
+    #[expect(clippy::inline_always, reason = "the unused part of the answer is then not computed")]
+    #[inline(always)]
+    pub(in crate::keyed) fn take_planned(
+        &self,
+        key: Fingerprint,
+        plan: &Plan,
+        n: u32,
+        clock: &impl Clock,
+    ) -> TakeResult {
+        let found = self.look_for(key);
+        if found.is_of_key
+            && !found.word.is_claimed()
+            && let Some(taken) = self.take_fast(found.slot, found.word, PlannedCheck { plan, n }, clock)
+        {
+            return taken;
+        }
+        self.take_planned_slow(key, plan, n, clock)
+    }
+
+    /// Takes tokens of a key that the fast path could not decide about.
+    #[cold]
+    pub(in crate::keyed) fn take_planned_slow(
+        &self,
+        key: Fingerprint,
+        plan: &Plan,
+        n: u32,
+        clock: &impl Clock,
+    ) -> TakeResult {
+        let demand = PlannedCheck { plan, n };
+        // Before the word is written: a debt that is deeper than any before must not be taken for one of a clock that
+        // stepped back.
+        self.tiers.expect_debt_of(plan.longest_debt());
+        loop {
+            let in_slot = self.take(key, demand, clock);
+            if let Some(taken) = in_slot.or_else(|| self.first_sight(key, demand, clock, || Some(plan.class()))) {
+                return taken;
+            }
+        }
+    }
+
+    /// Loads the word of a key's slot.
+    #[inline]
+    pub(in crate::keyed) fn seen(&self, key: Fingerprint) -> Seen<'_> {
+        self.slots.slot_of(key)
+    }
+
+    /// Decides about a word that was looked at, at a reading of the clock that was made afterwards. Writes nothing.
+    #[inline]
+    pub(in crate::keyed) fn judge(
+        &self,
+        seen: Seen<'_>,
+        key: Fingerprint,
+        plan: &Plan,
+        n: u32,
+        now: u64,
+        clock: &impl Clock,
+    ) -> Judged {
+        match seen {
+            Some((slot, word)) => self.judge_slot(slot, word, PlannedCheck { plan, n }, now, clock),
+            None => self.refusal_planned(key, plan, n, clock).map_or(Judged::Unknown, Judged::Refused),
+        }
+    }
+
+    #[inline]
+    fn judge_slot(
+        &self,
+        slot: &Slot,
+        word: SlotWord,
+        demand: PlannedCheck<'_>,
+        now: u64,
+        clock: &impl Clock,
+    ) -> Judged {
+        let tier = &self.tiers.first;
+        let Some(epoch) = tier.quota.limited_epoch() else { return Judged::Unknown };
+        if !tier.expects_debt_of(demand.deepest_debt()) {
+            return Judged::Unknown;
+        }
+        let mut line: PlanClock = tier.quota.line_for_fast_path(epoch);
+        let at = line.reading(now);
+        match demand.decide_straight(&line, word.level(), at, clock) {
+            // The fence in `is_current` stands between the look at the slot's owner and the swap, as in `take_under`.
+            Some(Ok((after, allowed))) if tier.quota.is_current(epoch) => Judged::Fits(Fit { after, at, allowed }),
+            Some(Err(denied)) if tier.quota.is_current(epoch) && slot.still_has(word) => Judged::Refused(denied),
+            _ => Judged::Unknown,
+        }
+    }
+
+    /// Takes the tokens of a word that fits, if that word is still the same.
+    #[inline]
+    pub(in crate::keyed) fn take_fit(&self, seen: Seen<'_>, fit: Fit) -> Option<Receipt> {
+        let (slot, word) = seen?;
+        let after = word.at_level(fit.after);
+        slot.replace(word, after).then(|| {
+            let grant = Grant { after: fit.after, at: fit.at, tier: word.tier(), origin: Origin::Slot(slot, after) };
+            <PlannedCheck<'_> as Demand<ByPlan>>::answer(fit.allowed, grant).1
+        })
+    }
+
+    /// Returns the refusal that a call of this key would get now, if any. Writes nothing.
+    pub(in crate::keyed) fn refusal_planned(
+        &self,
+        key: Fingerprint,
+        plan: &Plan,
+        n: u32,
+        clock: &impl Clock,
+    ) -> Option<Denied> {
+        self.peek(key, clock, || plan.class(), |_, level, at| ByPlan::take(plan, level, at, n).err())
+    }
+
+    /// Books `n` tokens of a key under a plan after the fact, and returns how many it booked.
+    pub(in crate::keyed) fn charge_planned(&self, key: Fingerprint, plan: &Plan, n: u32, clock: &impl Clock) -> u32 {
+        self.tiers.expect_debt_of(plan.longest_debt());
+        let charge = |_: &PlanClock, level, at| ByPlan::charge(plan, level, at, n);
+        loop {
+            let in_slot = self.book_in_slot(key, clock, charge);
+            if let Some(booked) = in_slot.or_else(|| self.book_shared(key, clock, || Some(plan.class()), charge)) {
+                return booked;
+            }
+        }
+    }
+
+    /// Converts what a key owes from one plan to another, and returns whether it did.
+    pub(in crate::keyed) fn replan(&self, key: Fingerprint, old: &Plan, new: &Plan, clock: &impl Clock) -> bool {
+        self.tiers.expect_debt_of(new.longest_debt());
+        let replanned = self.visit(key, clock, |_, level, at| {
+            let after = ByPlan::replanned(old, new, level, at);
+            (after, after != level)
+        });
+        replanned.unwrap_or(false)
+    }
+
+    /// Gives back `n` tokens that were taken, less what has been refilled since.
+    pub(in crate::keyed) fn roll_back_planned(
+        &self,
+        key: Fingerprint,
+        plan: &Plan,
+        n: u32,
+        receipt: Receipt,
+        clock: &impl Clock,
+    ) {
+        self.give_back_taken(key, &receipt, clock, |_, level, at, taken_at| {
+            ByPlan::roll_back(plan, level, at, n, taken_at)
+        });
+    }
+
+    /// Gives back `n` tokens of those that were taken, whatever has been refilled since.
+    pub(in crate::keyed) fn refund_planned(
+        &self,
+        key: Fingerprint,
+        plan: &Plan,
+        n: u32,
+        receipt: &Receipt,
+        clock: &impl Clock,
+    ) {
+        self.give_back_taken(key, receipt, clock, |_, level, at, _| ByPlan::refund(plan, level, at, n).1);
+    }
+}

@@ -1,0 +1,150 @@
+//! The builder of a quota tree.
+
+use super::{Level, QuotaTree};
+use crate::OutOfRange;
+use crate::capacity::{MAX_CAPACITY, capacity_within};
+use crate::keyed::table::{BUCKETS_PER_KEY, Table, WhenFull, with_headers};
+use crate::limit::{MOST_BURSTS, PARTS_PER_BURST, Unsettled};
+use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
+use core::fmt;
+use core::hash::BuildHasher;
+use core::marker::PhantomData;
+use core::time::Duration;
+
+/// The default capacity of a level in keys.
+const DEFAULT_CAPACITY: usize = 8_192;
+
+/// The bursts that may be unsettled by default.
+const DEFAULT_UNSETTLED: f64 = 2.0;
+
+/// The default time-to-live of a reservation.
+const DEFAULT_TIME_TO_LIVE: Duration = Duration::from_secs(120);
+
+/// The allowed times-to-live.
+const TIMES_TO_LIVE: core::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(30 * 86_400);
+
+/// Builds a [`QuotaTree`].
+#[must_use]
+pub struct QuotaTreeBuilder<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C = DefaultClock, S = Seed> {
+    levels: [&'static str; LEVELS],
+    dimensions: [&'static str; DIMENSIONS],
+    capacities: [usize; LEVELS],
+    when_full: WhenFull,
+    unsettled: f64,
+    time_to_live: Duration,
+    clock: C,
+    hasher: S,
+    key: PhantomData<fn(&K)>,
+}
+
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, C, S> {
+    /// Starts a tree with these levels and dimensions, on a clock and with a hasher of your own.
+    ///
+    /// Use it without `std`. [`QuotaTree::builder`] says what the order of the levels means.
+    pub fn new(levels: [&'static str; LEVELS], dimensions: [&'static str; DIMENSIONS], clock: C, hasher: S) -> Self {
+        Self {
+            levels,
+            dimensions,
+            capacities: [DEFAULT_CAPACITY; LEVELS],
+            when_full: WhenFull::default(),
+            unsettled: DEFAULT_UNSETTLED,
+            time_to_live: DEFAULT_TIME_TO_LIVE,
+            clock,
+            hasher,
+            key: PhantomData,
+        }
+    }
+
+    /// Sets for how many busy keys each level is sized, 8192 unless set.
+    ///
+    /// A level takes some 51 bytes for each of its keys and dimensions, and 16 bytes for what is unsettled.
+    pub fn capacities(self, keys: [usize; LEVELS]) -> Self {
+        Self { capacities: keys, ..self }
+    }
+
+    /// Sets what happens to a key for which its level has no slot. The default is [`WhenFull::SharedOverflow`].
+    pub fn when_full(self, when_full: WhenFull) -> Self {
+        Self { when_full, ..self }
+    }
+
+    /// Sets how many bursts of a bucket may be reserved and unsettled, 2 unless set.
+    ///
+    /// In any stretch of time a bucket admits what its plan says and what is given back in it, which is at most what
+    /// was unsettled when it began. So this bounds the excess. Reservations beyond it are allowed, and give nothing back.
+    /// The guide's page on trees compares the choices.
+    pub fn unsettled(self, bursts: f64) -> Self {
+        Self { unsettled: bursts, ..self }
+    }
+
+    /// Sets the time after which a reservation counts as used in full, two minutes unless set.
+    ///
+    /// Take the longest that a call lasts.
+    pub fn time_to_live(self, time: Duration) -> Self {
+        Self { time_to_live: time, ..self }
+    }
+
+    /// Sets the clock. The default is [`Monotonic`](crate::time::Monotonic).
+    pub fn clock<D: Clock>(self, clock: D) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, D, S> {
+        let Self { levels, dimensions, capacities, when_full, unsettled, time_to_live, hasher, key, .. } = self;
+        QuotaTreeBuilder { levels, dimensions, capacities, when_full, unsettled, time_to_live, clock, hasher, key }
+    }
+
+    /// Sets the hasher of keys, as [`KeyedLimiterBuilder::hasher`](crate::keyed::KeyedLimiterBuilder::hasher) does.
+    pub fn hasher<T: BuildHasher>(self, hasher: T) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, C, T> {
+        let Self { levels, dimensions, capacities, when_full, unsettled, time_to_live, clock, key, .. } = self;
+        QuotaTreeBuilder { levels, dimensions, capacities, when_full, unsettled, time_to_live, clock, hasher, key }
+    }
+
+    /// Allocates the tables.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`], which names the setting that is out of its range.
+    pub fn build(self) -> Result<QuotaTree<K, LEVELS, DIMENSIONS, C, S>, OutOfRange>
+    where
+        C: Clock,
+    {
+        OutOfRange::check_count("levels", LEVELS as u64, 1..=u64::MAX)?;
+        OutOfRange::check_count("dimensions", DIMENSIONS as u64, 1..=u64::MAX)?;
+        OutOfRange::check_ratio("unsettled", self.unsettled, 0.0..=MOST_BURSTS)
+            .map_err(|error| error.note("(bursts)"))?;
+        OutOfRange::check_duration("time_to_live", self.time_to_live, TIMES_TO_LIVE)?;
+        let mut words = [0; LEVELS];
+        for (words, keys) in words.iter_mut().zip(self.capacities) {
+            capacity_within(MAX_CAPACITY / DIMENSIONS, keys)?;
+            *words = keys * DIMENSIONS;
+        }
+        let levels = core::array::from_fn(|level| {
+            let table =
+                Table::by_plan(words[level], with_headers(words[level] * BUCKETS_PER_KEY), self.when_full, &self.clock);
+            let unsettled = (0..(2 * words[level]).next_power_of_two()).map(|_| Unsettled::new()).collect();
+            Level { name: self.levels[level], table, unsettled }
+        });
+        let frequency = Frequency::from_hertz(self.clock.frequency());
+        Ok(QuotaTree {
+            levels,
+            dimensions: self.dimensions,
+            // The product is at most 2^22.
+            most_unsettled: (self.unsettled * f64::from(PARTS_PER_BURST)) as u32,
+            time_to_live: Ticks::within(self.time_to_live, frequency).count().max(1),
+            clock: self.clock,
+            hasher: self.hasher,
+            key: PhantomData,
+        })
+    }
+}
+
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: fmt::Debug, S> fmt::Debug
+    for QuotaTreeBuilder<K, LEVELS, DIMENSIONS, C, S>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuotaTreeBuilder")
+            .field("levels", &self.levels)
+            .field("dimensions", &self.dimensions)
+            .field("capacities", &self.capacities)
+            .field("unsettled", &self.unsettled)
+            .field("time_to_live", &self.time_to_live)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,363 @@
+//! Limits of a tree, such as user, team and organisation, and of several dimensions, in one decision.
+
+// | file | idea |
+// |---|---|
+// | `mod` | `QuotaTree`: takes the costs of a path from all words or from none |
+// | `builder` | `QuotaTreeBuilder`: the levels, their capacities, and the bound on what is unsettled |
+// | `answer` | `TreeAllowed`, `TreeDenied`: which level and dimension is the tightest, or refused |
+// | `reservation` | `TreeReservation`: costs that were taken, to be settled |
+
+mod answer;
+mod builder;
+mod reservation;
+
+pub use answer::{TreeAllowed, TreeDenied};
+pub use builder::QuotaTreeBuilder;
+pub use reservation::TreeReservation;
+
+use super::table::{Fingerprint, Fit, Judged, Receipt, Seen, Table};
+use crate::limit::{ByPlan, Denied, Unsettled, Usage};
+use crate::quota::Plan;
+use crate::time::{Clock, DefaultClock, Seed};
+use alloc::boxed::Box;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::marker::PhantomData;
+
+/// 2^64 divided by the golden ratio, by which the dimensions of a key are told apart.
+const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The key and the plans of one level: a plan for each dimension.
+type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
+
+/// Limits of several levels and dimensions, of which a call takes all or none.
+///
+/// A level is a kind of key: the user, the team, the organisation. A dimension is what is counted: requests, tokens,
+/// bytes. For each level and dimension a call names a key and the [`Plan`] that this key has. Every key has a bucket of
+/// its own in a table of the level, as in a [`KeyedLimiter` by plan](crate::KeyedLimiter::by_plan). For a level or a
+/// dimension that does not apply to a call, pass [`Plan::UNLIMITED`].
+///
+/// # One decision
+///
+/// A call loads the words of its path, reads the clock once, and decides about all of them. A refusal that this finds writes
+/// nothing. Otherwise the call takes its costs, level by level in the order of the tree. If another call was faster at a
+/// word, and its tokens are gone, the words before get their tokens back, less what has been refilled since. Such a
+/// refusal is [contended](TreeDenied::is_contended).
+///
+/// No bucket ever allows more than its plan says, whatever the interleaving. All calls take in the same order, which the
+/// tree owns with its tables. So of calls that overlap and refuse one another, one at least was refused for a genuine
+/// reason.
+///
+/// # Estimates
+///
+/// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. What is given back
+/// comes on top of a bucket's envelope. In any stretch of time that is at most what was unsettled when it began, and no more
+/// than [`unsettled`](QuotaTreeBuilder::unsettled) bursts may be: two, unless set. A reservation beyond
+/// that is allowed, but gives nothing back. After its [time-to-live](QuotaTreeBuilder::time_to_live) a reservation counts as
+/// used in full, so one that is forgotten takes up nothing for longer.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// # #[cfg(feature = "std")] {
+/// use damper::{ManualClock, Plan, Quota, QuotaTree};
+///
+/// let tree = QuotaTree::<str, 3, 2>::builder(["user", "team", "organisation"], ["requests", "tokens"])
+///     .capacities([100_000, 10_000, 1_000])
+///     .clock(ManualClock::new())
+///     .build()?;
+///
+/// let (requests, tokens) = (Plan::new(Quota::per_minute(60))?, Plan::new(Quota::per_minute(90_000))?);
+/// let shared = Plan::new(Quota::per_minute(100_000))?;
+/// let none = Plan::UNLIMITED;
+/// let path = [("alice", [&requests, &tokens]), ("core", [&none, &none]), ("acme", [&none, &shared])];
+///
+/// let call = tree.reserve(&path, [1, 60_000])?;
+/// call.settle([1, 2_500]); // what the answer's usage says
+/// assert_eq!(tree.peek(&path)[2][1].used(), 2_500);
+///
+/// let denied = tree.check(&path, [1, 90_000]).unwrap_err();
+/// assert_eq!((denied.level(), denied.dimension()), (0, 1));
+/// assert_eq!(denied.to_string(), "tokens of this user (90000/min burst 90000): rate limit exceeded, retry in 1.667 s");
+/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C = DefaultClock, S = Seed> {
+    levels: [Level; LEVELS],
+    dimensions: [&'static str; DIMENSIONS],
+    /// The most parts of a burst that may be unsettled.
+    most_unsettled: u32,
+    /// In ticks of the clock.
+    time_to_live: u64,
+    clock: C,
+    hasher: S,
+    key: PhantomData<fn(&K)>,
+}
+
+/// A level of a tree: the buckets of its keys.
+struct Level {
+    name: &'static str,
+    table: Table<ByPlan>,
+    /// What is unsettled of keys with the same hash; a power of two.
+    unsettled: Box<[Unsettled]>,
+}
+
+impl Level {
+    /// Returns the word that counts what is unsettled of a bucket.
+    ///
+    /// Buckets that share a word may give back less than each alone, never more.
+    fn unsettled(&self, bucket: Fingerprint) -> &Unsettled {
+        let mixed = bucket.get().wrapping_mul(MIXER);
+        &self.unsettled[(mixed >> 32) as usize & (self.unsettled.len() - 1)]
+    }
+}
+
+/// A value for each word of a path.
+type PerWord<T, const LEVELS: usize, const DIMENSIONS: usize> = [[T; DIMENSIONS]; LEVELS];
+
+/// The words that refuse a call: the refusal with the longest wait, and where it is.
+#[derive(Default)]
+struct Longest {
+    refused: Option<(Denied, usize, usize)>,
+}
+
+impl Longest {
+    fn add(&mut self, denied: Denied, level: usize, dimension: usize) {
+        if self.refused.is_none_or(|(longest, ..)| denied.outlasts(&longest)) {
+            self.refused = Some((denied, level, dimension));
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> QuotaTree<K, LEVELS, DIMENSIONS> {
+    /// Starts a tree with these levels and dimensions, on the default clock.
+    ///
+    /// A call takes from the first level first. Name the most specific one first: most refusals then cost least.
+    pub fn builder(
+        levels: [&'static str; LEVELS],
+        dimensions: [&'static str; DIMENSIONS],
+    ) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS> {
+        QuotaTreeBuilder::new(levels, dimensions, crate::time::Monotonic, Seed::random())
+    }
+}
+
+impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher>
+    QuotaTree<K, LEVELS, DIMENSIONS, C, S>
+{
+    /// Takes the costs, one for each dimension, from every level of the path, or takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`TreeDenied`], which names the level and the dimension with the longest wait.
+    pub fn check(
+        &self,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+    ) -> Result<TreeAllowed, TreeDenied> {
+        self.take(&self.buckets(path), path, costs).map(|(allowed, _)| allowed)
+    }
+
+    /// Returns how much of each level and dimension is used, and takes nothing.
+    pub fn peek(&self, path: &[Step<'_, K, DIMENSIONS>; LEVELS]) -> [[Usage; DIMENSIONS]; LEVELS] {
+        let buckets = self.buckets(path);
+        core::array::from_fn(|level| {
+            core::array::from_fn(|dimension| {
+                let plan = path[level].1[dimension];
+                let look = |bucket, at| ByPlan::usage(plan, bucket, at);
+                let table = &self.levels[level].table;
+                table.peek(buckets[level][dimension], &self.clock, || plan.class(), |_, bucket, at| look(bucket, at))
+            })
+        })
+    }
+
+    /// Converts what a key of this level owes from its old plans to its new ones.
+    ///
+    /// It returns for each dimension whether the debt was converted, as [`KeyedLimiter::replan`](crate::KeyedLimiter::replan)
+    /// says. A level that there is not converts nothing.
+    pub fn replan(
+        &self,
+        level: usize,
+        key: &K,
+        old: [&Plan; DIMENSIONS],
+        new: [&Plan; DIMENSIONS],
+    ) -> [bool; DIMENSIONS] {
+        let hash = self.hasher.hash_one(key);
+        core::array::from_fn(|dimension| {
+            self.levels.get(level).is_some_and(|level| {
+                let (old, new) = (old[dimension], new[dimension]);
+                level.table.replan(Self::bucket(hash, dimension), old, new, &self.clock)
+            })
+        })
+    }
+
+    /// Returns the buckets of a path.
+    fn buckets(&self, path: &[Step<'_, K, DIMENSIONS>; LEVELS]) -> PerWord<Fingerprint, LEVELS, DIMENSIONS> {
+        core::array::from_fn(|level| {
+            let hash = self.hasher.hash_one(path[level].0);
+            core::array::from_fn(|dimension| Self::bucket(hash, dimension))
+        })
+    }
+
+    /// Returns the bucket of a key in one dimension.
+    fn bucket(hash: u64, dimension: usize) -> Fingerprint {
+        // The first dimension has the hash itself. A rotation keeps the hashes of two keys apart in every dimension.
+        let shift = (dimension * 7 % 64) as u32;
+        Fingerprint::of(hash.rotate_left(shift).wrapping_add(MIXER.wrapping_mul(dimension as u64)))
+    }
+
+    /// Takes the costs from all words of a path, or from none.
+    fn take(
+        &self,
+        buckets: &PerWord<Fingerprint, LEVELS, DIMENSIONS>,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+    ) -> Result<(TreeAllowed, PerWord<Option<Receipt>, LEVELS, DIMENSIONS>), TreeDenied> {
+        let seen: PerWord<Seen<'_>, LEVELS, DIMENSIONS> = core::array::from_fn(|level| {
+            core::array::from_fn(|dimension| {
+                let takes = Self::takes(path, costs, level, dimension);
+                if takes { self.levels[level].table.seen(buckets[level][dimension]) } else { None }
+            })
+        });
+        // After all words, as each of them requires.
+        let now = self.clock.now();
+        let mut longest = Longest::default();
+        let fits: PerWord<Option<Fit>, LEVELS, DIMENSIONS> = core::array::from_fn(|level| {
+            core::array::from_fn(|dimension| {
+                if !Self::takes(path, costs, level, dimension) {
+                    return None;
+                }
+                let (plan, n) = (path[level].1[dimension], costs[dimension]);
+                let table = &self.levels[level].table;
+                let judged = table.judge(seen[level][dimension], buckets[level][dimension], plan, n, now, &self.clock);
+                match judged {
+                    Judged::Fits(fit) => return Some(fit),
+                    Judged::Refused(denied) => longest.add(denied, level, dimension),
+                    Judged::Unknown => {}
+                }
+                None
+            })
+        });
+        if let Some(refused) = longest.refused {
+            return Err(self.denied(refused, path, false));
+        }
+        let mut taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = [const { [const { None }; DIMENSIONS] }; LEVELS];
+        let mut tightest = TreeAllowed::UNLIMITED;
+        for level in 0..LEVELS {
+            for dimension in 0..DIMENSIONS {
+                if !Self::takes(path, costs, level, dimension) {
+                    continue;
+                }
+                let (plan, n) = (path[level].1[dimension], costs[dimension]);
+                let (table, bucket) = (&self.levels[level].table, buckets[level][dimension]);
+                let fit = fits[level][dimension];
+                let swapped = fit.and_then(|fit| Some((fit.allowed, table.take_fit(seen[level][dimension], fit)?)));
+                let (allowed, receipt) = match swapped {
+                    Some(swapped) => swapped,
+                    None => match table.take_planned_slow(bucket, plan, n, &self.clock) {
+                        Ok(anew) => anew,
+                        Err(denied) => {
+                            self.roll_back(buckets, path, costs, taken);
+                            return Err(self.refused_late(denied, (level, dimension), buckets, path, costs));
+                        }
+                    },
+                };
+                taken[level][dimension] = Some(receipt);
+                tightest.narrow(allowed, plan, level, dimension);
+            }
+        }
+        Ok((tightest, taken))
+    }
+
+    /// Returns whether a call takes anything from a word.
+    fn takes(
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+        level: usize,
+        dimension: usize,
+    ) -> bool {
+        costs[dimension] > 0 && !path[level].1[dimension].is_unlimited()
+    }
+
+    /// Gives back what was taken, in the opposite order.
+    #[cold]
+    fn roll_back(
+        &self,
+        buckets: &PerWord<Fingerprint, LEVELS, DIMENSIONS>,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+        taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
+    ) {
+        for (level, taken) in taken.into_iter().enumerate().rev() {
+            for (dimension, receipt) in taken.into_iter().enumerate().rev() {
+                if let Some(receipt) = receipt {
+                    let (plan, bucket) = (path[level].1[dimension], buckets[level][dimension]);
+                    let table = &self.levels[level].table;
+                    table.roll_back_planned(bucket, plan, costs[dimension], receipt, &self.clock);
+                }
+            }
+        }
+    }
+
+    /// Returns the refusal of a call that fitted when it looked, with the longest wait of this word and all after it.
+    #[cold]
+    fn refused_late(
+        &self,
+        denied: Denied,
+        at: (usize, usize),
+        buckets: &PerWord<Fingerprint, LEVELS, DIMENSIONS>,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+    ) -> TreeDenied {
+        let mut longest = Longest { refused: Some((denied, at.0, at.1)) };
+        for level in at.0..LEVELS {
+            for dimension in 0..DIMENSIONS {
+                if (level, dimension) > at && Self::takes(path, costs, level, dimension) {
+                    let (plan, bucket) = (path[level].1[dimension], buckets[level][dimension]);
+                    let table = &self.levels[level].table;
+                    if let Some(denied) = table.refusal_planned(bucket, plan, costs[dimension], &self.clock) {
+                        longest.add(denied, level, dimension);
+                    }
+                }
+            }
+        }
+        let refused = longest.refused.unwrap_or((denied, at.0, at.1));
+        self.denied(refused, path, true)
+    }
+
+    fn denied(
+        &self,
+        (denied, level, dimension): (Denied, usize, usize),
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        is_contended: bool,
+    ) -> TreeDenied {
+        let quota = path[level].1[dimension].quota();
+        let names = [self.levels[level].name, self.dimensions[dimension]];
+        TreeDenied::new(denied, quota, (level, dimension), names, is_contended)
+    }
+}
+
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
+    /// Returns the names of the levels, in the order in which calls take from them.
+    pub fn levels(&self) -> [&'static str; LEVELS] {
+        self.levels.each_ref().map(|level| level.name)
+    }
+
+    /// Returns the names of the dimensions.
+    pub fn dimensions(&self) -> [&'static str; DIMENSIONS] {
+        self.dimensions
+    }
+}
+
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: fmt::Debug, S> fmt::Debug
+    for QuotaTree<K, LEVELS, DIMENSIONS, C, S>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuotaTree")
+            .field("levels", &self.levels())
+            .field("dimensions", &self.dimensions)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}

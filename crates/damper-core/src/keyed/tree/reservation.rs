@@ -1,0 +1,194 @@
+//! The costs of a call, taken from all words of a path and settled later.
+
+use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied};
+use crate::keyed::table::{Fingerprint, Receipt};
+use crate::limit::PARTS_PER_BURST;
+use crate::quota::Plan;
+use crate::time::Clock;
+#[cfg(target_has_atomic = "ptr")]
+use alloc::sync::Arc;
+use core::fmt;
+use core::hash::{BuildHasher, Hash};
+use core::ops::Deref;
+use sealed::Settles;
+
+/// A pointer to a [`QuotaTree`] that a [`TreeReservation`] can hold.
+///
+/// It is a `&QuotaTree`, or an `Arc<QuotaTree>` if the reservation has to outlive the borrow.
+pub trait TreeRef: Deref<Target: Settles> {}
+
+impl<T: Deref<Target: Settles>> TreeRef for T {}
+
+mod sealed {
+    /// The part of a tree that its reservations need.
+    pub trait Settles {
+        /// A number of tokens for each dimension.
+        type Costs: Copy;
+
+        /// The words that costs were taken from.
+        type Taken;
+
+        /// Stops counting what was taken at this tick as unsettled.
+        fn release(&self, taken: &Self::Taken, since: u64);
+    }
+}
+
+/// A word from which a reservation took its cost.
+#[derive(Debug)]
+pub struct TakenWord {
+    bucket: Fingerprint,
+    plan: Plan,
+    receipt: Receipt,
+    /// The parts of a burst that may be given back.
+    counted: u32,
+}
+
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> Settles for QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
+    type Costs = [u32; DIMENSIONS];
+    type Taken = PerWord<Option<TakenWord>, LEVELS, DIMENSIONS>;
+
+    fn release(&self, taken: &Self::Taken, since: u64) {
+        for (level, taken) in self.levels.iter().zip(taken) {
+            for word in taken.iter().flatten() {
+                level.unsettled(word.bucket).release(word.counted, since / self.time_to_live);
+            }
+        }
+    }
+}
+
+/// The costs of one call, taken from all levels and dimensions of its path.
+///
+/// [`QuotaTree::reserve`] returns it, or [`reserve_owned`](QuotaTree::reserve_owned) for spawned tasks and streamed
+/// responses.
+///
+/// Keep it for as long as the call takes, and [settle](Self::settle) it when the true costs are known. If it is dropped
+/// instead, by a panic or a client that disconnects, the costs count as used.
+#[must_use = "a reservation that is dropped at once counts as used"]
+pub struct TreeReservation<T: TreeRef> {
+    tree: T,
+    costs: <T::Target as Settles>::Costs,
+    taken: <T::Target as Settles>::Taken,
+    allowed: TreeAllowed,
+    /// The tick at which the costs were taken.
+    since: u64,
+}
+
+impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher>
+    QuotaTree<K, LEVELS, DIMENSIONS, C, S>
+{
+    /// Takes the costs, one for each dimension, from every level of the path, to be settled; or takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`TreeDenied`], which names the level and the dimension with the longest wait.
+    pub fn reserve(
+        &self,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+    ) -> Result<TreeReservation<&Self>, TreeDenied> {
+        TreeReservation::new(self, path, costs)
+    }
+
+    /// Reserves as [`reserve`](Self::reserve) does; the reservation owns a reference to the tree.
+    ///
+    /// # Errors
+    ///
+    /// It fails as [`reserve`](Self::reserve) does.
+    #[cfg(target_has_atomic = "ptr")]
+    pub fn reserve_owned(
+        self: &Arc<Self>,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+    ) -> Result<TreeReservation<Arc<Self>>, TreeDenied> {
+        TreeReservation::new(Arc::clone(self), path, costs)
+    }
+}
+
+impl<T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher> TreeReservation<T>
+where
+    T: Deref<Target = QuotaTree<K, LEVELS, DIMENSIONS, C, S>>,
+{
+    fn new(tree: T, path: &[Step<'_, K, DIMENSIONS>; LEVELS], costs: [u32; DIMENSIONS]) -> Result<Self, TreeDenied> {
+        let buckets = tree.buckets(path);
+        let (allowed, receipts) = tree.take(&buckets, path, costs)?;
+        let since = tree.clock.now();
+        let generation = since / tree.time_to_live;
+        let mut receipts = receipts.into_iter().map(IntoIterator::into_iter);
+        let taken = core::array::from_fn(|level| {
+            let mut receipts = receipts.next();
+            core::array::from_fn(|dimension| {
+                let receipt = receipts.as_mut().and_then(Iterator::next).flatten()?;
+                let (bucket, plan) = (buckets[level][dimension], *path[level].1[dimension]);
+                let parts = parts(costs[dimension], &plan);
+                let counted = tree.levels[level].unsettled(bucket).count(parts, tree.most_unsettled, generation);
+                Some(TakenWord { bucket, plan, receipt, counted })
+            })
+        });
+        Ok(Self { tree, costs, taken, allowed, since })
+    }
+
+    /// Corrects the costs to what the call used, one number for each dimension.
+    ///
+    /// Tokens that were not used are given back, except those that a full bucket has no room for, those beyond the
+    /// [bound](super::QuotaTreeBuilder::unsettled) on what is unsettled, and all of them after the
+    /// [time-to-live](super::QuotaTreeBuilder::time_to_live). Tokens that were used beyond the costs are booked into
+    /// debt, but none beyond [`Quota::max_debt`](crate::Quota::max_debt). Settle a call that was not made with costs of 0.
+    pub fn settle(self, used: [u32; DIMENSIONS]) {
+        let tree = &*self.tree;
+        let is_alive = tree.clock.now().wrapping_sub(self.since) <= tree.time_to_live;
+        for (level, taken) in tree.levels.iter().zip(&self.taken) {
+            for ((taken, cost), used) in taken.iter().zip(self.costs).zip(used) {
+                let Some(TakenWord { bucket, plan, receipt, counted }) = taken else { continue };
+                match cost.checked_sub(used) {
+                    None => _ = level.table.charge_planned(*bucket, plan, used - cost, &tree.clock),
+                    Some(unused) => {
+                        let unused = unused.min(tokens(*counted, plan));
+                        if unused > 0 && is_alive {
+                            level.table.refund_planned(*bucket, plan, unused, receipt, &tree.clock);
+                        }
+                    }
+                }
+            }
+        }
+        // Only now does the drop stop counting the reservation as unsettled.
+    }
+}
+
+impl<T: TreeRef> TreeReservation<T> {
+    /// Returns the costs that were taken.
+    #[must_use]
+    pub fn costs(&self) -> <T::Target as Settles>::Costs {
+        self.costs
+    }
+
+    /// Returns the permission: the tightest of the limits.
+    #[must_use]
+    pub fn allowed(&self) -> TreeAllowed {
+        self.allowed
+    }
+}
+
+/// Returns a number of tokens in parts of a plan's burst, rounded up.
+fn parts(tokens: u32, plan: &Plan) -> u32 {
+    // A cost is at most the burst.
+    let parts = (u64::from(tokens) * u64::from(PARTS_PER_BURST)).div_ceil(plan.burst().max(1).into());
+    u32::try_from(parts).unwrap_or(u32::MAX)
+}
+
+/// Returns the tokens in parts of a plan's burst, rounded down.
+fn tokens(parts: u32, plan: &Plan) -> u32 {
+    // The parts are at most those of a cost.
+    (u64::from(parts) * u64::from(plan.burst()) / u64::from(PARTS_PER_BURST)) as u32
+}
+
+impl<T: TreeRef> Drop for TreeReservation<T> {
+    fn drop(&mut self) {
+        self.tree.release(&self.taken, self.since);
+    }
+}
+
+impl<T: TreeRef<Target: Settles<Costs: fmt::Debug>>> fmt::Debug for TreeReservation<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TreeReservation").field("costs", &self.costs).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,334 @@
+//! Quotas that come with each call, prepared once.
+//!
+//! The buckets of a table by plan have no quota of their own. Each stores the instant at which it is full, and every
+//! call brings the [`Plan`] by which that is read.
+//!
+//! **Time** is counted in *beats* of 64 ns from tick 0 of the clock, so a plan fits every clock and can be a constant.
+//! [`PlanClock`] converts a reading of the clock to beats, rounded down. An instant is kept in 48 bits, which circle
+//! after 208 days. No debt takes more than a quarter of that to be repaid, 52 days.
+//!
+//! **The grid.** A plan has a line of tokens like every quota: a position is a multiple of 2^-F tokens, and is 0 at
+//! beat 0. F is chosen the other way round than for a single limiter: a position lasts 2 to 4 beats. (A token lasts at
+//! least 2 beats, or the plan is refused.) So a position has an instant of its own, the first beat at which the
+//! line has reached it, and that instant leads back to the same position. Nothing drifts, however often a bucket is
+//! written. With costs in whole nanoseconds instead, a plan of 7 million a second was 0.1 % slow, and one of 300
+//! million 17 %.
+//!
+//! An instant that another plan wrote lies between two positions, and counts as the later one. So a mixture of
+//! plans on a key gives away nothing.
+
+use super::timeline::{Line, LineStart, Tempo, Timeline};
+use super::{Alignment, Quota, SetQuotaError};
+use crate::out_of_range::{OutOfRange, check};
+use crate::time::{Frequency, Scale};
+use core::fmt;
+use core::num::NonZeroU8;
+use core::time::Duration;
+
+/// The nanoseconds of a beat.
+const BEAT: u64 = 64;
+
+/// The beats of a second.
+const BEATS_PER_SECOND: u64 = super::SECOND / BEAT;
+
+/// The bits of an instant that is kept.
+pub(crate) const TIME_BITS: u32 = 48;
+
+/// The most beats that a debt takes to be repaid: a quarter of the circle of instants.
+pub(crate) const LONGEST_DEBT: u64 = 1 << (TIME_BITS - 2);
+
+/// The shortest time that a token takes, in nanoseconds.
+const SHORTEST_TOKEN: u64 = 2 * BEAT;
+
+/// The longest window from whose rate the window can be computed exactly.
+const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 58);
+
+/// The classes of plans by the time that their deepest debt takes, each of 16 times the time of the one before.
+///
+/// Keys without a slot spend in words that several of them share, each class in its own.
+pub(crate) const CLASSES: usize = ((TIME_BITS - 2 - FIRST_CLASS_BITS).div_ceil(4) + 1) as usize;
+
+/// The bits of the longest debt of the first class, in beats: it is repaid within a second.
+const FIRST_CLASS_BITS: u32 = 24;
+
+/// A quota that was prepared once, for keys that each have their own.
+///
+/// A [`KeyedLimiter` by plan](crate::KeyedLimiter::by_plan) takes it with each call. There can be any number of plans:
+/// the table stores none of them. A plan is 40 bytes, `Copy`, and can be a constant.
+///
+/// # Range
+///
+/// Time is counted in 64 ns. A token takes at least 128 ns (7,812,500 a second). A refill of the burst and of
+/// [`max_debt`](Quota::max_debt) takes at most 52 days. The debt of ten bursts that a quota has by default is cut
+/// to that. A plan is never late. It is early by at most four beats, 256 ns, after a time in which nothing was taken.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use damper::{Plan, Quota};
+///
+/// const FREE: Plan = match Plan::new(Quota::per_minute(60)) {
+///     Ok(plan) => plan,
+///     Err(_) => panic!("a constant that is in range"),
+/// };
+/// assert_eq!(FREE.quota().to_string(), "60/min burst 60");
+///
+/// let error = Plan::new(Quota::per_second(10_000_000)).unwrap_err();
+/// assert_eq!(error.to_string(), "limit is 10000000, it must be 1 to 7812500 (a token takes 128 ns or more)");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Plan {
+    /// The positions that a beat brings, as in `Tempo`.
+    mult: u64,
+    /// The beats that a position takes, as in `Tempo`.
+    inverse: u64,
+    shape: u64,
+    limit: u32,
+    burst: u32,
+    /// The deepest debt below an empty bucket, in tokens.
+    max_debt: u32,
+    tag: NonZeroU8,
+    /// The bits of the deepest debt, in beats: it takes at most 2 to that power.
+    debt_bits: u8,
+    /// Whether the quota says how deep debts may be.
+    has_own_max_debt: bool,
+}
+
+const _: () = assert!(size_of::<Plan>() <= 40, "a plan is small");
+
+impl Plan {
+    /// Allows everything and takes nothing.
+    pub const UNLIMITED: Self = Self::of_scale(Scale::STOPPED, 0, Quota::UNLIMITED, 0, 0);
+
+    /// Prepares a quota.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`], which names what does not fit: the `limit`, the `window`, the `burst` or `max_debt`.
+    pub const fn new(quota: Quota) -> Result<Self, OutOfRange> {
+        if quota.is_unlimited() {
+            return Ok(Self::UNLIMITED);
+        }
+        let window = quota.window_nanos();
+        let shortest = Duration::from_nanos(SHORTEST_TOKEN);
+        check!(check_duration("window", quota.window(), shortest..=LONGEST_WINDOW), "(of a plan)");
+        let most = window / SHORTEST_TOKEN;
+        check!(check_count("limit", quota.limit() as u64, 1..=most), "(a token takes 128 ns or more)");
+        // Below 2^89.
+        let deepest = (LONGEST_DEBT * BEAT) as u128 * quota.limit() as u128 / window as u128;
+        let deepest = if deepest > u64::MAX as u128 { u64::MAX } else { deepest as u64 };
+        check!(check_count("burst", quota.burst_size() as u64, 0..=deepest), "(a refill takes 52 days or less)");
+        let room = deepest - quota.burst_size() as u64;
+        let room = if room > u32::MAX as u64 { u32::MAX } else { room as u32 };
+        let max_debt = match quota.own_max_debt() {
+            Some(tokens) => {
+                check!(check_count("max_debt", tokens as u64, 0..=room as u64), "(a refill takes 52 days or less)");
+                tokens
+            }
+            None => {
+                let bursts = quota.deepest_debt() - quota.burst_size() as u64;
+                if bursts < room as u64 { bursts as u32 } else { room }
+            }
+        };
+        // The most fraction bits with which a position lasts 2 beats: limit · 2^F <= window / 128.
+        let fraction_bits = (most / quota.limit() as u64).ilog2();
+        let scale = Scale::ratio(((quota.limit() as u64 * BEAT) as u128) << fraction_bits, window as u128);
+        let deepest = quota.burst_size() as u128 + max_debt as u128;
+        // The product is below 2^92, and the quotient at most 2^46.
+        let longest = (deepest * window as u128).div_ceil((quota.limit() as u64 * BEAT) as u128) as u64;
+        Ok(Self::of_scale(scale, fraction_bits, quota, max_debt, longest))
+    }
+
+    const fn of_scale(scale: Scale, fraction_bits: u32, quota: Quota, max_debt: u32, longest: u64) -> Self {
+        let tempo = Tempo::new(scale, fraction_bits, Frequency::from_hertz(BEATS_PER_SECOND), quota.is_unlimited());
+        Self {
+            mult: tempo.mult,
+            inverse: tempo.inverse,
+            shape: tempo.shape,
+            limit: quota.limit(),
+            burst: quota.burst_size(),
+            max_debt,
+            tag: tag_of(&quota),
+            // A debt of exactly 2^46 beats has 47 bits, and its power of two is the 46th.
+            debt_bits: (u64::BITS - longest.saturating_sub(1).leading_zeros()) as u8,
+            has_own_max_debt: quota.own_max_debt().is_some(),
+        }
+    }
+
+    /// Sets the tag by which [`replan`](crate::KeyedLimiter::replan) tells plans apart.
+    ///
+    /// By default it is a hash of the quota, so one pair of different plans in 255 has the same tag. Number the
+    /// plans where there are fewer than 256.
+    #[must_use]
+    pub const fn tagged(mut self, tag: NonZeroU8) -> Self {
+        self.tag = tag;
+        self
+    }
+
+    /// Returns the quota that was prepared.
+    pub const fn quota(&self) -> Quota {
+        if self.is_unlimited() {
+            return Quota::UNLIMITED;
+        }
+        // mult / 2^shift is the fraction limit · 64 · 2^F / window with an error below 2^-60, and a window is below 2^59.
+        let scale = self.tempo().scale();
+        let brought = ((self.limit as u64 * BEAT) as u128) << self.tempo().fraction_bits();
+        let window = Self::divided(brought, scale);
+        let max_debt = if self.has_own_max_debt { Some(self.max_debt) } else { None };
+        Quota::from_parts(self.limit, window, self.burst, max_debt)
+    }
+
+    /// Returns `brought` · 2^shift / mult, rounded to the nearest integer; it is below 2^59.
+    const fn divided(brought: u128, scale: Scale) -> u64 {
+        let mult = scale.mult as u128;
+        let (mut quotient, mut rest) = (brought / mult, brought % mult);
+        let mut shift = 0;
+        // Long division, a bit a step.
+        while shift < scale.shift {
+            rest <<= 1;
+            quotient <<= 1;
+            if rest >= mult {
+                rest -= mult;
+                quotient += 1;
+            }
+            shift += 1;
+        }
+        (quotient + (rest * 2 >= mult) as u128) as u64
+    }
+
+    /// Returns whether the plan limits nothing.
+    #[must_use]
+    pub const fn is_unlimited(&self) -> bool {
+        self.tempo().is_unlimited()
+    }
+
+    /// Returns the most tokens that can be saved up and taken at once.
+    #[inline]
+    pub(crate) const fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// Returns the tag by which plans are told apart.
+    pub(crate) const fn tag(&self) -> NonZeroU8 {
+        self.tag
+    }
+
+    /// Returns the most beats that its deepest debt takes, rounded up to a power of two.
+    #[inline]
+    pub(crate) const fn longest_debt(&self) -> u64 {
+        1 << self.debt_bits
+    }
+
+    /// Returns the class of its deepest debt.
+    pub(crate) const fn class(&self) -> usize {
+        (self.debt_bits as u32).saturating_sub(FIRST_CLASS_BITS).div_ceil(4) as usize
+    }
+
+    #[inline]
+    const fn tempo(&self) -> Tempo {
+        Tempo { mult: self.mult, inverse: self.inverse, brought: 0, shape: self.shape }
+    }
+
+    /// Returns the plan's line of tokens, whose ticks are beats.
+    #[inline]
+    pub(crate) fn line<L: Line>(&self) -> L {
+        let deepest_debt = self.burst as u64 + self.max_debt as u64;
+        let tempo = self.tempo();
+        let unlimited = tempo.is_unlimited();
+        let timeline =
+            Timeline { origin: 0, start: 0, tempo, deepest_debt, deepest_ever: deepest_debt, unlimited, behind: 0 };
+        let sizes = [timeline.units(self.burst.into()), timeline.units(1)];
+        L::from_parts(timeline, |index| sizes[index])
+    }
+
+    /// Returns the first position that the line reaches at the instant `beat` or later, on the plan's grid.
+    #[inline]
+    pub(crate) const fn position_from(&self, beat: u64) -> u64 {
+        // A position lasts 2 beats or more, so the line reaches at most one of them in a beat.
+        (self.tempo().scale().units(beat.wrapping_sub(1) as i64).0 as u64).wrapping_add(1)
+    }
+}
+
+/// Returns the default tag of a quota: an FNV hash, folded to 1 to 255.
+const fn tag_of(quota: &Quota) -> NonZeroU8 {
+    let max_debt = match quota.own_max_debt() {
+        Some(tokens) => tokens as u64 + 1,
+        None => 0,
+    };
+    let fields = [quota.limit() as u64, quota.burst_size() as u64, quota.window_nanos(), max_debt];
+    let mut hash: u64 = 0xCBF2_9CE4_8422_2325;
+    let mut index = 0;
+    while index < fields.len() {
+        hash = (hash ^ fields[index]).wrapping_mul(0x0000_0100_0000_01B3);
+        hash ^= hash >> 29;
+        index += 1;
+    }
+    match NonZeroU8::new((hash % 255) as u8 + 1) {
+        Some(tag) => tag,
+        None => NonZeroU8::MIN,
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan").field("quota", &self.quota()).field("tag", &self.tag).finish_non_exhaustive()
+    }
+}
+
+/// The time that plans go by: a line of beats, which are its tokens.
+///
+/// Its position is 0 at tick 0 of the clock, whatever the first use, so all plans and all tables of a clock agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanClock {
+    timeline: Timeline,
+}
+
+impl PlanClock {
+    /// The quota from which the line is made. The line ignores it.
+    pub(crate) const QUOTA: Quota = Quota::per_second(1);
+
+    /// The start of the line. Its unit is a beat, so no bits are left for fractions.
+    pub(crate) const START: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 0 };
+}
+
+impl Line for PlanClock {
+    const HEALS_ON_FAST_PATH: bool = false;
+
+    fn per_window(_: &Quota) -> u32 {
+        // The window is a second.
+        BEATS_PER_SECOND as u32
+    }
+
+    /// Returns 0: the table remembers the longest debt of all plans that it has seen.
+    fn deepest_debt(_: &Quota) -> u64 {
+        0
+    }
+
+    fn first_position(_: u32, _: u32) -> u64 {
+        0
+    }
+
+    fn too_fast(quota: &Quota, _: u128, _: u128) -> SetQuotaError {
+        SetQuotaError::TooFast { quota: *quota, most: quota.limit() }
+    }
+
+    fn sizes(_: &Timeline, _: &Quota) -> [u64; 2] {
+        [0; 2]
+    }
+
+    #[inline]
+    fn from_parts(timeline: Timeline, _: impl Fn(usize) -> u64) -> Self {
+        Self { timeline: Timeline { origin: 0, start: 0, ..timeline } }
+    }
+
+    #[inline]
+    fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    #[inline]
+    fn timeline_mut(&mut self) -> &mut Timeline {
+        &mut self.timeline
+    }
+}
