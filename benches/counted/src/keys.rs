@@ -2,8 +2,8 @@
 
 use crate::still::{FAST_SEED, SEED, still};
 use crate::{Call, Row, prepared, rows};
-use damper::keyed::KeyedLimiterBuilder;
-use damper::{BoundedStore, BreakerConfig, Clock, KeyedCircuitBreaker, KeyedLimiter, Quota};
+use damper::keyed::{KeyedLimiterBuilder, QuotaTreeBuilder};
+use damper::{BoundedStore, BreakerConfig, Clock, KeyedCircuitBreaker, KeyedLimiter, Plan, Quota};
 use std::hash::{BuildHasher, Hash};
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,6 +14,10 @@ pub(crate) const ROWS: &[Row] = rows![
     keyed_denied,
     keyed_first_sight,
     keyed_flood,
+    planned_keyed_allowed,
+    planned_keyed_denied,
+    tree_of_three_allowed,
+    tree_of_six_reserved_and_settled,
     sip_hash_number - no_hash,
     sip_hash_address - no_hash,
     fast_hash_number - no_hash,
@@ -46,6 +50,45 @@ fn keyed_fast_allowed() -> Call {
 fn keyed_denied() -> Call {
     let limiter = limiter(Quota::per_hour(1), 1_024, still!());
     prepared(Box::new(move || limiter.check(&7).is_err()))
+}
+
+fn plan(quota: Quota) -> Plan {
+    Plan::new(quota).expect("a quota in range")
+}
+
+/// The same as `keyed_allowed`, with the quota in the call.
+fn planned_keyed_allowed() -> Call {
+    let limiter = KeyedLimiterBuilder::<u64, _, _, _>::by_plan(still!(), SEED).capacity(1_024).build();
+    let (limiter, plan) = (limiter.expect("a capacity in range"), plan(Quota::per_second(1_000_000)));
+    Box::new(move || limiter.check_with(&7, &plan, 1).is_ok())
+}
+
+fn planned_keyed_denied() -> Call {
+    let limiter = KeyedLimiterBuilder::<u64, _, _, _>::by_plan(still!(), SEED).capacity(1_024).build();
+    let (limiter, plan) = (limiter.expect("a capacity in range"), plan(Quota::per_hour(1)));
+    prepared(Box::new(move || limiter.check_with(&7, &plan, 1).is_err()))
+}
+
+/// A decision on three words: a user's, a team's and an organisation's.
+fn tree_of_three_allowed() -> Call {
+    let builder = QuotaTreeBuilder::<u64, 3, 1, _, _>::new(["user", "team", "all"], ["requests"], still!(), SEED);
+    let tree = builder.capacities([1_024; 3]).build().expect("capacities in range");
+    let plan = plan(Quota::per_second(1_000_000));
+    Box::new(move || tree.check(&[(&7, [&plan]), (&8, [&plan]), (&9, [&plan])], [1]).is_ok())
+}
+
+/// The same in two dimensions, with an estimate that is twice what is used.
+fn tree_of_six_reserved_and_settled() -> Call {
+    let builder =
+        QuotaTreeBuilder::<u64, 3, 2, _, _>::new(["user", "team", "all"], ["requests", "tokens"], still!(), SEED);
+    let tree = builder.capacities([1_024; 3]).build().expect("capacities in range");
+    let (requests, tokens) = (plan(Quota::per_second(1_000_000)), plan(Quota::per_second(1_000_000)));
+    Box::new(move || {
+        let both = [&requests, &tokens];
+        let call = tree.reserve(&[(&7, both), (&8, both), (&9, both)], [1, 2]).expect("a million of them");
+        call.settle([1, 1]);
+        true
+    })
 }
 
 /// Another key each time, in a table with room for all of them.

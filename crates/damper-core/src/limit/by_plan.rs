@@ -103,6 +103,17 @@ impl ByPlan {
         }
     }
 
+    /// Returns the level after taking `n` tokens and how many are left, if they are there.
+    ///
+    /// The plan must have a limit, and `n` must not be 0.
+    #[inline]
+    pub(crate) fn fit(plan: &Plan, level: u64, at: u64, n: u32) -> Option<(u64, u32)> {
+        let bucket = Bucket::read(plan, level, at);
+        let after = bucket.line.take(bucket.word, bucket.here, n).ok()?;
+        let left = bucket.line.remaining(after, bucket.here);
+        Some((bucket.level(tag_after(level, at, plan), after, at), left))
+    }
+
     /// Returns the level after taking `n` tokens. It is the same level if nothing has to be written.
     pub(crate) fn take(plan: &Plan, level: u64, at: u64, n: u32) -> Result<(u64, Allowed), Denied> {
         let bucket = Bucket::read(plan, level, at);
@@ -114,6 +125,12 @@ impl ByPlan {
             }
             Err(_) => Err(Denied::of(&bucket.line, bucket.word, bucket.here, n)),
         }
+    }
+
+    /// Returns the permission of a call that left the bucket at this level.
+    pub(crate) fn allowed(plan: &Plan, level: u64, at: u64) -> Allowed {
+        let bucket = Bucket::read(plan, level, at);
+        Allowed::new(&bucket.line, bucket.word, bucket.here)
     }
 
     /// Returns the level after giving back `n` tokens, except those that the line has refilled since the take.

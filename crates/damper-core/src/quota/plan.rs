@@ -20,6 +20,8 @@
 use super::timeline::{Line, LineStart, Tempo, Timeline};
 use super::{Alignment, Quota, SetQuotaError};
 use crate::out_of_range::{OutOfRange, check};
+#[cfg(feature = "alloc")]
+use crate::time::Clock;
 use crate::time::{Frequency, Scale};
 use core::fmt;
 use core::num::NonZeroU8;
@@ -276,6 +278,13 @@ impl fmt::Debug for Plan {
     }
 }
 
+#[cfg(feature = "defmt")]
+impl defmt::Format for Plan {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        self.quota().format(f);
+    }
+}
+
 /// The time that plans go by: a line of beats, which are its tokens.
 ///
 /// Its position is 0 at tick 0 of the clock, whatever the first use, so all plans and all tables of a clock agree.
@@ -290,6 +299,21 @@ impl PlanClock {
 
     /// The start of the line. Its unit is a beat, so no bits are left for fractions.
     pub(crate) const START: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 0 };
+}
+
+#[cfg(feature = "alloc")]
+impl PlanClock {
+    /// Creates the line of a clock.
+    pub(crate) fn of(clock: &impl Clock) -> Self {
+        let timeline = Timeline::new::<Self>(&Self::QUOTA, &Self::QUOTA, clock.frequency(), 0, Self::START);
+        Self::new(timeline, &Self::QUOTA)
+    }
+
+    /// Returns the beat of a tick.
+    #[inline]
+    pub(crate) const fn beat(&self, tick: u64) -> u64 {
+        self.timeline.position(tick)
+    }
 }
 
 impl Line for PlanClock {

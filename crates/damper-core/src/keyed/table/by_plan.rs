@@ -5,34 +5,24 @@
 
 #[cfg(feature = "alloc")]
 use super::WhenFull;
-use super::demand::{Demand, PlannedCheck};
+use super::demand::PlannedCheck;
 use super::slots::{Slot, SlotWord};
-use super::{Fingerprint, Grant, Origin, Receipt, Table, TakeResult};
-use crate::limit::{Allowed, ByPlan, Denied};
+use super::{Fingerprint, Origin, Receipt, Table, TakeResult};
+use crate::limit::{ByPlan, Denied};
 #[cfg(feature = "alloc")]
 use crate::quota::CLASSES;
-use crate::quota::{Line, Plan, PlanClock};
+use crate::quota::{Plan, PlanClock};
 use crate::time::Clock;
 
 /// The word of a key's slot, as a look found it; `None` if the key has no slot.
 pub(in crate::keyed) type Seen<'a> = Option<(&'a Slot, SlotWord)>;
 
-/// What a call makes of a word that it has looked at.
-pub(in crate::keyed) enum Judged {
-    /// The tokens are there: the slot's word can be swapped.
-    Fits(Fit),
-    /// The tokens are not there.
-    Refused(Denied),
-    /// The look does not say: the key has no slot, or its word has to be read again.
-    Unknown,
-}
-
-/// A swap that would take the tokens of a word that was looked at.
+/// The level of a bucket after tokens were taken at a reading of the clock.
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct Fit {
-    after: u64,
-    at: u64,
-    pub(in crate::keyed) allowed: Allowed,
+    pub(in crate::keyed) after: u64,
+    /// The tokens left.
+    pub(in crate::keyed) left: u32,
 }
 
 impl Table<ByPlan> {
@@ -95,59 +85,29 @@ impl Table<ByPlan> {
     /// Loads the word of a key's slot.
     #[inline]
     pub(in crate::keyed) fn seen(&self, key: Fingerprint) -> Seen<'_> {
-        self.slots.slot_of(key)
+        let found = self.look_for(key);
+        (found.is_of_key && !found.word.is_claimed()).then_some((found.slot, found.word))
     }
 
-    /// Decides about a word that was looked at, at a reading of the clock that was made afterwards. Writes nothing.
+    /// Returns what a word that was looked at would become, if the tokens are there at a reading made afterwards.
+    ///
+    /// Between the look and the swap there has to be an Acquire fence, as `Slot::owner` says.
     #[inline]
-    pub(in crate::keyed) fn judge(
-        &self,
-        seen: Seen<'_>,
-        key: Fingerprint,
-        plan: &Plan,
-        n: u32,
-        now: u64,
-        clock: &impl Clock,
-    ) -> Judged {
-        match seen {
-            Some((slot, word)) => self.judge_slot(slot, word, PlannedCheck { plan, n }, now, clock),
-            None => self.refusal_planned(key, plan, n, clock).map_or(Judged::Unknown, Judged::Refused),
+    pub(in crate::keyed) fn fit(&self, seen: Seen<'_>, plan: &Plan, n: u32, at: u64) -> Option<Fit> {
+        let (_, word) = seen?;
+        if !self.tiers.first.expects_debt_of(plan.longest_debt()) {
+            return None;
         }
-    }
-
-    #[inline]
-    fn judge_slot(
-        &self,
-        slot: &Slot,
-        word: SlotWord,
-        demand: PlannedCheck<'_>,
-        now: u64,
-        clock: &impl Clock,
-    ) -> Judged {
-        let tier = &self.tiers.first;
-        let Some(epoch) = tier.quota.limited_epoch() else { return Judged::Unknown };
-        if !tier.expects_debt_of(demand.deepest_debt()) {
-            return Judged::Unknown;
-        }
-        let mut line: PlanClock = tier.quota.line_for_fast_path(epoch);
-        let at = line.reading(now);
-        match demand.decide_straight(&line, word.level(), at, clock) {
-            // The fence in `is_current` stands between the look at the slot's owner and the swap, as in `take_under`.
-            Some(Ok((after, allowed))) if tier.quota.is_current(epoch) => Judged::Fits(Fit { after, at, allowed }),
-            Some(Err(denied)) if tier.quota.is_current(epoch) && slot.still_has(word) => Judged::Refused(denied),
-            _ => Judged::Unknown,
-        }
+        let (after, left) = ByPlan::fit(plan, word.level(), at, n)?;
+        Some(Fit { after, left })
     }
 
     /// Takes the tokens of a word that fits, if that word is still the same.
     #[inline]
-    pub(in crate::keyed) fn take_fit(&self, seen: Seen<'_>, fit: Fit) -> Option<Receipt> {
+    pub(in crate::keyed) fn take_fit(seen: Seen<'_>, fit: Fit, at: u64) -> Option<Receipt> {
         let (slot, word) = seen?;
         let after = word.at_level(fit.after);
-        slot.replace(word, after).then(|| {
-            let grant = Grant { after: fit.after, at: fit.at, tier: word.tier(), origin: Origin::Slot(slot, after) };
-            <PlannedCheck<'_> as Demand<ByPlan>>::answer(fit.allowed, grant).1
-        })
+        slot.replace(word, after).then(|| Receipt::new(at, word.tier(), Origin::Slot(slot, after)))
     }
 
     /// Returns the refusal that a call of this key would get now, if any. Writes nothing.

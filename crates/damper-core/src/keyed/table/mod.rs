@@ -46,7 +46,8 @@ mod tests;
 mod tier_quotas;
 mod waiting;
 
-pub(super) use by_plan::{Fit, Judged, Seen};
+#[cfg(feature = "alloc")]
+pub(super) use by_plan::{Fit, Seen};
 pub(super) use fingerprint::Fingerprint;
 pub use keyed_slots::KeyedSlots;
 #[cfg(feature = "alloc")]

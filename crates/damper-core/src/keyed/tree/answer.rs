@@ -1,6 +1,8 @@
 //! The answers of a tree: [`TreeAllowed`] and [`TreeDenied`].
 
-use crate::limit::{Allowed, Denied};
+use super::Step;
+use crate::keyed::table::Fit;
+use crate::limit::{Allowed, ByPlan, Denied};
 use crate::quota::{Plan, Quota};
 use core::fmt;
 use core::time::Duration;
@@ -10,27 +12,60 @@ use core::time::Duration;
 /// That is the one of which the smallest part of the burst is left, and the first of equals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeAllowed {
-    tightest: Option<(Allowed, u32)>,
+    allowed: Option<Allowed>,
     level: usize,
     dimension: usize,
 }
 
-impl TreeAllowed {
-    /// The permission of a call that took from no limit.
-    pub(super) const UNLIMITED: Self = Self { tightest: None, level: 0, dimension: 0 };
+/// The tightest limit of those that a call has taken from so far.
+#[derive(Clone, Copy)]
+pub(super) struct Tightest {
+    left: u32,
+    burst: u32,
+    level: usize,
+    dimension: usize,
+    taken: TakenHow,
+}
 
-    /// Replaces the limit by another one if less of that is left.
+/// How the tokens of a word were taken, from which its permission is computed.
+#[derive(Clone, Copy)]
+pub(super) enum TakenHow {
+    /// No limit was met so far.
+    Not,
+    /// By the swap that the look had prepared, at this beat.
+    AsSeen(Fit, u64),
+    /// By a take of its own.
+    Anew(Allowed),
+}
+
+impl Tightest {
+    pub(super) const NONE: Self = Self { left: 1, burst: 0, level: 0, dimension: 0, taken: TakenHow::Not };
+
+    /// Replaces the limit by another one if a smaller part of that is left.
     #[inline]
-    pub(super) fn narrow(&mut self, allowed: Allowed, plan: &Plan, level: usize, dimension: usize) {
+    pub(super) fn narrow(&mut self, left: u32, plan: &Plan, (level, dimension): (usize, usize), taken: TakenHow) {
         let burst = plan.burst();
-        let is_tighter = self.tightest.is_none_or(|(least, of)| {
-            u64::from(allowed.remaining()) * u64::from(of) < u64::from(least.remaining()) * u64::from(burst)
-        });
-        if is_tighter {
-            *self = Self { tightest: Some((allowed, burst)), level, dimension };
+        // Nothing is tighter than a burst of 0 tokens of which one is left.
+        if u64::from(left) * u64::from(self.burst) < u64::from(self.left) * u64::from(burst) {
+            *self = Self { left, burst, level, dimension, taken };
         }
     }
 
+    pub(super) fn permission<K: ?Sized, const DIMENSIONS: usize>(
+        &self,
+        path: &[Step<'_, K, DIMENSIONS>],
+    ) -> TreeAllowed {
+        let Self { level, dimension, taken, .. } = *self;
+        let allowed = match taken {
+            TakenHow::Not => None,
+            TakenHow::AsSeen(fit, at) => Some(ByPlan::allowed(path[level].1[dimension], fit.after, at)),
+            TakenHow::Anew(allowed) => Some(allowed),
+        };
+        TreeAllowed { allowed, level, dimension }
+    }
+}
+
+impl TreeAllowed {
     /// Returns the number of the level, counted from 0.
     #[must_use]
     pub const fn level(&self) -> usize {
@@ -45,8 +80,8 @@ impl TreeAllowed {
 
     /// Returns the permission of that limit, or `None` if all plans were unlimited.
     #[must_use]
-    pub fn allowed(&self) -> Option<Allowed> {
-        self.tightest.map(|(allowed, _)| allowed)
+    pub const fn allowed(&self) -> Option<Allowed> {
+        self.allowed
     }
 }
 
@@ -57,7 +92,7 @@ impl TreeAllowed {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TreeDenied {
     denied: Denied,
-    quota: Quota,
+    plan: Plan,
     level: usize,
     dimension: usize,
     /// The names of the level and of the dimension.
@@ -68,12 +103,12 @@ pub struct TreeDenied {
 impl TreeDenied {
     pub(super) fn new(
         denied: Denied,
-        quota: Quota,
+        plan: Plan,
         (level, dimension): (usize, usize),
         names: [&'static str; 2],
         is_contended: bool,
     ) -> Self {
-        Self { denied, quota, level, dimension, names, is_contended }
+        Self { denied, plan, level, dimension, names, is_contended }
     }
 
     /// Returns the number of the level that refused, counted from 0.
@@ -102,7 +137,7 @@ impl TreeDenied {
 
     /// Returns the quota of the plan that refused.
     pub const fn quota(&self) -> Quota {
-        self.quota
+        self.plan.quota()
     }
 
     /// Returns the refusal of that limit.
@@ -132,7 +167,7 @@ impl TreeDenied {
 impl fmt::Display for TreeDenied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [level, dimension] = self.names;
-        write!(f, "{dimension} of this {level} ({}): {}", self.quota, self.denied)
+        write!(f, "{dimension} of this {level} ({}): {}", self.quota(), self.denied)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::OutOfRange;
 use crate::capacity::{MAX_CAPACITY, capacity_within};
 use crate::keyed::table::{BUCKETS_PER_KEY, Table, WhenFull, with_headers};
 use crate::limit::{MOST_BURSTS, PARTS_PER_BURST, Unsettled};
+use crate::quota::PlanClock;
 use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
 use core::fmt;
 use core::hash::BuildHasher;
@@ -127,6 +128,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             // The product is at most 2^22.
             most_unsettled: (self.unsettled * f64::from(PARTS_PER_BURST)) as u32,
             time_to_live: Ticks::within(self.time_to_live, frequency).count().max(1),
+            time: PlanClock::of(&self.clock),
             clock: self.clock,
             hasher: self.hasher,
             key: PhantomData,

@@ -15,11 +15,13 @@ pub use answer::{TreeAllowed, TreeDenied};
 pub use builder::QuotaTreeBuilder;
 pub use reservation::TreeReservation;
 
-use super::table::{Fingerprint, Fit, Judged, Receipt, Seen, Table};
+use super::table::{Fingerprint, Fit, Receipt, Seen, Table};
 use crate::limit::{ByPlan, Denied, Unsettled, Usage};
-use crate::quota::Plan;
+use crate::quota::{Plan, PlanClock};
+use crate::sync::{Ordering, fence};
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::boxed::Box;
+use answer::{TakenHow, Tightest};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
@@ -79,7 +81,7 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 ///
 /// let denied = tree.check(&path, [1, 90_000]).unwrap_err();
 /// assert_eq!((denied.level(), denied.dimension()), (0, 1));
-/// assert_eq!(denied.to_string(), "tokens of this user (90000/min burst 90000): rate limit exceeded, retry in 1.667 s");
+/// assert_eq!(denied.to_string(), "tokens of this user (90000/min burst 90000): rate limit exceeded, retry in 1.7 s");
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -90,6 +92,7 @@ pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C 
     most_unsettled: u32,
     /// In ticks of the clock.
     time_to_live: u64,
+    time: PlanClock,
     clock: C,
     hasher: S,
     key: PhantomData<fn(&K)>,
@@ -116,17 +119,14 @@ impl Level {
 /// A value for each word of a path.
 type PerWord<T, const LEVELS: usize, const DIMENSIONS: usize> = [[T; DIMENSIONS]; LEVELS];
 
-/// The words that refuse a call: the refusal with the longest wait, and where it is.
-#[derive(Default)]
-struct Longest {
-    refused: Option<(Denied, usize, usize)>,
-}
+/// The refusal of a word, with its level and its dimension.
+type Refused = (Denied, (usize, usize));
 
-impl Longest {
-    fn add(&mut self, denied: Denied, level: usize, dimension: usize) {
-        if self.refused.is_none_or(|(longest, ..)| denied.outlasts(&longest)) {
-            self.refused = Some((denied, level, dimension));
-        }
+/// Returns the refusal with the longer wait, and the first of equals.
+fn longer(one: Option<Refused>, other: Option<Refused>) -> Option<Refused> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other.0.outlasts(&one.0) { other } else { one }),
+        (one, other) => one.or(other),
     }
 }
 
@@ -220,54 +220,61 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                 if takes { self.levels[level].table.seen(buckets[level][dimension]) } else { None }
             })
         });
+        // ORDERING: Acquire: every word that was looked at is its key's own, as `Slot::owner` says.
+        fence(Ordering::Acquire);
         // After all words, as each of them requires.
-        let now = self.clock.now();
-        let mut longest = Longest::default();
+        let at = self.time.beat(self.clock.now());
+        let mut fits_all = true;
         let fits: PerWord<Option<Fit>, LEVELS, DIMENSIONS> = core::array::from_fn(|level| {
             core::array::from_fn(|dimension| {
                 if !Self::takes(path, costs, level, dimension) {
                     return None;
                 }
-                let (plan, n) = (path[level].1[dimension], costs[dimension]);
-                let table = &self.levels[level].table;
-                let judged = table.judge(seen[level][dimension], buckets[level][dimension], plan, n, now, &self.clock);
-                match judged {
-                    Judged::Fits(fit) => return Some(fit),
-                    Judged::Refused(denied) => longest.add(denied, level, dimension),
-                    Judged::Unknown => {}
-                }
-                None
+                let plan = path[level].1[dimension];
+                let fit = self.levels[level].table.fit(seen[level][dimension], plan, costs[dimension], at);
+                fits_all &= fit.is_some();
+                fit
             })
         });
-        if let Some(refused) = longest.refused {
+        if !fits_all && let Some(refused) = self.refusal(buckets, path, costs) {
             return Err(self.denied(refused, path, false));
         }
-        let mut taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = [const { [const { None }; DIMENSIONS] }; LEVELS];
-        let mut tightest = TreeAllowed::UNLIMITED;
-        for level in 0..LEVELS {
-            for dimension in 0..DIMENSIONS {
-                if !Self::takes(path, costs, level, dimension) {
-                    continue;
+        let mut tightest = Tightest::NONE;
+        let mut failed = None;
+        // `from_fn` fills the receipts where they stand; after a failure it takes nothing more.
+        let taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = core::array::from_fn(|level| {
+            core::array::from_fn(|dimension| {
+                if failed.is_some() || !Self::takes(path, costs, level, dimension) {
+                    return None;
                 }
-                let (plan, n) = (path[level].1[dimension], costs[dimension]);
+                let (plan, place) = (path[level].1[dimension], (level, dimension));
+                if let Some(fit) = fits[level][dimension]
+                    && let Some(receipt) = Table::take_fit(seen[level][dimension], fit, at)
+                {
+                    tightest.narrow(fit.left, plan, place, TakenHow::AsSeen(fit, at));
+                    return Some(receipt);
+                }
                 let (table, bucket) = (&self.levels[level].table, buckets[level][dimension]);
-                let fit = fits[level][dimension];
-                let swapped = fit.and_then(|fit| Some((fit.allowed, table.take_fit(seen[level][dimension], fit)?)));
-                let (allowed, receipt) = match swapped {
-                    Some(swapped) => swapped,
-                    None => match table.take_planned_slow(bucket, plan, n, &self.clock) {
-                        Ok(anew) => anew,
-                        Err(denied) => {
-                            self.roll_back(buckets, path, costs, taken);
-                            return Err(self.refused_late(denied, (level, dimension), buckets, path, costs));
-                        }
-                    },
-                };
-                taken[level][dimension] = Some(receipt);
-                tightest.narrow(allowed, plan, level, dimension);
+                match table.take_planned_slow(bucket, plan, costs[dimension], &self.clock) {
+                    Ok((allowed, receipt)) => {
+                        tightest.narrow(allowed.remaining(), plan, place, TakenHow::Anew(allowed));
+                        Some(receipt)
+                    }
+                    Err(denied) => {
+                        failed = Some((denied, place));
+                        None
+                    }
+                }
+            })
+        });
+        match failed {
+            None => Ok((tightest.permission(path), taken)),
+            Some(refused) => {
+                self.roll_back(buckets, path, costs, taken);
+                let others = self.refusal(buckets, path, costs);
+                Err(self.denied(longer(others, Some(refused)).unwrap_or(refused), path, true))
             }
         }
-        Ok((tightest, taken))
     }
 
     /// Returns whether a call takes anything from a word.
@@ -300,41 +307,37 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         }
     }
 
-    /// Returns the refusal of a call that fitted when it looked, with the longest wait of this word and all after it.
+    /// Returns the refusal with the longest wait that a call would get now, if any. Writes nothing.
     #[cold]
-    fn refused_late(
+    fn refusal(
         &self,
-        denied: Denied,
-        at: (usize, usize),
         buckets: &PerWord<Fingerprint, LEVELS, DIMENSIONS>,
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
-    ) -> TreeDenied {
-        let mut longest = Longest { refused: Some((denied, at.0, at.1)) };
-        for level in at.0..LEVELS {
+    ) -> Option<Refused> {
+        let mut longest: Option<Refused> = None;
+        for level in 0..LEVELS {
             for dimension in 0..DIMENSIONS {
-                if (level, dimension) > at && Self::takes(path, costs, level, dimension) {
+                if Self::takes(path, costs, level, dimension) {
                     let (plan, bucket) = (path[level].1[dimension], buckets[level][dimension]);
                     let table = &self.levels[level].table;
-                    if let Some(denied) = table.refusal_planned(bucket, plan, costs[dimension], &self.clock) {
-                        longest.add(denied, level, dimension);
-                    }
+                    let refused = table.refusal_planned(bucket, plan, costs[dimension], &self.clock);
+                    longest = longer(longest, refused.map(|denied| (denied, (level, dimension))));
                 }
             }
         }
-        let refused = longest.refused.unwrap_or((denied, at.0, at.1));
-        self.denied(refused, path, true)
+        longest
     }
 
     fn denied(
         &self,
-        (denied, level, dimension): (Denied, usize, usize),
+        (denied, (level, dimension)): Refused,
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         is_contended: bool,
     ) -> TreeDenied {
-        let quota = path[level].1[dimension].quota();
+        let plan = *path[level].1[dimension];
         let names = [self.levels[level].name, self.dimensions[dimension]];
-        TreeDenied::new(denied, quota, (level, dimension), names, is_contended)
+        TreeDenied::new(denied, plan, (level, dimension), names, is_contended)
     }
 }
 
