@@ -1,7 +1,13 @@
 //! The keyed limiter.
 
 #[cfg(feature = "std")]
+mod by_plan;
+#[cfg(feature = "std")]
 mod limiter;
 mod slots;
+#[cfg(feature = "std")]
+mod tree;
+#[cfg(feature = "std")]
+mod tree_settling;
 #[cfg(feature = "std")]
 mod windows;
