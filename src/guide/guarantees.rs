@@ -1,7 +1,8 @@
 //! The exact guarantees, and their limits.
 //!
-//! Each row holds for every interleaving of threads, unless it says otherwise. Models of all interleavings, property
-//! tests against exact arithmetic and simulations check them; `docs/claims.md` names the tests.
+//! Each row holds however threads interleave, unless it says otherwise. Models of interleavings, property tests against exact
+//! arithmetic and simulations check them; `docs/claims.md` names the tests. `docs/models.md` says which models run every
+//! interleaving that loom has, and which run those with few preemptions: most do.
 //!
 //! | part | guaranteed |
 //! |---|---|
