@@ -17,7 +17,7 @@ fn app() -> Router {
     let limiter = Arc::clone(config.limiter());
     std::thread::spawn(move || {
         loop {
-            std::thread::sleep(Duration::from_secs(60));
+            std::thread::sleep(Duration::from_mins(1));
             limiter.retain_recent();
         }
     });
