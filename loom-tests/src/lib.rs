@@ -9,6 +9,7 @@ pub mod healing;
 pub mod holding;
 pub mod outcomes;
 pub mod slowing;
+pub mod stale;
 pub mod table_copy;
 pub mod tables;
 pub mod waiting;

@@ -31,6 +31,14 @@
 //! - **Estimates are estimates**: an adaptive limit, a throttle and a pacer learn from a service. [`concurrency`](super::concurrency)
 //!   and [`throttles`](super::throttles) show by simulation how well.
 //!
+//! # A bug that a model missed
+//!
+//! better-bucket 1.0 was "proven under loom" and admitted 36 to 527 times its quota (BB-SEC-01 in its changelog). Each call read the
+//! clock once, before the loop around its swap. A thread that came late with an older reading took the negative gap for 49.7 days of
+//! idle time, and refilled the bucket. The model's clock stood still, so no reading in it was ever old. damper's models let time pass
+//! beside the calls: with a copy of that bucket they fail, and with a stopped clock they pass (`loom-tests/tests/bucket.rs`). The other
+//! findings of its audit and of two more are attacks in `crates/damper-core/tests/core/limit/audits.rs`.
+//!
 //! # Locks and memory
 //!
 //! A limiter, a breaker, a throttle, a retry decision and a hit in a keyed table take no lock, and a thread that stops at
