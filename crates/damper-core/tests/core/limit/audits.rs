@@ -46,7 +46,7 @@ fn slow_rates_refill_on_time() {
         let (clock, window, early) = (ManualClock::new(), days * DAY, Duration::from_nanos(early));
         let limiter = RateLimiter::with_clock(Quota::per(1, window).unwrap(), &clock);
         assert!(limiter.check().is_ok());
-        clock.advance(window - early);
+        clock.advance(window.saturating_sub(early));
         assert!(limiter.check().is_err(), "{days} days less {early:?}");
         clock.advance(early);
         assert!(limiter.check().is_ok(), "{days} days");
@@ -177,10 +177,9 @@ fn degenerate_quotas_admit_nothing() {
         }
     }
     let clock = ManualClock::new();
-    for limiter in [RateLimiter::with_clock(Quota::per_second(10).burst(0), &clock)] {
-        clock.advance(DAY);
-        assert!(limiter.check().is_err(), "no burst");
-    }
+    let limiter = RateLimiter::with_clock(Quota::per_second(10).burst(0), &clock);
+    clock.advance(DAY);
+    assert!(limiter.check().is_err(), "no burst");
 }
 
 #[test]
