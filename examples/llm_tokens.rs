@@ -15,7 +15,7 @@ const REQUESTS: Quota = Quota::per_minute(60).burst(20);
 const TOKENS: Quota = Quota::per_minute(60_000).burst(20_000);
 const IN_FLIGHT: u32 = 6;
 const WORKERS: u16 = 8;
-const AN_HOUR: Duration = Duration::from_hours(1);
+const AN_HOUR: Duration = Duration::from_secs(3600);
 
 /// The calls to be made: how many tokens each uses, and for how long it takes.
 fn calls() -> impl Iterator<Item = (u32, Duration)> {
@@ -75,7 +75,7 @@ impl Journal {
 
 /// Whether each stretch of time has at most the burst and what is refilled in it.
 fn is_within(quota: Quota, calls: &[(u64, u32)]) -> bool {
-    let minute = u128::from(nanos(Duration::from_mins(1)));
+    let minute = u128::from(nanos(Duration::from_secs(60)));
     (0..calls.len()).all(|first| {
         let mut used = 0;
         calls[first..].iter().all(|&(at, n)| {

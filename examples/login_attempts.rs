@@ -49,9 +49,9 @@ fn main() -> Result<(), Denied> {
     }
     let denied = account.log_in("swordfish").expect_err("now even the right one has to wait");
     println!("swordfish: {denied}");
-    assert_eq!(denied.retry_after(), Some(Duration::from_mins(1)));
+    assert_eq!(denied.retry_after(), Some(Duration::from_secs(60)));
 
-    clock.advance(Duration::from_mins(1));
+    clock.advance(Duration::from_secs(60));
     assert_eq!(account.form(), "1 of 5 attempts left.");
     assert!(account.log_in("swordfish")?);
     println!("a minute later: logged in. {}", account.form());

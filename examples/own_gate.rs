@@ -73,7 +73,7 @@ fn main() -> Result<(), damper::OutOfRange> {
                 Answer::Wait(_) => {} // at these gates no call waits
             }
         }
-        clock.advance(Duration::from_hours(1));
+        clock.advance(Duration::from_secs(3600));
     }
     println!("in a day: {served} calls served, {over_limit} over their limit, {closed} at night");
     assert_eq!((served, over_limit, closed), (48, 16, 32));

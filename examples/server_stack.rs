@@ -18,7 +18,7 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 
 async fn page() -> &'static str {
     if CALLS.fetch_add(1, Ordering::Relaxed) == 0 {
-        tokio::time::sleep(Duration::from_mins(1)).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
     }
     "page"
 }

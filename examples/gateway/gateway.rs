@@ -193,7 +193,7 @@ mod tests {
         let (behind, before) = (listener().await, listener().await);
         let (upstream, address) = (behind.local_addr().expect("bound"), before.local_addr().expect("bound"));
         tokio::spawn(Arc::new(Upstream::new()).serve(behind));
-        let gateway = Gateway::new(quota, Duration::from_secs(1), Duration::from_mins(1), upstream).expect("fits");
+        let gateway = Gateway::new(quota, Duration::from_secs(1), Duration::from_secs(60), upstream).expect("fits");
         tokio::spawn(Arc::new(gateway).serve(before));
         let mut answers = Vec::new();
         for _ in 0..requests {

@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(plan.start_of(Phase::Outage), Duration::from_secs(5));
         assert_eq!(plan.phase_at(Duration::from_millis(2_499)), Phase::Calm);
         assert_eq!(plan.phase_at(Duration::from_millis(2_500)), Phase::Flood);
-        assert_eq!(plan.phase_at(Duration::from_mins(1)), Phase::Recovery);
+        assert_eq!(plan.phase_at(Duration::from_secs(60)), Phase::Recovery);
     }
 
     #[test]

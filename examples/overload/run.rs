@@ -28,7 +28,7 @@ pub(crate) struct Outcome {
 pub(crate) async fn capacity(options: &Options, work: Work) -> Result<f64, Box<dyn Error>> {
     const LENGTH: Duration = Duration::from_secs(1);
     // So long that it never passes.
-    const PATIENCE: Duration = Duration::from_mins(10);
+    const PATIENCE: Duration = Duration::from_secs(10 * 60);
     let server = Server::start(Protection::Nothing, work, options.workers)?;
     let client = Client::new(server.address)?;
     let mut callers = JoinSet::new();

@@ -9,6 +9,7 @@ pub mod healing;
 pub mod holding;
 pub mod outcomes;
 pub mod slowing;
+pub mod stale;
 pub mod table_copy;
 pub mod tables;
 pub mod waiting;
@@ -25,7 +26,8 @@ use std::time::Duration;
 /// As they are, and with every load a read-modify-write, because loom 0.7 does not visit every interleaving in which a
 /// thread loads a location and then compare-exchanges it.
 ///
-/// There is no bound on preemptions: every interleaving that loom knows is visited.
+/// There is no bound on preemptions: loom visits every interleaving that its memory model has. `docs/models.md` says what that model leaves
+/// out, and which models run here.
 pub fn check(model: impl Fn() + Send + Sync + 'static) {
     check_with(loom::model::Builder::new(), model);
 }

@@ -429,6 +429,59 @@ fn limit_set_takes_all_or_nothing_model() {
     assert_eq!(both.peek().map(|usage| usage.remaining()), [1, 0]);
 }
 
+/// A bucket that keeps a clock reading over the loop around its swap, as better-bucket 1.0 did.
+///
+/// Its own model had a clock that stood still, under which the bug cannot show. Time that passes in the model shows it.
+mod stale_readings {
+    use super::{Arc, Duration, Quota, RateLimiter, Stopped, Time, check_preemptions, thread};
+    use damper_loom_tests::check;
+    use damper_loom_tests::stale::Stale;
+
+    /// A second passes beside a call, after which there is one token for two calls.
+    fn one_token_a_second(clock: &Time, check: impl Fn() -> bool + Clone + Send + 'static) {
+        let rival = thread::spawn({
+            let check = check.clone();
+            move || check()
+        });
+        clock.advance(Duration::from_secs(1));
+        let taken = [check(), rival.join().unwrap()];
+        assert_ne!(taken, [true, true], "one token a second");
+    }
+
+    #[test]
+    fn reading_from_before_admits_nothing_more() {
+        check_preemptions(3, || {
+            let clock = Time::at(0);
+            let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(5), clock.clone()));
+            limiter.check_n(5).unwrap();
+            one_token_a_second(&clock, move || limiter.check().is_ok());
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "one token a second")]
+    fn model_notices_a_stale_reading() {
+        check_preemptions(3, || {
+            let clock = Time::at(0);
+            let bucket = Arc::new(Stale::new(0, 5, clock.clone()));
+            one_token_a_second(&clock, move || bucket.check());
+        });
+    }
+
+    /// The model of better-bucket 1.0, which passes.
+    #[test]
+    fn stopped_clock_hides_a_stale_reading() {
+        check(|| {
+            let bucket = Arc::new(Stale::new(1, 5, Stopped(7_000_000)));
+            let rival = thread::spawn({
+                let bucket = Arc::clone(&bucket);
+                move || bucket.check()
+            });
+            assert_ne!([bucket.check(), rival.join().unwrap()], [true, true], "one token");
+        });
+    }
+}
+
 /// The models of healing on the small copy of `healing`.
 ///
 /// The copy passes them as it is and fails with each of its bugs.

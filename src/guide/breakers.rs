@@ -30,7 +30,7 @@
 //!     // 5 s, 10 s, 20 s and at most a minute while probes fail, each randomly up to a fifth shorter.
 //!     .cooldown(Duration::from_secs(5))
 //!     .cooldown_factor(2.0)
-//!     .max_cooldown(Duration::from_mins(1))
+//!     .max_cooldown(Duration::from_secs(60))
 //!     .cooldown_jitter(20)
 //!     .max_probes(3)
 //!     .successes_to_close(5)

@@ -1,7 +1,8 @@
 //! The exact guarantees, and their limits.
 //!
-//! Each row holds for every interleaving of threads, unless it says otherwise. Models of all interleavings, property
-//! tests against exact arithmetic and simulations check them; `docs/claims.md` names the tests.
+//! Each row holds however threads interleave, unless it says otherwise. Models of interleavings, property tests against exact
+//! arithmetic and simulations check them; `docs/claims.md` names the tests. `docs/models.md` says which models run every
+//! interleaving that loom has, and which run those with few preemptions: most do.
 //!
 //! | part | guaranteed |
 //! |---|---|
@@ -29,6 +30,14 @@
 //! - **A breaker's window of time** has ten buckets, so outcomes leave it in steps of a tenth.
 //! - **Estimates are estimates**: an adaptive limit, a throttle and a pacer learn from a service. [`concurrency`](super::concurrency)
 //!   and [`throttles`](super::throttles) show by simulation how well.
+//!
+//! # A bug that a model missed
+//!
+//! better-bucket 1.0 was "proven under loom" and admitted 36 to 527 times its quota (BB-SEC-01 in its changelog). Each call read the
+//! clock once, before the loop around its swap. A thread that came late with an older reading took the negative gap for 49.7 days of
+//! idle time, and refilled the bucket. The model's clock stood still, so no reading in it was ever old. damper's models let time pass
+//! beside the calls: with a copy of that bucket they fail, and with a stopped clock they pass (`loom-tests/tests/bucket.rs`). The other
+//! findings of its audit and of two more are attacks in `crates/damper-core/tests/core/limit/audits.rs`.
 //!
 //! # Locks and memory
 //!

@@ -17,11 +17,11 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: decision,
         peer: Some(Peer { name: "backon", side: backon::decision, bar: None }),
     },
-    // As reqwest-retry makes it: its policy returns an instant, from which the middleware computes the wait.
+    // As retry-policies makes it, which reqwest-retry asks: its policy returns an instant, from which the middleware computes the wait.
     Contest {
-        name: "retry_decision_reqwest",
+        name: "retry_decision_policies",
         damper: decision,
-        peer: Some(Peer { name: "reqwest-retry", side: reqwest_retry::decision, bar: None }),
+        peer: Some(Peer { name: "retry-policies", side: policies::decision, bar: None }),
     },
     // The next wait of a backoff that goes on without an end: at the longest delay from the ninth wait on.
     Contest { name: "retry_delay", damper: delay, peer: Some(Peer { name: "backon", side: backon::delay, bar: None }) },
@@ -123,8 +123,8 @@ mod backon {
     }
 }
 
-/// retry-policies, which reqwest-retry asks.
-mod reqwest_retry {
+/// The policy of retry-policies, which reqwest-retry asks.
+mod policies {
     use super::{BASE, LONGEST, Side, calls};
     use retry_policies::policies::ExponentialBackoff;
     use retry_policies::{RetryDecision, RetryPolicy};

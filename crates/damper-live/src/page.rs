@@ -27,7 +27,7 @@ use damper_metrics::{NamedSource, Source};
 use serde_json::{Value, json};
 
 /// The intervals at which everything may be read.
-const INTERVALS: core::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_mins(1);
+const INTERVALS: core::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
 
 /// A page that shows limits, breakers and others live, and lets an operator change them.
 ///

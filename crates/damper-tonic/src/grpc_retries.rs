@@ -307,12 +307,18 @@ impl Default for GrpcRetries {
     }
 }
 
+/// Formats the codes whose bits are set.
+struct CodeSet(u32);
+
+impl fmt::Debug for CodeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let codes = (0..u32::BITS).filter(|code| self.0 & (1 << code) != 0);
+        f.debug_set().entries(codes.map(|code| Code::from_i32(code as i32))).finish()
+    }
+}
+
 impl fmt::Debug for GrpcRetries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let codes = fmt::from_fn(|f| {
-            let codes = (0..u32::BITS).filter(|code| self.codes & (1 << code) != 0);
-            f.debug_set().entries(codes.map(|code| Code::from_i32(code as i32))).finish()
-        });
-        f.debug_struct("GrpcRetries").field("codes", &codes).field("buffer", &self.buffer).finish()
+        f.debug_struct("GrpcRetries").field("codes", &CodeSet(self.codes)).field("buffer", &self.buffer).finish()
     }
 }

@@ -24,7 +24,7 @@ pub struct Setting {
 #[must_use]
 pub fn all() -> Vec<Setting> {
     let clients = |clients, processes| Experiment { clients, processes, ..Experiment::default() };
-    let per_day = Quota::per(1_000_000, Duration::from_hours(24)).expect("a valid quota");
+    let per_day = Quota::per(1_000_000, Duration::from_secs(24 * 3600)).expect("a valid quota");
     let per_minute = Quota::per_minute(100);
     let of = |quota, experiment: Experiment| Experiment { quota, ..experiment };
     let full = |quota, algorithm| Experiment { quota, algorithm, level: Level::Full, ..Experiment::default() };

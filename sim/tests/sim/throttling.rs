@@ -218,7 +218,7 @@ fn model_of_level_reaches_its_bars_too() {
 /// Times are whole units of the clock in damper's word, so that both see the same ages.
 #[test]
 fn level_of_damper_sleeps_like_its_model_after_any_answers() {
-    let per_day = Quota::per(1_000_000, Duration::from_hours(24)).expect("a valid quota");
+    let per_day = Quota::per(1_000_000, Duration::from_secs(24 * 3600)).expect("a valid quota");
     let (mut grown, mut stopped) = (0, 0);
     for seed in 0..300 {
         let quota = [Quota::per_hour(4_500), Quota::per_minute(100), per_day][seed as usize % 3];

@@ -3,6 +3,7 @@
 //! | from | page |
 //! |---|---|
 //! | governor and `tower_governor` | [`governor`] |
+//! | rate-net, throttle-net and better-bucket | [`rate_net`] |
 //! | tower-resilience | [`tower_resilience`] |
 //! | failsafe and recloser | [`failsafe`] |
 //! | Go's `golang.org/x/time/rate` | [`go`] |
@@ -15,5 +16,6 @@ pub mod failsafe;
 pub mod go;
 pub mod governor;
 pub mod polly;
+pub mod rate_net;
 pub mod resilience4j;
 pub mod tower_resilience;

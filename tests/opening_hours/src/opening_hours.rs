@@ -21,7 +21,7 @@ const DAY: u64 = 24 * HOUR;
 /// use damper_opening_hours::OpeningHours;
 /// use std::time::Duration;
 ///
-/// let noon = || Duration::from_hours(12);
+/// let noon = || Duration::from_secs(12 * 3600);
 /// assert!(OpeningHours::new(8, 20, noon)?.ask("a call").is_pass());
 /// assert!(!OpeningHours::new(22, 6, noon)?.ask("a call").is_pass());
 /// # Ok::<(), damper_opening_hours::OpeningHoursError>(())

@@ -8,7 +8,7 @@ use damper_core::breaker::{BreakerConfig, Window};
 use std::time::Duration;
 
 const PERCENT: Kind = Kind::Percent { min: 1, max: 100 };
-const COOLDOWN: Kind = Kind::Duration { min: Duration::from_millis(1), max: Duration::from_hours(100 * 24) };
+const COOLDOWN: Kind = Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(100 * 24 * 3600) };
 const PROBES: Kind = Kind::Count { min: 1, max: 1023 };
 
 section! {
@@ -43,7 +43,7 @@ section! {
         /// By what part the cooldown may be shorter, by chance.
         cooldown_jitter: u32 = 0, Kind::Percent { min: 0, max: 90 }, Live;
         /// The most that a server's `Retry-After` extends the cooldown to.
-        max_retry_after: Duration = Duration::from_mins(5), Kind::Duration { min: Duration::ZERO, max: DAY }, Live;
+        max_retry_after: Duration = Duration::from_secs(5 * 60), Kind::Duration { min: Duration::ZERO, max: DAY }, Live;
         /// How many probes may be in flight while the breaker is half-open.
         half_open_max_requests: u32 = 1, PROBES, Live;
         /// How many probes must succeed to close the breaker.

@@ -109,7 +109,7 @@ section! {
         /// A call that would wait longer fails at once. Unset: until its deadline, or `max_wait` without one.
         max_pacing_wait: Option<Duration> = None, WAIT, Restart;
         /// The longest wait after a refusal, whatever the service asks for.
-        max_wait: Duration = Duration::from_mins(5), WAIT, Restart;
+        max_wait: Duration = Duration::from_secs(5 * 60), WAIT, Restart;
         /// The part of a wait that may be added to it by chance.
         jitter: u32 = 10, PERCENT, Restart;
         /// How long a call may take with its waits and attempts. Unset: as long as the request that it serves.

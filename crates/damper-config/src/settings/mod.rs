@@ -43,7 +43,7 @@ use crate::setting::Written;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-const DAY: Duration = Duration::from_hours(24);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 group! {
     /// All settings, with a value in its range for each key.

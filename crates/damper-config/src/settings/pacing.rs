@@ -54,7 +54,7 @@ section! {
         /// Unset: the window of the quota, at least 1s, at most a day.
         max_sleep: Option<Duration> = None, Kind::Duration { min: Duration::from_micros(1), max: DAY }, Restart;
         /// The longest sleep that a server can ask for.
-        max_hint: Duration = Duration::from_hours(1), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
+        max_hint: Duration = Duration::from_secs(3600), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
         /// Whether each host has a pacer of its own.
         per_host: bool = true, Kind::Flag, Restart;
         /// For how many hosts pacers are kept, where each host has one.
@@ -66,7 +66,7 @@ section! {
         /// How long a call may take with its sleeps and attempts.
         ///
         /// Only of a layer by itself: a stack has `deadline`.
-        max_time: Duration = Duration::from_mins(5), Kind::Duration { min: Duration::from_millis(1), max: DAY }, Restart;
+        max_time: Duration = Duration::from_secs(5 * 60), Kind::Duration { min: Duration::from_millis(1), max: DAY }, Restart;
     }
     check |settings| (settings.initial_sleep > settings.longest_sleep()).then_some(Conflict {
         keys: &["initial_sleep", "max_sleep", "quota"],

@@ -28,7 +28,7 @@ section! {
         /// The first delay after a server said that a limit was reached, if the backoff has a shorter one.
         throttled_base: Duration = Duration::from_secs(1), DELAY, Restart;
         /// The longest wait that a server's `Retry-After` can ask for.
-        max_hint: Duration = Duration::from_mins(5), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
+        max_hint: Duration = Duration::from_secs(5 * 60), Kind::Duration { min: Duration::ZERO, max: DAY }, Restart;
     }
     check |settings| (settings.max_delay < settings.base_delay).then_some(Conflict {
         keys: &["base_delay", "max_delay"],

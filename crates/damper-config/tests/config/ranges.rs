@@ -135,7 +135,7 @@ fn sleeps(strategy: &impl Strategy) -> Vec<Duration> {
     sleeps.collect()
 }
 
-const DAY: Duration = Duration::from_hours(24);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 #[test]
 fn each_strategy_of_pacing_has_the_options_that_were_read() {

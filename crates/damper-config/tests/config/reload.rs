@@ -260,7 +260,7 @@ impl Watched {
 
     /// Waits for the next reload; a minute is for slow machines.
     fn next(&self) -> Reloaded {
-        self.reloads.recv_timeout(Duration::from_mins(1)).expect("the change is seen")
+        self.reloads.recv_timeout(Duration::from_secs(60)).expect("the change is seen")
     }
 
     fn next_burst(&self) -> u32 {

@@ -7,7 +7,7 @@ use damper_core::Quota;
 use proptest::prelude::*;
 use std::time::{Duration, SystemTime};
 
-const DAY: Duration = Duration::from_hours(24);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn load(text: &str) -> Settings {
     Sources::new().toml("app.toml", text).load().unwrap_or_else(|error| panic!("{text}: {error}"))

@@ -29,7 +29,7 @@ const QUOTAS: [(&str, &str); 2] =
     [("1/day burst 20", r#""default";q=20;w=1728000"#), ("3/360000s burst 20", r#""default";q=20;w=2400000"#)];
 const CLIENTS: usize = 4;
 const RELOADS: usize = 60;
-const HOUR: Duration = Duration::from_hours(1);
+const HOUR: Duration = Duration::from_secs(3600);
 
 async fn connect(address: SocketAddr) -> SendRequest<Empty<Bytes>> {
     let stream = TcpStream::connect(address).await.unwrap();
@@ -177,7 +177,7 @@ impl Live {
         fs::rename(&new, &self.file).unwrap();
         let result = match &self.by {
             By::Reload => self.reloader.reload(),
-            By::Watch { reloads, .. } => reloads.recv_timeout(Duration::from_mins(1)).expect("the change is seen"),
+            By::Watch { reloads, .. } => reloads.recv_timeout(Duration::from_secs(60)).expect("the change is seen"),
         };
         result.map(|changes| changes.len()).map_err(|error| error.to_string())
     }
@@ -268,7 +268,7 @@ async fn all_state_is_kept(watched: bool) {
         assert_eq!(get(&client, &good_url, "exhausted").await, Ok(StatusCode::TOO_MANY_REQUESTS), "round {round}");
         // The cooldown runs on under settings of a longer one and of a shorter one.
         let wait = open_for(&client, &url("/fail")).await.expect("the breaker is open");
-        assert!(wait <= HOUR && wait > Duration::from_mins(50), "{wait:?} in round {round}");
+        assert!(wait <= HOUR && wait > Duration::from_secs(50 * 60), "{wait:?} in round {round}");
         // A mistake in the same file changes nothing.
         assert!(live.put(&settings(limit, "0s", slots)).unwrap_err().contains("cooldown is \"0s\""));
         // A part that was not there at the start needs a restart.

@@ -53,7 +53,7 @@ pub use model::{Flaw, count_writes, with_flaw, with_loads_as_rmw};
 
 /// Whether the atomics are those of a model checker.
 ///
-/// It visits every interleaving, so a model can afford only a few operations.
+/// It visits every interleaving that its memory model has and the bound of a model allows, so a model can afford only a few operations.
 pub(crate) const IS_MODEL: bool = cfg!(any(loom, shuttle));
 
 pub(crate) use claim::Claim;

@@ -25,6 +25,17 @@ use {
 #[cfg(feature = "tracing")]
 const LONGEST_KEY: usize = 64;
 
+/// Returns the longest start of a key that is logged, in whole characters.
+#[cfg(feature = "tracing")]
+fn shortened(key: &str) -> &str {
+    let mut end = key.len().min(LONGEST_KEY);
+    // `str::floor_char_boundary` needs Rust 1.91.
+    while !key.is_char_boundary(end) {
+        end -= 1;
+    }
+    &key[..end]
+}
+
 /// Counts and logs what a limit decides.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LimitTelemetry {
@@ -115,7 +126,7 @@ impl LimitTelemetry {
         if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
             && let Some(Sample { key, suppressed }) = self.logs.refusals.sample_key(|| limit.key(head))
         {
-            let key = key.as_deref().map(|key| &key[..key.floor_char_boundary(LONGEST_KEY)]);
+            let key = key.as_deref().map(shortened);
             let (method, path) = (head.method.as_str(), head.uri.path());
             let retry_after_ms = limited.retry_after().map(millis);
             let quota = limited.standing().quota;
@@ -168,7 +179,7 @@ impl LimitTelemetry {
             && tracing::enabled!(target: "damper", tracing::Level::DEBUG)
             && let Some(Sample { key, suppressed }) = self.logs.candidate_refusals.sample_key(|| candidate.key(head))
         {
-            let key = key.as_deref().map(|key| &key[..key.floor_char_boundary(LONGEST_KEY)]);
+            let key = key.as_deref().map(shortened);
             let (method, path, in_force) = (head.method.as_str(), head.uri.path(), in_force.label());
             tracing::debug!(target: "damper", shadow = name, in_force, method, path, key, suppressed, "{limited}");
         }

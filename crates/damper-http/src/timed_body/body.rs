@@ -108,7 +108,7 @@ mod timed {
     const SOON: Duration = Duration::from_millis(1);
 
     /// When to look again at a body that expires later than that.
-    const FAR: Duration = Duration::from_hours(1);
+    const FAR: Duration = Duration::from_secs(60 * 60);
 
     /// Creates the source of a body with limits.
     pub(super) fn source<B: Body + Send + 'static>(body: B, limits: BodyLimits) -> Source<B> {

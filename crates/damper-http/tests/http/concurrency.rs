@@ -39,7 +39,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
 
 type BoxBody = UnsyncBoxBody<Bytes, Infallible>;

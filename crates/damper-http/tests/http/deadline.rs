@@ -26,7 +26,7 @@ const SHORT: Duration = Duration::from_millis(150);
 /// A deadline, and the part of it that the head takes before the body stalls.
 const DEADLINE: Duration = Duration::from_millis(400);
 const HEAD: Duration = Duration::from_millis(300);
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = Duration::from_secs(60);
 
 type BoxError = Box<dyn Error + Send + Sync>;
 

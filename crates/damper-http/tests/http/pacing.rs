@@ -34,7 +34,7 @@ use tower::limit::ConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_mins(1);
+const MINUTE: Duration = Duration::from_secs(60);
 const QUOTA: Quota = Quota::per_hour(4_500);
 
 type Answer = Response<Empty<Bytes>>;

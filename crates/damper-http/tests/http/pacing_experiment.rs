@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 const QUOTA: Quota = Quota::per_hour(4_500);
 const CLIENTS: u32 = 10;
-const MINUTES_30: Duration = Duration::from_mins(30);
+const MINUTES_30: Duration = Duration::from_secs(30 * 60);
 /// On average; it differs by up to a fifth.
 const LATENCY: Duration = Duration::from_millis(165);
 

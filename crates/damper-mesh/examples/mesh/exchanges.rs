@@ -201,7 +201,7 @@ impl Exchanges {
         client.call(create("req_paced")).await?;
         let waits = sleep.take();
         println!("  waits with 9 of 100 left: {waits:?}");
-        self.check("with 9 left the client waits a ninth of the time", waits == [Duration::from_mins(1) / 9]);
+        self.check("with 9 left the client waits a ninth of the time", waits == [Duration::from_secs(60) / 9]);
         // Another client takes the remaining tokens.
         for _ in 0..8 {
             post_quietly(&self.http, self.orders, &call("req_other", "orders.create", json!({})).to_string()).await?;

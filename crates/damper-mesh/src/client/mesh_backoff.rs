@@ -32,7 +32,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 impl Default for MeshBackoff {
     fn default() -> Self {
-        Self { max_wait: Duration::from_mins(5), jitter: 10 }
+        Self { max_wait: Duration::from_secs(5 * 60), jitter: 10 }
     }
 }
 

@@ -16,7 +16,7 @@ pub struct ReceivedDeadline<C = DefaultClock> {
 }
 
 /// Budgets beyond this are sent as instants.
-const LONGEST_DURATION_SENT: Duration = Duration::from_hours(1);
+const LONGEST_DURATION_SENT: Duration = Duration::from_secs(3600);
 
 impl<C: Clock + Clone> ReceivedDeadline<C> {
     pub(super) fn new(specified: SpecifiedDeadline, budget: Duration, receipt: Receipt<C>) -> Self {

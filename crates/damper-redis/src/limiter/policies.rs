@@ -84,6 +84,6 @@ pub enum AfterLoss {
 /// The default is [`EmptyFor`](AfterLoss::EmptyFor) 60 seconds.
 impl Default for AfterLoss {
     fn default() -> Self {
-        Self::EmptyFor(Duration::from_mins(1))
+        Self::EmptyFor(Duration::from_secs(60))
     }
 }

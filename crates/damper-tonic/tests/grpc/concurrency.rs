@@ -24,7 +24,7 @@ use tonic::{Code, Status, Streaming};
 use tonic_types::StatusExt;
 use tower::ServiceBuilder;
 
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = Duration::from_secs(60);
 
 type Answer<T> = Result<tonic::Response<T>, Status>;
 

@@ -31,7 +31,7 @@ use tonic::{Code, Status, Streaming};
 use tower::{ServiceExt, service_fn};
 
 const SHORT: Duration = Duration::from_millis(300);
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = Duration::from_secs(60);
 
 type Answer<T> = Result<tonic::Response<T>, Status>;
 

@@ -30,7 +30,7 @@ use tonic::{Code, Status, Streaming};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Makes another attempt after this time.
 fn fixed(delay: Duration, attempts: u32) -> HedgeConfig {

@@ -39,7 +39,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tower::{Service, ServiceExt, service_fn};
 
 const SHORT: Duration = Duration::from_millis(300);
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Retries with a negligible wait.
 fn quick(attempts: u32) -> Retry {

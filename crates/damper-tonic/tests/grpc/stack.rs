@@ -28,7 +28,7 @@ use tonic::transport::Server;
 use tonic::{Code, Status};
 
 const SHORT: Duration = Duration::from_millis(100);
-const LONG: Duration = Duration::from_mins(1);
+const LONG: Duration = Duration::from_secs(60);
 
 fn quick(attempts: u32) -> Retry {
     Retry::new(attempts).backoff(Backoff::constant(Duration::from_millis(1)))

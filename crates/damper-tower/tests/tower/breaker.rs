@@ -49,7 +49,7 @@ fn breaker() -> Arc<CircuitBreaker> {
 }
 
 fn config() -> BreakerConfig {
-    BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_mins(1)).build().unwrap()
+    BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_secs(60)).build().unwrap()
 }
 
 fn probing() -> Arc<CircuitBreaker> {

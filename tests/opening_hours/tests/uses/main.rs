@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tower::{Service, ServiceExt};
 
-const HOUR: Duration = Duration::from_hours(1);
+const HOUR: Duration = Duration::from_secs(3600);
 const MIDNIGHT: Duration = Duration::ZERO;
 
 /// The time of day, which is midnight until a test sets another.

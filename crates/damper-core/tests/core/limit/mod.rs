@@ -1,6 +1,8 @@
 //! Rate limits without keys: each algorithm, sets of limits, refunds, leases and reservations.
 
 mod algorithms;
+#[cfg(feature = "std")]
+mod audits;
 mod leases;
 #[cfg(feature = "std")]
 mod limit_set;

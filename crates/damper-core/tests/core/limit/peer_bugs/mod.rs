@@ -9,6 +9,7 @@
 //! | a refill that drops its remainder | half the rate at some polling periods | `polling_just_before_the_next_token` | `dropped_remainder` |
 //! | two-word state with a window | racers are refused while tokens are available | `rival_intervenes_in_a_check` | `two_words` |
 //! | a "set rate and period atomically" that tears | the old rate at the new period | `reader_intervenes_in_a_quota_change` | `torn_quota` |
+//! | a clock reading that the loop around the swap keeps | 36 to 527 times the quota, "proven under loom" | `rival_stores_a_later_time` | `stale_reading` |
 //! | up to twice the burst after idling | 17 of 10 admitted | `idle_longer_than_the_burst_lasts` | `idle_doubles_the_burst` |
 //! | `per_second(n)` means one per n seconds | a hundredth of the rate at 10 | `ten_a_second_are_ten_a_second` | `one_per_n_seconds` |
 //!
@@ -22,6 +23,7 @@ mod idle_doubles_the_burst;
 mod locked_out_by_a_step_back;
 mod one_per_n_seconds;
 mod rounded_interval;
+mod stale_reading;
 mod torn_quota;
 mod two_words;
 mod unchecked_product;
@@ -33,6 +35,7 @@ use idle_doubles_the_burst::IdleDoublesTheBurst;
 use locked_out_by_a_step_back::LockedOutByAStepBack;
 use one_per_n_seconds::OnePerNSeconds;
 use rounded_interval::RoundedInterval;
+use stale_reading::StaleReading;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -69,16 +72,17 @@ struct Damper {
     now: Rc<Cell<u64>>,
 }
 
-/// A clock that the test sets, and that runs a rival at each reading.
+/// A clock that the test sets, and that runs a rival after each reading.
 ///
-/// That is the only place in a decision where another thread can be simulated. loom-tests interleave any two memory
+/// The caller's reading is old by then. That is the only place in a decision where another thread can be simulated. loom-tests interleave any two memory
 /// accesses: `bucket`, `live_quota`.
 struct RivalClock(Rc<Cell<u64>>);
 
 impl Clock for RivalClock {
     fn now(&self) -> u64 {
+        let now = self.0.get();
         halfway();
-        self.0.get()
+        now
     }
 
     fn frequency(&self) -> u64 {
@@ -237,6 +241,34 @@ fn rival_intervenes_in_a_check() {
     }
     assert_eq!(both_get_one::<Damper>(), (true, true));
     assert_eq!(both_get_one::<TwoWords>(), (true, false), "although five tokens were available");
+}
+
+#[test]
+fn rival_stores_a_later_time() {
+    /// The tokens admitted in a second at ten a second, to a thread whose readings a rival makes stale.
+    fn admitted<B: Shared + 'static>() -> u32 {
+        let bucket = Rc::new(B::new(10, SECOND, 10));
+        bucket.pass(HOUR);
+        while bucket.check() {}
+        let mut admitted = 0;
+        for _ in 0..1_000 {
+            let (rival, got) = (Rc::clone(&bucket), Rc::new(Cell::new(0)));
+            let sink = Rc::clone(&got);
+            RIVAL.set(Some(Box::new(move || {
+                rival.pass(SECOND / 1_000);
+                sink.set(u32::from(rival.check()));
+                false
+            })));
+            admitted += u32::from(bucket.check()) + got.get();
+            while bucket.check() {
+                admitted += 1;
+            }
+        }
+        admitted
+    }
+    assert_eq!(admitted::<Damper>(), 10);
+    // Ten times in this second the rival gets a token and stores a later time. Each makes a reading stale, which refills the bucket.
+    assert!(admitted::<StaleReading>() >= 100, "ten times the quota");
 }
 
 #[test]
