@@ -195,7 +195,7 @@ pub trait Ask<Q: ?Sized>: Gate {
 #[diagnostic::on_unimplemented(
     message = "calls may wait at the gate `{Self}`",
     note = "of two gates in a pair only the second one may let calls wait",
-    note = "a client's stack takes such a gate as a layer: `.limit_layer(LimitLayer::new(limiter).waiting(longest))`, \
+    note = "a client's stack takes such a gate as a layer: `.limit_layer(GateLayer::limit(limiter).waiting(longest))`, \
     `.concurrency_layer(ClientConcurrencyLayer::new(limit).waiting(longest))`"
 )]
 pub trait AtOnce: Gate<Wait: Impossible> {}

@@ -28,7 +28,8 @@ use damper_core::shadow::{ShadowReport, Shadowed};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
-use damper_tower::{GateService, Side, Stand};
+use damper_tower::GateService;
+use damper_tower::internal::{Side, Stand};
 use http::header::RETRY_AFTER;
 use http::{Request, Response, StatusCode};
 

@@ -9,7 +9,7 @@ use damper::http::{
 };
 use damper::metrics::Exporter;
 use damper::shadow::{ShadowReport, Shadowed};
-use damper::tower::{BreakerLayer, LimitLayer};
+use damper::tower::GateLayer;
 use damper::{
     BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, KeyedLimiter, ManualClock, Quota, RateLimiter, SlidingLog,
 };
@@ -340,8 +340,8 @@ fn layers_of_tower_take_candidates() {
     let breaker = |failures| CircuitBreaker::with_clock(failing_after(failures), ManualClock::new());
     let breakers = Arc::new(Shadowed::new(breaker(3), breaker(1)));
     let failing = service_fn(|(): ()| ready(Err::<(), _>(std::fmt::Error)));
-    let mut queries = tower::Layer::layer(&LimitLayer::new(Arc::clone(&limiters)), failing);
-    let mut broken = tower::Layer::layer(&BreakerLayer::new(Arc::clone(&breakers)), failing);
+    let mut queries = tower::Layer::layer(&GateLayer::limit(Arc::clone(&limiters)), failing);
+    let mut broken = tower::Layer::layer(&GateLayer::new(Arc::clone(&breakers)), failing);
     for _ in 0..4 {
         let mut context = Context::from_waker(Waker::noop());
         assert!(Service::<()>::poll_ready(&mut queries, &mut context).is_ready());
