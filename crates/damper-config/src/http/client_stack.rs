@@ -250,7 +250,7 @@ impl<P> Reload<ClientLayers> for ConfiguredClientStack<P> {
                 && (Reload::<ClientRateLimitSettings>::takes(&self.limiter, change)
                     || Reload::<ClientRateLimitSettings>::takes(&self.limit_wait, change))
             || change.is_in("deadline")
-                && match change.key().name() {
+                && match change.key() {
                     "attempt_timeout" => self.attempt_timeout.is_some(),
                     _ => stack.deadline() && Reload::<ClientDeadlineSettings>::takes(&self.timeout, change),
                 }
