@@ -22,7 +22,8 @@ use core::time::Duration;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds};
 #[cfg(feature = "tower")]
 use damper_core::gate::WaitsWith;
-use damper_core::gate::{AnswerOf, Ask, Gate, Patient, PerKey, Refusal, Verdict, Waits};
+use damper_core::gate::{AnswerOf, Ask, Gate, PerKey, Refusal, Verdict, Waits};
+use damper_core::internal::Patient;
 use damper_core::setting::Setting;
 use damper_core::shadow::{ShadowReport, Shadowed};
 use damper_core::time::Sleep;
