@@ -110,9 +110,9 @@ impl<T, H, M, Z, D> PacingLayer<T, H, M, Z, D> {
         PacingLayer { pacers: SelectedBy(select), hints, mode, sleep, time_left }
     }
 
-    /// Sets how much time a request has left, which no sleep outlasts: `|request: &Request| -> Option<Duration>`.
+    /// Sets how much time a request has left, which no sleep outlasts. Default: it has no deadline.
     ///
-    /// Default: it has no deadline.
+    /// The closure has the form `|request: &Request| -> Option<Duration>`.
     #[must_use]
     pub fn time_left<R, F: Fn(&R) -> Option<Duration>>(self, time_left: F) -> PacingLayer<T, H, M, Z, F> {
         let Self { pacers, hints, mode, sleep, .. } = self;
