@@ -614,9 +614,8 @@ fn types_of_stores_have_the_traits_users_expect() {
 
 #[test]
 fn types_of_gates_have_the_traits_users_expect() {
-    use damper::concurrency::BulkheadPermit;
     use damper::gate::*;
-    use damper::{AdaptiveLimit, Admission, Bulkhead, Denied, RateLimiter};
+    use damper::{Admission, Bulkhead, Denied, RateLimiter};
     use std::sync::Arc;
 
     type Gate = Arc<Bulkhead>;
