@@ -4,7 +4,7 @@
 
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use damper::gate::Ending;
-use damper::tower::{BreakerLayer, GateService, Plain};
+use damper::tower::{GateLayer, GateService, Plain};
 use damper::{BreakerConfig, CallError, CircuitBreaker};
 use reqwest::{Client, Response};
 use std::error::Error;
@@ -69,7 +69,7 @@ impl Upstreams {
 async fn main() -> Result<(), Box<dyn Error>> {
     let (primary, backup) = (Arc::<Upstream>::default(), Arc::<Upstream>::default());
     let config = BreakerConfig::builder().failure_threshold(2).cooldown(Duration::from_millis(200)).build()?;
-    let layer = BreakerLayer::new(Arc::new(CircuitBreaker::new(config))).classify(ending as fn(&_) -> _);
+    let layer = GateLayer::new(Arc::new(CircuitBreaker::new(config))).classify(ending as fn(&_) -> _);
     let http = Client::new();
     let mut upstreams = Upstreams {
         primary: layer.layer(http.clone()),

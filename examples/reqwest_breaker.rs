@@ -5,7 +5,7 @@
 use axum::{Router, http::StatusCode, routing::get};
 use damper::breaker::State;
 use damper::gate::Ending;
-use damper::tower::BreakerLayer;
+use damper::tower::GateLayer;
 use damper::{BreakerConfig, CallError, KeyedCircuitBreaker};
 use reqwest::{Client, Request, Response};
 use std::error::Error;
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (up, down) = (upstream(StatusCode::OK).await?, upstream(StatusCode::BAD_GATEWAY).await?);
     let breakers = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::default(), 1_000)?);
     let layer =
-        BreakerLayer::by(host, Arc::clone(&breakers)).classify(|result: &reqwest::Result<Response>| match result {
+        GateLayer::by(host, Arc::clone(&breakers)).classify(|result: &reqwest::Result<Response>| match result {
             Ok(response) => Ending::of_status(response.status().as_u16()),
             Err(_) => Ending::Broken,
         });

@@ -4,7 +4,7 @@
 
 use axum::{Router, http::StatusCode, http::header::RETRY_AFTER, response::IntoResponse, routing::get};
 use damper::http::{CircuitBreakerLayer, ClientDeadlineLayer, RetryLayer};
-use damper::tower::LimitLayer;
+use damper::tower::GateLayer;
 use damper::wire::RateLimitStatus;
 use damper::{BreakerConfig, Quota, RateLimiter, Retry, RetryBudget};
 use http_body_util::BodyExt;
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         .layer(ClientDeadlineLayer::new(Duration::from_secs(10))) // for waits, attempts and the body
         .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()))
         .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)))
-        .layer(LimitLayer::new(&LIMIT).waiting(Duration::from_secs(1)))
+        .layer(GateLayer::limit(&LIMIT).waiting(Duration::from_secs(1)))
         .service(send);
 
     let began = Instant::now();

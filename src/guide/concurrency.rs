@@ -164,7 +164,7 @@
 //! Before an HTTP server, `http::AdmissionLayer` applies the class, the tenant and the deadline of each request. Put a
 //! `http::DeadlineLayer` outside, or use `http::server_stack`, which has the order. Plain bulkheads and adaptive limits
 //! are layers too: `http::ConcurrencyLayer` before a server, `http::ClientConcurrencyLayer` before a client,
-//! `tower::BulkheadLayer` before any service.
+//! `tower::GateLayer::limit` before any service.
 //!
 //! # Benefits and costs of admission
 //!

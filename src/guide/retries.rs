@@ -71,13 +71,13 @@
 //! | place | for HTTP and gRPC | for any other request |
 //! |---|---|---|
 //! | deadline | `http::ClientDeadlineLayer::new`, or a [`Deadline`](crate::Deadline) in the request's extensions | [`Retry::deadline`](crate::Retry::deadline) |
-//! | breaker | `http::CircuitBreakerLayer`, for gRPC with the completion `tonic::AtTrailers` | `tower::BreakerLayer` |
+//! | breaker | `http::CircuitBreakerLayer`, for gRPC with the completion `tonic::AtTrailers` | `tower::GateLayer::new` |
 //! | retry (budget) | `http::RetryLayer`, for gRPC with the protocol `tonic::GrpcRetries` | [`Retry::run`](crate::Retry::run) |
 //! | pacing, by the server's stated limit | `http::PacingLayer` with `without_retries`, for gRPC in a stack | `tower::PacingLayer` with `without_retries` |
 //! | hedge | `http::HedgeLayer`, with the same protocol | [`Hedge::run`](crate::retry::Hedge::run) |
-//! | throttle | `http::ThrottleLayer`, for gRPC with the completion `tonic::AtTrailers::rejections` | `tower::ThrottleLayer` |
-//! | client limit | `tower::LimitLayer`. Its refusal is an error; the 429 of `http::RateLimitLayer` looks like the server's and would be retried | `tower::LimitLayer` |
-//! | bulkhead | `tower::BulkheadLayer`, which holds a permit until the head of the response | `tower::BulkheadLayer` |
+//! | throttle | `http::ThrottleLayer`, for gRPC with the completion `tonic::AtTrailers::rejections` | `tower::GateLayer::new` |
+//! | client limit | `tower::GateLayer::limit`. Its refusal is an error; the 429 of `http::RateLimitLayer` looks like the server's and would be retried | `tower::GateLayer::limit` |
+//! | bulkhead | `tower::GateLayer::limit`, which holds a permit until the head of the response | `tower::GateLayer::limit` |
 //! | attempt timeout | tower's `TimeoutLayer`. Its error is retried; that of a `ClientDeadlineLayer` is not, because it ends the call | the same |
 //!
 //! Each attempt, of retries and of hedges, sends the remaining time of the deadline.
@@ -89,7 +89,7 @@
 //!     TransientFailures,
 //! };
 //! use damper::retry::{Hedge, HedgeConfig};
-//! use damper::tower::{BulkheadLayer, LimitLayer};
+//! use damper::tower::GateLayer;
 //! use damper::{BreakerConfig, Bulkhead, CallError, Quota, RateLimiter, Retry, RetryBudget, RetryError};
 //! use http::HeaderName;
 //! use http_body_util::Empty;
@@ -115,9 +115,9 @@
 //!     .map_err(CallError::into_boxed)
 //!     .layer(ThrottleLayer::per_host().classify(Statuses::judge_boxed))
 //!     .map_err(CallError::into_boxed)
-//!     .layer(LimitLayer::new(&LIMIT).waiting(Duration::from_secs(1)))
+//!     .layer(GateLayer::limit(&LIMIT).waiting(Duration::from_secs(1)))
 //!     .map_err(CallError::into_boxed)
-//!     .layer(BulkheadLayer::new(pool).waiting(Duration::from_secs(1)))
+//!     .layer(GateLayer::limit(pool).waiting(Duration::from_secs(1)))
 //!     .layer(TimeoutLayer::new(Duration::from_millis(500)))
 //!     .service(Client::builder(TokioExecutor::new()).build_http());
 //!

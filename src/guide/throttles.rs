@@ -75,7 +75,7 @@
 //! |---|---|
 //! | HTTP: hyper-util, reqwest | `http::ThrottleLayer::per_host()`; statuses, deadlines and dropped calls are judged |
 //! | gRPC: a `Channel` of tonic | the same with `.completion(tonic::AtTrailers::rejections())`, which reads the status where gRPC puts it |
-//! | any tower service: a database | `tower::ThrottleLayer`, for which every `Err` is a rejection unless `classify` says otherwise |
+//! | any tower service: a database | `tower::GateLayer::new`, for which every `Err` is a rejection unless `classify` says otherwise |
 //!
 //! `http::client_stack` and [the order around a client](super::retries) put it inside of the retries and outside of the limits.
 //!

@@ -53,7 +53,7 @@
 //! | limits for HTTP and gRPC | `RateLimitLayer::...shadow(quota)`, or `.shadow(limit)` with any limit that decides at once |
 //! | breakers for HTTP and gRPC | `CircuitBreakerLayer::...shadow(PerHost::builder(config).named("nervous").build()?)` |
 //! | calls in flight | `AdmissionLayer::...shadow(gate)`, `ConcurrencyLayer::...shadow(limit)`, `ClientConcurrencyLayer::...shadow(limit)` |
-//! | services of any request | `damper::tower::LimitLayer::new(shadowed)`, `BreakerLayer::new(shadowed)` |
+//! | services of any request | `damper::tower::GateLayer::limit(shadowed)`, `GateLayer::new(shadowed)` |
 //!
 //! Refusals of candidates are counted apart. A [report](crate::shadow::ShadowReport) has the calls that both refused, and those that only
 //! one of them refused. With the feature `metrics` an exporter reads it as `damper_shadow_refusals_total`, whose label `by` says `both`,

@@ -8,7 +8,7 @@ use damper::http::{
 };
 use damper::retry::{Failure, GaveUp, Hedge, HedgeConfig};
 use damper::throttle::AdaptiveThrottle;
-use damper::tower::{BreakerLayer, BulkheadLayer, ClassifyResult as _, EveryErr, ThrottleLayer as PlainThrottleLayer};
+use damper::tower::{ClassifyResult as _, EveryErr, GateLayer};
 use damper::{
     Backoff, BoxedError, BreakerConfig, Bulkhead, BulkheadFull, CallError, CircuitBreaker, Deadline, DeadlineExceeded,
     Retry, is_refusal,
@@ -88,9 +88,9 @@ async fn plain_layers_judge_errors_in_boxes() {
     for (error, state, _) in kinds() {
         let (breaker, throttle) = (breaker(), Arc::new(AdaptiveThrottle::new()));
         let service = ServiceBuilder::new()
-            .layer(BreakerLayer::new(Arc::clone(&breaker)))
-            .layer(PlainThrottleLayer::new(Arc::clone(&throttle)))
-            .layer(BulkheadLayer::new(Arc::new(Bulkhead::new(4))))
+            .layer(GateLayer::new(Arc::clone(&breaker)))
+            .layer(GateLayer::new(Arc::clone(&throttle)))
+            .layer(GateLayer::limit(Arc::new(Bulkhead::new(4))))
             .map_err(BoxedError::from)
             .service(service_fn(move |()| async move { Err::<(), BoxError>(error()) }));
         assert!(service.oneshot(()).await.is_err());

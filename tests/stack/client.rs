@@ -9,7 +9,7 @@ use damper::http::{
 };
 use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::throttle::AdaptiveThrottle;
-use damper::tower::{BulkheadLayer, LimitLayer};
+use damper::tower::GateLayer;
 use damper::{
     Backoff, BreakerConfig, Bulkhead, CallError, CircuitBreaker, CircuitOpen, Deadline, DeadlineExceeded, Quota,
     RateLimiter, Retry, RetryError,
@@ -225,9 +225,9 @@ async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
         .map_err(CallError::into_boxed)
         .layer(ThrottleLayer::new(Arc::clone(&throttle)).classify(Statuses::judge_boxed))
         .map_err(CallError::into_boxed)
-        .layer(LimitLayer::new(Arc::clone(&limit)))
+        .layer(GateLayer::limit(Arc::clone(&limit)))
         .map_err(CallError::into_boxed)
-        .layer(BulkheadLayer::new(Arc::clone(&bulkhead)))
+        .layer(GateLayer::limit(Arc::clone(&bulkhead)))
         .layer(TimeoutLayer::new(2 * WAIT))
         .service(transport());
     let response = client.ready().await.unwrap().call(request(server)).await.unwrap();

@@ -5,7 +5,7 @@ use damper::http::{
     BoxedBody, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, StackError, ThrottleLayer, client_stack,
 };
 use damper::throttle::AdaptiveThrottle;
-use damper::tower::LimitLayer;
+use damper::tower::GateLayer;
 use damper::{BreakerConfig, Bulkhead, CircuitBreaker, Deadline, ManualClock, Quota, RateLimiter};
 use http::{Request, Response};
 use http_body::{Body, Frame};
@@ -131,7 +131,7 @@ impl Tried {
             stack
                 .breaker_layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
                 .throttle_layer(ThrottleLayer::new(Arc::clone(&throttle)))
-                .limit_layer(LimitLayer::new(Arc::clone(&limiter)))
+                .limit_layer(GateLayer::limit(Arc::clone(&limiter)))
                 .concurrency_layer(ClientConcurrencyLayer::new(Arc::clone(&pool)))
                 .boxed(transport)
         } else {

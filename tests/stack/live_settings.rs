@@ -208,7 +208,7 @@ mod queues {
 mod timeouts {
     use super::*;
     use damper::http::{AttemptTimedOut, AttemptTimeoutLayer, ClientDeadlineLayer, DeadlineLayer};
-    use damper::tower::BulkheadLayer;
+    use damper::tower::GateLayer;
     use damper::{Bulkhead, CallError, DeadlineExceeded};
     use http::{Request, Response, StatusCode};
     use std::convert::Infallible;
@@ -267,7 +267,7 @@ mod timeouts {
         static LONGEST: Live<Duration> = Live::new(Duration::from_secs(10));
         let pool = Arc::new(Bulkhead::new(1).queue(4));
         let permit = pool.try_acquire_owned().unwrap();
-        let service = BulkheadLayer::new(Arc::clone(&pool))
+        let service = GateLayer::limit(Arc::clone(&pool))
             .waiting(&LONGEST)
             .layer(service_fn(|()| async { Ok::<_, Infallible>(()) }));
         let first = tokio::spawn(service.clone().oneshot(()));

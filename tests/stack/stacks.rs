@@ -16,7 +16,7 @@ use damper::http::{
 use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter, Unlimited};
 use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::time::DefaultClock;
-use damper::tower::{BulkheadLayer, GateLayer, LimitLayer};
+use damper::tower::GateLayer;
 use damper::{
     Admission, AdmissionRequest, Backoff, BreakerConfig, Bulkhead, BulkheadFull, CallError, CircuitBreaker,
     CircuitOpen, Deadline, DeadlineExceeded, Denied, ManualClock, NotAdmitted, Quota, RateLimiter, Retry, RetryError,
@@ -225,13 +225,13 @@ async fn two_orders_of_the_setters_make_one_call_of_the_same_four_requests() {
                 .breakers(Arc::clone(&breaker))
                 .retry(retry())
                 .hedge(Arc::clone(&hedge))
-                .limit_layer(LimitLayer::new(Arc::clone(&limit)))
+                .limit_layer(GateLayer::limit(Arc::clone(&limit)))
                 .attempt_timeout(2 * WAIT)
                 .boxed(transport())
         } else {
             client_stack()
                 .attempt_timeout(2 * WAIT)
-                .limit_layer(LimitLayer::new(Arc::clone(&limit)))
+                .limit_layer(GateLayer::limit(Arc::clone(&limit)))
                 .hedge(Arc::clone(&hedge))
                 .retry(retry())
                 .breakers(Arc::clone(&breaker))
@@ -277,7 +277,7 @@ async fn every_subset_of_the_parts_responds() {
     let all = client_stack()
         .pacing_per_host(Quota::per_second(1_000))
         .throttle_per_host()
-        .concurrency_layer(BulkheadLayer::new(Arc::new(Bulkhead::new(1))));
+        .concurrency_layer(GateLayer::limit(Arc::new(Bulkhead::new(1))));
     subsets!(all.clone(), clients; retry(quick(2)) hedge(hedge_after(LONG)));
     assert_eq!(clients.len(), 132);
     for (number, client) in clients.iter_mut().enumerate() {
@@ -493,7 +493,7 @@ async fn throttle_alone_is_named_with_its_wait() {
 async fn bulkhead_alone_is_named_and_a_dropped_call_gives_its_permit_back() {
     let (server, _) = hanging_first(1).await;
     let bulkhead = Arc::new(Bulkhead::new(1));
-    let mut client = client_stack().concurrency_layer(BulkheadLayer::new(bulkhead)).boxed(transport());
+    let mut client = client_stack().concurrency_layer(GateLayer::limit(bulkhead)).boxed(transport());
     let mut hanging = client.ready().await.unwrap().call(request_to(server));
     assert!(tokio::time::timeout(SHORT, &mut hanging).await.is_err());
     let error = send(&mut client, request_to(server)).await.unwrap_err();
@@ -620,7 +620,7 @@ async fn errors_of_the_transport_count_once_at_the_breaker_and_refusals_never() 
     let breaker = Arc::new(CircuitBreaker::new(failures(2)));
     let limit = Arc::new(RateLimiter::new(Quota::per_hour(1).burst(5)));
     let mut client = client_stack()
-        .limit_layer(LimitLayer::new(Arc::clone(&limit)))
+        .limit_layer(GateLayer::limit(Arc::clone(&limit)))
         .retry(quick(4))
         .breakers(Arc::clone(&breaker))
         .service(transport());
@@ -1063,7 +1063,7 @@ async fn wait_of_the_last_refusal_is_kept_when_the_retries_give_up() {
         .when(|response: Result<&ResponseHead<'_>, &StackError>| response.is_err().then_some(Failure::TRANSIENT));
     let limit = Arc::new(RateLimiter::new(Quota::per_hour(1)));
     limit.check().unwrap();
-    let mut client = client_stack().retry_layer(retries).limit_layer(LimitLayer::new(limit)).service(transport());
+    let mut client = client_stack().retry_layer(retries).limit_layer(GateLayer::limit(limit)).service(transport());
     let error = send(&mut client, Request::get("http://localhost/").body(Empty::new()).unwrap()).await.unwrap_err();
     assert_eq!((error.part(), error.attempts()), (StackPart::Retry, Some(2)), "{error}");
     assert!(error.retry_after().is_some_and(|wait| wait > LONG), "{:?}", error.retry_after());

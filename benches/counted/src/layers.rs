@@ -297,40 +297,40 @@ fn tower_stack() -> Call {
 /// A breaker in a `static`. Its clock is not read.
 fn tower_any_breaker() -> Call {
     static BREAKER: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
-    tower(damper::tower::BreakerLayer::new(&BREAKER).layer(tower::service_fn(answer)), request, End::Answered(200))
+    tower(damper::tower::GateLayer::new(&BREAKER).layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
 fn tower_any_breaker_open() -> Call {
-    tower(damper::tower::BreakerLayer::new(open(still!())).layer(tower::service_fn(answer)), request, End::Failed)
+    tower(damper::tower::GateLayer::new(open(still!())).layer(tower::service_fn(answer)), request, End::Failed)
 }
 
 /// The hasher has a random seed here; with one key they make no difference.
 fn tower_any_breaker_keyed() -> Call {
     let breakers =
         KeyedCircuitBreaker::with_clock(BreakerConfig::default(), 100, still!()).expect("a capacity in range");
-    let layer = damper::tower::BreakerLayer::by(|request: &Asked| request.uri().port_u16(), breakers);
+    let layer = damper::tower::GateLayer::by(|request: &Asked| request.uri().port_u16(), breakers);
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
 fn tower_any_limit() -> Call {
-    let layer = damper::tower::LimitLayer::new(Arc::new(RateLimiter::with_clock(PLENTY, still!())));
+    let layer = damper::tower::GateLayer::limit(Arc::new(RateLimiter::with_clock(PLENTY, still!())));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
 fn tower_any_throttle() -> Call {
-    let layer = damper::tower::ThrottleLayer::new(throttle(still!()));
+    let layer = damper::tower::GateLayer::new(throttle(still!()));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
 fn tower_any_bulkhead() -> Call {
-    let layer = damper::tower::BulkheadLayer::new(Arc::new(Bulkhead::new(64)));
+    let layer = damper::tower::GateLayer::limit(Arc::new(Bulkhead::new(64)));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
 /// The clock stands still, so no window ends.
 fn tower_any_adaptive() -> Call {
     let limit = Arc::new(AdaptiveLimit::with_clock(LimitBounds::DEFAULT, still!()));
-    tower(damper::tower::BulkheadLayer::new(limit).layer(tower::service_fn(answer)), request, End::Answered(200))
+    tower(damper::tower::GateLayer::limit(limit).layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 
 fn hyper_bare() -> Call {

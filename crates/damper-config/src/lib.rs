@@ -129,7 +129,7 @@
 //! # Limits of a reload
 //!
 //! Some keys need a restart: those of hedges, throttles, pacing, algorithms, sizes of tables and the parts of stacks, the growth and jitter
-//! of retries, and the order of queues. A reload that finds such a change applies nothing. [`Key::change`] says which keys are live. Your own [`Reload`] can
+//! of retries, and the order of queues. A reload that finds such a change applies nothing. [`KeyDescription::is_live`] says which keys are live. Your own [`Reload`] can
 //! take any key.
 //!
 //! # Features
@@ -174,10 +174,7 @@ mod sources;
 mod value;
 
 #[cfg(all(feature = "tower", feature = "tokio"))]
-pub use crate::http::{
-    ClientConcurrencyLimit, ConfiguredClientParts, ConfiguredClientStack, ConfiguredServerParts, ConfiguredServerStack,
-    OptionalLayer, ServerConcurrencyLimit,
-};
+pub use crate::http::{ConfiguredClientParts, ConfiguredClientStack, ConfiguredServerParts, ConfiguredServerStack};
 #[cfg(feature = "http")]
 pub use crate::http::{ConfiguredLimit, ConfiguredLimitError, ConfiguredPacers};
 pub use document::Format;
@@ -187,14 +184,11 @@ pub use live::{Reload, ReloadError, Reloader, SettingChange, Watch};
 pub use mesh::ConfiguredScopes;
 pub use problem::{ConfigError, Problem, ProblemCause};
 pub use reference::{json_schema, reference, sample};
-pub use section::{Change, Key};
 pub use settings::{
-    AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientConcurrency,
-    ClientDeadlineSettings, ClientLayers, ClientRateLimitSettings, ClientSettings, ClientStackSettings,
-    ConfiguredStrategy, HedgeSettings, KeyDescription, LimitAlgorithm, LimitHeaders, LimitKey, MeshAlgorithm,
-    MeshClientSettings, MeshSettings, PacingSettings, PacingStrategy, ProxyHeader, RateLimitSettings,
-    RetryBudgetSettings, RetrySettings, ServerConcurrency, ServerDeadlineSettings, ServerLayers, ServerSettings,
-    ServerStackSettings, Settings, ThrottleSettings, Tiers,
+    AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientDeadlineSettings,
+    ClientLayers, ClientRateLimitSettings, ClientSettings, ClientStackSettings, HedgeSettings, KeyDescription,
+    MeshClientSettings, MeshSettings, PacingSettings, RateLimitSettings, RetryBudgetSettings, RetrySettings,
+    ServerDeadlineSettings, ServerLayers, ServerSettings, ServerStackSettings, Settings, ThrottleSettings, Tiers,
 };
 pub use sources::Sources;
 pub use value::Origin;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 impl MeshSettings {
     /// Creates a builder with the scopes that are set, their warnings and their alignment.
     ///
-    /// It makes token buckets, whatever the [`algorithm`](Self::algorithm) is. The program may choose another one.
+    /// It makes token buckets, whatever the `algorithm` is. The program may choose another one.
     pub fn scopes_builder(&self) -> ScopesBuilder {
         let mut builder =
             Scopes::builder().capacity(self.max_keys() as usize).aligned_to(self.alignment()).warnings(self.warnings());
@@ -47,7 +47,7 @@ impl MeshSettings {
         thresholds.fold(Warnings::none(), |warnings, (percent, text)| warnings.at(percent, text))
     }
 
-    /// Builds token buckets of the scopes that are set, whatever the [`algorithm`](Self::algorithm) is.
+    /// Builds token buckets of the scopes that are set, whatever the `algorithm` is.
     ///
     /// They are for `MeshLayer::new` and for [`Reloader::bind`](crate::Reloader::bind). A token bucket is full at the start:
     /// `100/min` admits up to 199 requests in the first minute. Pass [`max_request`](Self::max_request) to the layer.
@@ -59,7 +59,7 @@ impl MeshSettings {
         self.scopes_builder().build()
     }
 
-    /// Builds the limits of the scopes that are set, which count by the [`algorithm`](Self::algorithm).
+    /// Builds the limits of the scopes that are set, which count by the `algorithm`.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl MeshSettings {
     /// ```
     pub fn configured_scopes(&self) -> Result<ConfiguredScopes, ScopesError> {
         let builder = self.scopes_builder();
-        Ok(match self.algorithm() {
+        Ok(match self.algorithm {
             MeshAlgorithm::TokenBucket => ConfiguredScopes::TokenBucket(Arc::new(builder.build()?)),
             MeshAlgorithm::FixedWindow => ConfiguredScopes::FixedWindow(Arc::new(builder.algorithm().build()?)),
             MeshAlgorithm::SlidingCounter => ConfiguredScopes::SlidingCounter(Arc::new(builder.algorithm().build()?)),

@@ -7,9 +7,9 @@ use crate::setting::{Refusal, Written};
 use crate::value::Value;
 use std::any::Any;
 
-/// The description of a key.
+/// A key of a section.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) doc: &'static str,
     pub(crate) kind: Kind,
@@ -17,35 +17,15 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the name within its section.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
     /// Returns the description of its effect.
-    #[must_use]
-    pub fn doc(&self) -> &'static str {
+    pub(crate) fn doc(&self) -> &'static str {
         self.doc.trim()
-    }
-
-    /// Returns the type and the range.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    /// Returns when a change takes effect.
-    #[must_use]
-    pub fn change(&self) -> Change {
-        self.change
     }
 }
 
 /// When a change of a key takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Change {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
     /// With a reload.
     Live,
     /// With the next start.
@@ -101,13 +81,15 @@ pub(crate) trait Section {
 
 /// Defines a section: the struct with its getters, its defaults, and the description of its keys.
 ///
+/// A key whose type is of this crate is `private`: it has no getter, and `Settings::value` reads it.
+///
 /// A section with a key that replaces others states it as `instead`, and rules between values as `check`. Both are functions of the
 /// section.
 macro_rules! section {
     (
         $(#[doc = $about:literal])+
         $name:ident {
-            $( $(#[doc = $doc:literal])+ $key:ident: $type:ty = $default:expr, $kind:expr, $change:ident; )+
+            $( $(#[doc = $doc:literal])+ $key:ident: $type:ty = $default:expr, $kind:expr, $change:ident $($private:ident)?; )+
         }
         $(instead $instead:expr;)?
         $(check $check:expr;)?
@@ -127,14 +109,17 @@ macro_rules! section {
         }
 
         impl $name {
-            $(
-                $(#[doc = $doc])+
-                #[must_use]
-                #[allow(clippy::clone_on_copy, clippy::double_must_use)]
-                pub fn $key(&self) -> $type {
-                    self.$key.clone()
+            $($crate::section::getter! {
+                {
+                    $(#[doc = $doc])+
+                    #[must_use]
+                    #[allow(clippy::clone_on_copy, clippy::double_must_use)]
+                    pub fn $key(&self) -> $type {
+                        self.$key.clone()
+                    }
                 }
-            )+
+                $($private)?
+            })+
         }
 
         impl<'de> serde::Deserialize<'de> for $name {
@@ -208,6 +193,14 @@ macro_rules! section {
 }
 
 pub(crate) use section;
+
+/// Defines a getter, unless its key is private.
+macro_rules! getter {
+    ({ $($getter:tt)* }) => { $($getter)* };
+    ({ $($getter:tt)* } private) => {};
+}
+
+pub(crate) use getter;
 
 /// Defines a group of sections or groups, with the path of each.
 ///

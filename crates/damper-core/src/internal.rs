@@ -9,6 +9,9 @@ pub use crate::gate::refusal::refusal_in;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::gate::refusal::{boxed_refusal, shared_refusal};
 pub use crate::gate::wait_for::WaitFor;
+#[cfg(feature = "alloc")]
+pub use crate::gate::waits::Patient;
+pub use crate::gate::waits_with::Keepable;
 pub use crate::keyed::table::Receipt;
 pub use crate::limit::expiring_lease::{ExpiringLease, Report, Spent};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

@@ -6,7 +6,7 @@ use crate::telemetry::Observe;
 use core::fmt;
 use damper_core::CallError;
 use damper_core::gate::{AnswerOf, Ask, Gate, Permit};
-use damper_tower::{Side, Stand};
+use damper_tower::internal::{Side, Stand};
 use http::{Request, Response};
 
 /// A gate before a client of HTTP, with the rules by which its calls are judged.

@@ -4,22 +4,22 @@
 //! they are released together with this crate.
 
 pub use crate::limit::limits_for_each;
-pub use crate::pacing::{PaceOnly, Repeating};
+pub use crate::pacing::{PaceOnly, Repeating, Unjudged};
 pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
 #[cfg(feature = "http2")]
 pub use crate::retry::classify::is_refused_stream;
 pub use crate::retry::classify::is_unprocessed;
 #[cfg(feature = "tower")]
-pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, RepeatParts};
+pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, PartErrors, RepeatParts};
 pub use crate::telemetry::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};
 #[cfg(feature = "tracing")]
 pub use crate::telemetry::{LogSampler, Sample, millis};
-pub use crate::timed_body::BodyLimits;
+pub use crate::timed_body::{BodyLimits, TimedBody};
 
 #[cfg(feature = "tower")]
 pub use of_stacks::{reason_of, stack_error};
 
-use crate::{Head, TimedBody};
+use crate::Head;
 use core::net::SocketAddr;
 
 /// Puts a body under these times.

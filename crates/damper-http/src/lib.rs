@@ -187,7 +187,7 @@ mod timed_body;
 pub mod wire;
 
 pub use circuit_breaker::{
-    CircuitBreak, CircuitBreakerLayer, HostListener, NamedBreaker, PerHost, PerHostBuilder, Single, SingleBuilder,
+    CircuitBreak, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder, Single, SingleBuilder,
 };
 pub use client_gate::ClientGate;
 pub use completion::{
@@ -201,24 +201,21 @@ pub use concurrency::{
 pub use deadline::{ClientDeadlineLayer, DeadlineLayer, DeadlineService, RequestDeadline, TimeoutUnit};
 pub use head::{Head, TargetHost};
 pub use hedge::{HedgeLayer, Hedging};
-#[cfg(feature = "tokio")]
-pub use limit::WaitingLimit;
 pub use limit::{
     ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited, NoWait, PerClient,
-    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, ShadowCandidate, Standing,
+    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing,
 };
-pub use pacing::{HostPacers, HttpHints, Pacers, PacingLayer, PacingService, Unjudged};
+pub use pacing::{HostPacers, HttpHints, Pacers, PacingLayer, PacingService};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, RefusalResponse, Refused};
 pub use retry::{
-    Budgets, Buffered, BufferedBody, ClassifyFailure, Cloned, GiveUp, HostBudgets, HttpRetries, Idempotent,
-    ReplayableBody, RetryLayer, RetryProtocol, Retrying, TransientFailures,
+    Budgets, BufferedBody, ClassifyFailure, GiveUp, HostBudgets, HttpRetries, Idempotent, ReplayableBody, RetryLayer,
+    RetryProtocol, Retrying, TransientFailures,
 };
 #[cfg(feature = "tower")]
 pub use stack::{
     AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, ClientStack, HttpClient,
-    HttpProtocol, PartErrors, RequestNotMade, ServerStack, StackError, StackPart, StackProtocol, client_stack,
-    server_stack,
+    HttpProtocol, RequestNotMade, ServerStack, StackError, StackPart, StackProtocol, client_stack, server_stack,
 };
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};
-pub use timed_body::{ReaderStalled, STALL_LIMIT, TimedBody};
+pub use timed_body::{ReaderStalled, STALL_LIMIT};

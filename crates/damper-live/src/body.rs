@@ -8,8 +8,9 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
+use damper_http::ReaderStalled;
+use damper_http::internal::TimedBody;
 use damper_http::internal::{BodyLimits, timed_body};
-use damper_http::{ReaderStalled, TimedBody};
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 

@@ -76,7 +76,7 @@ mod token;
 
 pub use beside::Beside;
 pub use body::{BesideBody, SlowReader};
-pub use latency::{Latencies, LatencyLayer, Timed};
+pub use latency::{Latencies, LatencyLayer};
 pub use page::{LivePage, LivePageError};
 pub use primitives::{ChangeQuota, SwitchBreaker};
 pub use recorder::LiveRecorder;

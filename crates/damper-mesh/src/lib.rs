@@ -208,9 +208,8 @@ pub use deadline::{
     DEADLINE_URN, DeadlineError, DeadlineReport, Iso8601, Receipt, ReceivedDeadline, SpecifiedDeadline,
 };
 pub use document::{
-    Call, Capabilities, Fragment, LimitCapability, LimitsCapability, MeshDuration, MeshError, Meta, Protocol,
-    RateLimitUsage, RateLimited, ReadError, Request, RequestExtension, Response, ResponseExtension, Scope,
-    ScopedUsages, TimeUnit, Warnings,
+    Call, Capabilities, Fragment, LimitCapability, MeshDuration, MeshError, Meta, RateLimitUsage, RateLimited,
+    ReadError, Request, Response, Scope, TimeUnit, Warnings,
 };
 pub use scopes::{Caller, Scopes, ScopesAllowed, ScopesBuilder, ScopesDenied, ScopesError};
-pub use server::{IncomingCall, MeshLayer, MeshService, refusal_body};
+pub use server::{IncomingCall, MeshLayer, refusal_body};

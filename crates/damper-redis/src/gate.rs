@@ -5,7 +5,8 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use damper_core::Denied;
-use damper_core::gate::{Answer, AnswerOf, Ask, AskCost, AskKey, AskKeyCost, Gate, Keepable, WaitsWith, keep};
+use damper_core::gate::{Answer, AnswerOf, Ask, AskCost, AskKey, AskKeyCost, Gate, WaitsWith, keep};
+use damper_core::internal::Keepable;
 
 /// The wait for a decision that the server or the policy makes.
 #[must_use = "futures do nothing unless polled"]

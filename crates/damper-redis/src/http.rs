@@ -5,7 +5,8 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use damper_core::gate::{Keepable, WaitsWith, keep};
+use damper_core::gate::{WaitsWith, keep};
+use damper_core::internal::Keepable;
 use damper_core::{Allowed, Denied, Quota};
 use damper_http::{
     Detail, Head, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, SettledKeyedLimit, SettledLimit, Standing,

@@ -167,10 +167,7 @@ mod script;
 mod server;
 pub(crate) mod subject;
 
-pub use gate::RedisWait;
-#[cfg(feature = "http")]
-pub use http::RedisDecision;
 pub use limiter::{
-    AfterLoss, KeyedRedisLimiter, KeyedRedisReservation, LastError, Leasing, RedisCounts, RedisEvent, RedisKey,
-    RedisLimiter, RedisLimiterBuilder, RedisLimiterError, RedisReservation, RedisStatus, Unavailable, WhenDown,
+    AfterLoss, KeyedRedisLimiter, LastError, Leasing, RedisCounts, RedisEvent, RedisKey, RedisLimiter,
+    RedisLimiterBuilder, RedisLimiterError, RedisReservation, RedisStatus, Unavailable, WhenDown,
 };

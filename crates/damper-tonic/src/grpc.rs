@@ -13,8 +13,8 @@ use core::iter::successors;
 use damper_core::gate::Ending;
 use damper_core::internal::{refusal_in, source_of};
 use damper_core::retry::{GaveUp, RetryError};
-use damper_http::internal::{reason_of, stack_error};
-use damper_http::{PartErrors, StackError, StackPart, StackProtocol};
+use damper_http::internal::{PartErrors, reason_of, stack_error};
+use damper_http::{StackError, StackPart, StackProtocol};
 use tonic::{Code, Status, TimeoutExpired};
 
 type BoxError = Box<dyn Error + Send + Sync>;

@@ -1,6 +1,7 @@
 //! The calls of a service behind a gate.
 
-use crate::{Side, Unwinding};
+use crate::side::Side;
+use crate::unwinding::Unwinding;
 use alloc::boxed::Box;
 use core::fmt;
 use core::pin::Pin;

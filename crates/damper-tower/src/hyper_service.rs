@@ -1,7 +1,10 @@
 //! Services of hyper behind a gate.
 
+use crate::GateService;
 use crate::future::Call;
-use crate::{GateFuture, GateService, Side, Unwinding};
+use crate::future::GateFuture;
+use crate::side::Side;
+use crate::unwinding::Unwinding;
 use core::task::{Context, Poll};
 use damper_core::gate::Answer;
 use hyper::service::Service;

@@ -1,10 +1,12 @@
 //! A layer for every gate.
 
-use crate::{EveryErr, GateService, Plain, Stand, UntilDeadline};
+use crate::side::Stand;
+use crate::{EveryErr, GateService, OkOrErr, Plain};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use damper_core::gate::{AskCost, Costs, Gate, Patient, PerKey, Waits, WaitsWith};
+use damper_core::gate::{AskCost, Costs, Gate, PerKey, Waits, WaitsWith};
+use damper_core::internal::Patient;
 use damper_core::setting::Setting;
 use damper_core::store::{Keyed, Template};
 use damper_core::time::Sleep;
@@ -15,9 +17,10 @@ use damper_core::time::TokioSleep;
 ///
 /// | a gate | before services of any request |
 /// |---|---|
-/// | a breaker, a throttle, a limiter, a bulkhead, an adaptive limit | `GateLayer::new(&GATE)` of a `static`, or `GateLayer::new(arc)` |
+/// | a breaker, a throttle | `GateLayer::new(&GATE)` of a `static`, or `GateLayer::new(arc)` |
+/// | a limiter, a bulkhead, an adaptive limit | `GateLayer::limit(&GATE)`, or `GateLayer::limit(arc)` |
 /// | an admission | `GateLayer::new(gate)` with a `Classes` of [`gate`](damper_core::gate), which says the class of each request |
-/// | one per key | [`GateLayer::by`](Self::by) |
+/// | one per key | [`GateLayer::by`](Self::by), [`GateLayer::limit_by`](Self::limit_by) |
 /// | with costs, exempt, in shadow mode, one behind the other, your own | `GateLayer::new(gate)` with a gate of [`gate`](damper_core::gate) |
 ///
 /// The caller gets [`CallError::Refused`](damper_core::CallError::Refused) with the refusal, or
@@ -29,6 +32,12 @@ use damper_core::time::TokioSleep;
 ///
 /// The permit is held until the future of the call has ended, or is dropped. A response whose body is still to come is not in flight any
 /// more: for `http::Request`, take a layer of `damper::http`.
+///
+/// # Order
+///
+/// Put a breaker around what tries again: a call whose attempts all failed is one failure. Put throttles and limits inside of it, so that
+/// they see every attempt and a backoff holds no permit, and a timeout inside of a throttle, which does not count a call that is dropped
+/// or panics. For a breaker, a call that panics has failed, and one that is dropped says nothing.
 ///
 /// # Examples
 ///
@@ -99,17 +108,70 @@ impl<X: Stand> GateLayer<X> {
 impl<G: Gate> PlainLayer<G> {
     /// Creates a layer with this gate for all requests.
     ///
-    /// It reads results as [`EveryErr`] does. For a service whose errors are in boxes, as those of tower's timeouts are, say by
+    /// It reads results as [`EveryErr`] does: every `Err` of the service is a failure for a breaker and a rejection for a throttle, unless it
+    /// is a [refusal](damper_core::is_refusal) of a layer of damper inside, or [`classify`](GateLayer::classify) says otherwise. For a
+    /// throttle only what overload causes should count, not an answer that says no. For a service whose errors are in boxes, as those of tower's timeouts are, say by
     /// [`reading`](Self::reading) how to read them.
     pub const fn new(gate: G) -> Self {
         GateLayer::reading(gate, EveryErr)
     }
 }
 
+impl<G: Gate> PlainLayer<G, OkOrErr> {
+    /// Creates a layer with this limit for all requests: of a rate, or of calls in flight.
+    ///
+    /// It reads results as [`OkOrErr`] does, so the errors of the service may be in boxes. Each call takes a token or a slot. Where there is
+    /// none, the call is refused, or [waits](GateLayer::waiting) for one, first come first served. They are taken in `call`: tower's
+    /// `ConcurrencyLimit` takes its slots in `poll_ready`, so there a service that is ready and not called keeps others waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+    /// # #[cfg(feature = "tokio")] {
+    /// use damper::CallError;
+    /// use damper::tower::GateLayer;
+    /// use damper::{Quota, RateLimiter};
+    /// use std::time::Duration;
+    /// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// static QUERIES: RateLimiter = RateLimiter::new(Quota::per_second(100).burst(1));
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn run() {
+    /// let parse = service_fn(async |query: &'static str| query.parse::<u32>());
+    /// let mut refusing = ServiceBuilder::new().layer(GateLayer::limit(&QUERIES)).service(parse);
+    /// assert_eq!(refusing.ready().await.unwrap().call("42").await, Ok(42));
+    /// let refused = refusing.ready().await.unwrap().call("42").await;
+    /// assert!(matches!(refused, Err(CallError::Refused(_))));
+    ///
+    /// let waiting = GateLayer::limit(&QUERIES).waiting(Duration::from_secs(1));
+    /// let mut waiting = ServiceBuilder::new().layer(waiting).service(parse);
+    /// assert_eq!(waiting.ready().await.unwrap().call("42").await, Ok(42));
+    /// # }
+    /// # run(); }
+    /// ```
+    pub const fn limit(gate: G) -> Self {
+        GateLayer::reading(gate, OkOrErr)
+    }
+}
+
+impl<F, K, T: Template<K>, S> KeyedLayer<F, K, T, S, OkOrErr> {
+    /// Creates a layer with a limit for each key that `key` takes from requests, as [`by`](GateLayer::by) does for other gates.
+    ///
+    /// It reads results as [`limit`](GateLayer::limit) does.
+    pub fn limit_by<R>(key: F, store: impl Into<Arc<Keyed<K, T, S>>>) -> Self
+    where
+        F: Fn(&R) -> K,
+    {
+        Self::reading(PerKey::new(key, store.into()), OkOrErr)
+    }
+}
+
 impl<F, K, T: Template<K>, S> KeyedLayer<F, K, T, S> {
     /// Creates a layer with a gate for each key that `key` takes from requests.
     ///
-    /// The store is of breakers, throttles, bulkheads or adaptive limits. For gates of yours, [`new`](Self::new) takes a `PerKey` with an
+    /// The store is of breakers or throttles. For limits, see [`limit_by`](GateLayer::limit_by). For gates of yours, [`new`](Self::new) takes a `PerKey` with an
     /// [`AskKey`](damper_core::gate::AskKey) of yours. Pass an `Arc` to keep the store, for looking at it and
     /// for controlling it. A key is owned: for a host, return a `String`.
     ///
@@ -117,15 +179,27 @@ impl<F, K, T: Template<K>, S> KeyedLayer<F, K, T, S> {
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
-    /// use damper::KeyedBulkhead;
+    /// use damper::gate::Ending;
     /// use damper::tower::GateLayer;
+    /// use damper::{BreakerConfig, KeyedCircuitBreaker};
     ///
     /// struct Query {
     ///     shard: u32,
     /// }
     ///
-    /// let shards = KeyedBulkhead::new(8, 64)?; // 8 calls in flight for each of 64 shards
-    /// let layer = GateLayer::by(|query: &Query| query.shard, shards);
+    /// enum DatabaseError {
+    ///     Constraint,
+    ///     Connection,
+    /// }
+    ///
+    /// let shards = KeyedCircuitBreaker::new(BreakerConfig::DEFAULT, 64)?;
+    /// let layer = GateLayer::by(|query: &Query| query.shard, shards).classify(|result: &Result<u32, DatabaseError>| {
+    ///     match result {
+    ///         Ok(_) => Ending::Success,
+    ///         Err(DatabaseError::Constraint) => Ending::Declined, // the database works
+    ///         Err(DatabaseError::Connection) => Ending::Broken,
+    ///     }
+    /// });
     /// # let _ = layer;
     /// # Ok::<(), damper::OutOfRange>(())
     /// ```
@@ -140,7 +214,7 @@ impl<F, K, T: Template<K>, S> KeyedLayer<F, K, T, S> {
 impl<G, J> PlainLayer<G, J> {
     /// Creates a layer with this gate, which reads results as `classify` does.
     ///
-    /// That is a closure, [`EveryErr`] or [`OkOrErr`](crate::OkOrErr).
+    /// That is a closure, [`EveryErr`] or [`OkOrErr`].
     pub const fn reading(gate: G, classify: J) -> Self {
         Self { side: Plain { gate, classify } }
     }
@@ -175,7 +249,7 @@ impl<G, J> PlainLayer<G, J> {
     ///
     /// static ROWS: RateLimiter = RateLimiter::new(Quota::per_second(10_000));
     ///
-    /// let layer = GateLayer::new(&ROWS).cost(|query: &Query| query.rows);
+    /// let layer = GateLayer::limit(&ROWS).cost(|query: &Query| query.rows);
     /// # let _ = layer;
     /// ```
     pub fn cost<R, F>(self, cost: F) -> PlainLayer<Costs<G, F>, J>
@@ -193,7 +267,7 @@ impl<G, J> PlainLayer<G, J> {
     /// [`Live`](damper_core::Live).
     ///
     /// The service has to be `Clone`, because the call is made after the wait. If requests have deadlines, set
-    /// [`deadline_by`](GateLayer::deadline_by).
+    /// [`time_left`](GateLayer::time_left).
     #[cfg(feature = "tokio")]
     pub fn waiting(self, longest: impl Into<Setting<Duration>>) -> PlainLayer<Waits<G, TokioSleep>, J>
     where
@@ -217,9 +291,9 @@ impl<G, J> PlainLayer<G, J> {
 }
 
 impl<G, Z, J> PlainLayer<Waits<G, Z>, J> {
-    /// Sets how to find a request's deadline, beyond which it does not wait. Default: it has none.
+    /// Sets how much time a request has left, beyond which it does not wait. Default: it has no deadline.
     ///
-    /// By a closure, or for requests of HTTP by `damper::http::RequestDeadline`: see [`FindDeadline`](crate::FindDeadline). A call whose
+    /// By a closure, or for requests of HTTP by `damper::http::RequestDeadline`: see [`TimeLeft`](damper_core::gate::TimeLeft). A call whose
     /// deadline has passed is refused by a bulkhead even if a slot is free.
     ///
     /// # Examples
@@ -237,13 +311,13 @@ impl<G, Z, J> PlainLayer<Waits<G, Z>, J> {
     ///
     /// static QUERIES: RateLimiter = RateLimiter::new(Quota::per_second(100));
     ///
-    /// let waiting = GateLayer::new(&QUERIES).waiting(Duration::from_secs(1));
-    /// let layer = waiting.deadline_by(|query: &Query| Some(query.deadline));
+    /// let waiting = GateLayer::limit(&QUERIES).waiting(Duration::from_secs(1));
+    /// let layer = waiting.time_left(|query: &Query| Some(query.deadline.remaining()));
     /// # let _ = layer;
     /// # }
     /// ```
-    pub fn deadline_by<F>(self, find_deadline: F) -> PlainLayer<Waits<G, Z, UntilDeadline<F>>, J> {
-        self.map(|gate| gate.time_left(UntilDeadline(find_deadline)))
+    pub fn time_left<F>(self, time_left: F) -> PlainLayer<Waits<G, Z, F>, J> {
+        self.map(|gate| gate.time_left(time_left))
     }
 }
 

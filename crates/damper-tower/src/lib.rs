@@ -7,7 +7,7 @@
 //!
 //! ```
 //! # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
-//! use damper::tower::{BreakerLayer, BulkheadLayer};
+//! use damper::tower::GateLayer;
 //! use damper::{BreakerConfig, Bulkhead, CallError, CircuitBreaker};
 //! use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 //!
@@ -17,8 +17,8 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! let mut database = ServiceBuilder::new()
-//!     .layer(BreakerLayer::new(&BREAKER))
-//!     .layer(BulkheadLayer::new(&POOL))
+//!     .layer(GateLayer::new(&BREAKER))
+//!     .layer(GateLayer::limit(&POOL))
 //!     .service(service_fn(async |query: &'static str| query.parse::<u32>()));
 //! match database.ready().await.expect("it is always ready").call("42").await {
 //!     Ok(answer) => println!("{answer}"),
@@ -30,15 +30,13 @@
 //!
 //! # Layers
 //!
-//! There is one layer, [`GateLayer`], for all [gates](damper_core::gate), those of your own too. Four of its uses have names:
+//! There is one layer, [`GateLayer`], for all [gates](damper_core::gate), those of your own too. Its constructors say what a gate learns
+//! from results:
 //!
 //! | constructor | puts a service behind | its error |
 //! |---|---|---|
-//! | [`BreakerLayer::new`], [`by`](BreakerLayer::by) | one circuit breaker, or one per key | [`CallError`](damper_core::CallError) |
-//! | [`ThrottleLayer::new`], [`by`](ThrottleLayer::by) | one adaptive throttle, or one per key | `CallError<E, Throttled>` |
-//! | [`LimitLayer::new`] | a rate limiter, which refuses or makes wait | `CallError<E, Denied>` |
-//! | [`BulkheadLayer::new`], [`by`](BulkheadLayer::by) | one bulkhead or adaptive limit, or one per key, which refuses or makes wait | `CallError<E, BulkheadFull>` |
-//! | [`GateLayer::new`], [`by`](GateLayer::by) | any gate | `CallError<E, Refusal>` |
+//! | [`GateLayer::new`], [`by`](GateLayer::by) | a circuit breaker or a throttle, which learns from errors, or one per key | [`CallError<E>`](damper_core::CallError), `CallError<E, Throttled>` |
+//! | [`GateLayer::limit`], [`limit_by`](GateLayer::limit_by) | a rate limiter, a bulkhead or an adaptive limit, which refuses or makes wait, or one per key | `CallError<E, Denied>`, `CallError<E, BulkheadFull>` |
 //! | [`GateLayer::at`] | any gate, by the rules of another protocol: a `ClientGate` of `damper::http` | that of the protocol |
 //!
 //! [`PacingLayer`] is apart: its pacer makes wait what the server's limit would reject, and the call may be made again (`RetryError<E>`).
@@ -72,34 +70,23 @@ extern crate alloc;
 // | `plain` | the side of services of any request |
 // | `judge` | how a call of any service ended |
 // | `unwinding` | a permit while the code of a service runs |
-// | `names` | constructors of layers, under the names of what stands in them |
-// | `deadline` | the deadlines of requests |
 // | `pacing` | a layer that sleeps before calls, and makes rejected ones again |
 
-mod deadline;
 mod future;
 #[cfg(feature = "hyper")]
 mod hyper_service;
+#[doc(hidden)]
+pub mod internal;
 mod judge;
 mod layer;
-mod names;
 mod pacing;
 mod plain;
 mod service;
 mod side;
 mod unwinding;
 
-pub use deadline::{FindDeadline, NoDeadline, UntilDeadline};
-pub use future::GateFuture;
-#[cfg(feature = "hyper")]
-pub use hyper_service::HyperService;
-#[doc(hidden)]
-pub use judge::ending_of_error;
 pub use judge::{ClassifyResult, EveryErr, OkOrErr};
 pub use layer::{GateLayer, KeyedLayer, PlainLayer};
-pub use names::{BreakerLayer, BulkheadLayer, LimitLayer, ThrottleLayer};
-pub use pacing::{One, PaceOnly, PacingFuture, PacingLayer, PacingService, Repeating};
-pub use plain::{Judged, Plain};
+pub use pacing::{PacingLayer, PacingService};
+pub use plain::Plain;
 pub use service::GateService;
-pub use side::{Side, Stand};
-pub use unwinding::Unwinding;

@@ -1,6 +1,7 @@
 //! A gate before services of any request.
 
-use crate::{ClassifyResult, EveryErr, Side, Stand};
+use crate::side::{Side, Stand};
+use crate::{ClassifyResult, EveryErr};
 use core::fmt;
 use damper_core::CallError;
 use damper_core::gate::{AnswerOf, Ask, Ending, Gate, Permit, Verdict};

@@ -1,7 +1,9 @@
 //! A service behind a gate.
 
 use crate::future::Call;
-use crate::{GateFuture, Side, Stand, Unwinding};
+use crate::future::GateFuture;
+use crate::side::{Side, Stand};
+use crate::unwinding::Unwinding;
 use core::fmt;
 use core::task::{Context, Poll};
 use damper_core::gate::{Answer, Gate, WaitsWith};

@@ -5,7 +5,7 @@
 //!
 //! | tower-resilience | damper | difference |
 //! |---|---|---|
-//! | `CircuitBreakerLayer::builder()` | `tower::BreakerLayer::new(breaker)` | you keep the breaker: a `static` or an `Arc`, without a lock |
+//! | `CircuitBreakerLayer::builder()` | `tower::GateLayer::new(breaker)` | you keep the breaker: a `static` or an `Arc`, without a lock |
 //! | `.failure_rate_threshold(0.5)` | [`.failure_rate(50)`](crate::breaker::BreakerConfigBuilder::failure_rate) | in percent |
 //! | `.sliding_window_size(100)` | [`.window(Window::last_calls(100))`](crate::breaker::Window::last_calls) | |
 //! | `SlidingWindowType::TimeBased`, `.sliding_window_duration(d)` | [`.window(Window::last(d))`](crate::breaker::Window::last) | |
@@ -14,12 +14,12 @@
 //! | `.slow_call_duration_threshold(d)`, `.slow_call_rate_threshold(0.5)` | [`.slow_rate(50, d)`](crate::breaker::BreakerConfigBuilder::slow_rate) | |
 //! | `.wait_duration_in_open(d)` | [`.cooldown(d)`](crate::breaker::BreakerConfigBuilder::cooldown) | it can grow: `cooldown_factor`, with jitter |
 //! | `.permitted_calls_in_half_open(3)` | [`.max_probes(3)`](crate::breaker::BreakerConfigBuilder::max_probes) | |
-//! | `.failure_classifier(…)`, `.classify_response(…)` | `BreakerLayer::classify(…)` | |
+//! | `.failure_classifier(…)`, `.classify_response(…)` | `GateLayer::classify(…)` | |
 //! | `.on_state_transition(…)` | [`on_state_change(…)`](crate::CircuitBreaker::on_state_change) | called outside any lock |
 //! | a manual handle | [`force_open`](crate::CircuitBreaker::force_open), [`force_closed`](crate::CircuitBreaker::force_closed), [`reset`](crate::CircuitBreaker::reset) | on the breaker itself |
 //! | `CircuitBreakerError::OpenCircuit` | [`CallError::Refused`](crate::CallError) | has `retry_after()` |
-//! | `BulkheadLayer`, `.max_concurrent_calls(64)` | `tower::BulkheadLayer::new(Bulkhead::new(64))` | refuses by default; waits by `.waiting(longest)` |
-//! | the rate limiter's layer | `tower::LimitLayer` | |
+//! | `BulkheadLayer`, `.max_concurrent_calls(64)` | `tower::GateLayer::limit(Bulkhead::new(64))` | refuses by default; waits by `.waiting(longest)` |
+//! | the rate limiter's layer | `tower::GateLayer::limit` | |
 //! | the adaptive concurrency limit | [`AdaptiveLimit`](crate::AdaptiveLimit), `http::ClientConcurrencyLayer::adaptive` | |
 //! | the retry layer | [`Retry`](crate::Retry), `http::RetryLayer` | the budget is on by default in a client's stack |
 //! | the hedging layer | `retry::Hedge`, `http::HedgeLayer` | |
@@ -37,7 +37,7 @@
 //! ```
 //! # #[cfg(all(feature = "tower", feature = "tokio"))] {
 //! use damper::breaker::Window;
-//! use damper::tower::{BreakerLayer, BulkheadLayer};
+//! use damper::tower::GateLayer;
 //! use damper::{BreakerConfig, Bulkhead, CircuitBreaker};
 //! use std::sync::Arc;
 //! use std::time::Duration;
@@ -54,10 +54,10 @@
 //!     .build()?;
 //! let breaker = Arc::new(CircuitBreaker::new(config)); // keep it to read its state
 //! let query = service_fn(async |query: &'static str| query.parse::<u32>());
-//! let mut database = ServiceBuilder::new().layer(BreakerLayer::new(Arc::clone(&breaker))).service(query);
+//! let mut database = ServiceBuilder::new().layer(GateLayer::new(Arc::clone(&breaker))).service(query);
 //! assert_eq!(database.ready().await?.call("42").await?, 42);
 //!
-//! let _bulkhead = BulkheadLayer::new(Arc::new(Bulkhead::new(64)));
+//! let _bulkhead = GateLayer::limit(Arc::new(Bulkhead::new(64)));
 //! # Ok(())
 //! # }
 //! # run().unwrap(); }

@@ -41,7 +41,7 @@ impl ClientConcurrencyLimit {
     pub(super) fn of(layers: &ClientLayers) -> Result<Self, OutOfRange> {
         let bulkhead: &BulkheadSettings = &layers.bulkhead;
         let max_wait = Arc::new(Live::new(bulkhead.max_wait()));
-        let (gate, reloaded) = match layers.stack.concurrency() {
+        let (gate, reloaded) = match layers.stack.concurrency {
             ClientConcurrency::None => return Ok(Self { gate: None, reloaded: Reloaded::None }),
             ClientConcurrency::Bulkhead => {
                 let pool = Arc::new(bulkhead.bulkhead());

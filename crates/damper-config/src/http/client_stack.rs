@@ -16,7 +16,7 @@ use damper_http::{
     HedgeLayer, HttpProtocol, PacingLayer, PerHost, RequestDeadline, ResponseHead, RetryLayer, StackError, StackPart,
     StackProtocol, TargetHost, ThrottleLayer, ThrottlePerHost, client_stack,
 };
-use damper_tower::{LimitLayer, OkOrErr, PlainLayer, UntilDeadline};
+use damper_tower::{GateLayer, OkOrErr, PlainLayer};
 use http::{Request, Response};
 use std::error::Error;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub type ConfiguredClientParts<P = HttpProtocol> = ClientStack<
     >,
     AttemptParts<
         LayerPart<ThrottleLayer<Option<ThrottlePerHost>, <P as StackProtocol>::Rejections>>,
-        LayerPart<PlainLayer<Waits<Arc<RateLimiter>, TokioSleep, UntilDeadline<RequestDeadline>>, OkOrErr>>,
+        LayerPart<PlainLayer<Waits<Arc<RateLimiter>, TokioSleep, RequestDeadline>, OkOrErr>>,
         LayerPart<ClientConcurrencyLayer<ClientConcurrencyLimit>>,
         LayerPart<OptionalLayer<AttemptTimeoutLayer<TokioSleep>, P>>,
     >,
@@ -179,7 +179,7 @@ where
         let policy = settings.retry.retry().schedule(Arc::clone(schedule));
         let retry = RetryLayer::new(policy.budget(Arc::clone(budget))).protocol(repeating(stack.retry()));
         let hedge = HedgeLayer::new(Arc::clone(hedge)).protocol(repeating(stack.hedge()));
-        let limit = LimitLayer::new(Arc::clone(limiter)).waiting(Arc::clone(limit_wait)).deadline_by(RequestDeadline);
+        let limit = GateLayer::limit(Arc::clone(limiter)).waiting(Arc::clone(limit_wait)).time_left(RequestDeadline);
         let attempt = attempt_timeout.clone().map(AttemptTimeoutLayer::new);
         client_stack()
             .protocol(protocol.clone())
@@ -250,7 +250,7 @@ impl<P> Reload<ClientLayers> for ConfiguredClientStack<P> {
                 && (Reload::<ClientRateLimitSettings>::takes(&self.limiter, change)
                     || Reload::<ClientRateLimitSettings>::takes(&self.limit_wait, change))
             || change.is_in("deadline")
-                && match change.key().name() {
+                && match change.key() {
                     "attempt_timeout" => self.attempt_timeout.is_some(),
                     _ => stack.deadline() && Reload::<ClientDeadlineSettings>::takes(&self.timeout, change),
                 }

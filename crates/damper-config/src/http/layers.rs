@@ -26,15 +26,15 @@ use damper_core::setting::Setting;
 #[cfg(feature = "tokio")]
 use damper_core::time::{DefaultClock, TokioSleep};
 #[cfg(feature = "tokio")]
-use damper_http::internal::Repeating;
+use damper_http::internal::{Repeating, Unjudged};
 #[cfg(feature = "tokio")]
 use damper_http::{
     AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer,
-    HedgeLayer, HttpHints, HttpRetries, PacingLayer, RequestDeadline, RetryLayer, Unjudged,
+    HedgeLayer, HttpHints, HttpRetries, PacingLayer, RequestDeadline, RetryLayer,
 };
 use damper_http::{CircuitBreakerLayer, PerHost, TargetHost, ThrottleLayer, ThrottlePerHost};
 #[cfg(all(feature = "tower", feature = "tokio"))]
-use damper_tower::{LimitLayer, OkOrErr, PlainLayer};
+use damper_tower::{GateLayer, OkOrErr, PlainLayer};
 use std::sync::Arc;
 #[cfg(feature = "tokio")]
 use std::time::Duration;
@@ -154,10 +154,10 @@ impl ClientRateLimitSettings {
     /// Builds a layer for a client, with one limit for all calls.
     ///
     /// Calls wait for [`max_wait`](Self::max_wait) at most. To be able to reload it, give the [limiter](Self::limiter) in an `Arc` to
-    /// `LimitLayer::new(..).waiting(settings.max_wait())` instead.
+    /// `GateLayer::limit(..).waiting(settings.max_wait())` instead.
     #[must_use]
     pub fn layer(&self) -> PlainLayer<Waits<Arc<RateLimiter>, TokioSleep>, OkOrErr> {
-        LimitLayer::new(Arc::new(self.limiter())).waiting(self.max_wait())
+        GateLayer::limit(Arc::new(self.limiter())).waiting(self.max_wait())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rate limit of a server's layer, for all requests or per key.
 
 use crate::live::{Reload, SettingChange, set_quota};
-use crate::section::Change;
+use crate::section::Section;
 use crate::settings::{LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings};
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Algorithm, FixedWindow, KeyedAlgorithm, RateLimiter, SlidingCounter, TokenBucket};
@@ -106,7 +106,10 @@ pub enum ConfiguredLimitError {
     /// A trusted proxy is not a network, or is the network of all addresses.
     Proxies(TrustedProxiesError),
     /// Its algorithm works only for all requests together, not per key.
-    NotKeyed(LimitAlgorithm),
+    NotKeyed {
+        /// Its name in the settings.
+        algorithm: String,
+    },
     /// This is not a valid header name.
     Header(String),
 }
@@ -128,7 +131,7 @@ impl fmt::Display for ConfiguredLimitError {
         match self {
             Self::OutOfRange(error) => error.fmt(f),
             Self::Proxies(error) => error.fmt(f),
-            Self::NotKeyed(algorithm) => write!(f, "{algorithm:?} is an algorithm for all requests together only"),
+            Self::NotKeyed { algorithm } => write!(f, "{algorithm} is an algorithm for all requests together only"),
             Self::Header(name) => write!(f, "{name:?} is no name of a header"),
         }
     }
@@ -185,7 +188,7 @@ impl RateLimitSettings {
             LimitAlgorithm::TokenBucket => self.limit_per_key::<TokenBucket>(),
             LimitAlgorithm::FixedWindow => self.limit_per_key::<FixedWindow>(),
             LimitAlgorithm::SlidingCounter => self.limit_per_key::<SlidingCounter>(),
-            algorithm => Err(ConfiguredLimitError::NotKeyed(algorithm)),
+            _ => Err(ConfiguredLimitError::NotKeyed { algorithm: self.written("algorithm").shown() }),
         }
     }
 
@@ -267,7 +270,7 @@ impl fmt::Debug for ConfiguredLimit {
 
 impl Reload<RateLimitSettings> for ConfiguredLimit {
     fn takes(&self, change: &SettingChange) -> bool {
-        change.key().change() == Change::Live && change.key().name() != "tiers"
+        change.is_live() && change.key() != "tiers"
     }
 
     fn can_apply(&self, start: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {

@@ -29,16 +29,16 @@ mod server_concurrency;
 mod server_stack;
 
 #[cfg(all(feature = "tower", feature = "tokio"))]
-pub use client_concurrency::ClientConcurrencyLimit;
+use client_concurrency::ClientConcurrencyLimit;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub use client_stack::{ConfiguredClientParts, ConfiguredClientStack};
 pub use limit::{ConfiguredLimit, ConfiguredLimitError};
 #[cfg(all(feature = "tower", feature = "tokio"))]
-pub use optional::OptionalLayer;
+use optional::OptionalLayer;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub(crate) use optional_retries::OptionalRetries;
 pub use pacers::ConfiguredPacers;
 #[cfg(all(feature = "tower", feature = "tokio"))]
-pub use server_concurrency::ServerConcurrencyLimit;
+use server_concurrency::ServerConcurrencyLimit;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub use server_stack::{ConfiguredServerParts, ConfiguredServerStack};

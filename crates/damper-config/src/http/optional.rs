@@ -1,6 +1,7 @@
 //! A layer of a client's stack that is on or off.
 
-use damper_http::{PartErrors, StackError, StackPart};
+use damper_http::internal::PartErrors;
+use damper_http::{StackError, StackPart};
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::marker::PhantomData;

@@ -43,7 +43,7 @@ enum Reloaded {
 impl ServerConcurrencyLimit {
     pub(super) fn of(layers: &ServerLayers) -> Self {
         let live = |longest| Arc::new(Live::new(longest));
-        let (gate, reloaded) = match layers.stack.concurrency() {
+        let (gate, reloaded) = match layers.stack.concurrency {
             ServerConcurrency::None => return Self { gate: None, reloaded: Reloaded::None },
             ServerConcurrency::Bulkhead => {
                 let (pool, max_wait) = (Arc::new(layers.bulkhead.bulkhead()), live(layers.bulkhead.max_wait()));

@@ -30,10 +30,16 @@ impl SettingChange {
         &self.section
     }
 
-    /// Returns the key within the section.
+    /// Returns the name of the key within the section: `quota`.
     #[must_use]
-    pub fn key(&self) -> &Key {
-        &self.key
+    pub fn key(&self) -> &str {
+        self.key.name
+    }
+
+    /// Returns whether the key is live. A change of another one needs a restart.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.key.change == Change::Live
     }
 
     /// Returns the value before, as TOML writes it.
@@ -52,7 +58,7 @@ impl SettingChange {
 impl fmt::Display for SettingChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { section, key, old, new, is_bound: _ } = self;
-        write!(f, "{section}.{} changed from {old} to {new}", key.name())
+        write!(f, "{section}.{} changed from {old} to {new}", key.name)
     }
 }
 
@@ -93,7 +99,7 @@ impl fmt::Display for ReloadError {
             Self::NeedsRestart(changes) => {
                 for (index, change) in changes.iter().enumerate() {
                     let separator = if index == 0 { "" } else { "\n" };
-                    let why = match (change.key.change(), change.is_bound) {
+                    let why = match (change.key.change, change.is_bound) {
                         (Change::Live, false) => "nothing is bound to this section, so it needs a restart",
                         (Change::Live, true) => "what is bound to this section does not take it, so it needs a restart",
                         (Change::Restart, _) => "this needs a restart",

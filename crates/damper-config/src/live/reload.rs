@@ -1,7 +1,6 @@
 //! The targets that settings are applied to.
 
 use super::SettingChange;
-use crate::section::Change;
 use crate::settings::{
     AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientDeadlineSettings,
     ClientRateLimitSettings, RateLimitSettings, RetryBudgetSettings, RetrySettings, ServerDeadlineSettings,
@@ -48,9 +47,9 @@ use std::time::{Duration, Instant};
 /// }
 /// ```
 pub trait Reload<S> {
-    /// Returns whether the target takes a change. Default: it takes [live](Change::Live) changes.
+    /// Returns whether the target takes a change. Default: it takes [live](SettingChange::is_live) changes.
     fn takes(&self, change: &SettingChange) -> bool {
-        change.key().change() == Change::Live
+        change.is_live()
     }
 
     /// Checks whether [`apply`](Self::apply) would accept these settings, without a change. Default: yes.
@@ -85,7 +84,7 @@ pub trait Reload<S> {
 
 /// Returns whether a change is live, and not of this key.
 fn is_live_but(change: &SettingChange, key: &str) -> bool {
-    change.key().change() == Change::Live && change.key().name() != key
+    change.is_live() && change.key() != key
 }
 
 /// Applies a section of a group, if it has changed.
@@ -269,7 +268,7 @@ impl<C: Clock> Reload<BulkheadSettings> for Arc<Bulkhead<C>> {
 /// Changes the limit and the queue of a fixed gate.
 impl<C: Clock> Reload<AdmissionSettings> for Arc<Admission<FixedLimit, C>> {
     fn takes(&self, change: &SettingChange) -> bool {
-        ["fixed_limit", "queue"].contains(&change.key().name())
+        ["fixed_limit", "queue"].contains(&change.key())
     }
 
     fn may_refuse(&self) -> bool {
@@ -286,7 +285,7 @@ impl<C: Clock> Reload<AdmissionSettings> for Arc<Admission<FixedLimit, C>> {
 /// Changes the bounds and the queue of an adaptive gate.
 impl<C: Clock> Reload<AdmissionSettings> for Arc<Admission<ProbedGradient, C>> {
     fn takes(&self, change: &SettingChange) -> bool {
-        ["min_limit", "max_limit", "queue"].contains(&change.key().name())
+        ["min_limit", "max_limit", "queue"].contains(&change.key())
     }
 
     fn may_refuse(&self) -> bool {
@@ -386,7 +385,7 @@ macro_rules! live_setting {
             $(#[$attribute])*
             impl Reload<$section> for Arc<Live<$value>> {
                 fn takes(&self, change: &SettingChange) -> bool {
-                    [$($key),+].contains(&change.key().name())
+                    [$($key),+].contains(&change.key())
                 }
 
                 fn may_refuse(&self) -> bool {

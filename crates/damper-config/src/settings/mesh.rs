@@ -11,8 +11,7 @@ use std::time::Duration;
 
 /// How the limits of a Mesh service count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MeshAlgorithm {
+pub(crate) enum MeshAlgorithm {
     /// Tokens that are refilled at the rate, up to the burst.
     #[default]
     TokenBucket,
@@ -50,7 +49,7 @@ section! {
         ///
         /// A `token_bucket` is full at the start, so `100/min` admits up to 199 requests in the first minute: 100 at once, and 99 that
         /// are refilled. A `fixed_window` admits 100 in each of its minutes.
-        algorithm: MeshAlgorithm = MeshAlgorithm::TokenBucket, MeshAlgorithm::KIND, Restart;
+        algorithm: MeshAlgorithm = MeshAlgorithm::TokenBucket, MeshAlgorithm::KIND, Restart private;
         /// Where windows begin: with the first request, or at multiples of the window since the Unix epoch.
         ///
         /// Only with `fixed_window` and `sliding_counter`.

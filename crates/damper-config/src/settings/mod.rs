@@ -30,15 +30,24 @@ mod tiers;
 pub use circuit_breaker::CircuitBreakerSettings;
 pub use concurrency::{AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings};
 pub use deadline::{ClientDeadlineSettings, ServerDeadlineSettings};
-pub use mesh::{MeshAlgorithm, MeshClientSettings, MeshSettings};
-pub use pacing::{ConfiguredStrategy, PacingSettings, PacingStrategy};
-pub use rate_limit::{ClientRateLimitSettings, LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings};
+#[cfg(feature = "mesh")]
+pub(crate) use mesh::MeshAlgorithm;
+pub use mesh::{MeshClientSettings, MeshSettings};
+#[cfg(feature = "http")]
+pub(crate) use pacing::ConfiguredStrategy;
+pub use pacing::PacingSettings;
+pub use rate_limit::{ClientRateLimitSettings, RateLimitSettings};
+#[cfg(feature = "http")]
+pub(crate) use rate_limit::{LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader};
 pub use retry::{HedgeSettings, RetryBudgetSettings, RetrySettings};
-pub use stack::{ClientConcurrency, ClientStackSettings, ServerConcurrency, ServerStackSettings};
+#[cfg(all(feature = "tower", feature = "tokio"))]
+pub(crate) use stack::{ClientConcurrency, ServerConcurrency};
+pub use stack::{ClientStackSettings, ServerStackSettings};
 pub use throttle::ThrottleSettings;
 pub use tiers::Tiers;
 
-use crate::section::{Key, Section, Tree, group};
+use crate::kind::Kind;
+use crate::section::{Change, Section, Tree, group};
 use crate::setting::Written;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -141,14 +150,18 @@ group! {
     unchecked |layers, section| section == "deadline" && !layers.stack.deadline();
 }
 
-/// A key with its path and its default, for a reference of your own.
+/// A key with its path, its rules and its default, for a reference of your own.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeyDescription {
     /// The full name: `server.http.ratelimit.burst`.
     pub path: String,
-    /// Its description.
-    pub key: Key,
+    /// Its effect.
+    pub doc: &'static str,
+    /// Its type and its range.
+    pub kind: Kind,
+    /// Whether a reload applies a change of it. Otherwise a change needs a restart.
+    pub is_live: bool,
     /// The default as TOML writes it; `None` if the key is unset.
     pub default: Option<String>,
 }
@@ -162,11 +175,31 @@ impl Settings {
         for (path, section) in defaults.all_sections() {
             all.extend(section.keys().iter().map(|key| KeyDescription {
                 path: format!("{path}.{}", key.name),
-                key: *key,
+                doc: key.doc(),
+                kind: key.kind,
+                is_live: key.change == Change::Live,
                 default: section.written(key.name).literal(),
             }));
         }
         all
+    }
+
+    /// Returns the value of the key with this full name, as TOML writes it.
+    ///
+    /// `None` if the key has no value, or does not exist.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let settings = damper_config::Settings::default();
+    /// assert_eq!(settings.value("server.http.ratelimit.algorithm").as_deref(), Some("\"token_bucket\""));
+    /// ```
+    #[must_use]
+    pub fn value(&self, path: &str) -> Option<String> {
+        let (section, key) = path.rsplit_once('.')?;
+        let sections = self.all_sections();
+        let (_, section) = sections.into_iter().find(|(path, _)| path == section)?;
+        section.written(key).literal()
     }
 
     /// Writes the settings of every key that has a value, as TOML.

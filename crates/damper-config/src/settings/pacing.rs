@@ -11,8 +11,7 @@ use std::time::Duration;
 
 /// The strategy by which a pacer finds its sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PacingStrategy {
+pub(crate) enum PacingStrategy {
     /// [`Level`]: by what remains of the limit.
     #[default]
     Level,
@@ -36,7 +35,7 @@ section! {
         /// How the sleep is found.
         ///
         /// Only `level` keeps to the windows that a server announces. `none` sleeps only as long as the server asks.
-        strategy: PacingStrategy = PacingStrategy::Level, PacingStrategy::KIND, Restart;
+        strategy: PacingStrategy = PacingStrategy::Level, PacingStrategy::KIND, Restart private;
         /// By what a rejection multiplies the sleep.
         ///
         /// With `remaining_decrease`.

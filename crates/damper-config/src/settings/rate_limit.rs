@@ -13,8 +13,7 @@ use std::time::Duration;
 
 /// The key of a server's limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LimitKey {
+pub(crate) enum LimitKey {
     /// One limit for all requests.
     Global,
     /// One for each client address.
@@ -58,8 +57,7 @@ impl Setting for LimitKey {
 
 /// How a limit counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LimitAlgorithm {
+pub(crate) enum LimitAlgorithm {
     /// Tokens that are refilled at the rate, up to the burst.
     #[default]
     TokenBucket,
@@ -83,8 +81,7 @@ choice! { LimitAlgorithm {
 
 /// Which responses carry the headers of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LimitHeaders {
+pub(crate) enum LimitHeaders {
     /// Refusals carry `RateLimit` and `RateLimit-Policy`.
     #[default]
     OnRefusals,
@@ -105,8 +102,7 @@ choice! { LimitHeaders {
 
 /// The header in which trusted proxies write the address of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ProxyHeader {
+pub(crate) enum ProxyHeader {
     /// `X-Forwarded-For`.
     #[default]
     XForwardedFor,
@@ -170,7 +166,7 @@ section! {
         /// How the limit counts.
         ///
         /// Windows take as many as the rate says in each, without a burst. Leaky buckets and sliding logs are for the key `global`.
-        algorithm: LimitAlgorithm = LimitAlgorithm::TokenBucket, LimitAlgorithm::KIND, Restart;
+        algorithm: LimitAlgorithm = LimitAlgorithm::TokenBucket, LimitAlgorithm::KIND, Restart private;
         /// Where windows begin: with the first request, or at multiples of the window since the Unix epoch.
         ///
         /// With `utc`, a minute begins at a full minute and a day at midnight UTC. Only with `fixed_window` and `sliding_counter`.
@@ -178,9 +174,9 @@ section! {
         /// Which responses carry the headers of the limit.
         ///
         /// `on_refusals_with_x` and `on_all_responses_with_x` add those that begin with `X-RateLimit`.
-        headers: LimitHeaders = LimitHeaders::OnRefusals, LimitHeaders::KIND, Restart;
+        headers: LimitHeaders = LimitHeaders::OnRefusals, LimitHeaders::KIND, Restart private;
         /// The key of the limit.
-        key: LimitKey = LimitKey::Global, Kind::LimitKey, Restart;
+        key: LimitKey = LimitKey::Global, Kind::LimitKey, Restart private;
         /// For how many busy keys the table of a limit per client or header is sized.
         max_keys: u32 = 8192, Kind::Count { min: 1, max: 1 << 24 }, Restart;
         /// The fate of a new key when the table is full. Only with another key than `global`.
@@ -192,7 +188,7 @@ section! {
         /// The proxies whose `proxy_header` is believed. Only with the key `client`.
         trusted_proxies: Vec<ipnet::IpNet> = Vec::new(), Kind::Networks, Restart;
         /// The header in which the trusted proxies write the address of a client. The other one is not read.
-        proxy_header: ProxyHeader = ProxyHeader::XForwardedFor, ProxyHeader::KIND, Restart;
+        proxy_header: ProxyHeader = ProxyHeader::XForwardedFor, ProxyHeader::KIND, Restart private;
         /// The quotas of further tiers of a limiter per key, by name: `free` in a table `tiers`.
         ///
         /// A list of quotas is accepted too. The program says which key is in which tier.
@@ -280,13 +276,13 @@ impl RateLimitSettings {
     /// Builds a token bucket for all requests together.
     ///
     /// It ignores `key`, `ipv6_prefix`, `trusted_proxies` and `headers`, which only `layer` and `limit` (feature `http`) apply, and the
-    /// [`algorithm`](Self::algorithm), which [`any_limiter`](Self::any_limiter) applies too.
+    /// `algorithm`, which [`any_limiter`](Self::any_limiter) applies too.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
         RateLimiter::new(self.effective_quota())
     }
 
-    /// Builds a limiter for all requests together that counts by the [`algorithm`](Self::algorithm).
+    /// Builds a limiter for all requests together that counts by the `algorithm`.
     ///
     /// # Errors
     ///
@@ -301,19 +297,19 @@ impl RateLimitSettings {
         })
     }
 
-    /// Builds a leaky bucket for all requests together, whatever the [`algorithm`](Self::algorithm) is.
+    /// Builds a leaky bucket for all requests together, whatever the `algorithm` is.
     #[must_use]
     pub fn leaky_bucket(&self) -> RateLimiter<LeakyBucket> {
         RateLimiter::with_algorithm(LeakyBucket::new(self.effective_quota()), Monotonic)
     }
 
-    /// Builds a fixed window for all requests together, whatever the [`algorithm`](Self::algorithm) is.
+    /// Builds a fixed window for all requests together, whatever the `algorithm` is.
     #[must_use]
     pub fn fixed_window(&self) -> RateLimiter<FixedWindow> {
         RateLimiter::with_algorithm(FixedWindow::new(self.effective_quota()).aligned_to(self.alignment), Monotonic)
     }
 
-    /// Builds a sliding counter for all requests together, whatever the [`algorithm`](Self::algorithm) is.
+    /// Builds a sliding counter for all requests together, whatever the `algorithm` is.
     ///
     /// # Errors
     ///
@@ -323,7 +319,7 @@ impl RateLimitSettings {
         Ok(RateLimiter::with_algorithm(counter, Monotonic))
     }
 
-    /// Builds a sliding log for all requests together, whatever the [`algorithm`](Self::algorithm) is.
+    /// Builds a sliding log for all requests together, whatever the `algorithm` is.
     ///
     /// It allocates 8 bytes for each request of a window.
     ///
@@ -336,7 +332,7 @@ impl RateLimitSettings {
 
     /// Creates a builder of a keyed limiter.
     ///
-    /// The program chooses the keys, whatever [`key`](Self::key) says. Use it for [tiers](damper_core::keyed::KeyedLimiterBuilder::tiers)
+    /// The program chooses the keys, whatever `key` says. Use it for [tiers](damper_core::keyed::KeyedLimiterBuilder::tiers)
     /// and other settings of the program.
     pub fn keyed_builder<K: ?Sized>(&self) -> damper_core::keyed::KeyedLimiterBuilder<K> {
         damper_core::keyed::KeyedLimiter::builder(self.effective_quota())

@@ -6,8 +6,7 @@ use crate::setting::{Choice, choice};
 
 /// The limit of requests in flight in a server's stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ServerConcurrency {
+pub(crate) enum ServerConcurrency {
     /// No limit.
     #[default]
     None,
@@ -31,8 +30,7 @@ choice! { ServerConcurrency {
 
 /// The limit of calls in flight in a client's stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ClientConcurrency {
+pub(crate) enum ClientConcurrency {
     /// No limit.
     #[default]
     None,
@@ -59,7 +57,7 @@ section! {
         /// Whether the rate of requests is limited.
         ratelimit: bool = true, Kind::Flag, Restart;
         /// The limit of the requests in flight. `fixed_admission` is the fixed gate of `admission`.
-        concurrency: ServerConcurrency = ServerConcurrency::None, ServerConcurrency::KIND, Restart;
+        concurrency: ServerConcurrency = ServerConcurrency::None, ServerConcurrency::KIND, Restart private;
         /// The paths of health checks, which no limit of the stack counts or refuses.
         ///
         /// An empty list turns this off. A path is compared as it is, without its query. One that ends with `/*` stands for all below
@@ -111,6 +109,6 @@ section! {
         /// Whether the rate of attempts is limited.
         ratelimit: bool = false, Kind::Flag, Restart;
         /// The limit of the calls in flight. `bulkhead_per_host` gives each host a bulkhead of its own.
-        concurrency: ClientConcurrency = ClientConcurrency::None, ClientConcurrency::KIND, Restart;
+        concurrency: ClientConcurrency = ClientConcurrency::None, ClientConcurrency::KIND, Restart private;
     }
 }

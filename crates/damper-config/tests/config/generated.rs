@@ -41,7 +41,7 @@ fn the_schema_is_what_the_keys_say_and_has_every_key() {
     for key in Settings::keys() {
         let pointer = format!("/properties/{}", key.path.replace('.', "/properties/"));
         let property = schema.pointer(&pointer).unwrap_or_else(|| panic!("{} is in no schema", key.path));
-        assert_eq!(property["description"], key.key.doc());
+        assert_eq!(property["description"], key.doc);
         let default = key.default.map(|text| read(&text)).unwrap_or_default();
         assert_eq!(property.get("default").cloned().unwrap_or_default(), default, "{}", key.path);
     }
@@ -50,7 +50,7 @@ fn the_schema_is_what_the_keys_say_and_has_every_key() {
 #[test]
 fn every_key_has_a_description_and_a_default_in_its_range() {
     for key in Settings::keys() {
-        assert!(key.key.doc().ends_with('.') && key.key.doc().len() > 10, "{}", key.path);
+        assert!(key.doc.ends_with('.') && key.doc.len() > 10, "{}", key.path);
         if let Some(default) = key.default {
             Sources::new().toml(&key.path, &format!("{} = {default}", key.path)).load().unwrap();
         }

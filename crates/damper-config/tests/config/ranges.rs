@@ -12,7 +12,7 @@ fn ends() -> Vec<(String, [String; 2], Vec<String>)> {
     let words = |duration: Duration| format!("{}s {}ns", duration.as_secs(), duration.subsec_nanos());
     let tick = Duration::from_nanos(1);
     let ends = Settings::keys().into_iter().filter_map(|key| {
-        let (inside, outside) = match key.key.kind() {
+        let (inside, outside) = match key.kind {
             Kind::Count { min, max } => (
                 [min.to_string(), max.to_string()],
                 vec![(i64::from(min) - 1).to_string(), (i64::from(max) + 1).to_string()],
@@ -183,7 +183,7 @@ fn each_strategy_of_pacing_has_the_options_that_were_read() {
 fn each_choice_is_read_and_written() {
     let mut count = 0;
     for key in Settings::keys() {
-        let Kind::Choice(choices) = key.key.kind() else { continue };
+        let Kind::Choice(choices) = key.kind else { continue };
         for choice in choices {
             let (section, name) = key.path.rsplit_once('.').unwrap();
             // An algorithm that fits each alignment.

@@ -117,7 +117,7 @@ fn values(kind: Kind) -> Vec<(Value, bool)> {
 #[test]
 fn the_schema_and_the_loader_agree_on_each_key() {
     for key in Settings::keys() {
-        for (value, expected) in values(key.key.kind()) {
+        for (value, expected) in values(key.kind) {
             let document = nested(&key.path, value);
             assert_eq!(SCHEMA.is_valid(&document), expected, "schema: {document}");
             // It may contradict the default of another key.

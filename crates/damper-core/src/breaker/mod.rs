@@ -71,8 +71,10 @@ pub(crate) use circuit_breaker::guarded_call;
 pub use config::{BreakerConfig, BreakerConfigBuilder};
 pub(crate) use error::source_of;
 pub use error::{CircuitOpen, SetConfigError};
+#[cfg(feature = "std")]
+pub(crate) use keyed_circuit_breaker::BreakerTemplate;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use keyed_circuit_breaker::{BreakerTemplate, KeyListener, KeyedCircuitBreaker};
+pub use keyed_circuit_breaker::{KeyListener, KeyedCircuitBreaker};
 pub(crate) use permit::BreakerRef;
 pub use permit::{Permit, Verdict};
 pub use recent_changes::{PastChange, RecentChanges};

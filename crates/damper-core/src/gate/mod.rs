@@ -22,7 +22,8 @@
 
 // | file | type |
 // |---|---|
-// | here | `Gate` and `Ask`: the question; `Answer`; `Never`: the wait of a gate at which no call waits |
+// | here | `Gate` and `Ask`: the question; `Answer` |
+// | `never` | `Never`: the wait of a gate at which no call waits |
 // | `permit` | `Permit`: what a gate gives to a call that may pass; `Standing`: how much of a quota is left |
 // | `refusal` | `Refusal`: why a call may not pass; `is_refusal`: among all errors |
 // | `refusals` | the refusals of damper's own gates |
@@ -46,6 +47,7 @@ mod exempt;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed_gates;
 mod measured;
+mod never;
 mod own_gates;
 pub(crate) mod pair;
 mod per_key;
@@ -57,19 +59,23 @@ mod shared;
 mod verdict;
 pub(crate) mod wait_for;
 #[cfg(feature = "alloc")]
-mod waits;
-mod waits_with;
+pub(crate) mod waits;
+pub(crate) mod waits_with;
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use any_gate::{AnyGate, AnyPermit, AnyRefusal};
+pub use any_gate::{AnyGate, AnyRefusal};
 #[cfg(feature = "alloc")]
 pub use classes::{ClassOf, Classes};
 pub use costs::{AskCost, Costs};
 pub use either::Either;
 pub use ending::Ending;
 pub use exempt::Exempt;
-pub use measured::Measured;
-pub use per_key::{AskKey, AskKeyCost, GateOfKey, GateStore, KeyOf, PerKey};
+use measured::Measured;
+use never::Impossible;
+pub use never::Never;
+pub use per_key::{AskKey, AskKeyCost, KeyOf, PerKey};
+#[cfg(feature = "alloc")]
+use per_key::{GateOfKey, GateStore};
 pub use permit::{Permit, Standing};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub(crate) use refusal::boxed_refusal;
@@ -80,14 +86,9 @@ pub use shared::Shared;
 pub use verdict::Verdict;
 pub(crate) use wait_for::WaitFor;
 #[cfg(feature = "alloc")]
-pub use waits::{AskCostPatient, AskPatient, Patience, Patient, TimeLeft, Waits};
-pub use waits_with::{Keepable, WaitsWith, keep};
-
-use core::convert::Infallible;
-use core::fmt;
-use core::marker::PhantomData;
-use core::pin::Pin;
-use core::task::{Context, Poll};
+#[cfg(feature = "alloc")]
+pub use waits::{TimeLeft, Waits};
+pub use waits_with::{WaitsWith, keep};
 
 /// Decides whether a call may pass.
 ///
@@ -195,19 +196,13 @@ pub trait Ask<Q: ?Sized>: Gate {
 #[diagnostic::on_unimplemented(
     message = "calls may wait at the gate `{Self}`",
     note = "of two gates in a pair only the second one may let calls wait",
-    note = "a client's stack takes such a gate as a layer: `.limit_layer(LimitLayer::new(limiter).waiting(longest))`, \
+    note = "a client's stack takes such a gate as a layer: `.limit_layer(GateLayer::limit(limiter).waiting(longest))`, \
     `.concurrency_layer(ClientConcurrencyLayer::new(limit).waiting(longest))`"
 )]
 pub trait AtOnce: Gate<Wait: Impossible> {}
 
 #[diagnostic::do_not_recommend]
 impl<G: Gate<Wait: Impossible>> AtOnce for G {}
-
-/// A wait of which there is no value, as that of a gate at which no call waits.
-pub trait Impossible {
-    /// Returns anything, because it is never called.
-    fn never<T>(self) -> T;
-}
 
 /// The answer of a gate.
 #[derive(Debug)]
@@ -278,33 +273,5 @@ impl<P, W, R> From<Result<P, R>> for Answer<P, W, R> {
             Ok(permit) => Self::Pass(permit),
             Err(refusal) => Self::Refuse(refusal),
         }
-    }
-}
-
-/// The wait of a gate at which no call waits: there is no such value.
-pub struct Never<P, R> {
-    never: Infallible,
-    output: PhantomData<fn() -> (P, R)>,
-}
-
-impl<P, R> Impossible for Never<P, R> {
-    #[inline]
-    fn never<T>(self) -> T {
-        match self.never {}
-    }
-}
-
-impl<P, R> Future for Never<P, R> {
-    type Output = Result<P, R>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.never {}
-    }
-}
-
-impl<P, R> fmt::Debug for Never<P, R> {
-    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.never {}
     }
 }

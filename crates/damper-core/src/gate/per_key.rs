@@ -43,12 +43,14 @@ pub trait AskKeyCost<K: ?Sized>: AskKey<K> {
 }
 
 /// A store of gates that can be had one by one: of breakers, throttles, bulkheads and adaptive limits.
+#[cfg(feature = "alloc")]
 pub trait GateStore: Gate {
     /// The gate of one key.
     type One: Gate<Permit = Self::Permit, Refusal = Self::Refusal>;
 }
 
 /// A [`GateStore`] with a gate for keys of the type `K`.
+#[cfg(feature = "alloc")]
 pub trait GateOfKey<K: ?Sized>: GateStore {
     /// Returns the gate of this key.
     ///

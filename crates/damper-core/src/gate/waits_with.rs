@@ -5,7 +5,7 @@ use core::mem;
 
 /// The wait of a call that a service of the type `S` makes when the wait is over.
 ///
-/// At a gate at which no call waits any service will do. Elsewhere it has to be [`Keepable`].
+/// At a gate at which no call waits any service will do. Elsewhere it has to be `Clone`.
 ///
 /// A gate of yours whose calls wait needs nothing of this, if its [`Wait`](super::Gate::Wait) is a `Pin<Box<dyn Future<…>>>`.
 #[diagnostic::on_unimplemented(

@@ -10,7 +10,16 @@ use pin_project_lite::pin_project;
 
 /// An asynchronous call with retries. Made by [`Retry::run`].
 ///
-/// It does nothing until it is awaited.
+/// It does nothing until it is awaited. If it has a deadline, an attempt still in flight then is dropped.
+///
+/// # Errors
+///
+/// [`RetryError`], as for `Retry::call`.
+///
+/// # Cancel safety
+///
+/// Dropping its future drops the attempt in flight, and no other attempt is made. A retry already withdrawn from the budget for
+/// that attempt is spent. A poll after completion makes the call again.
 #[must_use = "nothing is called before it is awaited"]
 pub struct RetryRun<'a, C, B, V, O> {
     pub(super) retry: &'a Retry<C, B, V>,
@@ -60,18 +69,7 @@ impl<C, B, V, O> fmt::Debug for RetryRun<'_, C, B, V, O> {
 }
 
 pin_project! {
-    /// Makes the attempts of an asynchronous call, and sleeps between them. Made by [`Retry::run`].
-    ///
-    /// The call begins at the first poll. If it has a deadline, an attempt still in flight then is dropped.
-    ///
-    /// # Errors
-    ///
-    /// [`RetryError`], as for `Retry::call`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the attempt in flight, and no other attempt is made. A retry already withdrawn from
-    /// the budget for that attempt is spent. A poll after completion makes the call again.
+    /// Makes the attempts of an asynchronous call, and sleeps between them.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct RetryFuture<'a, C, B, V, O, F, S: Sleep, E> {
         retry: &'a Retry<C, B, V>,

@@ -49,9 +49,9 @@ pub use budget::{
 };
 pub use error::{GaveUp, RetryError};
 pub use failure::{AnyError, Failure, Retryable};
-pub use future::{RetryFuture, RetryRun};
+pub use future::RetryRun;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeFuture, HedgeRun, HedgeStatus};
+pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeRun, HedgeStatus};
 pub use jitter::Jitter;
 pub use schedule::RetrySchedule;
 

@@ -46,11 +46,10 @@ mod status;
 pub use adaptive_throttle::AdaptiveThrottle;
 pub use error::Throttled;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use keyed_throttle::{KeyedThrottle, ThrottleTemplate};
+pub use keyed_throttle::KeyedThrottle;
 pub use pace_too_slow::PaceTooSlow;
 pub use pacing::{
-    Hints, Level, Moment, NoPacing, PacedAttempts, PacedFuture, PacedRetry, PacedRun, Pacer, ReadHints,
-    RemainingDecrease, Strategy,
+    Hints, Level, Moment, NoPacing, PacedAttempts, PacedRetry, PacedRun, Pacer, ReadHints, RemainingDecrease, Strategy,
 };
 pub use permit::ThrottlePermit;
 pub(crate) use permit::ThrottleRef;

@@ -15,6 +15,6 @@ mod single;
 
 pub use host_listener::HostListener;
 pub use layer::{CircuitBreak, CircuitBreakerLayer};
-pub use named::NamedBreaker;
+use named::NamedBreaker;
 pub use per_host::{PerHost, PerHostBuilder};
 pub use single::{Single, SingleBuilder};

@@ -4,7 +4,7 @@ use super::{AfterHead, Completion, HeldPermit};
 use core::fmt;
 use damper_core::CallError;
 use damper_core::gate::{Ending, Permit, Verdict};
-use damper_tower::Unwinding;
+use damper_tower::internal::Unwinding;
 use http::Response;
 
 /// A call that has its permit, until its response is there, and the completion that judges it.

@@ -6,7 +6,7 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use damper_core::gate::{Ending, Permit, Verdict};
-use damper_tower::Unwinding;
+use damper_tower::internal::Unwinding;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;

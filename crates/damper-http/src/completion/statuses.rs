@@ -153,7 +153,7 @@ fn ending_of_error(error: &(dyn Error + 'static)) -> Ending {
     if crate::RequestNotMade::find_in(error).is_some() {
         return Ending::NotSent;
     }
-    let ending = damper_tower::ending_of_error(error);
+    let ending = damper_tower::internal::ending_of_error(error);
     if ending == Ending::NotSent {
         return ending;
     }

@@ -16,7 +16,8 @@ use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
 use damper_core::concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 #[cfg(feature = "tower")]
 use damper_core::gate::WaitsWith;
-use damper_core::gate::{Ask, Gate, Patient, PerKey, Shared, Verdict, Waits};
+use damper_core::gate::{Ask, Gate, PerKey, Shared, Verdict, Waits};
+use damper_core::internal::Patient;
 use damper_core::setting::Setting;
 use damper_core::shadow::{ShadowReport, Shadowed};
 use damper_core::time::Sleep;

@@ -22,13 +22,15 @@ use core::time::Duration;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds};
 #[cfg(feature = "tower")]
 use damper_core::gate::WaitsWith;
-use damper_core::gate::{AnswerOf, Ask, Gate, Patient, PerKey, Refusal, Verdict, Waits};
+use damper_core::gate::{AnswerOf, Ask, Gate, PerKey, Refusal, Verdict, Waits};
+use damper_core::internal::Patient;
 use damper_core::setting::Setting;
 use damper_core::shadow::{ShadowReport, Shadowed};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
-use damper_tower::{GateService, Side, Stand};
+use damper_tower::GateService;
+use damper_tower::internal::{Side, Stand};
 use http::header::RETRY_AFTER;
 use http::{Request, Response, StatusCode};
 

@@ -4,7 +4,6 @@ use crate::Head;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::gate::TimeLeft;
-use damper_tower::FindDeadline;
 use http::Request;
 
 /// Finds the deadline of a request in its extensions, where [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) puts it.
@@ -19,13 +18,13 @@ use http::Request;
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub extern crate damper_tower as tower; }
 /// # #[cfg(feature = "tokio")] {
 /// use damper::http::{RequestDeadline, client_stack};
-/// use damper::tower::LimitLayer;
+/// use damper::tower::GateLayer;
 /// use damper::{Quota, RateLimiter};
 /// use std::time::Duration;
 ///
 /// static LIMIT: RateLimiter = RateLimiter::new(Quota::per_second(100));
 ///
-/// let limit = LimitLayer::new(&LIMIT).waiting(Duration::from_secs(10)).deadline_by(RequestDeadline);
+/// let limit = GateLayer::limit(&LIMIT).waiting(Duration::from_secs(10)).time_left(RequestDeadline);
 /// let stack = client_stack().deadline(Duration::from_secs(2)).limit_layer(limit);
 /// # let _ = stack;
 /// # }
@@ -33,10 +32,10 @@ use http::Request;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RequestDeadline;
 
-impl<B> FindDeadline<Request<B>> for RequestDeadline {
+impl<B> TimeLeft<Request<B>> for RequestDeadline {
     #[inline]
-    fn deadline(&self, request: &Request<B>) -> Option<Deadline> {
-        request.extensions().get().copied()
+    fn left(&self, request: &Request<B>) -> Option<Duration> {
+        request.extensions().get::<Deadline>().map(Deadline::remaining)
     }
 }
 

@@ -41,11 +41,11 @@ pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
 pub use settled::{SettledKeyedLimit, SettledLimit};
-pub use shadow::ShadowCandidate;
+pub(crate) use shadow::ShadowCandidate;
 pub(super) use table::{LimitedByTable, limits_like, resize};
 pub use table::{RateLimitCapacityError, limits_for_each};
 #[cfg(feature = "tokio")]
-pub use wait::WaitingLimit;
+pub(crate) use wait::WaitingLimit;
 
 use super::Head;
 use alloc::string::String;

@@ -103,3 +103,21 @@ impl LimitByQuota for ByHeader {
         self.with_limits(|limits| limits_like(limits, quota))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidate_has_the_capacity_of_the_limit_in_force() {
+        let quota = Quota::per_hour(8);
+        for capacity in [1, 100, 100_000] {
+            let limits = KeyedLimiter::<ClientAddress>::builder(quota).capacity(capacity).build().unwrap();
+            let candidate = Quota::per_hour(3).beside(&PerClient::new(Arc::new(limits)));
+            _ = candidate.with_limits(|limits, _| {
+                assert_eq!((limits.capacity(), limits.quota()), (capacity, Quota::per_hour(3)));
+                limits_like(limits, quota)
+            });
+        }
+    }
+}

@@ -10,7 +10,8 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use damper_core::Deadline;
-use damper_core::gate::{Keepable, WaitsWith, keep};
+use damper_core::gate::{WaitsWith, keep};
+use damper_core::internal::Keepable;
 use damper_core::limit::{RateLimiter, TokenBucket};
 use damper_core::time::{Clock, DefaultClock};
 

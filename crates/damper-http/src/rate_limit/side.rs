@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
 use damper_core::gate::{AnswerOf, Ask, Permit};
-use damper_tower::{Side, Stand};
+use damper_tower::internal::{Side, Stand};
 use http::{Request, Response};
 
 /// The consequence of a decision for the response, if there is one.

@@ -11,8 +11,8 @@ use http_body::Body;
 /// These are requests with an idempotent method, and those that the caller marks as [`Idempotent`].
 ///
 /// It is the default protocol of a [`RetryLayer`](super::RetryLayer) and a [`HedgeLayer`](crate::HedgeLayer). `V` judges the outcomes: see
-/// [`when`](super::RetryLayer::when). `K` decides how bodies are kept: [`Cloned`], or [`Buffered`] by
-/// [`buffering`](super::RetryLayer::buffering).
+/// [`when`](super::RetryLayer::when). `K` decides how bodies are kept: cloned, or with
+/// [`buffering`](super::RetryLayer::buffering) in memory.
 #[derive(Clone, Copy)]
 pub struct HttpRetries<V = TransientFailures, K = Cloned> {
     failures: V,

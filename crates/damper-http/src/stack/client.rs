@@ -38,7 +38,7 @@ use damper_core::throttle::Pacer;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
 #[cfg(doc)]
-use damper_tower::LimitLayer;
+use damper_tower::GateLayer;
 use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -357,7 +357,7 @@ impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
     ///
     /// A request over the limit is refused at once, and not retried.
     ///
-    /// To wait for tokens: `.limit_layer(LimitLayer::new(&LIMIT).waiting(longest))`.
+    /// To wait for tokens: `.limit_layer(GateLayer::limit(&LIMIT).waiting(longest))`.
     pub fn limit(
         self,
         quota: Quota,
@@ -378,9 +378,9 @@ impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
 
     /// Sets the layer of the rate limit.
     ///
-    /// For example, pass a [`LimitLayer`] whose calls wait for tokens, or any other limiter.
+    /// For example, pass a [`GateLayer`] whose calls wait for tokens, or any other limiter.
     ///
-    /// With `.deadline_by(RequestDeadline)` on the layer, a call whose tokens come after its deadline is refused at once. Otherwise it
+    /// With `.time_left(RequestDeadline)` on the layer, a call whose tokens come after its deadline is refused at once. Otherwise it
     /// waits until the deadline.
     pub fn limit_layer<X>(self, layer: X) -> ClientStack<C, R, AttemptParts<T, LayerPart<X>, N, A>, P> {
         self.with_limit(LayerPart(layer))
@@ -449,7 +449,7 @@ impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
     ///
     /// For example, pass a [`ClientConcurrencyLayer`] whose calls wait, or with a limit that you keep.
     ///
-    /// `damper::tower::BulkheadLayer` releases its permit as soon as the response begins.
+    /// `damper::tower::GateLayer::limit` releases its permit as soon as the response begins.
     pub fn concurrency_layer<X>(self, layer: X) -> ClientStack<C, R, AttemptParts<T, L, LayerPart<X>, A>, P> {
         self.with_concurrency(LayerPart(layer))
     }

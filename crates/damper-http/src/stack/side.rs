@@ -10,7 +10,8 @@ use core::marker::PhantomData;
 use damper_core::CallError;
 use damper_core::gate::{Answer, AnswerOf, Ask, AtOnce, Either, Ending, Gate, Permit, Refusal, Verdict};
 use damper_core::internal::WaitBehind;
-use damper_tower::{GateService, Side, Stand, Unwinding};
+use damper_tower::GateService;
+use damper_tower::internal::{Side, Stand, Unwinding};
 use http::{Request, Response};
 
 /// The gates of a stack with nothing between them, before one service.

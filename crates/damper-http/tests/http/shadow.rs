@@ -5,14 +5,12 @@ use damper::breaker::State;
 use damper::concurrency::{Admission, LimitBounds};
 use damper::http::{
     AdmissionLayer, ByHeader, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, Headers,
-    Limit, NoWait, PeerAddress, PerClient, PerHost, RateLimitLayer, ShadowCandidate, Single,
+    Limit, NoWait, PeerAddress, PerClient, PerHost, RateLimitLayer, Single,
 };
 use damper::metrics::Exporter;
 use damper::shadow::{ShadowReport, Shadowed};
-use damper::tower::{BreakerLayer, LimitLayer};
-use damper::{
-    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, KeyedLimiter, ManualClock, Quota, RateLimiter, SlidingLog,
-};
+use damper::tower::GateLayer;
+use damper::{BreakerConfig, Bulkhead, CircuitBreaker, KeyedLimiter, ManualClock, Quota, RateLimiter, SlidingLog};
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::Empty;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
@@ -50,12 +48,8 @@ fn from(client: u8) -> Request<()> {
 /// Makes 20 requests of two clients, and returns how many the candidate alone refused.
 ///
 /// Asserts that the answers and headers of `alone` are the same.
-fn only_by_candidate<L: Limit<Future = NoWait> + Clone>(
-    alone: RateLimitLayer<L>,
-    same: RateLimitLayer<L>,
-    candidate: impl ShadowCandidate<L>,
-) -> u64 {
-    let shadowed = same.headers(Headers::OnAllResponsesWithX).shadow(candidate);
+fn only_by_candidate<L: Limit<Future = NoWait> + Clone>(alone: RateLimitLayer<L>, shadowed: RateLimitLayer<L>) -> u64 {
+    let shadowed = shadowed.headers(Headers::OnAllResponsesWithX);
     let alone = alone.headers(Headers::OnAllResponsesWithX);
     assert_eq!(alone.shadow_report(), None);
     let (mut beside, mut without) = (shadowed.layer(service_fn(answer)), alone.layer(service_fn(answer)));
@@ -77,11 +71,11 @@ fn burst(tokens: u32) -> Quota {
 #[test]
 fn quota_decides_beside_each_form_of_the_layer() {
     let by_header = || RateLimitLayer::by_header(KEY, burst(8));
-    assert_eq!(only_by_candidate(by_header(), by_header(), burst(3)), 2 * (8 - 3));
+    assert_eq!(only_by_candidate(by_header(), by_header().shadow(burst(3))), 2 * (8 - 3));
     let per_client = || RateLimitLayer::per_client(burst(8)).capacity(64).unwrap();
-    assert_eq!(only_by_candidate(per_client(), per_client(), burst(3)), 2 * (8 - 3));
+    assert_eq!(only_by_candidate(per_client(), per_client().shadow(burst(3))), 2 * (8 - 3));
     let global = || RateLimitLayer::global(burst(8));
-    assert_eq!(only_by_candidate(global(), global(), burst(3)), 8 - 3);
+    assert_eq!(only_by_candidate(global(), global().shadow(burst(3))), 8 - 3);
 
     let key = |head: &Head<'_>| head.headers.get(KEY).cloned();
     let layer = RateLimitLayer::by(key, burst(8)).shadow(burst(3));
@@ -97,8 +91,8 @@ fn quota_decides_beside_each_form_of_the_layer() {
 fn prefixes_keep_their_quotas_in_the_candidate() {
     let layer = || RateLimitLayer::per_client(burst(8)).prefix_v4(24, burst(10));
     // Without the prefix the candidate would allow all of the first ten.
-    assert_eq!(only_by_candidate(layer(), layer(), burst(9)), 0);
-    assert_eq!(only_by_candidate(layer(), layer(), burst(3)), 10 - 6);
+    assert_eq!(only_by_candidate(layer(), layer().shadow(burst(9))), 0);
+    assert_eq!(only_by_candidate(layer(), layer().shadow(burst(3))), 10 - 6);
 }
 
 #[test]
@@ -106,31 +100,18 @@ fn any_limit_that_decides_at_once_can_be_the_candidate() {
     let clock = Arc::new(ManualClock::new());
     let log = RateLimiter::with_algorithm(SlidingLog::new(burst(1)).unwrap(), Arc::clone(&clock));
     let layer = || RateLimitLayer::new(Arc::new(RateLimiter::with_clock(burst(8), Arc::new(ManualClock::new()))));
-    assert_eq!(only_by_candidate(layer(), layer(), log), 7);
+    assert_eq!(only_by_candidate(layer(), layer().shadow(log)), 7);
     let keyed =
         |tokens| Arc::new(KeyedLimiter::<[u8]>::builder(burst(tokens)).clock(Arc::clone(&clock)).build().unwrap());
     let layer = || RateLimitLayer::new(ByHeader::new(KEY, keyed(8)));
-    assert_eq!(only_by_candidate(layer(), layer(), ByHeader::new(KEY, keyed(3))), 10);
+    assert_eq!(only_by_candidate(layer(), layer().shadow(ByHeader::new(KEY, keyed(3)))), 10);
     assert_eq!(
         only_by_candidate(
             layer(),
-            layer(),
-            ByKey::new(|_: &Head<'_>| (), Arc::new(KeyedLimiter::builder(burst(3)).build().unwrap()))
+            layer().shadow(ByKey::new(|_: &Head<'_>| (), Arc::new(KeyedLimiter::builder(burst(3)).build().unwrap())))
         ),
         13
     );
-}
-
-#[test]
-fn candidate_has_the_capacity_of_the_limit_in_force() {
-    let limits = |capacity| {
-        PerClient::new(Arc::new(KeyedLimiter::<ClientAddress>::builder(burst(8)).capacity(capacity).build().unwrap()))
-    };
-    for capacity in [1, 100, 100_000] {
-        let candidate = RateLimitLayer::new(burst(3).beside(&limits(capacity)));
-        let exported = exported_by(|| Exporter::new().layer(candidate).record());
-        assert!(exported.contains(&format!("damper_limit_keys_capacity{{limit=default}} {capacity}")), "{exported:?}");
-    }
 }
 
 #[test]
@@ -340,8 +321,8 @@ fn layers_of_tower_take_candidates() {
     let breaker = |failures| CircuitBreaker::with_clock(failing_after(failures), ManualClock::new());
     let breakers = Arc::new(Shadowed::new(breaker(3), breaker(1)));
     let failing = service_fn(|(): ()| ready(Err::<(), _>(std::fmt::Error)));
-    let mut queries = tower::Layer::layer(&LimitLayer::new(Arc::clone(&limiters)), failing);
-    let mut broken = tower::Layer::layer(&BreakerLayer::new(Arc::clone(&breakers)), failing);
+    let mut queries = tower::Layer::layer(&GateLayer::limit(Arc::clone(&limiters)), failing);
+    let mut broken = tower::Layer::layer(&GateLayer::new(Arc::clone(&breakers)), failing);
     for _ in 0..4 {
         let mut context = Context::from_waker(Waker::noop());
         assert!(Service::<()>::poll_ready(&mut queries, &mut context).is_ready());

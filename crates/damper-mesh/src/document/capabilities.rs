@@ -13,18 +13,14 @@ use serde_json::Value;
 pub struct Capabilities {
     /// The name of the service.
     pub service: String,
-    /// Its limits.
     #[serde(deserialize_with = "object")]
-    pub limits: LimitsCapability,
+    limits: Limits,
 }
 
-/// The limits of a service.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct LimitsCapability {
-    /// The limits that have a scope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Limits {
     #[serde(deserialize_with = "objects")]
-    pub rate_limits: Vec<LimitCapability>,
+    rate_limits: Vec<LimitCapability>,
 }
 
 /// A limit of a service.
@@ -51,7 +47,13 @@ impl Capabilities {
     pub const VERSION: &str = "1";
 
     pub(crate) fn new(service: &str, rate_limits: Vec<LimitCapability>) -> Self {
-        Self { service: service.to_owned(), limits: LimitsCapability { rate_limits } }
+        Self { service: service.to_owned(), limits: Limits { rate_limits } }
+    }
+
+    /// Returns the limits of the service.
+    #[must_use]
+    pub fn rate_limits(&self) -> &[LimitCapability] {
+        &self.limits.rate_limits
     }
 
     /// Returns the capabilities as the result of the function.

@@ -14,27 +14,21 @@ pub struct Meta {
     /// The usage of the only limit in force, unless that is a function's.
     #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimitUsage>,
-    /// The usage of each of several limits.
     #[serde(default, deserialize_with = "object_or_default", skip_serializing_if = "ScopedUsages::is_empty")]
-    pub rate_limits: ScopedUsages,
+    rate_limits: ScopedUsages,
 }
 
-/// The usage of limits by their scopes.
+/// The usage of each of several limits, by their scopes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct ScopedUsages {
-    /// The limit of all clients together.
+struct ScopedUsages {
     #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
-    pub global: Option<RateLimitUsage>,
-    /// The limit of the calling service.
+    global: Option<RateLimitUsage>,
     #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
-    pub service: Option<RateLimitUsage>,
-    /// The limit of the function.
+    service: Option<RateLimitUsage>,
     #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
-    pub function: Option<RateLimitUsage>,
-    /// The limit of the user.
+    function: Option<RateLimitUsage>,
     #[serde(default, deserialize_with = "object_or_null", skip_serializing_if = "Option::is_none")]
-    pub user: Option<RateLimitUsage>,
+    user: Option<RateLimitUsage>,
 }
 
 impl ScopedUsages {
@@ -83,6 +77,14 @@ impl Meta {
     pub fn took(self, duration: std::time::Duration) -> Self {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self { duration: Some(MeshDuration::millis(millis)), ..self }
+    }
+
+    /// Returns the reported usage of the limit with this scope.
+    ///
+    /// A response that reports a single limit has it in [`rate_limit`](Self::rate_limit), without a scope.
+    #[must_use]
+    pub fn usage(&self, scope: Scope) -> Option<&RateLimitUsage> {
+        self.usages().find_map(|(of, usage)| (of == Some(scope)).then_some(usage))
     }
 
     /// Iterates over the reported usages, with the scope if there is one.

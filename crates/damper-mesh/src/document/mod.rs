@@ -25,15 +25,16 @@ mod request;
 mod response;
 mod warnings;
 
-pub use capabilities::{Capabilities, LimitCapability, LimitsCapability};
+pub use capabilities::{Capabilities, LimitCapability};
 pub use mesh_duration::{MeshDuration, TimeUnit};
 pub use mesh_error::MeshError;
-pub use meta::{Fragment, Meta, ScopedUsages};
+pub use meta::{Fragment, Meta};
 pub use rate_limit_usage::{RateLimitUsage, Scope};
 pub use rate_limited::RateLimited;
 pub use read_error::ReadError;
-pub use request::{Call, Protocol, Request, RequestExtension};
-pub use response::{Response, ResponseExtension};
+use request::Protocol;
+pub use request::{Call, Request};
+pub use response::Response;
 pub use warnings::Warnings;
 
 pub(crate) use object::Object;

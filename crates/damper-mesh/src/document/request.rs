@@ -27,17 +27,15 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Request {
-    /// The protocol.
     #[serde(deserialize_with = "object")]
-    pub protocol: Protocol,
+    protocol: Protocol,
     /// The identifier that the response repeats.
     pub id: String,
     /// The function to call.
     #[serde(deserialize_with = "object")]
     pub call: Call,
-    /// The extensions that the client requests.
     #[serde(default, deserialize_with = "objects_or_default", skip_serializing_if = "Vec::is_empty")]
-    pub extensions: Vec<RequestExtension>,
+    extensions: Vec<Extension>,
 }
 
 /// The function to call.
@@ -53,15 +51,12 @@ pub struct Call {
     pub arguments: Value,
 }
 
-/// An extension of a request.
+/// An extension that the client requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct RequestExtension {
-    /// The URN of the extension.
-    pub urn: String,
-    /// The options of the extension.
+struct Extension {
+    urn: String,
     #[serde(default)]
-    pub options: Value,
+    options: Value,
 }
 
 impl Request {
@@ -84,11 +79,17 @@ impl Request {
         Self::new(id, super::Capabilities::FUNCTION, super::Capabilities::VERSION, arguments)
     }
 
+    /// Returns the options of the requested extension with this URN.
+    #[must_use]
+    pub fn extension(&self, urn: &str) -> Option<&Value> {
+        self.extensions.iter().find(|extension| extension.urn == urn).map(|extension| &extension.options)
+    }
+
     /// Sets the deadline, replacing any other.
     #[must_use]
     pub fn with_deadline(mut self, deadline: &SpecifiedDeadline) -> Self {
         self.extensions.retain(|extension| extension.urn != DEADLINE_URN);
-        self.extensions.push(RequestExtension { urn: DEADLINE_URN.to_owned(), options: deadline.to_value() });
+        self.extensions.push(Extension { urn: DEADLINE_URN.to_owned(), options: deadline.to_value() });
         self
     }
 
@@ -125,14 +126,11 @@ impl Request {
     }
 }
 
-/// The name and the version of a document's protocol.
+/// The name and the semantic version of a document's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Protocol {
-    /// The name.
-    pub name: Cow<'static, str>,
-    /// The semantic version.
-    pub version: Cow<'static, str>,
+pub(super) struct Protocol {
+    name: Cow<'static, str>,
+    version: Cow<'static, str>,
 }
 
 const NAME: &str = "mesh";
@@ -144,14 +142,14 @@ const COMPATIBLE: &str = "0.1.";
 
 impl Protocol {
     /// Mesh 0.1.0, the version of damper.
-    pub const MESH: Self = Self { name: Cow::Borrowed(NAME), version: Cow::Borrowed("0.1.0") };
+    pub(super) const MESH: Self = Self { name: Cow::Borrowed(NAME), version: Cow::Borrowed("0.1.0") };
 
     /// Checks that the protocol is Mesh in a version 0.1.
     ///
     /// # Errors
     ///
     /// [`ReadError::Protocol`], which names the other protocol.
-    pub fn check(&self) -> Result<(), ReadError> {
+    pub(super) fn check(&self) -> Result<(), ReadError> {
         if self.name == NAME && self.version.starts_with(COMPATIBLE) {
             return Ok(());
         }

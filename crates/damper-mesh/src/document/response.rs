@@ -17,8 +17,7 @@ use std::cmp::Reverse;
 #[serde(from = "Object<Received>")]
 #[non_exhaustive]
 pub struct Response {
-    /// The protocol.
-    pub protocol: Protocol,
+    protocol: Protocol,
     /// The request's identifier, or null if the request could not be read.
     pub id: Option<String>,
     /// The function's result, or null beside errors.
@@ -29,9 +28,8 @@ pub struct Response {
     /// The usage and the warnings of limits, or empty if it was [malformed](Self::meta_error).
     #[serde(skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
-    /// The data of extensions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub extensions: Vec<ResponseExtension>,
+    extensions: Vec<Extension>,
     #[serde(skip)]
     meta_error: Option<ReadError>,
 }
@@ -49,7 +47,7 @@ struct Received {
     #[serde(default)]
     meta: Value,
     #[serde(default, deserialize_with = "objects_or_default")]
-    extensions: Vec<ResponseExtension>,
+    extensions: Vec<Extension>,
 }
 
 impl From<Object<Received>> for Response {
@@ -68,13 +66,10 @@ impl From<Object<Received>> for Response {
 
 /// An extension of a response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct ResponseExtension {
-    /// The URN of the extension.
-    pub urn: String,
-    /// The data of the extension.
+struct Extension {
+    urn: String,
     #[serde(default)]
-    pub data: Value,
+    data: Value,
 }
 
 impl Response {
@@ -107,10 +102,16 @@ impl Response {
         self.meta_error.as_ref()
     }
 
+    /// Returns the data of the extension with this URN.
+    #[must_use]
+    pub fn extension(&self, urn: &str) -> Option<&Value> {
+        self.extensions.iter().find(|extension| extension.urn == urn).map(|extension| &extension.data)
+    }
+
     /// Adds the deadline report.
     #[must_use]
     pub fn with_deadline(mut self, report: &DeadlineReport) -> Self {
-        self.extensions.push(ResponseExtension { urn: DEADLINE_URN.to_owned(), data: report.to_value() });
+        self.extensions.push(Extension { urn: DEADLINE_URN.to_owned(), data: report.to_value() });
         self
     }
 
@@ -120,8 +121,7 @@ impl Response {
     ///
     /// [`ReadError`], which names the member that is malformed.
     pub fn deadline(&self) -> Result<Option<DeadlineReport>, ReadError> {
-        let extension = self.extensions.iter().find(|extension| extension.urn == DEADLINE_URN);
-        extension.map(|extension| read_part("data", &extension.data)).transpose()
+        self.extension(DEADLINE_URN).map(|data| read_part("data", data)).transpose()
     }
 
     /// Returns the details of the refusal, if the response is one.

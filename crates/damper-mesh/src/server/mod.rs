@@ -16,4 +16,4 @@ pub(crate) use http_response::JSON;
 pub use http_response::refusal_body;
 pub use incoming_call::IncomingCall;
 pub use layer::MeshLayer;
-pub use service::MeshService;
+use service::MeshService;

@@ -208,7 +208,7 @@ fn unknown_members_of_details_options_and_results_are_ignored() {
     let met = Response::from_json(read(include_str!("vectors/deadline_response.json")).as_bytes()).unwrap();
     assert_eq!(met.deadline().unwrap().unwrap().remaining.to_string(), "29873 millisecond");
     let published = Response::from_json(read(include_str!("vectors/response_capabilities.json")).as_bytes()).unwrap();
-    assert_eq!(published.capabilities().unwrap().limits.rate_limits.len(), 2);
+    assert_eq!(published.capabilities().unwrap().rate_limits().len(), 2);
 }
 
 #[test]

@@ -76,15 +76,16 @@ fn refusal_names_the_limit_with_the_longest_wait() {
     let denied = scopes.check(CREATE).unwrap_err();
     assert_eq!((denied.scope(), denied.retry_after()), (Scope::Global, Some(Duration::from_hours(1))));
     assert_eq!(denied.to_string(), "global: rate limit exceeded, retry in 3600 s");
-    let limits = denied.meta().rate_limits;
-    assert!(limits.user.is_some() && limits.global.is_some(), "both refuse");
+    let meta = denied.meta();
+    assert!(meta.usage(Scope::User).is_some() && meta.usage(Scope::Global).is_some(), "both refuse");
     let denied = scopes.check_n(CREATE, 2).unwrap_err();
     assert!(denied.denied().exceeds_burst());
     assert_eq!(denied.scope(), Scope::User, "the first limit that no wait helps");
     let details = denied.rate_limited();
     assert_eq!(details.retry_after, Some(damper::mesh::MeshDuration::NEVER), "every required member is present");
     assert!(!damper::mesh::MeshError::from(details).retryable);
-    let usage = denied.meta().rate_limits.user.unwrap();
+    let meta = denied.meta();
+    let usage = meta.usage(Scope::User).unwrap();
     assert_eq!((usage.used, usage.remaining), (1, 0), "consistent with the details");
 }
 
@@ -94,10 +95,10 @@ fn refusal_reports_the_passed_limits_and_the_refusing_one() {
     let scopes = all_scopes::<TokenBucket>(&clock);
     scopes.check_n(CREATE, 10).unwrap();
     scopes.check_n(CREATE.user("bob"), 10).unwrap();
-    let limits = scopes.check(CREATE.user("carol")).unwrap_err().meta().rate_limits;
-    assert!(limits.user.is_some_and(|usage| usage.used == 0), "passed");
-    assert!(limits.function.is_some_and(|usage| usage.remaining == 0), "refused");
-    assert!(limits.service.is_none() && limits.global.is_none(), "not reached");
+    let meta = scopes.check(CREATE.user("carol")).unwrap_err().meta();
+    assert!(meta.usage(Scope::User).is_some_and(|usage| usage.used == 0), "passed");
+    assert!(meta.usage(Scope::Function).is_some_and(|usage| usage.remaining == 0), "refused");
+    assert!(meta.usage(Scope::Service).is_none() && meta.usage(Scope::Global).is_none(), "not reached");
 }
 
 #[test]
@@ -115,8 +116,12 @@ fn capabilities_follow_live_quotas() {
     let clock = ManualClock::new();
     let scopes = all_scopes::<TokenBucket>(&clock);
     let limits = |scopes: &Scopes<&ManualClock>| {
-        let limits = scopes.capabilities("orders-api").limits.rate_limits;
-        limits.iter().map(|limit| (limit.scope, limit.limit, limit.window.to_string())).collect::<Vec<_>>()
+        let capabilities = scopes.capabilities("orders-api");
+        capabilities
+            .rate_limits()
+            .iter()
+            .map(|limit| (limit.scope, limit.limit, limit.window.to_string()))
+            .collect::<Vec<_>>()
     };
     let expected = [
         (Scope::Global, 40, "1 hour"),
@@ -129,7 +134,7 @@ fn capabilities_follow_live_quotas() {
     scopes.function_limiter("orders.create").unwrap().set_quota(Quota::UNLIMITED).unwrap();
     assert_eq!(limits(&scopes)[1], (Scope::Service, 7, "1 second".to_owned()));
     assert_eq!(limits(&scopes).len(), 3, "an unlimited scope is not listed");
-    assert!(Scopes::none().capabilities("orders-api").limits.rate_limits.is_empty());
+    assert!(Scopes::none().capabilities("orders-api").rate_limits().is_empty());
 }
 
 #[test]

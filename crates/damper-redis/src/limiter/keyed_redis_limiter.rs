@@ -1,11 +1,12 @@
 //! A limit per key across machines.
 
 use super::redis_limiter::unlimited;
+use super::reservation::Reserved;
 use super::settings::Parts;
 use super::shared::{FirstLook, Shared};
 use super::subject_limit::SubjectLimit;
 use super::tender::retire;
-use super::{KeyedRedisReservation, RedisCounts, RedisKey, RedisLimiterError, RedisStatus, Unavailable};
+use super::{RedisCounts, RedisKey, RedisLimiterError, RedisReservation, RedisStatus, Unavailable};
 use crate::script::{Keys, with_kept};
 use core::fmt;
 use core::time::Duration;
@@ -175,10 +176,10 @@ impl KeyedRedisLimiter {
         &self,
         key: &K,
         n: u32,
-    ) -> impl Future<Output = Result<KeyedRedisReservation, Denied>> + Send + use<K> {
+    ) -> impl Future<Output = Result<RedisReservation, Denied>> + Send + use<K> {
         let handle = self.of(key);
         let check = self.check_n(key, n);
-        async move { Ok(KeyedRedisReservation::new(handle, n, check.await?)) }
+        async move { Ok(RedisReservation::new(Reserved::Key(handle), n, check.await?)) }
     }
 
     /// Gives back up to `n` tokens that this key took and did not need, as [`RedisLimiter::refund`](crate::RedisLimiter::refund) does.

@@ -35,7 +35,7 @@ pub use keyed_redis_limiter::KeyedRedisLimiter;
 pub(crate) use keyed_redis_limiter::LimitHandle;
 pub use policies::{AfterLoss, WhenDown};
 pub use redis_limiter::RedisLimiter;
-pub use reservation::{KeyedRedisReservation, RedisReservation};
+pub use reservation::RedisReservation;
 pub(crate) use shared::FirstLook;
 pub(crate) use shared::Shared;
 pub use status::{LastError, RedisCounts, RedisEvent, RedisStatus};

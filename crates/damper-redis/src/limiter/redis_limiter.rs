@@ -1,6 +1,7 @@
 //! One limit across machines.
 
 use super::builder::{RedisLimiterBuilder, Topology};
+use super::reservation::Reserved;
 use super::settings::{LimiterKind, Parts};
 use super::shared::{FirstLook, Shared};
 use super::subject_limit::SubjectLimit;
@@ -172,7 +173,7 @@ impl RedisLimiter {
     /// ```
     pub async fn reserve(&self, n: u32) -> Result<RedisReservation, Denied> {
         let allowed = self.check_n(n).await?;
-        Ok(RedisReservation::new(self.clone(), n, allowed))
+        Ok(RedisReservation::new(Reserved::Limiter(self.clone()), n, allowed))
     }
 
     /// Gives back up to `n` tokens that were taken and not needed.

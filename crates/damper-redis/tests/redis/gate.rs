@@ -3,7 +3,7 @@
 use crate::fake::Fake;
 use damper_core::gate::{Answer, Ask, AskKey, Costs, Gate, PerKey};
 use damper_core::{Denied, Quota};
-use damper_redis::{RedisLimiter, RedisLimiterBuilder, RedisWait, WhenDown};
+use damper_redis::{RedisLimiter, RedisLimiterBuilder, WhenDown};
 use std::time::Duration;
 
 /// So slow that no token drips in within a test.
@@ -14,10 +14,7 @@ fn builder(fake: &Fake) -> RedisLimiterBuilder {
     RedisLimiter::connect(fake.url()).name("gate").quota(QUOTA).deadline(second).when_down(WhenDown::Closed)
 }
 
-async fn decided<Q: ?Sized>(
-    gate: &impl Ask<Q, Permit = (), Refusal = Denied, Wait = RedisWait>,
-    call: &Q,
-) -> Result<(), Denied> {
+async fn decided<Q: ?Sized>(gate: &impl Ask<Q, Permit = (), Refusal = Denied>, call: &Q) -> Result<(), Denied> {
     match gate.ask(call) {
         Answer::Pass(()) => Ok(()),
         Answer::Refuse(denied) => Err(denied),

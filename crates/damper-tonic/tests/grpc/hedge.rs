@@ -9,7 +9,7 @@ use damper::http::{HedgeLayer, RetryLayer};
 use damper::retry::{Budget, Hedge, HedgeConfig, Jitter, Unlimited};
 use damper::time::TokioSleep;
 use damper::tonic::GrpcRetries;
-use damper::tower::LimitLayer;
+use damper::tower::GateLayer;
 use damper::wire::grpc_timeout_in;
 use damper::{Backoff, Deadline, Monotonic, Quota, RateLimiter, Retry};
 use futures_util::future::join_all;
@@ -283,7 +283,7 @@ async fn hedge_that_a_limit_refuses_leaves_the_first_attempt_alone() {
     let server = Scripted::of([Reply::After(200 * MILLISECOND)]);
     let service = ServiceBuilder::new()
         .layer(layer(20 * MILLISECOND, 5))
-        .layer(LimitLayer::new(limit))
+        .layer(GateLayer::limit(limit))
         .service(channel(server.serve()));
     assert_eq!(EchoClient::new(service).unary(message("first")).await.unwrap().into_inner().text, "first");
     assert_eq!(server.attempts(), 1);

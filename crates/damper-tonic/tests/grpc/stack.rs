@@ -13,7 +13,7 @@ use damper::http::{
 };
 use damper::retry::{Hedge, HedgeConfig, Jitter};
 use damper::tonic::{AtTrailers, Grpc, GrpcRetries};
-use damper::tower::LimitLayer;
+use damper::tower::GateLayer;
 use damper::{
     Admission, Backoff, BreakerConfig, BulkheadFull, CircuitBreaker, CircuitOpen, DeadlineExceeded, Denied, Quota,
     RateLimiter, Retry, RetryError,
@@ -289,7 +289,7 @@ async fn refusal_of_an_inner_layer_has_the_code_of_its_kind() {
     let at_trailers = || CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(AtTrailers::new());
     let empty = Arc::new(RateLimiter::new(Quota::per_hour(1)));
     empty.check().unwrap();
-    let limited = tower::ServiceBuilder::new().layer(at_trailers()).layer(LimitLayer::new(empty));
+    let limited = tower::ServiceBuilder::new().layer(at_trailers()).layer(GateLayer::limit(empty));
     let status = EchoClient::new(limited.service(channel(server))).unary(message("hello")).await.unwrap_err();
     assert_eq!((status.code(), find::<Denied>(&status).is_some()), (Code::ResourceExhausted, true), "{status:?}");
     let full = tower::ServiceBuilder::new().layer(at_trailers()).layer(ClientConcurrencyLayer::bulkhead(0));

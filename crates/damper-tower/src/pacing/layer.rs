@@ -1,10 +1,9 @@
 //! Which pacer, what it learns from, and whether rejected calls are made again.
 
 use super::{One, PaceOnly, PacingService, Repeating, SelectedBy};
-use crate::NoDeadline;
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::deadline::Deadline;
+use core::time::Duration;
 use damper_core::retry::RetryBudget;
 use damper_core::throttle::PacedRetry;
 use damper_core::time::Sleep;
@@ -25,7 +24,7 @@ use damper_core::time::TokioSleep;
 /// **Inside of retries** it only paces, by [`without_retries`](Self::without_retries). Put it inside of what tries again, and outside
 /// of throttle, limit, bulkhead and timeout, so that a sleep holds no slot and is no time of an attempt.
 ///
-/// A sleep never outlasts the [deadline](Self::deadline_by) of its call. A call whose sleep would is not made, and
+/// A sleep never outlasts the [time left](Self::time_left) of its call. A call whose sleep would is not made, and
 /// [`PaceTooSlow::find_in`](damper_core::throttle::PaceTooSlow::find_in) finds the refusal in its error.
 ///
 /// Clones, and all services that one makes, share the pacer.
@@ -73,12 +72,12 @@ use damper_core::time::TokioSleep;
 /// # run(); }
 /// ```
 #[derive(Clone)]
-pub struct PacingLayer<T, H, M, Z, D = NoDeadline> {
+pub struct PacingLayer<T, H, M, Z, D = ()> {
     pub(super) pacers: T,
     pub(super) hints: H,
     pub(super) mode: M,
     pub(super) sleep: Z,
-    pub(super) find_deadline: D,
+    pub(super) time_left: D,
 }
 
 #[cfg(feature = "tokio")]
@@ -97,7 +96,7 @@ impl<G, H, Z: Sleep> PacingLayer<One<G>, H, Repeating<Arc<RetryBudget>>, Z> {
     /// Creates a layer with one pacer for all requests, which sleeps by the timer of any runtime.
     pub fn sleeping_by(pacer: G, hints: H, sleep: Z) -> Self {
         let retry = PacedRetry::DEFAULT.budget(Arc::new(RetryBudget::default()));
-        Self { pacers: One(pacer), hints, mode: Repeating(retry), sleep, find_deadline: NoDeadline }
+        Self { pacers: One(pacer), hints, mode: Repeating(retry), sleep, time_left: () }
     }
 }
 
@@ -107,17 +106,17 @@ impl<T, H, M, Z, D> PacingLayer<T, H, M, Z, D> {
     /// Default: the one that the layer was created with, for all requests.
     #[must_use]
     pub fn by<F>(self, select: F) -> PacingLayer<SelectedBy<F>, H, M, Z, D> {
-        let Self { hints, mode, sleep, find_deadline, .. } = self;
-        PacingLayer { pacers: SelectedBy(select), hints, mode, sleep, find_deadline }
+        let Self { hints, mode, sleep, time_left, .. } = self;
+        PacingLayer { pacers: SelectedBy(select), hints, mode, sleep, time_left }
     }
 
-    /// Finds the deadline of a request, which no sleep outlasts: `|request: &Request| -> Option<Deadline>`.
+    /// Sets how much time a request has left, which no sleep outlasts. Default: it has no deadline.
     ///
-    /// Default: there is none.
+    /// The closure has the form `|request: &Request| -> Option<Duration>`.
     #[must_use]
-    pub fn deadline_by<R, F: Fn(&R) -> Option<Deadline>>(self, find_deadline: F) -> PacingLayer<T, H, M, Z, F> {
+    pub fn time_left<R, F: Fn(&R) -> Option<Duration>>(self, time_left: F) -> PacingLayer<T, H, M, Z, F> {
         let Self { pacers, hints, mode, sleep, .. } = self;
-        PacingLayer { pacers, hints, mode, sleep, find_deadline }
+        PacingLayer { pacers, hints, mode, sleep, time_left }
     }
 
     /// Only paces: a rejected call is returned, for the retries outside. Requests need not be `Clone`.
@@ -128,8 +127,8 @@ impl<T, H, M, Z, D> PacingLayer<T, H, M, Z, D> {
     /// is made if it need not sleep.
     #[must_use]
     pub fn without_retries(self) -> PacingLayer<T, H, PaceOnly, Z, D> {
-        let Self { pacers, hints, sleep, find_deadline, .. } = self;
-        PacingLayer { pacers, hints, mode: PaceOnly, sleep, find_deadline }
+        let Self { pacers, hints, sleep, time_left, .. } = self;
+        PacingLayer { pacers, hints, mode: PaceOnly, sleep, time_left }
     }
 }
 
@@ -139,8 +138,8 @@ impl<T, H, B, Z, D> PacingLayer<T, H, Repeating<B>, Z, D> {
     /// Default: [`PacedRetry::DEFAULT`], with a [`RetryBudget`] of its own.
     #[must_use]
     pub fn retry<N>(self, retry: PacedRetry<N>) -> PacingLayer<T, H, Repeating<N>, Z, D> {
-        let Self { pacers, hints, sleep, find_deadline, .. } = self;
-        PacingLayer { pacers, hints, mode: Repeating(retry), sleep, find_deadline }
+        let Self { pacers, hints, sleep, time_left, .. } = self;
+        PacingLayer { pacers, hints, mode: Repeating(retry), sleep, time_left }
     }
 }
 

@@ -13,10 +13,8 @@ mod mode;
 mod select;
 mod service;
 
-pub use future::PacingFuture;
+use future::PacingFuture;
 pub use layer::PacingLayer;
-pub(crate) use mode::PacingMode;
-pub use mode::{PaceOnly, Repeating};
-pub use select::One;
-pub(crate) use select::{SelectPacer, SelectedBy};
+use mode::{PaceOnly, PacingMode, Repeating};
+use select::{One, SelectPacer, SelectedBy};
 pub use service::PacingService;

@@ -1,10 +1,11 @@
 //! A service that paces its calls.
 
 use super::{PacingFuture, PacingLayer, PacingMode, SelectPacer};
-use crate::{FindDeadline, NoDeadline};
 use core::fmt;
 use core::task::{Context, Poll};
 use core::time::Duration;
+use damper_core::deadline::Deadline;
+use damper_core::gate::TimeLeft;
 use damper_core::retry::{GaveUp, RetryError};
 use damper_core::throttle::ReadHints;
 use damper_core::time::Sleep;
@@ -22,7 +23,7 @@ use tower_service::Service;
 /// [schedule](damper_core::throttle::Strategy::schedule) has lost the place. Dropped later, it drops the call, of which the pacer learns
 /// nothing.
 #[derive(Clone)]
-pub struct PacingService<S, T, H, M, Z, D = NoDeadline> {
+pub struct PacingService<S, T, H, M, Z, D = ()> {
     service: S,
     layer: PacingLayer<T, H, M, Z, D>,
 }
@@ -55,7 +56,7 @@ where
     H: ReadHints<Result<S::Response, S::Error>> + Clone,
     M: PacingMode<R>,
     Z: Sleep + Clone,
-    D: FindDeadline<R>,
+    D: TimeLeft<R>,
 {
     type Response = S::Response;
     type Error = M::Error<S::Error>;
@@ -68,9 +69,9 @@ where
 
     #[inline]
     fn call(&mut self, request: R) -> Self::Future {
-        let PacingLayer { pacers, hints, mode, sleep, find_deadline } = &self.layer;
-        let policy = match find_deadline.deadline(&request) {
-            Some(deadline) => mode.policy().deadline(&deadline),
+        let PacingLayer { pacers, hints, mode, sleep, time_left } = &self.layer;
+        let policy = match time_left.left(&request) {
+            Some(left) => mode.policy().deadline(&Deadline::after(left)),
             None => mode.policy(),
         };
         let pacer = pacers.pacer(&request);

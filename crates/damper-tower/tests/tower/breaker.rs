@@ -2,7 +2,7 @@
 
 use damper::breaker::State;
 use damper::gate::Ending;
-use damper::tower::{BreakerLayer, GateService, LimitLayer};
+use damper::tower::{GateLayer, GateService};
 use damper::{
     BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Denied, KeyedCircuitBreaker, ManualClock, Quota, RateLimiter,
 };
@@ -83,7 +83,7 @@ fn failing_service_is_not_called() {
         calls.set(calls.get() + 1);
         answer(query)
     });
-    let mut service = BreakerLayer::new(breaker()).layer(service);
+    let mut service = GateLayer::new(breaker()).layer(service);
     assert_eq!(call(&mut service, GOOD), Ok("rows"));
     assert_eq!(call(&mut service, BAD), Err(CallError::Failed(ConnectionLost)));
     assert!(refusal(call(&mut service, GOOD)).is_some());
@@ -93,7 +93,7 @@ fn failing_service_is_not_called() {
 #[test]
 fn static_breaker_is_shared_by_all_services_of_a_layer() {
     static BREAKER: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
-    let layer = BreakerLayer::new(&BREAKER);
+    let layer = GateLayer::new(&BREAKER);
     let (mut one, mut other) = (layer.layer(service_fn(answer)), layer.clone().layer(service_fn(answer)));
     BREAKER.force_open();
     assert!(refusal(call(&mut one, GOOD)).is_some() && refusal(call(&mut other, GOOD)).is_some());
@@ -102,23 +102,26 @@ fn static_breaker_is_shared_by_all_services_of_a_layer() {
 #[test]
 fn keys_have_breakers_of_their_own() {
     let shards = Arc::new(KeyedCircuitBreaker::<String>::new(config(), 8).unwrap());
-    let layer = BreakerLayer::by(|query: &Query| query.shard.to_owned(), Arc::clone(&shards));
+    let layer = GateLayer::by(|query: &Query| query.shard.to_owned(), Arc::clone(&shards));
     let mut service = layer.layer(service_fn(answer));
     assert_eq!(call(&mut service, BAD), Err(CallError::Failed(ConnectionLost)));
     assert!(refusal(call(&mut service, GOOD)).is_some());
     assert_eq!(call(&mut service, Query { shard: "b", ..GOOD }), Ok("rows"));
     assert_eq!(shards.get_or_create("a").state(), State::Open);
     // The key may be an owned value, and need not be text.
-    let layer = BreakerLayer::by(|query: &Query| query.is_good, KeyedCircuitBreaker::new(config(), 8).unwrap());
+    let layer = GateLayer::by(|query: &Query| query.is_good, KeyedCircuitBreaker::new(config(), 8).unwrap());
     assert_eq!(call(&mut layer.layer(service_fn(answer)), GOOD), Ok("rows"));
 }
 
 #[test]
 fn closure_decides_what_is_a_failure() {
     let breaker = breaker();
-    let layer = BreakerLayer::new(Arc::clone(&breaker)).classify(|result: &Result<&str, ConnectionLost>| {
-        if result.is_ok() { Ending::Failed } else { Ending::Declined }
-    });
+    let layer =
+        GateLayer::new(Arc::clone(&breaker)).classify(
+            |result: &Result<&str, ConnectionLost>| {
+                if result.is_ok() { Ending::Failed } else { Ending::Declined }
+            },
+        );
     let mut service = layer.layer(service_fn(answer));
     assert_eq!(call(&mut service, BAD), Err(CallError::Failed(ConnectionLost)));
     assert_eq!(breaker.state(), State::Closed);
@@ -131,7 +134,7 @@ fn closure_decides_what_is_a_failure() {
 fn refusals_behind_the_breaker_do_not_open_it() {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_hour(1), ManualClock::new()));
     let breaker = breaker();
-    let mut service = BreakerLayer::new(Arc::clone(&breaker)).layer(LimitLayer::new(limiter).layer(service_fn(answer)));
+    let mut service = GateLayer::new(Arc::clone(&breaker)).layer(GateLayer::limit(limiter).layer(service_fn(answer)));
     assert_eq!(call(&mut service, GOOD).unwrap(), "rows");
     for _ in 0..5 {
         let Err(CallError::Failed(error)) = call(&mut service, GOOD) else { panic!("it passed") };
@@ -147,7 +150,7 @@ fn boxed_errors_are_classified_by_their_content() {
     let denied: Denied = RateLimiter::new(Quota::per_hour(0)).check_n(2).unwrap_err();
     for (error, state) in [(BoxError::from(denied), State::Closed), (BoxError::from("down"), State::Open)] {
         let breaker = breaker();
-        let layer = BreakerLayer::new(Arc::clone(&breaker)).classify(|result: &Result<(), BoxError>| {
+        let layer = GateLayer::new(Arc::clone(&breaker)).classify(|result: &Result<(), BoxError>| {
             result.as_ref().map_or_else(|error| Ending::of_error(&**error), |()| Ending::Success)
         });
         let mut error = Some(error);
@@ -160,7 +163,7 @@ fn boxed_errors_are_classified_by_their_content() {
 #[test]
 fn dropped_call_is_no_success_and_frees_the_probe() {
     let breaker = probing();
-    let mut service = BreakerLayer::new(Arc::clone(&breaker))
+    let mut service = GateLayer::new(Arc::clone(&breaker))
         .layer(service_fn(|()| async { pending::<Result<(), Infallible>>().await }));
     for polls in [0, 1] {
         let mut probe = Box::pin(service.call(()));
@@ -178,11 +181,11 @@ fn dropped_call_is_no_success_and_frees_the_probe() {
 #[test]
 fn panic_in_the_call_or_in_its_future_is_a_failure() {
     let (in_call, in_future) = (breaker(), breaker());
-    let mut service = BreakerLayer::new(Arc::clone(&in_call))
+    let mut service = GateLayer::new(Arc::clone(&in_call))
         .layer(service_fn(|()| -> Ready<Result<(), Infallible>> { panic!("in the call") }));
     assert!(catch_unwind(AssertUnwindSafe(|| service.call(()))).is_err());
     assert_eq!(in_call.state(), State::Open);
-    let mut service = BreakerLayer::new(Arc::clone(&in_future))
+    let mut service = GateLayer::new(Arc::clone(&in_future))
         .layer(service_fn(|()| async { if true { panic!("in the future") } else { Ok::<_, Infallible>(()) } }));
     assert!(catch_unwind(AssertUnwindSafe(|| poll(service.call(())))).is_err());
     assert_eq!(in_future.state(), State::Open);
@@ -208,7 +211,7 @@ impl Service<()> for Busy {
 #[test]
 fn open_breaker_refuses_although_the_service_is_not_ready() {
     let breaker = breaker();
-    let mut service: GateService<Busy, _> = BreakerLayer::new(Arc::clone(&breaker)).layer(Busy);
+    let mut service: GateService<Busy, _> = GateLayer::new(Arc::clone(&breaker)).layer(Busy);
     let mut context = Context::from_waker(Waker::noop());
     assert!(service.poll_ready(&mut context).is_pending());
     breaker.force_open();

@@ -3,7 +3,7 @@
 use damper::concurrency::{FullCause, LimitRule, WindowPlan, WindowSummary};
 use damper::http::RetryLayer;
 use damper::retry::{GaveUp, Unlimited};
-use damper::tower::BulkheadLayer;
+use damper::tower::GateLayer;
 use damper::{AdaptiveLimit, Backoff, Bulkhead, BulkheadFull, CallError, Deadline, KeyedBulkhead, ManualClock, Retry};
 use futures_util::FutureExt;
 use http::{Request, Response};
@@ -71,7 +71,7 @@ where
 #[tokio::test]
 async fn call_without_a_permit_is_refused_and_the_service_not_called() {
     let (bulkhead, held) = (Arc::new(Bulkhead::new(2)), Held::default());
-    let mut service = BulkheadLayer::new(Arc::clone(&bulkhead)).layer(held.service());
+    let mut service = GateLayer::limit(Arc::clone(&bulkhead)).layer(held.service());
     let (one, _two) = (begun(&mut service, 1).await, begun(&mut service, 2).await);
     assert_eq!(bulkhead.in_flight(), 2);
     assert_eq!(cause(service.ready().await.unwrap().call(3).await), Some(FullCause::NoSlot));
@@ -85,8 +85,7 @@ async fn call_without_a_permit_is_refused_and_the_service_not_called() {
 #[tokio::test]
 async fn permit_is_free_when_the_call_has_ended() {
     let bulkhead = Arc::new(Bulkhead::new(1));
-    let mut service =
-        BulkheadLayer::new(Arc::clone(&bulkhead)).layer(service_fn(|n: u32| ready(Ok::<_, Infallible>(n))));
+    let mut service = GateLayer::limit(Arc::clone(&bulkhead)).layer(service_fn(|n: u32| ready(Ok::<_, Infallible>(n))));
     let mut call = service.ready().await.unwrap().call(1);
     assert_eq!(bulkhead.in_flight(), 1, "the permit is taken in `call`");
     assert_eq!((&mut call).await, Ok(1));
@@ -98,7 +97,7 @@ async fn permit_is_free_when_the_call_has_ended() {
 #[tokio::test]
 async fn polling_for_readiness_takes_no_permit() {
     static BULKHEAD: Bulkhead = Bulkhead::new(1);
-    let layer = BulkheadLayer::new(&BULKHEAD);
+    let layer = GateLayer::limit(&BULKHEAD);
     let mut idle = layer.layer(service_fn(|n: u32| ready(Ok::<_, Infallible>(n))));
     let mut busy = idle.clone();
     assert!(idle.ready().await.is_ok());
@@ -109,7 +108,7 @@ async fn polling_for_readiness_takes_no_permit() {
 #[tokio::test]
 async fn dropped_call_and_panic_give_the_permit_back() {
     let bulkhead = Arc::new(Bulkhead::new(1));
-    let layer = BulkheadLayer::new(Arc::clone(&bulkhead));
+    let layer = GateLayer::limit(Arc::clone(&bulkhead));
     let mut service = layer.layer(service_fn(|_: u32| pending::<Result<u32, Infallible>>()));
     let call = begun(&mut service, 1).await;
     drop(call);
@@ -134,7 +133,7 @@ async fn dropped_call_and_panic_give_the_permit_back() {
 async fn panic_frees_the_slot_before_the_future_is_dropped() {
     let bulkhead = Arc::new(Bulkhead::new(1));
     let mut service =
-        BulkheadLayer::new(Arc::clone(&bulkhead)).layer(service_fn(async |_: u32| -> Result<u32, Infallible> {
+        GateLayer::limit(Arc::clone(&bulkhead)).layer(service_fn(async |_: u32| -> Result<u32, Infallible> {
             std::panic::resume_unwind(Box::new("in the future"))
         }));
     let mut call = Box::pin(service.call(1));
@@ -148,9 +147,9 @@ async fn panic_frees_the_slot_before_the_future_is_dropped() {
 #[tokio::test]
 async fn call_whose_deadline_has_passed_is_not_made() {
     let bulkhead = Arc::new(Bulkhead::new(1).queue(1));
-    let service = BulkheadLayer::new(Arc::clone(&bulkhead))
+    let service = GateLayer::limit(Arc::clone(&bulkhead))
         .waiting(Duration::from_mins(1))
-        .deadline_by(|_: &u32| Some(Deadline::after(Duration::ZERO)))
+        .time_left(|_: &u32| Some(Duration::ZERO))
         .layer(service_fn(|_: u32| -> std::future::Ready<Result<u32, Infallible>> {
             unreachable!("the deadline has passed")
         }));
@@ -161,7 +160,7 @@ async fn call_whose_deadline_has_passed_is_not_made() {
 #[tokio::test]
 async fn calls_wait_in_their_order() {
     let (bulkhead, held) = (Arc::new(Bulkhead::new(1).queue(2)), Held::default());
-    let layer = BulkheadLayer::new(Arc::clone(&bulkhead)).waiting(Duration::from_mins(1));
+    let layer = GateLayer::limit(Arc::clone(&bulkhead)).waiting(Duration::from_mins(1));
     let mut service = layer.layer(held.service());
     let one = begun(&mut service, 1).await;
     let (mut two, mut three) = (begun(&mut service, 2).await, begun(&mut service, 3).await);
@@ -182,7 +181,7 @@ async fn calls_wait_in_their_order() {
 #[tokio::test]
 async fn call_dropped_while_it_waits_leaves_its_place() {
     let (bulkhead, held) = (Arc::new(Bulkhead::new(1).queue(2)), Held::default());
-    let layer = BulkheadLayer::new(Arc::clone(&bulkhead)).waiting(Duration::from_mins(1));
+    let layer = GateLayer::limit(Arc::clone(&bulkhead)).waiting(Duration::from_mins(1));
     let mut service = layer.layer(held.service());
     let one = begun(&mut service, 1).await;
     let (two, mut three) = (begun(&mut service, 2).await, begun(&mut service, 3).await);
@@ -199,7 +198,7 @@ async fn call_dropped_while_it_waits_leaves_its_place() {
 #[tokio::test]
 async fn call_that_waits_too_long_is_refused() {
     let (bulkhead, held) = (Arc::new(Bulkhead::new(1).queue(2)), Held::default());
-    let layer = BulkheadLayer::new(bulkhead).waiting_by(Duration::from_millis(20), tokio::time::sleep);
+    let layer = GateLayer::limit(bulkhead).waiting_by(Duration::from_millis(20), tokio::time::sleep);
     let mut service = layer.layer(held.service());
     let _one = begun(&mut service, 1).await;
     assert_eq!(cause(service.ready().await.unwrap().call(2).await), Some(FullCause::TimedOut));
@@ -212,9 +211,9 @@ async fn call_waits_until_its_deadline_at_most() {
     struct Query(Deadline);
 
     let bulkhead = Arc::new(Bulkhead::new(1).queue(2));
-    let layer = BulkheadLayer::new(Arc::clone(&bulkhead)).waiting(Duration::from_mins(1));
+    let layer = GateLayer::limit(Arc::clone(&bulkhead)).waiting(Duration::from_mins(1));
     let mut service = layer
-        .deadline_by(|query: &Query| Some(query.0))
+        .time_left(|query: &Query| Some(query.0.remaining()))
         .layer(service_fn(|_: Query| pending::<Result<u32, Infallible>>()));
     let first = service.ready().await.unwrap().call(Query(Deadline::after(Duration::from_mins(1))));
     let began = std::time::Instant::now();
@@ -227,7 +226,7 @@ async fn call_waits_until_its_deadline_at_most() {
 #[tokio::test]
 async fn without_a_queue_a_call_does_not_wait() {
     let (bulkhead, held) = (Arc::new(Bulkhead::new(1)), Held::default());
-    let mut service = BulkheadLayer::new(bulkhead).waiting(Duration::from_mins(1)).layer(held.service());
+    let mut service = GateLayer::limit(bulkhead).waiting(Duration::from_mins(1)).layer(held.service());
     let _one = begun(&mut service, 1).await;
     assert!(cause(service.ready().await.unwrap().call(2).await).is_some());
 }
@@ -236,7 +235,7 @@ async fn without_a_queue_a_call_does_not_wait() {
 async fn keys_have_bulkheads_of_their_own() {
     let tenants = Arc::new(KeyedBulkhead::<u32>::new(1, 64).unwrap().queue(1));
     let held = Held::default();
-    let layer = BulkheadLayer::by(|number: &u32| number % 10, Arc::clone(&tenants));
+    let layer = GateLayer::limit_by(|number: &u32| number % 10, Arc::clone(&tenants));
     let mut refusing = layer.layer(held.service());
     let _one = begun(&mut refusing, 1).await;
     assert!(cause(refusing.ready().await.unwrap().call(11).await).is_some());
@@ -260,7 +259,7 @@ async fn bulkhead_inside_a_retry_is_not_retried() {
     let of_server = Arc::clone(&bulkhead);
     let mut client = ServiceBuilder::new()
         .layer(RetryLayer::new(retry))
-        .layer(BulkheadLayer::new(Arc::clone(&bulkhead)))
+        .layer(GateLayer::limit(Arc::clone(&bulkhead)))
         .service_fn(move |_: Request<String>| {
             assert_eq!(of_server.in_flight(), 1);
             if REQUESTS.fetch_add(1, Ordering::Relaxed) == 1 {
@@ -285,7 +284,7 @@ async fn adaptive_limit_counts_ok_as_success_and_ignores_errors() {
         clock.advance(Duration::from_millis(10));
         ready(number.parse::<u32>())
     });
-    let mut service = BulkheadLayer::new(Arc::clone(&limit)).waiting(Duration::from_secs(1)).layer(parse);
+    let mut service = GateLayer::limit(Arc::clone(&limit)).waiting(Duration::from_secs(1)).layer(parse);
     // The first call starts the first window, and belongs to none.
     for (number, windows) in [("1", 0), ("x", 0), ("2", 1), ("y", 1), ("3", 2)] {
         let result = service.ready().await.unwrap().call(number).await;

@@ -5,8 +5,8 @@ use damper::gate::{AnyGate, Costs, Either, Ending, Exempt, PerKey, Refusal, Refu
 use damper::shadow::Shadowed;
 use damper::tower::GateLayer;
 use damper::{
-    BreakerConfig, Bulkhead, CallError, CircuitBreaker, Deadline, KeyedBulkhead, KeyedLimiter, ManualClock, Quota,
-    RateLimiter, is_refusal,
+    BreakerConfig, Bulkhead, CallError, CircuitBreaker, KeyedBulkhead, KeyedLimiter, ManualClock, Quota, RateLimiter,
+    is_refusal,
 };
 use std::convert::Infallible;
 use std::future::{Future, Ready, pending, ready};
@@ -97,7 +97,7 @@ async fn calls_wait_at_the_bulkhead_of_their_key_until_their_deadline() {
     let pools = Arc::new(KeyedBulkhead::<u32>::new(1, 16).unwrap().queue(4));
     let layer = GateLayer::by(|number: &u32| number % 10, Arc::clone(&pools))
         .waiting(MINUTE)
-        .deadline_by(|number: &u32| (*number > 10).then(|| Deadline::after(Duration::from_millis(20))));
+        .time_left(|number: &u32| (*number > 10).then_some(Duration::from_millis(20)));
     let mut service = layer.layer(service_fn(|_: u32| pending::<Result<u32, Infallible>>()));
     let mut first = Box::pin(service.ready().await.unwrap().call(1));
     assert!(is_pending(first.as_mut()));

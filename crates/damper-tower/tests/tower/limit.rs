@@ -2,7 +2,7 @@
 
 use damper::http::RetryLayer;
 use damper::retry::{GaveUp, Unlimited};
-use damper::tower::LimitLayer;
+use damper::tower::GateLayer;
 use damper::{Backoff, CallError, Deadline, Denied, LimitSet, ManualClock, Quota, RateLimiter, Retry};
 use http::{Request, Response};
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ fn double(number: u32) -> Ready<Result<u32, Infallible>> {
 #[tokio::test]
 async fn call_without_a_token_is_refused() {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2), ManualClock::new()));
-    let mut service = LimitLayer::new(Arc::clone(&limiter)).layer(service_fn(double));
+    let mut service = GateLayer::limit(Arc::clone(&limiter)).layer(service_fn(double));
     for number in 1..=2 {
         assert_eq!(service.ready().await.unwrap().call(number).await, Ok(2 * number));
     }
@@ -34,7 +34,7 @@ async fn call_without_a_token_is_refused() {
 #[tokio::test]
 async fn call_takes_its_cost() {
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(10), ManualClock::new()));
-    let mut service = LimitLayer::new(Arc::clone(&limiter)).cost(|number: &u32| *number).layer(service_fn(double));
+    let mut service = GateLayer::limit(Arc::clone(&limiter)).cost(|number: &u32| *number).layer(service_fn(double));
     assert_eq!(service.ready().await.unwrap().call(7).await, Ok(14));
     assert_eq!(limiter.peek().used(), 7);
     assert!(service.ready().await.unwrap().call(4).await.unwrap_err().refusal().is_some());
@@ -47,7 +47,7 @@ async fn call_takes_its_cost() {
 async fn call_waits_for_its_cost() {
     let limiter = Arc::new(RateLimiter::new(Quota::per_second(1_000).burst(50)));
     limiter.check_n(50).unwrap();
-    let layer = LimitLayer::new(Arc::clone(&limiter)).cost(|number: &u32| *number).waiting(Duration::from_secs(1));
+    let layer = GateLayer::limit(Arc::clone(&limiter)).cost(|number: &u32| *number).waiting(Duration::from_secs(1));
     let service = layer.layer(service_fn(double));
     let began = Instant::now();
     assert_eq!(service.oneshot(50).await, Ok(100));
@@ -58,7 +58,7 @@ async fn call_waits_for_its_cost() {
 async fn every_limiter_refuses() {
     let clock = ManualClock::new();
     let limits = Arc::new(LimitSet::with_clock([Quota::per_second(5), Quota::per_hour(1)], clock));
-    let mut service = LimitLayer::new(limits).layer(service_fn(double));
+    let mut service = GateLayer::limit(limits).layer(service_fn(double));
     assert!(service.ready().await.unwrap().call(1).await.is_ok());
     assert!(service.ready().await.unwrap().call(1).await.unwrap_err().refusal().is_some());
 }
@@ -67,9 +67,9 @@ async fn every_limiter_refuses() {
 async fn calls_wait_in_their_order_and_within_a_time() {
     static LIMIT: RateLimiter = RateLimiter::new(Quota::per_second(20).burst(1));
     let shared = Arc::new(RateLimiter::new(Quota::per_second(20).burst(1)));
-    let layer = ServiceBuilder::new().layer(LimitLayer::new(&LIMIT).waiting(Duration::from_millis(120)));
+    let layer = ServiceBuilder::new().layer(GateLayer::limit(&LIMIT).waiting(Duration::from_millis(120)));
     let service =
-        layer.layer(LimitLayer::new(shared).waiting_by(Duration::from_secs(1), tokio::time::sleep)).service_fn(double);
+        layer.layer(GateLayer::limit(shared).waiting_by(Duration::from_secs(1), tokio::time::sleep)).service_fn(double);
     let began = Instant::now();
     let calls = (0..5).map(|number| service.clone().oneshot(number));
     let results = futures_util::future::join_all(calls).await;
@@ -87,7 +87,7 @@ async fn calls_wait_in_their_order_and_within_a_time() {
 async fn call_dropped_while_it_waits_gives_its_token_back() {
     let clock = ManualClock::new();
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), clock));
-    let layer = LimitLayer::new(Arc::clone(&limiter)).waiting(Duration::from_secs(10));
+    let layer = GateLayer::limit(Arc::clone(&limiter)).waiting(Duration::from_secs(10));
     let mut service = layer.layer(service_fn(double));
     assert!(service.ready().await.unwrap().call(1).await.is_ok());
     let before = limiter.debt();
@@ -106,7 +106,7 @@ async fn own_limit_inside_a_retry_is_not_retried() {
     static REQUESTS: AtomicU32 = AtomicU32::new(0);
     let limiter = Arc::new(RateLimiter::with_clock(Quota::per_hour(1).burst(2), ManualClock::new()));
     let retry = Retry::new(5).backoff(Backoff::constant(Duration::from_millis(1))).budget(Unlimited);
-    let mut client = ServiceBuilder::new().layer(RetryLayer::new(retry)).layer(LimitLayer::new(limiter)).service_fn(
+    let mut client = ServiceBuilder::new().layer(RetryLayer::new(retry)).layer(GateLayer::limit(limiter)).service_fn(
         |_: Request<String>| {
             REQUESTS.fetch_add(1, Ordering::Relaxed);
             ready(Err::<Response<()>, _>(io::Error::other("connection reset")))
@@ -125,7 +125,9 @@ async fn wait_beyond_the_deadline_is_refused_at_once() {
     struct Query(Option<Deadline>);
 
     static LIMIT: RateLimiter = RateLimiter::new(Quota::per_hour(2).burst(1));
-    let layer = LimitLayer::new(&LIMIT).waiting(Duration::from_hours(2)).deadline_by(|query: &Query| query.0);
+    let layer = GateLayer::limit(&LIMIT)
+        .waiting(Duration::from_hours(2))
+        .time_left(|query: &Query| query.0.as_ref().map(Deadline::remaining));
     let mut service = layer.layer(service_fn(|_: Query| ready(Ok::<_, Infallible>(()))));
     assert!(service.ready().await.unwrap().call(Query(None)).await.is_ok());
     let near = Query(Some(Deadline::after(Duration::from_mins(1))));

@@ -83,7 +83,7 @@ async fn sleep_beyond_the_deadline_fails_at_once() {
     #[derive(Clone, Copy)]
     struct Query(Deadline);
     let (database, at) = database(|_| Ok("rows"));
-    let layer = PacingLayer::new(sleeping(8 * SECOND), hints).deadline_by(|Query(deadline)| Some(*deadline));
+    let layer = PacingLayer::new(sleeping(8 * SECOND), hints).time_left(|Query(deadline)| Some(deadline.remaining()));
     let start = Instant::now();
     let error = layer.layer(database.clone()).oneshot(Query(Deadline::after(2 * SECOND))).await.unwrap_err();
     assert!(matches!(error.reason(), GaveUp::Paced(_)) && error.attempts() == 0, "{error:?}");
@@ -176,7 +176,7 @@ async fn sleeping_call_gives_back_the_readiness_of_its_handle() {
     let call = only_paced.ready().await.unwrap().call("query");
     assert_eq!(tokio::time::timeout(MINUTE, call).await.expect("the permit is free").unwrap(), "rows");
     // A refused call gives it back too.
-    let mut refused = layer.deadline_by(|_: &&str| Some(Deadline::after(SECOND))).layer(limited.clone());
+    let mut refused = layer.time_left(|_: &&str| Some(SECOND)).layer(limited.clone());
     assert!(refused.ready().await.unwrap().call("query").await.is_err());
     tokio::time::timeout(SECOND, limited.oneshot("query")).await.expect("the permit is free").unwrap();
     drop((alone, only_paced, refused));
@@ -241,7 +241,7 @@ async fn call_ends_at_its_deadline_while_its_service_is_not_ready() {
     let start = Instant::now();
     let strategy = RemainingDecrease::new(Quota::per_hour(4_500)).start(8 * SECOND).unwrap();
     let pacer = Arc::new(Pacer::with_clock(strategy, TokioClock(start), 7));
-    let layer = PacingLayer::new(pacer, hints).deadline_by(|_: &&str| Some(Deadline::after(20 * SECOND)));
+    let layer = PacingLayer::new(pacer, hints).time_left(|_: &&str| Some(20 * SECOND));
     let alone = layer.clone().layer(ReadyOnce(Arc::default()));
     let error = tokio::time::timeout(MINUTE, alone.oneshot("query")).await.expect("it ends").unwrap_err();
     assert_eq!((error.reason(), error.attempts()), (GaveUp::Deadline { hint: None }, 0));
@@ -259,7 +259,7 @@ async fn refusal_after_a_late_timer_says_how_long_the_call_slept() {
     let pacer = Arc::new(Pacer::with_clock(NoPacing, clock, 7));
     pacer.answered(&Hints::REJECTED.retry_after(Some(8 * SECOND)));
     let late = |wait: Duration| tokio::time::sleep(wait + MINUTE);
-    let layer = PacingLayer::sleeping_by(pacer, hints, late).deadline_by(|_: &&str| Some(Deadline::after(20 * SECOND)));
+    let layer = PacingLayer::sleeping_by(pacer, hints, late).time_left(|_: &&str| Some(20 * SECOND));
     let error = layer.without_retries().layer(database).oneshot("query").await.unwrap_err();
     assert!(matches!(error, CallError::Refused(too_slow) if too_slow.retry_after() >= 8 * SECOND), "{error:?}");
     assert!(at.lock().unwrap().is_empty());
@@ -269,8 +269,7 @@ async fn refusal_after_a_late_timer_says_how_long_the_call_slept() {
 #[tokio::test(start_paused = true)]
 async fn expired_deadline_ends_calls_with_retries_and_is_ignored_without() {
     let (database, at) = database(|_| Ok("rows"));
-    let layer =
-        PacingLayer::new(sleeping(Duration::ZERO), hints).deadline_by(|_: &&str| Some(Deadline::after(Duration::ZERO)));
+    let layer = PacingLayer::new(sleeping(Duration::ZERO), hints).time_left(|_: &&str| Some(Duration::ZERO));
     let error = layer.clone().layer(database.clone()).oneshot("query").await.unwrap_err();
     assert_eq!((error.reason(), at.lock().unwrap().len()), (GaveUp::Deadline { hint: None }, 0));
     layer.without_retries().layer(database).oneshot("query").await.unwrap();

@@ -2,7 +2,7 @@
 
 use damper::gate::Ending;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, Throttled};
-use damper::tower::ThrottleLayer;
+use damper::tower::GateLayer;
 use damper::{Bulkhead, BulkheadFull, CallError, ManualClock};
 use std::cell::Cell;
 use std::error::Error;
@@ -44,7 +44,7 @@ fn requests(throttle: &AdaptiveThrottle) -> (u64, u64) {
 #[test]
 fn service_that_rejects_is_mostly_not_called() {
     let (throttle, calls) = (Arc::new(AdaptiveThrottle::new()), Cell::new(0));
-    let mut service = ThrottleLayer::new(Arc::clone(&throttle)).layer(service_fn(|query| {
+    let mut service = GateLayer::new(Arc::clone(&throttle)).layer(service_fn(|query| {
         calls.set(calls.get() + 1);
         answer(query)
     }));
@@ -64,7 +64,7 @@ fn service_that_rejects_is_mostly_not_called() {
 #[test]
 fn static_throttle_is_shared_by_all_services_of_a_layer() {
     static THROTTLE: AdaptiveThrottle = AdaptiveThrottle::new();
-    let layer = ThrottleLayer::new(&THROTTLE);
+    let layer = GateLayer::new(&THROTTLE);
     let (mut one, mut other) = (layer.layer(service_fn(answer)), layer.clone().layer(service_fn(answer)).clone());
     _ = (call(&mut one, GOOD), call(&mut other, BAD));
     assert_eq!(requests(&THROTTLE), (2, 1));
@@ -73,7 +73,7 @@ fn static_throttle_is_shared_by_all_services_of_a_layer() {
 #[test]
 fn keys_have_throttles_of_their_own() {
     let shards = Arc::new(KeyedThrottle::<String>::new(8).unwrap());
-    let layer = ThrottleLayer::by(|query: &Query| query.shard.to_owned(), Arc::clone(&shards));
+    let layer = GateLayer::by(|query: &Query| query.shard.to_owned(), Arc::clone(&shards));
     let mut service = layer.layer(service_fn(answer));
     for _ in 0..100 {
         _ = call(&mut service, BAD);
@@ -86,7 +86,7 @@ fn keys_have_throttles_of_their_own() {
 #[test]
 fn classifier_decides_what_is_a_rejection() {
     let throttle = Arc::new(AdaptiveThrottle::new());
-    let layer = ThrottleLayer::new(Arc::clone(&throttle)).classify(|result: &Result<&str, io::Error>| match result {
+    let layer = GateLayer::new(Arc::clone(&throttle)).classify(|result: &Result<&str, io::Error>| match result {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ending::Declined,
         _ => Ending::Unavailable,
     });
@@ -102,7 +102,7 @@ fn classifier_decides_what_is_a_rejection() {
 fn refusal_of_a_layer_inside_is_not_counted() {
     let throttle = Arc::new(AdaptiveThrottle::new());
     let full = Bulkhead::new(0).try_acquire().unwrap_err();
-    let mut service = ThrottleLayer::new(Arc::clone(&throttle))
+    let mut service = GateLayer::new(Arc::clone(&throttle))
         .layer(service_fn(move |_: Query| ready(Err::<&str, _>(io::Error::other(full)))));
     for _ in 0..100 {
         let error = call(&mut service, GOOD).unwrap_err().into_failed().expect("the throttle did not refuse");
@@ -114,7 +114,7 @@ fn refusal_of_a_layer_inside_is_not_counted() {
 #[test]
 fn call_that_is_dropped_or_panics_is_not_counted() {
     let throttle = Arc::new(AdaptiveThrottle::new());
-    let layer = ThrottleLayer::new(Arc::clone(&throttle));
+    let layer = GateLayer::new(Arc::clone(&throttle));
     let mut service = layer.layer(service_fn(|_: Query| pending::<Result<&str, io::Error>>()));
     drop(service.call(GOOD));
     let mut started = Box::pin(service.call(GOOD));
@@ -153,7 +153,7 @@ fn error_of_readiness_is_not_counted() {
         }
     }
     let throttle = Arc::new(AdaptiveThrottle::new());
-    let mut service = ThrottleLayer::new(Arc::clone(&throttle)).layer(Unready);
+    let mut service = GateLayer::new(Arc::clone(&throttle)).layer(Unready);
     match service.poll_ready(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(Err(error)) => assert_eq!(error.into_failed().unwrap().to_string(), "closed"),
         other => panic!("{other:?}"),
@@ -164,7 +164,7 @@ fn error_of_readiness_is_not_counted() {
 #[test]
 fn error_names_the_refusing_layer_and_has_the_refusal_as_its_source() {
     let throttle = Arc::new(AdaptiveThrottle::with_clock(ManualClock::new(), 7));
-    let mut service = ThrottleLayer::new(throttle).layer(service_fn(answer));
+    let mut service = GateLayer::new(throttle).layer(service_fn(answer));
     let error = (0..1_000)
         .find_map(|_| call(&mut service, BAD).err().filter(|error| error.refusal().is_some()))
         .expect("it throttles");

@@ -10,14 +10,7 @@ use core::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// Makes the concurrent attempts of one hedged call. Made by [`Hedge::run`].
-    ///
-    /// The call begins at the first poll. The first attempt needs no allocation, and each further one a box.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops all attempts in flight. An extra request already withdrawn from the budgets is spent.
-    /// A poll after completion makes the call again.
+    /// Makes the concurrent attempts of one hedged call.
     #[must_use = "futures do nothing unless they are polled"]
     #[cfg(feature = "alloc")]
     pub struct HedgeFuture<'a, C: Clock, B: Budget, V, O, F, S: Sleep, R> {

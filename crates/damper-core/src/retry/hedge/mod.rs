@@ -16,7 +16,7 @@ mod latencies;
 mod status;
 
 pub use config::{HedgeConfig, HedgeConfigBuilder};
-pub use future::HedgeFuture;
+use future::HedgeFuture;
 pub use hedged_call::HedgedCall;
 pub use status::HedgeStatus;
 
@@ -283,7 +283,12 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
 
 /// A hedged call. Made by [`Hedge::run`].
 ///
-/// It does nothing until it is awaited.
+/// It does nothing until it is awaited. The first attempt needs no allocation, and each further one a box.
+///
+/// # Cancel safety
+///
+/// Dropping its future drops all attempts in flight. An extra request already withdrawn from the budgets is spent. A poll after
+/// completion makes the call again.
 #[must_use = "nothing is called before it is awaited"]
 #[cfg(feature = "alloc")]
 pub struct HedgeRun<'a, C, B, V, O> {

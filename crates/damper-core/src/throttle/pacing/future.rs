@@ -10,7 +10,17 @@ use pin_project_lite::pin_project;
 
 /// A paced call of asynchronous code. Made by [`Pacer::run`].
 ///
-/// No call is made before it is awaited.
+/// No call is made before it is awaited. An attempt is not interrupted: put a timeout into it.
+///
+/// # Errors
+///
+/// [`RetryError`], as for `Pacer::call`.
+///
+/// # Cancel safety
+///
+/// If its future is dropped while it sleeps, it makes no further attempt and leaves the pacer as it is, except that a strategy with
+/// a [schedule](Strategy::schedule) loses the place. If it is dropped during an attempt, it drops that attempt, and the pacer does
+/// not learn from it. A retry that was withdrawn from the budget is spent. Polled again after it was ready, it makes the call anew.
 #[must_use = "nothing is called before it is awaited"]
 pub struct PacedRun<'a, S, C, B, R, O> {
     pacer: &'a Pacer<S, C>,
@@ -70,21 +80,6 @@ impl<S, C, B, R, O> fmt::Debug for PacedRun<'_, S, C, B, R, O> {
 
 pin_project! {
     /// Makes a paced call: sleeps, calls, and retries while the service rejects.
-    ///
-    /// Made by [`Pacer::run`].
-    ///
-    /// The call begins when this is first polled. An attempt is not interrupted: put a timeout into it.
-    ///
-    /// # Errors
-    ///
-    /// [`RetryError`], as for `Pacer::call`.
-    ///
-    /// # Cancel safety
-    ///
-    /// If it is dropped while it sleeps, it makes no further attempt and leaves the pacer as it is, except that a strategy with a
-    /// [schedule](Strategy::schedule) loses the place. If it is dropped during an attempt, it drops that attempt, and the pacer
-    /// does not learn from it. A retry that was withdrawn from the budget is spent. Polled again after it was ready, it makes the
-    /// call anew.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct PacedFuture<'a, S, C, B, R, O, F, P: Sleep, E> {
         run: PacedRun<'a, S, C, B, R, O>,

@@ -28,7 +28,7 @@ mod strategy;
 )]
 mod tests;
 
-pub use future::{PacedFuture, PacedRun};
+pub use future::PacedRun;
 pub use hints::{Hints, ReadHints};
 pub use level::Level;
 pub use paced_retry::{PacedAttempts, PacedRetry};

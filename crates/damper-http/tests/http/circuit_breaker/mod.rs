@@ -675,7 +675,7 @@ async fn refusals_behind_the_breaker_do_not_open_it() {
     let answer = tower::service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(()))));
     let mut client = ServiceBuilder::new()
         .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)))
-        .layer(damper::tower::LimitLayer::new(limiter))
+        .layer(damper::tower::GateLayer::limit(limiter))
         .service(answer);
     assert!(client.call(empty()).await.is_ok());
     for _ in 0..5 {
