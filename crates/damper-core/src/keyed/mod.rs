@@ -3,6 +3,7 @@
 // | file | idea |
 // |---|---|
 // | `keyed_limiter`, `builder` | `KeyedLimiter`: one quota, a bucket for every key |
+// | `key_look` | a decision about a key in three steps: look, judge, take |
 // | `check_many` | checks of many keys, whose slots are fetched together |
 // | `tiers` | the tiers that keys are in, and the moves of keys between them |
 // | `quotas` | the quotas of the limiter and of its tiers, which can change |
@@ -18,6 +19,7 @@ mod census;
 mod check_many;
 mod client_address;
 mod crowding;
+pub(crate) mod key_look;
 mod keyed_limiter;
 mod queue;
 mod quotas;

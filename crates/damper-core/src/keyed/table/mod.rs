@@ -20,6 +20,7 @@
 // | file | idea |
 // |---|---|
 // | `slots` | `Slots`: where a key's slot can be, and how a slot changes its owner |
+// | `slot_look` | a decision about a slot in three steps |
 // | `fingerprint` | `Fingerprint`: what the table knows of a key, and the numbers that follow from it |
 // | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
 // | `tests` | random histories of full tables against a list of calls |
@@ -38,6 +39,7 @@ mod lines;
 mod locks;
 mod newcomer;
 mod shared;
+mod slot_look;
 mod slots;
 #[cfg(all(test, feature = "alloc"))]
 mod tests;
@@ -50,6 +52,7 @@ pub use keyed_slots::KeyedSlots;
 pub(super) use lines::{BUCKETS_PER_KEY, with_headers};
 pub(super) use locks::Counts;
 pub use newcomer::WhenFull;
+pub(super) use slot_look::{SlotLook, SlotTake};
 pub(super) use slots::{MOST_TIERS, SLOTS_PER_KEY, Slot, SlotWord, WAYS};
 pub(super) use waiting::TableReservation;
 
