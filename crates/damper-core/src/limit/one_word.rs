@@ -135,7 +135,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     pub(super) fn load(&self) -> Option<Look> {
         let epoch = self.quota.limited_epoch()?;
         // ORDERING: Relaxed, as in `read`: the fence in `is_current` follows in `observed_at`. loom-tests:
-        // limit_set::stale_look_keeps_legal_debt.
+        // limit_set::look_leaves_no_word_ahead_of_a_slower_line.
         Some(Look { epoch, word: self.word.load(Ordering::Relaxed) })
     }
 
