@@ -46,7 +46,9 @@ fn one_of_two_calls_for_the_last_tokens_is_served_model() {
     assert_eq!(set.peek().map(|usage| usage.used()), [if mine { 2 } else { 3 }; 2]);
 }
 
-/// Two calls take different costs of each limit, and one is given back: each limit has what the other took.
+/// Two calls take different costs of each limit, and one is given back.
+///
+/// Each limit has what the other took.
 ///
 /// [A roll-back of the cost of another limit.]
 #[test]
@@ -122,7 +124,9 @@ fn look_at_a_key_leaves_no_word_ahead_of_a_slower_line() {
     });
 }
 
-/// A key and a limit for all have one token: of two calls of the key one is served, and both limits have what it took.
+/// A key and a limit for all have one token: of two calls of the key one is served.
+///
+/// Both limits have what it took.
 ///
 /// [No roll-back; a swap of any word.]
 #[test]
@@ -149,7 +153,9 @@ fn key_and_all_give_their_last_token_once_model() {
     assert_eq!((each.peek(&A).used(), all.peek().used()), (2, 1));
 }
 
-/// A key gets the slot of an exhausted key while it is looked at: no call is refused for the other key's debt.
+/// A key gets the slot of an exhausted key while it is looked at.
+///
+/// No call is refused for the other key's debt.
 ///
 /// [A refusal that does not look at the word again.]
 #[test]

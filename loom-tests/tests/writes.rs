@@ -50,8 +50,9 @@ fn refusal_writes_nothing() {
     });
 }
 
-/// A refusal of several limits in one decision, in which the last one refuses. [Limits that are taken from one after the
-/// other.]
+/// A refusal of several limits in one decision, in which the last one refuses.
+///
+/// [Limits that are taken from one after the other.]
 #[test]
 fn refusal_of_several_limits_writes_nothing() {
     loom::model(|| {

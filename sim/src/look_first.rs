@@ -13,7 +13,7 @@ use crate::random::Random;
 /// The words of a call: those of its user, its team and its organisation.
 const LEVELS: usize = 3;
 
-/// What the steps cost, in nanoseconds.
+/// The costs of the steps, in nanoseconds.
 const LOAD: f64 = 1.0;
 const SWAP: f64 = 8.0;
 const FETCH: f64 = 60.0;
@@ -99,6 +99,11 @@ impl Word {
         seen.max(now) + cost * self.token - now - self.burst
     }
 
+    /// Returns whether a swap of the word that was seen succeeds.
+    const fn is_still(&self, seen: f64) -> bool {
+        self.full_at.to_bits() == seen.to_bits()
+    }
+
     /// Returns when `core` is done with a load or a swap that it begins at `now`.
     fn accessed(&mut self, core: usize, now: f64, is_swap: bool) -> f64 {
         let bit = 1 << core;
@@ -167,9 +172,9 @@ impl Cores {
         Self { cores, work: 0.0, users: 64, teams: 4, rate: 0.0001, large: 0.1, order, seed: 1 }
     }
 
-    /// Returns cores with ten microseconds of other work between two calls, before a thousand users of ten teams.
+    /// Returns cores with ten microseconds of other work between two calls.
     ///
-    /// The organisation has tokens for one of eight calls.
+    /// They call for a thousand users of ten teams. The organisation has tokens for one of eight calls.
     #[must_use]
     pub const fn working(cores: usize, order: Order) -> Self {
         let rate = cores as f64 / 80_000.0;
@@ -265,7 +270,7 @@ impl Run {
             }
             Step::Swap(level) => {
                 let word = &mut self.words[call.words[level]];
-                if word.full_at == call.seen[level] {
+                if word.is_still(call.seen[level]) {
                     word.full_at = call.seen[level].max(call.read_at[level]) + call.cost * word.token;
                     call.has[level] = true;
                     call.writes += 1;
@@ -286,7 +291,7 @@ impl Run {
             }
             Step::SwapBack(level) => {
                 let word = &mut self.words[call.words[level]];
-                if word.full_at == call.seen[level] {
+                if word.is_still(call.seen[level]) {
                     let back = (call.cost * word.token - (call.at - call.read_at[level])).max(0.0);
                     word.full_at -= back.min((word.full_at - call.at).max(0.0));
                     call.has[level] = false;

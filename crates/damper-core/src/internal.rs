@@ -185,7 +185,7 @@ pub fn judge<'a, K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     limiter.judge(key, n, look, now)
 }
 
-/// Takes the `n` tokens that a key had at the look. What was taken can be given back by [`revoke`].
+/// Takes the `n` tokens that a key had at the look. [`revoke`] can give them back.
 ///
 /// # Errors
 ///

@@ -123,7 +123,7 @@ impl TakePosition {
     pub(super) const UNCOUNTED: Self = Self { at: u64::MAX };
 }
 
-/// What a look at a limit loaded.
+/// The words that a look at a limit loaded.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Look {

@@ -144,13 +144,13 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
         if let Some(first) = first {
             return Err(refused(&counting, first, &refusals, caller));
         }
-        let mut taken: [Option<Receipt>; 4] = [const { None }; 4];
+        let mut receipts: [Option<Receipt>; 4] = [const { None }; 4];
         for (index, (limit, take)) in counting.iter().zip(takes).enumerate() {
             let (Some(limit), Some(take)) = (limit, take) else { continue };
             match take_judged(limit.1, limit.2, n, take) {
-                Ok((_, receipt)) => taken[index] = Some(receipt),
+                Ok((_, receipt)) => receipts[index] = Some(receipt),
                 Err(denied) => {
-                    for (limit, receipt) in counting.iter().zip(taken).rev() {
+                    for (limit, receipt) in counting.iter().zip(receipts).rev() {
                         if let (Some((_, limit, key)), Some(receipt)) = (limit, receipt) {
                             revoke(limit, key, n, receipt);
                         }

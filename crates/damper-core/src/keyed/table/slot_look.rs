@@ -9,7 +9,7 @@ use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::quota::Line;
 use crate::time::Clock;
 
-/// What a look at a key's slot loaded.
+/// The words that a look at a key's slot loaded.
 #[derive(Debug)]
 pub(in crate::keyed) struct SlotLook<'a> {
     slot: &'a Slot,

@@ -74,10 +74,11 @@ impl LimitSetDenied {
         self.denied
     }
 
-    /// Returns whether all limits had the tokens when the call looked at them, and other calls took some of them before it.
+    /// Returns whether other calls took the tokens after this call had looked at the limits.
     ///
-    /// What the call had taken by then was given back. Such a refusal is rare. It may be due to tokens that the other call
-    /// gives back in turn, because a limit further on refuses it. Then a retry at once may succeed.
+    /// All limits had the tokens at the look. The tokens that the call had taken by then were given back. Such a refusal is
+    /// rare. It may be due to tokens that another call gives back in turn, because a later limit refuses it. Then a retry at
+    /// once may succeed.
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.is_contended

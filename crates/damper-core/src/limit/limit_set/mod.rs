@@ -39,12 +39,26 @@ use core::time::Duration;
 ///
 /// A call takes its tokens of all limits, or of none.
 ///
-/// The limits are asked in their order. Put the narrowest first, so that the most frequent refusals cost least. When
-/// one refuses, the earlier ones get their tokens back, less what has been refilled since, and the later ones are
-/// only read. The refusal names the limit with the longest wait.
+/// A check loads the words of all limits, reads the clock once, and judges all of them. Only then it takes, from the first
+/// limit to the last.
 ///
-/// No limit ever allows more than it would alone, counting the calls that were allowed by all. A call may be refused
-/// because of another call whose tokens are being given back at that moment.
+/// A refusal that these looks find takes nothing and writes nothing. It names the limit with the longest wait. (As with a
+/// single limit, the first use of a limit and the healing of a clock that stepped back are written. A
+/// `SlidingLog` is asked with a reading of the clock of its own.)
+///
+/// # Contention
+///
+/// Another call may take tokens of a limit after the look at it. The set then decides about that limit anew. If it
+/// refuses, the limits before it get back what they gave, less what has been refilled since. Such a refusal is
+/// [contended](LimitSetDenied::is_contended).
+///
+/// No limit ever allows more than it would alone, counting the calls that were allowed by all. A call may be refused because
+/// of tokens that another call is about to give back. All calls take in the order of the limits, so this happens only if the
+/// other call was refused by a later limit: of calls that compete for the last tokens, one is allowed. In a simulation of 32
+/// cores that hammer on an organisation without tokens, one decision in 200,000 was such a refusal. If each limit
+/// were taken from before the next one is looked at, it would be one in 70.
+///
+/// Put the narrowest limit first: what is given back is then the least.
 ///
 /// # A cost for each limit
 ///
@@ -432,7 +446,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Some(LimitSetDenied::new(denied, index, limits[index].quota()))
     }
 
-    /// Takes of a limit whose look was not enough, or whose swap lost; gives back what was taken before if it refuses.
+    /// Takes of a limit whose look was not enough, or whose swap lost.
+    ///
+    /// If it refuses, the limits before it get their tokens back.
     #[cold]
     fn take_anew(
         &self,

@@ -121,7 +121,9 @@ impl Clock for Moving {
     }
 }
 
-/// A check reads the clock once, for all limits. A refusal that the looks find leaves the words as they are.
+/// A check reads the clock once, for all limits.
+///
+/// A refusal that the looks find leaves the words as they are.
 #[test]
 fn check_reads_the_clock_once_and_its_refusal_writes_nothing() {
     let clock = Moving::leaked();
@@ -133,7 +135,7 @@ fn check_reads_the_clock_once_and_its_refusal_writes_nothing() {
     let refused = || assert!(!both.check_n(20).unwrap_err().is_contended());
     let waited = Duration::from_millis(clock.readings(refused));
     assert_eq!(waited, Duration::from_millis(1));
-    assert_eq!(resets_in(), before.map(|time| time - waited), "nothing was taken, not even for a moment");
+    assert_eq!(resets_in().map(|time| time + waited), before, "nothing was taken, not even for a moment");
 }
 
 /// As above, of a key and a limit for all, which each read their own clock.
@@ -148,10 +150,12 @@ fn refusal_of_a_key_and_all_writes_nothing() {
     let refused = || assert_eq!(each.check_n_with(&1, 20, &all).unwrap_err().index(), 1);
     let waited = Duration::from_millis(clock.readings(refused));
     assert_eq!(waited, Duration::from_millis(2));
-    assert_eq!(each.peek(&1).resets_in().unwrap(), before - waited);
+    assert_eq!(each.peek(&1).resets_in().unwrap() + waited, before);
 }
 
-/// Another call takes the tokens of the second limit after the look: the first gets its own back, and creates none.
+/// Another call takes the tokens of the second limit after the look.
+///
+/// The first gets its own back, and creates none.
 #[test]
 fn contended_refusal_gives_back_what_was_not_refilled() {
     let clock = Moving::leaked();

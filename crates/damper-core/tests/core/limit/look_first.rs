@@ -9,14 +9,16 @@ use std::collections::HashSet;
 
 const LIMITS: usize = 3;
 
-/// The tokens of each full bucket. A tick brings one token. The last limit is the narrowest, so that calls are given back.
+/// The tokens of each full bucket. A tick brings one token.
+///
+/// The last limit is the narrowest, so that calls give back.
 const BURSTS: [i8; LIMITS] = [3, 3, 2];
 
 /// The rule that the calls follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     LookFirst,
-    /// What was taken is given back in full, also what was refilled since.
+    /// A call gives back all that it took, also what was refilled since.
     NaiveRollBack,
     /// Every other call takes in the opposite order.
     TwoOrders,
@@ -84,7 +86,7 @@ impl Call {
         self.seen[limit].max(self.read_at[limit]) + self.cost <= self.read_at[limit] + BURSTS[limit]
     }
 
-    fn after_taking(&self, place: u8) -> Step {
+    fn after_taking(place: u8) -> Step {
         if usize::from(place) + 1 == LIMITS { Step::Allowed } else { Step::Swap(place + 1) }
     }
 
@@ -121,7 +123,7 @@ impl World {
                     words[limit] = call.seen[limit].max(call.read_at[limit]) + call.cost;
                     // Equal states are found once.
                     call.seen[limit] = 0;
-                    call.after_taking(place)
+                    Call::after_taking(place)
                 } else {
                     Step::LookAnew(place)
                 }
@@ -170,7 +172,9 @@ impl World {
         next
     }
 
-    /// Returns the most tokens that were allowed beyond a burst and `t` between two readings of the clock that are `t` apart.
+    /// Returns the most tokens that a limit allowed beyond its envelope.
+    ///
+    /// That is a burst, and `t` between two readings of the clock that are `t` apart.
     fn excess(&self) -> i8 {
         let allowed = || self.calls.iter().filter(|call| call.step == Step::Allowed);
         let span = |limit: usize, from: i8, to: i8| {
