@@ -36,7 +36,8 @@ impl KeyTake<'_> {
 
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Looks at a key's slot. The clock is to be read afterwards.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
+    #[inline(always)]
     pub(crate) fn look(&self, key: &K) -> KeyLook<'_> {
         let fingerprint = self.fingerprint(key);
         KeyLook { fingerprint, slot: self.table.look_at_slot(fingerprint) }
@@ -45,7 +46,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// Decides about `n` tokens by a look and a reading of the clock after it. Takes nothing.
     ///
     /// A key that cannot be judged by its look is judged as [`refusal`](Self::refusal) does.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
+    #[inline(always)]
     pub(crate) fn judge<'a>(&self, key: &K, n: u32, look: KeyLook<'a>, now: u64) -> Result<KeyTake<'a>, Denied> {
         let fingerprint = look.fingerprint;
         let slot = match look.slot.and_then(|look| self.table.judge(look, n, now, &self.clock)) {
@@ -59,7 +61,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     }
 
     /// Takes the tokens that a key had at the look, or decides anew if it has changed.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
+    #[inline(always)]
     pub(crate) fn take_judged(&self, key: &K, n: u32, take: KeyTake<'_>) -> TakeResult {
         match take.slot.and_then(SlotTake::swap) {
             Some(taken) => Ok(taken),

@@ -29,7 +29,8 @@ pub(in crate::keyed) struct SlotTake<'a> {
 
 impl SlotTake<'_> {
     /// Takes the tokens, unless the word has changed since the look. May fail spuriously.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
+    #[inline(always)]
     pub(in crate::keyed) fn swap(self) -> Option<(Allowed, Receipt)> {
         (self.after == self.word || self.slot.replace(self.word, self.after)).then_some((self.allowed, self.receipt))
     }
@@ -39,7 +40,8 @@ impl<A: KeyedAlgorithm> Table<A> {
     /// Loads what a decision about a key depends on before the clock is read.
     ///
     /// `None` if the key has no slot, or the quota no limit or no line yet.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
+    #[inline(always)]
     pub(in crate::keyed) fn look_at_slot(&self, key: Fingerprint) -> Option<SlotLook<'_>> {
         let (slot, word) = self.look_for(key).slot_and_word()?;
         // A slot that changes its owner is in no tier.
@@ -50,7 +52,8 @@ impl<A: KeyedAlgorithm> Table<A> {
     /// Decides about `n` tokens by a look and a reading of the clock after it. Writes nothing.
     ///
     /// It returns `None` if the slot or the quota changed meanwhile, or if the bucket is below empty.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
+    #[inline(always)]
     pub(in crate::keyed) fn judge<'a>(
         &self,
         SlotLook { slot, word, epoch }: SlotLook<'a>,
