@@ -393,7 +393,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         let limits = self.limits.as_slice();
         let mut verdicts = self.judge(&cost);
         if !verdicts.as_ref().iter().take(limits.len()).all(Verdict::is_allowed)
-            && let Some(denied) = self.longest_refusal(&cost, verdicts.as_ref())
+            && let Some(denied) = self.longest_refusal(&cost, verdicts.as_mut())
         {
             return Err(denied.into());
         }
@@ -432,18 +432,22 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     ///
     /// A limit that could not be judged by its look is asked for its refusal.
     #[cold]
-    fn longest_refusal(&self, cost: &impl Fn(usize) -> u32, verdicts: &[Verdict]) -> Option<LimitSetDenied> {
+    fn longest_refusal(&self, cost: &impl Fn(usize) -> u32, verdicts: &mut [Verdict]) -> Option<LimitSetDenied> {
         let limits = self.limits.as_slice();
-        let refusals = limits.iter().zip(verdicts).enumerate().filter_map(|(index, (limit, verdict))| {
-            let denied = match verdict {
-                Verdict::Allowed(..) => None,
-                Verdict::Refused(denied) => Some(*denied),
-                Verdict::Undecided => limit.refusal(cost(index), &self.clock),
-            };
-            Some((index, denied?))
-        });
-        let (index, denied) = refusals.reduce(|one, other| if other.1.outlasts(&one.1) { other } else { one })?;
-        Some(LimitSetDenied::new(denied, index, limits[index].quota()))
+        let mut longest: Option<(usize, &Denied)> = None;
+        for (index, (limit, verdict)) in limits.iter().zip(verdicts).enumerate() {
+            if let Verdict::Undecided = verdict
+                && let Some(denied) = limit.refusal(cost(index), &self.clock)
+            {
+                *verdict = Verdict::Refused(denied);
+            }
+            if let Verdict::Refused(denied) = verdict
+                && longest.is_none_or(|(_, longest)| denied.outlasts(longest))
+            {
+                longest = Some((index, denied));
+            }
+        }
+        longest.map(|(index, denied)| LimitSetDenied::new(*denied, index, limits[index].quota()))
     }
 
     /// Takes of a limit whose look was not enough, or whose swap lost.
@@ -480,7 +484,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// Returns the refusal that a call with these costs would get now from the limits; takes nothing.
     #[cold]
     fn refusal(&self, cost: &impl Fn(usize) -> u32) -> Option<LimitSetDenied> {
-        self.longest_refusal(cost, self.judge(cost).as_ref())
+        self.longest_refusal(cost, self.judge(cost).as_mut())
     }
 }
 
