@@ -6,7 +6,7 @@
 
 use damper_core::keyed::KeyedReservation;
 use damper_core::{Quota, WhenFull};
-use damper_loom_tests::Flaw;
+use damper_loom_tests::{Flaw, Stopped};
 use damper_loom_tests::tables::{
     A, B, Limits, beside, check_flawed, check_preemptions, sharing, taken_and_given_back, ways,
 };
