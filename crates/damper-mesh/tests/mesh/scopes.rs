@@ -52,7 +52,7 @@ impl Clock for Moving {
     }
 }
 
-/// A refusal that the looks find reads the clock once for all limits, and leaves their words as they are.
+/// A refusal that the looks find reads the clock once, and leaves all words as they are.
 #[test]
 fn refusal_of_the_widest_scope_writes_nothing() {
     let clock = Moving::default();
